@@ -1,0 +1,66 @@
+// Bytes of known length, read without trusting them.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+    const uint8_t *data;
+    size_t size;
+};
+
+static inline uint16_t read_le16(const void *p)
+{
+    const uint8_t *b = p;
+    return (uint16_t)(b[0] | b[1] << 8);
+}
+
+static inline uint32_t read_le32(const void *p)
+{
+    const uint8_t *b = p;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static inline uint64_t read_le64(const void *p)
+{
+    const uint8_t *b = p;
+    return read_le32(b) | (uint64_t)read_le32(b + 4) << 32;
+}
+
+static inline void write_le16(void *p, uint16_t v)
+{
+    uint8_t *b = p;
+    b[0] = (uint8_t)v;
+    b[1] = (uint8_t)(v >> 8);
+}
+
+static inline void write_le32(void *p, uint32_t v)
+{
+    uint8_t *b = p;
+    for (int i = 0; i < 4; i++)
+        b[i] = (uint8_t)(v >> (8 * i));
+}
+
+static inline void write_le64(void *p, uint64_t v)
+{
+    uint8_t *b = p;
+    for (int i = 0; i < 8; i++)
+        b[i] = (uint8_t)(v >> (8 * i));
+}
+
+/// The part [offset, offset+size) of `all`; false, and *ret untouched, if it is not all there.
+static inline bool bytes_slice(struct bytes all, uint64_t offset, uint64_t size, struct bytes *ret)
+{
+    if (offset > all.size || size > all.size - offset)
+        return false;
+    *ret = (struct bytes){all.data + offset, (size_t)size};
+    return true;
+}
+
+static inline bool bytes_start_with(struct bytes b, const char *text)
+{
+    size_t n = strlen(text);
+    return b.size >= n && memcmp(b.data, text, n) == 0;
+}

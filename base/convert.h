@@ -1,0 +1,46 @@
+// Conversion of whole tensors between the forms in which programs, models and devices hold them.
+#pragma once
+
+#include "base/tensor.h"
+
+// One side of a conversion. Only what is needed is looked at; strides as in tensor_attr.
+struct convert_form {
+    enum tensor_type type;
+    enum tensor_layout layout; // TENSOR_UNDEFINED: elements in order, as many as the other side's
+    uint32_t w_stride;         // elements; 0: width
+    uint32_t c2;               // NC1HWC2 only
+};
+
+/// IEEE half to float and back; to half rounds to nearest even.
+float convert_half_to_float(uint16_t h);
+uint16_t convert_float_to_half(float f);
+
+/// real -> stored: round half away from zero (as the SDK guide's quantization formula does), then
+/// saturate to the type. NaN becomes zp.
+int8_t convert_quantize_i8(float real, float scale, int32_t zp);
+
+/// Turns an input as a program gives it into the form the model stores.
+///
+/// `io`     the input's description (logical dims NHWC when 4-D, type, scale, zp, preprocess)
+/// `type`, `layout`  of `src`: NHWC or NCHW for 4-D, anything else UNDEFINED
+/// `src`    exactly as many elements as io->logical has, packed; need not be aligned
+/// `dst`    io->logical.size bytes, packed, in io->logical's layout and type; may not overlap
+///
+/// Does, in this order: channel order, mean and std, quantization (or rounding to half). The types
+/// FLOAT32, FLOAT16, INT8, UINT8, INT16, INT32, INT64 and BOOL are known; a pair that the SDK does
+/// not convert (section 5.2.3, table 5-3; 10.3) is STATUS_INPUT_INVALID. An INT8 source for a
+/// quantized INT8 input is real data (-128..127), not stored values: that is pass_through.
+int convert_input(const struct tensor_io *io, enum tensor_type type, enum tensor_layout layout,
+                  const void *src, size_t src_size, void *dst, size_t dst_size, struct error *e);
+
+/// Turns stored values (packed, `attr`'s type, scale and zp) into float32, element by element.
+/// `dst` takes attr->n_elems floats. Every type of the list above is known.
+int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src_size, float *dst,
+                     size_t n, struct error *e);
+
+/// Moves 4-D elements between layouts (NCHW, NHWC, NC1HWC2) and strides without changing values.
+/// `dims` are N, C, H, W. Padding of the destination (C2 tail, stride) is set to `fill` (an element
+/// of the type, low bytes of the number). Source and destination have the same type.
+int convert_layout(const uint32_t dims[4], const struct convert_form *from, const void *src,
+                   size_t src_size, const struct convert_form *to, void *dst, size_t dst_size,
+                   int64_t fill, struct error *e);

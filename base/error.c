@@ -1,0 +1,70 @@
+// Errors and status codes.
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *status_text(int code)
+{
+    switch (code) {
+#define X(number, name, text)                                                                      \
+    case number:                                                                                   \
+        return text;
+        STATUS_LIST(X)
+#undef X
+    default:
+        return "unknown status";
+    }
+}
+
+int status_from_peer(int code)
+{
+    return code < 0 && code >= STATUS_TARGET_PLATFORM_UNMATCH ? code : STATUS_FAIL;
+}
+
+int error_set(struct error *e, int code, const char *format, ...)
+{
+    if (e) {
+        va_list args;
+        va_start(args, format);
+        e->code = code;
+        vsnprintf(e->text, sizeof e->text, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int error_set_errno(struct error *e, int code, int errno_value, const char *format, ...)
+{
+    if (e) {
+        va_list args;
+        va_start(args, format);
+        e->code = code;
+        vsnprintf(e->text, sizeof e->text, format, args);
+        va_end(args);
+        size_t used = strlen(e->text);
+        snprintf(e->text + used, sizeof e->text - used, ": %s", strerror(errno_value));
+    }
+    return code;
+}
+
+int error_prefix(struct error *e, const char *format, ...)
+{
+    if (!e)
+        return STATUS_FAIL;
+    char old[sizeof e->text];
+    memcpy(old, e->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(e->text, sizeof e->text, format, args);
+    va_end(args);
+    size_t used = strlen(e->text);
+    snprintf(e->text + used, sizeof e->text - used, ": %s", old);
+    return e->code;
+}
+
+int error_no_memory(struct error *e, const char *what, size_t bytes)
+{
+    return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s (%zu bytes)", what, bytes);
+}

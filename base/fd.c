@@ -1,0 +1,93 @@
+// File descriptors.
+#define _GNU_SOURCE
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+int fd_close(int fd)
+{
+    if (fd >= 0) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+    }
+    return -1;
+}
+
+int fd_memory(const char *name, uint64_t size, struct error *e)
+{
+    cleanup(fd_close_p) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "shared memory for %s", name);
+    if (size > INT64_MAX || ftruncate(fd, (off_t)size) < 0)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, size > INT64_MAX ? EFBIG : errno,
+                               "%llu bytes of shared memory for %s", (unsigned long long)size,
+                               name);
+    return steal_fd(&fd);
+}
+
+ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int) * FD_MAX_PASSED)];
+    } control;
+    struct msghdr m = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n_iov};
+    if (n_fds > 0) {
+        memset(&control, 0, sizeof control);
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)n_fds);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n_fds);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)n_fds);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(socket, &m, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (*n_fds < max_fds)
+                fds[(*n_fds)++] = fd;
+            else
+                fd_close(fd);
+        }
+    }
+}
+
+ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int) * FD_MAX_PASSED)];
+    } control;
+    struct iovec iov = {buffer, size};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = max_fds > 0 ? &control : NULL,
+                       .msg_controllen = max_fds > 0 ? sizeof control : 0};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    take_fds(&m, fds, n_fds, max_fds);
+    return n;
+}

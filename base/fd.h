@@ -1,0 +1,23 @@
+// File descriptors: shared memory, and passing them over Unix sockets.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define FD_MAX_PASSED 4
+
+/// An anonymous file of `size` bytes that can be shared, close-on-exec. Negative status on failure.
+int fd_memory(const char *name, uint64_t size, struct error *e);
+
+/// sendmsg() on a non-blocking or blocking socket, with up to FD_MAX_PASSED fds on the first byte.
+/// Returns bytes sent, or -errno (-EAGAIN: nothing sent, no fd passed). No SIGPIPE.
+ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
+
+/// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds on;
+/// those that do not fit `max_fds` are closed. Returns bytes (0: end of stream) or -errno.
+ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds);

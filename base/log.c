@@ -1,0 +1,78 @@
+// Log lines.
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Atomic int current_level = LOG_WARN;
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
+}
+
+enum log_level log_level_now(void)
+{
+    return (enum log_level)atomic_load_explicit(&current_level, memory_order_relaxed);
+}
+
+bool log_set_level_text(const char *text)
+{
+    if (!text || !*text)
+        return true;
+    if (text[0] < '0' || text[0] > '5' || text[1])
+        return false;
+    log_set_level((enum log_level)(text[0] - '0'));
+    return true;
+}
+
+// systemd names the stream it reads as JOURNAL_STREAM=DEVICE:INODE; a redirected stderr is not it.
+static bool goes_to_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+static int write_head(char *line, size_t size, enum log_level level)
+{
+    static const char letters[] = "-EWIDT";
+    static const int syslog_level[] = {3, 3, 4, 6, 7, 7};
+    static _Atomic int journal = -1;
+
+    if (journal < 0)
+        journal = goes_to_journal();
+    if (journal)
+        return snprintf(line, size, "<%d>", syslog_level[level]);
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &parts);
+    return snprintf(line, size, "%02d:%02d:%02d.%03ld %c ", parts.tm_hour, parts.tm_min,
+                    parts.tm_sec, now.tv_nsec / 1000000, letters[level]);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    int saved_errno = errno;
+    char line[1024];
+    int used = write_head(line, sizeof line, level);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
+    va_end(args);
+    size_t length = (size_t)used + (n > 0 ? strlen(line + used) : 0);
+    line[length++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, length);
+    (void)ignored;
+    errno = saved_errno;
+}

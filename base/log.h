@@ -1,0 +1,24 @@
+// Log lines to standard error, with journald's level prefixes when that is where they go.
+#pragma once
+
+#include <stdbool.h>
+
+// The numbers are those of the vendor's RKNN_SERVER_LOGLEVEL (SDK guide, section 2.2).
+enum log_level { LOG_SILENT, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
+
+/// Sets the level of the process; safe from any thread, any time.
+void log_set_level(enum log_level level);
+enum log_level log_level_now(void);
+
+/// Sets the level from the text "0".."5" (NULL or "": unchanged). False if it is anything else.
+bool log_set_level_text(const char *text);
+
+/// Writes one line in one write(); text past 1,000 bytes is cut. Thread-safe.
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_at(level, ...) (log_level_now() >= (level) ? log_line((level), __VA_ARGS__) : (void)0)
+#define log_error(...)     log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)      log_at(LOG_WARN, __VA_ARGS__)
+#define log_info(...)      log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)     log_at(LOG_DEBUG, __VA_ARGS__)
+#define log_trace(...)     log_at(LOG_TRACE, __VA_ARGS__)

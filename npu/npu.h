@@ -1,0 +1,140 @@
+// The contract between the service and whatever runs models: backend -> device -> model -> context.
+//
+// A backend is a table of functions (struct npu_backend). It knows nothing of sockets, clients or
+// event loops. The service calls it either in a worker process (one per model) or, with
+// --isolation=thread, inside the daemon; a backend cannot tell which.
+//
+// Threads: `device_*` and `model_*` calls may come from any thread, but never two at once for the
+// same object, except model_describe and the const getters, which are free. Contexts of one model
+// may be used from different threads at the same time; one context never is.
+//
+// Errors: 0 or a negative status with words in `e`; outputs are untouched on failure.
+// Freeing NULL is a no-op everywhere.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/tensor.h"
+
+struct npu_device;
+struct npu_model;
+struct npu_context;
+
+// ---- devices --------------------------------------------------------------------------------
+
+struct npu_device_info {
+    char chip[32];             // "rk3588", …
+    char backend[32];          // "sim", …
+    char runtime_version[128]; // of the library that runs models, for RKNN_QUERY_SDK_VERSION
+    char driver_version[128];
+    uint32_t n_cores;
+    uint64_t sram_size; // bytes that models may use; 0: none
+};
+
+// ---- models ---------------------------------------------------------------------------------
+
+// The bytes of a model file. They stay mapped, unchanged, until the model is freed, so weights may
+// be used in place.
+struct npu_model_source {
+    struct bytes file;
+    const char *name; // for words in errors and logs; may be "" but not NULL
+};
+
+struct npu_model_info {
+    uint32_t n_inputs, n_outputs;
+    const struct tensor_io *inputs, *outputs; // owned by the model
+    uint64_t weight_size, internal_size;      // bytes, as the chip would report them
+    uint64_t memory_size;                     // bytes the model really holds here
+    uint32_t core_limit;                      // cores one run can use
+    uint32_t batch;                           // rknn_batch_size, 1 where the model has none
+    const char *custom_string;                // never NULL
+};
+
+// ---- running --------------------------------------------------------------------------------
+
+// An input of one job. `data` is only read. Inputs are complete: one for each of the model's.
+struct npu_input {
+    const void *data;
+    size_t size;
+    enum tensor_type type;     // of data; ignored with pass_through
+    enum tensor_layout layout; // of data: NHWC or NCHW when 4-D; ignored with pass_through
+    bool pass_through;         // data is in the native form (tensor_io.native, with stride)
+    bool converted;            // data already is what convert_input() makes (tensor_io.logical)
+};
+
+// Where an output goes: tensor_io.logical's type and layout, packed.
+struct npu_output {
+    void *data; // NULL: not wanted
+    size_t size;
+};
+
+struct npu_job;
+
+/// Called exactly once for each accepted job, from any thread, also from inside context_submit.
+/// `status` 0 or negative, then with words in job->error. May not block and may not submit.
+typedef void npu_job_done(struct npu_job *job, int status);
+
+// One run of a context. Owned by the caller; must stay, with everything it points to, until done.
+struct npu_job {
+    const struct npu_input *inputs;   // n_inputs of the model
+    const struct npu_output *outputs; // n_outputs of the model
+    uint32_t core_mask;               // bit i: core i; never 0
+    bool collect_perf;                // fill the context's layer times (npu_layer)
+    npu_job_done *done;
+    void *owner; // the caller's
+
+    // Results, valid in done():
+    uint64_t run_us; // time on the device
+    struct error error;
+};
+
+// What one layer of the last run with collect_perf did. Strings live as long as the model.
+struct npu_layer {
+    const char *name, *op, *type, *target; // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
+    const char *input_shapes, *output_shapes; // "(1,224,224,3),(…)"
+    uint64_t time_us;
+    uint64_t ddr_cycles, npu_cycles, total_cycles; // the chip's estimate; 0: not known
+    uint64_t macs;
+    uint64_t read_bytes, write_bytes;
+    uint32_t core_mask;
+};
+
+// ---- the table ------------------------------------------------------------------------------
+
+struct npu_backend {
+    const char *name;
+
+    /// Opens a device. `options` is what follows the name in --backend ("rk3588,paced"), or "".
+    /// May block.
+    int (*device_open)(const char *options, struct npu_device **ret, struct error *e);
+    void (*device_free)(struct npu_device *device);
+    const struct npu_device_info *(*device_info)(const struct npu_device *device);
+
+    /// Loads a model; refuses (STATUS_MODEL_INVALID, STATUS_TARGET_PLATFORM_UNMATCH) whatever it
+    /// would not run correctly, and says which node or feature. May block for seconds.
+    int (*model_load)(struct npu_device *device, const struct npu_model_source *source,
+                      struct npu_model **ret, struct error *e);
+    void (*model_free)(struct npu_model *model); // after its contexts
+    const struct npu_model_info *(*model_info)(const struct npu_model *model);
+
+    /// Everything the file says, as JSON text, also of models that model_load would refuse. *ret
+    /// is malloc'ed, the caller frees it. May block.
+    int (*model_describe)(struct npu_device *device, const struct npu_model_source *source,
+                          char **ret, struct error *e);
+
+    int (*context_new)(struct npu_model *model, struct npu_context **ret, struct error *e);
+    void (*context_free)(struct npu_context *context); // not while a job is in flight
+
+    /// Starts a job. Either accepts it (returns 0; done() comes exactly once) or refuses it at
+    /// once with a negative status (done() does not come). May block as long as the job runs: call
+    /// it from a thread that has nothing else to do. One job at a time for a context.
+    int (*context_submit)(struct npu_context *context, struct npu_job *job, struct error *e);
+
+    /// The layers of the last job with collect_perf, in order; *ret_n is 0 when there was none.
+    /// Valid until the next submit.
+    const struct npu_layer *(*context_layers)(const struct npu_context *context, size_t *ret_n);
+};
+
+// Each backend is a module of its own (npu-NAME.so) that exports this one symbol.
+#define NPU_BACKEND_SYMBOL "npu_backend"
+extern const struct npu_backend npu_backend;
