@@ -1,5 +1,4 @@
 // File descriptors.
-#define _GNU_SOURCE
 #include "base/fd.h"
 
 #include <errno.h>
