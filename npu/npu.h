@@ -90,7 +90,7 @@ struct npu_job {
 
 // What one layer of the last run with collect_perf did. Strings live as long as the model.
 struct npu_layer {
-    const char *name, *op, *type, *target; // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
+    const char *name, *op, *type, *target;    // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
     const char *input_shapes, *output_shapes; // "(1,224,224,3),(…)"
     uint64_t time_us;
     uint64_t ddr_cycles, npu_cycles, total_cycles; // the chip's estimate; 0: not known

@@ -1,0 +1,289 @@
+// Frames: header, reader, writer.
+#include "protocol/frame.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], const struct frame_header *h)
+{
+    write_le32(out, FRAME_MAGIC);
+    write_le16(out + 4, h->type);
+    write_le16(out + 6, h->flags);
+    write_le32(out + 8, h->id);
+    write_le32(out + 12, h->message_size);
+    write_le64(out + 16, h->payload_size);
+}
+
+int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *ret,
+                      struct error *e)
+{
+    if (read_le32(in) != FRAME_MAGIC)
+        return error_set(e, STATUS_FAIL,
+                         "the peer does not speak the rknnd protocol (first bytes %02x %02x %02x "
+                         "%02x instead of \"RKND\")",
+                         in[0], in[1], in[2], in[3]);
+    struct frame_header h = {
+        .type = read_le16(in + 4),
+        .flags = read_le16(in + 6),
+        .id = read_le32(in + 8),
+        .message_size = read_le32(in + 12),
+        .payload_size = read_le64(in + 16),
+    };
+    if ((h.flags & ~(FRAME_REPLY | FRAME_ERROR)) || h.flags == FRAME_ERROR)
+        return error_set(e, STATUS_FAIL, "frame of type %u has unknown flags 0x%x", h.type,
+                         h.flags);
+    if (h.message_size > FRAME_MESSAGE_MAX)
+        return error_set(e, STATUS_FAIL,
+                         "frame of type %u has a message of %u bytes, the limit is %d", h.type,
+                         h.message_size, FRAME_MESSAGE_MAX);
+    *ret = h;
+    return 0;
+}
+
+void frame_reader_init(struct frame_reader *r, uint64_t payload_limit)
+{
+    r->payload_limit = payload_limit;
+    r->header = (struct frame_header){0};
+    r->payload_left = 0;
+    r->state = FRAME_READER_HEAD;
+    r->skip = false;
+    r->n_segments = r->segment = 0;
+    r->start = r->end = r->message = 0;
+}
+
+size_t frame_reader_space(struct frame_reader *r, void **ret)
+{
+    if (r->state == FRAME_READER_BODY && r->start == r->end && !r->skip) {
+        *ret = r->segments[r->segment].iov_base;
+        return r->segments[r->segment].iov_len;
+    }
+    if (r->start == r->end) {
+        r->start = r->end = 0;
+    } else if (r->start > 0) {
+        memmove(r->buffer, r->buffer + r->start, r->end - r->start);
+        r->end -= r->start;
+        r->start = 0;
+    }
+    *ret = r->buffer + r->end;
+    return sizeof r->buffer - r->end;
+}
+
+static void segments_advance(struct frame_reader *r, size_t n)
+{
+    struct iovec *s = &r->segments[r->segment];
+    s->iov_base = (uint8_t *)s->iov_base + n;
+    s->iov_len -= n;
+    r->payload_left -= n;
+    while (r->segment < r->n_segments && r->segments[r->segment].iov_len == 0)
+        r->segment++;
+}
+
+void frame_reader_fill(struct frame_reader *r, size_t n)
+{
+    if (r->state == FRAME_READER_BODY && r->start == r->end && !r->skip) {
+        assert(n <= r->segments[r->segment].iov_len);
+        segments_advance(r, n);
+    } else {
+        assert(n <= sizeof r->buffer - r->end);
+        r->end += n;
+    }
+}
+
+static int next_head(struct frame_reader *r, struct error *e)
+{
+    size_t have = r->end - r->start;
+    if (have < FRAME_HEADER_SIZE)
+        return FRAME_NEED_MORE;
+    int s = frame_header_read(r->buffer + r->start, &r->header, e);
+    if (s < 0)
+        return s;
+    if (r->header.payload_size > r->payload_limit)
+        return error_set(e, STATUS_FAIL,
+                         "frame of type %u has a payload of %llu bytes, the limit is %llu",
+                         r->header.type, (unsigned long long)r->header.payload_size,
+                         (unsigned long long)r->payload_limit);
+    if (have < FRAME_HEADER_SIZE + r->header.message_size)
+        return FRAME_NEED_MORE;
+    r->message = r->start + FRAME_HEADER_SIZE;
+    r->start = r->message + r->header.message_size;
+    r->payload_left = r->header.payload_size;
+    if (r->payload_left > 0)
+        r->state = FRAME_READER_DECIDE;
+    return FRAME_MESSAGE;
+}
+
+static int next_body(struct frame_reader *r)
+{
+    while (r->start < r->end && r->payload_left > 0) {
+        size_t n = r->end - r->start;
+        if (r->skip) {
+            n = n < r->payload_left ? n : (size_t)r->payload_left;
+            r->payload_left -= n;
+        } else {
+            struct iovec *s = &r->segments[r->segment];
+            n = n < s->iov_len ? n : s->iov_len;
+            memcpy(s->iov_base, r->buffer + r->start, n);
+            segments_advance(r, n);
+        }
+        r->start += n;
+    }
+    if (r->payload_left > 0)
+        return FRAME_NEED_MORE;
+    r->state = FRAME_READER_HEAD;
+    return FRAME_PAYLOAD;
+}
+
+int frame_reader_next(struct frame_reader *r, struct error *e)
+{
+    assert(r->state != FRAME_READER_DECIDE);
+    return r->state == FRAME_READER_HEAD ? next_head(r, e) : next_body(r);
+}
+
+struct bytes frame_reader_message(const struct frame_reader *r)
+{
+    return (struct bytes){r->buffer + r->message, r->header.message_size};
+}
+
+void frame_reader_payload_into(struct frame_reader *r, const struct iovec *segments, int n)
+{
+    uint64_t total = 0;
+    assert(r->state == FRAME_READER_DECIDE && n <= FRAME_MAX_SEGMENTS);
+    r->n_segments = 0;
+    for (int i = 0; i < n; i++) {
+        total += segments[i].iov_len;
+        if (segments[i].iov_len > 0)
+            r->segments[r->n_segments++] = segments[i];
+    }
+    assert(total == r->payload_left);
+    r->segment = 0;
+    r->skip = false;
+    r->state = FRAME_READER_BODY;
+}
+
+void frame_reader_payload_skip(struct frame_reader *r)
+{
+    assert(r->state == FRAME_READER_DECIDE);
+    r->skip = true;
+    r->state = FRAME_READER_BODY;
+}
+
+struct frame_out *frame_out_new(const struct frame_header *h, struct bytes message,
+                                const struct iovec *segments, int n_segments,
+                                void (*release)(void *owner), void *owner)
+{
+    assert(message.size <= FRAME_MESSAGE_MAX);
+    size_t head_size = FRAME_HEADER_SIZE + message.size;
+    size_t segments_at = (sizeof(struct frame_out) + head_size + 15) & ~(size_t)15;
+    struct frame_out *f = malloc(segments_at + (size_t)n_segments * sizeof *segments);
+    if (!f)
+        return NULL;
+    struct frame_header header = *h;
+    header.message_size = (uint32_t)message.size;
+    header.payload_size = 0;
+    *f = (struct frame_out){.head_size = head_size,
+                            .n_segments = n_segments,
+                            .segments = (struct iovec *)((uint8_t *)f + segments_at),
+                            .release = release,
+                            .owner = owner};
+    list_init(&f->link);
+    for (int i = 0; i < n_segments; i++) {
+        f->segments[i] = segments[i];
+        header.payload_size += segments[i].iov_len;
+    }
+    f->total = head_size + header.payload_size;
+    frame_header_write(f->head, &header);
+    if (message.size > 0)
+        memcpy(f->head + FRAME_HEADER_SIZE, message.data, message.size);
+    return f;
+}
+
+void frame_out_free(struct frame_out *f)
+{
+    if (!f)
+        return;
+    list_remove(&f->link);
+    for (int i = 0; i < f->n_fds; i++)
+        fd_close(f->fds[i]);
+    if (f->release)
+        f->release(f->owner);
+    free(f);
+}
+
+void frame_queue_init(struct frame_queue *q)
+{
+    list_init(&q->frames);
+    q->bytes = 0;
+}
+
+void frame_queue_done(struct frame_queue *q)
+{
+    struct frame_out *f, *after;
+    list_for_each_safe (f, after, &q->frames, link)
+        frame_out_free(f);
+    q->bytes = 0;
+}
+
+void frame_queue_push(struct frame_queue *q, struct frame_out *f)
+{
+    list_append(&q->frames, &f->link);
+    q->bytes += f->total;
+}
+
+// The unsent rest of one frame.
+static int frame_rest(const struct frame_out *f, struct iovec *iov, int max)
+{
+    uint64_t skip = f->sent;
+    int n = 0;
+    for (int i = -1; i < f->n_segments && n < max; i++) {
+        struct iovec part = i < 0 ? (struct iovec){(void *)f->head, f->head_size} : f->segments[i];
+        if (skip >= part.iov_len) {
+            skip -= part.iov_len;
+            continue;
+        }
+        iov[n++] = (struct iovec){(uint8_t *)part.iov_base + skip, part.iov_len - (size_t)skip};
+        skip = 0;
+    }
+    return n;
+}
+
+int frame_queue_peek(struct frame_queue *q, struct iovec *iov, int max, const int **ret_fds,
+                     int *ret_n_fds)
+{
+    struct frame_out *f;
+    int n = 0;
+    *ret_fds = NULL;
+    *ret_n_fds = 0;
+    list_for_each (f, &q->frames, link) {
+        if (n > 0 && f->n_fds > 0)
+            break;
+        if (f->n_fds > 0) {
+            *ret_fds = f->fds;
+            *ret_n_fds = f->n_fds;
+        }
+        n += frame_rest(f, iov + n, max - n);
+        if (n == max)
+            break;
+    }
+    return n;
+}
+
+void frame_queue_sent(struct frame_queue *q, size_t n)
+{
+    while (n > 0) {
+        struct frame_out *f = list_first(&q->frames, struct frame_out, link);
+        assert(f);
+        for (int i = 0; i < f->n_fds; i++)
+            fd_close(f->fds[i]);
+        f->n_fds = 0;
+        uint64_t rest = f->total - f->sent;
+        size_t part = n < rest ? n : (size_t)rest;
+        f->sent += part;
+        q->bytes -= part;
+        n -= part;
+        if (f->sent == f->total)
+            frame_out_free(f);
+    }
+}

@@ -1,0 +1,125 @@
+// Messages: table, encoding, decoding.
+#include "protocol/message.h"
+
+#include <assert.h>
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <stdio.h>
+
+static const struct message_row rows[] = {
+#define X(number, name, request, reply, request_payload, reply_payload)                            \
+    {number,          #name,        rknnd_##request##_fields, rknnd_##reply##_fields,              \
+     request_payload, reply_payload},
+    MESSAGE_LIST(X)
+#undef X
+};
+
+const struct message_row *message_row(uint16_t type)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].type == type)
+            return &rows[i];
+    return NULL;
+}
+
+const pb_msgdesc_t *message_fields(const struct frame_header *h)
+{
+    const struct message_row *row = message_row(h->type);
+    if (!row)
+        return NULL;
+    if (h->flags & FRAME_ERROR)
+        return rknnd_Error_fields;
+    return h->flags & FRAME_REPLY ? row->reply : row->request;
+}
+
+int message_decode(const pb_msgdesc_t *fields, struct bytes b, void *ret, struct error *e)
+{
+    pb_istream_t stream = pb_istream_from_buffer(b.data, b.size);
+    if (!pb_decode(&stream, fields, ret))
+        return error_set(e, STATUS_FAIL, "a message of %zu bytes cannot be decoded: %s", b.size,
+                         PB_GET_ERROR(&stream));
+    return 0;
+}
+
+struct frame_out *message_frame(uint16_t type, uint16_t flags, uint32_t id,
+                                const pb_msgdesc_t *fields, const void *message,
+                                const struct iovec *segments, int n_segments,
+                                void (*release)(void *owner), void *owner)
+{
+    uint8_t encoded[FRAME_MESSAGE_MAX];
+    pb_ostream_t stream = pb_ostream_from_buffer(encoded, sizeof encoded);
+    bool fits = pb_encode(&stream, fields, message);
+    assert(fits);
+    (void)fits;
+    struct frame_header h = {.type = type, .flags = flags, .id = id};
+    return frame_out_new(&h, (struct bytes){encoded, stream.bytes_written}, segments, n_segments,
+                         release, owner);
+}
+
+struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct error *e)
+{
+    rknnd_Error m = {.code = e->code};
+    message_set_text(m.text, e->text);
+    return message_frame(type, FRAME_REPLY | FRAME_ERROR, id, rknnd_Error_fields, &m, NULL, 0, NULL,
+                         NULL);
+}
+
+// Text from a peer ends up in logs and on terminals.
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+int message_error_take(const rknnd_Error *m, struct error *e)
+{
+    int code = status_from_peer(m->code);
+    if (!e)
+        return code;
+    error_set(e, code, "%s", m->text[0] ? m->text : status_text(code));
+    make_printable(e->text);
+    return code;
+}
+
+void message_copy_text(char *field, size_t size, const char *text)
+{
+    size_t n = strlen(text);
+    if (n >= size)
+        n = size - 1;
+    while (n > 0 && n < strlen(text) && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--; // not inside a UTF-8 character
+    memcpy(field, text, n);
+    field[n] = 0;
+}
+
+size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message)
+{
+    pb_ostream_t sizing = PB_OSTREAM_SIZING;
+    bool fits = pb_encode_delimited(&sizing, fields, message);
+    assert(fits);
+    (void)fits;
+    return sizing.bytes_written;
+}
+
+bool message_sequence_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
+                          const uint8_t *end)
+{
+    pb_ostream_t stream = pb_ostream_from_buffer(*at, (size_t)(end - *at));
+    if (!pb_encode_delimited(&stream, fields, message))
+        return false;
+    *at += stream.bytes_written;
+    return true;
+}
+
+int message_sequence_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
+                          struct error *e)
+{
+    pb_istream_t stream = pb_istream_from_buffer(rest->data, rest->size);
+    if (!pb_decode_delimited(&stream, fields, ret))
+        return error_set(e, STATUS_FAIL, "a list of messages cannot be decoded: %s",
+                         PB_GET_ERROR(&stream));
+    size_t used = rest->size - stream.bytes_left;
+    *rest = (struct bytes){rest->data + used, stream.bytes_left};
+    return 0;
+}

@@ -1,0 +1,109 @@
+// Messages: the table of all of them, and their encoding. Defined in rknnd.proto.
+#pragma once
+
+#include <pb.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "protocol/frame.h"
+#include "rknnd.pb.h"
+
+#define PROTOCOL_VERSION_MIN 1
+#define PROTOCOL_VERSION_MAX 1
+
+#define HELLO_SECRET_SIZE 16
+#define MODEL_SHA256_SIZE 32
+
+// Feature bits of HELLO. (None yet: fd passing and callbacks will be the first.)
+#define PROTOCOL_FEATURES UINT64_C(0)
+
+// X(number, NAME, request message, reply message, request payload, reply payload). A reply of
+// `Empty` with NONE in MESSAGE_NO_REPLY is never sent. Numbers from 128 on are for workers only.
+// clang-format off
+#define MESSAGE_LIST(X)                                                     \
+    X(1,   HELLO,             Hello,          HelloReply,      false, false) \
+    X(2,   PING,              Ping,           Ping,            false, false) \
+    X(3,   CANCEL,            Cancel,         Empty,           false, false) \
+    X(4,   GOODBYE,           Goodbye,        Empty,           false, false) \
+    X(5,   SERVER_STATUS,     Empty,          ServerStatus,    false, false) \
+    X(16,  MODEL_OFFER,       ModelOffer,     ModelOfferReply, false, false) \
+    X(17,  MODEL_CHUNK,       ModelChunk,     ModelChunkReply, true,  false) \
+    X(18,  MODEL_DESCRIBE,    ModelDescribe,  Empty,           false, true)  \
+    X(32,  CONTEXT_OPEN,      ContextOpen,    ContextInfo,     false, true)  \
+    X(33,  CONTEXT_DUP,       ContextDup,     ContextInfo,     false, true)  \
+    X(34,  CONTEXT_CLOSE,     ContextClose,   Empty,           false, false) \
+    X(48,  INFER,             Infer,          InferReply,      true,  true)  \
+    X(49,  PROFILE,           Profile,        ProfileReply,    false, true)  \
+    X(128, WORKER_START,      WorkerStart,    Device,          false, false) \
+    X(129, WORKER_LOAD,       WorkerLoad,     ContextInfo,     false, true)  \
+    X(130, WORKER_DESCRIBE,   WorkerDescribe, Empty,           false, true)  \
+    X(131, WORKER_OPEN,       WorkerContext,  Empty,           false, false) \
+    X(132, WORKER_CLOSE,      WorkerContext,  Empty,           false, false) \
+    X(133, WORKER_BUFFER,     WorkerBuffer,   Empty,           false, false) \
+    X(134, WORKER_BUFFER_FREE, WorkerBuffer,  Empty,           false, false) \
+    X(135, WORKER_RUN,        WorkerRun,      InferReply,      false, false) \
+    X(136, WORKER_PROFILE,    WorkerContext,  ProfileReply,    false, true)
+// clang-format on
+
+enum message_type {
+#define X(number, name, request, reply, request_payload, reply_payload) MESSAGE_##name = number,
+    MESSAGE_LIST(X)
+#undef X
+};
+
+// One message type.
+struct message_row {
+    uint16_t type;
+    const char *name; // "INFER"
+    const pb_msgdesc_t *request, *reply;
+    bool request_payload, reply_payload; // a payload may be there
+};
+
+/// The row of a type, NULL when there is none.
+const struct message_row *message_row(uint16_t type);
+
+// Room for any message, to decode into.
+union message_any {
+    rknnd_Error error;
+#define X(number, name, request, reply, request_payload, reply_payload)                            \
+    rknnd_##request name##_request;                                                                \
+    rknnd_##reply name##_reply;
+    MESSAGE_LIST(X)
+#undef X
+};
+
+/// What a frame's message is: Error, the row's reply or its request; NULL for an unknown type.
+const pb_msgdesc_t *message_fields(const struct frame_header *h);
+
+/// Decodes a message into `ret` (a struct that fits `fields`); every field is set.
+int message_decode(const pb_msgdesc_t *fields, struct bytes b, void *ret, struct error *e);
+
+/// A frame with an encoded message and a payload, as frame_out_new(). NULL: out of memory. The
+/// message must fit its bounds (an assertion: it is ours).
+struct frame_out *message_frame(uint16_t type, uint16_t flags, uint32_t id,
+                                const pb_msgdesc_t *fields, const void *message,
+                                const struct iovec *segments, int n_segments,
+                                void (*release)(void *owner), void *owner);
+
+/// The answer to a request that failed.
+struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct error *e);
+
+/// Fills *e from a decoded Error; the code is made a known one. Returns it.
+int message_error_take(const rknnd_Error *m, struct error *e);
+
+/// Copies text into a message's fixed field, cut to fit.
+#define message_set_text(field, text) message_copy_text((field), sizeof(field), (text))
+void message_copy_text(char *field, size_t size, const char *text);
+
+// ---- sequences: payloads that are a list of messages, each with its length in front ------------
+
+/// Bytes that one message takes in a sequence.
+size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message);
+
+/// Appends one message to *at (at most `end`); moves *at. False when it does not fit.
+bool message_sequence_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
+                          const uint8_t *end);
+
+/// Takes the next message from *rest; moves *rest.
+int message_sequence_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
+                          struct error *e);
