@@ -1,0 +1,61 @@
+// Frames over a non-blocking stream socket on the loop: a client's connection or a worker's.
+#pragma once
+
+#include <uv.h>
+
+#include "protocol/message.h"
+
+struct channel;
+
+// What a channel tells its owner, on the loop thread. Any of these may call channel_close().
+struct channel_ops {
+    /// A message is there. If h->payload_size > 0, says where the payload goes
+    /// (frame_reader_payload_into or _skip on c->reader) before it returns, unless it closes.
+    /// `message` is valid only inside.
+    void (*on_message)(struct channel *c, const struct frame_header *h, struct bytes message);
+    /// The payload of the last message is in place.
+    void (*on_payload)(struct channel *c);
+    /// The last frame that was queued has gone; may be NULL.
+    void (*on_drained)(struct channel *c);
+    /// The stream has ended or is useless; comes once, not after channel_close(). The owner calls
+    /// channel_close().
+    void (*on_lost)(struct channel *c, const struct error *why);
+};
+
+// Embedded by its owner, who may free it only in the callback of channel_close().
+struct channel {
+    const struct channel_ops *ops;
+    int fd;
+    uv_poll_t poll;
+    int events; // what poll waits for
+    bool paused, closing, lost, in_callback;
+    bool takes_fds;
+    int n_fds; // came with the current bytes; the owner steals them in on_message
+    int fds[FRAME_MAX_FDS];
+    uint64_t last_heard_ms, last_sent_ms; // uv_now()
+    struct frame_queue out;
+    struct frame_reader reader;
+    void (*on_closed)(struct channel *c);
+};
+
+/// Takes over `fd` (made non-blocking) and starts reading. On failure the fd is not taken.
+/// takes_fds: accept file descriptors beside frames (workers; clients on Unix sockets later).
+int channel_init(struct channel *c, uv_loop_t *loop, int fd, uint64_t payload_limit, bool takes_fds,
+                 const struct channel_ops *ops, struct error *e);
+
+/// Queues a frame (takes ownership, also of NULL, which counts as out of memory and loses the
+/// channel) and sends what the socket takes at once. After the channel is lost or closing the
+/// frame is dropped. Never calls back from inside, except a frame's release().
+void channel_send(struct channel *c, struct frame_out *f);
+
+/// Stops and resumes reading: back-pressure. What has been read already is still delivered on
+/// resume, from the loop.
+void channel_pause(struct channel *c);
+void channel_resume(struct channel *c);
+
+/// Bytes queued and not yet taken by the socket.
+uint64_t channel_backlog(const struct channel *c);
+
+/// Closes: frames still queued are dropped, no callback comes any more but on_closed, from the
+/// loop, after which the struct may be freed.
+void channel_close(struct channel *c, void (*on_closed)(struct channel *c));
