@@ -1,0 +1,119 @@
+// What the RKNN API cannot say: which server to use, what went wrong in words, structured profiles,
+// descriptions of models and servers. Works beside rknn_api.h, in C and C++.
+//
+// Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
+// rknnd_last_error(). Structs start with `struct_size`, which the caller sets to sizeof: a newer
+// library fills no more than that. All functions may be called from any thread.
+#ifndef RKNND_H
+#define RKNND_H
+
+#include "rknn_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Version of this library: "0.1.0". Static.
+const char *rknnd_version(void);
+
+/// Words for the last failure of any RKNN or rknnd call in this thread: what, where, what to do.
+/// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
+const char *rknnd_last_error(void);
+
+// ---- servers -------------------------------------------------------------------------------------
+
+/// Chooses the server for contexts that this process opens from now on, by URI:
+///   unix:PATH   tcp:HOST:PORT   sim:[CHIP]   (usb:[SERIAL] and adb:[SERIAL] in later versions)
+/// NULL: back to RKNND_SERVER in the environment, else the local Unix socket. Contexts that are
+/// open stay where they are. A malformed URI is RKNN_ERR_PARAM_INVALID; whether the server is there
+/// shows when it is used.
+int rknnd_set_server(const char *uri);
+
+typedef struct rknnd_server_info {
+    uint32_t struct_size;
+    uint32_t protocol_version;
+    char uri[256];             // the one that was used
+    char software[64];         // "rknnd 0.1.0"
+    char chip[32];             // "rk3588"; "any": software NPU that takes each model's chip
+    char backend[32];          // "sim", "vendor"
+    char runtime_version[128];
+    char driver_version[128];
+    uint32_t n_cores;
+    uint32_t heartbeat_ms, peer_timeout_ms;
+    uint64_t sram_size;        // bytes
+    uint64_t max_model_size;   // bytes
+    uint64_t max_payload_size; // bytes of all inputs, or all outputs, of one run
+} rknnd_server_info;
+
+/// Asks a server (NULL: the one that contexts would use) who it is.
+int rknnd_get_server_info(const char *uri, rknnd_server_info *info);
+
+typedef struct rknnd_server_status {
+    uint32_t struct_size;
+    uint32_t connections, sessions, contexts, models, workers, uploads;
+    uint32_t jobs_waiting, jobs_running;
+    uint64_t uptime_ms;
+    uint64_t upload_bytes, cached_bytes, model_bytes, buffer_bytes;
+    uint64_t jobs_done, jobs_failed, jobs_retried, worker_deaths;
+    char isolation[16]; // "process" or "thread"
+} rknnd_server_status;
+
+/// What a server holds and has done. The asking connection counts itself.
+int rknnd_get_server_status(const char *uri, rknnd_server_status *status);
+
+/// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
+int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
+
+// ---- models ----------------------------------------------------------------------------------------
+
+/// Called while a model is sent, from the thread that waits for it: bytes sent or found at the
+/// server, of total. Not called when the server already holds the model.
+typedef void rknnd_progress(void *user, uint64_t done, uint64_t total);
+
+/// For uploads of the calling thread from now on; NULL ends it.
+void rknnd_set_progress(rknnd_progress *progress, void *user);
+
+/// Everything that a model file says, as JSON text, also of a model that the server would refuse
+/// to run. *json is freed with rknnd_free().
+int rknnd_describe_model(const char *uri, const char *path, char **json);
+
+/// Frees what this library returned. NULL is fine.
+void rknnd_free(void *memory);
+
+// ---- runs --------------------------------------------------------------------------------------------
+
+typedef struct rknnd_run_info {
+    uint32_t struct_size;
+    uint32_t attempts;  // 2: the first worker died and the run was repeated
+    uint64_t run_us;    // on the device
+    uint64_t queue_us;  // waiting for the device
+    uint64_t total_us;  // as the program saw it, transfers included
+} rknnd_run_info;
+
+/// Times of the context's last finished run. RKNN_ERR_FAIL before the first.
+int rknnd_get_run_info(rknn_context context, rknnd_run_info *info);
+
+typedef struct rknnd_layer {
+    const char *name;          // "Conv:conv1"
+    const char *op;            // "ConvRelu"
+    const char *type;          // "INT8"
+    const char *target;        // "NPU", "CPU"
+    const char *input_shapes;  // "(1,224,224,3),(…)"
+    const char *output_shapes;
+    uint64_t time_us;
+    uint64_t ddr_cycles, npu_cycles, total_cycles; // 0: not known
+    uint64_t macs;
+    uint64_t read_bytes, write_bytes;
+    uint32_t core_mask;
+    uint32_t reserved;
+} rknnd_layer;
+
+/// Layers of the context's last run, in order; the context must have been opened with
+/// RKNN_FLAG_COLLECT_PERF_MASK. *layers is one block, strings included: rknnd_free() it.
+int rknnd_get_layers(rknn_context context, rknnd_layer **layers, uint32_t *n_layers);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
