@@ -15,7 +15,8 @@ struct channel_ops {
     void (*on_message)(struct channel *c, const struct frame_header *h, struct bytes message);
     /// The payload of the last message is in place.
     void (*on_payload)(struct channel *c);
-    /// The last frame that was queued has gone; may be NULL.
+    /// Frames that had to wait have all gone; may be NULL. (Not for what channel_send() sent at
+    /// once.)
     void (*on_drained)(struct channel *c);
     /// The stream has ended or is useless; comes once, not after channel_close(). The owner calls
     /// channel_close().
@@ -28,9 +29,11 @@ struct channel {
     int fd;
     uv_poll_t poll;
     int events; // what poll waits for
-    bool paused, closing, lost, in_callback;
-    bool takes_fds;
-    int n_fds; // came with the current bytes; the owner steals them in on_message
+    bool paused, closing, in_callback, takes_fds;
+    bool failed, lost; // the stream is useless; the owner knows it
+    bool wake;         // on_poll is wanted, readable or not
+    struct error why;  // it failed
+    int n_fds;         // came with the current bytes; the owner steals them in on_message
     int fds[FRAME_MAX_FDS];
     uint64_t last_heard_ms, last_sent_ms; // uv_now()
     struct frame_queue out;

@@ -1,0 +1,231 @@
+// Frames over a non-blocking stream socket on the loop.
+#include "server/channel.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "base/fd.h"
+
+// One busy peer does not keep the loop for longer than this many reads.
+#define READS_PER_TURN 16
+#define WRITE_VECTORS  64
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+// What the channel waits for now. While paused it still notices a peer that goes away.
+static void update_events(struct channel *c)
+{
+    int events = 0;
+    if (!c->closing && !c->lost) {
+        events = c->paused ? UV_DISCONNECT : UV_READABLE;
+        if (c->wake || !list_empty(&c->out.frames))
+            events |= UV_WRITABLE;
+    }
+    if (events == c->events)
+        return;
+    c->events = events;
+    if (events)
+        uv_poll_start(&c->poll, events, on_poll);
+    else if (!c->closing)
+        uv_poll_stop(&c->poll);
+}
+
+// Makes the loop call on_poll soon, readable or not: a socket that can be written to wakes it at
+// once, and one that cannot has either a reader at its other end or an error.
+static void wake(struct channel *c)
+{
+    c->wake = true;
+    update_events(c);
+}
+
+static void fail(struct channel *c, const struct error *why)
+{
+    if (c->failed || c->lost || c->closing)
+        return;
+    c->failed = true;
+    c->why = *why;
+}
+
+static void report_lost(struct channel *c)
+{
+    if (!c->failed || c->lost || c->closing)
+        return;
+    c->lost = true;
+    frame_queue_done(&c->out);
+    update_events(c);
+    c->ops->on_lost(c, &c->why);
+}
+
+static void drop_fds(struct channel *c)
+{
+    while (c->n_fds > 0)
+        fd_close(c->fds[--c->n_fds]);
+}
+
+// Hands over what has been read, as long as the owner wants it.
+static void deliver(struct channel *c)
+{
+    struct error e;
+    while (!c->paused && !c->closing && !c->failed) {
+        int event = frame_reader_next(&c->reader, &e);
+        if (event == FRAME_NEED_MORE)
+            return;
+        if (event < 0) {
+            fail(c, &e);
+        } else if (event == FRAME_PAYLOAD) {
+            c->ops->on_payload(c);
+        } else {
+            c->ops->on_message(c, &c->reader.header, frame_reader_message(&c->reader));
+            drop_fds(c);
+        }
+    }
+}
+
+// Reads once. True if there may be more at once.
+static bool receive(struct channel *c)
+{
+    void *space;
+    struct error e;
+    size_t size = frame_reader_space(&c->reader, &space);
+    ssize_t n = fd_receive(c->fd, space, size, c->fds, &c->n_fds, c->takes_fds ? FRAME_MAX_FDS : 0);
+    if (n == -EAGAIN || n == -EWOULDBLOCK)
+        return false;
+    if (n <= 0) {
+        if (n == 0)
+            error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
+        else
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+        fail(c, &e);
+        return false;
+    }
+    c->last_heard_ms = uv_now(c->poll.loop);
+    frame_reader_fill(&c->reader, (size_t)n);
+    deliver(c);
+    return (size_t)n == size;
+}
+
+// Sends what the socket takes now.
+static void flush(struct channel *c)
+{
+    struct iovec iov[WRITE_VECTORS];
+    const int *fds;
+    int n_fds, n_iov;
+    while (!c->failed &&
+           (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
+        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
+        if (n == -EAGAIN || n == -EWOULDBLOCK)
+            return;
+        if (n < 0) {
+            struct error e;
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+            fail(c, &e);
+            return;
+        }
+        c->last_sent_ms = uv_now(c->poll.loop);
+        frame_queue_sent(&c->out, (size_t)n);
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct channel *c = container_of(poll, struct channel, poll);
+    struct error e;
+    if (status < 0) {
+        error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
+        fail(c, &e);
+    }
+    if ((events & UV_DISCONNECT) && c->paused) {
+        error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
+        fail(c, &e);
+    }
+    c->wake = false;
+    c->in_callback = true;
+    deliver(c);
+    if (events & UV_WRITABLE) {
+        bool waiting = !list_empty(&c->out.frames);
+        flush(c);
+        if (waiting && !c->failed && list_empty(&c->out.frames) && c->ops->on_drained)
+            c->ops->on_drained(c);
+    }
+    if (events & UV_READABLE)
+        for (int i = 0; i < READS_PER_TURN && !c->paused && !c->closing && !c->failed; i++)
+            if (!receive(c))
+                break;
+    c->in_callback = false;
+    report_lost(c);
+    update_events(c);
+}
+
+int channel_init(struct channel *c, uv_loop_t *loop, int fd, uint64_t payload_limit, bool takes_fds,
+                 const struct channel_ops *ops, struct error *e)
+{
+    *c = (struct channel){.ops = ops, .fd = fd, .takes_fds = takes_fds};
+    int r = uv_poll_init(loop, &c->poll, fd);
+    if (r < 0)
+        return error_set(e, STATUS_FAIL, "cannot watch a connection: %s", uv_strerror(r));
+    frame_queue_init(&c->out);
+    frame_reader_init(&c->reader, payload_limit);
+    c->last_heard_ms = c->last_sent_ms = uv_now(loop);
+    update_events(c);
+    return 0;
+}
+
+void channel_send(struct channel *c, struct frame_out *f)
+{
+    if (c->closing || c->lost || c->failed) {
+        frame_out_free(f);
+        return;
+    }
+    if (!f) {
+        struct error e;
+        error_no_memory(&e, "a message", 0);
+        fail(c, &e);
+        wake(c);
+        return;
+    }
+    bool waiting = !list_empty(&c->out.frames);
+    frame_queue_push(&c->out, f);
+    if (!waiting)
+        flush(c);
+    if (c->failed)
+        c->wake = true;
+    if (!c->in_callback)
+        update_events(c);
+}
+
+void channel_pause(struct channel *c)
+{
+    c->paused = true;
+    if (!c->in_callback)
+        update_events(c);
+}
+
+void channel_resume(struct channel *c)
+{
+    if (!c->paused)
+        return;
+    c->paused = false;
+    wake(c);
+}
+
+uint64_t channel_backlog(const struct channel *c)
+{
+    return c->out.bytes;
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct channel *c = container_of((uv_poll_t *)handle, struct channel, poll);
+    c->fd = fd_close(c->fd);
+    c->on_closed(c);
+}
+
+void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
+{
+    assert(!c->closing);
+    c->closing = true;
+    c->on_closed = on_closed;
+    drop_fds(c);
+    frame_queue_done(&c->out);
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+}
