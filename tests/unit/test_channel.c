@@ -1,0 +1,235 @@
+// The channel over a socket pair: order, back-pressure, fds, one report of loss, clean close.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "server/channel.h"
+
+struct side {
+    struct channel channel;
+    unsigned messages, payloads, lost, closed, drained;
+    uint64_t tokens[64];
+    size_t pause_after;
+    uint8_t *into;
+    int fd_seen;
+};
+
+static void got_message(struct channel *c, const struct frame_header *h, struct bytes message)
+{
+    struct side *s = container_of(c, struct side, channel);
+    rknnd_Ping m;
+    assert_int_equal(message_decode(rknnd_Ping_fields, message, &m, NULL), 0);
+    s->tokens[s->messages++ % 64] = m.token;
+    if (c->n_fds > 0)
+        s->fd_seen = c->fds[--c->n_fds];
+    if (h->payload_size > 0)
+        frame_reader_payload_into(&c->reader, &(struct iovec){s->into, h->payload_size}, 1);
+    if (s->messages == s->pause_after)
+        channel_pause(c);
+}
+
+static void got_payload(struct channel *c)
+{
+    container_of(c, struct side, channel)->payloads++;
+}
+
+static void got_drained(struct channel *c)
+{
+    container_of(c, struct side, channel)->drained++;
+}
+
+static void got_lost(struct channel *c, const struct error *why)
+{
+    struct side *s = container_of(c, struct side, channel);
+    assert_true(why->code < 0 && why->text[0]);
+    s->lost++;
+}
+
+static void got_closed(struct channel *c)
+{
+    container_of(c, struct side, channel)->closed++;
+}
+
+static const struct channel_ops ops = {got_message, got_payload, got_drained, got_lost};
+
+struct fixture {
+    uv_loop_t loop;
+    struct side a, b;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    int pair[2];
+    memset(&f, 0, sizeof f);
+    f.a.fd_seen = f.b.fd_seen = -1;
+    uv_loop_init(&f.loop);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(channel_init(&f.a.channel, &f.loop, pair[0], 64 << 20, true, &ops, NULL), 0);
+    assert_int_equal(channel_init(&f.b.channel, &f.loop, pair[1], 64 << 20, true, &ops, NULL), 0);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->a.channel.closing)
+        channel_close(&f->a.channel, got_closed);
+    if (!f->b.channel.closing)
+        channel_close(&f->b.channel, got_closed);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(f->a.closed + f->b.closed, 2);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    return 0;
+}
+
+static struct frame_out *ping(uint64_t token, const struct iovec *payload, void (*release)(void *),
+                              void *owner)
+{
+    rknnd_Ping m = {token};
+    return message_frame(MESSAGE_PING, 0, 1, rknnd_Ping_fields, &m, payload, payload ? 1 : 0,
+                         release, owner);
+}
+
+static void run_until(struct fixture *f, const unsigned *counter, unsigned value)
+{
+    for (int i = 0; i < 100000 && *counter < value; i++)
+        uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(*counter, value);
+}
+
+static void count(void *owner)
+{
+    ++*(unsigned *)owner;
+}
+
+static void test_large_payload_arrives_in_place(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 20 << 20;
+    uint8_t *data = malloc(size);
+    unsigned released = 0;
+    f->b.into = calloc(1, size);
+    for (size_t i = 0; i < size; i++)
+        data[i] = (uint8_t)(i * 31 + (i >> 13));
+    channel_send(&f->a.channel, ping(7, &(struct iovec){data, size}, count, &released));
+    assert_true(channel_backlog(&f->a.channel) > 0);
+    assert_int_equal(released, 0);
+    channel_send(&f->a.channel, ping(8, NULL, NULL, NULL));
+    run_until(f, &f->b.messages, 2);
+    assert_int_equal(f->b.payloads, 1);
+    assert_int_equal(released, 1);
+    assert_int_equal(f->a.drained, 1);
+    assert_memory_equal(f->b.into, data, size);
+    assert_int_equal(f->b.tokens[1], 8);
+    free(data);
+    free(f->b.into);
+}
+
+static void test_pause_holds_back_what_was_read_already(void **state)
+{
+    struct fixture *f = *state;
+    f->b.pause_after = 3;
+    for (uint64_t i = 0; i < 10; i++)
+        channel_send(&f->a.channel, ping(i, NULL, NULL, NULL));
+    run_until(f, &f->b.messages, 3);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->b.messages, 3);
+    channel_resume(&f->b.channel);
+    assert_int_equal(f->b.messages, 3); // from the loop, not from inside
+    run_until(f, &f->b.messages, 10);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(f->b.tokens[i], i);
+}
+
+static void test_fds_come_with_their_message(void **state)
+{
+    struct fixture *f = *state;
+    int memory = fd_memory("test", 4096, NULL);
+    struct frame_out *frame = ping(1, NULL, NULL, NULL);
+    frame->fds[frame->n_fds++] = dup(memory);
+    channel_send(&f->a.channel, ping(0, NULL, NULL, NULL));
+    channel_send(&f->a.channel, frame);
+    assert_int_equal(pwrite(memory, "hello", 5, 0), 5);
+    run_until(f, &f->b.messages, 2);
+    char text[6] = "";
+    assert_true(f->b.fd_seen >= 0);
+    assert_int_equal(pread(f->b.fd_seen, text, 5, 0), 5);
+    assert_string_equal(text, "hello");
+    assert_true(fcntl(f->b.fd_seen, F_GETFD) & FD_CLOEXEC);
+    close(f->b.fd_seen);
+    close(memory);
+}
+
+static void test_peer_that_closes_is_reported_once(void **state)
+{
+    struct fixture *f = *state;
+    unsigned released = 0;
+    channel_close(&f->b.channel, got_closed);
+    run_until(f, &f->a.lost, 1);
+    static uint8_t byte;
+    channel_send(&f->a.channel, ping(1, &(struct iovec){&byte, 1}, count, &released));
+    assert_int_equal(released, 1);
+    for (int i = 0; i < 3; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->a.lost, 1);
+}
+
+static void test_paused_side_notices_that_its_peer_goes(void **state)
+{
+    struct fixture *f = *state;
+    channel_pause(&f->a.channel);
+    channel_close(&f->b.channel, got_closed);
+    run_until(f, &f->a.lost, 1);
+}
+
+static void test_garbage_loses_the_channel(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(send(f->b.channel.fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
+    run_until(f, &f->a.lost, 1);
+    assert_int_equal(f->a.messages, 0);
+    assert_non_null(strstr(f->a.channel.why.text, "does not speak"));
+}
+
+static void test_close_drops_what_is_queued(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 8 << 20;
+    uint8_t *data = calloc(1, size);
+    f->b.into = calloc(1, size);
+    unsigned released = 0;
+    channel_send(&f->a.channel, ping(1, &(struct iovec){data, size}, count, &released));
+    channel_close(&f->a.channel, got_closed);
+    assert_int_equal(released, 1);
+    free(data);
+    run_until(f, &f->a.closed, 1);
+    run_until(f, &f->b.lost, 1);
+    free(f->b.into);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_large_payload_arrives_in_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pause_holds_back_what_was_read_already, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_fds_come_with_their_message, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_peer_that_closes_is_reported_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_paused_side_notices_that_its_peer_goes, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_garbage_loses_the_channel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_close_drops_what_is_queued, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
