@@ -1,0 +1,266 @@
+"""Convolutions: plain, grouped, depthwise, transposed, with fused Add and activation."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .. import lut, pack, quantize, regs
+from ..reference import load, reference_stored, store
+from .activation import SUFFIXES, activate
+from .windows import four, out_size, pair, windows
+
+ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
+
+
+def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
+         addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1, params=None,
+         name=None):
+    """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
+
+    form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
+    packed_first: the row packing of the picture's side, on RK3576 and RV1126B.
+    tasks: how many tasks one core needs; later ones repeat only what changes.
+    params: a quantize.ConvParams instead of quantizing `weight` and `bias` here.
+    """
+    weight = np.asarray(weight if params is None else params.weight, np.float64)
+    stride, dilation, pads = pair(stride), pair(dilation), four(pad)
+    depthwise = group > 1
+    o, kernel = len(weight), weight.shape[2:]
+    if depthwise and params is not None:
+        o = weight.shape[1]
+    if depthwise and not o == group == x.shape[1]:
+        raise ValueError("a grouped convolution is split into plain ones before it gets here")
+    op = _op_name(act, addend)
+    name = m.unique(name or "conv")
+    attrs = {"dilations": list(dilation), "group": group, "kernel_shape": list(kernel),
+             "pads": list(pads), "strides": list(stride)}
+    size = out_size(x.shape[2:], kernel, stride, dilation, pads)
+    y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, by_conv=True)
+    spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first)
+    spec.geometry = regs.geometry(stride, dilation, pads)
+    build = _int8 if x.dtype == "int8" else _float16
+    inputs, info, commands = build(spec, form, symmetric, params)
+    node = m.add(op, inputs, [y], name="Conv:" + name, attrs=attrs, params=info,
+                 fused=op != "Conv")
+    roles = {"input": x, "weight": inputs[1], "output": y, "addend": addend,
+             "bias": inputs[2] if len(inputs) > 2 else None}
+    node.tasks = [regs.conv_task(m.chip, spec.geometry + commands, roles)]
+    node.tasks += [regs.conv_task(m.chip, [], roles) for _ in range(tasks - 1)]
+    if getattr(info, "lut", None):
+        node.lut_tasks = [regs.lut_task(info.lut.tables)]
+    return y
+
+
+def _op_name(act, addend):
+    if addend is not None:
+        return "Conv" + ADD_SUFFIX[act]
+    return "Conv" + SUFFIXES[act]
+
+
+class _Spec:
+    """What both the int8 and the float16 form are built from."""
+
+    def __init__(self, m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first):
+        self.m, self.name, self.x, self.y = m, name, x, y
+        self.weight, self.bias, self.depthwise = weight, bias, depthwise
+        self.addend, self.act, self.packed_first = addend, act, packed_first
+        self.alpha = np.rint(alpha * 2**14) / 2**14
+        self.first = x.kind == "input" and len(x.shape) == 4 and pack.is_picture(x.shape)
+
+    def weight_tensor(self, stored, dtype, nz=None):
+        """`stored` [O, I, kh, kw], or [1, C, kh, kw] of a depthwise convolution."""
+        chip, (o, i, kh, kw) = self.m.chip, stored.shape
+        if self.depthwise:
+            parts = pack.depthwise_blocks(chip, dtype, i)
+            native = pack.native_shape([(1, 1)], parts, kh, kw)
+            if nz is not None and chip.nz_in_depthwise:
+                data = pack.pack_depthwise_nz(stored, nz, parts)
+            else:
+                data = pack.pack_weights(stored, [(1, 1)], parts)
+        else:
+            outputs, inputs = pack.weight_blocks(chip, dtype, o, i, self.first)
+            native = pack.native_shape(outputs, inputs, kh, kw)
+            lanes = self._with_nz_lane(stored, nz)
+            if self.packed_first and self.first and dtype == "int8" and chip.nz_in_depthwise:
+                data = pack.pack_first(lanes, outputs)
+            else:
+                data = pack.pack_weights(lanes, outputs, inputs)
+        return self.m.packed_constant(self.name + ".weight", stored.shape, dtype, native, data,
+                                      "weight")
+
+    def _with_nz_lane(self, stored, nz):
+        """RK3576 and RV1126B put nz into the spare lane of a three-channel picture's weights."""
+        if nz is None or not (self.first and self.m.chip.nz_in_depthwise and stored.shape[1] == 3):
+            return stored
+        lane = np.where(np.asarray(nz) == 128, -128, nz).astype(stored.dtype)
+        lane = np.broadcast_to(lane[:, None, None, None], (len(lane), 1, *stored.shape[2:]))
+        return np.concatenate([stored, lane], 1)
+
+    def bias_tensor(self, data, dtype):
+        count = len(data) // pack.itemsize(dtype)
+        channels = self.y.shape[1]
+        return self.m.packed_constant(self.name + ".bias", [channels], dtype, [count], data)
+
+
+def _int8(spec, form, symmetric, p):
+    m, chip = spec.m, spec.m.chip
+    if p is None:
+        bias = np.zeros(len(spec.weight)) if spec.bias is None else np.asarray(spec.bias)
+        form = form or "full"
+        if spec.depthwise and form == "full" and chip.nz_in_depthwise:
+            form = "depthwise"
+        p = quantize.quantize(spec.weight, bias, spec.x.quant, spec.y.quant, form, symmetric)
+    p = replace(p, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise)
+    if spec.depthwise and p.weight.shape[0] != 1:
+        p = replace(p, weight=p.weight.transpose(1, 0, 2, 3))
+    if spec.addend is not None:
+        p = replace(p, addend=quantize.addend(p, spec.addend.quant, spec.y.quant))
+    if spec.act in lut.FUNCTIONS:
+        p = lut.fit(p, spec.act, spec.x.quant, spec.y.quant)
+    inputs = [spec.x, spec.weight_tensor(p.weight, "int8", None if p.form == "plain" else p.nz)]
+    inputs.append(spec.bias_tensor(_table(chip, p), "int32"))
+    if spec.addend is not None:
+        inputs.append(spec.addend)
+    _side_tensors(spec, p)
+    return inputs, p, regs.conversion(chip, p)
+
+
+def _table(chip, p):
+    if p.form == "plain":
+        return pack.plain_table(p.bias, 16 if not chip.nz_in_depthwise else 32, "<i4")
+    if p.form == "depthwise":
+        return pack.depthwise_table(p.bias, p.mul)
+    return pack.full_table(chip, p.bias, p.nz, p.mul)
+
+
+def _side_tensors(spec, p):
+    """RK3576 and RV1126B: the one nz of the plain form, and the weights' scales (kind 8)."""
+    m = spec.m
+    if not m.chip.nz_in_depthwise:
+        return
+    words = np.zeros(16, "<i2")
+    words[0] = p.nz[0] if p.form == "plain" else 3598
+    m.packed_constant(spec.y.name + "_BScfgTensor", [1, 16, 1, 1], "int16", [1, 1, 1, 1, 16],
+                      words.tobytes(), "nc1hwc2")
+    step = p.factor * spec.y.quant.scale / spec.x.quant.scale
+    m.packed_constant(spec.name + ".weight_w4a16_weight", [], "float16", [],
+                      step.astype("<f2").tobytes(), kind="sub_task")
+
+
+@dataclass
+class FloatParams:
+    weight: np.ndarray
+    bias: np.ndarray
+    act: str
+    alpha: float
+    depthwise: bool
+
+
+def _float16(spec, form, symmetric, params):
+    if form or symmetric or params:
+        raise ValueError("quantization options for a float16 convolution")
+    chip = spec.m.chip
+    weight = spec.weight.astype("<f2")
+    if spec.depthwise:
+        weight = weight.transpose(1, 0, 2, 3)
+    inputs = [spec.x, spec.weight_tensor(np.ascontiguousarray(weight), "float16")]
+    bias = None if spec.bias is None else np.asarray(spec.bias, "<f4")
+    if bias is None and spec.addend is not None:
+        bias = np.zeros(len(spec.weight), "<f4")
+    if bias is not None:
+        step = 32 if spec.depthwise else chip.o2["float16"]
+        inputs.append(spec.bias_tensor(pack.plain_table(bias, step, "<f4"), "float32"))
+    if spec.addend is not None:
+        inputs.append(spec.addend)
+    info = FloatParams(weight, bias, spec.act, spec.alpha, spec.depthwise)
+    return inputs, info, regs.float_conversion(chip, spec.act == "relu")
+
+
+# ---- what they compute ----------------------------------------------------------------------
+
+
+def _accumulate(node, x, weight, fill):
+    """Σ x·w over windows, exact in float64 for integers."""
+    a, p = node.attrs, node.params
+    y = node.outputs[0]
+    view = windows(x, a["kernel_shape"], a["strides"], a["dilations"], a["pads"], fill,
+                   y.shape[2:])
+    if p.depthwise:
+        return np.einsum("nchwij,cij->nchw", view, weight[0], optimize=True)
+    return np.tensordot(view, weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+
+
+def _channels(values):
+    return np.asarray(values, np.float64)[:, None, None]
+
+
+def _conv_int8(node, x, addend):
+    p, y = node.params, node.outputs[0]
+    nz = p.nz[None, :, None, None] if p.depthwise else p.nz[:, None, None, None]
+    weight = p.weight.astype(np.float64) + nz
+    acc = _accumulate(node, x.astype(np.float64), weight, node.inputs[0].quant.zero_point)
+    acc = acc + _channels(p.bias)
+    if p.lut:
+        return lut.apply(p, acc)
+    steps = acc * _channels(p.factor)
+    if addend is None and p.act in (None, "relu", "clip"):
+        # Clip is the range of the output's type.
+        steps = np.maximum(steps, 0) if p.act == "relu" else steps
+        return np.clip(np.rint(steps + p.out_offset), -128, 127).astype(np.int8)
+    real = steps * y.quant.scale
+    if addend is not None:
+        real = real + load(node.inputs[3], addend)
+    return store(y, activate(p.act, real, p.alpha))
+
+
+@reference_stored(*("Conv" + s for s in (*SUFFIXES.values(), *ADD_SUFFIX.values())))
+def _conv(node, x, weight, bias=None, addend=None):
+    if x.dtype == np.int8:
+        return _conv_int8(node, x, addend)
+    p = node.params
+    real = _accumulate(node, x.astype(np.float64), p.weight.astype(np.float64), 0)
+    if p.bias is not None:
+        real = real + _channels(p.bias)
+    if addend is not None:
+        real = real + addend.astype(np.float64)
+    return store(node.outputs[0], activate(p.act, real, p.alpha))
+
+
+# ---- transposed -----------------------------------------------------------------------------
+
+
+def conv_transpose(m, x, weight, *, stride=1, pad=0, name=None):
+    """ConvTranspose of float16, weight [I, O, kh, kw], no bias: that is an Add behind it."""
+    weight = np.asarray(weight, "<f2")
+    stride, pads = pair(stride), four(pad)
+    kernel = weight.shape[2:]
+    size = [(x.shape[2 + a] - 1) * stride[a] + kernel[a] - pads[a] - pads[a + 2] for a in (0, 1)]
+    name = m.unique(name or "deconv")
+    y = m.activation(name + "_out", (x.shape[0], weight.shape[1], *size), None, x.dtype, True)
+    turned = np.ascontiguousarray(weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])
+    outputs, inputs = pack.weight_blocks(m.chip, "float16", *turned.shape[:2], False)
+    w = m.packed_constant(name + ".weight", weight.shape, "float16",
+                          pack.native_shape(outputs, inputs, *kernel),
+                          pack.pack_weights(turned, outputs, inputs), "weight")
+    attrs = {"dilations": [1, 1], "group": 1, "kernel_shape": list(kernel), "pads": list(pads),
+             "strides": list(stride)}
+    node = m.add("ConvTranspose", [x, w], [y], name="ConvTranspose:" + name, attrs=attrs,
+                 params=weight)
+    roles = {"input": x, "weight": w, "output": y}
+    node.tasks = [regs.conv_task(m.chip, regs.float_conversion(m.chip, False), roles)]
+    return y
+
+
+@reference_stored("ConvTranspose")
+def _conv_transpose(node, x, weight):
+    w, (sy, sx) = node.params.astype(np.float64), node.attrs["strides"]
+    top, left = node.attrs["pads"][:2]
+    n, _, h, wd = x.shape
+    kh, kw = w.shape[2:]
+    full = np.zeros((n, w.shape[1], (h - 1) * sy + kh, (wd - 1) * sx + kw))
+    for i in range(kh):
+        for j in range(kw):
+            part = np.einsum("nchw,co->nohw", x.astype(np.float64), w[:, :, i, j])
+            full[:, :, i : i + h * sy : sy, j : j + wd * sx : sx][:, :, :h, :wd] += part
+    oh, ow = node.outputs[0].shape[2:]
+    return store(node.outputs[0], full[:, :, top : top + oh, left : left + ow])

@@ -1,0 +1,61 @@
+"""Pools."""
+
+import numpy as np
+
+from .. import regs
+from ..reference import reference, reference_stored
+from .windows import four, out_size, pair, windows
+
+_PPU = 0x60
+
+
+def _pool(m, op, x, kernel, stride, pad, ceil, out, name, extra):
+    kernel, pads = pair(kernel), four(pad)
+    stride = pair(stride if stride is not None else kernel)
+    size = out_size(x.shape[2:], kernel, stride, (1, 1), pads, ceil)
+    name = m.unique(name or op.lower())
+    y = m.activation(name + "_out", (*x.shape[:2], *size), out, x.dtype)
+    attrs = {"auto_pad": "NOTSET", "ceil_mode": int(ceil), "kernel_shape": list(kernel),
+             "pads": list(pads), "strides": list(stride), **extra}
+    node = m.add(op, [x], [y], name=f"{op}:{name}", attrs=attrs)
+    node.tasks = [regs.simple_task(m.chip, {"input": x, "output": y}, _PPU)]
+    return y
+
+
+def max_pool(m, x, kernel, *, stride=None, pad=0, ceil=False, name=None):
+    return _pool(m, "MaxPool", x, kernel, stride, pad, ceil, x.quant, name, {"dilations": [1, 1]})
+
+
+@reference_stored("MaxPool")
+def _max_pool(node, x):
+    a, lowest = node.attrs, -128 if x.dtype == np.int8 else -np.inf
+    view = windows(x, a["kernel_shape"], a["strides"], (1, 1), a["pads"], lowest,
+                   node.outputs[0].shape[2:])
+    return view.max((4, 5))
+
+
+def average_pool(m, x, kernel, *, stride=None, pad=0, ceil=False, count_pad=True, out=None,
+                 name=None):
+    """count_pad: zeros of the pad count as members, those beyond it (ceil) do not."""
+    return _pool(m, "AveragePool", x, kernel, stride, pad, ceil, out or x.quant, name,
+                 {"count_include_pad": int(count_pad)})
+
+
+@reference("AveragePool")
+def _average_pool(node, x):
+    a = node.attrs
+    size = node.outputs[0].shape[2:]
+    args = (a["kernel_shape"], a["strides"], (1, 1), a["pads"])
+    members = np.ones((1, 1, *x.shape[2:]))
+    if a["count_include_pad"]:
+        top, left, bottom, right = a["pads"]
+        members = np.ones((1, 1, x.shape[2] + top + bottom, x.shape[3] + left + right))
+        args_members = (*args[:3], (0, 0, 0, 0))
+    else:
+        args_members = args
+    count = windows(members, *args_members, 0.0, size).sum((4, 5))
+    return windows(x, *args, 0.0, size).sum((4, 5)) / count
+
+
+def global_average_pool(m, x, *, out=None, name=None):
+    return average_pool(m, x, x.shape[2:], stride=1, out=out, name=name)

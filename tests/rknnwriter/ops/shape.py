@@ -1,0 +1,181 @@
+"""Operators that move values: reshape, transpose, concat, split, slice, pad, expand, resize."""
+
+import numpy as np
+
+from .. import regs
+from ..reference import reference
+
+__all__ = ["reshape", "transpose", "concat", "split", "slice_", "pad", "expand", "resize"]
+
+
+def _node(m, op, inputs, outputs, name, attrs=None, cpu=False):
+    node = m.add(op, inputs, outputs, name=f"{op}:{name}", attrs=attrs or {})
+    if cpu:
+        node.device = "cpu"
+    else:
+        first = next(t for t in inputs if not t.is_const)
+        node.tasks = [regs.simple_task(m.chip, {"input": first, "output": outputs[0]})]
+    return node
+
+
+def reshape(m, x, shape, *, cpu=False, alias=False, name=None):
+    """alias: an NPU node without tasks, the output lies where the input does."""
+    name = m.unique(name or "reshape")
+    target = m.constant(name + "_shape", list(shape), "int64")
+    y = m.activation(name + "_out", np.zeros(x.shape).reshape(shape).shape, x.quant, x.dtype)
+    node = _node(m, "Reshape", [x, target], [y], name, {"allowzero": 0}, cpu)
+    if alias:
+        if pack_order(x) != pack_order(y):
+            raise ValueError("the bytes of an alias must mean the same in both shapes")
+        node.tasks, y.alias = [], x
+    return y
+
+
+def pack_order(t):
+    """What an alias may not change: how channels and pixels lie."""
+    if t.layout != "nc1hwc2":
+        return t.layout
+    return t.native[1], t.native[2] * t.native[3], t.native[4]
+
+
+@reference("Reshape")
+def _reshape(node, x, shape):
+    return x.reshape(node.outputs[0].shape)
+
+
+def transpose(m, x, perm, *, cpu=False, name=None):
+    name = m.unique(name or "transpose")
+    y = m.activation(name + "_out", [x.shape[p] for p in perm], x.quant, x.dtype)
+    _node(m, "Transpose", [x], [y], name, {"perm": list(perm)}, cpu)
+    return y
+
+
+@reference("Transpose")
+def _transpose(node, x):
+    return x.transpose(node.attrs["perm"])
+
+
+def concat(m, parts, *, axis=1, out=None, cpu=False, name=None):
+    name = m.unique(name or "concat")
+    shape = list(parts[0].shape)
+    shape[axis] = sum(p.shape[axis] for p in parts)
+    y = m.activation(name + "_out", shape, out, parts[0].dtype)
+    _node(m, "Concat", parts, [y], name, {"axis": axis}, cpu)
+    return y
+
+
+@reference("Concat")
+def _concat(node, *parts):
+    return np.concatenate(parts, node.attrs["axis"])
+
+
+def split(m, x, sizes, *, axis=1, out=None, cpu=False, name=None):
+    """`out`: a Quant for each part, or None to keep the input's."""
+    name = m.unique(name or "split")
+    sizes_tensor = m.constant(name + "_sizes", sizes, "int64")
+    quants = out or [x.quant] * len(sizes)
+    parts = []
+    for i, (size, quant) in enumerate(zip(sizes, quants)):
+        shape = list(x.shape)
+        shape[axis] = size
+        parts.append(m.activation(f"{name}_out{i}", shape, quant, x.dtype))
+    _node(m, "Split", [x, sizes_tensor], parts, name, {"axis": axis, "split": list(sizes)}, cpu)
+    return parts
+
+
+@reference("Split")
+def _split(node, x, sizes):
+    return np.split(x, np.cumsum(node.attrs["split"])[:-1], node.attrs["axis"])
+
+
+def slice_(m, x, starts, ends, axes, steps=None, *, cpu=True, name=None):
+    name = m.unique(name or "slice")
+    steps = steps or [1] * len(starts)
+    window = [slice(None)] * len(x.shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        window[axis] = slice(start, end, step)
+    numbers = [m.constant(f"{name}_{part}", v, "int64") for part, v in
+               (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))]
+    y = m.activation(name + "_out", np.zeros(x.shape, "?")[tuple(window)].shape, x.quant, x.dtype)
+    node = _node(m, "Slice", [x, *numbers], [y], name, cpu=cpu)
+    node.params = tuple(window)
+    return y
+
+
+@reference("Slice")
+def _slice(node, x, *numbers):
+    return x[node.params]
+
+
+def pad(m, x, pads, value=0.0, *, cpu=False, name=None):
+    """Constant pad; `pads` begin and end per axis, as ONNX lists them."""
+    name = m.unique(name or "pad")
+    half = len(pads) // 2
+    shape = [d + pads[i] + pads[i + half] for i, d in enumerate(x.shape)]
+    amounts = m.constant(name + "_pads", pads, "int64")
+    fill = m.constant(name + "_value", np.float32(value), "float32")
+    y = m.activation(name + "_out", shape, x.quant, x.dtype)
+    _node(m, "Pad", [x, amounts, fill], [y], name, {"mode": "constant"}, cpu)
+    return y
+
+
+@reference("Pad")
+def _pad(node, x, pads, value):
+    pads = pads.astype(int)
+    half = len(pads) // 2
+    return np.pad(x, list(zip(pads[:half], pads[half:])), constant_values=float(value.ravel()[0]))
+
+
+def expand(m, x, shape, *, cpu=False, name=None):
+    name = m.unique(name or "expand")
+    target = m.constant(name + "_shape", list(shape), "int64")
+    y = m.activation(name + "_out", shape, x.quant, x.dtype)
+    _node(m, "Expand", [x, target], [y], name, cpu=cpu)
+    return y
+
+
+@reference("Expand")
+def _expand(node, x, shape):
+    return np.broadcast_to(x, node.outputs[0].shape)
+
+
+def resize(m, x, size, *, mode="linear", coordinates="half_pixel", cpu=False, name=None):
+    """To (height, width). mode linear or nearest (rounding down)."""
+    name = m.unique(name or "resize")
+    shape = (*x.shape[:2], *size)
+    sizes = m.constant(name + "_sizes", shape, "int64")
+    empty = [m.constant(f"{name}_{part}", np.zeros(0), "float32") for part in ("roi", "scales")]
+    y = m.activation(name + "_out", shape, x.quant, x.dtype)
+    attrs = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": "floor"}
+    _node(m, "Resize", [x, *empty, sizes], [y], name, attrs, cpu)
+    return y
+
+
+def _source(size, out, coordinates):
+    """Where each output position lies in the input."""
+    i, scale = np.arange(out), out / size
+    if coordinates == "align_corners":
+        return i * (size - 1) / max(out - 1, 1)
+    if coordinates == "asymmetric":
+        return i / scale
+    if coordinates == "pytorch_half_pixel" and out == 1:
+        return np.zeros(1)
+    return (i + 0.5) / scale - 0.5
+
+
+def _resize_axis(x, axis, out, attrs):
+    size = x.shape[axis]
+    at = _source(size, out, attrs["coordinate_transformation_mode"])
+    if attrs["mode"] == "nearest":
+        return np.take(x, np.clip(np.floor(at), 0, size - 1).astype(int), axis)
+    at = np.clip(at, 0, size - 1)
+    low = np.floor(at).astype(int)
+    high = np.minimum(low + 1, size - 1)
+    weight = (at - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    return np.take(x, low, axis) * (1 - weight) + np.take(x, high, axis) * weight
+
+
+@reference("Resize")
+def _resize(node, x, *unused):
+    h, w = node.outputs[0].shape[2:]
+    return _resize_axis(_resize_axis(x, 2, h, node.attrs), 3, w, node.attrs)

@@ -1,0 +1,156 @@
+"""Register commands and tasks: the part of them that says how a node computes.
+
+A command is u64 = target << 48 | value << 16 | register. Only what readers need is written: the
+geometry that attributes may lack, the conversions of operands and results, tables, addresses.
+"""
+
+import struct
+from dataclasses import dataclass, field, replace
+
+CNA, CORE, DPU, RDMA, PPU = 0x0201, 0x0801, 0x1001, 0x2001, 0x4001
+
+# Where a task finds its tensors; the file's relocations name these commands.
+ADDRESS = {
+    False: {"input": (CNA, 0x1070), "weight": (CNA, 0x1110), "output": (DPU, 0x4020),
+            "bias": (RDMA, 0x5020), "addend": (RDMA, 0x5038)},
+    True: {"input": (CNA, 0x1088), "weight": (CNA, 0x1110), "output": (DPU, 0x4018),
+           "bias": (RDMA, 0x5020), "addend": (RDMA, 0x5038)},
+}
+
+
+@dataclass
+class Task:
+    enable: int
+    commands: list  # (target, register, value)
+    interrupt: int = 0x300
+    relocations: list = field(default_factory=list)  # (tensor, index of the command)
+
+    def words(self):
+        return [t << 48 | (v & 0xFFFFFFFF) << 16 | r for t, r, v in self.commands]
+
+
+def _dpu(pairs):
+    return [(DPU, register, value) for register, value in pairs]
+
+
+def _activation(p):
+    """Register 0x4068: the gain into a lookup table, or LeakyRelu's slope."""
+    if p.lut:
+        return p.lut.gain
+    return round(p.alpha * 2**14) << 16 if p.act == "leaky_relu" else 0
+
+
+def _old_conversion(p):
+    """0x4040 … 0x4088: RK3566, RK3568, RK3588."""
+    bypass = p.form == "plain"
+    return _dpu([
+        (0x4040, 0x20140 | (0x10 if bypass else 0)),
+        (0x4048, 0 if bypass else 14 << 8 | 1),
+        (0x4050, 0x124 if bypass else 0x125),
+        (0x4054, int(p.nz[0]) if bypass else 0),
+        (0x4060, {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x53)),
+        (0x4068, _activation(p)),
+        (0x4070, 0x90000002 if p.addend else 0x383),
+        (0x4074, p.addend.offset if p.addend else 0),
+        (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
+        (0x4080, p.out_offset),
+        (0x4084, p.scale),
+        (0x4088, p.shift),
+    ])
+
+
+_TABLE_FORM = {"full": 0x80011011, "depthwise": 0x00013133, "plain": 0x80021011}
+
+
+def _new_conversion(chip, p):
+    """0x4050 … 0x40b4: RK3562, RK3576, RV1126B."""
+    rk3562 = not chip.nz_in_depthwise
+    form = [(0x4050, 1), (0x4054, 0x800E0000)] if rk3562 else [(0x4050, _TABLE_FORM[p.form])]
+    return _dpu(form + [
+        (0x4060, {"relu": 0x902, "leaky_relu": 0x22}.get(p.act, 0x903)),
+        (0x4068, _activation(p)),
+        (0x407C, 0x8002C0C0 if p.addend else 0x010041C1),
+        (0x4080, p.addend.offset & 0xFFFF if p.addend else 0),
+        (0x4084, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
+        (0x40AC, p.out_offset),
+        (0x40B0, p.scale),
+        (0x40B4, p.shift),
+    ])
+
+
+def conversion(chip, p):
+    """The output conversion of an int8 convolution."""
+    return _new_conversion(chip, p) if chip.new_registers else _old_conversion(p)
+
+
+def float_conversion(chip, relu):
+    """… of a float16 one: everything bypassed."""
+    if chip.new_registers:
+        return _dpu([(0x4060, 0x902 if relu else 0x903), (0x40AC, 0), (0x40B0, 1), (0x40B4, 0)])
+    return _dpu([(0x4040, 0x20150), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
+                 (0x4060, 0x12 if relu else 0x53), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
+
+
+def geometry(stride, dilation, pads):
+    """Strides, dilations and pads of a convolution; (y, x) pairs, pads top, left."""
+    walk = stride[1] | stride[0] << 3 | (dilation[1] - 1) << 16 | (dilation[0] - 1) << 21
+    return [(CNA, 0x1014, walk), (CNA, 0x1068, pads[1] << 4 | pads[0])]
+
+
+def _addresses(chip, tensors):
+    table = ADDRESS[chip.new_registers]
+    return [(tensor, *table[role], 0) for role, tensor in tensors.items() if tensor is not None]
+
+
+def conv_task(chip, commands, tensors):
+    """`tensors`: role -> tensor, for the relocations."""
+    places = _addresses(chip, tensors)
+    head = [(DPU, 0x4004, 0xE), (RDMA, 0x5004, 0xE)]
+    commands = head + commands + [p[1:] for p in places]
+    first = len(commands) - len(places)
+    return Task(chip.conv_enable, commands,
+                relocations=[(p[0], first + k) for k, p in enumerate(places)])
+
+
+def simple_task(chip, tensors, enable=0x18):
+    """A task of the element-wise unit (0x18) or of the pooling unit (0x60)."""
+    if enable == 0x60:
+        return Task(enable, [(PPU, 0x6004, 0xE), (PPU, 0x600C, 1)], 0xC00)
+    return replace(conv_task(chip, [], tensors), enable=enable)
+
+
+def lut_task(tables):
+    """Loads both lookup tables: which one, then its entries."""
+    commands = []
+    for which, entries in enumerate(tables):
+        commands.append((DPU, 0x4100, 1 << 17 | which << 16))
+        commands += [(DPU, 0x4104, int(v) & 0xFFFF) for v in entries]
+    return Task(0x18, commands)
+
+
+def blob(tasks):
+    """The register commands (kind 9) and where each task's begin: 64-byte aligned, with the four
+    commands that start the next task behind."""
+    data, starts = b"", []
+    for task in tasks:
+        starts.append(len(data))
+        tail = [0x0101 << 48 | 0x10, 0x0101 << 48 | 0x14, 0x0041 << 48,
+                0x0081 << 48 | task.enable << 16 | 0x08]
+        words = task.words() + tail
+        chunk = struct.pack(f"<{len(words)}Q", *words)
+        data += chunk + bytes(-len(chunk) % 64)
+    return data, starts
+
+
+def records(tasks, starts, op_indices):
+    """The task array (kind 10)."""
+    return b"".join(
+        struct.pack("<8IQ", 0, op, t.enable, t.interrupt, 0x1FFFF, 0, len(t.commands), 0, start)
+        for t, start, op in zip(tasks, starts, op_indices)
+    )
+
+
+def version2_blob(task):
+    """The same commands as container 2 holds them (kind 7): value << 32 | register << 16."""
+    words = [(v & 0xFFFFFFFF) << 32 | r << 16 for _, r, v in task.commands]
+    return struct.pack(f"<{len(words)}Q", *words)
