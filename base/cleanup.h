@@ -7,7 +7,8 @@
 
 #define cleanup(function) __attribute__((cleanup(function)))
 
-/// Defines NAME_p(), to be used with cleanup(), for a function that frees a `TYPE *` (NULL is fine).
+/// Defines NAME_p(), to be used with cleanup(), for a function that frees a `TYPE *` (NULL is
+/// fine).
 #define CLEANUP_DEFINE(type, function)                                                             \
     static inline void function##_p(type **p)                                                      \
     {                                                                                              \

@@ -18,6 +18,6 @@ int fd_memory(const char *name, uint64_t size, struct error *e);
 /// Returns bytes sent, or -errno (-EAGAIN: nothing sent, no fd passed). No SIGPIPE.
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
 
-/// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds on;
-/// those that do not fit `max_fds` are closed. Returns bytes (0: end of stream) or -errno.
+/// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds
+/// on; those that do not fit `max_fds` are closed. Returns bytes (0: end of stream) or -errno.
 ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds);

@@ -47,5 +47,5 @@ static inline void list_remove(struct list *entry)
 #define list_for_each_safe(entry, after, head, member)                                             \
     for (entry = container_of((head)->next, __typeof__(*entry), member),                           \
         after = container_of(entry->member.next, __typeof__(*entry), member);                      \
-         &entry->member != (head); entry = after,                                                  \
-        after = container_of(entry->member.next, __typeof__(*entry), member))
+         &entry->member != (head);                                                                 \
+         entry = after, after = container_of(entry->member.next, __typeof__(*entry), member))

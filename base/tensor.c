@@ -7,10 +7,12 @@ static const struct {
     const char *name;
     size_t size;
 } types[TENSOR_TYPE_COUNT] = {
-    [TENSOR_FLOAT32] = {"FP32", 4}, [TENSOR_FLOAT16] = {"FP16", 2}, [TENSOR_INT8] = {"INT8", 1},
-    [TENSOR_UINT8] = {"UINT8", 1},  [TENSOR_INT16] = {"INT16", 2},  [TENSOR_UINT16] = {"UINT16", 2},
-    [TENSOR_INT32] = {"INT32", 4},  [TENSOR_UINT32] = {"UINT32", 4}, [TENSOR_INT64] = {"INT64", 8},
-    [TENSOR_BOOL] = {"BOOL", 1},    [TENSOR_INT4] = {"INT4", 0},    [TENSOR_BFLOAT16] = {"BF16", 2},
+    [TENSOR_FLOAT32] = {"FP32", 4}, [TENSOR_FLOAT16] = {"FP16", 2},
+    [TENSOR_INT8] = {"INT8", 1},    [TENSOR_UINT8] = {"UINT8", 1},
+    [TENSOR_INT16] = {"INT16", 2},  [TENSOR_UINT16] = {"UINT16", 2},
+    [TENSOR_INT32] = {"INT32", 4},  [TENSOR_UINT32] = {"UINT32", 4},
+    [TENSOR_INT64] = {"INT64", 8},  [TENSOR_BOOL] = {"BOOL", 1},
+    [TENSOR_INT4] = {"INT4", 0},    [TENSOR_BFLOAT16] = {"BF16", 2},
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -53,8 +55,9 @@ int tensor_attr_check(const struct tensor_attr *a, const char *what, struct erro
         return error_set(e, STATUS_PARAM_INVALID, "%s: name is not terminated", what);
     if ((unsigned)a->type >= TENSOR_TYPE_COUNT || (unsigned)a->layout >= TENSOR_LAYOUT_COUNT ||
         (unsigned)a->qnt >= TENSOR_QNT_COUNT)
-        return error_set(e, STATUS_PARAM_INVALID, "%s: unknown type %d, layout %d or quantization %d",
-                         what, (int)a->type, (int)a->layout, (int)a->qnt);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s: unknown type %d, layout %d or quantization %d", what, (int)a->type,
+                         (int)a->layout, (int)a->qnt);
     if (a->n_dims > TENSOR_MAX_DIMS)
         return error_set(e, STATUS_PARAM_INVALID, "%s: %u dimensions, at most %d are allowed", what,
                          a->n_dims, TENSOR_MAX_DIMS);

@@ -65,9 +65,9 @@ struct tensor_preprocess {
 
 // An input or an output in the views that programs can ask for.
 struct tensor_io {
-    struct tensor_attr logical;     // inputs NHWC, outputs NCHW; UNDEFINED when not 4-D
-    struct tensor_attr native;      // what the device reads or writes (RKNN_QUERY_NATIVE_*)
-    struct tensor_attr native_nhwc; // RKNN_QUERY_NATIVE_NHWC_*
+    struct tensor_attr logical;          // inputs NHWC, outputs NCHW; UNDEFINED when not 4-D
+    struct tensor_attr native;           // what the device reads or writes (RKNN_QUERY_NATIVE_*)
+    struct tensor_attr native_nhwc;      // RKNN_QUERY_NATIVE_NHWC_*
     struct tensor_preprocess preprocess; // inputs only
 };
 
