@@ -1,0 +1,27 @@
+// Where a server is, or where it listens: unix:PATH, tcp:HOST:PORT, usb:[SERIAL], adb:[SERIAL],
+// sim:[CHIP], fd:N.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define URI_DEFAULT_PORT 8910 // tcp:HOST
+
+enum uri_kind { URI_UNIX, URI_TCP, URI_USB, URI_ADB, URI_SIM, URI_FD };
+
+// A parsed URI. Text is terminated and fits; what a kind does not have is "" or 0.
+struct uri {
+    enum uri_kind kind;
+    char text[256]; // path, host, serial or chip
+    uint16_t port;  // tcp
+    int fd;         // fd
+};
+
+/// Parses any of the forms; the words of an error show them. HOST may be an IPv6 address in
+/// brackets. A Unix path must fit sockaddr_un (107 bytes).
+int uri_parse(const char *text, struct uri *ret, struct error *e);
+
+/// Writes the URI in its normal form.
+void uri_format(const struct uri *u, char *ret, size_t size);
