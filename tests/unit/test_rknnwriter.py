@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import rknn_reader  # noqa: E402
+import rknn_rebuild  # noqa: E402
 from rknnwriter import Model, Quant, ops, reference  # noqa: E402
 from rknnwriter import arena, pack  # noqa: E402
 from rknnwriter.chips import CHIPS  # noqa: E402
@@ -318,6 +319,19 @@ class Vendor(unittest.TestCase):
         weight = next(v for v in floats.values() if v.shape == stored.shape)
         error = np.abs(real - weight) / step[:, None, None, None]
         self.assertLess(error.max(), 1.01)
+
+    def test_the_reference_agrees_with_the_golden_outputs(self):
+        golden = SHARED / "models" / "golden"
+        for name, f in self.files():
+            if not name.startswith("multiple_input_demo.") and name != "bias_k3.rk3576.rknn":
+                continue
+            with self.subTest(file=name):
+                stem = str(golden / name[: -len(".rknn")])
+                inputs = [np.load(f"{stem}.in{i}.npy") for i in range(len(f.inputs))]
+                got = reference.outputs(rknn_rebuild.model(f), inputs)[0]
+                error = np.abs(got - np.load(stem + ".out0.npy")) / f.outputs[0].scales[0]
+                self.assertLess(error.max(), 1.01)
+                self.assertGreater((error < 0.01).mean(), 0.99)
 
 
 if __name__ == "__main__":
