@@ -29,6 +29,7 @@ struct npu_device_info {
     char driver_version[128];
     uint32_t n_cores;
     uint64_t sram_size; // bytes that models may use; 0: none
+    bool never_blocks;  // context_submit returns at once, always: an event loop may call it
 };
 
 // ---- models ---------------------------------------------------------------------------------
@@ -126,8 +127,9 @@ struct npu_backend {
     void (*context_free)(struct npu_context *context); // not while a job is in flight
 
     /// Starts a job. Either accepts it (returns 0; done() comes exactly once) or refuses it at
-    /// once with a negative status (done() does not come). May block as long as the job runs: call
-    /// it from a thread that has nothing else to do. One job at a time for a context.
+    /// once with a negative status (done() does not come). May block as long as the job runs
+    /// (unless npu_device_info.never_blocks): call it from a thread that has nothing else to do.
+    /// One job at a time for a context.
     int (*context_submit)(struct npu_context *context, struct npu_job *job, struct error *e);
 
     /// The layers of the last job with collect_perf, in order; *ret_n is 0 when there was none.

@@ -125,6 +125,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     int r = parse_options(d, options, e);
     if (r < 0)
         return r;
+    d->info.never_blocks = !d->delay_us && !d->hang_at;
     *ret = steal_ptr(d);
     return 0;
 }

@@ -1,0 +1,268 @@
+// The scheduler.
+#include "server/sched.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+// A job of a vision model takes 5 to 50 ms. Patience is in that order, so that a job for several
+// cores costs little idle time; aging is well above it, so that lifted jobs stay rare.
+#define AGING_US    500000
+#define PATIENCE_US 20000
+
+void sched_init(struct sched *s, uint32_t n_cores)
+{
+    assert(n_cores > 0 && n_cores <= SCHED_MAX_CORES);
+    *s = (struct sched){.n_cores = n_cores, .aging_us = AGING_US, .patience_us = PATIENCE_US};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        list_init(&s->classes[i].ready);
+    list_init(&s->running);
+}
+
+void sched_client_init(struct sched *s, struct sched_client *c, uint32_t weight)
+{
+    assert(weight > 0 && weight <= SCHED_UNIT);
+    *c = (struct sched_client){.weight = weight};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        c->share[i].used = s->classes[i].clock;
+}
+
+void sched_client_done(struct sched *s, struct sched_client *c)
+{
+    assert(c->n_waiting == 0 && c->n_running == 0);
+    assert(!s->reserving || s->reserving->queue->client != c);
+    (void)s;
+    (void)c;
+}
+
+void sched_queue_init(struct sched_queue *q, struct sched_client *c, uint8_t priority)
+{
+    assert(priority < SCHED_PRIORITIES);
+    *q = (struct sched_queue){.client = c, .priority = priority};
+    list_init(&q->jobs);
+    list_init(&q->link);
+}
+
+static uint32_t all_cores(const struct sched *s)
+{
+    return (1u << s->n_cores) - 1;
+}
+
+bool sched_can(const struct sched *s, uint32_t wanted)
+{
+    return wanted == 0 || (wanted & all_cores(s)) != 0;
+}
+
+static struct sched_share *share_of(const struct sched_job *j)
+{
+    return &j->queue->client->share[j->queue->priority];
+}
+
+// ---- what waits --------------------------------------------------------------------------------
+
+static struct sched_job *head(const struct sched_queue *q)
+{
+    return list_first(&q->jobs, struct sched_job, link);
+}
+
+// A queue is in its class's list while its first job could run.
+static void update_ready(struct sched *s, struct sched_queue *q)
+{
+    list_remove(&q->link);
+    if (!q->running && !list_empty(&q->jobs))
+        list_append(&s->classes[q->priority].ready, &q->link);
+}
+
+static void count_waiting(struct sched *s, struct sched_queue *q, int change)
+{
+    s->n_waiting += (unsigned)change;
+    s->classes[q->priority].n_waiting += (unsigned)change;
+    q->client->n_waiting += (unsigned)change;
+}
+
+void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q, uint32_t wanted,
+               uint64_t now_us)
+{
+    struct sched_class *class = &s->classes[q->priority];
+    assert(sched_can(s, wanted));
+    *j =
+        (struct sched_job){.queue = q, .wanted = wanted & all_cores(s), .waiting_since_us = now_us};
+    struct sched_share *share = share_of(j);
+    if (share->n_active++ == 0 && share->used < class->clock)
+        share->used = class->clock;
+    if (class->n_waiting == 0)
+        class->served_us = now_us;
+    list_append(&q->jobs, &j->link);
+    count_waiting(s, q, 1);
+    if (list_empty(&q->link))
+        update_ready(s, q);
+}
+
+static void take_out(struct sched *s, struct sched_job *j)
+{
+    if (s->reserving == j)
+        s->reserving = NULL;
+    list_remove(&j->link);
+    count_waiting(s, j->queue, -1);
+}
+
+void sched_remove(struct sched *s, struct sched_job *j)
+{
+    assert(!j->placed);
+    take_out(s, j);
+    share_of(j)->n_active--;
+    update_ready(s, j->queue);
+}
+
+// ---- what runs ---------------------------------------------------------------------------------
+
+// Accounts a running job's time up to now, so that choices see what everyone has had so far.
+static void charge(struct sched_job *j, uint64_t now_us)
+{
+    struct sched_client *c = j->queue->client;
+    uint64_t core_us = (now_us - j->charged_us) * (unsigned)__builtin_popcount(j->placed);
+    j->charged_us = now_us;
+    c->core_us += core_us;
+    share_of(j)->used += core_us * SCHED_UNIT / c->weight;
+}
+
+static void charge_all(struct sched *s, uint64_t now_us)
+{
+    struct sched_job *j;
+    list_for_each (j, &s->running, link)
+        charge(j, now_us);
+}
+
+static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_class *class = &s->classes[q->priority];
+    take_out(s, j);
+    j->placed = j->wanted ? j->wanted : idle & -idle;
+    j->started_us = j->charged_us = now_us;
+    list_append(&s->running, &j->link);
+    s->busy |= j->placed;
+    s->n_running++;
+    q->client->n_running++;
+    q->running = true;
+    update_ready(s, q);
+    class->served_us = now_us;
+    if (class->clock < share_of(j)->used)
+        class->clock = share_of(j)->used;
+}
+
+void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    assert(j->placed);
+    charge(j, now_us);
+    list_remove(&j->link);
+    s->busy &= ~j->placed;
+    s->n_running--;
+    q->client->n_running--;
+    share_of(j)->n_active--;
+    q->running = false;
+    update_ready(s, q);
+}
+
+// ---- the choice --------------------------------------------------------------------------------
+
+static bool fits(const struct sched_job *j, uint32_t idle)
+{
+    return j->wanted ? (j->wanted & ~idle) == 0 : idle != 0;
+}
+
+static bool goes_before(const struct sched_job *a, const struct sched_job *b)
+{
+    uint64_t used_a = share_of(a)->used, used_b = share_of(b)->used;
+    unsigned running_a = a->queue->client->n_running, running_b = b->queue->client->n_running;
+    if (used_a != used_b)
+        return used_a < used_b;
+    if (running_a != running_b)
+        return running_a < running_b;
+    return a->waiting_since_us < b->waiting_since_us;
+}
+
+// The first in turn of a class, of all (`any`) or of those that fit.
+static struct sched_job *first_in_turn(const struct sched_class *class, uint32_t idle, bool any)
+{
+    struct sched_job *best = NULL;
+    struct sched_queue *q;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if ((any || fits(j, idle)) && (!best || goes_before(j, best)))
+            best = j;
+    }
+    return best;
+}
+
+// Notes that a job's turn has come although its cores are busy. After a while they are kept for it.
+static void note_blocked(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    if (!j->blocked) {
+        j->blocked = true;
+        j->blocked_us = now_us;
+    }
+    if (!s->reserving && now_us - j->blocked_us >= s->patience_us)
+        s->reserving = j;
+}
+
+static int64_t level(const struct sched *s, int priority, uint64_t now_us)
+{
+    uint64_t unserved_us = now_us - s->classes[priority].served_us;
+    return priority - (s->aging_us ? (int64_t)(unserved_us / s->aging_us) : 0);
+}
+
+// The class to serve next among those in the mask; of equals the one that waits longer, which is
+// the lifted one. -1: none has anything.
+static int most_urgent(const struct sched *s, unsigned classes, uint64_t now_us)
+{
+    int best = -1;
+    for (int i = 0; i < SCHED_PRIORITIES; i++) {
+        if (!(classes & 1u << i) || list_empty(&s->classes[i].ready))
+            continue;
+        int64_t difference = best < 0 ? -1 : level(s, i, now_us) - level(s, best, now_us);
+        if (difference < 0 ||
+            (difference == 0 && s->classes[i].served_us < s->classes[best].served_us))
+            best = i;
+    }
+    return best;
+}
+
+// The cores that anyone but the job they are kept for may have.
+static uint32_t unreserved(const struct sched *s, uint32_t idle)
+{
+    return s->reserving ? idle & ~s->reserving->wanted : idle;
+}
+
+static struct sched_job *choose(struct sched *s, uint32_t idle, uint64_t now_us)
+{
+    if (s->reserving && fits(s->reserving, idle))
+        return s->reserving;
+    unsigned untried = (1u << SCHED_PRIORITIES) - 1;
+    int i = most_urgent(s, untried, now_us);
+    if (i >= 0) {
+        struct sched_job *j = first_in_turn(&s->classes[i], idle, true);
+        if (!fits(j, idle))
+            note_blocked(s, j, now_us);
+    }
+    idle = unreserved(s, idle);
+    for (; idle && i >= 0; i = most_urgent(s, untried, now_us)) {
+        struct sched_job *j = first_in_turn(&s->classes[i], idle, false);
+        if (j)
+            return j;
+        untried &= ~(1u << i);
+    }
+    return NULL;
+}
+
+struct sched_job *sched_next(struct sched *s, uint64_t now_us)
+{
+    uint32_t idle = all_cores(s) & ~s->busy;
+    if (!idle || s->n_waiting == 0)
+        return NULL;
+    charge_all(s, now_us);
+    struct sched_job *j = choose(s, idle, now_us);
+    if (j)
+        start(s, j, idle, now_us);
+    return j;
+}
