@@ -1,0 +1,81 @@
+"""A daemon of the build under test, and what is to be seen of it from outside."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+DIGITS = SOURCE / "examples/digits/digits.rknn"
+PATIENCE = 60  # seconds after which something that was to happen has not
+
+
+def wait_for(what, condition):
+    """Polls until condition() is true; fails with the words of what() or what."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"still waiting: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+class Daemon:
+    """One rknnd on a Unix socket in a folder of its own."""
+
+    def __init__(self, *options):
+        self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        self.uri = f"unix:{self.folder.name}/socket"
+        self.env = dict(os.environ, RKNND_SERVER=self.uri)
+        self.process = subprocess.Popen(
+            [BUILD / "bin/rknnd", "--listen", self.uri, *options], stdin=subprocess.DEVNULL)
+        wait_for("the daemon to listen", self.listens)
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"rknnd ended with {self.process.returncode}")
+        return os.path.exists(self.uri[5:]) and self.rknnctl("ping", "-c", "1").returncode == 0
+
+    def rknnctl(self, *words):
+        return subprocess.run([BUILD / "bin/rknnctl", *words], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+
+    def status(self):
+        answer = self.rknnctl("status", "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    def held(self):
+        """What must be as before once clients are gone: counters, fds, child processes."""
+        status = self.status()
+        names = ("sessions", "connections", "contexts", "models", "workers", "uploads",
+                 "upload_bytes", "model_bytes", "cached_bytes", "buffer_bytes", "jobs_waiting",
+                 "jobs_running")
+        held = {name: status[name] for name in names}
+        held["fds"] = len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        held["children"] = len(self.children())
+        return held
+
+    def children(self):
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        return [int(pid) for pid in pathlib.Path(path).read_text().split()]
+
+    def client(self, model, seed):
+        """A loop_client, which ends when its standard input is closed."""
+        return subprocess.Popen([BUILD / "tests/integration/loop_client", model, str(seed)],
+                                env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        self.folder.cleanup()
+        assert code == 0, f"rknnd ended with {code}"
+
+
+def finish_client(client):
+    """Ends a loop_client; its words, if all was well with it."""
+    out, err = client.communicate(timeout=PATIENCE)
+    assert client.returncode == 0, f"a client that should notice nothing: {err or client.returncode}"
+    return out.strip()
