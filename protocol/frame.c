@@ -7,11 +7,14 @@
 
 #include "base/cleanup.h"
 
+#define FDS_OFFSET 7 // in the header
+
 void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], const struct frame_header *h)
 {
     write_le32(out, FRAME_MAGIC);
     write_le16(out + 4, h->type);
-    write_le16(out + 6, h->flags);
+    out[6] = h->flags;
+    out[FDS_OFFSET] = h->n_fds;
     write_le32(out + 8, h->id);
     write_le32(out + 12, h->message_size);
     write_le64(out + 16, h->payload_size);
@@ -27,7 +30,8 @@ int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *
                          in[0], in[1], in[2], in[3]);
     struct frame_header h = {
         .type = read_le16(in + 4),
-        .flags = read_le16(in + 6),
+        .flags = in[6],
+        .n_fds = in[FDS_OFFSET],
         .id = read_le32(in + 8),
         .message_size = read_le32(in + 12),
         .payload_size = read_le64(in + 16),
@@ -35,6 +39,9 @@ int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *
     if ((h.flags & ~(FRAME_REPLY | FRAME_ERROR)) || h.flags == FRAME_ERROR)
         return error_set(e, STATUS_FAIL, "frame of type %u has unknown flags 0x%x", h.type,
                          h.flags);
+    if (h.n_fds > FRAME_MAX_FDS)
+        return error_set(e, STATUS_FAIL, "frame of type %u comes with %u fds, the limit is %d",
+                         h.type, h.n_fds, FRAME_MAX_FDS);
     if (h.message_size > FRAME_MESSAGE_MAX)
         return error_set(e, STATUS_FAIL,
                          "frame of type %u has a message of %u bytes, the limit is %d", h.type,
@@ -52,6 +59,30 @@ void frame_reader_init(struct frame_reader *r, uint64_t payload_limit)
     r->skip = false;
     r->n_segments = r->segment = 0;
     r->start = r->end = r->message = 0;
+    r->n_fds = r->n_frame_fds = 0;
+}
+
+int frame_reader_take_fd(struct frame_reader *r)
+{
+    if (r->n_frame_fds == 0)
+        return -1;
+    int fd = r->fds[0];
+    r->n_frame_fds--;
+    r->n_fds--;
+    memmove(r->fds, r->fds + 1, (size_t)r->n_fds * sizeof *r->fds);
+    return fd;
+}
+
+static void drop_frame_fds(struct frame_reader *r)
+{
+    while (r->n_frame_fds > 0)
+        fd_close(frame_reader_take_fd(r));
+}
+
+void frame_reader_done(struct frame_reader *r)
+{
+    r->n_frame_fds = r->n_fds;
+    drop_frame_fds(r);
 }
 
 size_t frame_reader_space(struct frame_reader *r, void **ret)
@@ -95,6 +126,7 @@ void frame_reader_fill(struct frame_reader *r, size_t n)
 static int next_head(struct frame_reader *r, struct error *e)
 {
     size_t have = r->end - r->start;
+    drop_frame_fds(r);
     if (have < FRAME_HEADER_SIZE)
         return FRAME_NEED_MORE;
     int s = frame_header_read(r->buffer + r->start, &r->header, e);
@@ -107,6 +139,10 @@ static int next_head(struct frame_reader *r, struct error *e)
                          (unsigned long long)r->payload_limit);
     if (have < FRAME_HEADER_SIZE + r->header.message_size)
         return FRAME_NEED_MORE;
+    if (r->header.n_fds > r->n_fds)
+        return error_set(e, STATUS_FAIL, "frame of type %u names %u fds, but %d came",
+                         r->header.type, r->header.n_fds, r->n_fds);
+    r->n_frame_fds = r->header.n_fds;
     r->message = r->start + FRAME_HEADER_SIZE;
     r->start = r->message + r->header.message_size;
     r->payload_left = r->header.payload_size;
@@ -182,7 +218,7 @@ struct frame_out *frame_out_new(const struct frame_header *h, struct bytes messa
         return NULL;
     struct frame_header header = *h;
     header.message_size = (uint32_t)message.size;
-    header.payload_size = 0;
+    header.payload_size = header.n_fds = 0;
     *f = (struct frame_out){.head_size = head_size,
                             .n_segments = n_segments,
                             .segments = (struct iovec *)((uint8_t *)f + segments_at),
@@ -228,6 +264,8 @@ void frame_queue_done(struct frame_queue *q)
 
 void frame_queue_push(struct frame_queue *q, struct frame_out *f)
 {
+    assert(f->n_fds <= FRAME_MAX_FDS);
+    f->head[FDS_OFFSET] = (uint8_t)f->n_fds;
     list_append(&q->frames, &f->link);
     q->bytes += f->total;
 }

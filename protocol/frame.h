@@ -11,12 +11,12 @@
 #include "base/list.h"
 
 // PROTOCOL.md, "Frames". All numbers little-endian:
-//   0 magic u32 | 4 type u16 | 6 flags u16 | 8 request id u32 | 12 message size u32
-//   16 payload size u64 | 24 message | payload
+//   0 magic u32 | 4 type u16 | 6 flags u8 | 7 number of fds u8 | 8 request id u32
+//   12 message size u32 | 16 payload size u64 | 24 message | payload
 #define FRAME_MAGIC       0x444e4b52u // the bytes "RKND"
 #define FRAME_HEADER_SIZE 24
 #define FRAME_MESSAGE_MAX 8192
-#define FRAME_MAX_FDS     2
+#define FRAME_MAX_FDS     2 // file descriptors beside one frame
 
 enum frame_flags {
     FRAME_REPLY = 1, // answers the request of the same id
@@ -25,7 +25,8 @@ enum frame_flags {
 
 struct frame_header {
     uint16_t type;
-    uint16_t flags;
+    uint8_t flags;
+    uint8_t n_fds; // sent with the frame's first byte
     uint32_t id;
     uint32_t message_size;
     uint64_t payload_size;
@@ -33,13 +34,14 @@ struct frame_header {
 
 void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], const struct frame_header *h);
 
-/// Checks magic, flags and the message size. The payload size is the reader's to judge.
+/// Checks everything but the payload size, which is the reader's to judge.
 int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *ret,
                       struct error *e);
 
 // ---- reading -----------------------------------------------------------------------------------
 
 #define FRAME_MAX_SEGMENTS 128
+#define FRAME_READER_FDS   (2 * FRAME_MAX_FDS) // of one frame not yet complete, and of the next
 
 enum frame_event {
     FRAME_NEED_MORE, // nothing yet: read into frame_reader_space()
@@ -48,7 +50,7 @@ enum frame_event {
 };
 
 // Takes a byte stream apart. Payload bytes are read straight to their destination; only what comes
-// in one read with a header (at most FRAME_MESSAGE_MAX) is copied. Embedded by its owner, 12 KB.
+// in one read with a header (at most FRAME_MESSAGE_MAX) is copied. Embedded by its owner, 10 KB.
 struct frame_reader {
     uint64_t payload_limit;
     struct frame_header header; // of the current frame
@@ -58,13 +60,22 @@ struct frame_reader {
     int n_segments, segment; // of the destination; `segment` is being filled
     size_t start, end;       // unconsumed bytes in buffer
     size_t message;          // where the message lies in buffer
+    int n_fds;               // received and not taken
+    int n_frame_fds;         // the first of them are the current frame's
+    int fds[FRAME_READER_FDS];
     struct iovec segments[FRAME_MAX_SEGMENTS];
     uint8_t buffer[FRAME_HEADER_SIZE + FRAME_MESSAGE_MAX];
 };
 
 void frame_reader_init(struct frame_reader *r, uint64_t payload_limit);
 
-/// Where the next bytes of the stream go; never 0 long after NEED_MORE.
+/// Closes the fds that nobody took.
+void frame_reader_done(struct frame_reader *r);
+
+/// Where the next bytes of the stream go; never 0 long after NEED_MORE. On a Unix socket fds that
+/// come with them are appended to r->fds (fd_receive() with r->fds, &r->n_fds, FRAME_READER_FDS).
+/// The kernel joins what was sent separately, so the fds of one read may belong to a later frame
+/// than its first; the header says how many are whose.
 size_t frame_reader_space(struct frame_reader *r, void **ret);
 
 /// `n` bytes, at most what space() gave, have been put there.
@@ -76,6 +87,10 @@ int frame_reader_next(struct frame_reader *r, struct error *e);
 
 /// The message of the current frame; valid until next().
 struct bytes frame_reader_message(const struct frame_reader *r);
+
+/// The next fd of the current frame, from now on the caller's; -1 when there is none left. Those
+/// that are not taken are closed when the next frame begins.
+int frame_reader_take_fd(struct frame_reader *r);
 
 /// After FRAME_MESSAGE with header.payload_size > 0, before next(): where the payload goes. The
 /// segments' lengths add up to it; they are copied, what they point to must stay until
@@ -118,7 +133,7 @@ struct frame_queue {
 void frame_queue_init(struct frame_queue *q);
 void frame_queue_done(struct frame_queue *q); // drops what is left
 
-/// Takes ownership of f.
+/// Takes ownership of f, which now has all its fds.
 void frame_queue_push(struct frame_queue *q, struct frame_out *f);
 
 /// The next bytes, for sendmsg(). Returns the number of vectors, 0 when there is nothing. Stops

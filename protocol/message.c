@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <pb_decode.h>
 #include <pb_encode.h>
-#include <stdio.h>
 
 static const struct message_row rows[] = {
 #define X(number, name, request, reply, request_payload, reply_payload)                            \
@@ -13,6 +12,13 @@ static const struct message_row rows[] = {
     MESSAGE_LIST(X)
 #undef X
 };
+
+// Whatever a message holds within its bounds, it fits a frame.
+#define X(number, name, request, reply, request_payload, reply_payload)                            \
+    _Static_assert(rknnd_##request##_size <= FRAME_MESSAGE_MAX, #name "'s request is too big");    \
+    _Static_assert(rknnd_##reply##_size <= FRAME_MESSAGE_MAX, #name "'s reply is too big");
+MESSAGE_LIST(X)
+#undef X
 
 const struct message_row *message_row(uint16_t type)
 {
@@ -41,7 +47,7 @@ int message_decode(const pb_msgdesc_t *fields, struct bytes b, void *ret, struct
     return 0;
 }
 
-struct frame_out *message_frame(uint16_t type, uint16_t flags, uint32_t id,
+struct frame_out *message_frame(uint16_t type, uint8_t flags, uint32_t id,
                                 const pb_msgdesc_t *fields, const void *message,
                                 const struct iovec *segments, int n_segments,
                                 void (*release)(void *owner), void *owner)
@@ -64,12 +70,37 @@ struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct e
                          NULL);
 }
 
-// Text from a peer ends up in logs and on terminals.
-static void make_printable(char *text)
+// Bytes of the UTF-8 character that `text` starts with; 0 when that is none, or the end.
+static size_t utf8_character(const char *text, uint32_t *ret_code)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    static const uint32_t smallest[] = {0x1, 0x80, 0x800, 0x10000};
+    const uint8_t *s = (const uint8_t *)text;
+    unsigned more = s[0] < 0x80 ? 0 : s[0] < 0xe0 ? 1 : s[0] < 0xf0 ? 2 : 3;
+    if ((s[0] >= 0x80 && s[0] < 0xc0) || s[0] >= 0xf8)
+        return 0;
+    uint32_t code = more ? s[0] & (0x3fu >> more) : s[0];
+    for (unsigned i = 1; i <= more; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (s[i] & 0x3f);
+    }
+    if (code < smallest[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        return 0;
+    *ret_code = code;
+    return more + 1;
+}
+
+void message_make_printable(char *text)
+{
+    while (*text) {
+        uint32_t code = 0;
+        size_t n = utf8_character(text, &code);
+        if (n == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+            n = n ? n : 1;
+            memset(text, '?', n);
+        }
+        text += n;
+    }
 }
 
 int message_error_take(const rknnd_Error *m, struct error *e)
@@ -78,19 +109,23 @@ int message_error_take(const rknnd_Error *m, struct error *e)
     if (!e)
         return code;
     error_set(e, code, "%s", m->text[0] ? m->text : status_text(code));
-    make_printable(e->text);
+    message_make_printable(e->text);
     return code;
 }
 
 void message_copy_text(char *field, size_t size, const char *text)
 {
-    size_t n = strlen(text);
-    if (n >= size)
-        n = size - 1;
-    while (n > 0 && n < strlen(text) && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--; // not inside a UTF-8 character
-    memcpy(field, text, n);
-    field[n] = 0;
+    size_t at = 0;
+    while (*text) {
+        uint32_t code;
+        size_t n = utf8_character(text, &code), step = n ? n : 1;
+        if (at + step >= size)
+            break;
+        memcpy(field + at, n ? text : "?", step);
+        at += step;
+        text += step;
+    }
+    field[at] = 0;
 }
 
 size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message)

@@ -14,11 +14,11 @@
 #define HELLO_SECRET_SIZE 16
 #define MODEL_SHA256_SIZE 32
 
-// Feature bits of HELLO. (None yet: fd passing and callbacks will be the first.)
+// Feature bits of HELLO that this software has: none are defined in version 1.
 #define PROTOCOL_FEATURES UINT64_C(0)
 
-// X(number, NAME, request message, reply message, request payload, reply payload). A reply of
-// `Empty` with NONE in MESSAGE_NO_REPLY is never sent. Numbers from 128 on are for workers only.
+// X(number, NAME, request message, reply message, request payload, reply payload). CANCEL and
+// GOODBYE are never answered. Numbers from 128 on are for workers only.
 // clang-format off
 #define MESSAGE_LIST(X)                                                     \
     X(1,   HELLO,             Hello,          HelloReply,      false, false) \
@@ -80,7 +80,7 @@ int message_decode(const pb_msgdesc_t *fields, struct bytes b, void *ret, struct
 
 /// A frame with an encoded message and a payload, as frame_out_new(). NULL: out of memory. The
 /// message must fit its bounds (an assertion: it is ours).
-struct frame_out *message_frame(uint16_t type, uint16_t flags, uint32_t id,
+struct frame_out *message_frame(uint16_t type, uint8_t flags, uint32_t id,
                                 const pb_msgdesc_t *fields, const void *message,
                                 const struct iovec *segments, int n_segments,
                                 void (*release)(void *owner), void *owner);
@@ -91,7 +91,12 @@ struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct e
 /// Fills *e from a decoded Error; the code is made a known one. Returns it.
 int message_error_take(const rknnd_Error *m, struct error *e);
 
-/// Copies text into a message's fixed field, cut to fit.
+/// Makes text that came from a peer fit for logs and terminals: what is not a printable UTF-8
+/// character becomes '?'.
+void message_make_printable(char *text);
+
+/// Copies text into a message's fixed field, cut to fit between two characters. The field is UTF-8,
+/// as protobuf demands: each byte that is not becomes '?'.
 #define message_set_text(field, text) message_copy_text((field), sizeof(field), (text))
 void message_copy_text(char *field, size_t size, const char *text);
 

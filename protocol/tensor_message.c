@@ -1,6 +1,7 @@
 // Inputs and outputs of a model as messages.
 #include "protocol/tensor_message.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -61,6 +62,8 @@ static int attr_from_message(const rknnd_TensorAttr *m, const char *what, struct
     for (pb_size_t i = 0; i < m->dims_count; i++)
         ret->dims[i] = m->dims[i];
     message_copy_text(ret->name, sizeof ret->name, m->name);
+    if (!isfinite(m->scale))
+        return error_set(e, STATUS_FAIL, "%s: the scale is not a number", what);
     return tensor_attr_check(ret, what, e);
 }
 
@@ -71,8 +74,10 @@ static int preprocess_from_message(const rknnd_TensorPreprocess *m, struct tenso
         return error_set(e, STATUS_FAIL, "a tensor's mean, std and order differ in length");
     ret->n_channels = m->mean_count;
     for (pb_size_t i = 0; i < m->mean_count; i++) {
-        if (m->order[i] >= m->mean_count || !(m->std[i] != 0))
-            return error_set(e, STATUS_FAIL, "a tensor's channel order or std is impossible");
+        if (m->order[i] >= m->mean_count || !isfinite(m->mean[i]) || !isfinite(m->std[i]) ||
+            m->std[i] == 0)
+            return error_set(e, STATUS_FAIL,
+                             "a tensor's mean, std or order of channel %u is impossible", i);
         ret->mean[i] = m->mean[i];
         ret->std[i] = m->std[i];
         ret->order[i] = (uint8_t)m->order[i];
@@ -116,8 +121,9 @@ uint8_t *tensor_list_encode(const struct tensor_io *const *tensors, size_t n, si
 
 int tensor_list_decode(struct bytes payload, size_t n, struct tensor_io **ret, struct error *e)
 {
-    if (n > 4096)
-        return error_set(e, STATUS_FAIL, "a model with %zu inputs and outputs is too much", n);
+    if (n > 4096 || n > payload.size)
+        return error_set(e, STATUS_FAIL, "a list of %zu tensors in %zu bytes is impossible", n,
+                         payload.size);
     cleanup(free_p) struct tensor_io *list = calloc(n ? n : 1, sizeof *list);
     if (!list)
         return error_no_memory(e, "a model's inputs and outputs", n * sizeof *list);

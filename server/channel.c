@@ -56,12 +56,6 @@ static void report_lost(struct channel *c)
     c->ops->on_lost(c, &c->why);
 }
 
-static void drop_fds(struct channel *c)
-{
-    while (c->n_fds > 0)
-        fd_close(c->fds[--c->n_fds]);
-}
-
 // Hands over what has been read, as long as the owner wants it.
 static void deliver(struct channel *c)
 {
@@ -76,7 +70,6 @@ static void deliver(struct channel *c)
             c->ops->on_payload(c);
         } else {
             c->ops->on_message(c, &c->reader.header, frame_reader_message(&c->reader));
-            drop_fds(c);
         }
     }
 }
@@ -86,8 +79,10 @@ static bool receive(struct channel *c)
 {
     void *space;
     struct error e;
-    size_t size = frame_reader_space(&c->reader, &space);
-    ssize_t n = fd_receive(c->fd, space, size, c->fds, &c->n_fds, c->takes_fds ? FRAME_MAX_FDS : 0);
+    struct frame_reader *r = &c->reader;
+    size_t size = frame_reader_space(r, &space);
+    ssize_t n =
+        fd_receive(c->fd, space, size, r->fds, &r->n_fds, c->takes_fds ? FRAME_READER_FDS : 0);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return false;
     if (n <= 0) {
@@ -99,7 +94,7 @@ static bool receive(struct channel *c)
         return false;
     }
     c->last_heard_ms = uv_now(c->poll.loop);
-    frame_reader_fill(&c->reader, (size_t)n);
+    frame_reader_fill(r, (size_t)n);
     deliver(c);
     return (size_t)n == size;
 }
@@ -225,7 +220,7 @@ void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
     assert(!c->closing);
     c->closing = true;
     c->on_closed = on_closed;
-    drop_fds(c);
+    frame_reader_done(&c->reader);
     frame_queue_done(&c->out);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
 }

@@ -11,6 +11,7 @@ struct channel;
 struct channel_ops {
     /// A message is there. If h->payload_size > 0, says where the payload goes
     /// (frame_reader_payload_into or _skip on c->reader) before it returns, unless it closes.
+    /// fds that came with the frame: frame_reader_take_fd() on c->reader.
     /// `message` is valid only inside.
     void (*on_message)(struct channel *c, const struct frame_header *h, struct bytes message);
     /// The payload of the last message is in place.
@@ -30,11 +31,9 @@ struct channel {
     uv_poll_t poll;
     int events; // what poll waits for
     bool paused, closing, in_callback, takes_fds;
-    bool failed, lost; // the stream is useless; the owner knows it
-    bool wake;         // on_poll is wanted, readable or not
-    struct error why;  // it failed
-    int n_fds;         // came with the current bytes; the owner steals them in on_message
-    int fds[FRAME_MAX_FDS];
+    bool failed, lost;                    // the stream is useless; the owner knows it
+    bool wake;                            // on_poll is wanted, readable or not
+    struct error why;                     // it failed
     uint64_t last_heard_ms, last_sent_ms; // uv_now()
     struct frame_queue out;
     struct frame_reader reader;

@@ -21,6 +21,7 @@ struct side {
     size_t pause_after;
     uint8_t *into;
     int fd_seen;
+    uint64_t fd_token; // of the message that brought it
 };
 
 static void got_message(struct channel *c, const struct frame_header *h, struct bytes message)
@@ -29,8 +30,11 @@ static void got_message(struct channel *c, const struct frame_header *h, struct 
     rknnd_Ping m;
     assert_int_equal(message_decode(rknnd_Ping_fields, message, &m, NULL), 0);
     s->tokens[s->messages++ % 64] = m.token;
-    if (c->n_fds > 0)
-        s->fd_seen = c->fds[--c->n_fds];
+    int fd = frame_reader_take_fd(&c->reader);
+    if (fd >= 0) {
+        s->fd_seen = fd;
+        s->fd_token = m.token;
+    }
     if (h->payload_size > 0)
         frame_reader_payload_into(&c->reader, &(struct iovec){s->into, h->payload_size}, 1);
     if (s->messages == s->pause_after)
@@ -164,6 +168,7 @@ static void test_fds_come_with_their_message(void **state)
     run_until(f, &f->b.messages, 2);
     char text[6] = "";
     assert_true(f->b.fd_seen >= 0);
+    assert_int_equal(f->b.fd_token, 1);
     assert_int_equal(pread(f->b.fd_seen, text, 5, 0), 5);
     assert_string_equal(text, "hello");
     assert_true(fcntl(f->b.fd_seen, F_GETFD) & FD_CLOEXEC);
