@@ -1,7 +1,31 @@
-# The writer of model files (tests/rknnwriter) and what was made with it (examples/digits) need
-# Debian's Python with numpy, flatbuffers, sklearn and onnx.
-find_program(RKNND_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
-foreach(name test_rknnwriter test_digits)
-  add_test(NAME ${name} COMMAND ${RKNND_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120)
-endforeach()
+# The writer of model files (tests/rknnwriter) and what was made with it (examples/digits).
+rknnd_python_test(test_rknnwriter test_rknnwriter.py)
+rknnd_python_test(test_digits test_digits.py)
+
+# Cases that the writer describes and its numpy reference judges, run by the software NPU. One test
+# for each group of rknnwriter.cases.
+if(TARGET npu_sim)
+  set(cases ${CMAKE_CURRENT_BINARY_DIR}/cases)
+  add_test(NAME rknnwriter_cases COMMAND /usr/bin/python3 -m rknnwriter.cases ${cases}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/tests)
+  set_tests_properties(rknnwriter_cases PROPERTIES FIXTURES_SETUP rknnwriter_cases LABELS unit)
+  add_executable(test_sim_cases test_sim_cases.c sim_run.c)
+  target_link_libraries(test_sim_cases PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
+  foreach(group conv depthwise forms shapes fused lookup eltwise activations pool reduce moves
+      float16_conv float16 mixed)
+    add_test(NAME test_sim_cases_${group} COMMAND test_sim_cases ${cases}/${group})
+    set_tests_properties(test_sim_cases_${group} PROPERTIES
+      FIXTURES_REQUIRED rknnwriter_cases TIMEOUT 120 LABELS unit)
+  endforeach()
+
+  pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
+  rknnd_test(test_sim_digits SOURCES test_sim_digits.c sim_run.c LIBS npu_sim base PkgConfig::PNG)
+  target_compile_definitions(test_sim_digits PRIVATE
+    DIGITS_DIR="${PROJECT_SOURCE_DIR}/examples/digits"
+    EXPECTED_FILE="${CMAKE_CURRENT_BINARY_DIR}/digits.expected")
+  add_test(NAME digits_expected
+    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/digits_expected.py
+      ${CMAKE_CURRENT_BINARY_DIR}/digits.expected)
+  set_tests_properties(digits_expected PROPERTIES FIXTURES_SETUP digits_expected LABELS unit)
+  set_tests_properties(test_sim_digits PROPERTIES FIXTURES_REQUIRED digits_expected)
+endif()

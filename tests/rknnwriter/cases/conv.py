@@ -1,0 +1,121 @@
+"""int8 convolutions: chips, packings, forms of the bias table, shapes, fused forms."""
+
+import numpy as np
+
+from .. import Model, Quant, ops
+from ..chips import CHIPS
+from . import case
+
+IN = Quant.of_range(-2, 3)
+PICTURE = Quant.of_range(0, 1)
+
+
+def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=6, group=1, **how):
+    """A model of one convolution, its output range fitted to what comes out."""
+    rng = np.random.default_rng(i * 100 + o)
+    kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
+    m = Model(chip, container=container)
+    if picture:
+        x = m.input("x", (batch, i, *size), PICTURE, mean=[0] * i, std=[255] * i)
+    else:
+        x = m.input("x", (batch, i, *size), IN)
+    weight = rng.normal(size=(o, i // group, *kernel)) / np.sqrt(i // group * np.prod(kernel))
+    how.setdefault("out", Quant.of_range(-4, 5))
+    y = ops.conv(m, x, weight, rng.normal(size=o), group=group, **how)
+    m.output(y, "y")
+    return m
+
+
+def _add(family, name, **options):
+    case(family, name)(lambda: single(**options))
+
+
+for _chip in CHIPS:
+    for _i, _o in ((16, 16), (5, 7), (33, 31), (48, 41), (100, 70), (2, 1)):
+        _add("conv", f"{_chip}_{_i}_{_o}", chip=_chip, i=_i, o=_o, pad=1)
+    for _i in (1, 3, 4):
+        for _o in (8, 20, 40):
+            _add("conv", f"{_chip}_picture_{_i}_{_o}", chip=_chip, i=_i, o=_o, picture=True,
+                 stride=2, pad=1)
+    for _c in (16, 20, 32, 72, 140):
+        _add("depthwise", f"{_chip}_{_c}", chip=_chip, i=_c, o=_c, group=_c, pad=1)
+    _add("depthwise", f"{_chip}_stride", chip=_chip, i=40, o=40, group=40, pad=1, stride=2)
+    _add("depthwise", f"{_chip}_relu", chip=_chip, i=40, o=40, group=40, kernel=5, pad=2,
+         act="relu")
+    if _chip != "rk3562":
+        _add("forms", f"{_chip}_plain", chip=_chip, i=20, o=40, form="plain")
+        _add("forms", f"{_chip}_plain_symmetric", chip=_chip, i=20, o=40, form="plain",
+             symmetric=True)
+    _add("forms", f"{_chip}_symmetric", chip=_chip, i=20, o=40, symmetric=True)
+    _add("forms", f"{_chip}_tasks", chip=_chip, i=20, o=40, tasks=3)
+    _add("forms", f"{_chip}_container2", chip=_chip, i=20, o=40, pad=1, container=2)
+
+for _chip in ("rk3576", "rv1126b"):
+    for _k in (1, 3, 5, 7):
+        _add("forms", f"{_chip}_rows_{_k}", chip=_chip, i=3, o=40, kernel=_k, picture=True,
+             pad=_k // 2, packed_first=True)
+
+for _k in range(1, 12):
+    _add("shapes", f"kernel_{_k}", chip="rk3588", i=6, o=5, kernel=_k, pad=_k // 2, size=(12, 13))
+_add("shapes", "kernel_1x7", chip="rk3588", i=6, o=5, kernel=(1, 7), pad=(0, 3))
+_add("shapes", "kernel_5x2", chip="rk3566", i=6, o=5, kernel=(5, 2), pad=(2, 1, 2, 0))
+_add("shapes", "stride_2_3", chip="rk3588", i=6, o=5, stride=(2, 3), pad=1)
+_add("shapes", "stride_beyond", chip="rk3588", i=6, o=5, kernel=1, stride=3)
+_add("shapes", "pads_differ", chip="rk3588", i=6, o=5, pad=(0, 1, 2, 3))
+_add("shapes", "dilation", chip="rk3588", i=6, o=5, dilation=2, pad=2)
+_add("shapes", "dilation_1_3", chip="rk3576", i=6, o=5, dilation=(1, 3), pad=(1, 3))
+_add("shapes", "depthwise_dilation", chip="rk3588", i=24, o=24, group=24, dilation=2, pad=2)
+_add("shapes", "batch_2", chip="rk3588", i=20, o=12, batch=2, pad=1)
+_add("shapes", "batch_3_picture", chip="rk3568", i=3, o=12, batch=3, pad=1, picture=True)
+_add("shapes", "one_pixel", chip="rk3588", i=40, o=10, kernel=1, size=(1, 1))
+_add("shapes", "fully_connected", chip="rk3588", i=32, o=10, kernel=4, size=(4, 4))
+_add("shapes", "one_row", chip="rk3588", i=16, o=16, kernel=(1, 3), pad=(0, 1), size=(1, 33))
+
+
+# ---- fused forms ----------------------------------------------------------------------------
+
+_RANGES = {"relu": (0, 5), "clip": (0, 6), "leaky_relu": (-1, 5), "sigmoid": (0, 1),
+           "swish": (-0.4, 5), "hard_swish": (-0.4, 5), "hard_sigmoid": (0, 1)}
+
+for _chip in CHIPS:
+    for _act in ("relu", "clip", "leaky_relu"):
+        _add("fused", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
+             out=Quant.of_range(*_RANGES[_act]))
+for _act in ("sigmoid", "swish", "hard_swish", "hard_sigmoid"):
+    _add("lookup", _act, chip="rk3588", i=20, o=24, pad=1, act=_act,
+         out=Quant.of_range(*_RANGES[_act]))
+
+
+def _with_addend(chip, act, shape=None):
+    rng = np.random.default_rng(3)
+    m = Model(chip)
+    x = m.input("x", (1, 20, 6, 7), IN)
+    other = m.input("other", shape or (1, 24, 6, 7), Quant.of_range(-5, 1))
+    y = ops.conv(m, x, rng.normal(size=(24, 20, 3, 3)) * 0.1, rng.normal(size=24), pad=1,
+                 addend=other, act=act, out=Quant.of_range(0 if act else -6, 6))
+    m.output(y, "y")
+    return m
+
+
+for _chip in CHIPS:
+    for _act in (None, "relu"):
+        case("fused", f"{_chip}_add_{_act or 'plain'}")(
+            lambda chip=_chip, act=_act: _with_addend(chip, act))
+
+
+@case("fused", "chain", "2")
+def _chain():
+    """Several layers whose memory is used again."""
+    rng = np.random.default_rng(4)
+    m = Model("rk3588")
+    q = Quant.of_range(-4, 4)
+    x = m.input("x", (1, 3, 16, 16), PICTURE, mean=[127.5] * 3, std=[127.5] * 3)
+    a = ops.conv(m, x, rng.normal(size=(20, 3, 3, 3)) * 0.3, rng.normal(size=20), pad=1, stride=2,
+                 act="relu", out=q)
+    b = ops.conv(m, a, rng.normal(size=(20, 1, 3, 3)) * 0.3, rng.normal(size=20), pad=1, group=20,
+                 out=q)
+    c = ops.conv(m, b, rng.normal(size=(20, 20, 1, 1)) * 0.2, rng.normal(size=20), addend=a,
+                 act="relu", out=q)
+    d = ops.max_pool(m, c, 2)
+    m.output(ops.conv(m, d, rng.normal(size=(7, 20, 4, 4)) * 0.03, rng.normal(size=7), out=q), "y")
+    return m

@@ -1,0 +1,91 @@
+"""int8 element-wise operators, activations on their own, pools, softmax, reductions."""
+
+import numpy as np
+
+from .. import Model, Quant, ops
+from ..chips import CHIPS
+from . import case
+
+A, B, OUT = Quant.of_range(-2, 3), Quant.of_range(-5, 1), Quant.of_range(-6, 6)
+SHAPE = (1, 20, 6, 7)
+
+
+def two(function, out=OUT, shapes=(SHAPE, SHAPE), quants=(A, B), chip="rk3588", **how):
+    m = Model(chip)
+    a, b = (m.input(n, s, q) for n, s, q in zip("ab", shapes, quants))
+    m.output(function(m, a, b, out=out, **how), "y")
+    return m
+
+
+def one(function, *args, shape=SHAPE, quant=A, chip="rk3588", **how):
+    m = Model(chip)
+    m.output(function(m, m.input("x", shape, quant), *args, **how), "y")
+    return m
+
+
+def _two(name, function, **options):
+    case("eltwise", name)(lambda: two(function, **options))
+
+
+def _one(group, name, function, *args, **options):
+    case(group, name)(lambda: one(function, *args, **options))
+
+
+for _chip in CHIPS:
+    _two(f"add_{_chip}", ops.add, chip=_chip)
+    _two(f"mul_{_chip}", ops.mul, chip=_chip, out=Quant.of_range(-16, 11))
+_two("add_relu", ops.add, act="relu", out=Quant.of_range(0, 4))
+_two("sub", ops.sub)
+_two("add_channel", ops.add, shapes=(SHAPE, (1, 20, 1, 1)))
+_two("mul_channel", ops.mul, shapes=(SHAPE, (1, 20, 1, 1)), out=Quant.of_range(-16, 11))
+_two("mul_pixel", ops.mul, shapes=(SHAPE, (1, 1, 6, 7)), out=Quant.of_range(-16, 11))
+_two("sub_other_way", ops.sub, shapes=((1, 20, 1, 1), SHAPE))
+_two("add_row", ops.add, shapes=(SHAPE, (1, 20, 1, 7)))
+_two("batch", ops.add, shapes=((2, 20, 6, 7), (2, 20, 6, 7)))
+
+_CONSTANT = np.random.default_rng(1).normal(size=(1, 20, 1, 1))
+_one("eltwise", "add_constant", lambda m, x: ops.add(m, x, _CONSTANT, out=OUT))
+_one("eltwise", "mul_constant", lambda m, x: ops.mul(m, x, _CONSTANT, out=OUT))
+_one("eltwise", "div_constant", lambda m, x: ops.div(m, x, 1 + abs(_CONSTANT), out=OUT))
+_one("eltwise", "constant_minus", lambda m, x: ops.sub(m, _CONSTANT, x, out=OUT))
+_one("eltwise", "square", lambda m, x: ops.pow(m, x, [2.0], out=Quant.of_range(0, 9)))
+_one("eltwise", "native_constant", lambda m, x: ops.add(
+    m, x, m.native_constant("c", _CONSTANT, Quant.of_range(-3, 3)), out=OUT))
+
+_one("activations", "relu", ops.relu)
+_one("activations", "sigmoid", ops.sigmoid, out=Quant(1 / 256, -128))
+_one("activations", "tanh", ops.tanh, out=Quant(1 / 128, 0))
+_one("activations", "leaky_relu", ops.leaky_relu, 0.1, out=Quant.of_range(-0.2, 3))
+_one("activations", "prelu", ops.prelu, np.linspace(-0.5, 0.5, 20), out=Quant.of_range(-1, 3))
+_one("activations", "clip", ops.clip, -1.0, 2.0, out=Quant.of_range(-1, 2))
+_one("activations", "batch_norm", ops.batch_norm, np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20),
+     np.linspace(-0.2, 0.2, 20), np.linspace(0.5, 2, 20), out=Quant.of_range(-5, 7))
+_one("activations", "batch_norm_relu", ops.batch_norm, np.linspace(0.5, 2, 20),
+     np.linspace(-1, 1, 20), np.linspace(-0.2, 0.2, 20), np.linspace(0.5, 2, 20), act="relu",
+     out=Quant.of_range(0, 7))
+
+for _chip in CHIPS:
+    _one("pool", f"max_{_chip}", ops.max_pool, 2, chip=_chip)
+    _one("pool", f"average_{_chip}", ops.average_pool, 2, chip=_chip)
+_one("pool", "max_pad", ops.max_pool, 3, stride=2, pad=1)
+_one("pool", "max_pads_differ", ops.max_pool, (3, 2), stride=(1, 2), pad=(1, 0, 0, 1))
+_one("pool", "max_ceil", ops.max_pool, 2, stride=2, ceil=True, shape=(1, 20, 7, 9))
+_one("pool", "max_ceil_last_window_in_pad", ops.max_pool, 2, stride=3, pad=1, ceil=True,
+     shape=(1, 8, 6, 7))
+_one("pool", "average_counts_pad", ops.average_pool, 3, stride=2, pad=1)
+_one("pool", "average_without_pad", ops.average_pool, 3, stride=2, pad=1, count_pad=False)
+_one("pool", "average_ceil", ops.average_pool, 2, stride=2, ceil=True, shape=(1, 20, 7, 9))
+_one("pool", "average_other_scale", ops.average_pool, 2, out=Quant.of_range(-1, 2))
+_one("pool", "global", ops.global_average_pool)
+_one("pool", "max_11", ops.max_pool, 11, stride=1, pad=5, shape=(1, 8, 12, 12))
+_one("pool", "batch", ops.max_pool, 2, shape=(3, 8, 6, 6))
+
+_PROBABILITY = Quant(1 / 256, -128)
+_one("reduce", "softmax_channels", ops.softmax, out=_PROBABILITY)
+_one("reduce", "softmax_rows", ops.softmax, axis=3, out=_PROBABILITY)
+_one("reduce", "softmax_2d", ops.softmax, shape=(1, 10), out=_PROBABILITY)
+_one("reduce", "softmax_cpu", ops.softmax, cpu=True, out=_PROBABILITY)
+_one("reduce", "mean_pixels", ops.reduce_mean, (2, 3), out=Quant.of_range(-1, 2))
+_one("reduce", "mean_channels", ops.reduce_mean, (1,), out=Quant.of_range(-1, 2))
+_one("reduce", "argmax", ops.argmax)
+_one("reduce", "argmax_rows", ops.argmax, axis=2)

@@ -1,0 +1,65 @@
+"""Operators that move values: every axis, every chip's block, NPU and CPU."""
+
+from .. import Model, Quant, ops
+from ..chips import CHIPS
+from . import case
+from .eltwise import A, B, SHAPE, one
+
+
+def _one(name, function, *args, **options):
+    case("moves", name)(lambda: one(function, *args, **options))
+
+
+def several(function, shapes, quants, chip="rk3588", **how):
+    m = Model(chip)
+    inputs = [m.input(f"x{i}", s, q) for i, (s, q) in enumerate(zip(shapes, quants))]
+    m.output(function(m, inputs, **how), "y")
+    return m
+
+
+def _concat(name, shapes, **options):
+    quants = (A, B, Quant.of_range(-1, 1))
+    case("moves", name)(lambda: several(ops.concat, shapes, quants, out=Quant.of_range(-5, 3),
+                                        **options))
+
+
+for _chip in CHIPS:
+    _concat(f"concat_{_chip}", ((1, 20, 4, 5), (1, 3, 4, 5), (1, 16, 4, 5)), chip=_chip)
+    _one(f"transpose_{_chip}", ops.transpose, (0, 2, 1, 3), chip=_chip)
+    _one(f"reshape_{_chip}", ops.reshape, (1, 10, 12, 7), chip=_chip)
+_concat("concat_rows", ((1, 20, 4, 5), (1, 20, 2, 5)), axis=2)
+_concat("concat_columns", ((1, 20, 4, 5), (1, 20, 4, 3)), axis=3)
+_concat("concat_cpu", ((1, 20, 4, 5), (1, 3, 4, 5)), cpu=True)
+
+
+def _splits(sizes, quants, **how):
+    m = Model("rk3588")
+    x = m.input("x", SHAPE, A)
+    for i, part in enumerate(ops.split(m, x, sizes, out=quants, **how)):
+        m.output(part, f"y{i}")
+    return m
+
+
+case("moves", "split")(lambda: _splits((3, 16, 1), None))
+case("moves", "split_scales")(lambda: _splits((10, 10), (B, Quant.of_range(-1, 1))))
+case("moves", "split_rows")(lambda: _splits((2, 4), None, axis=2))
+for _perm in ((0, 3, 1, 2), (0, 2, 3, 1), (0, 1, 3, 2), (0, 3, 2, 1), (1, 2, 0, 3)):
+    _one("transpose_" + "".join(map(str, _perm)), ops.transpose, _perm)
+_one("transpose_cpu", ops.transpose, (0, 2, 3, 1), cpu=True)
+_one("reshape_2d", ops.reshape, (1, 840), cpu=True)
+_one("reshape_3d", ops.reshape, (20, 6, 7), cpu=True)
+_one("reshape_alias", ops.reshape, (1, 20, 7, 6), alias=True)
+_one("slice", ops.slice_, [2, 1], [17, 6], [1, 3])
+_one("slice_steps", ops.slice_, [0], [7], [3], [2])
+_one("pad", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1])
+_one("pad_value", ops.pad, [0, 0, 1, 1, 0, 0, 1, 1], -1.0)
+_one("pad_channels", ops.pad, [0, 3, 0, 0, 0, 5, 0, 0])
+_one("expand", ops.expand, SHAPE, shape=(1, 20, 1, 1))
+_one("expand_rows", ops.expand, SHAPE, shape=(1, 20, 6, 1))
+_one("gather", ops.gather, [3, 0, 19, 3])
+for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+    _one(f"resize_linear_{_mode}", ops.resize, (12, 14), coordinates=_mode)
+    _one(f"resize_linear_down_{_mode}", ops.resize, (3, 4), coordinates=_mode)
+_one("resize_nearest", ops.resize, (12, 14), mode="nearest", coordinates="asymmetric")
+_one("resize_nearest_odd", ops.resize, (9, 10), mode="nearest", coordinates="asymmetric")
+_one("resize_nearest_down", ops.resize, (3, 3), mode="nearest", coordinates="asymmetric")

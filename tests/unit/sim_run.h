@@ -1,0 +1,24 @@
+// Runs a model file on the software NPU through the device contract, for tests.
+#pragma once
+
+#include "base/fd.h"
+#include "npu/npu.h"
+
+struct sim_run {
+    uint8_t *file; // the model's bytes
+    struct npu_device *device;
+    struct npu_model *model;
+    struct npu_context *context;
+    const struct npu_model_info *info;
+};
+
+/// The whole file, malloc'ed; NULL with words.
+uint8_t *sim_read_file(const char *path, size_t *ret_size, struct error *e);
+
+/// Loads a model on a device that stands for any chip. sim_run_done() also after a failure.
+int sim_run_init(struct sim_run *s, const char *path, struct error *e);
+void sim_run_done(struct sim_run *s);
+
+/// Runs once, on core 0. `inputs` are the model's n_inputs, `outputs` its n_outputs.
+int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
+                 const struct npu_output *outputs, struct error *e);
