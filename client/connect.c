@@ -1,0 +1,116 @@
+// Connecting sockets.
+#include "client/connect.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/cleanup.h"
+#include "client/clock.h"
+#include "client/limits.h"
+
+// Waits for a connect() that is in progress. 0 or an errno.
+static int await_connected(int fd, uint64_t until)
+{
+    struct pollfd p = {fd, POLLOUT, 0};
+    int r, error;
+    socklen_t size = sizeof error;
+    do
+        r = poll(&p, 1, clock_poll_ms(clock_ms(), until));
+    while (r < 0 && errno == EINTR);
+    if (r == 0)
+        return ETIMEDOUT;
+    if (r < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        return errno;
+    return error;
+}
+
+// Returns an fd or -errno.
+static int connect_address(int family, const struct sockaddr *address, socklen_t size)
+{
+    cleanup(fd_close_p) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    uint64_t until = clock_ms() + LIMIT_CONNECT_MS;
+    while (connect(fd, address, size) < 0) {
+        // A Unix socket whose queue is full says EAGAIN and cannot be waited for.
+        if (errno == EAGAIN && clock_ms() < until)
+            poll(NULL, 0, 10);
+        else if (errno == EINPROGRESS || errno == EINTR) {
+            int error = await_connected(fd, until);
+            return error ? -error : steal_fd(&fd);
+        } else
+            return -errno;
+    }
+    return steal_fd(&fd);
+}
+
+static int connect_unix(const char *path, struct error *e)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof a.sun_path)
+        return error_set(e, STATUS_PARAM_INVALID, "the path is too long for a socket");
+    memcpy(a.sun_path, path, strlen(path));
+    int fd = connect_address(AF_UNIX, (struct sockaddr *)&a, sizeof a);
+    if (fd >= 0)
+        return fd;
+    switch (-fd) {
+    case ENOENT:
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no such socket; is rknnd running?");
+    case ECONNREFUSED:
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "nobody listens on this socket; is rknnd running?");
+    case EACCES:
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "permission denied; this user has to be in the socket's group");
+    default:
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
+    }
+}
+
+static void freeaddrinfo_p(struct addrinfo **list)
+{
+    if (*list)
+        freeaddrinfo(*list);
+}
+
+static int connect_tcp(const char *host, uint16_t port, struct error *e)
+{
+    char service[8];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
+    snprintf(service, sizeof service, "%u", port);
+    int r = getaddrinfo(host, service, &hints, &list);
+    if (r != 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "host \"%.100s\" is not known: %s", host,
+                         gai_strerror(r));
+    int fd = -EADDRNOTAVAIL;
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
+        fd = connect_address(a->ai_family, a->ai_addr, a->ai_addrlen);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    return fd;
+}
+
+int connect_to(const struct uri *uri, struct error *e)
+{
+    switch (uri->kind) {
+    case URI_UNIX:
+        return connect_unix(uri->text, e);
+    case URI_TCP:
+        return connect_tcp(uri->text, uri->port, e);
+    case URI_USB:
+    case URI_ADB:
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "usb: and adb: are not in this version of rknnd; use unix:, tcp: or sim:");
+    default:
+        return error_set(e, STATUS_PARAM_INVALID, "not a server that a program can connect to");
+    }
+}

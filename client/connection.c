@@ -1,0 +1,234 @@
+// Writing and reading a connection's socket.
+#include "client/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "client/incoming.h"
+
+#define WRITE_VECTORS  64
+#define READS_PER_TURN 16
+
+int connection_new(int fd, const char *uri, struct connection **ret, struct error *e)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c) {
+        fd_close(fd);
+        return error_no_memory(e, "a connection", sizeof *c);
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    c->fd = fd;
+    snprintf(c->uri, sizeof c->uri, "%s", uri);
+    frame_reader_init(&c->reader, 0);
+    frame_queue_init(&c->out);
+    list_init(&c->waiting);
+    list_init(&c->link);
+    c->next_id = 1;
+    c->last_heard_ms = c->last_sent_ms = clock_ms();
+    *ret = c;
+    return 0;
+}
+
+static void finish_all(struct connection *c)
+{
+    struct request *r, *after;
+    list_for_each_safe (r, after, &c->waiting, link)
+        incoming_finish(r, STATUS_DEVICE_UNAVAILABLE, &c->why);
+    c->incoming = NULL;
+}
+
+void connection_lose(struct connection *c, const struct error *why)
+{
+    if (c->lost)
+        return;
+    c->lost = true;
+    if (!c->leaving)
+        error_set(&c->why, STATUS_DEVICE_UNAVAILABLE, "server %s: %s", c->uri, why->text);
+    c->fd = fd_close(c->fd);
+    frame_queue_done(&c->out);
+    finish_all(c);
+}
+
+// Sends what the socket takes now.
+static void write_some(struct connection *c)
+{
+    struct iovec iov[WRITE_VECTORS];
+    const int *fds;
+    int n_fds, n_iov;
+    while (!c->lost && (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
+        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
+        if (n == -EAGAIN || n == -EWOULDBLOCK)
+            return;
+        if (n < 0) {
+            struct error e;
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+            connection_lose(c, &e);
+            return;
+        }
+        c->last_sent_ms = clock_ms();
+        frame_queue_sent(&c->out, (size_t)n);
+    }
+}
+
+// Reads once. True if there may be more at once.
+static bool read_once(struct connection *c, struct error *e)
+{
+    void *space;
+    size_t size = frame_reader_space(&c->reader, &space);
+    ssize_t n = fd_receive(c->fd, space, size, NULL, NULL, 0);
+    if (n == -EAGAIN || n == -EWOULDBLOCK)
+        return false;
+    int r = 0;
+    if (n < 0)
+        r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+    else if (n == 0)
+        r = error_set(e, STATUS_DEVICE_UNAVAILABLE, "it closed the connection");
+    if (n > 0) {
+        c->last_heard_ms = clock_ms();
+        frame_reader_fill(&c->reader, (size_t)n);
+        r = incoming_take(c, e);
+    }
+    if (r < 0)
+        connection_lose(c, e);
+    return r == 0 && (size_t)n == size;
+}
+
+static void read_some(struct connection *c)
+{
+    struct error e;
+    for (int i = 0; i < READS_PER_TURN && !c->lost && read_once(c, &e); i++)
+        continue;
+}
+
+// Queues a frame and sends what goes of it.
+static void queue(struct connection *c, struct frame_out *f)
+{
+    struct error e;
+    if (f) {
+        frame_queue_push(&c->out, f);
+        write_some(c);
+    } else {
+        error_set(&e, STATUS_MALLOC_FAIL, "no memory for a frame");
+        connection_lose(c, &e);
+    }
+}
+
+// When the server's silence, or ours, next calls for something.
+static uint64_t heartbeat_due(const struct connection *c)
+{
+    const rknnd_Limits *l = &c->peer.limits;
+    if (!l->heartbeat_ms)
+        return CLOCK_FOREVER;
+    uint64_t silence = c->last_heard_ms + l->peer_timeout_ms;
+    uint64_t ping = c->last_sent_ms + l->heartbeat_ms / 2;
+    return ping < silence && !c->out.bytes ? ping : silence;
+}
+
+static void heartbeat(struct connection *c, uint64_t now)
+{
+    const rknnd_Limits *l = &c->peer.limits;
+    if (c->lost || now < heartbeat_due(c))
+        return;
+    if (now >= c->last_heard_ms + l->peer_timeout_ms) {
+        read_some(c); // it may be us who slept
+        if (!c->lost && now >= c->last_heard_ms + l->peer_timeout_ms) {
+            struct error e;
+            error_set(&e, STATUS_DEVICE_UNAVAILABLE, "silent for %u ms", l->peer_timeout_ms);
+            connection_lose(c, &e);
+        }
+        return;
+    }
+    rknnd_Ping ping = {.token = now};
+    queue(c, message_frame(MESSAGE_PING, 0, c->next_id++, rknnd_Ping_fields, &ping, NULL, 0, NULL,
+                           NULL));
+}
+
+// Waits until the socket can be used or `until`, and uses it.
+static void turn(struct connection *c, uint64_t until)
+{
+    uint64_t now = clock_ms();
+    heartbeat(c, now);
+    if (c->lost)
+        return;
+    uint64_t due = heartbeat_due(c);
+    struct pollfd p = {c->fd, (short)(POLLIN | (c->out.bytes ? POLLOUT : 0)), 0};
+    if (poll(&p, 1, clock_poll_ms(now, due < until ? due : until)) <= 0)
+        return;
+    if (p.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
+        read_some(c);
+    if (c->out.bytes)
+        write_some(c);
+}
+
+int connection_send(struct connection *c, struct request *r, const void *message,
+                    const struct iovec *segments, int n_segments, struct error *e)
+{
+    if (c->lost || c->leaving) {
+        *e = c->why;
+        return e->code;
+    }
+    r->id = c->next_id++;
+    r->done = false;
+    list_append(&c->waiting, &r->link);
+    queue(c, message_frame(r->type, 0, r->id, message_row(r->type)->request, message, segments,
+                           n_segments, NULL, NULL));
+    while (!c->lost && c->out.bytes)
+        turn(c, CLOCK_FOREVER);
+    if (c->lost) {
+        *e = c->why;
+        return e->code;
+    }
+    return 0;
+}
+
+int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e)
+{
+    while (!r->done) {
+        if (until != CLOCK_FOREVER && clock_ms() >= until)
+            return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
+                             message_row(r->type)->name);
+        turn(c, until);
+    }
+    if (r->status < 0)
+        *e = r->error;
+    return r->status;
+}
+
+int connection_call(struct connection *c, struct request *r, const void *message, struct error *e)
+{
+    int s = connection_send(c, r, message, NULL, 0, e);
+    return s < 0 ? s : connection_wait(c, r, CLOCK_FOREVER, e);
+}
+
+void connection_tend(struct connection *c)
+{
+    if (!c->lost)
+        read_some(c);
+    if (!c->lost)
+        write_some(c);
+    heartbeat(c, clock_ms());
+}
+
+static void say_goodbye(struct connection *c)
+{
+    rknnd_Goodbye m = {.reason = "closed"};
+    if (!c->lost && !c->out.bytes && c->peer.version)
+        queue(c, message_frame(MESSAGE_GOODBYE, 0, c->next_id++, rknnd_Goodbye_fields, &m, NULL, 0,
+                               NULL, NULL));
+}
+
+void connection_free(struct connection *c)
+{
+    if (!c)
+        return;
+    say_goodbye(c);
+    finish_all(c);
+    frame_queue_done(&c->out);
+    fd_close(c->fd);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}

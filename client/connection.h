@@ -1,0 +1,83 @@
+// A connection to a server: requests out, answers in, heartbeats both ways.
+//
+// There is no I/O thread. Who makes a request writes and reads the socket itself, holding the
+// connection's lock for the whole call; connections that no call is using are tended by the
+// keep-alive thread (keepalive.h), which takes the lock only when it is free. So all functions but
+// new and free are called with the lock held.
+//
+// A connection is lost for good by the first thing that goes wrong with the stream: end of file, a
+// malformed answer, silence. All requests on it, waiting or new, then fail with
+// STATUS_DEVICE_UNAVAILABLE and the same words.
+#pragma once
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "client/clock.h"
+#include "protocol/message.h"
+
+struct server;
+
+// A request on its way. Owned by the caller; it stays until it is done or the connection is freed.
+struct request {
+    // Set by the caller:
+    uint16_t type;
+    void *reply; // the row's reply message is decoded into it; NULL: not wanted
+    /// Says where the answer's payload of `size` bytes (possibly 0) goes: fills up to
+    /// FRAME_MAX_SEGMENTS segments, returns how many, or a negative status when the size is wrong,
+    /// which loses the connection. Called after `reply` is filled. NULL: there may be none.
+    int (*payload)(struct request *r, uint64_t size, struct iovec *segments, struct error *e);
+    void *owner;
+    // Results:
+    bool done;
+    int status; // 0, or what the server (or the loss of it) answered, with words in `error`
+    struct error error;
+    uint64_t done_us; // clock_us()
+    // The connection's:
+    struct list link;
+    uint32_t id;
+};
+
+struct connection {
+    pthread_mutex_t lock;
+    int fd;
+    char uri[256];
+    struct server *server; // server.h: the one it belongs to
+    rknnd_HelloReply peer; // who answered, and its limits; zero before hello_exchange()
+    struct frame_reader reader;
+    struct frame_queue out;
+    struct list waiting;      // requests without an answer
+    struct request *incoming; // whose payload is being read
+    uint32_t next_id;
+    unsigned n_pongs; // answers to Ping in `out`
+    uint64_t last_heard_ms, last_sent_ms;
+    bool lost, leaving; // leaving: the server said Goodbye
+    struct error why;
+    struct list link;     // in the keep-alive's list
+    unsigned fork_number; // keepalive.h
+};
+
+/// Takes `fd` (a connected stream socket; also on failure).
+int connection_new(int fd, const char *uri, struct connection **ret, struct error *e);
+
+/// Says Goodbye if it still can, and closes. No request may be waited for any more.
+void connection_free(struct connection *c);
+
+/// Sends a request, with `message` of the row's request type and a payload, and returns when all of
+/// it has been written. `r` is then waiting, unless this fails.
+int connection_send(struct connection *c, struct request *r, const void *message,
+                    const struct iovec *segments, int n_segments, struct error *e);
+
+/// Waits until `r` is done (returns its status) or clock_ms() reaches `until` (STATUS_TIMEOUT; it
+/// goes on and can be waited for again).
+int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e);
+
+/// connection_send() without payload and connection_wait() for as long as the server lives.
+int connection_call(struct connection *c, struct request *r, const void *message, struct error *e);
+
+/// Reads and answers what has come, sends a heartbeat that is due, and notices a silent server.
+/// Does not block.
+void connection_tend(struct connection *c);
+
+/// Ends the connection with these words (the server's URI is put in front).
+void connection_lose(struct connection *c, const struct error *why);

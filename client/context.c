@@ -1,0 +1,152 @@
+// Contexts: their making, their end, and who may be inside.
+#include "client/context.h"
+
+#include "client/fork.h"
+#include "client/keepalive.h"
+#include "client/payload.h"
+#include "client/server.h"
+#include "protocol/tensor_message.h"
+
+static void context_free(struct context *c)
+{
+    if (!c)
+        return;
+    server_disconnect(c->connection);
+    for (uint32_t i = 0; c->inputs && i < c->info.n_inputs; i++)
+        free(c->inputs[i].data);
+    for (size_t i = 0; i < LIMIT_RUNS; i++)
+        free(c->runs[i].outputs);
+    free(c->inputs);
+    free(c->tensors);
+    free(c->perf_text);
+    free(c);
+}
+
+CLEANUP_DEFINE(struct context, context_free)
+
+static int take_info(struct context *c, struct bytes list, struct error *e)
+{
+    const rknnd_ContextInfo *info = &c->info;
+    uint32_t n;
+    if (__builtin_add_overflow(info->n_inputs, info->n_outputs, &n))
+        return error_set(e, STATUS_FAIL, "%u inputs and %u outputs", info->n_inputs,
+                         info->n_outputs);
+    int r = tensor_list_decode(list, n, &c->tensors, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < info->n_outputs; i++)
+        c->output_size += context_output(c, i)->logical.size;
+    if (c->output_size > c->connection->peer.limits.payload_size)
+        return error_set(e, STATUS_FAIL, "outputs of %llu bytes are more than it sends at once",
+                         (unsigned long long)c->output_size);
+    c->inputs = calloc(info->n_inputs ? info->n_inputs : 1, sizeof *c->inputs);
+    return c->inputs ? 0 : error_no_memory(e, "inputs", info->n_inputs * sizeof *c->inputs);
+}
+
+static int ask(struct context *c, uint16_t type, const void *message, struct error *e)
+{
+    struct payload list = {.limit = LIMIT_LIST_BYTES};
+    struct request r = {.type = type, .reply = &c->info, .payload = payload_take, .owner = &list};
+    int s = connection_call(c->connection, &r, message, e);
+    if (s == 0) {
+        s = take_info(c, (struct bytes){list.data, list.size}, e);
+        if (s < 0 && s != STATUS_MALLOC_FAIL) {
+            error_prefix(e, "its description of the model");
+            connection_lose(c->connection, e);
+            *e = c->connection->why;
+            s = e->code;
+        }
+    }
+    payload_done(&list);
+    return s;
+}
+
+int context_open(struct connection *connection, uint16_t type, const void *message, uint32_t flags,
+                 rknn_context *ret, struct error *e)
+{
+    cleanup(context_free_p) struct context *c = calloc(1, sizeof *c);
+    if (!c) {
+        server_disconnect(connection);
+        return error_no_memory(e, "a context", sizeof *c);
+    }
+    c->connection = connection;
+    c->flags = flags;
+    for (size_t i = 0; i < LIMIT_RUNS; i++)
+        c->runs[i].context = c;
+    pthread_mutex_lock(&connection->lock);
+    int r = ask(c, type, message, e);
+    pthread_mutex_unlock(&connection->lock);
+    if (r == 0)
+        r = handle_add(&c->handle, e);
+    if (r == 0)
+        *ret = steal_ptr(c)->handle.number;
+    return r;
+}
+
+// So that its resources at the server are free when rknn_destroy() returns.
+static void close_at_server(struct context *c)
+{
+    rknnd_ContextClose m = {.context = c->info.context};
+    struct request r = {.type = MESSAGE_CONTEXT_CLOSE};
+    struct error e;
+    struct connection *to = c->connection;
+    int s = connection_send(to, &r, &m, NULL, 0, &e);
+    if (s == 0)
+        s = connection_wait(to, &r, clock_ms() + to->peer.limits.peer_timeout_ms, &e);
+    if (s == STATUS_TIMEOUT)
+        connection_lose(to, &e); // the request must not outlive this function
+}
+
+static void release(struct context *c)
+{
+    if (!handle_put(&c->handle))
+        return;
+    if (!keepalive_is_inherited(c->connection)) {
+        pthread_mutex_lock(&c->connection->lock);
+        close_at_server(c);
+        pthread_mutex_unlock(&c->connection->lock);
+    }
+    context_free(c);
+}
+
+void context_leave(struct context *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_unlock(&c->connection->lock);
+    release(c);
+}
+
+int context_enter(rknn_context number, struct context **ret, struct error *e)
+{
+    struct context *c = (struct context *)handle_take(number);
+    if (!c)
+        return error_set(e, STATUS_CTX_INVALID,
+                         "0x%llx is not a context: never opened, or destroyed already",
+                         (unsigned long long)number);
+    if (keepalive_is_inherited(c->connection)) {
+        handle_put(&c->handle);
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "the context was opened before fork() and belongs to the parent; open "
+                         "one in the child");
+    }
+    pthread_mutex_lock(&c->connection->lock);
+    if (c->connection->lost) {
+        *e = c->connection->why;
+        context_leave(c);
+        return e->code;
+    }
+    *ret = c;
+    return 0;
+}
+
+int context_end(rknn_context number, struct error *e)
+{
+    struct context *c = (struct context *)handle_remove(number);
+    if (!c)
+        return error_set(e, STATUS_CTX_INVALID,
+                         "0x%llx is not a context: never opened, or destroyed already",
+                         (unsigned long long)number);
+    release(c);
+    return 0;
+}

@@ -1,0 +1,76 @@
+// A context: one open model on one connection.
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/convert.h"
+#include "client/connection.h"
+#include "client/handle.h"
+#include "client/limits.h"
+
+// An input as it goes with the next run.
+struct input {
+    uint8_t *data;
+    size_t size, capacity;
+    rknnd_InferInput form; // form.size 0: never set
+};
+
+enum run_state {
+    RUN_FREE,
+    RUN_PENDING,  // sent; perhaps answered; nobody has waited for it
+    RUN_SELECTED, // waited for: the one whose outputs rknn_outputs_get() gives
+};
+
+// One run and the outputs that came of it. Embedded in the context, so that its request may wait
+// as long as it likes.
+struct run {
+    struct request request;
+    rknnd_InferReply reply;
+    enum run_state state;
+    bool fetched; // its outputs, since it was selected
+    uint64_t frame;
+    uint64_t sent_us; // clock_us()
+    uint8_t *outputs; // all of them, one after the other; allocated with the run's first use
+    struct context *context;
+};
+
+struct context {
+    struct handle handle;          // first
+    struct connection *connection; // its lock is the context's, too
+    uint32_t flags;                // RKNN_FLAG_*
+    rknnd_ContextInfo info;
+    struct tensor_io *tensors; // inputs, then outputs
+    struct input *inputs;
+    uint64_t output_size;
+    uint32_t core_mask;
+    struct run runs[LIMIT_RUNS];
+    uint64_t last_frame;    // 0: nothing was run yet
+    rknnd_InferReply times; // of the last run that ended well; attempts 0: none
+    uint64_t total_us;
+    char *perf_text; // RKNN_QUERY_PERF_DETAIL
+};
+
+/// What a context is made of: the answer to ContextOpen or ContextDup on `c`. Takes `c` (also on
+/// failure) and gives the context a handle.
+int context_open(struct connection *c, uint16_t type, const void *message, uint32_t flags,
+                 rknn_context *ret, struct error *e);
+
+/// The context of a number, referenced and locked until context_leave(). STATUS_CTX_INVALID for
+/// what is not one, STATUS_DEVICE_UNAVAILABLE for one whose server is gone, and for one that was
+/// opened in the parent before a fork().
+int context_enter(rknn_context number, struct context **ret, struct error *e);
+void context_leave(struct context *c);
+
+CLEANUP_DEFINE(struct context, context_leave)
+
+/// Ends a number. What it stood for is closed when the last call on it returns.
+int context_end(rknn_context number, struct error *e);
+
+static inline const struct tensor_io *context_input(const struct context *c, uint32_t i)
+{
+    return &c->tensors[i];
+}
+
+static inline const struct tensor_io *context_output(const struct context *c, uint32_t i)
+{
+    return &c->tensors[c->info.n_inputs + i];
+}

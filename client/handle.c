@@ -1,0 +1,109 @@
+// The table of handles. A number is GENERATION << 16 | INDEX + 1.
+#include "client/handle.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define INDEX_BITS 16
+#define MAX_SLOTS  ((1u << INDEX_BITS) - 1)
+#define NO_SLOT    UINT32_MAX
+
+struct slot {
+    struct handle *handle; // NULL: free
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct slot *slots;
+    uint32_t n_slots, free;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .free = NO_SLOT};
+
+static int grow(struct error *e)
+{
+    uint32_t n = table.n_slots ? table.n_slots * 2 : 16;
+    n = n < MAX_SLOTS ? n : MAX_SLOTS;
+    if (n == table.n_slots)
+        return error_set(e, STATUS_MALLOC_FAIL, "%u contexts are open, no more are possible", n);
+    struct slot *slots = realloc(table.slots, n * sizeof *slots);
+    if (!slots)
+        return error_no_memory(e, "the table of contexts", n * sizeof *slots);
+    for (uint32_t i = n; i-- > table.n_slots;) {
+        slots[i] = (struct slot){.generation = 1, .next_free = table.free};
+        table.free = i;
+    }
+    table.slots = slots;
+    table.n_slots = n;
+    return 0;
+}
+
+int handle_add(struct handle *h, struct error *e)
+{
+    pthread_mutex_lock(&table.lock);
+    int r = table.free == NO_SLOT ? grow(e) : 0;
+    if (r == 0) {
+        uint32_t i = table.free;
+        struct slot *s = &table.slots[i];
+        table.free = s->next_free;
+        s->handle = h;
+        h->refs = 1;
+        h->number = (rknn_context)s->generation << INDEX_BITS | (rknn_context)(i + 1);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return r;
+}
+
+static struct slot *find(rknn_context number)
+{
+    uint32_t index = (uint32_t)(number & MAX_SLOTS) - 1;
+    if (index >= table.n_slots)
+        return NULL;
+    struct slot *s = &table.slots[index];
+    return s->handle && s->handle->number == number ? s : NULL;
+}
+
+struct handle *handle_take(rknn_context number)
+{
+    pthread_mutex_lock(&table.lock);
+    struct slot *s = find(number);
+    struct handle *h = s ? s->handle : NULL;
+    if (h)
+        h->refs++;
+    pthread_mutex_unlock(&table.lock);
+    return h;
+}
+
+struct handle *handle_remove(rknn_context number)
+{
+    pthread_mutex_lock(&table.lock);
+    struct slot *s = find(number);
+    struct handle *h = s ? s->handle : NULL;
+    if (h) {
+        s->handle = NULL;
+        s->generation++;
+        s->next_free = table.free;
+        table.free = (uint32_t)(s - table.slots);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return h;
+}
+
+bool handle_put(struct handle *h)
+{
+    pthread_mutex_lock(&table.lock);
+    bool last = --h->refs == 0;
+    pthread_mutex_unlock(&table.lock);
+    return last;
+}
+
+void handle_before_fork(void)
+{
+    pthread_mutex_lock(&table.lock);
+}
+
+void handle_after_fork(bool child)
+{
+    (void)child;
+    pthread_mutex_unlock(&table.lock);
+}

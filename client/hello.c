@@ -1,0 +1,74 @@
+// HELLO.
+#include "client/hello.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "client/limits.h"
+
+static void introduce(rknnd_Hello *m, const struct session *session)
+{
+    *m = (rknnd_Hello){.version_min = PROTOCOL_VERSION_MIN,
+                       .version_max = PROTOCOL_VERSION_MAX,
+                       .features = PROTOCOL_FEATURES,
+                       .session = session->id};
+    message_set_text(m->software, "librknnrt " RKNND_VERSION);
+    char program[sizeof m->program];
+    snprintf(program, sizeof program, "%.40s %d", program_invocation_short_name, (int)getpid());
+    message_set_text(m->program, program);
+    if (session->id) {
+        m->session_secret.size = HELLO_SECRET_SIZE;
+        memcpy(m->session_secret.bytes, session->secret, HELLO_SECRET_SIZE);
+    }
+}
+
+static int check_limits(const rknnd_Limits *l, struct error *e)
+{
+    if (!l->payload_size || !l->model_size || !l->chunk_size || !l->requests ||
+        l->heartbeat_ms < LIMIT_HEARTBEAT_MIN_MS || l->peer_timeout_ms <= l->heartbeat_ms)
+        return error_set(e, STATUS_FAIL,
+                         "its limits make no sense (payload %llu, model %llu, chunk %u, "
+                         "requests %u, heartbeat %u ms, timeout %u ms)",
+                         (unsigned long long)l->payload_size, (unsigned long long)l->model_size,
+                         l->chunk_size, l->requests, l->heartbeat_ms, l->peer_timeout_ms);
+    return 0;
+}
+
+static int check(const rknnd_HelloReply *m, struct error *e)
+{
+    if (m->version < PROTOCOL_VERSION_MIN || m->version > PROTOCOL_VERSION_MAX)
+        return error_set(e, STATUS_DEVICE_UNMATCH,
+                         "it chose protocol version %u; this library has %d to %d", m->version,
+                         PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX);
+    if (!m->has_device || !m->has_limits || !m->session ||
+        m->session_secret.size != HELLO_SECRET_SIZE)
+        return error_set(e, STATUS_FAIL, "its HELLO lacks the device, the limits or the session");
+    return check_limits(&m->limits, e);
+}
+
+int hello_exchange(struct connection *c, struct session *session, struct error *e)
+{
+    rknnd_Hello hello;
+    rknnd_HelloReply reply;
+    struct request r = {.type = MESSAGE_HELLO, .reply = &reply};
+    introduce(&hello, session);
+    int s = connection_send(c, &r, &hello, NULL, 0, e);
+    if (s == 0)
+        s = connection_wait(c, &r, clock_ms() + LIMIT_HELLO_MS, e);
+    if (s == STATUS_TIMEOUT)
+        s = error_set(e, STATUS_DEVICE_UNAVAILABLE, "does not answer (%d ms)", LIMIT_HELLO_MS);
+    if (s == 0)
+        s = check(&reply, e);
+    if (s < 0) {
+        if (!c->lost)
+            error_prefix(e, "server %s", c->uri);
+        connection_lose(c, e); // also ends a request that is still waiting
+        return s;
+    }
+    c->peer = reply;
+    c->reader.payload_limit = reply.limits.payload_size;
+    session->id = reply.session;
+    memcpy(session->secret, reply.session_secret.bytes, HELLO_SECRET_SIZE);
+    return 0;
+}

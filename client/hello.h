@@ -1,0 +1,14 @@
+// HELLO: the first exchange on a connection.
+#pragma once
+
+#include "client/connection.h"
+
+// How a process proves to a server that connections belong together.
+struct session {
+    uint64_t id; // 0: none yet
+    uint8_t secret[HELLO_SECRET_SIZE];
+};
+
+/// Introduces us, joins *session or (id 0) gets a new one, which is put there. After it c->peer is
+/// filled and its limits hold. Bounded in time. On failure *session is untouched.
+int hello_exchange(struct connection *c, struct session *session, struct error *e);

@@ -1,0 +1,11 @@
+// What a server says: answers to our requests, and its own heartbeats.
+#pragma once
+
+#include "client/connection.h"
+
+/// Works off what the connection's reader holds. Negative: the stream is useless (the caller loses
+/// the connection).
+int incoming_take(struct connection *c, struct error *e);
+
+/// Ends a waiting request; `why` for a negative status.
+void incoming_finish(struct request *r, int status, const struct error *why);

@@ -1,0 +1,146 @@
+// rknn_init, rknn_dup_context, rknn_destroy.
+#include "base/log.h"
+#include "client/choice.h"
+#include "client/context.h"
+#include "client/fork.h"
+#include "client/last_error.h"
+#include "client/server.h"
+#include "client/upload.h"
+
+#define FLAGS_FENCE (RKNN_FLAG_FENCE_IN_OUTSIDE | RKNN_FLAG_FENCE_OUT_OUTSIDE)
+#define FLAGS_KNOWN 0x1ffffu
+
+static void read_log_level(void)
+{
+    if (!getenv("RKNN_LOG_LEVEL"))
+        log_set_level(LOG_SILENT);
+    else if (!log_set_level_text(getenv("RKNN_LOG_LEVEL")))
+        log_warn("RKNN_LOG_LEVEL is not a number from 0 to 5");
+}
+
+static void prepare(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_log_level);
+    fork_prepare();
+}
+
+static int check_flags(uint32_t flags, struct error *e)
+{
+    if (flags & ~FLAGS_KNOWN)
+        return error_set(e, STATUS_PARAM_INVALID, "flag 0x%x is not known", flags & ~FLAGS_KNOWN);
+    if ((flags & 3) == 3)
+        return error_set(e, STATUS_PARAM_INVALID, "the flags name two priorities");
+    if (flags & (FLAGS_FENCE | RKNN_FLAG_MODEL_BUFFER_ZERO_COPY))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "fences and models in zero-copy memory (flag 0x%x) are not in this "
+                         "version of rknnd",
+                         flags & (FLAGS_FENCE | RKNN_FLAG_MODEL_BUFFER_ZERO_COPY));
+    return 0;
+}
+
+static int find_model(struct model *m, const void *model, uint32_t size,
+                      const rknn_init_extend *extend, struct error *e)
+{
+    uint64_t part_offset = 0, part_size = 0;
+    if (!model)
+        return error_set(e, STATUS_PARAM_INVALID, "the model is NULL");
+    if (extend && extend->real_model_offset < 0)
+        return error_set(e, STATUS_PARAM_INVALID, "real_model_offset %d is negative",
+                         extend->real_model_offset);
+    if (extend && extend->real_model_size > 0) {
+        part_offset = (uint64_t)extend->real_model_offset;
+        part_size = extend->real_model_size;
+    }
+    return size ? model_from_memory(m, model, size, part_offset, part_size, e)
+                : model_from_file(m, model, part_offset, part_size, e);
+}
+
+// Connects and brings the model over. A link that breaks meanwhile is made anew, and the upload
+// goes on where it was, as long as that leads further.
+static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
+{
+    for (unsigned vain = 0;;) {
+        struct connection *c;
+        unsigned sent = 0;
+        int r = choice_connect(NULL, &c, e);
+        if (r < 0)
+            return r;
+        pthread_mutex_lock(&c->lock);
+        r = upload_model(c, m, &sent, e);
+        bool lost = c->lost;
+        pthread_mutex_unlock(&c->lock);
+        if (r == 0) {
+            *ret = c;
+            return 0;
+        }
+        server_disconnect(c);
+        vain = sent ? 0 : vain + 1;
+        if (!lost || vain == LIMIT_UPLOAD_ATTEMPTS)
+            return r;
+        log_info("the upload of %s broke off (%s); trying again", m->name, e->text);
+    }
+}
+
+static int open_model(const struct model *m, uint32_t flags, rknn_context *ret, struct error *e)
+{
+    struct connection *c;
+    rknnd_ContextOpen message = {.flags = flags};
+    int r = connect_with_model(m, &c, e);
+    if (r < 0)
+        return r;
+    memcpy(message.sha256, m->sha256, sizeof message.sha256);
+    r = context_open(c, MESSAGE_CONTEXT_OPEN, &message, flags, ret, e);
+    return r;
+}
+
+RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
+                          rknn_init_extend *extend)
+{
+    struct error e;
+    struct model m = {.fd = -1};
+    prepare();
+    int r = context ? check_flags(flag, &e)
+                    : error_set(&e, STATUS_PARAM_INVALID, "the place for the context is NULL");
+    if (log_level_now() >= LOG_DEBUG) // the SDK guide (5.3.2): level 4 shows every layer
+        flag |= RKNN_FLAG_COLLECT_PERF_MASK;
+    if (r == 0)
+        r = find_model(&m, model, size, extend, &e);
+    if (r == 0)
+        r = open_model(&m, flag, context, &e);
+    if (r < 0 && m.name[0])
+        error_prefix(&e, "model %s", m.name);
+    model_done(&m);
+    return last_error_keep("rknn_init", r, &e);
+}
+
+static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
+{
+    cleanup(context_leave_p) struct context *c = NULL;
+    struct connection *beside;
+    int r = context_enter(from, &c, e);
+    if (r < 0)
+        return r;
+    rknnd_ContextDup message = {.context = c->info.context};
+    r = server_connect_beside(c->connection, &beside, e);
+    if (r < 0)
+        return r;
+    return context_open(beside, MESSAGE_CONTEXT_DUP, &message, c->flags, ret, e);
+}
+
+RKNN_EXPORT int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
+{
+    struct error e;
+    int r;
+    if (!context_in || !context_out)
+        r = error_set(&e, STATUS_PARAM_INVALID, "context_in or context_out is NULL");
+    else
+        r = duplicate(*context_in, context_out, &e);
+    return last_error_keep("rknn_dup_context", r, &e);
+}
+
+RKNN_EXPORT int rknn_destroy(rknn_context context)
+{
+    struct error e;
+    return last_error_keep("rknn_destroy", context_end(context, &e), &e);
+}

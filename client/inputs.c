@@ -1,0 +1,126 @@
+// rknn_inputs_set.
+#include <string.h>
+
+#include "client/context.h"
+#include "client/last_error.h"
+
+// How one input is to go to the server.
+struct plan {
+    rknnd_InferInput form;
+    bool convert;              // here; else the server's worker does
+    enum tensor_layout layout; // of the program's data
+};
+
+static int check_layout(const rknn_input *in, const struct tensor_attr *a, enum tensor_layout *ret,
+                        struct error *e)
+{
+    if (a->n_dims == 4 && in->fmt != RKNN_TENSOR_NHWC && in->fmt != RKNN_TENSOR_NCHW)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "format %s (%d): a 4-D input is NHWC or NCHW, or passed through",
+                         get_format_string(in->fmt), (int)in->fmt);
+    *ret = a->n_dims == 4 ? (enum tensor_layout)in->fmt : TENSOR_UNDEFINED;
+    return 0;
+}
+
+static int plan_conversion(const rknn_input *in, const struct tensor_io *io, struct plan *ret,
+                           struct error *e)
+{
+    const struct tensor_attr *a = &io->logical;
+    size_t size;
+    if ((unsigned)in->type >= TENSOR_TYPE_COUNT || !tensor_type_size((enum tensor_type)in->type))
+        return error_set(e, STATUS_INPUT_INVALID, "type %s (%d) cannot be converted",
+                         get_type_string(in->type), (int)in->type);
+    if (!tensor_bytes((enum tensor_type)in->type, a->n_elems, &size) || in->size != size)
+        return error_set(e, STATUS_INPUT_INVALID, "%u bytes given; %u elements of %s take %zu",
+                         in->size, a->n_elems, get_type_string(in->type), size);
+    int r = check_layout(in, a, &ret->layout, e);
+    if (r < 0)
+        return r;
+    ret->convert = size >= a->size;
+    ret->form = (rknnd_InferInput){.size = ret->convert ? a->size : size,
+                                   .type = ret->convert ? a->type : (uint32_t)in->type,
+                                   .layout = ret->convert ? a->layout : ret->layout,
+                                   .converted = ret->convert};
+    return 0;
+}
+
+static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, struct plan *ret,
+                             struct error *e)
+{
+    const struct tensor_attr *a = &io->native;
+    if (in->size != a->size && in->size != a->size_with_stride)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "%u bytes given to pass through; the native form has %u (%u with stride)",
+                         in->size, a->size, a->size_with_stride);
+    ret->convert = false;
+    ret->form = (rknnd_InferInput){
+        .size = in->size, .type = a->type, .layout = a->layout, .pass_through = true};
+    return 0;
+}
+
+static int make_room(struct input *slot, size_t size, struct error *e)
+{
+    if (size <= slot->capacity)
+        return 0;
+    uint8_t *data = malloc(size);
+    if (!data)
+        return error_no_memory(e, "an input", size);
+    free(slot->data);
+    slot->data = data;
+    slot->capacity = size;
+    slot->form.size = 0;
+    return 0;
+}
+
+static int set_input(struct context *c, const rknn_input *in, struct error *e)
+{
+    struct plan plan;
+    const struct tensor_io *io = context_input(c, in->index);
+    struct input *slot = &c->inputs[in->index];
+    if (!in->buf)
+        return error_set(e, STATUS_INPUT_INVALID, "buf is NULL");
+    int r =
+        in->pass_through ? plan_pass_through(in, io, &plan, e) : plan_conversion(in, io, &plan, e);
+    if (r == 0)
+        r = make_room(slot, plan.form.size, e);
+    if (r < 0)
+        return r;
+    slot->form.size = 0; // until it is whole
+    if (plan.convert)
+        r = convert_input(io, (enum tensor_type)in->type, plan.layout, in->buf, in->size,
+                          slot->data, plan.form.size, e);
+    else
+        memcpy(slot->data, in->buf, in->size);
+    if (r == 0)
+        slot->form = plan.form;
+    return r;
+}
+
+static int set_inputs(struct context *c, uint32_t n, const rknn_input *inputs, struct error *e)
+{
+    if (n == 0 || n > c->info.n_inputs)
+        return error_set(e, STATUS_PARAM_INVALID, "%u inputs given, the model has %u", n,
+                         c->info.n_inputs);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t index = inputs[i].index;
+        if (index >= c->info.n_inputs)
+            return error_set(e, STATUS_INPUT_INVALID, "input %u: the model has %u", index,
+                             c->info.n_inputs);
+        int r = set_input(c, &inputs[i], e);
+        if (r < 0)
+            return error_prefix(e, "input %u (%s)", index, context_input(c, index)->logical.name);
+    }
+    return 0;
+}
+
+RKNN_EXPORT int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[])
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0 && !inputs)
+        r = error_set(&e, STATUS_PARAM_INVALID, "inputs is NULL");
+    if (r == 0)
+        r = set_inputs(c, n_inputs, inputs, &e);
+    return last_error_keep("rknn_inputs_set", r, &e);
+}

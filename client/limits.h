@@ -1,0 +1,12 @@
+// The numbers of the client library that are choices.
+#pragma once
+
+#define LIMIT_CONNECT_MS       5000 // per address of a TCP server
+#define LIMIT_HELLO_MS         5000 // for a server's first answer
+#define LIMIT_HEARTBEAT_MIN_MS 10   // a server that wants them more often is refused
+#define LIMIT_CHUNKS_IN_FLIGHT 8    // unanswered parts of a model
+#define LIMIT_UPLOAD_ATTEMPTS  3    // connections in a row on which an upload makes no progress
+#define LIMIT_RUNS             2    // of one context, unfinished or with outputs to fetch
+#define LIMIT_LIST_BYTES       (4u << 20)   // a list of tensors or of layers
+#define LIMIT_TEXT_BYTES       (256u << 20) // a model's description
+#define LIMIT_CHUNK_BYTES      (4u << 20)   // one part of a model

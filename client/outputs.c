@@ -1,0 +1,168 @@
+// rknn_outputs_get, rknn_outputs_release.
+#include <string.h>
+
+#include "client/last_error.h"
+#include "client/run.h"
+
+// ---- which run's outputs -----------------------------------------------------------------------
+
+// With RKNN_FLAG_ASYNC_MASK outputs are those of the run before, so that nothing waits for the
+// last one; the first run has none before it.
+static int choose_async(struct context *c, struct run **ret, struct error *e)
+{
+    struct run *selected = run_find(c, RUN_SELECTED), *pending = run_find(c, RUN_PENDING);
+    bool more = pending && pending->frame < c->last_frame;
+    int r = 0;
+    if (more || !selected)
+        r = run_select(c, pending, CLOCK_FOREVER, e);
+    if (r == 0)
+        *ret = more || !selected ? pending : selected;
+    return r;
+}
+
+static int choose(struct context *c, struct run **ret, struct error *e)
+{
+    struct run *selected = run_find(c, RUN_SELECTED), *pending = run_find(c, RUN_PENDING);
+    if (!selected && !pending)
+        return error_set(e, STATUS_OUTPUT_INVALID,
+                         c->last_frame ? "the last run failed, so there are no outputs"
+                                       : "no outputs before the first rknn_run");
+    if (c->flags & RKNN_FLAG_ASYNC_MASK)
+        return choose_async(c, ret, e);
+    if (pending && (!selected || selected->fetched)) {
+        int r = run_select(c, pending, CLOCK_FOREVER, e);
+        if (r < 0)
+            return r;
+        selected = pending;
+    }
+    *ret = selected;
+    return 0;
+}
+
+// ---- handing them over -------------------------------------------------------------------------
+
+static struct bytes output_bytes(const struct context *c, const struct run *r, uint32_t index)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < index; i++)
+        at += context_output(c, i)->logical.size;
+    return (struct bytes){r->outputs + at, context_output(c, index)->logical.size};
+}
+
+static int output_size(const struct tensor_attr *a, bool want_float, uint32_t *ret, struct error *e)
+{
+    *ret = a->size;
+    if (want_float && __builtin_mul_overflow(a->n_elems, (uint32_t)sizeof(float), ret))
+        return error_set(e, STATUS_OUTPUT_INVALID, "%u elements are too many for float32",
+                         a->n_elems);
+    return 0;
+}
+
+static int check_output(const struct context *c, const rknn_output *o, struct error *e)
+{
+    uint32_t size = 0;
+    if (o->index >= c->info.n_outputs)
+        return error_set(e, STATUS_OUTPUT_INVALID, "output %u: the model has %u", o->index,
+                         c->info.n_outputs);
+    const struct tensor_attr *a = &context_output(c, o->index)->logical;
+    int r = output_size(a, o->want_float, &size, e);
+    if (r == 0 && o->is_prealloc && !o->buf)
+        r = error_set(e, STATUS_OUTPUT_INVALID, "buf is NULL and is_prealloc set");
+    if (r == 0 && o->is_prealloc && o->size < size)
+        r = error_set(e, STATUS_OUTPUT_INVALID, "buf has %u bytes, %u are needed%s", o->size, size,
+                      o->want_float ? " for float32" : "");
+    return r < 0 ? error_prefix(e, "output %u (%s)", o->index, a->name) : 0;
+}
+
+static int get_output(const struct context *c, const struct run *run, rknn_output *o,
+                      struct error *e)
+{
+    const struct tensor_attr *a = &context_output(c, o->index)->logical;
+    struct bytes from = output_bytes(c, run, o->index);
+    uint32_t size;
+    int r = output_size(a, o->want_float, &size, e);
+    if (r < 0)
+        return r;
+    if (!o->is_prealloc) {
+        o->buf = malloc(size ? size : 1);
+        if (!o->buf)
+            return error_no_memory(e, "an output", size);
+        o->size = size;
+    }
+    if (o->want_float)
+        return convert_to_float(a, from.data, from.size, o->buf, a->n_elems, e);
+    memcpy(o->buf, from.data, from.size);
+    return 0;
+}
+
+static void release(uint32_t n, rknn_output *outputs)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (outputs[i].is_prealloc)
+            continue;
+        free(outputs[i].buf);
+        outputs[i].buf = NULL;
+    }
+}
+
+static int check_all(const struct context *c, uint32_t n, const rknn_output *outputs,
+                     struct error *e)
+{
+    if (n == 0 || n > c->info.n_outputs || !outputs)
+        return error_set(e, STATUS_PARAM_INVALID, "%u outputs wanted%s, the model has %u", n,
+                         outputs ? "" : " (and no place for them)", c->info.n_outputs);
+    for (uint32_t i = 0; i < n; i++) {
+        int r = check_output(c, &outputs[i], e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
+                       rknn_output_extend *extend, struct error *e)
+{
+    struct run *run;
+    int r = check_all(c, n, outputs, e);
+    if (r == 0)
+        r = choose(c, &run, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        if (!outputs[i].is_prealloc)
+            outputs[i].buf = NULL;
+        r = get_output(c, run, &outputs[i], e);
+        if (r < 0)
+            release(i + 1, outputs);
+    }
+    run->fetched = r == 0;
+    if (r == 0 && extend)
+        extend->frame_id = run->frame;
+    return r;
+}
+
+RKNN_EXPORT int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outputs[],
+                                 rknn_output_extend *extend)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        r = get_outputs(c, n_outputs, outputs, extend, &e);
+    return last_error_keep("rknn_outputs_get", r, &e);
+}
+
+// Buffers belong to the program from rknn_outputs_get() on, so they are freed whatever has become
+// of the context; but a wrong number is said.
+RKNN_EXPORT int rknn_outputs_release(rknn_context context, uint32_t n_outputs,
+                                     rknn_output outputs[])
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0 && !outputs && n_outputs > 0)
+        r = error_set(&e, STATUS_PARAM_INVALID, "outputs is NULL");
+    if (r != STATUS_PARAM_INVALID && outputs)
+        release(n_outputs, outputs);
+    return last_error_keep("rknn_outputs_release", r, &e);
+}

@@ -1,0 +1,186 @@
+// The table of layer times.
+#include "client/perf_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "client/profile.h"
+
+#define MAX_KINDS 128 // operators in the ranking; the rest is summed up as "others"
+
+// All layers of one operator.
+struct kind {
+    char op[64];
+    unsigned n;
+    uint64_t cpu_us, gpu_us, npu_us;
+};
+
+struct sums {
+    struct kind kinds[MAX_KINDS + 1];
+    size_t n_kinds;
+    uint64_t time_us, bytes;
+};
+
+static uint64_t kind_time(const struct kind *k)
+{
+    return k->cpu_us + k->gpu_us + k->npu_us;
+}
+
+static struct kind *find_kind(struct sums *s, const char *op)
+{
+    size_t i = 0;
+    while (i < s->n_kinds && i < MAX_KINDS && strcmp(s->kinds[i].op, op) != 0)
+        i++;
+    if (i == s->n_kinds) {
+        s->n_kinds++;
+        snprintf(s->kinds[i].op, sizeof s->kinds[i].op, "%.63s", i < MAX_KINDS ? op : "others");
+    }
+    return &s->kinds[i];
+}
+
+static void add_up(struct sums *s, const rknnd_Layer *l)
+{
+    struct kind *k = find_kind(s, l->op);
+    k->n++;
+    if (strcmp(l->target, "CPU") == 0)
+        k->cpu_us += l->time_us;
+    else if (strcmp(l->target, "GPU") == 0)
+        k->gpu_us += l->time_us;
+    else
+        k->npu_us += l->time_us;
+    s->time_us += l->time_us;
+    s->bytes += l->read_bytes + l->write_bytes;
+}
+
+// ---- layers ------------------------------------------------------------------------------------
+
+static void rule(FILE *f, const char *title)
+{
+    static const char dashes[] = "--------------------------------------------------------------"
+                                 "--------------------------------------------------------------"
+                                 "--------------------------------------------";
+    if (*title)
+        fprintf(f, "%s\n%*s%s\n", dashes, (int)(sizeof dashes - strlen(title)) / 2, "", title);
+    fprintf(f, "%s\n", dashes);
+}
+
+static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l)
+{
+    fprintf(f,
+            "%-4u %-20s %-8s %-6s %-28s %-20s %-10" PRIu64 " %-10" PRIu64 " %-12" PRIu64
+            " %-8" PRIu64 " 0x%-6x %-9" PRIu64 " %s\n",
+            id, l->op, l->type, l->target, l->input_shapes, l->output_shapes, l->ddr_cycles,
+            l->npu_cycles, l->total_cycles, l->time_us, l->core_mask,
+            (l->read_bytes + l->write_bytes) / 1024, l->name);
+}
+
+static int write_layers(FILE *f, const struct profile *p, struct sums *s, struct error *e)
+{
+    struct bytes rest = profile_list(p);
+    rule(f, "Network Layer Information Table");
+    fprintf(f, "%-4s %-20s %-8s %-6s %-28s %-20s %-10s %-10s %-12s %-8s %-8s %-9s %s\n", "ID",
+            "OpType", "DataType", "Target", "InputShape", "OutputShape", "DDRCycles", "NPUCycles",
+            "MaxCycles", "Time(us)", "CoreMask", "RW(KB)", "FullName");
+    rule(f, "");
+    for (unsigned i = 0; i < p->reply.n_layers; i++) {
+        rknnd_Layer l;
+        int r = profile_take(&rest, &l, e);
+        if (r < 0)
+            return r;
+        write_layer(f, i + 1, &l);
+        add_up(s, &l);
+    }
+    rule(f, "");
+    return 0;
+}
+
+// ---- operators ---------------------------------------------------------------------------------
+
+static int by_time(const void *a, const void *b)
+{
+    uint64_t x = kind_time(a), y = kind_time(b);
+    return (x < y) - (x > y);
+}
+
+static void write_ranking(FILE *f, struct sums *s)
+{
+    qsort(s->kinds, s->n_kinds, sizeof *s->kinds, by_time);
+    rule(f, "Operator Time Consuming Ranking Table");
+    fprintf(f, "%-20s %-12s %-12s %-12s %-12s %-14s %s\n", "OpType", "CallNumber", "CPUTime(us)",
+            "GPUTime(us)", "NPUTime(us)", "TotalTime(us)", "TimeRatio(%)");
+    rule(f, "");
+    for (size_t i = 0; i < s->n_kinds; i++) {
+        const struct kind *k = &s->kinds[i];
+        double ratio = s->time_us ? 100.0 * (double)kind_time(k) / (double)s->time_us : 0;
+        fprintf(f,
+                "%-20s %-12u %-12" PRIu64 " %-12" PRIu64 " %-12" PRIu64 " %-14" PRIu64 " %.2f%%\n",
+                k->op, k->n, k->cpu_us, k->gpu_us, k->npu_us, kind_time(k), ratio);
+    }
+    rule(f, "");
+}
+
+// Names come from a model file by way of a server, and the text goes to a terminal.
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f)
+            *text = '?';
+}
+
+static int write_all(FILE *f, struct context *c, const struct profile *p, struct error *e)
+{
+    cleanup(free_p) struct sums *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(e, "a profile", sizeof *s);
+    if (p->reply.n_layers > 0) {
+        int r = write_layers(f, p, s, e);
+        if (r < 0)
+            return r;
+    }
+    fprintf(f, "Total Operator Elapsed Per Frame Time(us): %" PRIu64 "\n",
+            p->reply.n_layers ? s->time_us : c->times.run_us);
+    fprintf(f, "Total Memory Read/Write Per Frame Size(KB): %" PRIu64 "\n", s->bytes / 1024);
+    if (p->reply.n_layers > 0)
+        write_ranking(f, s);
+    return 0;
+}
+
+int perf_text_make(struct context *c, char **ret, size_t *ret_size, struct error *e)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct profile p;
+    FILE *f = NULL;
+    int r = profile_get(c, &p, e);
+    if (r == 0 && !(f = open_memstream(&text, &size)))
+        r = error_no_memory(e, "a profile", 0);
+    if (r == 0)
+        r = write_all(f, c, &p, e);
+    if (f && fclose(f) != 0 && r == 0)
+        r = error_no_memory(e, "a profile", size);
+    profile_done(&p);
+    if (r < 0) {
+        free(text);
+        return r;
+    }
+    make_printable(text);
+    *ret = text;
+    *ret_size = size;
+    return 0;
+}
+
+void perf_text_log(struct context *c)
+{
+    struct error e;
+    size_t size;
+    cleanup(free_p) char *text = NULL;
+    char *rest = NULL;
+    if (perf_text_make(c, &text, &size, &e) < 0) {
+        log_debug("no layer times: %s", e.text);
+        return;
+    }
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        log_debug("%s", line);
+}

@@ -1,0 +1,239 @@
+// rknnd.h: servers, models and runs, asked about.
+#include <stdio.h>
+#include <string.h>
+
+#include "client/choice.h"
+#include "client/context.h"
+#include "client/fork.h"
+#include "client/last_error.h"
+#include "client/payload.h"
+#include "client/profile.h"
+#include "client/server.h"
+#include "client/upload.h"
+#include "rknnd.h"
+
+// The caller's struct may be shorter (an older program) or longer (a newer one) than ours.
+static int hand_over(void *to, const void *from, size_t size, struct error *e)
+{
+    uint32_t theirs;
+    memcpy(&theirs, to, sizeof theirs);
+    if (theirs < sizeof theirs)
+        return error_set(e, STATUS_PARAM_INVALID, "struct_size %u is not set to sizeof", theirs);
+    size_t n = theirs < size ? theirs : size;
+    memcpy((char *)to + sizeof theirs, (const char *)from + sizeof theirs, n - sizeof theirs);
+    return 0;
+}
+
+static int connect_locked(const char *uri, struct connection **ret, struct error *e)
+{
+    fork_prepare();
+    int r = choice_connect(uri, ret, e);
+    if (r == 0)
+        pthread_mutex_lock(&(*ret)->lock);
+    return r;
+}
+
+static void unlock_disconnect(struct connection *c)
+{
+    if (c)
+        pthread_mutex_unlock(&c->lock);
+    server_disconnect(c);
+}
+
+CLEANUP_DEFINE(struct connection, unlock_disconnect)
+
+RKNN_EXPORT const char *rknnd_version(void)
+{
+    return RKNND_VERSION;
+}
+
+RKNN_EXPORT void rknnd_free(void *memory)
+{
+    free(memory);
+}
+
+// ---- servers -----------------------------------------------------------------------------------
+
+static void describe_server(const struct connection *c, rknnd_server_info *ret)
+{
+    const rknnd_HelloReply *p = &c->peer;
+    *ret = (rknnd_server_info){.protocol_version = p->version,
+                               .n_cores = p->device.n_cores,
+                               .heartbeat_ms = p->limits.heartbeat_ms,
+                               .peer_timeout_ms = p->limits.peer_timeout_ms,
+                               .sram_size = p->device.sram_size,
+                               .max_model_size = p->limits.model_size,
+                               .max_payload_size = p->limits.payload_size};
+    message_set_text(ret->uri, c->uri);
+    message_set_text(ret->software, p->software);
+    message_set_text(ret->chip, p->device.chip);
+    message_set_text(ret->backend, p->device.backend);
+    message_set_text(ret->runtime_version, p->device.runtime_version);
+    message_set_text(ret->driver_version, p->device.driver_version);
+}
+
+RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
+{
+    struct error e;
+    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    rknnd_server_info ours;
+    int r =
+        info ? connect_locked(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
+    if (r == 0) {
+        describe_server(c, &ours);
+        r = hand_over(info, &ours, sizeof ours, &e);
+    }
+    return last_error_keep("rknnd_get_server_info", r, &e);
+}
+
+static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
+{
+    *ret = (rknnd_server_status){.connections = m->connections,
+                                 .sessions = m->sessions,
+                                 .contexts = m->contexts,
+                                 .models = m->models,
+                                 .workers = m->workers,
+                                 .uploads = m->uploads,
+                                 .jobs_waiting = m->jobs_waiting,
+                                 .jobs_running = m->jobs_running,
+                                 .uptime_ms = m->uptime_ms,
+                                 .upload_bytes = m->upload_bytes,
+                                 .cached_bytes = m->cached_bytes,
+                                 .model_bytes = m->model_bytes,
+                                 .buffer_bytes = m->buffer_bytes,
+                                 .jobs_done = m->jobs_done,
+                                 .jobs_failed = m->jobs_failed,
+                                 .jobs_retried = m->jobs_retried,
+                                 .worker_deaths = m->worker_deaths};
+    message_set_text(ret->isolation, m->isolation);
+}
+
+RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *status)
+{
+    struct error e;
+    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    rknnd_ServerStatus reply;
+    rknnd_server_status ours;
+    struct request request = {.type = MESSAGE_SERVER_STATUS, .reply = &reply};
+    int r = status ? connect_locked(uri, &c, &e)
+                   : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
+    if (r == 0)
+        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
+    if (r == 0) {
+        take_status(&reply, &ours);
+        r = hand_over(status, &ours, sizeof ours, &e);
+    }
+    return last_error_keep("rknnd_get_server_status", r, &e);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        rknnd_Ping message = {.token = i + 1}, reply;
+        struct request request = {.type = MESSAGE_PING, .reply = &reply};
+        uint64_t start = now_ns();
+        int r = connection_call(c, &request, &message, e);
+        if (r < 0)
+            return r;
+        round_trip_ns[i] = now_ns() - start;
+        if (reply.token != message.token)
+            return error_set(e, STATUS_FAIL, "server %s answers a Ping with other bytes", c->uri);
+    }
+    return 0;
+}
+
+RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
+{
+    struct error e;
+    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    int r = round_trip_ns || !n ? connect_locked(uri, &c, &e)
+                                : error_set(&e, STATUS_PARAM_INVALID, "round_trip_ns is NULL");
+    if (r == 0)
+        r = ping(c, n, round_trip_ns, &e);
+    return last_error_keep("rknnd_ping", r, &e);
+}
+
+// ---- models ------------------------------------------------------------------------------------
+
+static int describe(struct connection *c, const struct model *m, char **json, struct error *e)
+{
+    unsigned sent = 0;
+    struct payload text = {.limit = LIMIT_TEXT_BYTES};
+    rknnd_ModelDescribe message;
+    struct request request = {
+        .type = MESSAGE_MODEL_DESCRIBE, .payload = payload_take, .owner = &text};
+    memcpy(message.sha256, m->sha256, sizeof message.sha256);
+    int r = upload_model(c, m, &sent, e);
+    if (r == 0)
+        r = connection_call(c, &request, &message, e);
+    if (r == 0)
+        *json = (char *)steal_ptr(text.data);
+    payload_done(&text);
+    return r;
+}
+
+RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **json)
+{
+    struct error e;
+    struct model m = {.fd = -1};
+    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    int r = path && json ? model_from_file(&m, path, 0, 0, &e)
+                         : error_set(&e, STATUS_PARAM_INVALID, "path or json is NULL");
+    if (r == 0)
+        r = connect_locked(uri, &c, &e);
+    if (r == 0)
+        r = describe(c, &m, json, &e);
+    model_done(&m);
+    return last_error_keep("rknnd_describe_model", r, &e);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static int get_run_info(const struct context *c, rknnd_run_info *info, struct error *e)
+{
+    if (!info)
+        return error_set(e, STATUS_PARAM_INVALID, "info is NULL");
+    if (!c->times.attempts)
+        return error_set(e, STATUS_FAIL, "no run has ended yet");
+    rknnd_run_info ours = {.attempts = c->times.attempts,
+                           .run_us = c->times.run_us,
+                           .queue_us = c->times.queue_us,
+                           .total_us = c->total_us};
+    return hand_over(info, &ours, sizeof ours, e);
+}
+
+RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        r = get_run_info(c, info, &e);
+    return last_error_keep("rknnd_get_run_info", r, &e);
+}
+
+RKNN_EXPORT int rknnd_get_layers(rknn_context context, rknnd_layer **layers, uint32_t *n_layers)
+{
+    struct error e;
+    struct profile p = {0};
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0 && (!layers || !n_layers))
+        r = error_set(&e, STATUS_PARAM_INVALID, "layers or n_layers is NULL");
+    if (r == 0 && !(c->flags & RKNN_FLAG_COLLECT_PERF_MASK))
+        r = error_set(&e, STATUS_FAIL,
+                      "the context was opened without RKNN_FLAG_COLLECT_PERF_MASK");
+    if (r == 0)
+        r = profile_get(c, &p, &e);
+    if (r == 0)
+        r = profile_to_program(&p, layers, n_layers, &e);
+    profile_done(&p);
+    return last_error_keep("rknnd_get_layers", r, &e);
+}

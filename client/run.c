@@ -1,0 +1,197 @@
+// rknn_run, rknn_wait.
+#include "client/run.h"
+
+#include "base/log.h"
+#include "client/last_error.h"
+#include "client/perf_text.h"
+
+uint64_t run_deadline(int32_t timeout_ms)
+{
+    return timeout_ms > 0 ? clock_ms() + (uint64_t)timeout_ms : CLOCK_FOREVER;
+}
+
+struct run *run_find(struct context *c, enum run_state state)
+{
+    struct run *oldest = NULL;
+    for (size_t i = 0; i < LIMIT_RUNS; i++) {
+        struct run *r = &c->runs[i];
+        if (r->state == state && (!oldest || r->frame < oldest->frame))
+            oldest = r;
+    }
+    return oldest;
+}
+
+// request.payload: the outputs lie in the run's buffer, one after the other.
+static int take_outputs(struct request *request, uint64_t size, struct iovec *segments,
+                        struct error *e)
+{
+    struct run *r = request->owner;
+    struct context *c = r->context;
+    if (size != c->output_size)
+        return error_set(e, STATUS_FAIL, "%llu bytes of outputs, the model has %llu",
+                         (unsigned long long)size, (unsigned long long)c->output_size);
+    segments[0] = (struct iovec){r->outputs, c->output_size};
+    return 1;
+}
+
+// ---- starting ----------------------------------------------------------------------------------
+
+static int gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
+{
+    uint64_t total = 0;
+    const rknnd_Limits *l = &c->connection->peer.limits;
+    if (c->info.n_inputs > FRAME_MAX_SEGMENTS)
+        return error_set(e, STATUS_FAIL, "a model with %u inputs cannot be run, %d are possible",
+                         c->info.n_inputs, FRAME_MAX_SEGMENTS);
+    for (uint32_t i = 0; i < c->info.n_inputs; i++) {
+        const struct input *in = &c->inputs[i];
+        if (!in->form.size)
+            return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
+                             context_input(c, i)->logical.name);
+        segments[i] = (struct iovec){in->data, in->form.size};
+        m->inputs[i] = in->form;
+        total += in->form.size;
+    }
+    m->inputs_count = (pb_size_t)c->info.n_inputs;
+    if (total > l->payload_size)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "inputs of %llu bytes, the server takes %llu at once",
+                         (unsigned long long)total, (unsigned long long)l->payload_size);
+    return 0;
+}
+
+// A run that can be used: a free one, else the selected one (its outputs are given up), else the
+// oldest pending one, when it is done.
+static int find_room(struct context *c, struct run **ret, struct error *e)
+{
+    struct run *r = run_find(c, RUN_FREE);
+    if (!r)
+        r = run_find(c, RUN_SELECTED);
+    if (!r) {
+        r = run_find(c, RUN_PENDING);
+        int s = connection_wait(c->connection, &r->request, CLOCK_FOREVER, e);
+        r->state = RUN_FREE;
+        if (s < 0)
+            return error_prefix(e, "run %llu, which nobody waited for",
+                                (unsigned long long)r->frame);
+    }
+    r->state = RUN_FREE;
+    if (!r->outputs && !(r->outputs = malloc(c->output_size ? c->output_size : 1)))
+        return error_no_memory(e, "outputs", c->output_size);
+    *ret = r;
+    return 0;
+}
+
+static int start(struct context *c, struct run **ret, struct error *e)
+{
+    struct run *r;
+    struct iovec segments[FRAME_MAX_SEGMENTS];
+    rknnd_Infer m = {.context = c->info.context,
+                     .core_mask = c->core_mask,
+                     .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK};
+    if (c->flags & RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)
+        return error_set(e, STATUS_CTX_INVALID,
+                         "the context was opened for RKNN_QUERY_MEM_SIZE only "
+                         "(RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)");
+    int s = gather(c, &m, segments, e);
+    if (s == 0)
+        s = find_room(c, &r, e);
+    if (s < 0)
+        return s;
+    r->request = (struct request){
+        .type = MESSAGE_INFER, .reply = &r->reply, .payload = take_outputs, .owner = r};
+    r->sent_us = clock_us();
+    s = connection_send(c->connection, &r->request, &m, segments, (int)c->info.n_inputs, e);
+    if (s < 0)
+        return s;
+    r->frame = ++c->last_frame;
+    r->state = RUN_PENDING;
+    *ret = r;
+    return 0;
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+static void drop_older(struct context *c, uint64_t frame)
+{
+    for (size_t i = 0; i < LIMIT_RUNS; i++) {
+        struct run *r = &c->runs[i];
+        if (r->frame < frame && r->request.done)
+            r->state = RUN_FREE;
+    }
+}
+
+int run_select(struct context *c, struct run *r, uint64_t until, struct error *e)
+{
+    int s = connection_wait(c->connection, &r->request, until, e);
+    if (!r->request.done)
+        return s;
+    drop_older(c, r->frame);
+    if (s < 0) {
+        r->state = RUN_FREE;
+        return s;
+    }
+    r->state = RUN_SELECTED;
+    r->fetched = false;
+    c->times = r->reply;
+    c->times.attempts = r->reply.attempts ? r->reply.attempts : 1;
+    c->total_us = r->request.done_us - r->sent_us;
+    if (log_level_now() >= LOG_DEBUG)
+        perf_text_log(c);
+    return 0;
+}
+
+static int run(struct context *c, rknn_run_extend *extend, struct error *e)
+{
+    struct run *r;
+    bool async = c->flags & RKNN_FLAG_ASYNC_MASK;
+    int s = start(c, &r, e);
+    if (s < 0)
+        return s;
+    if (extend)
+        extend->frame_id = r->frame;
+    if (async || (extend && extend->non_block))
+        return 0;
+    return run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
+}
+
+RKNN_EXPORT int rknn_run(rknn_context context, rknn_run_extend *extend)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        r = run(c, extend, &e);
+    return last_error_keep("rknn_run", r, &e);
+}
+
+// Frame 0, which no run has, means the last one.
+static int wait_for(struct context *c, const rknn_run_extend *extend, struct error *e)
+{
+    uint64_t frame = extend && extend->frame_id ? extend->frame_id : c->last_frame;
+    if (c->last_frame == 0)
+        return error_set(e, STATUS_FAIL, "nothing was run yet");
+    for (size_t i = 0; i < LIMIT_RUNS; i++) {
+        struct run *r = &c->runs[i];
+        if (r->frame != frame || r->state == RUN_FREE)
+            continue;
+        return r->state == RUN_SELECTED
+                   ? 0
+                   : run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
+    }
+    return error_set(e, frame > c->last_frame ? STATUS_PARAM_INVALID : STATUS_FAIL,
+                     "run %llu: %s (the last one is %llu)", (unsigned long long)frame,
+                     frame > c->last_frame ? "there was none"
+                                           : "it failed or a later one replaced it",
+                     (unsigned long long)c->last_frame);
+}
+
+RKNN_EXPORT int rknn_wait(rknn_context context, rknn_run_extend *extend)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        r = wait_for(c, extend, &e);
+    return last_error_keep("rknn_wait", r, &e);
+}

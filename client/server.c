@@ -1,0 +1,198 @@
+// The servers that this process is using.
+#include "client/server.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/connect.h"
+#include "client/hello.h"
+#include "client/keepalive.h"
+#include "client/spawn.h"
+
+struct server {
+    struct list link;
+    unsigned refs;
+    char uri[256];        // normal form
+    struct uri address;   // the same
+    pthread_mutex_t lock; // of session; held while the first connection makes it
+    struct session session;
+    struct spawn daemon; // sim: only
+};
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list servers = {&servers, &servers};
+
+static struct server *find(const char *uri)
+{
+    struct server *s;
+    list_for_each (s, &servers, link)
+        if (strcmp(s->uri, uri) == 0)
+            return s;
+    return NULL;
+}
+
+static int get(const struct uri *address, struct server **ret, struct error *e)
+{
+    char uri[sizeof((*ret)->uri)];
+    uri_format(address, uri, sizeof uri);
+    pthread_mutex_lock(&list_lock);
+    struct server *s = find(uri);
+    if (!s && (s = calloc(1, sizeof *s))) {
+        memcpy(s->uri, uri, sizeof uri);
+        s->address = *address;
+        pthread_mutex_init(&s->lock, NULL);
+        spawn_init(&s->daemon);
+        list_append(&servers, &s->link);
+    }
+    if (s)
+        s->refs++;
+    pthread_mutex_unlock(&list_lock);
+    *ret = s;
+    return s ? 0 : error_no_memory(e, "a server", sizeof *s);
+}
+
+static void put(struct server *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&list_lock);
+    bool last = --s->refs == 0;
+    if (last)
+        list_remove(&s->link);
+    pthread_mutex_unlock(&list_lock);
+    if (!last)
+        return;
+    spawn_done(&s->daemon);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+CLEANUP_DEFINE(struct server, put)
+
+static int dial(struct server *s, struct error *e)
+{
+    int fd = s->address.kind == URI_SIM ? spawn_connect(&s->daemon, s->address.text, e)
+                                        : connect_to(&s->address, e);
+    if (fd < 0)
+        error_prefix(e, "server %s", s->uri);
+    else
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static int introduce(struct server *s, struct session *session, struct connection **ret,
+                     struct error *e)
+{
+    struct connection *c;
+    int fd = dial(s, e);
+    if (fd < 0)
+        return fd;
+    int r = connection_new(fd, s->uri, &c, e);
+    if (r < 0)
+        return r;
+    r = hello_exchange(c, session, e);
+    if (r < 0) {
+        connection_free(c);
+        if (s->address.kind == URI_SIM && r == STATUS_DEVICE_UNAVAILABLE)
+            return error_set(e, r, "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)",
+                             s->uri);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+// The first connection to a server makes the session; others that come meanwhile wait for it. A
+// server that has forgotten it (another daemon has taken its place) answers with a new one.
+static int join(struct server *s, struct connection **ret, struct error *e)
+{
+    pthread_mutex_lock(&s->lock);
+    struct session session = s->session;
+    bool first = session.id == 0;
+    if (!first)
+        pthread_mutex_unlock(&s->lock);
+    int r = introduce(s, &session, ret, e);
+    if (!first)
+        pthread_mutex_lock(&s->lock);
+    if (r == 0)
+        s->session = session;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+// Hands the reference to `s` to a connection that is through its hello.
+static int enlist(struct connection *c, struct server **s, struct connection **ret, struct error *e)
+{
+    int r = keepalive_add(c, e);
+    if (r < 0) {
+        connection_free(c);
+        return r;
+    }
+    c->server = steal_ptr(*s);
+    *ret = c;
+    return 0;
+}
+
+int server_connect(const char *uri, struct connection **ret, struct error *e)
+{
+    struct uri address;
+    cleanup(put_p) struct server *s = NULL;
+    struct connection *c;
+    int r = uri_parse(uri, &address, e);
+    if (r == 0)
+        r = get(&address, &s, e);
+    if (r == 0)
+        r = join(s, &c, e);
+    return r < 0 ? r : enlist(c, &s, ret, e);
+}
+
+int server_connect_beside(const struct connection *other, struct connection **ret, struct error *e)
+{
+    cleanup(put_p) struct server *s = NULL;
+    struct connection *c;
+    struct session session = {.id = other->peer.session};
+    memcpy(session.secret, other->peer.session_secret.bytes, sizeof session.secret);
+    int r = get(&other->server->address, &s, e);
+    if (r == 0)
+        r = introduce(s, &session, &c, e);
+    if (r < 0)
+        return r;
+    if (session.id != other->peer.session) {
+        connection_free(c);
+        return error_set(
+            e, STATUS_DEVICE_UNAVAILABLE,
+            "server %s no longer knows the session: another daemon has taken its place", s->uri);
+    }
+    return enlist(c, &s, ret, e);
+}
+
+void server_disconnect(struct connection *c)
+{
+    if (!c)
+        return;
+    struct server *s = c->server;
+    bool inherited = keepalive_is_inherited(c);
+    if (!inherited)
+        keepalive_remove(c);
+    connection_free(c);
+    if (!inherited)
+        put(s);
+}
+
+void server_before_fork(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void server_after_fork(bool child)
+{
+    struct server *s, *after;
+    if (child) { // the parent's sessions and daemons stay the parent's
+        list_for_each_safe (s, after, &servers, link) {
+            s->daemon.control = fd_close(s->daemon.control);
+            list_remove(&s->link);
+        }
+    }
+    pthread_mutex_unlock(&list_lock);
+}
