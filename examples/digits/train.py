@@ -26,7 +26,7 @@ SEED = 8
 
 
 def pictures():
-    """(train pixels, labels, held-out pixels, labels); pixels are uint8 [N, 8, 8, 1], 255 is ink."""
+    """(train pixels, labels, held-out pixels, labels); pixels: uint8 [N, 8, 8, 1], 255 is ink."""
     digits = load_digits()
     pixels = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
     order = np.random.default_rng(SEED).permutation(len(pixels))
@@ -100,7 +100,8 @@ def png(gray):
 
     height, width = gray.shape
     rows = b"".join(b"\0" + row.tobytes() for row in gray)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0))
+    header = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
             + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
 
 

@@ -21,6 +21,7 @@ class Chip:
     o_align: dict = None  # what the output channels outside full blocks are rounded up to
     lut_in_columns: bool = False  # column 0 of slot 10 counts the lookup-table tasks
     conv_enable: int = 0x1D
+    bias_register: int = 0x20140  # register 0x4040 without the bypass bit
     nz_in_depthwise: bool = False  # depthwise weights carry their nz, in blocks of 64 channels
 
     def round_o(self, dtype, count, first):
@@ -45,7 +46,7 @@ _RK3576 = dict(
 _RK356X = dict(
     runtime="RKNPU lite", c2=_sizes(8, 4), o2=_sizes(16, 8), i2=_sizes(32, 16), bias_group=4,
     bias_align=16, new_registers=False, conv_columns=(1,), other_columns=(1,), core_bytes=0,
-    lut_in_columns=True, conv_enable=0x1F,
+    lut_in_columns=True, conv_enable=0x1F, bias_register=0x148,
 )
 
 CHIPS = {

@@ -43,7 +43,7 @@ class Tensor:
     shape: tuple
     dtype: str
     quant: Quant = None
-    kind: str = "activation"  # "input", "output", "activation", "npu_const", "cpu_const", "sub_task"
+    kind: str = "activation"  # "input", "output", "npu_const", "cpu_const", "sub_task"
     layout: str = None  # "nc1hwc2", "weight", "nchw" or None
     native: list = None
     size: int = None  # bytes; of an activation: in the arena
@@ -98,15 +98,16 @@ class Model:
             t.stride = self.chip.c2[t.dtype]
         return t
 
-    def activation(self, name, shape, quant=None, dtype=None, by_conv=False):
-        """What an operator writes: int8 with `quant`, else float16 unless told."""
+    def activation(self, name, shape, quant=None, dtype=None, block=1):
+        """What an operator writes: int8 with `quant`, else float16 unless told; `block` channels
+        at a time."""
         dtype = dtype or ("int8" if quant else "float16")
         t = Tensor(name, tuple(int(d) for d in shape), dtype, quant)
         self.tensors.append(t)
-        self._place(t, by_conv)
+        self._place(t, block)
         return t
 
-    def _place(self, t, by_conv=False):
+    def _place(self, t, block=1):
         four = len(t.shape) == 4 and t.dtype in ("int8", "float16")
         is_input = t.kind == "input"
         t.layout = "nc1hwc2" if four else "nchw" if len(t.shape) == 4 else None
@@ -114,7 +115,7 @@ class Model:
             pack.activation_shape(self.chip, t.dtype, t.shape, is_input) if four else list(t.shape)
         )
         t.size = (
-            pack.activation_bytes(self.chip, t.dtype, t.shape, is_input, by_conv)
+            pack.activation_bytes(self.chip, t.dtype, t.shape, is_input, block)
             if four or len(t.shape) != 4
             else int(np.prod(t.shape)) * pack.itemsize(t.dtype)
         )

@@ -31,17 +31,16 @@ def activation_shape(chip, dtype, shape, is_input):
     return [n, align(c, c2) // c2, h, w, c2]
 
 
-def activation_bytes(chip, dtype, shape, is_input, by_conv):
-    """Bytes it takes in the arena. Convolutions write whole blocks of output channels."""
+def activation_bytes(chip, dtype, shape, is_input, block=1):
+    """Bytes it takes in the arena. Convolutions write whole blocks of `block` channels."""
     size = itemsize(dtype)
     if len(shape) != 4:
         return align(int(np.prod(shape)) * size, 64)
     n, c1, h, w, c2 = activation_shape(chip, dtype, shape, is_input)
     if is_input and is_picture(shape):
         return n * h * align(w, chip.c2[dtype]) * c2 * size
-    channels = align(c1 * c2, chip.o2[dtype]) if by_conv else c1 * c2
     plane = h * w if h * w == 1 else align(h * w, 4)
-    return n * channels * plane * size
+    return n * align(c1 * c2, block) * plane * size
 
 
 def to_nc1hwc2(array, c2):
@@ -100,13 +99,24 @@ def native_shape(outputs, inputs, kh, kw):
     return shape
 
 
-def pack_weights(weight, outputs, inputs):
-    """[O, I, kh, kw] in memory order: by output block, its input blocks, then [H][W][O2][I2]."""
+def channels(parts):
+    return sum(blocks * size for blocks, size in parts)
+
+
+def _with_spare(weight, o_total, i_total, zero):
+    """Room for whole blocks: spare input channels hold the weights' zero points, others 0."""
     o, i, kh, kw = weight.shape
-    o_total = sum(n * size for n, size in outputs)
-    i_total = sum(n * size for n, size in inputs)
     padded = np.zeros((o_total, i_total, kh, kw), weight.dtype)
+    if zero is not None:
+        padded[:o] = np.asarray(zero, weight.dtype)[:, None, None, None]
     padded[:o, :i] = weight
+    return padded
+
+
+def pack_weights(weight, outputs, inputs, zero=None):
+    """[O, I, kh, kw] in memory order: by output block, its input blocks, then [H][W][O2][I2].
+    `zero`: the stored value that means 0, per output channel."""
+    padded = _with_spare(weight, channels(outputs), channels(inputs), zero)
     chunks, o_at = [], 0
     for o_blocks, o2 in outputs:
         for _ in range(o_blocks):
@@ -120,12 +130,13 @@ def pack_weights(weight, outputs, inputs):
     return b"".join(chunks)
 
 
-def pack_first(weight, outputs):
+def pack_first(weight, outputs, zero):
     """The other packing of RK3576 and RV1126B at the picture's side: [O1][ky][O2][kx*4+c], rows
     padded to 16, the same number of spare bytes behind."""
-    o, _, kh, kw = weight.shape
-    rows = np.zeros((sum(n * size for n, size in outputs), kh, align(kw * 4, 16)), weight.dtype)
-    rows[:o, :, : kw * 4].reshape(o, kh, kw, 4)[...] = weight.transpose(0, 2, 3, 1)
+    padded = _with_spare(weight, channels(outputs), 4, zero)
+    o, _, kh, kw = padded.shape
+    rows = np.zeros((o, kh, align(kw * 4, 16)), weight.dtype)
+    rows[:, :, : kw * 4] = padded.transpose(0, 2, 3, 1).reshape(o, kh, kw * 4)
     chunks, at = [], 0
     for blocks, o2 in outputs:
         for _ in range(blocks):

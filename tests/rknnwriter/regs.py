@@ -40,11 +40,11 @@ def _activation(p):
     return round(p.alpha * 2**14) << 16 if p.act == "leaky_relu" else 0
 
 
-def _old_conversion(p):
+def _old_conversion(chip, p):
     """0x4040 … 0x4088: RK3566, RK3568, RK3588."""
     bypass = p.form == "plain"
     return _dpu([
-        (0x4040, 0x20140 | (0x10 if bypass else 0)),
+        (0x4040, chip.bias_register | (0x10 if bypass else 0)),
         (0x4048, 0 if bypass else 14 << 8 | 1),
         (0x4050, 0x124 if bypass else 0x125),
         (0x4054, int(p.nz[0]) if bypass else 0),
@@ -66,8 +66,9 @@ def _new_conversion(chip, p):
     """0x4050 … 0x40b4: RK3562, RK3576, RV1126B."""
     rk3562 = not chip.nz_in_depthwise
     form = [(0x4050, 1), (0x4054, 0x800E0000)] if rk3562 else [(0x4050, _TABLE_FORM[p.form])]
+    plain, relu = (0x13, 0x12) if rk3562 else (0x903, 0x902)
     return _dpu(form + [
-        (0x4060, {"relu": 0x902, "leaky_relu": 0x22}.get(p.act, 0x903)),
+        (0x4060, {"relu": relu, "leaky_relu": 0x22}.get(p.act, plain)),
         (0x4068, _activation(p)),
         (0x407C, 0x8002C0C0 if p.addend else 0x010041C1),
         (0x4080, p.addend.offset & 0xFFFF if p.addend else 0),
@@ -80,14 +81,14 @@ def _new_conversion(chip, p):
 
 def conversion(chip, p):
     """The output conversion of an int8 convolution."""
-    return _new_conversion(chip, p) if chip.new_registers else _old_conversion(p)
+    return _new_conversion(chip, p) if chip.new_registers else _old_conversion(chip, p)
 
 
 def float_conversion(chip, relu):
     """… of a float16 one: everything bypassed."""
     if chip.new_registers:
         return _dpu([(0x4060, 0x902 if relu else 0x903), (0x40AC, 0), (0x40B0, 1), (0x40B4, 0)])
-    return _dpu([(0x4040, 0x20150), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
+    return _dpu([(0x4040, chip.bias_register | 0x10), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
                  (0x4060, 0x12 if relu else 0x53), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 
 

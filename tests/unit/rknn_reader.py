@@ -140,8 +140,8 @@ class File:
         """Logical weights, and nz where the buffer has it beside them (else None)."""
         t = self.tensors[node.inputs[1]]
         assert t.layout == 65
-        data, product = t.array(), sum(int(np.prod(b)) for b in _blocks(t.native))
-        if len(data) == product:
+        data = t.array()
+        if len(data) == native_size(t):
             return _plain(t, data), None
         if t.shape[0] == 1:
             return _paired(t, data)
@@ -179,6 +179,11 @@ class File:
 
     def _channels(self, node):
         return self.tensors[node.outputs[0]].shape[1]
+
+
+def native_size(tensor):
+    """Elements of all blocks of a weight's native shape."""
+    return sum(int(np.prod(b)) for b in _blocks(tensor.native))
 
 
 def _signed(value):

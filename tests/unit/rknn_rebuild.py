@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+import rknn_reader
 from rknnwriter import ConvParams, Model, Quant, ops
 
 
@@ -16,13 +17,16 @@ def _quant(tensor):
 def _conv(m, f, node, x, values):
     bias, nz, mul, scale, shift = f.conversion(node)
     y, a = f.tensors[node.outputs[0]], node.attrs
+    weights, inside = f.weights(node)
     plain = bool((mul == 1).all()) and len(f.tensors[node.inputs[2]].data) < 8 * y.shape[1]
-    params = ConvParams(f.weights(node)[0], nz, np.rint(mul * 2**14).astype(int), bias, scale,
-                        shift, y.zero_points[0], "plain" if plain else "full")
-    suffix = node.op[4:]
+    params = ConvParams(weights, nz, np.rint(mul * 2**14).astype(int), bias, scale, shift,
+                        y.zero_points[0],
+                        "plain" if plain else "full" if inside is None else "depthwise")
+    t, suffix = f.tensors[node.inputs[1]], node.op[4:]
+    rows = inside is None and len(t.data) > rknn_reader.native_size(t)
     return ops.conv(m, x, None, params=params, dilation=a.vector(1), pad=a.vector(4),
                     stride=a.vector(5), group=a.number(2) or 1, out=_quant(y),
-                    act="relu" if suffix.endswith("Relu") else None,
+                    packed_first=rows, act="relu" if suffix.endswith("Relu") else None,
                     addend=values[node.inputs[3]] if suffix.startswith("Add") else None)
 
 

@@ -13,8 +13,8 @@ ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
 
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
-         addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1, params=None,
-         name=None):
+         addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1,
+         params=None, name=None):
     """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
 
     form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
@@ -35,7 +35,8 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     attrs = {"dilations": list(dilation), "group": group, "kernel_shape": list(kernel),
              "pads": list(pads), "strides": list(stride)}
     size = out_size(x.shape[2:], kernel, stride, dilation, pads)
-    y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, by_conv=True)
+    block = 64 if depthwise and m.chip.nz_in_depthwise else m.chip.o2[x.dtype]
+    y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, block)
     spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first)
     spec.geometry = regs.geometry(stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
@@ -80,21 +81,13 @@ class _Spec:
         else:
             outputs, inputs = pack.weight_blocks(chip, dtype, o, i, self.first)
             native = pack.native_shape(outputs, inputs, kh, kw)
-            lanes = self._with_nz_lane(stored, nz)
+            zero = None if nz is None else -np.asarray(nz)
             if self.packed_first and self.first and dtype == "int8" and chip.nz_in_depthwise:
-                data = pack.pack_first(lanes, outputs)
+                data = pack.pack_first(stored, outputs, zero)
             else:
-                data = pack.pack_weights(lanes, outputs, inputs)
+                data = pack.pack_weights(stored, outputs, inputs, zero)
         return self.m.packed_constant(self.name + ".weight", stored.shape, dtype, native, data,
                                       "weight")
-
-    def _with_nz_lane(self, stored, nz):
-        """RK3576 and RV1126B put nz into the spare lane of a three-channel picture's weights."""
-        if nz is None or not (self.first and self.m.chip.nz_in_depthwise and stored.shape[1] == 3):
-            return stored
-        lane = np.where(np.asarray(nz) == 128, -128, nz).astype(stored.dtype)
-        lane = np.broadcast_to(lane[:, None, None, None], (len(lane), 1, *stored.shape[2:]))
-        return np.concatenate([stored, lane], 1)
 
     def bias_tensor(self, data, dtype):
         count = len(data) // pack.itemsize(dtype)
@@ -117,7 +110,7 @@ def _int8(spec, form, symmetric, p):
         p = replace(p, addend=quantize.addend(p, spec.addend.quant, spec.y.quant))
     if spec.act in lut.FUNCTIONS:
         p = lut.fit(p, spec.act, spec.x.quant, spec.y.quant)
-    inputs = [spec.x, spec.weight_tensor(p.weight, "int8", None if p.form == "plain" else p.nz)]
+    inputs = [spec.x, spec.weight_tensor(p.weight, "int8", p.nz)]
     inputs.append(spec.bias_tensor(_table(chip, p), "int32"))
     if spec.addend is not None:
         inputs.append(spec.addend)
@@ -236,7 +229,8 @@ def conv_transpose(m, x, weight, *, stride=1, pad=0, name=None):
     kernel = weight.shape[2:]
     size = [(x.shape[2 + a] - 1) * stride[a] + kernel[a] - pads[a] - pads[a + 2] for a in (0, 1)]
     name = m.unique(name or "deconv")
-    y = m.activation(name + "_out", (x.shape[0], weight.shape[1], *size), None, x.dtype, True)
+    y = m.activation(name + "_out", (x.shape[0], weight.shape[1], *size), None, x.dtype,
+                     m.chip.o2["float16"])
     turned = np.ascontiguousarray(weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])
     outputs, inputs = pack.weight_blocks(m.chip, "float16", *turned.shape[:2], False)
     w = m.packed_constant(name + ".weight", weight.shape, "float16",
