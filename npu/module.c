@@ -20,7 +20,8 @@ int npu_module_open(struct npu_module *m, const char *dir, const char *name, str
         path = NULL;
         return error_no_memory(e, "a module's path", strlen(dir) + strlen(name));
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    // Never unmapped: libraries behind it (OpenMP's) keep threads that would lose their code.
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: %s", name, dlerror());
     const struct npu_backend *backend = dlsym(library, NPU_BACKEND_SYMBOL);

@@ -63,7 +63,7 @@ struct npu_input {
     bool converted;            // data already is what convert_input() makes (tensor_io.logical)
 };
 
-// Where an output goes: tensor_io.logical's type and layout, packed.
+// Where an output goes: tensor_io.logical's type and layout, packed; need not be aligned.
 struct npu_output {
     void *data; // NULL: not wanted
     size_t size;

@@ -15,6 +15,7 @@
 struct host;
 struct host_context;
 
+// Stays, with all it points to, until the loop has closed the last handle.
 struct host_options {
     uv_loop_t *loop;
     bool threads;                // --isolation=thread
@@ -27,10 +28,13 @@ struct host_options {
     struct host_counters *counters;
 };
 
+struct host_query;
+
 struct host_counters {
-    uint32_t workers;
+    uint32_t workers; // processes that exist
     uint64_t worker_deaths, jobs_retried;
     uint64_t buffer_bytes;
+    struct host_query *queries; // host_probe() and host_describe() that are not answered yet
 };
 
 // What a loaded model is; owned by the host.
@@ -45,7 +49,8 @@ struct host_info {
 };
 
 struct host_events {
-    /// Loaded; or not (e != NULL), and then the host is only good for host_free().
+    /// Loaded; or not (e != NULL), and then the host is only good for host_free(): a worker that
+    /// dies while it loads is replaced once, one that takes longer than load_timeout_ms is not.
     void (*on_loaded)(void *owner, const struct error *e);
 };
 
@@ -54,16 +59,18 @@ struct host_events {
 int host_new(const struct host_options *options, int model_fd, uint64_t size, const char *name,
              const struct host_events *events, void *owner, struct host **ret, struct error *e);
 
-/// Ends the worker. Contexts must be gone. Resources go in the background, on the loop.
+/// Ends the worker. Contexts must be gone. Resources go in the background, on the loop. NULL is
+/// fine.
 void host_free(struct host *h);
 
 const struct host_info *host_info(const struct host *h); // after on_loaded
 
-/// Opens a context; opened() comes later, once, unless the context is freed first.
+/// Opens a context; opened() comes later, once, unless the context is freed first. If it brings an
+/// error, the context is only good for host_context_free().
 int host_context_new(struct host *h, void (*opened)(void *owner, const struct error *e),
                      void *owner, struct host_context **ret, struct error *e);
 
-/// Jobs of it must be done or cancelled.
+/// Jobs of it must be done or cancelled; profiles that were asked for do not come any more.
 void host_context_free(struct host_context *c);
 
 // ---- jobs --------------------------------------------------------------------------------------
@@ -79,27 +86,28 @@ struct host_job {
     void (*done)(struct host_job *job, const struct error *e); // e NULL: outputs are in the buffer,
                                                                // one after the other, packed
     // Results:
-    uint64_t run_us;
-    uint32_t attempts;
+    uint64_t run_us;   // on the device
+    uint32_t attempts; // 2: the first worker died
     // The host's:
     struct list link;
-    uint64_t started_ms;
-    uint32_t id;
 };
 
 struct buffer_pool *host_buffers(struct host *h);
 
-/// Runs a job; done() comes exactly once, possibly from inside. A worker that dies, or that holds
-/// the job longer than its timeout and so is killed, gets a successor on which the job runs once
-/// more; after a second death it fails with STATUS_DEVICE_UNAVAILABLE (after a timeout:
-/// STATUS_TIMEOUT, and it is not run again if the job itself was past its deadline twice).
+/// Runs a job; done() comes exactly once, possibly from inside. Jobs of one context run one after
+/// the other. A worker that dies, or that holds a job longer than its timeout and so is killed,
+/// gets a successor on which its jobs run once more; after a second death they fail with
+/// STATUS_DEVICE_UNAVAILABLE (the one that was past its deadline: STATUS_TIMEOUT). A worker that
+/// dies again and again without finishing a job is replaced more and more slowly, then not any
+/// more: everything fails with STATUS_DEVICE_UNAVAILABLE and words that say so.
 void host_submit(struct host_job *job);
 
 /// Forgets a job: done() will not come. What it runs on finishes by itself.
 void host_job_cancel(struct host_job *job);
 
 /// Layer times of the context's last run with collect_perf, as the payload of ProfileReply
-/// (`layers`, valid inside the callback).
+/// (`layers`, valid inside the callback). got() comes once, possibly from inside, unless the
+/// context is freed first.
 void host_profile(struct host_context *c,
                   void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
                               struct bytes layers),
@@ -115,10 +123,11 @@ int host_describe(const struct host_options *options, int model_fd, uint64_t siz
                   void (*got)(void *owner, const struct error *e, struct bytes json), void *owner,
                   struct error *e);
 
-/// Ends what host_probe() and host_describe() still do: their callbacks will not come. For
-/// shutdown.
-void host_cancel_all(uv_loop_t *loop);
+/// Ends what host_probe() and host_describe() with these options still do: their callbacks will not
+/// come. For shutdown.
+void host_cancel_all(const struct host_options *options);
 
-/// The body of a worker process: serves one host over the socket `fd` until it closes. Returns the
-/// exit code. Called by main() for `rknnd --worker FD`.
+/// The body of a worker process, which the daemon starts as `rknnd --worker FD --module-dir DIR`
+/// (/proc/self/exe): serves one host over the socket `fd`. Ends the process when the socket closes;
+/// returns an exit code only if it cannot start.
 int host_worker_main(int fd, const char *module_dir);

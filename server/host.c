@@ -1,0 +1,471 @@
+// Hosts: contexts, the order of their jobs, deadlines.
+#include "server/host_kind.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/cleanup.h"
+
+#define ATTEMPTS 2
+
+struct profile_request {
+    struct list link;
+    void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
+                struct bytes layers);
+    void *owner;
+};
+
+static void advance(struct host_context *c);
+
+// ---- life of a host ----------------------------------------------------------------------------
+
+int host_new(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+             const struct host_events *events, void *owner, struct host **ret, struct error *e)
+{
+    return (options->threads ? host_thread_new : host_process_new)(options, model_fd, size, name,
+                                                                   events, owner, ret, e);
+}
+
+static int take_parts(struct host *h, int model_fd, const char *name, struct error *e)
+{
+    h->name = strdup(name);
+    h->buffers = buffer_pool_new(!h->options->threads, &h->options->counters->buffer_bytes);
+    if (!h->name || !h->buffers)
+        return error_no_memory(e, "a host", sizeof *h);
+    h->model_fd = fcntl(model_fd, F_DUPFD_CLOEXEC, 3);
+    if (h->model_fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "model %s", name);
+    return 0;
+}
+
+static void free_parts(struct host *h)
+{
+    buffer_pool_free(h->buffers);
+    fd_close(h->model_fd);
+    free(h->name);
+    free(h->info.tensors);
+}
+
+int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
+              int model_fd, uint64_t size, const char *name, const struct host_events *events,
+              void *owner, struct error *e)
+{
+    *h = (struct host){.kind = kind,
+                       .options = options,
+                       .events = events,
+                       .owner = owner,
+                       .model_fd = -1,
+                       .model_size = size,
+                       .deadline_ms = HOST_NEVER,
+                       .alarm_ms = HOST_NEVER};
+    list_init(&h->contexts);
+    int r = take_parts(h, model_fd, name, e);
+    if (r < 0) {
+        free_parts(h);
+        return r;
+    }
+    uv_timer_init(options->loop, &h->timer);
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct host *h = container_of((uv_timer_t *)handle, struct host, timer);
+    free_parts(h);
+    h->timer_closed(h);
+}
+
+void host_done(struct host *h, void (*closed)(struct host *h))
+{
+    h->timer_closed = closed;
+    uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+}
+
+void host_free(struct host *h)
+{
+    if (!h)
+        return;
+    struct host_context *c;
+    list_for_each (c, &h->contexts, link)
+        assert(c->freed);
+    h->kind->end(h);
+}
+
+const struct host_info *host_info(const struct host *h)
+{
+    return &h->info;
+}
+
+struct buffer_pool *host_buffers(struct host *h)
+{
+    return h->buffers;
+}
+
+void host_info_sum_outputs(struct host_info *info)
+{
+    info->output_size = 0;
+    for (uint32_t i = 0; i < info->n_outputs; i++)
+        info->output_size += info->tensors[info->n_inputs + i].logical.size;
+}
+
+// ---- deadlines ---------------------------------------------------------------------------------
+
+// One timer for everything. It is only moved to go off earlier: when it finds nothing overdue it
+// waits for the next deadline there is, so that a job that is done in time costs a comparison.
+static void on_timer(uv_timer_t *timer);
+
+static void alarm_at(struct host *h, uint64_t at_ms)
+{
+    uint64_t now = uv_now(h->options->loop);
+    if (at_ms >= h->alarm_ms)
+        return;
+    h->alarm_ms = at_ms;
+    uv_timer_start(&h->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
+}
+
+static struct host_context *find_overdue(struct host *h, uint64_t now)
+{
+    struct host_context *c;
+    list_for_each (c, &h->contexts, link)
+        if (c->busy && !c->overdue && c->deadline_ms <= now)
+            return c;
+    return NULL;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct host *h = container_of(timer, struct host, timer);
+    uint64_t now = uv_now(h->options->loop);
+    struct host_context *c;
+
+    h->alarm_ms = HOST_NEVER;
+    if (h->deadline_ms <= now) {
+        h->deadline_ms = HOST_NEVER;
+        h->kind->overdue(h, NULL);
+    }
+    while ((c = find_overdue(h, now))) {
+        c->overdue = true;
+        h->kind->overdue(h, c);
+    }
+    if (uv_is_closing((uv_handle_t *)timer))
+        return;
+    list_for_each (c, &h->contexts, link)
+        if (c->busy && !c->overdue)
+            alarm_at(h, c->deadline_ms);
+    alarm_at(h, h->deadline_ms);
+}
+
+void host_set_deadline(struct host *h, uint64_t at_ms)
+{
+    h->deadline_ms = at_ms;
+    alarm_at(h, at_ms);
+}
+
+static void make_busy(struct host_context *c, uint32_t timeout_ms)
+{
+    c->busy = true;
+    c->overdue = false;
+    c->deadline_ms = uv_now(c->host->options->loop) + timeout_ms;
+    alarm_at(c->host, c->deadline_ms);
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+int host_context_new(struct host *h, void (*opened)(void *owner, const struct error *e),
+                     void *owner, struct host_context **ret, struct error *e)
+{
+    if (h->failed) {
+        if (e)
+            *e = h->failure;
+        return h->failure.code;
+    }
+    struct host_context *c = calloc(1, h->kind->context_size);
+    if (!c)
+        return error_no_memory(e, "a context", h->kind->context_size);
+    c->host = h;
+    c->opened = opened;
+    c->owner = owner;
+    list_init(&c->waiting);
+    list_init(&c->profiles);
+    list_append(&h->contexts, &c->link);
+    *ret = c;
+    advance(c);
+    return 0;
+}
+
+void host_context_free(struct host_context *c)
+{
+    if (!c)
+        return;
+    assert(!c->job && list_empty(&c->waiting));
+    struct profile_request *p, *after;
+    list_for_each_safe (p, after, &c->profiles, link) {
+        list_remove(&p->link);
+        free(p);
+    }
+    c->freed = true;
+    c->opened = NULL;
+    advance(c);
+}
+
+void host_context_done(struct host_context *c)
+{
+    list_remove(&c->link);
+    buffer_unref(c->buffer);
+}
+
+// ---- jobs --------------------------------------------------------------------------------------
+
+static void start(struct host_context *c, struct host_job *job)
+{
+    const struct host_options *o = c->host->options;
+    list_remove(&job->link);
+    job->attempts++;
+    if (job->attempts > 1)
+        o->counters->jobs_retried++;
+    c->job = job;
+    c->buffer = buffer_ref(job->buffer);
+    make_busy(c, job->timeout_ms ? job->timeout_ms : o->job_timeout_ms);
+    c->host->kind->run(c);
+}
+
+void host_submit(struct host_job *job)
+{
+    struct host_context *c = job->context;
+    assert(!c->freed);
+    job->attempts = 0;
+    job->run_us = 0;
+    list_append(&c->waiting, &job->link);
+    if (c->state == CONTEXT_BROKEN)
+        c->state = CONTEXT_CLOSED; // worth another try
+    advance(c);
+}
+
+void host_job_cancel(struct host_job *job)
+{
+    if (job->context->job == job)
+        job->context->job = NULL;
+    list_remove(&job->link);
+}
+
+void host_context_give_up(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = steal_ptr(c->job);
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    if (opened)
+        opened(c->owner, e);
+    else if (job)
+        job->done(job, e);
+}
+
+// A context stays busy while its owner is called: what the owner asks for waits until he returns.
+void host_context_ran(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = steal_ptr(c->job);
+    if (job)
+        job->done(job, e);
+    buffer_unref(steal_ptr(c->buffer));
+    c->busy = false;
+    advance(c);
+}
+
+void host_context_opened(struct host_context *c, const struct error *e)
+{
+    c->state = e ? CONTEXT_BROKEN : CONTEXT_OPEN;
+    if (e)
+        c->failure = *e;
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    if (opened)
+        opened(c->owner, e);
+    c->busy = false;
+    advance(c);
+}
+
+void host_profile(struct host_context *c,
+                  void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
+                              struct bytes layers),
+                  void *owner)
+{
+    struct profile_request *p = malloc(sizeof *p);
+    if (!p) {
+        struct error e;
+        error_no_memory(&e, "a profile", sizeof *p);
+        got(owner, &e, NULL, (struct bytes){0});
+        return;
+    }
+    *p = (struct profile_request){.got = got, .owner = owner};
+    list_append(&c->profiles, &p->link);
+    advance(c);
+}
+
+static void answer_profile(struct host_context *c, const struct error *e,
+                           const rknnd_ProfileReply *reply, struct bytes layers)
+{
+    struct profile_request *p = list_first(&c->profiles, struct profile_request, link);
+    if (!p)
+        return;
+    struct profile_request request = *p;
+    list_remove(&p->link);
+    free(p);
+    request.got(request.owner, e, reply, layers);
+}
+
+void host_context_profiled(struct host_context *c, const struct error *e,
+                           const rknnd_ProfileReply *reply, struct bytes layers)
+{
+    answer_profile(c, e, reply, layers);
+    c->busy = false;
+    advance(c);
+}
+
+// ---- what a context does next ------------------------------------------------------------------
+
+// Tells one who waits that it will not be. False: nobody waits.
+static bool fail_one(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    c->busy = true;
+    if (opened) {
+        opened(c->owner, e);
+    } else if (job) {
+        list_remove(&job->link);
+        job->done(job, e);
+    } else if (!list_empty(&c->profiles)) {
+        answer_profile(c, e, NULL, (struct bytes){0});
+    } else {
+        c->busy = false;
+        return false;
+    }
+    c->busy = false;
+    return true;
+}
+
+static void open_context(struct host_context *c)
+{
+    c->state = CONTEXT_OPENING;
+    make_busy(c, c->host->options->load_timeout_ms);
+    c->host->kind->open(c);
+}
+
+// One step of an open context. False: there is nothing to do.
+static bool use_context(struct host_context *c)
+{
+    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    if (!list_empty(&c->profiles)) {
+        make_busy(c, c->host->options->load_timeout_ms);
+        c->host->kind->profile(c);
+    } else if (job) {
+        start(c, job);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool step(struct host_context *c)
+{
+    if (c->host->failed)
+        return fail_one(c, &c->host->failure);
+    if (c->state == CONTEXT_BROKEN)
+        return fail_one(c, &c->failure);
+    if (c->state == CONTEXT_OPEN)
+        return use_context(c);
+    if (c->state == CONTEXT_CLOSED && c->host->ready)
+        open_context(c);
+    return c->state != CONTEXT_CLOSED;
+}
+
+// Goes on until the context is busy or has nothing to do. A step may end inside itself, and then
+// comes back here through host_context_*(): once is enough.
+static void advance(struct host_context *c)
+{
+    if (c->advancing)
+        return;
+    c->advancing = true;
+    while (!c->busy && !c->freed && step(c))
+        continue;
+    c->advancing = false;
+    if (c->freed && !c->busy)
+        c->host->kind->close(c);
+}
+
+// Advances every context; a step may free contexts, so it starts over until all had their turn.
+static void advance_all(struct host *h)
+{
+    struct list todo;
+    struct host_context *c;
+    list_init(&todo);
+    while ((c = list_first(&h->contexts, struct host_context, link))) {
+        list_remove(&c->link);
+        list_append(&todo, &c->link);
+    }
+    while ((c = list_first(&todo, struct host_context, link))) {
+        list_remove(&c->link);
+        list_append(&h->contexts, &c->link);
+        advance(c);
+    }
+}
+
+void host_is_ready(struct host *h)
+{
+    h->ready = true;
+    if (!h->loaded) {
+        h->loaded = true;
+        h->events->on_loaded(h->owner, NULL);
+    }
+    advance_all(h);
+}
+
+void host_has_failed(struct host *h, const struct error *e)
+{
+    h->ready = false;
+    h->failed = true;
+    h->failure = *e;
+    if (!h->loaded) {
+        h->loaded = true;
+        h->events->on_loaded(h->owner, e);
+    }
+    advance_all(h);
+}
+
+// Puts the job that a lost context ran back into its queue, or into `failed`.
+static void requeue(struct host_context *c, struct list *failed)
+{
+    struct host_job *job = steal_ptr(c->job);
+    if (job && job->attempts >= ATTEMPTS)
+        list_append(failed, &job->link);
+    else if (job)
+        list_append(c->waiting.next, &job->link); // before the first
+}
+
+void host_has_lost_contexts(struct host *h, const struct error *why)
+{
+    struct list overdue, failed;
+    struct host_context *c;
+    struct host_job *job;
+    h->ready = false;
+    list_init(&overdue);
+    list_init(&failed);
+    list_for_each (c, &h->contexts, link) {
+        requeue(c, c->overdue ? &overdue : &failed);
+        buffer_unref(steal_ptr(c->buffer));
+        c->busy = c->overdue = false;
+        c->state = CONTEXT_CLOSED;
+    }
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "model %s: the job was past its deadline %d times: %s", h->name,
+              ATTEMPTS, why->text);
+    while ((job = list_first(&overdue, struct host_job, link))) {
+        list_remove(&job->link);
+        job->done(job, &e);
+    }
+    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->name, ATTEMPTS,
+              why->text);
+    while ((job = list_first(&failed, struct host_job, link))) {
+        list_remove(&job->link);
+        job->done(job, &e);
+    }
+    advance_all(h);
+}

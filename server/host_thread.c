@@ -1,0 +1,435 @@
+// Hosts on threads of the daemon (--isolation=thread).
+#include <assert.h>
+#include <stdatomic.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/engine.h"
+#include "server/host_kind.h"
+#include "server/layers.h"
+#include "server/threads.h"
+
+struct thread_host {
+    struct host base;
+    struct engine engine;
+    struct threads *threads;
+    struct task task; // loads; at the end closes
+    int status;       // of loading
+    struct error error;
+    bool loading, ending, abandoned;
+    unsigned n_lost; // threads that hang
+};
+
+// The task is what the context is busy with: opening, a run or closing.
+struct thread_context {
+    struct host_context base;
+    struct task task;
+    bool lost;
+    struct npu_context *npu;
+    int status; // of opening or the run
+    struct error error;
+    struct npu_job job;
+    struct npu_input *inputs; // copies: the caller may cancel and free his
+    struct npu_output *outputs;
+    atomic_int left; // of a run: the submit's return and the backend's done()
+};
+
+static struct thread_host *host_of(struct host *h)
+{
+    return container_of(h, struct thread_host, base);
+}
+
+static struct thread_context *context_of(struct host_context *c)
+{
+    return container_of(c, struct thread_context, base);
+}
+
+static struct thread_host *host_of_context(struct thread_context *c)
+{
+    return host_of(c->base.host);
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void on_base_closed(struct host *base)
+{
+    struct thread_host *h = host_of(base);
+    if (!h->abandoned)
+        free(h);
+}
+
+static void on_threads_closed(void *owner)
+{
+    struct thread_host *h = owner;
+    host_done(&h->base, on_base_closed);
+}
+
+static void work_close(struct task *t)
+{
+    struct thread_host *h = container_of(t, struct thread_host, task);
+    engine_close(&h->engine);
+    threads_post(t->threads, t);
+}
+
+static void finish_close(struct task *t)
+{
+    struct thread_host *h = container_of(t, struct thread_host, task);
+    threads_free(h->threads, on_threads_closed, h);
+}
+
+// Goes on with the end when nothing is under way any more, or nothing that will come back.
+static void continue_end(struct thread_host *h)
+{
+    if (!h->ending || h->abandoned)
+        return;
+    if (h->n_lost > 0) {
+        log_warn("model %s: a thread that hangs keeps its memory until rknnd ends", h->base.name);
+        h->abandoned = true;
+        threads_abandon(h->threads, on_threads_closed, h);
+    } else if (!h->loading && list_empty(&h->base.contexts)) {
+        h->task.work = work_close;
+        h->task.finish = finish_close;
+        threads_do(h->threads, &h->task);
+    }
+}
+
+static void end(struct host *base)
+{
+    struct thread_host *h = host_of(base);
+    h->ending = true;
+    continue_end(h);
+}
+
+// ---- loading -----------------------------------------------------------------------------------
+
+static int fill_info(struct thread_host *h, struct error *e)
+{
+    const struct npu_model_info *m = h->engine.backend->model_info(h->engine.model);
+    struct host_info *info = &h->base.info;
+    uint32_t n;
+    if (__builtin_add_overflow(m->n_inputs, m->n_outputs, &n))
+        return error_set(e, STATUS_MODEL_INVALID, "%u inputs and %u outputs", m->n_inputs,
+                         m->n_outputs);
+    info->tensors = calloc(n ? n : 1, sizeof *info->tensors);
+    if (!info->tensors)
+        return error_no_memory(e, "a model's inputs and outputs", n * sizeof *info->tensors);
+    info->device = *h->engine.backend->device_info(h->engine.device);
+    info->n_inputs = m->n_inputs;
+    info->n_outputs = m->n_outputs;
+    for (uint32_t i = 0; i < n; i++)
+        info->tensors[i] = i < m->n_inputs ? m->inputs[i] : m->outputs[i - m->n_inputs];
+    info->weight_size = m->weight_size;
+    info->internal_size = m->internal_size;
+    info->memory_size = m->memory_size;
+    info->core_limit = m->core_limit;
+    info->batch = m->batch;
+    message_set_text(info->custom_string, m->custom_string);
+    host_info_sum_outputs(info);
+    return 0;
+}
+
+static void work_load(struct task *t)
+{
+    struct thread_host *h = container_of(t, struct thread_host, task);
+    const struct host_options *o = h->base.options;
+    h->status = engine_open(&h->engine, o->module_dir, o->backend, o->backend_options, &h->error);
+    if (h->status == 0)
+        h->status =
+            engine_load(&h->engine, h->base.model_fd, h->base.model_size, h->base.name, &h->error);
+    threads_post(t->threads, t);
+}
+
+static int become_ready(struct thread_host *h, struct error *e)
+{
+    int r = fill_info(h, e);
+    if (r == 0 && !h->base.info.device.never_blocks)
+        r = threads_grow(h->threads, h->base.info.device.n_cores, e);
+    return r;
+}
+
+static void finish_load(struct task *t)
+{
+    struct thread_host *h = container_of(t, struct thread_host, task);
+    h->loading = false;
+    host_set_deadline(&h->base, HOST_NEVER);
+    if (h->ending) {
+        continue_end(h);
+    } else if (h->base.failed) {
+        h->n_lost--; // it came back, too late
+    } else {
+        if (h->status == 0)
+            h->status = become_ready(h, &h->error);
+        if (h->status < 0)
+            host_has_failed(&h->base, &h->error);
+        else
+            host_is_ready(&h->base);
+    }
+}
+
+static const struct host_kind thread_kind;
+
+int host_thread_new(const struct host_options *options, int model_fd, uint64_t size,
+                    const char *name, const struct host_events *events, void *owner,
+                    struct host **ret, struct error *e)
+{
+    cleanup(free_p) struct thread_host *h = calloc(1, sizeof *h);
+    if (!h)
+        return error_no_memory(e, "a host", sizeof *h);
+    struct threads *threads;
+    int r = threads_new(options->loop, &threads, e);
+    if (r < 0)
+        return r;
+    r = host_init(&h->base, &thread_kind, options, model_fd, size, name, events, owner, e);
+    if (r < 0) {
+        threads_free(threads, NULL, NULL);
+        return r;
+    }
+    h->threads = threads;
+    h->loading = true;
+    h->task.work = work_load;
+    h->task.finish = finish_load;
+    host_set_deadline(&h->base, uv_now(options->loop) + options->load_timeout_ms);
+    threads_do(threads, &h->task);
+    *ret = &h->base;
+    steal_ptr(h);
+    return 0;
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+static bool refuses_work(const struct thread_host *h, struct error *e)
+{
+    if (h->n_lost == 0)
+        return false;
+    error_set(e, STATUS_DEVICE_UNAVAILABLE,
+              "model %s: an earlier job hangs on a thread, which cannot be ended; restart rknnd, "
+              "or use --isolation=process",
+              h->base.name);
+    return true;
+}
+
+// A task has ended: if its thread was given up, it was too early.
+static void found_again(struct thread_context *c)
+{
+    if (c->lost)
+        host_of_context(c)->n_lost--;
+    c->lost = false;
+}
+
+static void work_open(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, task);
+    struct thread_host *h = host_of_context(c);
+    c->status = h->engine.backend->context_new(h->engine.model, &c->npu, &c->error);
+    threads_post(t->threads, t);
+}
+
+static void finish_open(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, task);
+    found_again(c);
+    host_context_opened(&c->base, c->status < 0 ? &c->error : NULL);
+}
+
+static int make_tables(struct thread_context *c, struct error *e)
+{
+    const struct host_info *info = &c->base.host->info;
+    if (!c->inputs)
+        c->inputs = calloc(info->n_inputs + 1, sizeof *c->inputs);
+    if (!c->outputs)
+        c->outputs = calloc(info->n_outputs + 1, sizeof *c->outputs);
+    if (!c->inputs || !c->outputs)
+        return error_no_memory(e, "a context", sizeof *c);
+    return 0;
+}
+
+static void open_context(struct host_context *base)
+{
+    struct thread_context *c = context_of(base);
+    struct thread_host *h = host_of_context(c);
+    struct error e;
+    if (refuses_work(h, &e) || make_tables(c, &e) < 0) {
+        host_context_opened(base, &e);
+        return;
+    }
+    c->task.work = work_open;
+    c->task.finish = finish_open;
+    threads_do(h->threads, &c->task);
+}
+
+static void work_close_context(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, task);
+    host_of_context(c)->engine.backend->context_free(c->npu);
+    threads_post(t->threads, t);
+}
+
+static void finish_close_context(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, task);
+    struct thread_host *h = host_of_context(c);
+    host_context_done(&c->base);
+    free(c->inputs);
+    free(c->outputs);
+    free(c);
+    continue_end(h);
+}
+
+static void close_context(struct host_context *base)
+{
+    struct thread_context *c = context_of(base);
+    if (!c->npu) {
+        finish_close_context(&c->task);
+        return;
+    }
+    c->task.work = work_close_context;
+    c->task.finish = finish_close_context;
+    threads_do(host_of_context(c)->threads, &c->task);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static void on_job_done(struct npu_job *job, int status)
+{
+    struct thread_context *c = job->owner;
+    c->status = status;
+    if (status < 0)
+        c->error = job->error;
+    if (atomic_fetch_sub(&c->left, 1) == 1)
+        threads_post(host_of_context(c)->threads, &c->task);
+}
+
+// True: the run has ended. Else on_job_done() will post the task.
+static bool submit(struct thread_context *c)
+{
+    const struct npu_backend *backend = host_of_context(c)->engine.backend;
+    struct error e;
+    atomic_store(&c->left, 2);
+    int r = backend->context_submit(c->npu, &c->job, &e);
+    if (r == 0)
+        return atomic_fetch_sub(&c->left, 1) == 1;
+    c->status = r;
+    c->error = e;
+    return true;
+}
+
+static void work_run(struct task *t)
+{
+    if (submit(container_of(t, struct thread_context, task)))
+        threads_post(t->threads, t);
+}
+
+static void end_run(struct thread_context *c)
+{
+    found_again(c);
+    if (c->base.job)
+        c->base.job->run_us = c->job.run_us;
+    host_context_ran(&c->base, c->status < 0 ? &c->error : NULL);
+}
+
+static void finish_run(struct task *t)
+{
+    end_run(container_of(t, struct thread_context, task));
+}
+
+static void prepare_job(struct thread_context *c)
+{
+    const struct host_info *info = &c->base.host->info;
+    const struct host_job *job = c->base.job;
+    uint8_t *at = job->buffer->output;
+    for (uint32_t i = 0; i < info->n_outputs; i++) {
+        uint32_t size = info->tensors[info->n_inputs + i].logical.size;
+        c->outputs[i] = (struct npu_output){at, size};
+        at += size;
+    }
+    memcpy(c->inputs, job->inputs, info->n_inputs * sizeof *c->inputs);
+    c->job = (struct npu_job){.inputs = c->inputs,
+                              .outputs = c->outputs,
+                              .core_mask = job->core_mask,
+                              .collect_perf = job->collect_perf,
+                              .done = on_job_done,
+                              .owner = c};
+}
+
+static void run(struct host_context *base)
+{
+    struct thread_context *c = context_of(base);
+    struct thread_host *h = host_of_context(c);
+    struct error e;
+    if (refuses_work(h, &e)) {
+        host_context_ran(base, &e);
+        return;
+    }
+    prepare_job(c);
+    c->task.work = work_run;
+    c->task.finish = finish_run;
+    if (!base->host->info.device.never_blocks)
+        threads_do(h->threads, &c->task);
+    else if (submit(c))
+        end_run(c);
+}
+
+static void profile(struct host_context *base)
+{
+    struct thread_context *c = context_of(base);
+    rknnd_ProfileReply reply = {.run_us = c->job.run_us};
+    size_t n, size;
+    const struct npu_layer *layers = host_of_context(c)->engine.backend->context_layers(c->npu, &n);
+    cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
+    struct error e;
+    if (!list) {
+        error_no_memory(&e, "a profile", n * sizeof *layers);
+        host_context_profiled(base, &e, NULL, (struct bytes){0});
+        return;
+    }
+    reply.n_layers = (uint32_t)n;
+    host_context_profiled(base, NULL, &reply, (struct bytes){list, size});
+}
+
+// ---- deadlines ---------------------------------------------------------------------------------
+
+static void context_overdue(struct thread_context *c)
+{
+    struct thread_host *h = host_of_context(c);
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "model %s: %s took too long", h->base.name,
+              c->base.state == CONTEXT_OPEN ? "the job" : "opening a context");
+    if (threads_take_back(h->threads, &c->task)) {
+        c->status = e.code;
+        c->error = e;
+        c->task.finish(&c->task);
+        return;
+    }
+    log_error("%s, and its thread hangs", e.text);
+    c->lost = true;
+    h->n_lost++;
+    host_context_give_up(&c->base, &e);
+    continue_end(h);
+}
+
+static void overdue(struct host *base, struct host_context *c)
+{
+    struct thread_host *h = host_of(base);
+    struct error e;
+    if (c) {
+        context_overdue(context_of(c));
+        return;
+    }
+    error_set(&e, STATUS_TIMEOUT, "model %s: loading took longer than %u ms", base->name,
+              base->options->load_timeout_ms);
+    h->n_lost++;
+    if (h->ending)
+        continue_end(h);
+    else
+        host_has_failed(base, &e);
+}
+
+static const struct host_kind thread_kind = {
+    .context_size = sizeof(struct thread_context),
+    .end = end,
+    .open = open_context,
+    .run = run,
+    .profile = profile,
+    .close = close_context,
+    .overdue = overdue,
+};

@@ -1,0 +1,207 @@
+// Threads for tasks.
+#include "server/threads.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define MAX_THREADS 33
+
+struct threads {
+    uv_async_t async;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    // Under the lock:
+    struct list todo, done; // tasks
+    bool stopping, abandoned;
+    unsigned n_running;
+    // The loop's:
+    unsigned n_threads;
+    pthread_t threads[MAX_THREADS];
+    void (*closed)(void *owner);
+    void *owner;
+};
+
+static struct task *next_task(struct threads *s)
+{
+    while (list_empty(&s->todo) && !s->stopping)
+        pthread_cond_wait(&s->work, &s->lock);
+    struct task *t = list_first(&s->todo, struct task, link);
+    if (t) {
+        list_remove(&t->link);
+        t->waiting = false;
+    }
+    return t;
+}
+
+static void *thread_main(void *arg)
+{
+    struct threads *s = arg;
+    struct task *t;
+    pthread_mutex_lock(&s->lock);
+    while ((t = next_task(s))) {
+        pthread_mutex_unlock(&s->lock);
+        t->work(t);
+        pthread_mutex_lock(&s->lock);
+    }
+    if (--s->n_running == 0 && !s->abandoned)
+        uv_async_send(&s->async);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct threads *s = container_of((uv_async_t *)handle, struct threads, async);
+    if (s->closed)
+        s->closed(s->owner);
+    if (s->abandoned)
+        return;
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->work);
+    free(s);
+}
+
+static void join_all(struct threads *s)
+{
+    for (unsigned i = 0; i < s->n_threads; i++)
+        pthread_join(s->threads[i], NULL);
+    uv_close((uv_handle_t *)&s->async, on_closed);
+}
+
+static struct task *next_done(struct threads *s, bool *ret_ended)
+{
+    pthread_mutex_lock(&s->lock);
+    struct task *t = list_first(&s->done, struct task, link);
+    if (t)
+        list_remove(&t->link);
+    *ret_ended = !t && s->stopping && s->n_running == 0;
+    pthread_mutex_unlock(&s->lock);
+    return t;
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct threads *s = container_of(async, struct threads, async);
+    struct task *t;
+    bool ended;
+    while ((t = next_done(s, &ended)))
+        t->finish(t);
+    if (ended)
+        join_all(s);
+}
+
+static int start_thread(struct threads *s, struct error *e)
+{
+    // Signals are the loop's.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int r = pthread_create(&s->threads[s->n_threads], NULL, thread_main, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r != 0)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
+    s->n_threads++;
+    return 0;
+}
+
+int threads_grow(struct threads *s, unsigned n, struct error *e)
+{
+    assert(n <= MAX_THREADS);
+    while (s->n_threads < n) {
+        pthread_mutex_lock(&s->lock);
+        s->n_running++;
+        pthread_mutex_unlock(&s->lock);
+        int r = start_thread(s, e);
+        if (r == 0)
+            continue;
+        pthread_mutex_lock(&s->lock);
+        s->n_running--;
+        pthread_mutex_unlock(&s->lock);
+        return r;
+    }
+    return 0;
+}
+
+int threads_new(uv_loop_t *loop, struct threads **ret, struct error *e)
+{
+    struct threads *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(e, "threads", sizeof *s);
+    int r = uv_async_init(loop, &s->async, on_async);
+    if (r < 0) {
+        free(s);
+        return error_set(e, STATUS_FAIL, "cannot wake the loop: %s", uv_strerror(r));
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    list_init(&s->todo);
+    list_init(&s->done);
+    r = threads_grow(s, 1, e);
+    if (r < 0) {
+        uv_close((uv_handle_t *)&s->async, on_closed);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void threads_do(struct threads *s, struct task *t)
+{
+    t->threads = s;
+    pthread_mutex_lock(&s->lock);
+    assert(!s->stopping);
+    t->waiting = true;
+    list_append(&s->todo, &t->link);
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool threads_take_back(struct threads *s, struct task *t)
+{
+    pthread_mutex_lock(&s->lock);
+    bool waiting = t->waiting;
+    if (waiting) {
+        list_remove(&t->link);
+        t->waiting = false;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return waiting;
+}
+
+void threads_post(struct threads *s, struct task *t)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!s->abandoned) {
+        t->threads = s;
+        list_append(&s->done, &t->link);
+        uv_async_send(&s->async);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void threads_free(struct threads *s, void (*closed)(void *owner), void *owner)
+{
+    s->closed = closed;
+    s->owner = owner;
+    pthread_mutex_lock(&s->lock);
+    assert(list_empty(&s->todo));
+    s->stopping = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner)
+{
+    s->closed = closed;
+    s->owner = owner;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = s->abandoned = true;
+    list_init(&s->todo);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    for (unsigned i = 0; i < s->n_threads; i++)
+        pthread_detach(s->threads[i]);
+    uv_close((uv_handle_t *)&s->async, on_closed);
+}
