@@ -1,0 +1,158 @@
+// Addresses to listen on.
+#include "server/bind.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define BACKLOG 1024
+
+// ---- Unix ---------------------------------------------------------------------------------------
+
+// Removes what an earlier server left at the path.
+static int remove_stale(const struct sockaddr_un *address, struct error *e)
+{
+    const char *path = address->sun_path;
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return error_set(e, STATUS_PARAM_INVALID, "%s is there and is not a socket", path);
+    cleanup(fd_close_p) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN)
+        return error_set(e, STATUS_FAIL, "another server listens on %s", path);
+    if (errno != ECONNREFUSED)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s is there and cannot be asked", path);
+    if (unlink(path) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "the old socket %s cannot be removed", path);
+    return 0;
+}
+
+static int give_to_group(const char *path, const char *group, struct error *e)
+{
+    const struct group *entry = getgrnam(group);
+    if (!entry)
+        return error_set(e, STATUS_PARAM_INVALID, "there is no group \"%s\"", group);
+    if (chown(path, (uid_t)-1, entry->gr_gid) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s cannot be given to group %s", path,
+                               group);
+    return 0;
+}
+
+// Nobody can connect before the socket listens, and by then it has its group and mode.
+static int bind_and_listen(int fd, const struct sockaddr_un *address, const char *group,
+                           struct error *e)
+{
+    const char *path = address->sun_path;
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    int r = group ? give_to_group(path, group, e) : 0;
+    if (r == 0 && (chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0))
+        r = error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    if (r < 0)
+        unlink(path);
+    return r;
+}
+
+int bind_unix(const char *path, const char *group, bind_taker *take, void *owner, struct error *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[sizeof address.sun_path + 8];
+    if (strlen(path) >= sizeof address.sun_path)
+        return error_set(e, STATUS_PARAM_INVALID, "the path %s is too long for a socket", path);
+    strcpy(address.sun_path, path);
+    int r = remove_stale(&address, e);
+    if (r < 0)
+        return r;
+    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    r = bind_and_listen(fd, &address, group, e);
+    if (r < 0)
+        return r;
+    snprintf(name, sizeof name, "unix:%s", path);
+    return take(owner, steal_fd(&fd), name, path, e);
+}
+
+// ---- TCP ----------------------------------------------------------------------------------------
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    if (address->sa_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+// The address as it turned out, with the port that the system chose for 0.
+static void name_socket(int fd, char *name, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[64] = "?", port[8] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(name, size, address.ss_family == AF_INET6 ? "tcp:[%s]:%s" : "tcp:%s:%s", host, port);
+}
+
+static int bind_address(const struct addrinfo *a, const char *what, bind_taker *take, void *owner,
+                        struct error *e)
+{
+    char name[128];
+    int yes = 1;
+    cleanup(fd_close_p) int fd =
+        socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", what);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", what);
+    name_socket(fd, name, sizeof name);
+    return take(owner, steal_fd(&fd), name, NULL, e);
+}
+
+static int bind_addresses(const struct addrinfo *all, const char *what, bool insecure,
+                          bind_taker *take, void *owner, struct error *e)
+{
+    for (const struct addrinfo *a = all; a; a = a->ai_next)
+        if (!insecure && !is_loopback(a->ai_addr))
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "%s can be reached from other machines, and connections are not "
+                             "protected in this version; use a loopback address, or --insecure",
+                             what);
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+        int r = bind_address(a, what, take, owner, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int bind_tcp(const struct uri *uri, bool insecure, bind_taker *take, void *owner, struct error *e)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *all;
+    char what[320], port[8];
+    uri_format(uri, what, sizeof what);
+    snprintf(port, sizeof port, "%u", (unsigned)uri->port);
+    int r = getaddrinfo(uri->text, port, &hints, &all);
+    if (r != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "%s: %s", what, gai_strerror(r));
+    r = bind_addresses(all, what, insecure, take, owner, e);
+    freeaddrinfo(all);
+    return r;
+}

@@ -1,0 +1,238 @@
+// Connections: life, limits, heartbeats.
+#include "server/connection.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/context.h"
+#include "server/dispatch.h"
+#include "server/server.h"
+#include "server/session.h"
+
+// Queued answers that are not outputs of jobs; past that the client is not heard.
+#define MAX_SMALL_BACKLOG (256u * 1024)
+
+static void on_message(struct channel *channel, const struct frame_header *h, struct bytes message)
+{
+    struct connection *c = container_of(channel, struct connection, channel);
+    c->payload_done = NULL;
+    dispatch(c, h, message);
+    if (h->payload_size > 0 && !c->payload_done)
+        frame_reader_payload_skip(&channel->reader);
+}
+
+static void on_payload(struct channel *channel)
+{
+    struct connection *c = container_of(channel, struct connection, channel);
+    if (c->payload_done)
+        c->payload_done(c, c->payload_owner);
+}
+
+static void on_drained(struct channel *channel)
+{
+    struct connection *c = container_of(channel, struct connection, channel);
+    struct server *s = c->server;
+    if (c->state == CONNECTION_LEAVING)
+        connection_close(c, "left");
+    else
+        connection_update_flow(c);
+    server_check_drained(s);
+}
+
+static void on_lost(struct channel *channel, const struct error *why)
+{
+    connection_close(container_of(channel, struct connection, channel), why->text);
+}
+
+static const struct channel_ops ops = {
+    .on_message = on_message,
+    .on_payload = on_payload,
+    .on_drained = on_drained,
+    .on_lost = on_lost,
+};
+
+struct connection *connection_new(struct server *s, int fd, const char *peer)
+{
+    cleanup(fd_close_p) int socket = fd;
+    struct error e;
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c) {
+        log_error("a connection was refused: out of memory");
+        return NULL;
+    }
+    if (channel_init(&c->channel, s->loop, socket, UINT64_MAX, false, &ops, &e) < 0) {
+        log_error("a connection was refused: %s", e.text);
+        free(c);
+        return NULL;
+    }
+    steal_fd(&socket);
+    c->server = s;
+    c->state = CONNECTION_FRESH;
+    c->number = ++s->next_connection;
+    c->since_ms = uv_now(s->loop);
+    message_set_text(c->peer, peer);
+    list_init(&c->contexts);
+    list_init(&c->requests);
+    list_append(&s->connections, &c->link);
+    s->n_connections++;
+    log_debug("c%u connected (%s)", c->number, c->peer);
+    return c;
+}
+
+static void on_closed(struct channel *channel)
+{
+    free(container_of(channel, struct connection, channel));
+}
+
+static void abandon_requests(struct connection *c)
+{
+    struct request *r;
+    while ((r = list_first(&c->requests, struct request, link))) {
+        r->connection = NULL;
+        list_remove(&r->link);
+        c->n_requests--;
+        if (r->abandoned)
+            r->abandoned(r);
+    }
+}
+
+void connection_close(struct connection *c, const char *why)
+{
+    struct server *s = c->server;
+    struct context *x;
+    log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->peer, why);
+    list_remove(&c->link);
+    s->n_connections--;
+    abandon_requests(c);
+    while ((x = list_first(&c->contexts, struct context, link)))
+        context_close(x);
+    uploads_disown(&s->uploads, c);
+    connection_keep_model(c, NULL);
+    if (c->session)
+        c->session->n_connections--;
+    session_unref(steal_ptr(c->session));
+    channel_close(&c->channel, on_closed);
+}
+
+void connection_say_goodbye(struct connection *c, const char *reason)
+{
+    rknnd_Goodbye m = rknnd_Goodbye_init_zero;
+    message_set_text(m.reason, reason);
+    channel_send(&c->channel, message_frame(MESSAGE_GOODBYE, 0, 0, rknnd_Goodbye_fields, &m, NULL,
+                                            0, NULL, NULL));
+}
+
+void connection_leave(struct connection *c, const char *reason)
+{
+    if (c->state == CONNECTION_LEAVING)
+        return;
+    if (reason)
+        connection_say_goodbye(c, reason);
+    log_info("c%u (%s) is sent away: %s", c->number, c->peer, reason ? reason : "no agreement");
+    c->state = CONNECTION_LEAVING;
+    c->since_ms = uv_now(c->server->loop);
+    channel_pause(&c->channel);
+    if (channel_backlog(&c->channel) == 0)
+        connection_close(c, "left");
+}
+
+void connection_keep_model(struct connection *c, struct model *m)
+{
+    struct model *old = c->offered;
+    c->offered = m ? store_ref(m) : NULL;
+    store_unref(old);
+}
+
+void connection_reply(struct connection *c, const struct frame_header *h,
+                      const pb_msgdesc_t *fields, const void *message)
+{
+    channel_send(&c->channel,
+                 message_frame(h->type, FRAME_REPLY, h->id, fields, message, NULL, 0, NULL, NULL));
+    connection_update_flow(c);
+}
+
+void connection_reply_error(struct connection *c, const struct frame_header *h,
+                            const struct error *e)
+{
+    log_debug("c%u %s refused: %s", c->number,
+              message_row(h->type) ? message_row(h->type)->name : "unknown message", e->text);
+    channel_send(&c->channel, message_error_frame(h->type, h->id, e));
+    connection_update_flow(c);
+}
+
+void connection_receive(struct connection *c, const struct iovec *segments, int n_segments,
+                        void (*done)(struct connection *c, void *owner), void *owner)
+{
+    c->payload_done = done;
+    c->payload_owner = owner;
+    frame_reader_payload_into(&c->channel.reader, segments, n_segments);
+}
+
+struct request *connection_find_request(struct connection *c, uint32_t id)
+{
+    struct request *r;
+    list_for_each (r, &c->requests, link)
+        if (r->id == id)
+            return r;
+    return NULL;
+}
+
+// A client that keeps to the announced limits is never paused, so it can always cancel.
+static bool is_too_busy(const struct connection *c)
+{
+    const struct options *o = c->server->options;
+    return c->n_requests > o->max_inflight || c->held_bytes > o->max_inflight_bytes ||
+           channel_backlog(&c->channel) > c->held_bytes + MAX_SMALL_BACKLOG;
+}
+
+void connection_update_flow(struct connection *c)
+{
+    if (c->channel.closing || c->state == CONNECTION_LEAVING)
+        return;
+    bool pause = is_too_busy(c);
+    if (pause == c->channel.paused)
+        return;
+    if (pause) {
+        channel_pause(&c->channel);
+    } else {
+        c->since_ms = uv_now(c->server->loop);
+        channel_resume(&c->channel);
+    }
+}
+
+static void ping(struct connection *c, uint64_t now_ms)
+{
+    rknnd_Ping m = {.token = now_ms};
+    channel_send(&c->channel,
+                 message_frame(MESSAGE_PING, 0, 0, rknnd_Ping_fields, &m, NULL, 0, NULL, NULL));
+}
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// While reading is paused silence says nothing, but the peer must take what is queued for it.
+void connection_sweep(struct connection *c, uint64_t now_ms)
+{
+    const struct options *o = c->server->options;
+    uint64_t heard = later_of(c->channel.last_heard_ms, c->since_ms);
+    uint64_t sent = later_of(c->channel.last_sent_ms, c->since_ms);
+    bool queued = channel_backlog(&c->channel) > 0;
+
+    if (c->state & (CONNECTION_FRESH | CONNECTION_LEAVING)) {
+        if (now_ms - c->since_ms > o->peer_timeout_ms)
+            connection_close(c, c->state == CONNECTION_FRESH ? "no HELLO in time"
+                                                             : "takes too long to leave");
+    } else if (queued && now_ms - sent > o->peer_timeout_ms) {
+        log_info("c%u (%s) is gone: it takes no data", c->number, c->program);
+        connection_close(c, "takes no data");
+    } else if (!c->channel.paused && now_ms - heard > o->peer_timeout_ms) {
+        log_info("c%u (%s) is gone: silent for %llu ms", c->number, c->program,
+                 (unsigned long long)(now_ms - heard));
+        connection_close(c, "silent");
+    } else if (!queued && now_ms - c->channel.last_sent_ms >= o->heartbeat_ms) {
+        ping(c, now_ms);
+    }
+}

@@ -1,0 +1,37 @@
+// CONTEXT_OPEN, CONTEXT_DUP and CONTEXT_CLOSE.
+#include "base/log.h"
+#include "server/context.h"
+#include "server/handle.h"
+#include "server/server.h"
+#include "server/session.h"
+
+int handle_context_open(struct connection *c, const struct frame_header *h,
+                        const union message_any *any, struct error *e)
+{
+    const rknnd_ContextOpen *m = &any->CONTEXT_OPEN_request;
+    struct model *model = store_find(&c->server->store, m->sha256);
+    if (!model)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the server does not hold this model (any more); offer it first");
+    return context_open(c, h, model, m->flags, e);
+}
+
+int handle_context_dup(struct connection *c, const struct frame_header *h,
+                       const union message_any *any, struct error *e)
+{
+    struct context *x = session_context(c->session, any->CONTEXT_DUP_request.context, e);
+    if (!x)
+        return STATUS_CTX_INVALID;
+    return context_open(c, h, x->model, x->flags, e);
+}
+
+int handle_context_close(struct connection *c, const struct frame_header *h,
+                         const union message_any *any, struct error *e)
+{
+    struct context *x = session_context(c->session, any->CONTEXT_CLOSE_request.context, e);
+    if (!x)
+        return STATUS_CTX_INVALID;
+    context_close(x);
+    connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
+    return 0;
+}

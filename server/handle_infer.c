@@ -1,0 +1,176 @@
+// INFER: checks a request against the model before a byte of its inputs is read.
+#include "base/log.h"
+#include "server/context.h"
+#include "server/handle.h"
+#include "server/job.h"
+#include "server/server.h"
+#include "server/session.h"
+
+#define INPUT_ALIGNMENT 64
+#define CORE_MASK_ALL   0xffffu // RKNN_NPU_CORE_ALL
+#define COLLECT_PERF    8u      // RKNN_FLAG_COLLECT_PERF_MASK
+
+_Static_assert(sizeof((rknnd_Infer){0}.inputs) / sizeof(rknnd_InferInput) <= FRAME_MAX_SEGMENTS,
+               "each input is a segment");
+
+static int wrong_size(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
+                      const char *form, uint64_t expected, struct error *e)
+{
+    return error_set(e, STATUS_INPUT_INVALID, "input %u (%.64s) has %llu bytes, %s it takes %llu",
+                     i, io->logical.name, (unsigned long long)in->size, form,
+                     (unsigned long long)expected);
+}
+
+static int check_typed(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
+                       struct error *e)
+{
+    size_t expected;
+    if (in->type >= TENSOR_TYPE_COUNT || in->layout >= TENSOR_LAYOUT_COUNT ||
+        tensor_type_size((enum tensor_type)in->type) == 0)
+        return error_set(e, STATUS_INPUT_INVALID, "input %u (%.64s) has type %u and layout %u", i,
+                         io->logical.name, in->type, in->layout);
+    if (io->logical.n_dims == 4 && in->layout != TENSOR_NHWC && in->layout != TENSOR_NCHW)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input %u (%.64s) has 4 dimensions, its layout is NHWC or NCHW, not %s", i,
+                         io->logical.name, tensor_layout_name((enum tensor_layout)in->layout));
+    if (!tensor_bytes((enum tensor_type)in->type, io->logical.n_elems, &expected) ||
+        in->size != expected)
+        return wrong_size(i, io, in, tensor_type_name((enum tensor_type)in->type), expected, e);
+    return 0;
+}
+
+static int check_input(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
+                       struct error *e)
+{
+    const struct tensor_attr *native = &io->native;
+    if (in->converted && in->pass_through)
+        return error_set(e, STATUS_INPUT_INVALID, "input %u is both converted and passed through",
+                         i);
+    if (in->converted)
+        return in->size == io->logical.size
+                   ? 0
+                   : wrong_size(i, io, in, "converted", io->logical.size, e);
+    if (in->pass_through)
+        return in->size == native->size || in->size == native->size_with_stride
+                   ? 0
+                   : wrong_size(i, io, in, "passed through", native->size_with_stride, e);
+    return check_typed(i, io, in, e);
+}
+
+static int check_inputs(const struct host_info *info, const rknnd_Infer *m,
+                        const struct frame_header *h, struct error *e)
+{
+    uint64_t total = 0;
+    if (m->inputs_count != info->n_inputs)
+        return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
+                         (unsigned)m->inputs_count, info->n_inputs);
+    for (unsigned i = 0; i < info->n_inputs; i++) {
+        int r = check_input(i, &info->tensors[i], &m->inputs[i], e);
+        if (r < 0)
+            return r;
+        total += m->inputs[i].size; // at most 128 numbers that fit 32 bits and a factor of 8
+    }
+    if (total != h->payload_size)
+        return error_set(e, STATUS_INPUT_INVALID, "the inputs are %llu bytes, %llu came with them",
+                         (unsigned long long)total, (unsigned long long)h->payload_size);
+    return 0;
+}
+
+// RKNN_NPU_CORE_*: one core, or the first cores together; 0 is any one, and all that a single-core
+// chip knows (there rknn_set_core_mask is not offered).
+static int read_core_mask(const struct server *s, uint32_t mask, uint32_t *ret, struct error *e)
+{
+    const struct npu_device_info *device = &s->device;
+    uint32_t all = (1u << s->sched.n_cores) - 1;
+    bool one = (mask & (mask - 1)) == 0, first = (mask & (mask + 1)) == 0;
+    if (mask == 0) {
+        *ret = 0;
+        return 0;
+    }
+    if (s->sched.n_cores == 1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "core mask 0x%x: %s has one core, only RKNN_NPU_CORE_AUTO (0) is possible",
+                         mask, device->chip);
+    if (mask == CORE_MASK_ALL)
+        mask = all;
+    else if ((!one && !first) || (mask & ~all) || !sched_can(&s->sched, mask))
+        return error_set(e, STATUS_PARAM_INVALID, "core mask 0x%x: %s has %u cores", mask,
+                         device->chip, s->sched.n_cores);
+    *ret = mask;
+    return 0;
+}
+
+static uint64_t align_up(uint64_t n)
+{
+    return (n + INPUT_ALIGNMENT - 1) & ~(uint64_t)(INPUT_ALIGNMENT - 1);
+}
+
+static uint64_t input_room(const rknnd_Infer *m)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < m->inputs_count; i++)
+        total += align_up(m->inputs[i].size);
+    return total;
+}
+
+// Where each input lies in the job's buffer, for the host and for the reader.
+static void place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segments)
+{
+    uint8_t *at = j->host.buffer->input;
+    for (unsigned i = 0; i < j->n_inputs; i++) {
+        const rknnd_InferInput *in = &m->inputs[i];
+        j->inputs[i] = (struct npu_input){
+            .data = at,
+            .size = (size_t)in->size,
+            .type = (enum tensor_type)in->type,
+            .layout = (enum tensor_layout)in->layout,
+            .pass_through = in->pass_through,
+            .converted = in->converted,
+        };
+        segments[i] = (struct iovec){at, (size_t)in->size};
+        at += align_up(in->size);
+    }
+}
+
+static void on_inputs(struct connection *c, void *owner)
+{
+    (void)c;
+    job_start(owner);
+}
+
+static uint32_t deadline(const struct server *s, const rknnd_Infer *m)
+{
+    uint32_t limit = s->options->job_timeout_ms;
+    return m->timeout_ms > 0 && m->timeout_ms < limit ? m->timeout_ms : limit;
+}
+
+int handle_infer(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    const rknnd_Infer *m = &any->INFER_request;
+    struct context *x = session_context(c->session, m->context, e);
+    struct iovec segments[FRAME_MAX_SEGMENTS];
+    uint32_t core_mask;
+    struct job *j;
+    if (!x)
+        return STATUS_CTX_INVALID;
+    const struct host_info *info = host_info(x->model->host);
+    int r = check_inputs(info, m, h, e);
+    if (r == 0)
+        r = read_core_mask(c->server, m->core_mask, &core_mask, e);
+    if (r == 0)
+        r = job_new(x, info->n_inputs, input_room(m), info->output_size, &j, e);
+    if (r < 0)
+        return r;
+    j->core_mask = core_mask;
+    j->no_outputs = m->no_outputs;
+    j->host.timeout_ms = deadline(c->server, m);
+    j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
+    place_inputs(j, m, segments);
+    job_charge(j, c, h);
+    if (h->payload_size > 0)
+        connection_receive(c, segments, (int)j->n_inputs, on_inputs, j);
+    else
+        job_start(j);
+    return 0;
+}

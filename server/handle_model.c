@@ -1,0 +1,122 @@
+// MODEL_OFFER, MODEL_CHUNK and MODEL_DESCRIBE.
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "server/handle.h"
+#include "server/server.h"
+
+int handle_model_offer(struct connection *c, const struct frame_header *h,
+                       const union message_any *m, struct error *e)
+{
+    return upload_offer(c, h, &m->MODEL_OFFER_request, e);
+}
+
+int handle_model_chunk(struct connection *c, const struct frame_header *h,
+                       const union message_any *m, struct error *e)
+{
+    return upload_chunk(c, h, &m->MODEL_CHUNK_request, e);
+}
+
+// ---- describing ---------------------------------------------------------------------------------
+
+// Each takes a worker for a moment, so only some run at a time.
+#define MAX_RUNNING 2
+
+struct describe {
+    struct request request;
+    struct list link; // in the server, in order
+    struct server *server;
+    struct model *model; // one reference
+    bool running;
+};
+
+static void describe_free(struct describe *d)
+{
+    list_remove(&d->link);
+    store_unref(d->model);
+    free(d);
+}
+
+static void on_abandoned(struct request *r)
+{
+    struct describe *d = container_of(r, struct describe, request);
+    if (!d->running)
+        describe_free(d);
+}
+
+static void answer(struct describe *d, struct bytes json)
+{
+    struct error e;
+    struct iovec payload = {malloc(json.size + 1), json.size};
+    if (!payload.iov_base) {
+        error_no_memory(&e, "a description", json.size);
+        request_fail(&d->request, &e);
+        return;
+    }
+    memcpy(payload.iov_base, json.data, json.size);
+    request_answer(&d->request, rknnd_Empty_fields, &(rknnd_Empty){0}, &payload, 1, free,
+                   payload.iov_base);
+}
+
+static void run_next(struct server *s);
+
+static void on_described(void *owner, const struct error *e, struct bytes json)
+{
+    struct describe *d = owner;
+    struct server *s = d->server;
+    if (e)
+        request_fail(&d->request, e);
+    else
+        answer(d, json);
+    describe_free(d);
+    run_next(s);
+}
+
+static bool start(struct describe *d)
+{
+    const struct model *m = d->model;
+    struct error e;
+    d->running = true;
+    if (host_describe(&d->server->host_options, m->fd, m->size, m->name, on_described, d, &e) == 0)
+        return true;
+    request_fail(&d->request, &e);
+    describe_free(d);
+    return false;
+}
+
+static void run_next(struct server *s)
+{
+    struct describe *d, *after;
+    unsigned n = 0;
+    list_for_each_safe (d, after, &s->describes, link) {
+        if (n == MAX_RUNNING)
+            return;
+        n += d->running || start(d);
+    }
+}
+
+int handle_model_describe(struct connection *c, const struct frame_header *h,
+                          const union message_any *m, struct error *e)
+{
+    struct server *s = c->server;
+    struct model *model = store_find(&s->store, m->MODEL_DESCRIBE_request.sha256);
+    if (!model)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the server does not hold this model (any more); offer it first");
+    struct describe *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_no_memory(e, "a description", sizeof *d);
+    d->server = s;
+    d->model = store_ref(model);
+    list_append(&s->describes, &d->link);
+    request_begin(&d->request, c, h, on_abandoned);
+    run_next(s);
+    return 0;
+}
+
+void handle_describe_stop(struct server *s)
+{
+    struct describe *d;
+    while ((d = list_first(&s->describes, struct describe, link)))
+        describe_free(d);
+}

@@ -1,0 +1,58 @@
+// PROFILE: layer times of a context's last run.
+#include <stdlib.h>
+
+#include "server/context.h"
+#include "server/handle.h"
+#include "server/server.h"
+#include "server/session.h"
+
+struct profile {
+    struct request request;
+    struct list link; // in the context
+};
+
+static void profile_free(struct profile *p)
+{
+    list_remove(&p->link);
+    free(p);
+}
+
+static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
+{
+    struct error e;
+    struct iovec payload = {malloc(layers.size + 1), layers.size};
+    if (!payload.iov_base) {
+        error_no_memory(&e, "layer times", layers.size);
+        request_fail(&p->request, &e);
+        return;
+    }
+    if (layers.size > 0)
+        memcpy(payload.iov_base, layers.data, layers.size);
+    request_answer(&p->request, rknnd_ProfileReply_fields, m, &payload, 1, free, payload.iov_base);
+}
+
+static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
+                struct bytes layers)
+{
+    struct profile *p = owner;
+    if (e)
+        request_fail(&p->request, e);
+    else
+        answer(p, m, layers);
+    profile_free(p);
+}
+
+int handle_profile(struct connection *c, const struct frame_header *h, const union message_any *any,
+                   struct error *e)
+{
+    struct context *x = session_context(c->session, any->PROFILE_request.context, e);
+    if (!x)
+        return STATUS_CTX_INVALID;
+    struct profile *p = calloc(1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a request", sizeof *p);
+    list_append(&x->profiles, &p->link);
+    request_begin(&p->request, c, h, NULL); // got() comes, or the context closes
+    host_profile(x->host, got, p);
+    return 0;
+}

@@ -1,0 +1,188 @@
+// Jobs: received, scheduled, run, answered.
+#include "server/job.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "server/connection.h"
+#include "server/context.h"
+#include "server/server.h"
+
+static uint64_t now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+static void uncharge(struct job *j)
+{
+    if (j->charged)
+        j->charged->held_bytes -= j->held_bytes;
+    j->charged = NULL;
+}
+
+static void detach_context(struct job *j)
+{
+    list_remove(&j->link);
+    j->context = NULL;
+}
+
+int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
+            struct job **ret, struct error *e)
+{
+    size_t size = sizeof(struct job) + n_inputs * sizeof(struct npu_input);
+    struct job *j = calloc(1, size);
+    if (!j)
+        return error_no_memory(e, "a job", size);
+    int r = buffer_get(host_buffers(x->model->host), input_size, output_size, &j->host.buffer, e);
+    if (r < 0) {
+        free(j);
+        return r;
+    }
+    j->server = x->server;
+    j->context = x;
+    j->state = JOB_RECEIVING;
+    j->number = ++x->server->next_job;
+    j->output_size = output_size;
+    j->n_inputs = n_inputs;
+    list_init(&j->request.link);
+    list_init(&j->sched.link);
+    list_append(&x->jobs, &j->link);
+    *ret = j;
+    return 0;
+}
+
+static void job_free(struct job *j)
+{
+    uncharge(j);
+    list_remove(&j->link);
+    buffer_unref(j->host.buffer);
+    free(j);
+}
+
+static void release(void *owner)
+{
+    job_free(owner);
+}
+
+// ---- ends ---------------------------------------------------------------------------------------
+
+static void fail(struct job *j, const struct error *e)
+{
+    j->server->jobs_failed++;
+    if (j->request.connection)
+        log_debug("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
+                  e->text);
+    request_fail(&j->request, e);
+    job_free(j);
+}
+
+static void answer(struct job *j)
+{
+    rknnd_InferReply m = {
+        .run_us = j->host.run_us,
+        .queue_us = j->sched.started_us - j->sched.waiting_since_us,
+        .attempts = j->host.attempts,
+    };
+    struct iovec outputs = {j->host.buffer->output, (size_t)j->output_size};
+    int n = j->no_outputs || j->output_size == 0 ? 0 : 1;
+    j->server->jobs_done++;
+    j->state = JOB_DONE;
+    request_answer(&j->request, rknnd_InferReply_fields, &m, &outputs, n, release, j);
+}
+
+static void on_done(struct host_job *host, const struct error *e)
+{
+    struct job *j = container_of(host, struct job, host);
+    struct context *x = j->context;
+    struct server *s = j->server;
+    sched_end(&s->sched, &j->sched, now_us());
+    detach_context(j);
+    if (e)
+        fail(j, e);
+    else
+        answer(j);
+    x->n_running--;
+    context_check_idle(x);
+    jobs_schedule(s);
+    server_check_drained(s);
+}
+
+// What waits is dropped. What runs cannot be stopped: it keeps its core until it is done.
+static void on_abandoned(struct request *r)
+{
+    struct job *j = container_of(r, struct job, request);
+    uncharge(j);
+    if (j->state == JOB_RUNNING)
+        return;
+    if (j->state == JOB_WAITING)
+        sched_remove(&j->server->sched, &j->sched);
+    job_free(j);
+}
+
+void job_context_closed(struct job *j, const struct error *why)
+{
+    if (j->state == JOB_RECEIVING) {
+        detach_context(j); // refused when the inputs are complete
+    } else if (j->state == JOB_WAITING) {
+        sched_remove(&j->server->sched, &j->sched);
+        fail(j, why);
+    } else {
+        request_fail(&j->request, why);
+        uncharge(j);
+    }
+}
+
+void job_kill(struct job *j)
+{
+    struct context *x = j->context;
+    host_job_cancel(&j->host);
+    sched_end(&j->server->sched, &j->sched, now_us());
+    x->n_running--;
+    job_free(j);
+}
+
+// ---- the way in ---------------------------------------------------------------------------------
+
+void job_charge(struct job *j, struct connection *c, const struct frame_header *h)
+{
+    j->charged = c;
+    j->held_bytes = j->host.buffer->input_size + j->host.buffer->output_size;
+    c->held_bytes += j->held_bytes;
+    request_begin(&j->request, c, h, on_abandoned);
+}
+
+void job_start(struct job *j)
+{
+    struct error e;
+    if (!j->context) {
+        error_set(&e, STATUS_CTX_INVALID, "the context was closed while the inputs came");
+        fail(j, &e);
+        return;
+    }
+    j->state = JOB_WAITING;
+    sched_add(&j->server->sched, &j->sched, &j->context->queue, j->core_mask, now_us());
+    jobs_schedule(j->server);
+}
+
+static void run(struct job *j)
+{
+    j->state = JOB_RUNNING;
+    j->context->n_running++;
+    j->host.context = j->context->host;
+    j->host.inputs = j->inputs;
+    j->host.core_mask = j->sched.placed;
+    j->host.done = on_done;
+    host_submit(&j->host);
+}
+
+// A job may end inside run(), and then calls this again.
+void jobs_schedule(struct server *s)
+{
+    struct sched_job *next;
+    if (s->scheduling)
+        return;
+    s->scheduling = true;
+    while ((next = sched_next(&s->sched, now_us())))
+        run(container_of(next, struct job, sched));
+    s->scheduling = false;
+}

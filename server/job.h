@@ -1,0 +1,55 @@
+// One inference: from the first byte of its inputs to the last byte of its outputs.
+#pragma once
+
+#include "server/host.h"
+#include "server/request.h"
+#include "server/sched.h"
+
+struct connection;
+struct context;
+struct server;
+
+enum job_state {
+    JOB_RECEIVING, // its inputs are being read
+    JOB_WAITING,   // for a core
+    JOB_RUNNING,   // the host has it
+    JOB_DONE,      // its outputs are being sent
+};
+
+struct job {
+    struct request request;
+    struct server *server;
+    struct context *context; // NULL: closed while the inputs came; JOB_DONE
+    struct list link;        // in the context
+    enum job_state state;
+    uint64_t number; // "j345" in logs
+    bool no_outputs;
+    struct sched_job sched;
+    struct host_job host;
+    uint32_t core_mask;   // as sched.h: 0 is any one core
+    uint64_t output_size; // bytes
+    uint64_t held_bytes;  // counted in `charged` until freed
+    struct connection *charged;
+    unsigned n_inputs;
+    struct npu_input inputs[];
+};
+
+/// A job in state JOB_RECEIVING with a buffer of these sizes and room for n_inputs; to be followed
+/// by job_charge().
+int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
+            struct job **ret, struct error *e);
+
+/// Makes it the request `h` of the connection, whose limits it counts against.
+void job_charge(struct job *j, struct connection *c, const struct frame_header *h);
+
+/// The inputs are complete: runs it as soon as its turn comes, and answers.
+void job_start(struct job *j);
+
+/// The context closes. Jobs that run go on, without an answer.
+void job_context_closed(struct job *j, const struct error *why);
+
+/// Starts whatever can start now.
+void jobs_schedule(struct server *s);
+
+/// For shutdown: forgets a running job.
+void job_kill(struct job *j);

@@ -1,0 +1,116 @@
+// rknnd: options, signals, the loop.
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "server/host.h"
+#include "server/options.h"
+#include "server/server.h"
+
+enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct daemon {
+    uv_loop_t loop;
+    struct server server;
+    uv_signal_t signals[2];
+};
+
+// The first signal drains, the second ends.
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *s = handle->data;
+    (void)number;
+    if (s->state == SERVER_DRAINING)
+        server_stop(s);
+    else
+        server_drain(s);
+}
+
+static void watch_signals(struct daemon *d)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&d->loop, &d->signals[i]);
+        d->signals[i].data = &d->server;
+        uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&d->signals[i]);
+    }
+}
+
+// Runs until the server has stopped and every handle is closed.
+static void run(struct daemon *d)
+{
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&d->signals[i], NULL);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    server_done(&d->server);
+}
+
+static int serve(const struct options *o)
+{
+    struct daemon d = {0};
+    struct error e = {0};
+    int r = uv_loop_init(&d.loop);
+    if (r < 0) {
+        log_error("no event loop: %s", uv_strerror(r));
+        return EXIT_FAILED;
+    }
+    watch_signals(&d);
+    if (server_init(&d.server, &d.loop, o, &e) < 0)
+        d.server.failed = e;
+    run(&d);
+    r = uv_loop_close(&d.loop);
+    if (r < 0)
+        log_error("at the end: %s", uv_strerror(r));
+    if (d.server.failed.code < 0)
+        log_error("%s", d.server.failed.text);
+    return d.server.failed.code < 0 || r < 0 ? EXIT_FAILED : EXIT_GOOD;
+}
+
+static void raise_fd_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int start(struct options *o, int argc, char **argv)
+{
+    struct error e;
+    log_set_level(LOG_INFO);
+    if (!log_set_level_text(getenv("RKNN_SERVER_LOGLEVEL"))) {
+        log_error("RKNN_SERVER_LOGLEVEL \"%s\" is not a number from 0 to 5",
+                  getenv("RKNN_SERVER_LOGLEVEL"));
+        return EXIT_USAGE;
+    }
+    int r = options_parse(o, argc, argv, &e);
+    if (r == OPTIONS_EXIT)
+        return EXIT_GOOD;
+    if (r < 0) {
+        fprintf(stderr, "rknnd: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    if (o->worker_fd >= 0)
+        return host_worker_main((int)o->worker_fd, o->module_dir);
+    raise_fd_limit();
+    mallopt(M_ARENA_MAX, 2);
+    return serve(o);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    options_init(&o);
+    int code = start(&o, argc, argv);
+    options_done(&o);
+    return code;
+}

@@ -1,0 +1,364 @@
+// Options: one table for the command line, the configuration file and the help text.
+#include "server/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+enum kind {
+    KIND_LISTEN,
+    KIND_TEXT,
+    KIND_BACKEND,
+    KIND_ISOLATION,
+    KIND_FLAG,
+    KIND_U32,
+    KIND_BYTES,
+    KIND_FD,
+    KIND_LOG_LEVEL
+};
+
+struct row {
+    const char *name;
+    enum kind kind;
+    size_t at; // offset in struct options
+    uint64_t min, max, initial;
+    const char *argument, *help; // help NULL: not for people
+};
+
+#define AT(field) offsetof(struct options, field)
+#define MIB       (UINT64_C(1) << 20)
+#define GIB       (UINT64_C(1) << 30)
+#define TIB       (UINT64_C(1) << 40)
+
+// clang-format off
+static const struct row rows[] = {
+    {"listen", KIND_LISTEN, 0, 0, 0, 0, "URI",
+     "where clients connect: unix:PATH, tcp:HOST:PORT or fd:N; may be repeated"},
+    {"backend", KIND_BACKEND, 0, 0, 0, 0, "NAME[:OPTIONS]", "what runs models (default: sim)"},
+    {"isolation", KIND_ISOLATION, 0, 0, 0, 0, "process|thread",
+     "where it runs them (default: process, one for each model)"},
+    {"insecure", KIND_FLAG, AT(insecure), 0, 0, 0, NULL,
+     "allow TCP from other machines, without protection"},
+    {"socket-group", KIND_TEXT, AT(socket_group), 0, 0, 0, "GROUP",
+     "group that may use the Unix sockets"},
+    {"max-connections", KIND_U32, AT(max_connections), 1, 1000000, 4096, "N",
+     "connections at a time"},
+    {"max-contexts", KIND_U32, AT(max_contexts), 1, 65536, 256, "N", "contexts of one session"},
+    {"max-inflight", KIND_U32, AT(max_inflight), 1, 4096, 64, "N",
+     "unanswered requests of one connection"},
+    {"max-inflight-bytes", KIND_BYTES, AT(max_inflight_bytes), 1, TIB, 256 * MIB, "BYTES",
+     "inputs and outputs in flight for one connection"},
+    {"max-payload", KIND_BYTES, AT(max_payload), MIB, 64 * GIB, GIB, "BYTES",
+     "all inputs of one request"},
+    {"max-model-size", KIND_BYTES, AT(max_model_size), 1, TIB, 4 * GIB, "BYTES", "one model file"},
+    {"max-models-size", KIND_BYTES, AT(max_models_size), 0, TIB, 0, "BYTES",
+     "all model files together (default: 0, three quarters of the memory)"},
+    {"model-cache", KIND_BYTES, AT(model_cache), 0, TIB, 256 * MIB, "BYTES",
+     "model files kept while nobody uses them"},
+    {"upload-ttl", KIND_U32, AT(upload_ttl_s), 0, 86400, 60, "SECONDS",
+     "how long a broken upload can be resumed"},
+    {"worker-idle", KIND_U32, AT(worker_idle_s), 0, 86400, 5, "SECONDS",
+     "how long a model without contexts stays loaded"},
+    {"heartbeat-ms", KIND_U32, AT(heartbeat_ms), 10, 3600000, 1000, "MS",
+     "silence after which a peer is asked for a sign of life"},
+    {"peer-timeout-ms", KIND_U32, AT(peer_timeout_ms), 20, 86400000, 5000, "MS",
+     "silence after which a peer is gone"},
+    {"job-timeout-ms", KIND_U32, AT(job_timeout_ms), 1, 86400000, 30000, "MS",
+     "longest run of a model"},
+    {"load-timeout-ms", KIND_U32, AT(load_timeout_ms), 1, 86400000, 120000, "MS",
+     "longest loading of a model"},
+    {"drain-timeout-ms", KIND_U32, AT(drain_timeout_ms), 0, 86400000, 5000, "MS",
+     "longest wait for running work at the end"},
+    {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends lie"},
+    {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
+     "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
+    {"adopt", KIND_FD, AT(adopt_fd), 0, INT32_MAX, 0, "FD",
+     "serve the sockets that arrive over FD; end with it"},
+    {"worker", KIND_FD, AT(worker_fd), 0, INT32_MAX, 0, "FD", NULL},
+};
+// clang-format on
+
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static int set_text(char **field, const char *text, struct error *e)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return error_no_memory(e, "an option", strlen(text));
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int set_listen(struct options *o, const char *value, struct error *e)
+{
+    if (o->n_listen == OPTIONS_MAX_LISTEN)
+        return error_set(e, STATUS_PARAM_INVALID, "at most %d addresses to listen on",
+                         OPTIONS_MAX_LISTEN);
+    int r = set_text(&o->listen[o->n_listen], value, e);
+    if (r == 0)
+        o->n_listen++;
+    return r;
+}
+
+static int set_backend(struct options *o, const char *value, struct error *e)
+{
+    size_t n = strcspn(value, ":");
+    cleanup(free_p) char *name = strndup(value, n);
+    if (!name)
+        return error_no_memory(e, "an option", n);
+    if (n == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" names no backend", value);
+    int r = set_text(&o->backend_options, value[n] ? value + n + 1 : "", e);
+    return r < 0 ? r : set_text(&o->backend, name, e);
+}
+
+static int set_isolation(struct options *o, const char *value, struct error *e)
+{
+    o->threads = strcmp(value, "thread") == 0;
+    if (!o->threads && strcmp(value, "process") != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is neither process nor thread", value);
+    return 0;
+}
+
+static int set_flag(bool *field, const char *value, struct error *e)
+{
+    *field = strcmp(value, "yes") == 0;
+    if (!*field && strcmp(value, "no") != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is neither yes nor no", value);
+    return 0;
+}
+
+// A number with, for bytes, one of the suffixes K, M, G.
+static int read_number(const struct row *row, const char *text, uint64_t *ret, struct error *e)
+{
+    static const char suffixes[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    bool good = text[0] >= '0' && text[0] <= '9' && errno == 0;
+    const char *suffix = row->kind == KIND_BYTES && *end ? strchr(suffixes, *end) : NULL;
+    if (suffix) {
+        unsigned long long factor = 1ull << (10 * (suffix - suffixes + 1));
+        good = good && !__builtin_mul_overflow(n, factor, &n);
+        end++;
+    }
+    if (!good || *end || n < row->min || n > row->max)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not a number from %llu to %llu", text,
+                         (unsigned long long)row->min, (unsigned long long)row->max);
+    *ret = n;
+    return 0;
+}
+
+static int set_number(struct options *o, const struct row *row, const char *value, struct error *e)
+{
+    void *field = (char *)o + row->at;
+    uint64_t n;
+    int r = read_number(row, value, &n, e);
+    if (r < 0)
+        return r;
+    if (row->kind == KIND_U32)
+        *(uint32_t *)field = (uint32_t)n;
+    else if (row->kind == KIND_BYTES)
+        *(uint64_t *)field = n;
+    else
+        *(int64_t *)field = (int64_t)n;
+    return 0;
+}
+
+static int set_row(struct options *o, const struct row *row, const char *value, struct error *e)
+{
+    void *field = (char *)o + row->at;
+    switch (row->kind) {
+    case KIND_LISTEN:
+        return set_listen(o, value, e);
+    case KIND_TEXT:
+        return set_text(field, value, e);
+    case KIND_BACKEND:
+        return set_backend(o, value, e);
+    case KIND_ISOLATION:
+        return set_isolation(o, value, e);
+    case KIND_FLAG:
+        return set_flag(field, value, e);
+    case KIND_LOG_LEVEL:
+        if (!*value || !log_set_level_text(value))
+            return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not a level from 0 to 5", value);
+        return 0;
+    default:
+        return set_number(o, row, value, e);
+    }
+}
+
+void options_init(struct options *o)
+{
+    *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
+    for (size_t i = 0; i < N_ROWS; i++) {
+        void *field = (char *)o + rows[i].at;
+        if (rows[i].kind == KIND_U32)
+            *(uint32_t *)field = (uint32_t)rows[i].initial;
+        else if (rows[i].kind == KIND_BYTES)
+            *(uint64_t *)field = rows[i].initial;
+    }
+}
+
+static void forget_listen(struct options *o)
+{
+    while (o->n_listen > 0)
+        free(steal_ptr(o->listen[--o->n_listen]));
+}
+
+void options_done(struct options *o)
+{
+    forget_listen(o);
+    free(o->socket_group);
+    free(o->backend);
+    free(o->backend_options);
+    free(o->module_dir);
+    *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
+}
+
+int options_set(struct options *o, const char *name, const char *value, struct error *e)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0) {
+            int r = set_row(o, &rows[i], value, e);
+            return r < 0 ? error_prefix(e, "%s", name) : 0;
+        }
+    return error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"", name);
+}
+
+// ---- the configuration file ---------------------------------------------------------------------
+
+static char *trim(char *text)
+{
+    static const char space[] = " \t\r\n";
+    text += strspn(text, space);
+    size_t n = strlen(text);
+    while (n > 0 && strchr(space, text[n - 1]))
+        text[--n] = 0;
+    return text;
+}
+
+static int read_line(struct options *o, char *line, struct error *e)
+{
+    line = trim(line);
+    if (!*line || *line == '#')
+        return 0;
+    char *value = strchr(line, '=');
+    if (!value)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not of the form name = value", line);
+    *value++ = 0;
+    return options_set(o, trim(line), trim(value), e);
+}
+
+int options_read_file(struct options *o, const char *path, struct error *e)
+{
+    cleanup(fclose_p) FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    cleanup(free_p) char *line = NULL;
+    size_t room = 0;
+    for (int n = 1; getline(&line, &room, file) >= 0; n++)
+        if (read_line(o, line, e) < 0)
+            return error_prefix(e, "%s:%d", path, n);
+    if (ferror(file))
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    return 0;
+}
+
+// ---- the command line ---------------------------------------------------------------------------
+
+enum { OPTION_CONFIG = 1000, OPTION_HELP, OPTION_VERSION };
+
+static void print_help(void)
+{
+    printf("Usage: rknnd [OPTION]...\n"
+           "Serves Rockchip NPUs, or a software NPU, to programs that use the RKNN C API.\n\n");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        char head[64];
+        if (!rows[i].help)
+            continue;
+        snprintf(head, sizeof head, "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
+                 rows[i].argument ? rows[i].argument : "");
+        printf("  %-30s %s\n", head, rows[i].help);
+    }
+    printf("  %-30s %s\n", "--config FILE", "lines `name = value` with the names above");
+    printf("  %-30s %s\n", "--version", "print the version");
+    printf("  %-30s %s\n", "--help", "print this");
+    printf(
+        "\nBYTES may end in K, M or G. Without --listen: unix:/run/rknnd/rknnd.sock (root), else\n"
+        "unix:$XDG_RUNTIME_DIR/rknnd.sock. Manual: rknnd(8).\n");
+}
+
+static void build_long_options(struct option out[N_ROWS + 4])
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        out[i] = (struct option){rows[i].name,
+                                 rows[i].kind == KIND_FLAG ? no_argument : required_argument, NULL,
+                                 (int)i};
+    out[N_ROWS] = (struct option){"config", required_argument, NULL, OPTION_CONFIG};
+    out[N_ROWS + 1] = (struct option){"help", no_argument, NULL, OPTION_HELP};
+    out[N_ROWS + 2] = (struct option){"version", no_argument, NULL, OPTION_VERSION};
+    out[N_ROWS + 3] = (struct option){0};
+}
+
+// Goes over the command line once: `file` false takes the options, true only the file's name.
+static int walk(struct options *o, int argc, char **argv, bool file, struct error *e)
+{
+    struct option long_options[N_ROWS + 4];
+    bool listens = false;
+    int option;
+
+    build_long_options(long_options);
+    optind = 0;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        int r = 0;
+        if (option == '?' || option == ':')
+            return error_set(e, STATUS_PARAM_INVALID,
+                             option == '?' ? "unknown option %s (see --help)"
+                                           : "%s needs a value (see --help)",
+                             argv[optind - 1]);
+        if (option == OPTION_HELP || option == OPTION_VERSION) {
+            option == OPTION_HELP ? print_help() : (void)printf("rknnd " RKNND_VERSION "\n");
+            return OPTIONS_EXIT;
+        }
+        if (option == OPTION_CONFIG && file)
+            r = options_read_file(o, optarg, e);
+        if (option == OPTION_CONFIG || file)
+            goto next;
+        if (rows[option].kind == KIND_LISTEN && !listens) {
+            forget_listen(o);
+            listens = true;
+        }
+        r = set_row(o, &rows[option], optarg ? optarg : "yes", e);
+        if (r < 0)
+            return error_prefix(e, "--%s", rows[option].name);
+    next:
+        if (r < 0)
+            return r;
+    }
+    if (optind < argc)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not an option (see --help)",
+                         argv[optind]);
+    return 0;
+}
+
+int options_parse(struct options *o, int argc, char **argv, struct error *e)
+{
+    int r = walk(o, argc, argv, true, e);
+    if (r == 0)
+        r = walk(o, argc, argv, false, e);
+    if (r == 0 && !o->backend)
+        r = set_backend(o, "sim", e);
+    if (r == 0 && o->peer_timeout_ms < 2 * o->heartbeat_ms)
+        r = error_set(e, STATUS_PARAM_INVALID,
+                      "peer-timeout-ms (%u) must be at least twice heartbeat-ms (%u)",
+                      o->peer_timeout_ms, o->heartbeat_ms);
+    return r;
+}

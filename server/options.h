@@ -1,0 +1,58 @@
+// What the command line and the configuration file say.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define OPTIONS_MAX_LISTEN 16
+
+// Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
+// owned by the struct.
+struct options {
+    char *listen[OPTIONS_MAX_LISTEN]; // URIs; none: the default socket
+    uint32_t n_listen;
+    bool insecure;      // TCP off the loopback interface
+    char *socket_group; // NULL: the process's own group
+    int64_t adopt_fd;   // -1: none
+    int64_t worker_fd;  // -1: this is the daemon
+    char *backend;
+    char *backend_options; // "" when there are none
+    char *module_dir;      // NULL: the installed one
+    bool threads;          // --isolation=thread
+
+    uint32_t max_connections;
+    uint32_t max_contexts;       // of one session
+    uint32_t max_inflight;       // unanswered requests of one connection
+    uint64_t max_inflight_bytes; // in job buffers, of one connection
+    uint64_t max_payload;        // bytes of one frame's payload
+    uint64_t max_model_size;
+    uint64_t max_models_size; // all model files together; 0: 3/4 of the machine's memory
+    uint64_t model_cache;     // bytes of model files kept without a context
+    uint32_t upload_ttl_s;
+    uint32_t worker_idle_s;
+    uint32_t heartbeat_ms;
+    uint32_t peer_timeout_ms;
+    uint32_t job_timeout_ms;
+    uint32_t load_timeout_ms;
+    uint32_t drain_timeout_ms;
+};
+
+/// Sets the defaults; to be followed by options_done() whatever happens.
+void options_init(struct options *o);
+void options_done(struct options *o);
+
+#define OPTIONS_EXIT 1 // --help or --version has been answered
+
+/// Reads the command line and the file that --config names; the command line wins. Returns 0,
+/// OPTIONS_EXIT, or STATUS_PARAM_INVALID with words.
+int options_parse(struct options *o, int argc, char **argv, struct error *e);
+
+/// Reads one configuration file: lines `name = value` with the names of the long options, `#`
+/// starts a comment line. Errors name file and line.
+int options_read_file(struct options *o, const char *path, struct error *e);
+
+/// Sets one option by its long name.
+int options_set(struct options *o, const char *name, const char *value, struct error *e);

@@ -1,0 +1,65 @@
+// Requests that are answered later.
+#include "server/request.h"
+
+#include "server/connection.h"
+#include "server/server.h"
+
+void request_begin(struct request *r, struct connection *c, const struct frame_header *h,
+                   void (*abandoned)(struct request *r))
+{
+    *r = (struct request){.connection = c, .id = h->id, .type = h->type, .abandoned = abandoned};
+    list_append(&c->requests, &r->link);
+    c->n_requests++;
+    connection_update_flow(c);
+}
+
+// Out of the connection's list. Returns the connection, NULL if nobody waits.
+static struct connection *detach(struct request *r)
+{
+    struct connection *c = r->connection;
+    if (c) {
+        r->connection = NULL;
+        list_remove(&r->link);
+        c->n_requests--;
+    }
+    return c;
+}
+
+// The request may be freed by now.
+static void send_answer(struct connection *c, struct frame_out *f)
+{
+    channel_send(&c->channel, f);
+    connection_update_flow(c);
+    server_check_drained(c->server);
+}
+
+void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                    const struct iovec *segments, int n_segments, void (*release)(void *owner),
+                    void *owner)
+{
+    uint16_t type = r->type;
+    uint32_t id = r->id;
+    struct connection *c = detach(r);
+    struct frame_out *f = NULL;
+    if (c)
+        f = message_frame(type, FRAME_REPLY, id, fields, message, segments, n_segments, release,
+                          owner);
+    if (!f && release)
+        release(owner);
+    if (c)
+        send_answer(c, f);
+}
+
+void request_fail(struct request *r, const struct error *e)
+{
+    struct connection *c = detach(r);
+    if (c)
+        send_answer(c, message_error_frame(r->type, r->id, e));
+}
+
+void request_end(struct request *r)
+{
+    struct connection *c = detach(r);
+    if (c)
+        connection_update_flow(c);
+}

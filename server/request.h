@@ -1,0 +1,33 @@
+// A request whose answer comes later. Embedded by the work behind it.
+#pragma once
+
+#include "base/list.h"
+#include "protocol/message.h"
+
+struct connection;
+
+struct request {
+    struct list link;              // in the connection
+    struct connection *connection; // NULL: answered, or nobody waits for it any more
+    uint32_t id;
+    uint16_t type;
+    /// The client has gone or has cancelled (and then has had its answer): `connection` is NULL
+    /// already. Ends the work as far as possible; may free the request.
+    void (*abandoned)(struct request *r);
+};
+
+/// Notes an unanswered request; its id is not in use.
+void request_begin(struct request *r, struct connection *c, const struct frame_header *h,
+                   void (*abandoned)(struct request *r));
+
+/// Answers with a message and payload (as message_frame()) and ends the request. When nobody waits
+/// for it, only release(owner) is called.
+void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                    const struct iovec *segments, int n_segments, void (*release)(void *owner),
+                    void *owner);
+
+/// Answers with an error and ends the request.
+void request_fail(struct request *r, const struct error *e);
+
+/// Ends an answered request or one that nobody waits for.
+void request_end(struct request *r);

@@ -1,0 +1,284 @@
+// The daemon: start, sweep, drain, stop.
+#include "server/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/connection.h"
+#include "server/context.h"
+#include "server/handle.h"
+#include "server/job.h"
+#include "server/listener.h"
+
+#ifndef RKNND_INSTALL_MODULE_DIR
+#error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
+#endif
+
+// ---- sweeping -----------------------------------------------------------------------------------
+
+static uint64_t sweep_interval(const struct server *s)
+{
+    return s->options->heartbeat_ms / 2;
+}
+
+// A daemon that did not run (stopped, or starved) has not listened: silence then proves nothing.
+static void excuse_silence(struct server *s, uint64_t now_ms)
+{
+    struct connection *c;
+    if (now_ms - s->swept_ms > sweep_interval(s) + s->options->peer_timeout_ms / 2)
+        list_for_each (c, &s->connections, link)
+            c->since_ms = now_ms;
+    s->swept_ms = now_ms;
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct server *s = container_of(timer, struct server, sweep);
+    uint64_t now_ms = uv_now(s->loop);
+    struct connection *c, *after;
+    excuse_silence(s, now_ms);
+    list_for_each_safe (c, after, &s->connections, link)
+        connection_sweep(c, now_ms);
+    uploads_sweep(&s->uploads, now_ms);
+    if (list_empty(&s->connections) && list_empty(&s->uploads.all))
+        uv_timer_stop(&s->sweep);
+}
+
+static void start_sweeping(struct server *s)
+{
+    if (uv_is_active((uv_handle_t *)&s->sweep))
+        return;
+    s->swept_ms = uv_now(s->loop);
+    uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
+}
+
+void server_take(struct server *s, int fd, const char *peer)
+{
+    if (s->state != SERVER_SERVING) {
+        fd_close(fd);
+        return;
+    }
+    struct connection *c = connection_new(s, fd, peer);
+    if (c && s->n_connections > s->options->max_connections)
+        connection_leave(c, "the server has as many connections as it allows (max-connections)");
+    start_sweeping(s);
+}
+
+// ---- starting -----------------------------------------------------------------------------------
+
+static void on_stop_soon(uv_timer_t *timer)
+{
+    server_stop(container_of(timer, struct server, drain));
+}
+
+static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
+{
+    struct server *s = owner;
+    if (e) {
+        s->failed = *e;
+        uv_timer_start(&s->drain, on_stop_soon, 0, 0);
+        return;
+    }
+    s->device = *info;
+    uint32_t n = info->n_cores < SCHED_MAX_CORES ? info->n_cores : SCHED_MAX_CORES;
+    sched_init(&s->sched, n > 0 ? n : 1);
+    s->state = SERVER_SERVING;
+    log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
+             info->backend, s->sched.n_cores, s->options->threads ? "threads" : "processes");
+    listeners_start(s);
+    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
+}
+
+// The installed folder as seen from the program, so that a moved tree works; in a build tree the
+// one beside it.
+static int find_modules(struct server *s, struct error *e)
+{
+    const struct options *o = s->options;
+    const char *const places[] = {"/../" RKNND_INSTALL_MODULE_DIR, "/../lib/rknnd"};
+    char program[2048], path[4200];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "/proc/self/exe");
+    program[n] = 0;
+    *strrchr(program, '/') = 0;
+    if (o->module_dir && strlen(o->module_dir) >= sizeof s->module_dir)
+        return error_set(e, STATUS_PARAM_INVALID, "module-dir is too long");
+    if (o->module_dir) {
+        strcpy(s->module_dir, o->module_dir);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(s->module_dir, sizeof s->module_dir, "%s%s", program, places[i]);
+        snprintf(path, sizeof path, "%s/npu-%.64s.so", s->module_dir, o->backend);
+        if (access(path, F_OK) == 0)
+            return 0;
+    }
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "there is no backend \"%.64s\" (npu-%.64s.so) in %s%s or in %s", o->backend,
+                     o->backend, program, places[0], s->module_dir);
+}
+
+static int listen_by_default(struct server *s, struct error *e)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    char uri[4096];
+    if (geteuid() == 0) {
+        snprintf(uri, sizeof uri, "unix:/run/rknnd/rknnd.sock");
+        if (mkdir("/run/rknnd", 0755) < 0 && errno != EEXIST)
+            return error_set_errno(e, STATUS_FAIL, errno, "/run/rknnd");
+    } else if (folder && *folder) {
+        snprintf(uri, sizeof uri, "unix:%s/rknnd.sock", folder);
+    } else {
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no --listen, and XDG_RUNTIME_DIR is not set: where to listen?");
+    }
+    return listener_open(s, uri, e);
+}
+
+static int open_listeners(struct server *s, struct error *e)
+{
+    const struct options *o = s->options;
+    int passed = notify_take_sockets();
+    for (int i = 0; i < passed; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "socket %d of the service manager", i);
+        int r = listener_open_fd(s, NOTIFY_FIRST_FD + i, name, e);
+        if (r < 0)
+            return r;
+    }
+    if (o->adopt_fd >= 0)
+        return listener_adopt(s, (int)o->adopt_fd, e);
+    for (uint32_t i = 0; i < o->n_listen; i++) {
+        int r = listener_open(s, o->listen[i], e);
+        if (r < 0)
+            return r;
+    }
+    return passed == 0 && o->n_listen == 0 ? listen_by_default(s, e) : 0;
+}
+
+static void init_state(struct server *s, uv_loop_t *loop, const struct options *options)
+{
+    *s = (struct server){.loop = loop, .options = options};
+    list_init(&s->listeners);
+    list_init(&s->connections);
+    list_init(&s->sessions);
+    list_init(&s->contexts);
+    list_init(&s->describes);
+    s->started_ms = uv_now(loop);
+    s->host_options = (struct host_options){
+        .loop = loop,
+        .threads = options->threads,
+        .backend = options->backend,
+        .backend_options = options->backend_options,
+        .module_dir = s->module_dir,
+        .load_timeout_ms = options->load_timeout_ms,
+        .job_timeout_ms = options->job_timeout_ms,
+        .counters = &s->counters,
+    };
+    uv_timer_init(loop, &s->sweep);
+    uv_timer_init(loop, &s->drain);
+    store_init(&s->store, s);
+    uploads_init(&s->uploads, s);
+}
+
+int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)
+{
+    init_state(s, loop, options);
+    int r = find_modules(s, e);
+    if (r == 0)
+        r = notify_init(&s->notify, loop, e);
+    if (r == 0)
+        r = open_listeners(s, e);
+    if (r == 0)
+        r = host_probe(&s->host_options, on_probed, s, e);
+    if (r < 0)
+        server_stop(s);
+    return r;
+}
+
+uint64_t server_max_models_size(const struct server *s)
+{
+    if (s->options->max_models_size > 0)
+        return s->options->max_models_size;
+    return uv_get_total_memory() / 4 * 3;
+}
+
+// ---- ending -------------------------------------------------------------------------------------
+
+static bool is_drained(const struct server *s)
+{
+    const struct connection *c;
+    if (s->sched.n_waiting + s->sched.n_running > 0)
+        return false;
+    list_for_each (c, &s->connections, link)
+        if (c->n_requests > 0 || channel_backlog(&c->channel) > 0)
+            return false;
+    return true;
+}
+
+// From the loop, because this is called from inside of what is to be stopped.
+void server_check_drained(struct server *s)
+{
+    if (s->state == SERVER_DRAINING && is_drained(s))
+        uv_timer_start(&s->drain, on_stop_soon, 0, 0);
+}
+
+void server_drain(struct server *s)
+{
+    struct connection *c;
+    if (s->state == SERVER_STARTING)
+        server_stop(s);
+    if (s->state != SERVER_SERVING)
+        return;
+    log_info("shutting down: %u jobs to finish", s->sched.n_waiting + s->sched.n_running);
+    s->state = SERVER_DRAINING;
+    notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
+    listeners_close(s);
+    list_for_each (c, &s->connections, link)
+        connection_say_goodbye(c, "the server is shutting down");
+    uv_timer_start(&s->drain, on_stop_soon, s->options->drain_timeout_ms, 0);
+    server_check_drained(s);
+}
+
+static void kill_jobs(struct server *s)
+{
+    struct context *x, *next_x;
+    struct job *j, *next_j;
+    list_for_each_safe (x, next_x, &s->contexts, all) {
+        list_for_each_safe (j, next_j, &x->jobs, link)
+            job_kill(j);
+        context_check_idle(x);
+    }
+}
+
+void server_stop(struct server *s)
+{
+    struct connection *c;
+    if (s->state == SERVER_STOPPED)
+        return;
+    s->state = SERVER_STOPPED;
+    listeners_close(s);
+    while ((c = list_first(&s->connections, struct connection, link)))
+        connection_close(c, "the server stops");
+    kill_jobs(s);
+    host_cancel_all(&s->host_options);
+    handle_describe_stop(s);
+    uploads_close(&s->uploads);
+    store_close(&s->store);
+    notify_close(&s->notify);
+    uv_close((uv_handle_t *)&s->sweep, NULL);
+    uv_close((uv_handle_t *)&s->drain, NULL);
+}
+
+void server_done(struct server *s)
+{
+    assert(s->state == SERVER_STOPPED && s->n_contexts == 0 && s->n_sessions == 0);
+    (void)s;
+}
