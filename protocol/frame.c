@@ -108,7 +108,7 @@ static void segments_advance(struct frame_reader *r, size_t n)
     s->iov_base = (uint8_t *)s->iov_base + n;
     s->iov_len -= n;
     r->payload_left -= n;
-    while (r->segment < r->n_segments && r->segments[r->segment].iov_len == 0)
+    if (s->iov_len == 0)
         r->segment++;
 }
 

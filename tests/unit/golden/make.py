@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Writes frames.txt: every message of the protocol as a whole frame, by Google's protobuf.
+
+Independent of our code: the messages are encoded by python3-protobuf from rknnd.proto, header, type
+numbers and payloads are written here. test_protocol_golden.c has the same values in C. To be run by
+hand, with protoc and python3-protobuf, when a message is added; lines that are there never change.
+"""
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROTOCOL = HERE.parents[2] / "protocol"
+U32, U64 = 2**32 - 1, 2**64 - 1
+SHA = bytes(range(0xA0, 0xC0))
+SECRET = bytes(range(0x10, 0x20))
+REPLY, ERROR = 1, 2
+
+
+def load_messages():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["protoc", f"-I{PROTOCOL}", f"--python_out={folder}", "rknnd.proto"],
+                       check=True)
+        sys.path.insert(0, folder)
+        import rknnd_pb2
+        return rknnd_pb2
+
+
+def samples(p):
+    """One message of each name; every field set, no two numbers alike."""
+    device = p.Device(chip="rk3588", backend="sim", runtime_version="rt 2.3.2",
+                      driver_version="drv 0.9.8", n_cores=3, sram_size=958464)
+    attr = p.TensorAttr(name="in", dims=[1, 300, 2, 7], n_elems=4200, size=8400,
+                        size_with_stride=9600, w_stride=8, h_stride=320, zp=-14,
+                        scale=0.0078125, type=4, layout=1, qnt=2)
+    form = p.InferInput(size=4200, type=3, layout=1, pass_through=True, converted=True)
+    return {
+        "Error": p.Error(code=-6, text="node \u201cconv1\u201d: no weights"),
+        "Empty": p.Empty(),
+        "Ping": p.Ping(token=U64),
+        "Cancel": p.Cancel(request=U32),
+        "Goodbye": p.Goodbye(reason="shutting down"),
+        "Hello": p.Hello(version_min=1, version_max=2, features=1 << 63,
+                         software="librknnrt 0.1.0", program="digits[42]", session=77,
+                         session_secret=SECRET),
+        "HelloReply": p.HelloReply(
+            version=1, features=5, software="rknnd 0.1.0", device=device,
+            limits=p.Limits(message_size=8192, payload_size=1 << 30, model_size=1 << 33,
+                            chunk_size=1 << 20, requests=64, heartbeat_ms=2000,
+                            peer_timeout_ms=6000, contexts=256),
+            session=78, session_secret=SECRET),
+        "ServerStatus": p.ServerStatus(
+            uptime_ms=1 << 40, connections=2, sessions=3, contexts=4, models=5, workers=6,
+            uploads=7, upload_bytes=1 << 33, cached_bytes=9, model_bytes=10, buffer_bytes=11,
+            jobs_waiting=12, jobs_running=13, jobs_done=14, jobs_failed=15, jobs_retried=16,
+            worker_deaths=17, isolation="process"),
+        "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
+        "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
+        "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),
+        "ModelChunkReply": p.ModelChunkReply(received=1 << 34, complete=True),
+        "ModelDescribe": p.ModelDescribe(sha256=SHA),
+        "ContextOpen": p.ContextOpen(sha256=SHA, flags=0x108),
+        "ContextDup": p.ContextDup(context=1 << 35),
+        "ContextInfo": p.ContextInfo(
+            context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
+            memory_size=23, sram_total=24, sram_free=25, core_limit=7, batch=26,
+            custom_string="made for \u732b"),
+        "ContextClose": p.ContextClose(context=27),
+        "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
+                         no_outputs=True,
+                         inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)]),
+        "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2),
+        "Profile": p.Profile(context=30),
+        "ProfileReply": p.ProfileReply(n_layers=31, run_us=32),
+        "Layer": p.Layer(name="Conv:conv1", op="ConvRelu", type="INT8", target="NPU",
+                         input_shapes="(1,3,224,224)", output_shapes="(1,16,112,112)",
+                         time_us=33, ddr_cycles=34, npu_cycles=35, total_cycles=36, macs=1 << 38,
+                         read_bytes=37, write_bytes=38, core_mask=39),
+        "TensorIo": p.TensorIo(
+            logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
+            native_nhwc=p.TensorAttr(name="h", type=1),
+            preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0])),
+        "Device": device,
+        "WorkerStart": p.WorkerStart(backend="null", options="64:64"),
+        "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn"),
+        "WorkerDescribe": p.WorkerDescribe(size=40, name="b.rknn"),
+        "WorkerContext": p.WorkerContext(context=41),
+        "WorkerBuffer": p.WorkerBuffer(buffer=42, input_size=43, output_size=44),
+        "WorkerRun": p.WorkerRun(
+            context=45, buffer=46, core_mask=3, collect_perf=True,
+            inputs=[p.WorkerSlot(offset=64, form=form),
+                    p.WorkerSlot(form=p.InferInput(pass_through=True))],
+            output_offsets=[0, 128, 1 << 41]),
+    }
+
+
+# type, name, request, reply, request's payload, reply's payload, request's fds
+TYPES = [
+    (1, "HELLO", "Hello", "HelloReply", False, False, 0),
+    (2, "PING", "Ping", "Ping", False, False, 0),
+    (3, "CANCEL", "Cancel", None, False, False, 0),
+    (4, "GOODBYE", "Goodbye", None, False, False, 0),
+    (5, "SERVER_STATUS", "Empty", "ServerStatus", False, False, 0),
+    (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
+    (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
+    (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
+    (32, "CONTEXT_OPEN", "ContextOpen", "ContextInfo", False, True, 0),
+    (33, "CONTEXT_DUP", "ContextDup", "ContextInfo", False, True, 0),
+    (34, "CONTEXT_CLOSE", "ContextClose", "Empty", False, False, 0),
+    (48, "INFER", "Infer", "InferReply", True, True, 0),
+    (49, "PROFILE", "Profile", "ProfileReply", False, True, 0),
+    (128, "WORKER_START", "WorkerStart", "Device", False, False, 0),
+    (129, "WORKER_LOAD", "WorkerLoad", "ContextInfo", False, True, 1),
+    (130, "WORKER_DESCRIBE", "WorkerDescribe", "Empty", False, True, 1),
+    (131, "WORKER_OPEN", "WorkerContext", "Empty", False, False, 0),
+    (132, "WORKER_CLOSE", "WorkerContext", "Empty", False, False, 0),
+    (133, "WORKER_BUFFER", "WorkerBuffer", "Empty", False, False, 2),
+    (134, "WORKER_BUFFER_FREE", "WorkerBuffer", "Empty", False, False, 0),
+    (135, "WORKER_RUN", "WorkerRun", "InferReply", False, False, 0),
+    (136, "WORKER_PROFILE", "WorkerContext", "ProfileReply", False, True, 0),
+]
+
+
+def varint(n):
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def frame(number, flags, fds, message, payload):
+    data = message.SerializeToString(deterministic=True)
+    header = struct.pack("<4sHBBIIQ", b"RKND", number, flags, fds, 0x01020300 + number, len(data),
+                         len(payload))
+    return header + data + payload
+
+
+def sequence(message):
+    """The message twice, as payloads that are lists have them."""
+    data = message.SerializeToString(deterministic=True)
+    return 2 * (varint(len(data)) + data)
+
+
+def main():
+    p = load_messages()
+    s = samples(p)
+    payload = b"payload!"
+    lines = ["# NAME KIND FRAME. Written by make.py; read by test_protocol_golden.c.",
+             f"ERROR error {frame(48, REPLY | ERROR, 0, s['Error'], b'').hex()}"]
+    for number, name, request, reply, payload_up, payload_down, fds in TYPES:
+        data = frame(number, 0, fds, s[request], payload if payload_up else b"")
+        lines.append(f"{name} request {data.hex()}")
+        if reply:
+            data = frame(number, REPLY, 0, s[reply], payload if payload_down else b"")
+            lines.append(f"{name} reply {data.hex()}")
+    lines.append(f"TensorIo sequence {sequence(s['TensorIo']).hex()}")
+    lines.append(f"Layer sequence {sequence(s['Layer']).hex()}")
+    (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
+
+
+main()
