@@ -1,11 +1,12 @@
-// Conversion of whole tensors: types, quantization, mean and std, layouts.
+// Conversion of tensors between types: halves, quantization, mean and std.
 #include "base/convert.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---- half
-// ----------------------------------------------------------------------------------------
+#define CHUNK 512 // elements that are converted at a time
+
+// ---- halves
 
 static uint32_t float_bits(float f)
 {
@@ -23,403 +24,402 @@ static float bits_float(uint32_t u)
 
 float convert_half_to_float(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t exponent = h >> 10 & 0x1f, fraction = h & 0x3ff;
-    if (exponent == 0x1f)
-        return bits_float(sign | 0x7f800000u | fraction << 13);
-    if (exponent > 0)
-        return bits_float(sign | (exponent + 112) << 23 | fraction << 13);
-    float small = (float)fraction * 0x1p-24f;
-    return sign ? -small : small;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, fraction = h & 0x3ff, exponent = h >> 10 & 0x1f;
+    float small = (float)(int32_t)fraction * 0x1p-24f;
+    uint32_t rebias = exponent == 0x1f ? 0xff - 0x1f : 127 - 15;
+    uint32_t normal = (exponent + rebias) << 23 | fraction << 13;
+    return bits_float(sign | (exponent ? normal : float_bits(small)));
 }
 
+// Without branches, so that loops over it become vector code.
 uint16_t convert_float_to_half(float f)
 {
-    uint32_t u = float_bits(f), magnitude = u & 0x7fffffffu;
-    uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
-    if (magnitude > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00);
-    if (magnitude >= 0x477ff000u) // rounds to 65536 or more
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000u) { // below 2^-14: adding 0.5 rounds at the subnormals' last bit
-        uint32_t rounded = float_bits(bits_float(magnitude) + 0.5f) - float_bits(0.5f);
-        return (uint16_t)(sign | rounded);
-    }
-    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-    return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
+    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+    // Below 2^-14 the half is subnormal: adding 0.5 makes the FPU round at its last bit.
+    uint32_t small = float_bits(bits_float(magnitude) + 0.5f) - float_bits(0.5f);
+    uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    uint32_t huge = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00; // NaN, or infinite when rounded
+    uint32_t half = magnitude < 0x38800000 ? small : normal;
+    return (uint16_t)(sign | (magnitude >= 0x47800000 ? huge : half));
 }
 
-// ---- numbers
-// -------------------------------------------------------------------------------------
-
-static double clamp(double v, double low, double high)
+// To float with the last bit set if anything was lost: a second rounding, to half, is then exact.
+static float round_to_odd(double x)
 {
-    return v < low ? low : v > high ? high : v;
+    float f = (float)x;
+    uint32_t u = float_bits(f);
+    if ((double)f == x || isnan(x) || (u & 1))
+        return f;
+    return bits_float(fabs(x) > fabs((double)f) ? u + 1 : u - 1);
 }
 
-static double quantize(double real, double scale, int32_t zp, double low, double high)
+// ---- quantization
+
+// What an integer type stores for a real value: value / scale, rounded, + zp, within [min, max].
+struct quantizer {
+    double scale, zp, min, max;
+};
+
+static struct quantizer quantizer_of(const struct tensor_attr *a)
 {
-    double q = round(real / scale);
-    return isnan(q) ? clamp(zp, low, high) : clamp(q + zp, low, high);
+    static const double range[TENSOR_TYPE_COUNT][2] = {
+        [TENSOR_INT8] = {INT8_MIN, INT8_MAX},
+        [TENSOR_UINT8] = {0, UINT8_MAX},
+        [TENSOR_INT16] = {INT16_MIN, INT16_MAX},
+    };
+    bool affine = a->qnt == TENSOR_QNT_AFFINE;
+    return (struct quantizer){affine ? (double)a->scale : 1, affine ? a->zp : 0, range[a->type][0],
+                              range[a->type][1]};
+}
+
+// Quantizes n / d (d takes the scale in), as if the quotient had been exact: only when the rounded
+// quotient is a tie may the exact one lie on its other side, and the remainder tells.
+static double quantize(double n, double d, const struct quantizer *q)
+{
+    double quotient = n / d;
+    if (isnan(quotient))
+        quotient = 0;
+    double low = q->min - q->zp - 1, high = q->max - q->zp + 1;
+    quotient = quotient < low ? low : quotient > high ? high : quotient;
+    int64_t whole = (int64_t)quotient;
+    double rest = fabs(quotient - (double)whole);
+    bool up = rest > 0.5 || (rest == 0.5 && fma(-fabs(quotient), fabs(d), fabs(n)) >= 0);
+    double stored = (double)(up ? whole + (quotient > 0 ? 1 : -1) : whole) + q->zp;
+    return stored < q->min ? q->min : stored > q->max ? q->max : stored;
 }
 
 int8_t convert_quantize_i8(float real, float scale, int32_t zp)
 {
-    return (int8_t)quantize(real, scale, zp, INT8_MIN, INT8_MAX);
+    const struct quantizer q = {scale, zp, INT8_MIN, INT8_MAX};
+    return (int8_t)quantize(real, q.scale, &q);
 }
 
-static double load_number(enum tensor_type type, const uint8_t *p)
+// ---- arrays of numbers. Steps are in elements; nothing needs to be aligned.
+
+#define LOAD(type, value)                                                                          \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        type v;                                                                                    \
+        memcpy(&v, src + i * step * sizeof v, sizeof v);                                           \
+        ret[i] = (double)(value);                                                                  \
+    }                                                                                              \
+    break
+
+static void load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret)
 {
-    union {
-        float f;
-        int16_t i16;
-        uint16_t u16;
-        int32_t i32;
-        uint32_t u32;
-        int64_t i64;
-    } v;
     switch (type) {
     case TENSOR_FLOAT32:
-        memcpy(&v.f, p, sizeof v.f);
-        return v.f;
+        LOAD(float, v);
     case TENSOR_FLOAT16:
-        memcpy(&v.u16, p, sizeof v.u16);
-        return convert_half_to_float(v.u16);
-    case TENSOR_BFLOAT16:
-        memcpy(&v.u16, p, sizeof v.u16);
-        return bits_float((uint32_t)v.u16 << 16);
+        LOAD(uint16_t, convert_half_to_float(v));
     case TENSOR_INT8:
-        return (int8_t)*p;
+        LOAD(int8_t, v);
+    case TENSOR_UINT8:
+    case TENSOR_BOOL:
+        LOAD(uint8_t, v);
     case TENSOR_INT16:
-        memcpy(&v.i16, p, sizeof v.i16);
-        return v.i16;
-    case TENSOR_UINT16:
-        memcpy(&v.u16, p, sizeof v.u16);
-        return v.u16;
+        LOAD(int16_t, v);
     case TENSOR_INT32:
-        memcpy(&v.i32, p, sizeof v.i32);
-        return v.i32;
-    case TENSOR_UINT32:
-        memcpy(&v.u32, p, sizeof v.u32);
-        return v.u32;
-    case TENSOR_INT64:
-        memcpy(&v.i64, p, sizeof v.i64);
-        return (double)v.i64;
-    default: // TENSOR_UINT8, TENSOR_BOOL
-        return *p;
+        LOAD(int32_t, v);
+    default: // TENSOR_INT64
+        LOAD(int64_t, v);
     }
 }
 
-// A real value in the form that the model stores. Types: those of can_store().
-static void store_number(const struct tensor_attr *a, double real, uint8_t *p)
+#define STORE(type, value)                                                                         \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        type v = (type)(value);                                                                    \
+        memcpy(dst + i * step * sizeof v, &v, sizeof v);                                           \
+    }                                                                                              \
+    break
+
+// Stores (x[i] - mean) / std in the type and quantization of `a`.
+static void store(const struct tensor_attr *a, const double *x, double mean, double std,
+                  uint8_t *dst, size_t step, size_t n)
 {
-    union {
-        float f;
-        uint16_t u16;
-        int16_t i16;
-    } v;
-    bool affine = a->qnt == TENSOR_QNT_AFFINE;
-    double scale = affine ? (double)a->scale : 1;
-    int32_t zp = affine ? a->zp : 0;
+    struct quantizer q = quantizer_of(a);
+    double d = std * q.scale;
     switch (a->type) {
     case TENSOR_FLOAT32:
-        v.f = (float)real;
-        memcpy(p, &v.f, sizeof v.f);
-        break;
+        STORE(float, (x[i] - mean) / std);
     case TENSOR_FLOAT16:
-        v.u16 = convert_float_to_half((float)real);
-        memcpy(p, &v.u16, sizeof v.u16);
-        break;
-    case TENSOR_INT16:
-        v.i16 = (int16_t)quantize(real, scale, zp, INT16_MIN, INT16_MAX);
-        memcpy(p, &v.i16, sizeof v.i16);
-        break;
+        STORE(uint16_t, convert_float_to_half(round_to_odd((x[i] - mean) / std)));
+    case TENSOR_INT8:
+        STORE(int8_t, quantize(x[i] - mean, d, &q));
     case TENSOR_UINT8:
-        *p = (uint8_t)quantize(real, scale, zp, 0, UINT8_MAX);
-        break;
-    default: // TENSOR_INT8
-        *p = (uint8_t)(int8_t)quantize(real, scale, zp, INT8_MIN, INT8_MAX);
-        break;
+        STORE(uint8_t, quantize(x[i] - mean, d, &q));
+    default: // TENSOR_INT16
+        STORE(int16_t, quantize(x[i] - mean, d, &q));
     }
 }
 
-static bool can_store(enum tensor_type type)
+static void copy(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step, size_t n,
+                 size_t element)
+{
+    if (src_step == 1 && dst_step == 1) {
+        memcpy(dst, src, n * element);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy(dst + i * dst_step * element, src + i * src_step * element, element);
+}
+
+// ---- inputs
+
+// A tensor as images of pixels of channels; an array that is not 4-D is one image of one channel.
+// Steps are elements.
+struct view {
+    size_t images, pixels, channels;
+    size_t image_step, pixel_step, channel_step;
+};
+
+static struct view view_of(const struct tensor_attr *a, enum tensor_layout layout)
+{
+    if (a->n_dims != 4 || a->layout == TENSOR_UNDEFINED)
+        return (struct view){1, a->n_elems, 1, 0, 1, 0};
+    bool planar = a->layout == TENSOR_NCHW;
+    size_t channels = a->dims[planar ? 1 : 3];
+    size_t pixels = planar ? (size_t)a->dims[2] * a->dims[3] : (size_t)a->dims[1] * a->dims[2];
+    if (layout == TENSOR_NCHW)
+        return (struct view){a->dims[0], pixels, channels, pixels * channels, 1, pixels};
+    return (struct view){a->dims[0], pixels, channels, pixels * channels, channels, 1};
+}
+
+struct conversion {
+    const struct tensor_io *io;
+    enum tensor_type from;
+    struct view src, dst;
+    bool copied;       // values stay as they are
+    bool preprocessed; // mean, std or order change something
+    uint8_t tables[4][256 * sizeof(float)];
+};
+
+static bool has_arithmetic(enum tensor_type type)
 {
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16 || type == TENSOR_INT16 ||
            type == TENSOR_INT8 || type == TENSOR_UINT8;
 }
 
-static bool can_give(enum tensor_type type)
+static bool is_float(enum tensor_type type)
 {
-    return can_store(type);
+    return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
 }
 
-// ---- inputs
-// --------------------------------------------------------------------------------------
-
-// The walk over an input: the destination in order, the source as its layout has it.
-struct walk {
-    const struct tensor_io *io;
-    enum tensor_type type;
-    const uint8_t *src;
-    uint8_t *dst;
-    size_t src_element, dst_element;
-    size_t batches, pixels, channels;
-    bool planar; // source is NCHW
-    bool preprocess;
-};
-
-static uint32_t source_channel(const struct walk *w, size_t c)
+static bool is_quantized(const struct tensor_attr *a)
 {
-    return w->preprocess ? w->io->preprocess.order[c] : (uint32_t)c;
+    return a->qnt != TENSOR_QNT_NONE && !is_float(a->type) && (a->zp != 0 || a->scale != 1);
 }
 
-static const uint8_t *source_at(const struct walk *w, size_t batch, size_t channel)
+static bool changes(const struct tensor_preprocess *p)
 {
-    size_t plane = batch * w->channels * w->pixels;
-    return w->src + (plane + channel * (w->planar ? w->pixels : 1)) * w->src_element;
+    for (uint32_t c = 0; c < p->n_channels; c++)
+        if (p->mean[c] != 0 || p->std[c] != 1 || p->order[c] != c)
+            return true;
+    return false;
 }
 
-static double preprocess(const struct walk *w, size_t channel, double x)
+static int check_preprocess(const struct conversion *c, struct error *e)
 {
-    if (!w->preprocess)
-        return x;
-    const struct tensor_preprocess *p = &w->io->preprocess;
-    return (x - (double)p->mean[channel]) / (double)p->std[channel];
+    const struct tensor_preprocess *p = &c->io->preprocess;
+    const struct tensor_attr *a = &c->io->logical;
+    if (!has_arithmetic(a->type) || p->n_channels > 4 || c->dst.channels > p->n_channels ||
+        (a->n_dims != 4 && p->n_channels != 1))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input \"%s\" (%s, %zu channels) has mean and std for %u channels",
+                         a->name, tensor_type_name(a->type), c->dst.channels, p->n_channels);
+    for (uint32_t i = 0; i < c->dst.channels; i++)
+        if (p->order[i] >= c->dst.channels || p->std[i] == 0 || !isfinite(p->std[i]) ||
+            !isfinite(p->mean[i]))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "input \"%s\", channel %u: mean %g, std %g, channel order %u", a->name,
+                             i, (double)p->mean[i], (double)p->std[i], p->order[i]);
+    return 0;
+}
+
+static int check_types(const struct conversion *c, struct error *e)
+{
+    const struct tensor_attr *a = &c->io->logical;
+    if (tensor_type_size(a->type) == 0 ||
+        (c->from != a->type && !(has_arithmetic(c->from) && has_arithmetic(a->type))))
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input \"%s\" is %s in the model and cannot be set as %s", a->name,
+                         tensor_type_name(a->type), tensor_type_name(c->from));
+    if (is_quantized(a) && (a->qnt != TENSOR_QNT_AFFINE || !has_arithmetic(a->type) ||
+                            !(a->scale > 0) || isinf(a->scale)))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input \"%s\" has quantization %s with scale %g of %s, which is not known",
+                         a->name, tensor_qnt_name(a->qnt), (double)a->scale,
+                         tensor_type_name(a->type));
+    return c->preprocessed ? check_preprocess(c, e) : 0;
+}
+
+static int check_shape(const struct conversion *c, enum tensor_layout layout, size_t src_size,
+                       size_t dst_size, struct error *e)
+{
+    const struct tensor_attr *a = &c->io->logical;
+    size_t wanted = 0;
+    if (layout == TENSOR_NC1HWC2 || (a->n_dims == 4 && a->layout != TENSOR_UNDEFINED &&
+                                     layout != TENSOR_NHWC && layout != TENSOR_NCHW))
+        return error_set(e, STATUS_INPUT_INVALID, "input \"%s\" is given as %s%s", a->name,
+                         tensor_layout_name(layout),
+                         a->n_dims == 4 ? "; give it as NHWC or NCHW" : "");
+    if (!tensor_bytes(c->from, a->n_elems, &wanted) || src_size != wanted)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input \"%s\" has %zu bytes, but its %u elements of %s take %zu", a->name,
+                         src_size, a->n_elems, tensor_type_name(c->from), wanted);
+    if (dst_size != a->size || !tensor_bytes(a->type, a->n_elems, &wanted) || dst_size != wanted ||
+        c->dst.images * c->dst.pixels * c->dst.channels != a->n_elems)
+        return error_set(e, STATUS_PARAM_INVALID, "input \"%s\" of %u elements in %zu bytes",
+                         a->name, a->n_elems, dst_size);
+    return 0;
+}
+
+static void convert_by_arithmetic(const struct conversion *c, size_t channel, const uint8_t *src,
+                                  size_t src_step, uint8_t *dst, size_t dst_step, size_t n)
+{
+    const struct tensor_preprocess *p = &c->io->preprocess;
+    double x[CHUNK];
+    load(c->from, src, src_step, n, x);
+    store(&c->io->logical, x, c->preprocessed ? (double)p->mean[channel] : 0,
+          c->preprocessed ? (double)p->std[channel] : 1, dst, dst_step, n);
 }
 
 // One-byte sources have 256 values: all arithmetic happens once for each of them.
-static void convert_channel_by_table(const struct walk *w, size_t batch, size_t c)
+static void make_tables(struct conversion *c)
 {
-    uint8_t table[256][4];
-    for (int i = 0; i < 256; i++) {
-        uint8_t byte = (uint8_t)i;
-        double x = load_number(w->type, &byte);
-        store_number(&w->io->logical, preprocess(w, c, x), table[i]);
+    uint8_t bytes[256];
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (uint8_t)i;
+    for (size_t channel = 0; channel < (c->preprocessed ? c->dst.channels : 1); channel++)
+        convert_by_arithmetic(c, channel, bytes, 1, c->tables[channel], 1, 256);
+}
+
+#define LOOK_UP(type)                                                                              \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(dst + i * dst_step * sizeof(type), table + src[i * src_step] * sizeof(type),        \
+               sizeof(type));                                                                      \
+    break
+
+static void convert_by_table(const struct conversion *c, size_t channel, const uint8_t *src,
+                             size_t src_step, uint8_t *dst, size_t dst_step, size_t n)
+{
+    const uint8_t *table = c->tables[c->preprocessed ? channel : 0];
+    switch (tensor_type_size(c->io->logical.type)) {
+    case 1:
+        LOOK_UP(uint8_t);
+    case 2:
+        LOOK_UP(uint16_t);
+    default:
+        LOOK_UP(float);
     }
-    const uint8_t *from = source_at(w, batch, source_channel(w, c));
-    size_t step = w->planar ? 1 : w->channels, size = w->dst_element;
-    uint8_t *to = w->dst + (batch * w->pixels * w->channels + c) * size;
-    if (size == 1) {
-        for (size_t i = 0; i < w->pixels; i++, from += step, to += w->channels)
-            *to = table[*from][0];
-        return;
+}
+
+static void floats_to_halves(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step,
+                             size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float f;
+        memcpy(&f, src + i * src_step * sizeof f, sizeof f);
+        uint16_t h = convert_float_to_half(f);
+        memcpy(dst + i * dst_step * sizeof h, &h, sizeof h);
     }
-    for (size_t i = 0; i < w->pixels; i++, from += step, to += w->channels * size)
-        memcpy(to, table[*from], size);
 }
 
-static void convert_channel(const struct walk *w, size_t batch, size_t c)
+// At most CHUNK elements of one channel.
+static void convert_chunk(const struct conversion *c, size_t channel, const uint8_t *src,
+                          uint8_t *dst, size_t n)
 {
-    const uint8_t *from = source_at(w, batch, source_channel(w, c));
-    size_t step = (w->planar ? 1 : w->channels) * w->src_element;
-    size_t to_step = w->channels * w->dst_element;
-    uint8_t *to = w->dst + (batch * w->pixels * w->channels + c) * w->dst_element;
-    for (size_t i = 0; i < w->pixels; i++, from += step, to += to_step)
-        store_number(&w->io->logical, preprocess(w, c, load_number(w->type, from)), to);
+    size_t src_step = c->src.pixel_step, dst_step = c->dst.pixel_step;
+    size_t element = tensor_type_size(c->from);
+    if (c->copied)
+        copy(src, src_step, dst, dst_step, n, element);
+    else if (element == 1)
+        convert_by_table(c, channel, src, src_step, dst, dst_step, n);
+    else if (!c->preprocessed && c->from == TENSOR_FLOAT32 && c->io->logical.type == TENSOR_FLOAT16)
+        floats_to_halves(src, src_step, dst, dst_step, n);
+    else
+        convert_by_arithmetic(c, channel, src, src_step, dst, dst_step, n);
 }
 
-// Values stay as they are, only the layout changes.
-static void copy_channel(const struct walk *w, size_t batch, size_t c)
+static void convert_all(const struct conversion *c, const uint8_t *src, uint8_t *dst)
 {
-    const uint8_t *from = source_at(w, batch, c);
-    size_t step = (w->planar ? 1 : w->channels) * w->src_element;
-    uint8_t *to = w->dst + (batch * w->pixels * w->channels + c) * w->dst_element;
-    for (size_t i = 0; i < w->pixels; i++, from += step, to += w->channels * w->dst_element)
-        memcpy(to, from, w->src_element);
-}
-
-static bool values_stay(const struct walk *w)
-{
-    const struct tensor_attr *a = &w->io->logical;
-    if (w->type != a->type || w->preprocess)
-        return false;
-    bool quantized = a->qnt == TENSOR_QNT_AFFINE && (a->zp != 0 || a->scale != 1);
-    return !can_store(a->type) || a->type == TENSOR_FLOAT32 || a->type == TENSOR_FLOAT16 ||
-           !quantized;
-}
-
-static int check_input(const struct walk *w, enum tensor_layout layout, size_t src_size,
-                       size_t dst_size, struct error *e)
-{
-    const struct tensor_attr *a = &w->io->logical;
-    size_t wanted;
-    if (!tensor_bytes(w->type, a->n_elems, &wanted) || src_size != wanted)
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" has %zu bytes of %s, its %u elements take %zu", a->name,
-                         src_size, tensor_type_name(w->type), a->n_elems,
-                         tensor_type_size(w->type) * a->n_elems);
-    if (dst_size != a->size)
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" is converted into %zu bytes, not %u", a->name, dst_size,
-                         a->size);
-    if (a->layout == TENSOR_NHWC && layout != TENSOR_NHWC && layout != TENSOR_NCHW)
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" is 4-D: give it as NHWC or NCHW, not %s", a->name,
-                         tensor_layout_name(layout));
-    if (w->type != a->type && !(can_give(w->type) && can_store(a->type)))
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" is %s in the model and cannot be set as %s", a->name,
-                         tensor_type_name(a->type), tensor_type_name(w->type));
-    if (w->preprocess && (w->io->preprocess.n_channels != w->channels || !can_store(a->type)))
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" has mean and std for %u channels, but %zu channels of %s",
-                         a->name, w->io->preprocess.n_channels, w->channels,
-                         tensor_type_name(a->type));
-    return 0;
+    const struct view *s = &c->src, *d = &c->dst;
+    const uint8_t *order = c->io->preprocess.order;
+    size_t src_element = tensor_type_size(c->from);
+    size_t dst_element = tensor_type_size(c->io->logical.type);
+    for (size_t image = 0; image < d->images; image++)
+        for (size_t pixel = 0; pixel < d->pixels; pixel += CHUNK)
+            for (size_t channel = 0; channel < d->channels; channel++) {
+                size_t n = d->pixels - pixel < CHUNK ? d->pixels - pixel : CHUNK;
+                size_t given = c->preprocessed ? order[channel] : channel;
+                size_t from =
+                    image * s->image_step + pixel * s->pixel_step + given * s->channel_step;
+                size_t to =
+                    image * d->image_step + pixel * d->pixel_step + channel * d->channel_step;
+                convert_chunk(c, channel, src + from * src_element, dst + to * dst_element, n);
+            }
 }
 
 int convert_input(const struct tensor_io *io, enum tensor_type type, enum tensor_layout layout,
                   const void *src, size_t src_size, void *dst, size_t dst_size, struct error *e)
 {
     const struct tensor_attr *a = &io->logical;
-    bool planar = a->layout == TENSOR_NHWC && layout == TENSOR_NCHW;
-    bool image =
-        a->n_dims == 4 && (planar || (a->layout == TENSOR_NHWC && io->preprocess.n_channels > 0));
-    struct walk w = {
-        .io = io,
-        .type = type,
-        .src = src,
-        .dst = dst,
-        .src_element = tensor_type_size(type),
-        .dst_element = tensor_type_size(a->type),
-        .batches = image ? a->dims[0] : 1,
-        .pixels = image ? (size_t)a->dims[1] * a->dims[2] : a->n_elems,
-        .channels = image ? a->dims[3] : 1,
-        .planar = image && planar,
-        .preprocess = io->preprocess.n_channels > 0,
-    };
-    int r = check_input(&w, layout, src_size, dst_size, e);
+    struct conversion c = {.io = io,
+                           .from = type,
+                           .src = view_of(a, layout),
+                           .dst = view_of(a, a->layout),
+                           .preprocessed = changes(&io->preprocess)};
+    int r = check_shape(&c, layout, src_size, dst_size, e);
+    if (r == 0)
+        r = check_types(&c, e);
     if (r < 0)
         return r;
-    bool same = values_stay(&w);
-    if (same && (!w.planar || w.channels == 1)) {
-        if (src_size > 0)
-            memcpy(dst, src, src_size);
-        return 0;
-    }
-    for (size_t n = 0; n < w.batches; n++)
-        for (size_t c = 0; c < w.channels; c++)
-            if (same)
-                copy_channel(&w, n, c);
-            else if (w.src_element == 1 && w.pixels >= 64)
-                convert_channel_by_table(&w, n, c);
-            else
-                convert_channel(&w, n, c);
+    c.copied = type == a->type && !c.preprocessed && !is_quantized(a);
+    if (!c.preprocessed && c.src.channel_step == c.dst.channel_step)
+        c.src = c.dst = (struct view){1, a->n_elems, 1, 0, 1, 0};
+    if (!c.copied && tensor_type_size(type) == 1)
+        make_tables(&c);
+    convert_all(&c, src, dst);
     return 0;
 }
 
 // ---- outputs
-// -------------------------------------------------------------------------------------
+
+static void int64_to_float(const uint8_t *src, float *dst, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t v;
+        memcpy(&v, src + i * sizeof v, sizeof v);
+        dst[i] = (float)v;
+    }
+}
 
 int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src_size, float *dst,
                      size_t n, struct error *e)
 {
-    size_t wanted, element = tensor_type_size(attr->type);
-    if (element == 0 || !tensor_bytes(attr->type, attr->n_elems, &wanted) || src_size != wanted ||
+    size_t element = tensor_type_size(attr->type), wanted;
+    bool quantized = is_quantized(attr);
+    bool known = has_arithmetic(attr->type) || attr->type == TENSOR_INT32 ||
+                 attr->type == TENSOR_INT64 || attr->type == TENSOR_BOOL;
+    if (!known || (quantized && attr->qnt != TENSOR_QNT_AFFINE))
+        return error_set(e, STATUS_OUTPUT_INVALID, "output \"%s\" of %s, quantization %s, as float",
+                         attr->name, tensor_type_name(attr->type), tensor_qnt_name(attr->qnt));
+    if (!tensor_bytes(attr->type, attr->n_elems, &wanted) || src_size != wanted ||
         n != attr->n_elems)
-        return error_set(
-            e, STATUS_OUTPUT_INVALID,
-            "output \"%s\" of %u elements of %s cannot be made %zu floats from %zu bytes",
-            attr->name, attr->n_elems, tensor_type_name(attr->type), n, src_size);
+        return error_set(e, STATUS_OUTPUT_INVALID,
+                         "output \"%s\" has %u elements (%s), not %zu from %zu bytes", attr->name,
+                         attr->n_elems, tensor_type_name(attr->type), n, src_size);
+    if (attr->type == TENSOR_INT64 && !quantized) {
+        int64_to_float(src, dst, n);
+        return 0;
+    }
     const uint8_t *p = src;
-    bool affine = attr->qnt == TENSOR_QNT_AFFINE && (attr->zp != 0 || attr->scale != 1) &&
-                  attr->type != TENSOR_FLOAT32 && attr->type != TENSOR_FLOAT16 &&
-                  attr->type != TENSOR_BFLOAT16;
-    if (attr->type == TENSOR_FLOAT32) {
-        if (n > 0)
-            memcpy(dst, src, n * sizeof *dst);
-    } else if (attr->type == TENSOR_INT8 && affine) {
-        for (size_t i = 0; i < n; i++)
-            dst[i] = (float)((int8_t)p[i] - attr->zp) * attr->scale;
-    } else if (affine) {
-        for (size_t i = 0; i < n; i++)
-            dst[i] = (float)(load_number(attr->type, p + i * element) - attr->zp) * attr->scale;
-    } else {
-        for (size_t i = 0; i < n; i++)
-            dst[i] = (float)load_number(attr->type, p + i * element);
+    double zp = quantized ? attr->zp : 0, scale = quantized ? (double)attr->scale : 1;
+    for (size_t done = 0; done < n; done += CHUNK) {
+        double x[CHUNK];
+        size_t part = n - done < CHUNK ? n - done : CHUNK;
+        load(attr->type, p + done * element, 1, part, x);
+        for (size_t i = 0; i < part; i++)
+            dst[done + i] = (float)((x[i] - zp) * scale);
     }
-    return 0;
-}
-
-// ---- layouts
-// -------------------------------------------------------------------------------------
-
-// Strides in elements. For NC1HWC2, channel c lies in block c / c2 at c % c2.
-struct strides {
-    size_t n, block, c, h, w;
-    size_t c2;
-    size_t total;
-};
-
-static bool form_strides(const uint32_t dims[4], const struct convert_form *f, struct strides *ret)
-{
-    size_t n = dims[0], c = dims[1], h = dims[2], w = f->w_stride ? f->w_stride : dims[3];
-    size_t c2 = f->layout == TENSOR_NC1HWC2 ? f->c2 : 1;
-    if (w < dims[3] || c2 == 0)
-        return false;
-    size_t blocks = (c + c2 - 1) / c2, plane, image;
-    if (__builtin_mul_overflow(h, w, &plane) || __builtin_mul_overflow(plane, blocks, &image) ||
-        __builtin_mul_overflow(image, c2, &image) || __builtin_mul_overflow(image, n, &ret->total))
-        return false;
-    ret->n = image;
-    ret->c2 = c2;
-    if (f->layout == TENSOR_NHWC) {
-        ret->block = 1;
-        ret->c = 0;
-        ret->w = c;
-    } else {
-        ret->block = plane * c2;
-        ret->c = 1;
-        ret->w = c2;
-    }
-    ret->h = ret->w * w;
-    return f->layout != TENSOR_UNDEFINED;
-}
-
-static void fill_elements(uint8_t *dst, size_t n, size_t element, int64_t fill)
-{
-    for (size_t i = 0; i < n; i++)
-        memcpy(dst + i * element, &fill, element);
-}
-
-static void move_elements(const uint32_t dims[4], const struct strides *from, const uint8_t *src,
-                          const struct strides *to, uint8_t *dst, size_t element)
-{
-    for (size_t n = 0; n < dims[0]; n++)
-        for (size_t c = 0; c < dims[1]; c++)
-            for (size_t h = 0; h < dims[2]; h++) {
-                const uint8_t *s = src + (n * from->n + c / from->c2 * from->block +
-                                          c % from->c2 * from->c + h * from->h) *
-                                             element;
-                uint8_t *d =
-                    dst +
-                    (n * to->n + c / to->c2 * to->block + c % to->c2 * to->c + h * to->h) * element;
-                size_t s_step = from->w * element, d_step = to->w * element;
-                for (size_t w = 0; w < dims[3]; w++, s += s_step, d += d_step)
-                    memcpy(d, s, element);
-            }
-}
-
-int convert_layout(const uint32_t dims[4], const struct convert_form *from, const void *src,
-                   size_t src_size, const struct convert_form *to, void *dst, size_t dst_size,
-                   int64_t fill, struct error *e)
-{
-    struct strides a, b;
-    size_t element = tensor_type_size(from->type), src_bytes, dst_bytes;
-    if (from->type != to->type || element == 0 || !form_strides(dims, from, &a) ||
-        !form_strides(dims, to, &b) || !tensor_bytes(from->type, a.total, &src_bytes) ||
-        !tensor_bytes(to->type, b.total, &dst_bytes))
-        return error_set(e, STATUS_PARAM_INVALID, "%s %s cannot be moved to %s %s",
-                         tensor_type_name(from->type), tensor_layout_name(from->layout),
-                         tensor_type_name(to->type), tensor_layout_name(to->layout));
-    if (src_size < src_bytes || dst_size < dst_bytes)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "a tensor needs %zu bytes as %s and %zu as %s, there are %zu and %zu",
-                         src_bytes, tensor_layout_name(from->layout), dst_bytes,
-                         tensor_layout_name(to->layout), src_size, dst_size);
-    if (b.total != (size_t)dims[0] * dims[1] * dims[2] * dims[3])
-        fill_elements(dst, b.total, element, fill);
-    move_elements(dims, &a, src, &b, dst, element);
     return 0;
 }

@@ -6,8 +6,8 @@
 // One side of a conversion. Only what is needed is looked at; strides as in tensor_attr.
 struct convert_form {
     enum tensor_type type;
-    enum tensor_layout layout; // TENSOR_UNDEFINED: elements in order, as many as the other side's
-    uint32_t w_stride;         // elements; 0: width
+    enum tensor_layout layout; // TENSOR_UNDEFINED: elements in order, just as the other side's
+    uint32_t w_stride;         // columns from row to row; 0: width
     uint32_t c2;               // NC1HWC2 only
 };
 
@@ -16,13 +16,14 @@ float convert_half_to_float(uint16_t h);
 uint16_t convert_float_to_half(float f);
 
 /// real -> stored: round half away from zero (as the SDK guide's quantization formula does), then
-/// saturate to the type. NaN becomes zp.
+/// saturate to the type. NaN becomes zp. Exact: no intermediate rounding moves a value over a half.
 int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 
 /// Turns an input as a program gives it into the form the model stores.
 ///
-/// `io`     the input's description (logical dims NHWC when 4-D, type, scale, zp, preprocess)
-/// `type`, `layout`  of `src`: NHWC or NCHW for 4-D, anything else UNDEFINED
+/// `io`     the input's description (logical dims NHWC when 4-D, type, scale, zp, preprocess);
+///          its attributes have passed tensor_attr_check()
+/// `type`, `layout`  of `src`: NHWC or NCHW for 4-D; UNDEFINED else (NHWC and NCHW mean the same)
 /// `src`    exactly as many elements as io->logical has, packed; need not be aligned
 /// `dst`    io->logical.size bytes, packed, in io->logical's layout and type; may not overlap
 ///

@@ -1,6 +1,7 @@
 // File descriptors.
 #include "base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -36,6 +37,7 @@ ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, 
         char space[CMSG_SPACE(sizeof(int) * FD_MAX_PASSED)];
     } control;
     struct msghdr m = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n_iov};
+    assert(n_fds <= FD_MAX_PASSED);
     if (n_fds > 0) {
         memset(&control, 0, sizeof control);
         m.msg_control = &control;

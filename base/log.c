@@ -61,6 +61,14 @@ static int write_head(char *line, size_t size, enum log_level level)
                     parts.tm_sec, now.tv_nsec / 1000000, letters[level]);
 }
 
+// What a peer called itself may not start a line of its own or speak to the terminal.
+static void blank_control_characters(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
     int saved_errno = errno;
@@ -71,6 +79,7 @@ void log_line(enum log_level level, const char *format, ...)
     int n = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
     va_end(args);
     size_t length = (size_t)used + (n > 0 ? strlen(line + used) : 0);
+    blank_control_characters(line);
     line[length++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, line, length);
     (void)ignored;

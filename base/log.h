@@ -13,7 +13,8 @@ enum log_level log_level_now(void);
 /// Sets the level from the text "0".."5" (NULL or "": unchanged). False if it is anything else.
 bool log_set_level_text(const char *text);
 
-/// Writes one line in one write(); text past 1,000 bytes is cut. Thread-safe.
+/// Writes one line in one write(); text past 1,000 bytes is cut, control characters become spaces.
+/// Thread-safe.
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_at(level, ...) (log_level_now() >= (level) ? log_line((level), __VA_ARGS__) : (void)0)

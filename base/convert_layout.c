@@ -1,0 +1,121 @@
+// Conversion of tensors between layouts and strides.
+#include <string.h>
+
+#include "base/convert.h"
+
+// Where the elements of one form are, in elements: channel c is in block c / c2, at c % c2.
+struct strides {
+    size_t image, block, row, column, channel;
+    size_t c2;
+    size_t total; // with all padding
+};
+
+static bool strides_of(const uint32_t dims[4], const struct convert_form *f, struct strides *ret)
+{
+    size_t images = dims[0], channels = dims[1], height = dims[2];
+    size_t width = f->w_stride ? f->w_stride : dims[3];
+    size_t c2 = f->layout == TENSOR_NHWC ? channels : f->layout == TENSOR_NC1HWC2 ? f->c2 : 1;
+    size_t blocks = c2 ? (channels + c2 - 1) / c2 : 0;
+    struct strides s = {.column = c2, .channel = 1, .c2 = c2 ? c2 : 1};
+    if (width < dims[3] || (c2 == 0 && channels > 0))
+        return false;
+    if (__builtin_mul_overflow(width, s.column, &s.row) ||
+        __builtin_mul_overflow(height, s.row, &s.block) ||
+        __builtin_mul_overflow(blocks, s.block, &s.image) ||
+        __builtin_mul_overflow(images, s.image, &s.total))
+        return false;
+    *ret = s;
+    return true;
+}
+
+// The other side's bytes as they are, where one side is UNDEFINED.
+static const struct convert_form *defined_form(const struct convert_form *a,
+                                               const struct convert_form *b)
+{
+    return a->layout != TENSOR_UNDEFINED ? a : b;
+}
+
+static void fill_elements(uint8_t *dst, size_t n, size_t element, int64_t fill)
+{
+    uint8_t pattern[8];
+    for (size_t i = 0; i < sizeof pattern; i++)
+        pattern[i] = (uint8_t)((uint64_t)fill >> (8 * i));
+    for (size_t i = 0; i < n; i++)
+        memcpy(dst + i * element, pattern, element);
+}
+
+#define MOVE(type)                                                                                 \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(dst + i * dst_step * sizeof(type), src + i * src_step * sizeof(type),               \
+               sizeof(type));                                                                      \
+    break
+
+static void move_elements(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step,
+                          size_t n, size_t element)
+{
+    switch (element) {
+    case 1:
+        MOVE(uint8_t);
+    case 2:
+        MOVE(uint16_t);
+    case 4:
+        MOVE(uint32_t);
+    default:
+        MOVE(uint64_t);
+    }
+}
+
+// Row by row with the channels inside: both sides of a row stay in the cache.
+static void move_image(const uint32_t dims[4], const struct strides *from, const uint8_t *src,
+                       const struct strides *to, uint8_t *dst, size_t element)
+{
+    for (size_t h = 0; h < dims[2]; h++)
+        for (size_t c = 0; c < dims[1]; c++) {
+            size_t s = h * from->row + c / from->c2 * from->block + c % from->c2 * from->channel;
+            size_t d = h * to->row + c / to->c2 * to->block + c % to->c2 * to->channel;
+            move_elements(src + s * element, from->column, dst + d * element, to->column, dims[3],
+                          element);
+        }
+}
+
+static int check(const struct convert_form *from, size_t src_size, size_t src_bytes,
+                 const struct convert_form *to, size_t dst_size, size_t dst_bytes, struct error *e)
+{
+    if (src_size >= src_bytes && dst_size >= dst_bytes)
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "a tensor takes %zu bytes as %s and %zu as %s; there are %zu and %zu",
+                     src_bytes, tensor_layout_name(from->layout), dst_bytes,
+                     tensor_layout_name(to->layout), src_size, dst_size);
+}
+
+int convert_layout(const uint32_t dims[4], const struct convert_form *from, const void *src,
+                   size_t src_size, const struct convert_form *to, void *dst, size_t dst_size,
+                   int64_t fill, struct error *e)
+{
+    struct strides a, b;
+    size_t element = tensor_type_size(from->type), src_bytes, dst_bytes;
+    if (from->type != to->type || element == 0 || !strides_of(dims, defined_form(from, to), &a) ||
+        !strides_of(dims, defined_form(to, from), &b) ||
+        !tensor_bytes(from->type, a.total, &src_bytes) ||
+        !tensor_bytes(to->type, b.total, &dst_bytes))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%ux%ux%ux%u %s %s (stride %u, C2 %u) as %s %s (stride %u, C2 %u)",
+                         dims[0], dims[1], dims[2], dims[3], tensor_type_name(from->type),
+                         tensor_layout_name(from->layout), from->w_stride, from->c2,
+                         tensor_type_name(to->type), tensor_layout_name(to->layout), to->w_stride,
+                         to->c2);
+    int r = check(from, src_size, src_bytes, to, dst_size, dst_bytes, e);
+    if (r < 0 || dst_bytes == 0)
+        return r;
+    if (from->layout == TENSOR_UNDEFINED || to->layout == TENSOR_UNDEFINED) {
+        memcpy(dst, src, dst_bytes);
+        return 0;
+    }
+    if (b.total != (size_t)dims[0] * dims[1] * dims[2] * dims[3])
+        fill_elements(dst, b.total, element, fill);
+    for (size_t n = 0; n < dims[0]; n++)
+        move_image(dims, &a, (const uint8_t *)src + n * a.image * element, &b,
+                   (uint8_t *)dst + n * b.image * element, element);
+    return 0;
+}

@@ -1,0 +1,158 @@
+// File descriptors that are passed arrive, close-on-exec, and none is ever left open by accident.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+
+static int open_fds(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int n = 0;
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static int pair[2], memory[FD_MAX_PASSED];
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FD_MAX_PASSED; i++)
+        memory[i] = fd_memory("test", (uint64_t)i + 1, NULL);
+    return socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FD_MAX_PASSED; i++)
+        fd_close(memory[i]);
+    fd_close(pair[0]);
+    fd_close(pair[1]);
+    return 0;
+}
+
+static void send_all(void)
+{
+    const struct iovec parts[2] = {{"he", 2}, {"llo", 3}};
+    assert_int_equal(fd_send(pair[0], parts, 2, memory, FD_MAX_PASSED), 5);
+}
+
+static void fds_arrive_with_the_first_byte(void **state)
+{
+    (void)state;
+    int fds[FD_MAX_PASSED + 1] = {-1}, n = 1;
+    char text[8];
+    send_all();
+    assert_int_equal(fd_receive(pair[1], text, 2, fds, &n, FD_MAX_PASSED + 1), 2);
+    assert_memory_equal(text, "he", 2);
+    assert_int_equal(n, FD_MAX_PASSED + 1);
+    for (int i = 1; i <= FD_MAX_PASSED; i++) {
+        struct stat st;
+        assert_int_equal(fstat(fds[i], &st), 0);
+        assert_int_equal(st.st_size, i);
+        assert_true(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
+        fd_close(fds[i]);
+    }
+    assert_int_equal(fd_receive(pair[1], text, sizeof text, fds, &n, FD_MAX_PASSED + 1), 3);
+    assert_int_equal(n, FD_MAX_PASSED + 1);
+}
+
+static void fds_that_do_not_fit_are_closed(void **state)
+{
+    (void)state;
+    int fds[FD_MAX_PASSED], before = open_fds();
+    char text[8];
+    for (int room = 0; room <= 1; room++) {
+        int n = 0;
+        send_all();
+        assert_int_equal(fd_receive(pair[1], text, sizeof text, fds, &n, room), 5);
+        assert_int_equal(n, room);
+        assert_int_equal(open_fds(), before + room);
+        for (int i = 0; i < n; i++)
+            fd_close(fds[i]);
+    }
+}
+
+// A peer that is not ours may pass more than we ever do.
+static void a_flood_of_fds_is_closed(void **state)
+{
+    (void)state;
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int) * 100)];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(sizeof(int) * 100)}};
+    struct iovec one = {"x", 1};
+    struct msghdr m = {.msg_iov = &one,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control.space};
+    for (int i = 0; i < 100; i++)
+        memcpy(CMSG_DATA(&control.header) + (size_t)i * sizeof(int), &memory[0], sizeof(int));
+    int fds[2], n = 0, before = open_fds();
+    char text[8];
+    assert_int_equal(sendmsg(pair[0], &m, 0), 1);
+    assert_int_equal(fd_receive(pair[1], text, sizeof text, fds, &n, 2), 1);
+    assert_int_equal(n, 2);
+    assert_int_equal(open_fds(), before + 2);
+    fd_close(fds[0]);
+    fd_close(fds[1]);
+}
+
+static void ends_are_told_apart(void **state)
+{
+    (void)state;
+    char text[8];
+    int n = 0;
+    assert_int_equal(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(fd_receive(pair[1], text, sizeof text, NULL, &n, 0), -EAGAIN);
+    pair[0] = fd_close(pair[0]);
+    assert_int_equal(fd_receive(pair[1], text, sizeof text, NULL, &n, 0), 0);
+    assert_int_equal(fd_send(pair[1], &(struct iovec){"x", 1}, 1, NULL, 0), -EPIPE); // no signal
+}
+
+static void closing_keeps_errno(void **state)
+{
+    (void)state;
+    errno = EINTR;
+    assert_int_equal(fd_close(1000000), -1);
+    assert_int_equal(errno, EINTR);
+}
+
+static void impossible_memory_is_an_error(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    int before = open_fds();
+    assert_int_equal(fd_memory("huge", UINT64_MAX, &e), STATUS_MALLOC_FAIL);
+    assert_non_null(strstr(e.text, "18446744073709551615 bytes"));
+    assert_int_equal(open_fds(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(fds_arrive_with_the_first_byte, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fds_that_do_not_fit_are_closed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flood_of_fds_is_closed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ends_are_told_apart, set_up, tear_down),
+        cmocka_unit_test(closing_keeps_errno),
+        cmocka_unit_test(impossible_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
