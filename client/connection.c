@@ -228,6 +228,7 @@ void connection_free(struct connection *c)
     say_goodbye(c);
     finish_all(c);
     frame_queue_done(&c->out);
+    frame_reader_done(&c->reader);
     fd_close(c->fd);
     pthread_mutex_destroy(&c->lock);
     free(c);

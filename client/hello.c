@@ -23,6 +23,16 @@ static void introduce(rknnd_Hello *m, const struct session *session)
     }
 }
 
+// What programs will print.
+static void make_printable(rknnd_HelloReply *m)
+{
+    message_make_printable(m->software);
+    message_make_printable(m->device.chip);
+    message_make_printable(m->device.backend);
+    message_make_printable(m->device.runtime_version);
+    message_make_printable(m->device.driver_version);
+}
+
 static int check_limits(const rknnd_Limits *l, struct error *e)
 {
     if (!l->payload_size || !l->model_size || !l->chunk_size || !l->requests ||
@@ -66,6 +76,7 @@ int hello_exchange(struct connection *c, struct session *session, struct error *
         connection_lose(c, e); // also ends a request that is still waiting
         return s;
     }
+    make_printable(&reply);
     c->peer = reply;
     c->reader.payload_limit = reply.limits.payload_size;
     session->id = reply.session;

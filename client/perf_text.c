@@ -121,14 +121,6 @@ static void write_ranking(FILE *f, struct sums *s)
     rule(f, "");
 }
 
-// Names come from a model file by way of a server, and the text goes to a terminal.
-static void make_printable(char *text)
-{
-    for (; *text; text++)
-        if (((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f)
-            *text = '?';
-}
-
 static int write_all(FILE *f, struct context *c, const struct profile *p, struct error *e)
 {
     cleanup(free_p) struct sums *s = calloc(1, sizeof *s);
@@ -165,7 +157,6 @@ int perf_text_make(struct context *c, char **ret, size_t *ret_size, struct error
         free(text);
         return r;
     }
-    make_printable(text);
     *ret = text;
     *ret_size = size;
     return 0;

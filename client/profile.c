@@ -6,7 +6,13 @@
 int profile_take(struct bytes *rest, rknnd_Layer *ret, struct error *e)
 {
     int r = message_sequence_take(rknnd_Layer_fields, rest, ret, e);
-    return r < 0 ? error_prefix(e, "the server's list of layers") : 0;
+    if (r < 0)
+        return error_prefix(e, "the server's list of layers");
+    char *texts[] = {ret->name,   ret->op,           ret->type,
+                     ret->target, ret->input_shapes, ret->output_shapes};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        message_make_printable(texts[i]);
+    return 0;
 }
 
 int profile_get(struct context *c, struct profile *ret, struct error *e)
