@@ -9,7 +9,7 @@ int sha256_init(struct sha256 *h, struct error *e)
     EVP_MD_CTX *state = EVP_MD_CTX_new();
     if (!state || EVP_DigestInit_ex(state, EVP_sha256(), NULL) != 1) {
         EVP_MD_CTX_free(state);
-        return error_no_memory(e, "a SHA-256", 0);
+        return error_set(e, STATUS_MALLOC_FAIL, "OpenSSL cannot start a SHA-256");
     }
     h->state = state;
     return 0;

@@ -31,24 +31,34 @@ static bool parse_number(const char *text, long low, long high, long *ret)
     return true;
 }
 
+// Finds the end of the host and, behind it, the text of the port (NULL: none). Returns why not.
+static const char *split_tcp(const char *rest, const char **host, size_t *length, const char **port)
+{
+    bool bracket = *rest == '[';
+    *host = rest + bracket;
+    *length = strcspn(*host, bracket ? "]" : ":");
+    const char *after = *host + *length;
+    if (bracket && (*after != ']' || (after[1] && after[1] != ':')))
+        return "has an IPv6 address without its closing bracket";
+    after += bracket;
+    *port = *after ? after + 1 : NULL;
+    if (*port && strchr(*port, ':'))
+        return "has more than one colon; put an IPv6 address in [brackets]";
+    if (bracket && !memchr(*host, ':', *length))
+        return "has brackets around something that is not an IPv6 address";
+    if (strcspn(*host, "/[] \t\r\n") < *length)
+        return "has characters that no host has";
+    return NULL;
+}
+
 static int parse_tcp(const char *uri, const char *rest, struct uri *u, struct error *e)
 {
-    const char *host = rest, *end, *port;
-    if (*rest == '[') {
-        host = rest + 1;
-        end = strchr(host, ']');
-        if (!end || (end[1] && end[1] != ':'))
-            return bad(uri, "has an IPv6 address without its closing bracket", e);
-        port = end[1] ? end + 2 : NULL;
-    } else {
-        end = strchr(rest, ':');
-        if (end && strchr(end + 1, ':'))
-            return bad(uri, "has more than one colon; put an IPv6 address in [brackets]", e);
-        port = end ? end + 1 : NULL;
-        end = end ? end : rest + strlen(rest);
-    }
-    size_t length = (size_t)(end - host);
+    const char *host, *port;
+    size_t length;
     long number = URI_DEFAULT_PORT;
+    const char *why = split_tcp(rest, &host, &length, &port);
+    if (why)
+        return bad(uri, why, e);
     if (length == 0 || length >= sizeof u->text)
         return bad(uri, "has no host, or one that is too long", e);
     if (port && !parse_number(port, 1, 65535, &number))

@@ -19,9 +19,11 @@ struct uri {
     int fd;         // fd
 };
 
-/// Parses any of the forms; the words of an error show them. HOST may be an IPv6 address in
-/// brackets. A Unix path must fit sockaddr_un (107 bytes).
+/// Parses any of the forms; STATUS_PARAM_INVALID, with words that show them, for anything else.
+/// HOST is a name, an IPv4 address or an IPv6 address in brackets; PORT is 1 to 65535 and may be
+/// left out. A Unix path must fit sockaddr_un (107 bytes).
 int uri_parse(const char *text, struct uri *ret, struct error *e);
 
-/// Writes the URI in its normal form.
+/// Writes the URI in its normal form, which uri_parse() takes; cut when `size` is too small (300
+/// bytes are always enough).
 void uri_format(const struct uri *u, char *ret, size_t size);
