@@ -1,4 +1,5 @@
-"""Puts a description into the bytes of a `.rknn` file, containers 6 and 2."""
+"""Puts a description into the bytes of a `.rknn` file, containers 6 and 2; what container_lite
+shares has no underscore."""
 
 import json
 import struct
@@ -8,12 +9,12 @@ import numpy as np
 from . import arena, bson, pack, regs
 from .slots import Blob, Scalar, Table, Vector, finish
 
-_DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
+DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
            "float16": 10, "uint64": 13}
-_LAYOUTS = {"nchw": 2, "nc1hwc2": 64, "weight": 65}
-_KINDS = {"input": 1, "output": 2, "activation": 3, "npu_const": 4, "cpu_const": 5,
+LAYOUTS = {"nchw": 2, "nc1hwc2": 64, "weight": 65}
+KINDS = {"input": 1, "output": 2, "activation": 3, "npu_const": 4, "cpu_const": 5,
           "sub_task": 8}
-_KIND_BLOB2, _KIND_COMMANDS, _KIND_TASKS = 7, 9, 10
+_KIND_BLOB2, KIND_COMMANDS, KIND_TASKS = 7, 9, 10
 
 # Attribute unions: op -> (type, {slot: attribute}). Fused convolutions share Conv's.
 _UNIONS = {
@@ -34,7 +35,7 @@ _UNIONS = {
 }
 
 
-def _union(node):
+def union_of(node):
     op = "Conv" if node.op.startswith("Conv") and node.op != "ConvTranspose" else node.op
     return _UNIONS.get(op)
 
@@ -45,13 +46,13 @@ def _attribute(name, value):
     return Vector("i", list(value)) if isinstance(value, list) else value
 
 
-def _attribute_table(node):
-    kind, slots = _union(node)
+def attribute_table(node):
+    kind, slots = union_of(node)
     attrs = {"auto_pad": "NOTSET", **node.attrs}
     return Table({s: _attribute(name, attrs[name]) for s, name in slots.items() if name in attrs})
 
 
-def _bson(node):
+def bson_of(node):
     attrs = {k: v for k, v in node.attrs.items() if k not in ("auto_pad", "split")}
     if node.op == "Resize" or node.fused or not attrs:
         return None
@@ -77,7 +78,7 @@ class _File:
     def command_tensor(self, name, kind, data):
         empty = Vector("i", [])
         self.extra.append(Table({
-            0: Scalar("b", _DTYPES["uint64"]), 2: Scalar("b", kind), 3: empty, 4: empty, 5: name,
+            0: Scalar("b", DTYPES["uint64"]), 2: Scalar("b", kind), 3: empty, 4: empty, 5: name,
             6: "", 7: "", 8: Vector("f", []), 9: Vector("f", []), 10: Vector("f", []), 11: empty,
             15: empty, 16: empty, 17: empty, 18: Scalar("i", self.buffer(data)),
         }))
@@ -93,8 +94,8 @@ def _tensor(f, t):
     low, high = t.quant.limits if quantized else (0, 0)
     is_plane = t.layout == "nc1hwc2" and not t.is_const and t.kind != "input"
     return Table({
-        0: Scalar("b", _DTYPES[t.dtype]), 1: Scalar("b", _LAYOUTS.get(t.layout, 0)),
-        2: Scalar("b", _KINDS[t.kind]), 3: Vector("i", t.native), 4: Vector("i", list(t.shape)),
+        0: Scalar("b", DTYPES[t.dtype]), 1: Scalar("b", LAYOUTS.get(t.layout, 0)),
+        2: Scalar("b", KINDS[t.kind]), 3: Vector("i", t.native), 4: Vector("i", list(t.shape)),
         5: t.name, 6: "layer" if quantized else "", 7: "int8" if quantized else "",
         8: floats([low] if quantized else []), 9: floats([high] if quantized else []),
         10: floats([t.quant.scale] if quantized else []),
@@ -130,12 +131,12 @@ def _core_bytes(chip, node):
 
 def _node(f, node):
     inputs, outputs = ([f.index[t] for t in side] for side in (node.inputs, node.outputs))
-    union = _union(node)
+    union = union_of(node)
     slots = {
         1: node.op, 2: node.name, 3: Scalar("b", 2 if node.device == "npu" else 0),
         4: Vector("i", inputs), 5: Vector("i", outputs),
         7: Scalar("B", union[0]) if union else None,
-        8: _attribute_table(node) if union else None, 9: _bson(node),
+        8: attribute_table(node) if union else None, 9: bson_of(node),
     }
     if f.model.container == 2:
         slots[6] = _version2_tasks(f, node)
@@ -197,7 +198,7 @@ def _relocations(schedule, starts):
 # ---- the graph and what surrounds it --------------------------------------------------------
 
 
-def _preprocess(t):
+def preprocess(t):
     p = t.preprocess
     count = max(4, len(p["mean"]))
     order = list(range(count))
@@ -216,12 +217,12 @@ def _graph(f):
     tensors = [_tensor(f, t) for t in f.order]
     slots = {2: Vector("i", [f.index[t] for t in model.inputs]),
              3: Vector("i", [f.index[t] for t in model.outputs]),
-             4: [_preprocess(t) for t in model.inputs], 6: []}
+             4: [preprocess(t) for t in model.inputs], 6: []}
     if model.container == 6:
         schedule = _schedule(f)
         data, starts = regs.blob([task for task, _ in schedule])
-        f.command_tensor("regcmd", _KIND_COMMANDS, data)
-        f.command_tensor("task", _KIND_TASKS,
+        f.command_tensor("regcmd", KIND_COMMANDS, data)
+        f.command_tensor("task", KIND_TASKS,
                          regs.records([t for t, _ in schedule], starts, [i for _, i in schedule]))
         last = {t.name: len(schedule) - 1 for t in model.outputs}
         slots.update({7: _relocations(schedule, starts), 8: [], 9: [],
@@ -229,7 +230,7 @@ def _graph(f):
     return Table({0: tensors + f.extra, 1: nodes, **slots})
 
 
-def _attrs_text(model):
+def attrs_text(model):
     """Root slot 3, as a Python literal."""
     attrs, table = {}, {}
     for i, t in enumerate(model.inputs):
@@ -252,7 +253,7 @@ def _ends_json(tensors, layout):
                                 else "UNDEFINED"} for t in tensors})
 
 
-def _tail_json(model):
+def tail_json(model):
     ends = list(model.inputs) + list(model.outputs)
     norm = [{"dim_num": len(t.shape), "size": list(t.shape), "tensor_id": i, "url": t.name,
              "dtype": {"qnt_method": "layer" if t.quant else "", "vx_type": t.dtype,
@@ -279,7 +280,7 @@ def _root(f):
     graph = _graph(f)
     slots = {
         0: Scalar("i", 1 if version2 else 6), 1: model.chip.runtime, 2: [graph],
-        3: _attrs_text(model), 6: Scalar("i", 10401 if version2 else 20302),
+        3: attrs_text(model), 6: Scalar("i", 10401 if version2 else 20302),
         7: "rknnwriter(compiler version: 2.3.2 (tests))", 8: model.chip.name, 9: "ONNX",
         11: "", 12: _ends_json(model.inputs, "NHWC"), 13: outputs,
     }
@@ -294,5 +295,5 @@ def _root(f):
 def to_bytes(model):
     payload = finish(_root(_File(model)), b"RKNN")
     header = struct.pack("<4sIQQ40x", b"RKNN", 0, model.container, len(payload))
-    tail = _tail_json(model)
+    tail = tail_json(model)
     return header + payload + struct.pack("<Q", len(tail)) + tail

@@ -10,7 +10,7 @@ def _random(seed=1):
     return np.random.default_rng(seed)
 
 
-def conv(chip="rk3588", container=6):
+def conv(chip="rk3588", container=None):
     """One int8 convolution of a picture."""
     rng, m = _random(), Model(chip, "conv", container)
     x = m.input("image", (1, 3, 8, 8), Quant.of_range(0, 255))
@@ -23,6 +23,11 @@ def conv(chip="rk3588", container=6):
 def conv2(chip="rk3588"):
     """… in container 2."""
     return conv(chip, 2)
+
+
+def lite(chip="rv1106"):
+    """… in container 0x1004."""
+    return conv(chip)
 
 
 def residual(chip="rk3588"):
@@ -54,4 +59,6 @@ def float16(chip="rk3588"):
     return m
 
 
-EXAMPLES = {"conv": conv, "conv2": conv2, "float16": float16, "residual": residual}
+EXAMPLES = {
+    "conv": conv, "conv2": conv2, "float16": float16, "lite": lite, "residual": residual,
+}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from . import pack
-from .chips import CHIPS
+from .chips import CHIPS, LITE_CHIPS
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,13 @@ class Node:
 
 
 class Model:
-    def __init__(self, chip="rk3588", name="model", container=6):
-        self.chip = CHIPS[chip]
+    def __init__(self, chip="rk3588", name="model", container=None):
+        """`container`: 2 or 6 (the default); RV1103 and RV1106 have 0x1004 only."""
+        self.chip = {**CHIPS, **LITE_CHIPS}[chip]
         self.name = name
-        self.container = container
+        self.container = container or (0x1004 if self.chip.lite else 6)
+        if (self.container == 0x1004) != self.chip.lite:
+            raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []
         self._counts = {}
 
@@ -102,6 +105,8 @@ class Model:
         """What an operator writes: int8 with `quant`, else float16 unless told; `block` channels
         at a time."""
         dtype = dtype or ("int8" if quant else "float16")
+        if dtype == "float16" and self.chip.lite:
+            raise ValueError(f"{self.chip.name} computes int8 only")
         t = Tensor(name, tuple(int(d) for d in shape), dtype, quant)
         self.tensors.append(t)
         self._place(t, block)
@@ -169,9 +174,9 @@ class Model:
         return node
 
     def to_bytes(self):
-        from . import container
+        from . import container, container_lite
 
-        return container.to_bytes(self)
+        return (container_lite if self.chip.lite else container).to_bytes(self)
 
     def save(self, path):
         with open(path, "wb") as f:

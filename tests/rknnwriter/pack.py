@@ -83,8 +83,8 @@ def weight_blocks(chip, dtype, o, i, first):
 
 def depthwise_blocks(chip, dtype, channels):
     """[(blocks, size)] of a depthwise convolution's channels."""
-    block = 64 if chip.nz_in_depthwise else 32
-    if chip.nz_in_depthwise:
+    block = chip.depthwise_block
+    if chip.family == "rk3576":
         return _split(channels, block, lambda n: align(n, 16))
     parts = _split(channels, block, lambda n: _tail(n, block, chip.c2[dtype]))
     return parts if parts[0][1] == block else [(0, block)] + parts
@@ -146,16 +146,16 @@ def pack_first(weight, outputs, zero):
     return data + bytes(len(data))
 
 
-def pack_depthwise_nz(weight, nz, parts):
-    """[w0, w1, nz0, nz1] for each tap and channel pair, block by block."""
-    _, channels, kh, kw = weight.shape
-    pairs = np.zeros((kh, kw, align(channels, 64), 2), np.int8)
-    pairs[:, :, :channels, 0] = weight[0].transpose(1, 2, 0)
-    pairs[:, :, :channels, 1] = np.where(nz == 128, -128, nz)
+def pack_depthwise_nz(weight, nz, parts, width):
+    """Per tap `width` weights, then their nz, then the next channels; block by block."""
+    _, count, kh, kw = weight.shape
+    both = np.zeros((kh, kw, channels(parts), 2), np.int8)
+    both[:, :, :count, 0] = weight[0].transpose(1, 2, 0)
+    both[:, :, :count, 1] = np.where(nz == 128, -128, nz)
     chunks, at = [], 0
     for blocks, size in parts:
         for _ in range(blocks):
-            block = pairs[:, :, at : at + size].reshape(kh, kw, size // 2, 2, 2)
+            block = both[:, :, at : at + size].reshape(kh, kw, size // width, width, 2)
             chunks.append(block.transpose(0, 1, 2, 4, 3).tobytes())
             at += size
     return b"".join(chunks)
@@ -177,11 +177,11 @@ def full_table(chip, bias, nz, mul):
     return b"".join(c[at : at + g].tobytes() for at in range(0, count, g) for c in columns)
 
 
-def depthwise_table(bias, mul):
-    """Per 8 channels: i32 bias, i16 mul, nothing else; padded to 64 channels."""
-    count = align(len(bias), 64)
+def depthwise_table(chip, bias, mul):
+    """Per group: i32 bias, i16 mul, nothing else."""
+    g, count = chip.bias_group, align(len(bias), chip.depthwise_out)
     columns = (_padded(bias, count, "<i4"), _padded(mul, count, "<i2"))
-    return b"".join(c[at : at + 8].tobytes() for at in range(0, count, 8) for c in columns)
+    return b"".join(c[at : at + g].tobytes() for at in range(0, count, g) for c in columns)
 
 
 def plain_table(bias, count_align, dtype):

@@ -64,7 +64,7 @@ _TABLE_FORM = {"full": 0x80011011, "depthwise": 0x00013133, "plain": 0x80021011}
 
 def _new_conversion(chip, p):
     """0x4050 … 0x40b4: RK3562, RK3576, RV1126B."""
-    rk3562 = not chip.nz_in_depthwise
+    rk3562 = chip.family == "rk3562"
     form = [(0x4050, 1), (0x4054, 0x800E0000)] if rk3562 else [(0x4050, _TABLE_FORM[p.form])]
     plain, relu = (0x13, 0x12) if rk3562 else (0x903, 0x902)
     return _dpu(form + [
@@ -79,8 +79,33 @@ def _new_conversion(chip, p):
     ])
 
 
+def _lite_conversion(p):
+    """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is 0 for
+    depthwise convolutions and LeakyRelu; the output's shift is then larger."""
+    if p.form == "plain":
+        raise ValueError("RV1103 and RV1106 have no plain bias table")
+    mul_shift = 0 if p.depthwise or p.act == "leaky_relu" else 14
+    if p.form == "depthwise":
+        form = [(0x4040, 0x100092), (0x4048, 0), (0x4050, 0x70000125), (0x4054, 0x0E000000)]
+    else:
+        form = [(0x4040, 0x120180 | mul_shift << 9), (0x4048, 1), (0x4050, 0x30000001),
+                (0x4054, 0x8E000000)]
+    return _dpu(form + [
+        (0x4060, {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x13)),
+        (0x4068, _activation(p)),
+        (0x4070, 0x8002C0C0 if p.addend else 0x010041C1),
+        (0x4074, p.addend.offset if p.addend else 0),
+        (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
+        (0x4080, p.out_offset),
+        (0x4084, p.scale),
+        (0x4088, p.shift + 14 - mul_shift),
+    ])
+
+
 def conversion(chip, p):
     """The output conversion of an int8 convolution."""
+    if chip.lite:
+        return _lite_conversion(p)
     return _new_conversion(chip, p) if chip.new_registers else _old_conversion(chip, p)
 
 
@@ -92,10 +117,10 @@ def float_conversion(chip, relu):
                  (0x4060, 0x12 if relu else 0x53), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 
 
-def geometry(stride, dilation, pads):
+def geometry(chip, stride, dilation, pads):
     """Strides, dilations and pads of a convolution; (y, x) pairs, pads top, left."""
     walk = stride[1] | stride[0] << 3 | (dilation[1] - 1) << 16 | (dilation[0] - 1) << 21
-    return [(CNA, 0x1014, walk), (CNA, 0x1068, pads[1] << 4 | pads[0])]
+    return [(CNA, 0x1014, walk), (CNA, 0x1068, pads[1] << (8 if chip.lite else 4) | pads[0])]
 
 
 def _addresses(chip, tensors):

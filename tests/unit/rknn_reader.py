@@ -88,6 +88,11 @@ class Node:
         return self.op.startswith("Conv") and self.op != "ConvTranspose"
 
 
+def read(data):
+    """A File of any container."""
+    return LiteFile(data) if data[9] else File(data)
+
+
 class File:
     def __init__(self, data):
         self.data = data
@@ -184,6 +189,82 @@ class File:
 def native_size(tensor):
     """Elements of all blocks of a weight's native shape."""
     return sum(int(np.prod(b)) for b in _blocks(tensor.native))
+
+
+class LiteTensor:
+    def __init__(self, table, weights):
+        self.table, self.stride = table, 0
+        self.type, self.layout, self.kind = (table.number(s, "b") for s in range(3))
+        self.native, self.shape, self.name = table.vector(3), table.vector(4), table.text(5)
+        self.scales, self.zero_points = table.vector(6, "f"), table.vector(7)
+        self.size, self.offset = table.number(8), table.number(9)
+        self.data = weights[self.offset :][: self.size] if self.kind in (4, 5, 8) else b""
+
+    array = Tensor.array
+
+
+class LiteNode(Node):
+    def __init__(self, table, index):
+        super().__init__(table, index)
+        self.union, self.attrs = table.number(6, "B"), table.table(7)
+        self.columns, self.luts = table.vector(9), table.vector(10)
+
+
+class LiteFile(File):
+    """Container 0x1004."""
+
+    def __init__(self, data):
+        magic, zero, self.container, size = struct.unpack_from("<4sIQQ", data)
+        assert (magic, zero, self.container) == (b"RKNN", 0, 0x1004)
+        payload, self.tail = data[0x40 : 0x40 + size], data[0x48 + size :]
+        sizes = struct.unpack_from("<6I", payload)
+        ends = np.cumsum([64, sizes[1], sizes[3], sizes[5], sizes[0]])
+        assert ends[-1] == size
+        self.tasks, self.commands, weights, meta = (
+            payload[a:b] for a, b in zip(ends, ends[1:]))
+        self.root = Table(meta, struct.unpack_from("<I", meta)[0])
+        self.chip = self.root.text(6)
+        self.graph = self.root.tables(2)[0]
+        self.tensors = [LiteTensor(t, weights) for t in self.graph.tables(0)]
+        self.nodes = [LiteNode(t, i) for i, t in enumerate(self.graph.tables(1))]
+        self.inputs = [self.tensors[i] for i in self.graph.vector(2)]
+        self.outputs = [self.tensors[i] for i in self.graph.vector(3)]
+
+    def registers(self, node):
+        values = {}
+        for task in self._tasks(self.tasks, node):
+            words = struct.unpack_from(f"<{task[6]}Q", self.commands, task[8])
+            values.update({w & 0xFFFF: w >> 16 & 0xFFFFFFFF for w in words})
+        return values
+
+    def weights(self, node):
+        t = self.tensors[node.inputs[1]]
+        if t.shape[0] == 1 and self.tensors[node.outputs[0]].shape[1] > 1:
+            return _in_turn(t, t.array())
+        return _plain(t, t.array()), None
+
+    def conversion(self, node):
+        r, n = self.registers(node), self._channels(node)
+        weights, inside = self.weights(node)
+        data = self.tensors[node.inputs[2]].data
+        bias, nz, mul = _records(data, 4, n, inside is None)
+        shift = (r[0x4040] >> 9 & 0x1F) + (r[0x4088] & 0x3F) - 14
+        return bias, nz if inside is None else inside, mul / 2**14, r[0x4084] & 0xFFFF, shift
+
+
+def _in_turn(t, data):
+    """[w, nz] per tap and channel."""
+    _, channels, kh, kw = t.shape
+    weights, nz, base, done = np.zeros(t.shape, np.int8), np.zeros(channels, int), 0, 0
+    for _, blocks, _, _, _, size in _blocks(t.native):
+        for _ in range(blocks):
+            for c in range(done, min(done + size, channels)):
+                for tap in range(kh * kw):
+                    at = base + (tap * size + c - done) * 2
+                    weights[0, c, tap // kw, tap % kw] = data[at]
+                    nz[c] = 128 if data[at + 1] == -128 else data[at + 1]
+            base, done = base + kh * kw * size * 2, done + size
+    return weights, nz
 
 
 def _signed(value):

@@ -16,7 +16,7 @@ import rknn_reader  # noqa: E402
 import rknn_rebuild  # noqa: E402
 from rknnwriter import Model, Quant, ops, reference  # noqa: E402
 from rknnwriter import arena, pack  # noqa: E402
-from rknnwriter.chips import CHIPS  # noqa: E402
+from rknnwriter.chips import CHIPS, LITE_CHIPS  # noqa: E402
 from rknnwriter.examples import EXAMPLES  # noqa: E402
 
 SHARED = pathlib.Path(os.environ.get("RKNND_SHARED", HERE.parents[2] / "shared"))
@@ -24,7 +24,7 @@ PICTURE = Quant.of_range(0, 255)
 QUANT = Quant.of_range(-3, 5)
 
 
-def random_conv(chip, i, o, kernel=(3, 3), container=6, picture=False, depthwise=False, **options):
+def random_conv(chip, i, o, kernel=(3, 3), container=None, picture=False, depthwise=False, **options):
     """(model, file, node, expected ConvParams) of one int8 convolution."""
     rng = np.random.default_rng(i * 1000 + o)
     m = Model(chip, container=container)
@@ -33,7 +33,7 @@ def random_conv(chip, i, o, kernel=(3, 3), container=6, picture=False, depthwise
     y = ops.conv(m, x, rng.normal(size=shape), rng.normal(size=o) * 10, pad=1, out=QUANT,
                  group=i if depthwise else 1, **options)
     m.output(y, "y")
-    f = rknn_reader.File(m.to_bytes())
+    f = rknn_reader.read(m.to_bytes())
     return m, f, next(n for n in f.nodes if n.is_conv), m.nodes[0].params
 
 
@@ -49,13 +49,13 @@ class RoundTrip(unittest.TestCase):
         return m, f, node, p
 
     def test_channels_that_do_not_fill_blocks(self):
-        for chip in CHIPS:
+        for chip in (*CHIPS, *LITE_CHIPS):
             for i, o in ((16, 32), (5, 7), (33, 31), (48, 41), (64, 80), (100, 70), (2, 1)):
                 with self.subTest(chip=chip, i=i, o=o):
                     self.check_conv(chip, i, o)
 
     def test_first_convolution(self):
-        for chip in CHIPS:
+        for chip in (*CHIPS, *LITE_CHIPS):
             for i in (1, 3, 4):
                 for o in (8, 20, 40):
                     with self.subTest(chip=chip, i=i, o=o):
@@ -71,7 +71,7 @@ class RoundTrip(unittest.TestCase):
                     self.assertNotEqual(len(t.data), rknn_reader.native_size(t))
 
     def test_depthwise(self):
-        for chip in CHIPS:
+        for chip in (*CHIPS, *LITE_CHIPS):
             for channels in (16, 20, 32, 64, 72, 112, 140):
                 with self.subTest(chip=chip, channels=channels):
                     self.check_conv(chip, channels, channels, depthwise=True)
@@ -103,7 +103,7 @@ class RoundTrip(unittest.TestCase):
                     w = rng.normal(size=(o, i // group, 3, 1))
                     b = rng.normal(size=o)
                     m.output(ops.conv(m, x, w, b, group=group))
-                    f = rknn_reader.File(m.to_bytes())
+                    f = rknn_reader.read(m.to_bytes())
                     node = f.node("Conv")
                     logical = w if group == 1 else w.transpose(1, 0, 2, 3)
                     np.testing.assert_array_equal(f.weights(node)[0], logical.astype("<f2"))
@@ -121,7 +121,7 @@ class RoundTrip(unittest.TestCase):
                 other = m.input("other", (1, 16, 4, 4), q[1])
                 w = np.random.default_rng(5).normal(size=(16, 16, 1, 1))
                 m.output(ops.conv(m, x, w, addend=other, out=q[2]), "y")
-                f = rknn_reader.File(m.to_bytes())
+                f = rknn_reader.read(m.to_bytes())
                 node = f.node("ConvAdd")
                 self.assertEqual(f.tensors[node.inputs[3]].name, "other")
                 r, at = f.registers(node), 0x4074 if chip in rknn_reader.OLD_CHIPS else 0x4080
@@ -142,7 +142,7 @@ class Form(unittest.TestCase):
 
     def test_data_is_aligned_and_weights_are_counted(self):
         for m in self.models.values():
-            f = rknn_reader.File(m.to_bytes())
+            f = rknn_reader.read(m.to_bytes())
             for b in f.buffers[1:]:
                 self.assertEqual((0x40 + b.start(0)) % 64, 0)
             if f.container == 6:
@@ -151,7 +151,7 @@ class Form(unittest.TestCase):
 
     def test_texts(self):
         for m in self.models.values():
-            f = rknn_reader.File(m.to_bytes())
+            f = rknn_reader.read(m.to_bytes())
             attrs = ast.literal_eval(f.root.text(3))
             for t in f.inputs + f.outputs:
                 self.assertEqual(attrs["attrs"][t.name]["shape"], t.shape)
@@ -163,7 +163,7 @@ class Form(unittest.TestCase):
 
     def test_tasks_match_the_columns(self):
         for (name, chip), m in self.models.items():
-            f = rknn_reader.File(m.to_bytes())
+            f = rknn_reader.read(m.to_bytes())
             if f.container == 2:
                 continue
             tasks = next(t.data for t in f.tensors if t.kind == 10)
@@ -256,6 +256,10 @@ class Vendor(unittest.TestCase):
             if data[9] == 0:
                 yield path.name, rknn_reader.File(data)
 
+    def lite_file(self):
+        path = SHARED / "models" / "rknn" / "retinaface.rv1106.rknn"
+        return rknn_reader.read(path.read_bytes())
+
     def test_weight_shapes(self):
         checked = 0
         for name, f in self.files():
@@ -301,6 +305,32 @@ class Vendor(unittest.TestCase):
         parts = pack.weight_blocks(chip, dtype, o, i, first)
         zero = -f.conversion(node)[1] if dtype == "int8" else None
         return pack.pack_weights(weights, *parts, zero)
+
+    def test_weights_of_container_0x1004_pack_to_their_bytes(self):
+        f, checked = self.lite_file(), 0
+        chip = LITE_CHIPS[f.chip]
+        for node in (n for n in f.nodes if n.is_conv):
+            t, x = f.tensors[node.inputs[1]], f.tensors[node.inputs[0]]
+            weights, inside = f.weights(node)
+            bias, nz, mul, _, _ = f.conversion(node)
+            mul = np.rint(mul * 2**14).astype(int)
+            if inside is not None:
+                parts = pack.depthwise_blocks(chip, "int8", t.shape[1])
+                native = pack.native_shape([(1, 1)], parts, *t.shape[2:])
+                data = pack.pack_depthwise_nz(weights, nz, parts, 1)
+                table = pack.depthwise_table(chip, bias, mul)
+            else:
+                first = x.kind == 1
+                parts = pack.weight_blocks(chip, "int8", *t.shape[:2], first)
+                native = pack.native_shape(*parts, *t.shape[2:])
+                data = pack.pack_weights(weights, *parts, -nz)
+                table = pack.full_table(chip, bias, nz, mul)
+            with self.subTest(node=node.name):
+                self.assertEqual(native, t.native)
+                self.assertEqual(data + bytes(-len(data) % 64), t.data)
+                self.assertEqual(table, f.tensors[node.inputs[2]].data)
+                checked += 1
+        self.assertGreater(checked, 40)
 
     def test_bias_sizes(self):
         for name, f in self.files():
@@ -366,7 +396,7 @@ class Vendor(unittest.TestCase):
             if others or not simple or any(f.tensors[n.inputs[1]].type != 3 for n in convs) \
                     or f.container == 2:
                 continue
-            again = rknn_reader.File(rknn_rebuild.model(f).to_bytes())
+            again = rknn_reader.read(rknn_rebuild.model(f).to_bytes())
             for theirs, ours in zip(convs, (n for n in again.nodes if n.is_conv)):
                 with self.subTest(file=name, node=theirs.name):
                     for i in (1, 2):

@@ -3,14 +3,14 @@
 import numpy as np
 
 from .. import Model, Quant, ops
-from ..chips import CHIPS
+from ..chips import CHIPS, LITE_CHIPS
 from . import case
 
 IN = Quant.of_range(-2, 3)
 PICTURE = Quant.of_range(0, 1)
 
 
-def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=6, group=1, **how):
+def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=None, group=1, **how):
     """A model of one convolution, its output range fitted to what comes out."""
     rng = np.random.default_rng(i * 100 + o)
     kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
@@ -101,6 +101,28 @@ for _chip in CHIPS:
     for _act in (None, "relu"):
         case("fused", f"{_chip}_add_{_act or 'plain'}")(
             lambda chip=_chip, act=_act: _with_addend(chip, act))
+
+
+# ---- container 0x1004: convolutions have no attributes -------------------------------------
+
+for _chip in LITE_CHIPS:
+    for _i, _o in ((16, 16), (5, 7), (33, 31), (48, 41), (100, 70), (2, 1)):
+        _add("lite", f"{_chip}_{_i}_{_o}", chip=_chip, i=_i, o=_o, pad=1)
+    for _i in (1, 3, 4):
+        _add("lite", f"{_chip}_picture_{_i}", chip=_chip, i=_i, o=20, picture=True, stride=2,
+             pad=1)
+    for _c in (8, 16, 20, 32, 72):
+        _add("lite", f"{_chip}_depthwise_{_c}", chip=_chip, i=_c, o=_c, group=_c, pad=1)
+    for _act in ("relu", "leaky_relu"):
+        _add("lite", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
+             out=Quant.of_range(*_RANGES[_act]))
+    _add("lite", f"{_chip}_depthwise_leaky_relu", chip=_chip, i=24, o=24, group=24, pad=1,
+         act="leaky_relu", out=Quant.of_range(*_RANGES["leaky_relu"]))
+    case("lite", f"{_chip}_add")(lambda chip=_chip: _with_addend(chip, None))
+_add("lite", "stride_2_3", chip="rv1106", i=6, o=5, stride=(2, 3), pad=1)
+_add("lite", "pads_differ", chip="rv1106", i=6, o=5, pad=(0, 1, 2, 3))
+_add("lite", "kernel_1x7", chip="rv1106", i=6, o=5, kernel=(1, 7), pad=(0, 3))
+_add("lite", "dilation", chip="rv1106", i=6, o=5, dilation=(1, 2), pad=(1, 2))
 
 
 @case("fused", "chain", "2")

@@ -35,10 +35,10 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     attrs = {"dilations": list(dilation), "group": group, "kernel_shape": list(kernel),
              "pads": list(pads), "strides": list(stride)}
     size = out_size(x.shape[2:], kernel, stride, dilation, pads)
-    block = 64 if depthwise and m.chip.nz_in_depthwise else m.chip.o2[x.dtype]
+    block = (depthwise and m.chip.depthwise_out) or m.chip.o2[x.dtype]
     y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, block)
     spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first)
-    spec.geometry = regs.geometry(stride, dilation, pads)
+    spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
     node = m.add(op, inputs, [y], name="Conv:" + name, attrs=attrs, params=info,
@@ -74,15 +74,15 @@ class _Spec:
         if self.depthwise:
             parts = pack.depthwise_blocks(chip, dtype, i)
             native = pack.native_shape([(1, 1)], parts, kh, kw)
-            if nz is not None and chip.nz_in_depthwise:
-                data = pack.pack_depthwise_nz(stored, nz, parts)
+            if nz is not None and chip.depthwise_nz:
+                data = pack.pack_depthwise_nz(stored, nz, parts, chip.depthwise_nz)
             else:
                 data = pack.pack_weights(stored, [(1, 1)], parts)
         else:
             outputs, inputs = pack.weight_blocks(chip, dtype, o, i, self.first)
             native = pack.native_shape(outputs, inputs, kh, kw)
             zero = None if nz is None else -np.asarray(nz)
-            if self.packed_first and self.first and dtype == "int8" and chip.nz_in_depthwise:
+            if self.packed_first and self.first and nz is not None and chip.family == "rk3576":
                 data = pack.pack_first(stored, outputs, zero)
             else:
                 data = pack.pack_weights(stored, outputs, inputs, zero)
@@ -100,7 +100,7 @@ def _int8(spec, form, symmetric, p):
     if p is None:
         bias = np.zeros(len(spec.weight)) if spec.bias is None else np.asarray(spec.bias)
         form = form or "full"
-        if spec.depthwise and form == "full" and chip.nz_in_depthwise:
+        if spec.depthwise and form == "full" and chip.depthwise_nz:
             form = "depthwise"
         p = quantize.quantize(spec.weight, bias, spec.x.quant, spec.y.quant, form, symmetric)
     p = replace(p, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise)
@@ -120,16 +120,16 @@ def _int8(spec, form, symmetric, p):
 
 def _table(chip, p):
     if p.form == "plain":
-        return pack.plain_table(p.bias, 16 if not chip.nz_in_depthwise else 32, "<i4")
+        return pack.plain_table(p.bias, 32 if chip.family == "rk3576" else 16, "<i4")
     if p.form == "depthwise":
-        return pack.depthwise_table(p.bias, p.mul)
+        return pack.depthwise_table(chip, p.bias, p.mul)
     return pack.full_table(chip, p.bias, p.nz, p.mul)
 
 
 def _side_tensors(spec, p):
     """RK3576 and RV1126B: the one nz of the plain form, and the weights' scales (kind 8)."""
     m = spec.m
-    if not m.chip.nz_in_depthwise:
+    if m.chip.family != "rk3576":
         return
     words = np.zeros(16, "<i2")
     words[0] = p.nz[0] if p.form == "plain" else 3598
