@@ -3,52 +3,45 @@
 # tests (under a minute once built).
 set -u
 cd "$(dirname "$0")"
+unset RKNND_SERVER RKNND_DAEMON RKNN_LOG_LEVEL RKNN_SERVER_LOGLEVEL
 
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-note() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
+note() { printf '\n== %s (at %ss)\n' "$1" "$SECONDS"; }
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED: $1"
+}
 
 # One check that is not a ctest.
-check() {
-    local name=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-    fi
-}
+check() { if "$@"; then passed=$((passed + 1)); else fail "$*"; fi; }
 
+# build PRESET [TARGET]
 build() {
-    cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" >>"$log" 2>&1 || {
-        grep -E -A6 'error|FAILED|warning' "$log" | head -n 60
-        return 1
-    }
+    cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" --target "${2:-all}" >>"$log" 2>&1 && return
+    grep -E -A6 'error|FAILED|warning' "$log" | head -n 60
+    return 1
 }
 
-# Adds up what ctest says. "Skipped" counts as neither passed nor failed.
+count() { grep -cE "^ *[0-9]+/[0-9]+ Test .*($1)" "$log"; }
+
+# Adds up what ctest says, and shows all but what passed.
 run_ctest() {
-    local preset=$1
-    shift
-    ctest --preset "$preset" -j2 --no-tests=error "$@" 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .* Passed|^ *Start '
-    passed=$((passed + $(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log")))
-    skipped=$((skipped + $(grep -cE '^ *[0-9]+/[0-9]+ Test .*Skipped ' "$log")))
-    failed=$((failed + $(grep -cE '^ *[0-9]+/[0-9]+ Test .*(\*\*\*Failed|\*\*\*Timeout|\*\*\*Exception|\*\*\*Not Run)' "$log")))
-    grep -qE '^ *[0-9]+/[0-9]+ Test ' "$log" || {
-        failed=$((failed + 1))
-        echo "FAILED: no test ran in $preset"
-    }
+    ctest --preset "$1" -j"$(nproc)" --no-tests=error "${@:2}" >"$log" 2>&1
+    local status=$? ok bad
+    ok=$(count ' Passed ') bad=$(count '\*\*\*(Failed|Timeout|Exception|Not Run)|\(Not Run\)')
+    grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed |^ *Start ' "$log"
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + $(count '\*\*\*Skipped')))
+    [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || fail "ctest --preset $1 (exit code $status)"
 }
 
+# suite PRESET TARGET CTEST_ARGUMENTS…
 suite() {
-    local preset=$1
-    shift
-    note "$preset"
-    if build "$preset"; then run_ctest "$preset" "$@"; else
-        failed=$((failed + 1))
-        echo "FAILED: the $preset build"
-    fi
+    note "$1"
+    if build "$1" "$2"; then run_ctest "$1" "${@:3}"; else fail "the $1 build"; fi
 }
 
 finish() {
@@ -57,23 +50,25 @@ finish() {
     exit
 }
 
-tests/install-deps.sh all || exit 1
+if ! tests/install-deps.sh all; then
+    fail "installing packages"
+    finish
+fi
 if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
 
 note "static checks"
 for script in tests/static/*; do
-    check "$script" "$script"
+    check "$script"
 done
 
 if [ "${1:-}" = --quick ]; then
-    suite debug -L unit
+    suite debug all -L unit
     finish
 fi
-
-suite release
-suite asan -LE 'release-only'
-suite tsan -L tsan
-suite fuzz -L fuzz
+suite release all
+suite asan all -LE release-only
+suite tsan all -L tsan
+suite fuzz fuzz_targets -L fuzz
 finish

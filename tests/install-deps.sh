@@ -1,30 +1,26 @@
 #!/usr/bin/env bash
-# Installs what debian/control lists, if any of it is missing. Argument: "all" or "build" (without
+# Installs what debian/control lists and this machine lacks. Argument: "all", or "build" (without
 # what only the tests need).
 set -eu
 cd "$(dirname "$0")/.."
+[ "${1:-all}" = all ] || export DEB_BUILD_PROFILES=nocheck
 
-profile=()
-[ "${1:-all}" = all ] || profile=(-P nocheck)
+if command -v dpkg-checkbuilddeps >/dev/null && dpkg-checkbuilddeps 2>/dev/null; then
+    exit
+fi
 
-missing() {
-    # dpkg-checkbuilddeps knows the profiles too; without it, ask apt for everything.
-    command -v dpkg-checkbuilddeps >/dev/null || return 0
-    ! dpkg-checkbuilddeps "${profile[@]/#-P/-P}" debian/control >/dev/null 2>&1
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo --preserve-env=DEBIAN_FRONTEND,DEB_BUILD_PROFILES "$@"
+    else
+        echo "Packages of debian/control are missing: run this once as root, or install sudo." >&2
+        exit 1
+    fi
 }
 
-if missing; then
-    root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || {
-            echo "Some packages of debian/control are missing: run this once as root, or with sudo installed." >&2
-            exit 1
-        }
-        root=(sudo)
-    fi
-    echo "== installing packages (from debian/control)"
-    export DEBIAN_FRONTEND=noninteractive
-    "${root[@]}" apt-get update -qq
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get build-dep -y -qq --no-install-recommends "${profile[@]}" ./ >/dev/null
-fi
+echo "== installing packages (from debian/control)"
+export DEBIAN_FRONTEND=noninteractive
+as_root apt-get update -qq
+as_root apt-get build-dep -y -qq --no-install-recommends ./ >/dev/null

@@ -20,7 +20,8 @@ const char *rknnd_version(void);
 /// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
 const char *rknnd_last_error(void);
 
-// ---- servers -------------------------------------------------------------------------------------
+// ---- servers
+// -------------------------------------------------------------------------------------
 
 /// Chooses the server for contexts that this process opens from now on, by URI:
 ///   unix:PATH   tcp:HOST:PORT   sim:[CHIP]   (usb:[SERIAL] and adb:[SERIAL] in later versions)
@@ -32,10 +33,10 @@ int rknnd_set_server(const char *uri);
 typedef struct rknnd_server_info {
     uint32_t struct_size;
     uint32_t protocol_version;
-    char uri[256];             // the one that was used
-    char software[64];         // "rknnd 0.1.0"
-    char chip[32];             // "rk3588"; "any": software NPU that takes each model's chip
-    char backend[32];          // "sim", "vendor"
+    char uri[256];     // the one that was used
+    char software[64]; // "rknnd 0.1.0"
+    char chip[32];     // "rk3588"; "any": software NPU that takes each model's chip
+    char backend[32];  // "sim", "vendor"
     char runtime_version[128];
     char driver_version[128];
     uint32_t n_cores;
@@ -64,7 +65,8 @@ int rknnd_get_server_status(const char *uri, rknnd_server_status *status);
 /// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
 int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 
-// ---- models ----------------------------------------------------------------------------------------
+// ---- models
+// ----------------------------------------------------------------------------------------
 
 /// Called while a model is sent, from the thread that waits for it: bytes sent or found at the
 /// server, of total. Not called when the server already holds the model.
@@ -80,25 +82,26 @@ int rknnd_describe_model(const char *uri, const char *path, char **json);
 /// Frees what this library returned. NULL is fine.
 void rknnd_free(void *memory);
 
-// ---- runs --------------------------------------------------------------------------------------------
+// ---- runs
+// --------------------------------------------------------------------------------------------
 
 typedef struct rknnd_run_info {
     uint32_t struct_size;
-    uint32_t attempts;  // 2: the first worker died and the run was repeated
-    uint64_t run_us;    // on the device
-    uint64_t queue_us;  // waiting for the device
-    uint64_t total_us;  // as the program saw it, transfers included
+    uint32_t attempts; // 2: the first worker died and the run was repeated
+    uint64_t run_us;   // on the device
+    uint64_t queue_us; // waiting for the device
+    uint64_t total_us; // as the program saw it, transfers included
 } rknnd_run_info;
 
 /// Times of the context's last finished run. RKNN_ERR_FAIL before the first.
 int rknnd_get_run_info(rknn_context context, rknnd_run_info *info);
 
 typedef struct rknnd_layer {
-    const char *name;          // "Conv:conv1"
-    const char *op;            // "ConvRelu"
-    const char *type;          // "INT8"
-    const char *target;        // "NPU", "CPU"
-    const char *input_shapes;  // "(1,224,224,3),(…)"
+    const char *name;         // "Conv:conv1"
+    const char *op;           // "ConvRelu"
+    const char *type;         // "INT8"
+    const char *target;       // "NPU", "CPU"
+    const char *input_shapes; // "(1,224,224,3),(…)"
     const char *output_shapes;
     uint64_t time_us;
     uint64_t ddr_cycles, npu_cycles, total_cycles; // 0: not known

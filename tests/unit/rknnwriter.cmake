@@ -6,7 +6,7 @@ rknnd_python_test(test_digits test_digits.py)
 # for each group of rknnwriter.cases.
 if(TARGET npu_sim)
   set(cases ${CMAKE_CURRENT_BINARY_DIR}/cases)
-  add_test(NAME rknnwriter_cases COMMAND /usr/bin/python3 -m rknnwriter.cases ${cases}
+  add_test(NAME rknnwriter_cases COMMAND ${RKNND_PYTHON} -m rknnwriter.cases ${cases}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/tests)
   set_tests_properties(rknnwriter_cases PROPERTIES FIXTURES_SETUP rknnwriter_cases LABELS unit)
   add_executable(test_sim_cases test_sim_cases.c sim_run.c)
@@ -24,7 +24,7 @@ if(TARGET npu_sim)
     DIGITS_DIR="${PROJECT_SOURCE_DIR}/examples/digits"
     EXPECTED_FILE="${CMAKE_CURRENT_BINARY_DIR}/digits.expected")
   add_test(NAME digits_expected
-    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/digits_expected.py
+    COMMAND ${RKNND_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/digits_expected.py
       ${CMAKE_CURRENT_BINARY_DIR}/digits.expected)
   set_tests_properties(digits_expected PROPERTIES FIXTURES_SETUP digits_expected LABELS unit)
   set_tests_properties(test_sim_digits PROPERTIES FIXTURES_REQUIRED digits_expected)
