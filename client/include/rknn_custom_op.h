@@ -13,7 +13,7 @@ extern "C" {
 #define RKNN_CUSTOM_OP_MAX_VALUE_LEN 32
 
 // An init() that returns this hands an operator that the runtime knows back to it.
-#define RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE -14
+#define RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE (-14)
 
 typedef enum _rknn_target_type {
     RKNN_TARGET_TYPE_CPU = 1,
@@ -36,7 +36,8 @@ typedef struct _rknn_custom_op_context {
     void *priv_data; // the operator's own
 } rknn_custom_op_context;
 
-// Data are NCHW at mem.virt_addr + mem.offset.
+// Data of a tensor: NCHW float32 (int64 where the model says so), `offset` bytes behind virt_addr.
+// The library's; valid during the callback.
 typedef struct _rknn_custom_op_tensor {
     rknn_tensor_attr attr;
     rknn_tensor_mem mem;
@@ -49,22 +50,25 @@ typedef struct _rknn_custom_op_attr {
     void *data;
 } rknn_custom_op_attr;
 
-// One operator. Callbacks that are NULL are not called; compute is needed. They answer 0 or a
-// negative RKNN_ERR_*.
+// One operator. Only compute is needed; the other callbacks may be NULL. They answer 0 or a
+// negative RKNN_ERR_*, which fails the registration or the run. A context calls one at a time, from
+// any thread: init when the operator is registered, prepare and compute at each run in this order,
+// destroy when the context ends.
 typedef struct _rknn_custom_op {
     uint32_t version;
     rknn_target_type target;
-    char op_type[RKNN_MAX_NAME_LEN]; // "cstSoftmax"
-    char cl_kernel_name[RKNN_MAX_NAME_LEN];
+    char op_type[RKNN_MAX_NAME_LEN];        // as in the model: "cstSoftmax"
+    char cl_kernel_name[RKNN_MAX_NAME_LEN]; // this and the next three: for the GPU only
     char *cl_kernel_source;
-    uint64_t cl_source_size; // 0: cl_kernel_source is a path
+    uint64_t cl_source_size; // bytes of cl_kernel_source; 0: it is a path
     char cl_build_options[RKNN_MAX_NAME_LEN];
     int (*init)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
                 rknn_custom_op_tensor *outputs, uint32_t n_outputs);
-    int (*prepare)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs,
-                   uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs);
-    int (*compute)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs,
-                   uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs);
+    int (*prepare)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
+                   rknn_custom_op_tensor *outputs, uint32_t n_outputs);
+    int (*compute)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
+                   rknn_custom_op_tensor *outputs, uint32_t n_outputs);
+    // reserved: NULL
     int (*compute_native)(rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs,
                           uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs);
     int (*destroy)(rknn_custom_op_context *op_ctx);
@@ -73,11 +77,13 @@ typedef struct _rknn_custom_op {
 // What a plugin library (librkcst_*.so) exports under the name get_rknn_custom_op.
 typedef rknn_custom_op *(*get_custom_op_func)(void);
 
-/// Registers `custom_op_num` operators with a context: after rknn_init, before the first run.
+/// Registers operators with a context, after rknn_init() and before the first run. The array is not
+/// needed any more when this returns; what its pointers point to is, until the context ends.
 int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num);
 
-/// Looks an attribute of the node up by name, from inside a callback. n_elems is 0 when it is not
-/// there; "name" is the node's own name.
+/// Looks an attribute of the node up by name, from inside a callback: fills name, dtype, n_elems
+/// and data, which is the library's and valid until the context ends. n_elems is 0 when there is
+/// none; "name" is the node's own name, in UINT8.
 void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name,
                                 rknn_custom_op_attr *op_attr);
 

@@ -20,7 +20,9 @@ typedef enum _rknn_matmul_quant_type {
     RKNN_QUANT_TYPE_PER_GROUP_ASYM = 5
 } rknn_matmul_quant_type;
 
-// Matrix and scales, by name.
+// Scales and zero points of the matrix that `name` says. The arrays are the program's; they have 1
+// element (per layer), N (per channel) or N * K / group_size (per group), all groups of a column
+// one after the other.
 typedef struct _rknn_quant_params {
     char name[RKNN_MAX_NAME_LEN];
     float *scale;
@@ -111,42 +113,52 @@ typedef struct _rknn_matmul_info {
     int32_t K;
     int32_t N;
     rknn_matmul_type type;
-    int16_t B_layout;       // rknn_matmul_layout
-    int16_t B_quant_type;   // rknn_matmul_quant_type
-    int16_t AC_layout;      // rknn_matmul_layout
-    int16_t AC_quant_type;  // rknn_matmul_quant_type
+    int16_t B_layout;      // rknn_matmul_layout
+    int16_t B_quant_type;  // rknn_matmul_quant_type
+    int16_t AC_layout;     // rknn_matmul_layout
+    int16_t AC_quant_type; // rknn_matmul_quant_type
     int32_t iommu_domain_id;
-    int16_t group_size;     // of per-group quantization
+    int16_t group_size; // of per-group quantization
     int8_t reserved[34];
 } rknn_matmul_info;
 
-/// Opens a matmul context and fills io_attr (names, shapes in the chosen layouts, sizes, types).
+/// Opens a matmul context, which is an rknn_context: memory for it comes from rknn_create_mem().
+/// Fills io_attr: names "A", "B", "C", shapes in the chosen layouts, sizes, types.
+/// RKNN_ERR_PARAM_INVALID: the chip has no such multiplication (type, alignment of K and N).
 int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info, rknn_matmul_io_attr *io_attr);
 
-/// The same for several shapes; M, K, N of info do not matter. io_attrs has shape_num elements.
+/// The same for several shapes; M, K and N of info do not matter. `shapes` and `io_attrs` have
+/// shape_num elements each. Memory is to be made for the largest.
 int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *info, int shape_num,
                                      rknn_matmul_shape dynamic_shapes[],
                                      rknn_matmul_io_attr io_attrs[]);
 
-/// Uses `mem` for the matrix that `attr` names; to be called again when A or B has changed.
+/// Uses `mem` for the matrix that `attr` names, after its data were written: this rearranges them
+/// where the layout asks for it. To be called again when A or B has changed. The memory may be
+/// larger than attr->size.
 int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem,
                            rknn_matmul_tensor_attr *attr);
 
+/// Cores for the context's runs; an error on chips with one core.
 int rknn_matmul_set_core_mask(rknn_matmul_ctx context, rknn_core_mask core_mask);
 
-/// Scales and zero points of a matrix: arrays of length 1, N, or N * K / group_size.
+/// Sets scales and zero points of one matrix; copied. Until then: scale 1, zero point 0.
 int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant_params *params);
 
 /// The normalised scale of B (INT8 to INT32, per channel); times A's scale it is C's.
 int rknn_matmul_get_quant_params(rknn_matmul_ctx ctx, rknn_quant_params *params, float *scale);
 
+/// Chooses one of the shapes that the context was made with; rknn_matmul_set_io_mem() with the
+/// attributes of that shape follows. B stays set.
 int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_shape *shape);
 
+/// Multiplies, and waits for the end.
 int rknn_matmul_run(rknn_matmul_ctx ctx);
 
 int rknn_matmul_destroy(rknn_matmul_ctx ctx);
 
-/// Rearranges B (K x N, in rows) into the NPU's blocks; both buffers are the caller's.
+/// Rearranges B (K rows of N) into the blocks of RKNN_MM_LAYOUT_NATIVE, for B that stays the same.
+/// Both buffers are the program's, of the size that rknn_matmul_create() says for B in its layout.
 int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, int K, int N,
                                           rknn_matmul_info *info);
 
