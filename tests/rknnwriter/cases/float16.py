@@ -30,7 +30,7 @@ for _chip in CHIPS:
     for _c in (16, 24, 40, 72):
         _add(f"{_chip}_depthwise_{_c}", chip=_chip, i=_c, o=_c, group=_c, pad=1)
     _add(f"{_chip}_no_bias", chip=_chip, i=20, o=24, plain=True)
-for _act in ("relu", "sigmoid", "swish", "hard_swish", "hard_sigmoid", "leaky_relu"):
+for _act in ("relu", "sigmoid", "swish", "hard_swish"):
     _add(_act, chip="rk3588", i=20, o=24, pad=1, act=_act)
 _add("stride_dilation", chip="rk3588", i=20, o=24, pad=2, dilation=2, stride=(2, 1))
 _add("kernel_11", chip="rk3588", i=4, o=6, kernel=11, pad=5, size=(12, 12))

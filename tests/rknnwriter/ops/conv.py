@@ -152,6 +152,8 @@ class FloatParams:
 def _float16(spec, form, symmetric, params):
     if form or symmetric or params:
         raise ValueError("quantization options for a float16 convolution")
+    if spec.act in ("leaky_relu", "hard_sigmoid"):
+        raise ValueError(f"how a float16 convolution says its {spec.act} is not known")
     chip = spec.m.chip
     weight = spec.weight.astype("<f2")
     if spec.depthwise:
