@@ -28,7 +28,7 @@ static int take_info(struct context *c, struct bytes list, struct error *e)
 {
     const rknnd_ContextInfo *info = &c->info;
     uint32_t n;
-    if (__builtin_add_overflow(info->n_inputs, info->n_outputs, &n))
+    if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &n))
         return error_set(e, STATUS_FAIL, "%u inputs and %u outputs", info->n_inputs,
                          info->n_outputs);
     int r = tensor_list_decode(list, n, &c->tensors, e);
