@@ -61,7 +61,7 @@ static int find_model(struct model *m, const void *model, uint32_t size,
 static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
 {
     for (unsigned vain = 0;;) {
-        struct connection *c;
+        struct connection *c = NULL;
         unsigned sent = 0;
         int r = choice_connect(NULL, &c, e);
         if (r < 0)
@@ -84,7 +84,7 @@ static int connect_with_model(const struct model *m, struct connection **ret, st
 
 static int open_model(const struct model *m, uint32_t flags, rknn_context *ret, struct error *e)
 {
-    struct connection *c;
+    struct connection *c = NULL;
     rknnd_ContextOpen message = {.flags = flags};
     int r = connect_with_model(m, &c, e);
     if (r < 0)
@@ -117,7 +117,7 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
 static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
 {
     cleanup(context_leave_p) struct context *c = NULL;
-    struct connection *beside;
+    struct connection *beside = NULL;
     int r = context_enter(from, &c, e);
     if (r < 0)
         return r;

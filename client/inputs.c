@@ -74,7 +74,7 @@ static int make_room(struct input *slot, size_t size, struct error *e)
 
 static int set_input(struct context *c, const rknn_input *in, struct error *e)
 {
-    struct plan plan;
+    struct plan plan = {0};
     const struct tensor_io *io = context_input(c, in->index);
     struct input *slot = &c->inputs[in->index];
     if (!in->buf)

@@ -122,7 +122,7 @@ static int check_all(const struct context *c, uint32_t n, const rknn_output *out
 static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
                        rknn_output_extend *extend, struct error *e)
 {
-    struct run *run;
+    struct run *run = NULL;
     int r = check_all(c, n, outputs, e);
     if (r == 0)
         r = choose(c, &run, e);

@@ -190,7 +190,7 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
 static int query(struct context *c, int cmd, void *info, uint32_t size, struct error *e)
 {
     union answer answer;
-    const struct query *q;
+    const struct query *q = NULL;
     if (!info)
         return error_set(e, STATUS_PARAM_INVALID, "info is NULL");
     int r = find_query(cmd, size, &q, e);

@@ -84,7 +84,7 @@ static int find_room(struct context *c, struct run **ret, struct error *e)
 
 static int start(struct context *c, struct run **ret, struct error *e)
 {
-    struct run *r;
+    struct run *r = NULL;
     struct iovec segments[FRAME_MAX_SEGMENTS];
     rknnd_Infer m = {.context = c->info.context,
                      .core_mask = c->core_mask,
@@ -143,7 +143,7 @@ int run_select(struct context *c, struct run *r, uint64_t until, struct error *e
 
 static int run(struct context *c, rknn_run_extend *extend, struct error *e)
 {
-    struct run *r;
+    struct run *r = NULL;
     bool async = c->flags & RKNN_FLAG_ASYNC_MASK;
     int s = start(c, &r, e);
     if (s < 0)

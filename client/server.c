@@ -84,7 +84,7 @@ static int dial(struct server *s, struct error *e)
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    struct connection *c;
+    struct connection *c = NULL;
     int fd = dial(s, e);
     if (fd < 0)
         return fd;
@@ -138,7 +138,7 @@ int server_connect(const char *uri, struct connection **ret, struct error *e)
 {
     struct uri address;
     cleanup(put_p) struct server *s = NULL;
-    struct connection *c;
+    struct connection *c = NULL;
     int r = uri_parse(uri, &address, e);
     if (r == 0)
         r = get(&address, &s, e);
@@ -150,7 +150,7 @@ int server_connect(const char *uri, struct connection **ret, struct error *e)
 int server_connect_beside(const struct connection *other, struct connection **ret, struct error *e)
 {
     cleanup(put_p) struct server *s = NULL;
-    struct connection *c;
+    struct connection *c = NULL;
     struct session session = {.id = other->peer.session};
     memcpy(session.secret, other->peer.session_secret.bytes, sizeof session.secret);
     int r = get(&other->server->address, &s, e);

@@ -51,7 +51,7 @@ extern "C" {
 #define RKNN_ERR_CTX_INVALID                            (-7)
 #define RKNN_ERR_INPUT_INVALID                          (-8)
 #define RKNN_ERR_OUTPUT_INVALID                         (-9)
-#define RKNN_ERR_DEVICE_UNMATCH                         (-10) // library and server do not fit each other
+#define RKNN_ERR_DEVICE_UNMATCH                         (-10) // library and server do not fit
 #define RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL          (-11)
 #define RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION (-12)
 #define RKNN_ERR_TARGET_PLATFORM_UNMATCH                (-13) // the model is for another chip

@@ -348,7 +348,8 @@ static bool serve_one(struct fake_peer *p)
         return false;
     check(message_decode(message_fields(&h), (struct bytes){message, h.message_size}, &m, &e) == 0,
           "the client sent a bad message");
-    enum fake_answer a = p->server->hook ? p->server->hook(p, &h, &m) : FAKE_DEFAULT;
+    __typeof__(atomic_load(&p->server->hook)) hook = p->server->hook;
+    enum fake_answer a = hook ? hook(p, &h, &m) : FAKE_DEFAULT;
     if (a == FAKE_DEFAULT)
         fake_answer(p, &h, &m);
     return a != FAKE_HANG_UP;

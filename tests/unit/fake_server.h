@@ -26,8 +26,8 @@ enum fake_answer {
 
 struct fake_server {
     // Set before or while it runs; read by its threads.
-    enum fake_answer (*hook)(struct fake_peer *p, const struct frame_header *h,
-                             const union message_any *m);
+    enum fake_answer (*_Atomic hook)(struct fake_peer *p, const struct frame_header *h,
+                                     const union message_any *m);
     void *owner;
     uint32_t heartbeat_ms, peer_timeout_ms, requests;
     // What it has seen.
