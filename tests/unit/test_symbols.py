@@ -1,0 +1,73 @@
+"""What librknnrt.so exports: exactly the functions of client/librknnrt.map, which are those of the public headers, those
+of the reference of the RKNN C API (where the shared material is at hand), and one old misspelling."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIBRARY = pathlib.Path(os.environ["RKNND_BUILD"]) / "lib/rknnd/client/librknnrt.so"
+REFERENCE = pathlib.Path(os.environ.get("RKNND_SHARED", ROOT.parent / "shared")) / "abi/functions.md"
+MISSPELT = {"rknn_destory_mem"}  # what programs of old SDKs import
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", text, flags=re.S | re.M)
+
+
+def exported():
+    lines = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    return {line.split()[-1] for line in lines}
+
+
+def of_map():
+    text = re.sub(r"#[^\n]*", "", (ROOT / "client/librknnrt.map").read_text())
+    return set(re.findall(r"\brknnd?_[\w*]+", text))
+
+
+def of_headers():
+    """Functions that the public headers declare; inline ones have a body and do not count."""
+    names = set()
+    for header in (ROOT / "client/include").glob("*.h"):
+        text = without_comments(header.read_text())
+        names |= set(re.findall(r"^[a-z][\w ]*[ *](rknnd?_\w+)\([^;{]*\);", text, flags=re.M))
+        names -= set(re.findall(r"^typedef [^;]*?(\w+)\([^;{]*\);", text, flags=re.M))
+    return names
+
+
+def of_reference():
+    names = set()
+    for line in REFERENCE.read_text().splitlines():
+        cells = line.split("|")
+        if len(cells) == 6 and cells[2].strip().startswith("rknn_"):
+            names |= set(re.findall(r"rknn_\w+", cells[2]))
+    return names
+
+
+def same(what, found, wanted):
+    for name in sorted(found - wanted):
+        print(f"{what}: {name} is too much")
+    for name in sorted(wanted - found):
+        print(f"{what}: {name} is missing")
+    return found == wanted
+
+
+def main():
+    if not LIBRARY.exists():
+        print(f"skipped: {LIBRARY} has not been built")
+        return 77
+    headers = of_headers()
+    api = {name for name in headers if name.startswith("rknn_")}
+    good = same("the library, against the headers", exported(), headers | MISSPELT)
+    good &= same("the map, against the headers", of_map(), api | MISSPELT | {"rknnd_*"})
+    if REFERENCE.exists():
+        good &= same("the headers, against the reference", api, of_reference())
+    else:
+        print(f"{REFERENCE} is not there (RKNND_SHARED); the headers are not compared with it")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
