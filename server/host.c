@@ -370,11 +370,12 @@ static bool step(struct host_context *c)
         return fail_one(c, &c->host->failure);
     if (c->state == CONTEXT_BROKEN)
         return fail_one(c, &c->failure);
+    if (!c->host->ready)
+        return false;
     if (c->state == CONTEXT_OPEN)
         return use_context(c);
-    if (c->state == CONTEXT_CLOSED && c->host->ready)
-        open_context(c);
-    return c->state != CONTEXT_CLOSED;
+    open_context(c);
+    return true;
 }
 
 // Goes on until the context is busy or has nothing to do. A step may end inside itself, and then

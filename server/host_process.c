@@ -1,0 +1,530 @@
+// Hosts in worker processes.
+//
+//                  host_new()
+//                      v      both answers            worker dies
+//     +----------> STARTING -------------> READY -------------------+
+//     |                | worker dies                                |
+//     | its time       v                                            |
+//     +------------ RESTING <---------------------------------------+
+//                      | too many deaths without a finished job; or the model is refused
+//                      v
+//                   FAILED
+//
+// Nothing that the worker says is trusted: what cannot be is its death.
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "protocol/tensor_message.h"
+#include "server/host_kind.h"
+#include "server/worker_process.h"
+
+// Deaths in a row: so many are followed by a new worker at once, then pauses double from the first
+// one on, then it is enough.
+#define DEATHS_AT_ONCE    3
+#define DEATHS_MAX        8
+#define DEATHS_BEFORE_USE 2
+#define LIVED_LONG_MS     10000 // that is no death in a row
+#define FIRST_PAUSE_MS    100
+
+#define MAX_TENSORS 128 // of each kind; the bound of rknnd.proto
+
+enum state { STARTING, READY, RESTING, FAILED };
+
+struct process_host {
+    struct host base;
+    enum state state;
+    struct worker_process *worker; // while STARTING or READY
+    uint32_t generation;           // counts workers
+    uint32_t last_context;         // number given to a context
+    uint32_t last_request;         // to this worker
+    bool started;                  // START is answered
+    bool load_overdue;
+    uint64_t ready_ms;
+    unsigned deaths;   // in a row: since a job was finished
+    struct list calls; // contexts that wait for an answer, in the order of their requests
+};
+
+struct process_context {
+    struct host_context base;
+    uint32_t id;
+    struct list call;
+    uint32_t request;
+    uint16_t request_type;
+};
+
+static struct process_host *host_of(struct host *h)
+{
+    return container_of(h, struct process_host, base);
+}
+
+static struct process_context *context_of(struct host_context *c)
+{
+    return container_of(c, struct process_context, base);
+}
+
+// ---- requests ----------------------------------------------------------------------------------
+
+static uint32_t next_request(struct process_host *h)
+{
+    return ++h->last_request;
+}
+
+// Sends a request with up to two fds, which are duplicated.
+static int send_request(struct process_host *h, uint16_t type, uint32_t id, const void *message,
+                        const int *fds, int n_fds, struct error *e)
+{
+    const struct message_row *row = message_row(type);
+    struct frame_out *f = message_frame(type, 0, id, row->request, message, NULL, 0, NULL, NULL);
+    for (int i = 0; f && i < n_fds; i++) {
+        int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (fd < 0) {
+            error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot pass memory to a worker");
+            frame_out_free(f);
+            return STATUS_DEVICE_UNAVAILABLE;
+        }
+        f->fds[f->n_fds++] = fd;
+    }
+    worker_process_send(h->worker, f);
+    return 0;
+}
+
+// Sends a request of a context, whose answer will find it.
+static void call(struct process_context *c, uint16_t type, const void *message)
+{
+    struct process_host *h = host_of(c->base.host);
+    c->request = next_request(h);
+    c->request_type = type;
+    list_append(&h->calls, &c->call);
+    send_request(h, type, c->request, message, NULL, 0, NULL);
+}
+
+static struct process_context *find_call(struct process_host *h, const struct frame_header *f)
+{
+    struct process_context *c;
+    list_for_each (c, &h->calls, call)
+        if (c->request == f->id)
+            return c->request_type == f->type ? c : NULL;
+    return NULL;
+}
+
+// ---- contexts and jobs -------------------------------------------------------------------------
+
+static void open_context(struct host_context *base)
+{
+    struct process_context *c = context_of(base);
+    if (c->id == 0) {
+        list_init(&c->call);
+        c->id = ++host_of(base->host)->last_context;
+    }
+    call(c, MESSAGE_WORKER_OPEN, &(rknnd_WorkerContext){.context = c->id});
+}
+
+static void close_context(struct host_context *base)
+{
+    struct process_context *c = context_of(base);
+    struct process_host *h = host_of(base->host);
+    if (base->state == CONTEXT_OPEN && h->worker)
+        send_request(h, MESSAGE_WORKER_CLOSE, next_request(h),
+                     &(rknnd_WorkerContext){.context = c->id}, NULL, 0, NULL);
+    host_context_done(base);
+    free(c);
+}
+
+// The worker gets to know a buffer once; after that it is a number.
+static int pass_buffer(struct process_host *h, struct buffer *b, struct error *e)
+{
+    if (b->worker == h->generation)
+        return 0;
+    rknnd_WorkerBuffer m = {
+        .buffer = b->id, .input_size = b->input_size, .output_size = b->output_size};
+    int fds[] = {b->input_fd, b->output_fd};
+    int r = send_request(h, MESSAGE_WORKER_BUFFER, next_request(h), &m, fds, 2, e);
+    if (r == 0)
+        b->worker = h->generation;
+    return r;
+}
+
+static void forget_buffer(struct buffer *b, void *owner)
+{
+    struct process_host *h = owner;
+    if (h->worker && b->worker == h->generation)
+        send_request(h, MESSAGE_WORKER_BUFFER_FREE, next_request(h),
+                     &(rknnd_WorkerBuffer){.buffer = b->id}, NULL, 0, NULL);
+}
+
+static void put_inputs(const struct host_job *job, uint32_t n, rknnd_WorkerRun *m)
+{
+    m->inputs_count = (pb_size_t)n;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct npu_input *in = &job->inputs[i];
+        m->inputs[i] = (rknnd_WorkerSlot){
+            .offset = (uint64_t)((const uint8_t *)in->data - job->buffer->input),
+            .has_form = true,
+            .form = {.size = in->size,
+                     .type = in->type,
+                     .layout = in->layout,
+                     .pass_through = in->pass_through,
+                     .converted = in->converted},
+        };
+    }
+}
+
+static void put_outputs(const struct host_info *info, rknnd_WorkerRun *m)
+{
+    uint64_t offset = 0;
+    m->output_offsets_count = (pb_size_t)info->n_outputs;
+    for (uint32_t i = 0; i < info->n_outputs; i++) {
+        m->output_offsets[i] = offset;
+        offset += info->tensors[info->n_inputs + i].logical.size;
+    }
+}
+
+static void run(struct host_context *base)
+{
+    struct process_context *c = context_of(base);
+    const struct host_job *job = base->job;
+    struct error e;
+    if (pass_buffer(host_of(base->host), job->buffer, &e) < 0) {
+        host_context_ran(base, &e);
+        return;
+    }
+    rknnd_WorkerRun m; // 7 KB, of which only what is counted is ever looked at
+    m.context = c->id;
+    m.buffer = job->buffer->id;
+    m.core_mask = job->core_mask;
+    m.collect_perf = job->collect_perf;
+    put_inputs(job, base->host->info.n_inputs, &m);
+    put_outputs(&base->host->info, &m);
+    call(c, MESSAGE_WORKER_RUN, &m);
+}
+
+static void profile(struct host_context *base)
+{
+    struct process_context *c = context_of(base);
+    call(c, MESSAGE_WORKER_PROFILE, &(rknnd_WorkerContext){.context = c->id});
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+static int take_device(struct process_host *h, const rknnd_Device *m, struct error *e)
+{
+    struct npu_device_info *d = &h->base.info.device;
+    if (m->n_cores == 0 || m->n_cores > 32)
+        return error_set(e, STATUS_FAIL, "a device with %u cores", m->n_cores);
+    *d = (struct npu_device_info){.n_cores = m->n_cores, .sram_size = m->sram_size};
+    message_set_text(d->chip, m->chip);
+    message_set_text(d->backend, m->backend);
+    message_set_text(d->runtime_version, m->runtime_version);
+    message_set_text(d->driver_version, m->driver_version);
+    return 0;
+}
+
+static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct bytes payload,
+                     struct error *e)
+{
+    struct host_info *info = &h->base.info;
+    if (m->n_inputs > MAX_TENSORS || m->n_outputs > MAX_TENSORS)
+        return error_set(e, STATUS_FAIL, "a model with %u inputs and %u outputs", m->n_inputs,
+                         m->n_outputs);
+    if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)
+        return error_set(e, STATUS_FAIL, "a model for %u cores and a batch of %u", m->core_limit,
+                         m->batch);
+    int r = tensor_list_decode(payload, m->n_inputs + m->n_outputs, &info->tensors, e);
+    if (r < 0)
+        return r;
+    info->n_inputs = m->n_inputs;
+    info->n_outputs = m->n_outputs;
+    info->weight_size = m->weight_size;
+    info->internal_size = m->internal_size;
+    info->memory_size = m->memory_size;
+    info->core_limit = m->core_limit;
+    info->batch = m->batch;
+    message_set_text(info->custom_string, m->custom_string);
+    host_info_sum_outputs(info);
+    return 0;
+}
+
+// The model or its device is refused: no other worker would say anything else.
+static void refuse(struct process_host *h, const struct error *e)
+{
+    h->state = FAILED;
+    host_set_deadline(&h->base, HOST_NEVER);
+    worker_process_free(steal_ptr(h->worker));
+    host_has_lost_contexts(&h->base, e);
+    host_has_failed(&h->base, e);
+}
+
+static int on_started(struct process_host *h, const rknnd_Device *m, struct error *e)
+{
+    h->started = true;
+    return h->base.loaded ? 0 : take_device(h, m, e);
+}
+
+// Device and file are the same for every worker, and so is what the first one said about them.
+static int on_model_loaded(struct process_host *h, const rknnd_ContextInfo *m, struct bytes payload,
+                           struct error *e)
+{
+    if (!h->base.info.tensors) {
+        int r = take_info(h, m, payload, e);
+        if (r < 0)
+            return r;
+    }
+    h->state = READY;
+    h->ready_ms = uv_now(h->base.options->loop);
+    host_set_deadline(&h->base, HOST_NEVER);
+    host_is_ready(&h->base);
+    return 0;
+}
+
+static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct error *e)
+{
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        rknnd_Layer layer;
+        int r = message_sequence_take(rknnd_Layer_fields, &layers, &layer, e);
+        if (r < 0)
+            return r;
+    }
+    if (layers.size > 0)
+        return error_set(e, STATUS_FAIL, "%zu bytes too many behind %u layers", layers.size,
+                         m->n_layers);
+    return 0;
+}
+
+static int on_call_answered(struct process_host *h, struct process_context *c,
+                            const struct error *failure, const union message_any *m,
+                            struct bytes payload, struct error *e)
+{
+    if (c->request_type == MESSAGE_WORKER_PROFILE && !failure) {
+        int r = check_layers(&m->PROFILE_reply, payload, e);
+        if (r < 0)
+            return r;
+    }
+    list_remove(&c->call);
+    switch (c->request_type) {
+    case MESSAGE_WORKER_OPEN:
+        host_context_opened(&c->base, failure);
+        break;
+    case MESSAGE_WORKER_RUN:
+        if (!failure)
+            h->deaths = 0;
+        if (!failure && c->base.job)
+            c->base.job->run_us = m->INFER_reply.run_us;
+        host_context_ran(&c->base, failure);
+        break;
+    default:
+        host_context_profiled(&c->base, failure, failure ? NULL : &m->PROFILE_reply, payload);
+    }
+    return 0;
+}
+
+static bool expects(void *owner, const struct frame_header *f)
+{
+    struct process_host *h = owner;
+    if (h->state == STARTING)
+        return f->type == (h->started ? MESSAGE_WORKER_LOAD : MESSAGE_WORKER_START);
+    return find_call(h, f) != NULL;
+}
+
+static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
+                    struct bytes payload, struct error *e)
+{
+    struct process_host *h = owner;
+    union message_any m;
+    struct error failure;
+    int r = message_decode(message_fields(f), message, &m, e);
+    if (r < 0)
+        return r;
+    bool failed = f->flags & FRAME_ERROR;
+    if (failed)
+        message_error_take(&m.error, &failure);
+    if (h->state == READY)
+        return on_call_answered(h, find_call(h, f), failed ? &failure : NULL, &m, payload, e);
+    if (failed)
+        refuse(h, &failure);
+    else if (f->type == MESSAGE_WORKER_START)
+        r = on_started(h, &m.WORKER_START_reply, e);
+    else
+        r = on_model_loaded(h, &m.WORKER_LOAD_reply, payload, e);
+    return r;
+}
+
+// ---- workers come and go -----------------------------------------------------------------------
+
+static void on_dead(void *owner, const struct error *why);
+
+static const struct worker_events worker_events = {
+    .expects = expects,
+    .on_reply = on_reply,
+    .on_dead = on_dead,
+};
+
+static int check_options(const struct host_options *o, struct error *e)
+{
+    rknnd_WorkerStart m;
+    if (strlen(o->backend) >= sizeof m.backend || strlen(o->backend_options) >= sizeof m.options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend \"%s:%s\" is too long: the name may have %zu bytes, its options "
+                         "%zu",
+                         o->backend, o->backend_options, sizeof m.backend - 1,
+                         sizeof m.options - 1);
+    return 0;
+}
+
+static int start_worker(struct process_host *h, struct error *e)
+{
+    const struct host_options *o = h->base.options;
+    int r = worker_process_new(o, h->base.name, &worker_events, h, &h->worker, e);
+    if (r < 0)
+        return r;
+    h->state = STARTING;
+    h->generation++;
+    h->last_request = 0;
+    h->started = h->load_overdue = false;
+    rknnd_WorkerStart start = {0};
+    message_set_text(start.backend, o->backend);
+    message_set_text(start.options, o->backend_options);
+    rknnd_WorkerLoad load = {.size = h->base.model_size};
+    message_set_text(load.name, h->base.name);
+    send_request(h, MESSAGE_WORKER_START, next_request(h), &start, NULL, 0, e);
+    r = send_request(h, MESSAGE_WORKER_LOAD, next_request(h), &load, &h->base.model_fd, 1, e);
+    if (r < 0) {
+        worker_process_free(steal_ptr(h->worker));
+        return r;
+    }
+    host_set_deadline(&h->base, uv_now(o->loop) + o->load_timeout_ms);
+    return 0;
+}
+
+// Whether the last death was one too many; *e says why there will be no other worker.
+static bool gives_up(const struct process_host *h, const struct error *why, struct error *e)
+{
+    bool used = h->base.loaded;
+    if (!used && h->load_overdue)
+        error_set(e, STATUS_TIMEOUT, "model %s: %s", h->base.name, why->text);
+    else if (h->deaths >= (used ? DEATHS_MAX : DEATHS_BEFORE_USE))
+        error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                  "model %s: %u workers died one after the other and none is started any more; of "
+                  "the last one: %s",
+                  h->base.name, h->deaths, why->text);
+    else
+        return false;
+    return true;
+}
+
+static uint64_t pause_ms(const struct process_host *h)
+{
+    if (h->deaths <= DEATHS_AT_ONCE)
+        return 0;
+    return (uint64_t)FIRST_PAUSE_MS << (h->deaths - DEATHS_AT_ONCE - 1);
+}
+
+static void died(struct process_host *h, const struct error *why)
+{
+    struct error e;
+    uint64_t now = uv_now(h->base.options->loop);
+    if (h->state == READY && now - h->ready_ms >= LIVED_LONG_MS)
+        h->deaths = 0;
+    h->deaths++;
+    h->state = RESTING;
+    while (!list_empty(&h->calls))
+        list_remove(h->calls.next);
+    if (gives_up(h, why, &e)) {
+        h->state = FAILED;
+        host_set_deadline(&h->base, HOST_NEVER);
+        log_error("%s", e.text);
+        host_has_lost_contexts(&h->base, why);
+        host_has_failed(&h->base, &e);
+    } else {
+        host_set_deadline(&h->base, now + pause_ms(h));
+        host_has_lost_contexts(&h->base, why);
+    }
+}
+
+static void on_dead(void *owner, const struct error *why)
+{
+    struct process_host *h = owner;
+    h->base.options->counters->worker_deaths++;
+    worker_process_free(steal_ptr(h->worker));
+    died(h, why);
+}
+
+static void host_overdue(struct process_host *h)
+{
+    struct error e;
+    if (h->state == STARTING) {
+        h->load_overdue = true;
+        worker_process_kill(h->worker, "loading took longer than %u ms",
+                            h->base.options->load_timeout_ms);
+    } else if (h->state == RESTING && start_worker(h, &e) < 0) {
+        log_error("model %s: %s", h->base.name, e.text);
+        died(h, &e);
+    }
+}
+
+static void overdue(struct host *base, struct host_context *c)
+{
+    struct process_host *h = host_of(base);
+    if (!c) {
+        host_overdue(h);
+    } else if (h->worker) {
+        base->ready = false; // nothing is sent to it any more
+        worker_process_kill(h->worker, "%s took too long",
+                            c->buffer ? "a job" : "opening or asking a context");
+    }
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+static void on_base_closed(struct host *base)
+{
+    free(host_of(base));
+}
+
+static void end(struct host *base)
+{
+    struct process_host *h = host_of(base);
+    struct host_context *c;
+    worker_process_free(steal_ptr(h->worker));
+    while ((c = list_first(&base->contexts, struct host_context, link)))
+        close_context(c);
+    host_done(base, on_base_closed);
+}
+
+static const struct host_kind process_kind = {
+    .context_size = sizeof(struct process_context),
+    .end = end,
+    .open = open_context,
+    .run = run,
+    .profile = profile,
+    .close = close_context,
+    .overdue = overdue,
+};
+
+int host_process_new(const struct host_options *options, int model_fd, uint64_t size,
+                     const char *name, const struct host_events *events, void *owner,
+                     struct host **ret, struct error *e)
+{
+    int r = check_options(options, e);
+    if (r < 0)
+        return r;
+    struct process_host *h = calloc(1, sizeof *h);
+    if (!h)
+        return error_no_memory(e, "a host", sizeof *h);
+    r = host_init(&h->base, &process_kind, options, model_fd, size, name, events, owner, e);
+    if (r < 0) {
+        free(h);
+        return r;
+    }
+    list_init(&h->calls);
+    buffer_pool_on_forget(h->base.buffers, forget_buffer, h);
+    r = start_worker(h, e);
+    if (r < 0) {
+        host_done(&h->base, on_base_closed);
+        return r;
+    }
+    *ret = &h->base;
+    return 0;
+}

@@ -1,0 +1,299 @@
+// One question to a backend without a host: what is the device, what is in this file. Asked in a
+// worker process of its own, or on a thread.
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/engine.h"
+#include "server/host.h"
+#include "server/threads.h"
+#include "server/worker_process.h"
+
+typedef void probed(void *owner, const struct error *e, const struct npu_device_info *info);
+typedef void described(void *owner, const struct error *e, struct bytes json);
+
+struct host_query {
+    struct host_query *next, **at; // in host_counters.queries, while not over
+    const struct host_options *options;
+    bool over; // answered or cancelled
+    probed *probed;
+    described *described; // or this
+    void *owner;
+    char *name; // of the file, or of the backend
+    int fd;     // -1: probed
+    uint64_t size;
+    struct npu_device_info info;
+    uv_timer_t timer;
+    // In a worker:
+    struct worker_process *worker;
+    bool started; // START is answered
+    // On a thread:
+    struct threads *threads;
+    struct task task;
+    bool working;
+    int status;
+    struct error error;
+    char *json;
+};
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct host_query *q = container_of((uv_timer_t *)handle, struct host_query, timer);
+    if (q->working)
+        return; // abandoned: a thread that hangs has it
+    fd_close(q->fd);
+    free(q->name);
+    free(q->json);
+    free(q);
+}
+
+static void close_timer(void *owner)
+{
+    struct host_query *q = owner;
+    uv_close((uv_handle_t *)&q->timer, on_timer_closed);
+}
+
+static void release(struct host_query *q)
+{
+    if (!q->threads) {
+        worker_process_free(q->worker);
+        close_timer(q);
+    } else if (!q->working) {
+        threads_free(q->threads, close_timer, q);
+    }
+}
+
+static void end(struct host_query *q)
+{
+    q->over = true;
+    *q->at = q->next;
+    if (q->next)
+        q->next->at = q->at;
+}
+
+static void answer(struct host_query *q, struct error *e, struct bytes json)
+{
+    if (q->over)
+        return;
+    end(q);
+    if (e)
+        error_prefix(e, "%s %s", q->described ? "describing" : "asking backend", q->name);
+    if (q->described)
+        q->described(q->owner, e, json);
+    else
+        q->probed(q->owner, e, e ? NULL : &q->info);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct host_query *q = container_of(timer, struct host_query, timer);
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "no answer after %u ms", q->options->load_timeout_ms);
+    if (q->threads) {
+        log_error("%s: a thread hangs", q->name);
+        threads_abandon(q->threads, close_timer, q);
+        answer(q, &e, (struct bytes){0});
+    } else {
+        answer(q, &e, (struct bytes){0});
+        release(q);
+    }
+}
+
+void host_cancel_all(const struct host_options *options)
+{
+    struct host_query *q;
+    while ((q = options->counters->queries)) {
+        end(q);
+        release(q);
+    }
+}
+
+// ---- in a worker -------------------------------------------------------------------------------
+
+static bool expects(void *owner, const struct frame_header *f)
+{
+    struct host_query *q = owner;
+    return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
+}
+
+static void take_device(struct host_query *q, const rknnd_Device *m)
+{
+    q->started = true;
+    q->info = (struct npu_device_info){.n_cores = m->n_cores, .sram_size = m->sram_size};
+    message_set_text(q->info.chip, m->chip);
+    message_set_text(q->info.backend, m->backend);
+    message_set_text(q->info.runtime_version, m->runtime_version);
+    message_set_text(q->info.driver_version, m->driver_version);
+}
+
+static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
+                    struct bytes payload, struct error *e)
+{
+    struct host_query *q = owner;
+    union message_any m;
+    struct error failure;
+    int r = message_decode(message_fields(f), message, &m, e);
+    if (r < 0)
+        return r;
+    bool failed = f->flags & FRAME_ERROR;
+    if (failed) {
+        message_error_take(&m.error, &failure);
+    } else if (f->type == MESSAGE_WORKER_START) {
+        if (m.WORKER_START_reply.n_cores == 0 || m.WORKER_START_reply.n_cores > 32)
+            return error_set(e, STATUS_FAIL, "a device with %u cores",
+                             m.WORKER_START_reply.n_cores);
+        take_device(q, &m.WORKER_START_reply);
+        if (q->described)
+            return 0; // the other answer is still to come
+    }
+    answer(q, failed ? &failure : NULL, payload);
+    release(q);
+    return 0;
+}
+
+static void on_dead(void *owner, const struct error *why)
+{
+    struct host_query *q = owner;
+    struct error e = *why;
+    q->options->counters->worker_deaths++;
+    answer(q, &e, (struct bytes){0});
+    release(q);
+}
+
+static const struct worker_events worker_events = {
+    .expects = expects,
+    .on_reply = on_reply,
+    .on_dead = on_dead,
+};
+
+static int send_describe(struct host_query *q, struct error *e)
+{
+    rknnd_WorkerDescribe m = {.size = q->size};
+    message_set_text(m.name, q->name);
+    struct frame_out *f = message_frame(MESSAGE_WORKER_DESCRIBE, 0, 2, rknnd_WorkerDescribe_fields,
+                                        &m, NULL, 0, NULL, NULL);
+    if (!f)
+        return error_no_memory(e, "a message", sizeof m);
+    f->fds[0] = steal_fd(&q->fd);
+    f->n_fds = 1;
+    worker_process_send(q->worker, f);
+    return 0;
+}
+
+static int ask_worker(struct host_query *q, struct error *e)
+{
+    rknnd_WorkerStart m = {0};
+    if (strlen(q->options->backend) >= sizeof m.backend ||
+        strlen(q->options->backend_options) >= sizeof m.options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the name or the options of the backend are too "
+                         "long");
+    int r = worker_process_new(q->options, q->name, &worker_events, q, &q->worker, e);
+    if (r < 0)
+        return r;
+    message_set_text(m.backend, q->options->backend);
+    message_set_text(m.options, q->options->backend_options);
+    worker_process_send(q->worker,
+                        message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m,
+                                      NULL, 0, NULL, NULL));
+    return q->described ? send_describe(q, e) : 0;
+}
+
+// ---- on a thread -------------------------------------------------------------------------------
+
+static void work(struct task *t)
+{
+    struct host_query *q = container_of(t, struct host_query, task);
+    const struct host_options *o = q->options;
+    struct engine g = {0};
+    int r = engine_open(&g, o->module_dir, o->backend, o->backend_options, &q->error);
+    if (r == 0)
+        q->info = *g.backend->device_info(g.device);
+    if (r == 0 && q->described)
+        r = engine_describe(&g, q->fd, q->size, q->name, &q->json, &q->error);
+    engine_close(&g);
+    q->status = r;
+    threads_post(t->threads, t);
+}
+
+static void finish(struct task *t)
+{
+    struct host_query *q = container_of(t, struct host_query, task);
+    struct bytes json = {(const uint8_t *)q->json, q->json ? strlen(q->json) : 0};
+    q->working = false;
+    answer(q, q->status < 0 ? &q->error : NULL, json);
+    release(q);
+}
+
+static int ask_thread(struct host_query *q, struct error *e)
+{
+    int r = threads_new(q->options->loop, &q->threads, e);
+    if (r < 0)
+        return r;
+    q->task.work = work;
+    q->task.finish = finish;
+    q->working = true;
+    threads_do(q->threads, &q->task);
+    return 0;
+}
+
+// ---- asking ------------------------------------------------------------------------------------
+
+static struct host_query *query_new(const struct host_options *options, const char *name, int fd,
+                                    void *owner)
+{
+    struct host_query *q = calloc(1, sizeof *q);
+    if (!q)
+        return NULL;
+    *q = (struct host_query){.options = options, .fd = -1, .owner = owner, .name = strdup(name)};
+    if (fd >= 0)
+        q->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (q->name && (fd < 0 || q->fd >= 0))
+        return q;
+    fd_close(q->fd);
+    free(q->name);
+    free(q);
+    return NULL;
+}
+
+static int ask(struct host_query *q, struct error *e)
+{
+    const struct host_options *o = q->options;
+    uv_timer_init(o->loop, &q->timer);
+    int r = (o->threads ? ask_thread : ask_worker)(q, e);
+    if (r < 0) {
+        release(q);
+        return r;
+    }
+    uv_timer_start(&q->timer, on_timeout, o->load_timeout_ms, 0);
+    q->at = &o->counters->queries;
+    q->next = *q->at;
+    if (q->next)
+        q->next->at = &q->next;
+    *q->at = q;
+    return 0;
+}
+
+int host_probe(const struct host_options *options, probed *got, void *owner, struct error *e)
+{
+    struct host_query *q = query_new(options, options->backend, -1, owner);
+    if (!q)
+        return error_no_memory(e, "a question to the backend", sizeof *q);
+    q->probed = got;
+    return ask(q, e);
+}
+
+int host_describe(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+                  described *got, void *owner, struct error *e)
+{
+    struct host_query *q = query_new(options, name, model_fd, owner);
+    if (!q)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a question about %s", name);
+    q->described = got;
+    q->size = size;
+    return ask(q, e);
+}

@@ -1,0 +1,59 @@
+// Inside of a worker process: what its threads share. The daemon's requests come over one socket;
+// the thread that reads a run does the run itself and answers it, while another one reads on.
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "protocol/message.h"
+#include "server/engine.h"
+
+#define WORKER_BUCKETS 256
+
+// Things that have a number, given by the daemon.
+struct numbered {
+    struct list link;
+    uint32_t number;
+};
+
+struct worker {
+    int fd;
+    const char *module_dir;
+    pthread_mutex_t reading; // guards what follows but for the engine's contexts
+    struct frame_reader reader;
+    struct engine engine;
+    struct list contexts[WORKER_BUCKETS];
+    struct list buffers[WORKER_BUCKETS];
+    pthread_mutex_t writing; // of answers
+};
+
+// A context. One job at a time, says the daemon.
+struct worker_context {
+    struct numbered number;
+    struct worker *worker;
+    struct npu_context *npu;
+    uint32_t request;
+    struct npu_job job;
+    struct npu_input *inputs;
+    struct npu_output *outputs;
+    atomic_int left; // of a run: the submit's return and the backend's done()
+    int status;
+    struct error error;
+};
+
+/// Handles one request. A run is prepared only: *ret_run is its context. The caller has `reading`.
+void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
+                   struct worker_context **ret_run);
+
+/// Does a run that worker_handle() prepared. Answers it, or leaves that to the backend's thread.
+void worker_run(struct worker_context *c);
+
+/// Sends an answer; NULL is out of memory. Ends the process if the daemon is gone.
+void worker_answer(struct worker *w, struct frame_out *f);
+
+/// Starts threads until there are `n`, the calling one included.
+int worker_start_threads(struct worker *w, unsigned n, struct error *e);
+
+/// Ends the process because the daemon, which is trusted, sent what it should not: a bug.
+_Noreturn void worker_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

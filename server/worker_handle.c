@@ -1,0 +1,390 @@
+// What a worker does for each request.
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "protocol/tensor_message.h"
+#include "server/layers.h"
+#include "server/worker.h"
+
+// Shared memory of jobs.
+struct worker_buffer {
+    struct numbered number;
+    const uint8_t *input;
+    uint8_t *output;
+    uint64_t input_size, output_size;
+};
+
+struct request {
+    struct worker *worker;
+    const struct frame_header *header;
+    union message_any *message;
+    struct worker_context *run; // to be done next
+};
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+static void *find(struct list *buckets, uint32_t number)
+{
+    struct numbered *n;
+    list_for_each (n, &buckets[number % WORKER_BUCKETS], link)
+        if (n->number == number)
+            return n;
+    return NULL;
+}
+
+static void add(struct list *buckets, struct numbered *n, uint32_t number)
+{
+    if (find(buckets, number))
+        worker_die("number %u is given twice", number);
+    n->number = number;
+    list_append(&buckets[number % WORKER_BUCKETS], &n->link);
+}
+
+static struct worker_context *context(const struct request *r, uint32_t number)
+{
+    struct worker_context *c = find(r->worker->contexts, number);
+    if (!c)
+        worker_die("there is no context %u", number);
+    return c;
+}
+
+static struct worker_buffer *buffer(const struct request *r, uint32_t number)
+{
+    struct worker_buffer *b = find(r->worker->buffers, number);
+    if (!b)
+        worker_die("there is no buffer %u", number);
+    return b;
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+static void answer(const struct request *r, const void *message, const void *payload, size_t size)
+{
+    const struct message_row *row = message_row(r->header->type);
+    struct iovec rest = {(void *)payload, size};
+    worker_answer(r->worker, message_frame(r->header->type, FRAME_REPLY, r->header->id, row->reply,
+                                           message, &rest, size > 0, NULL, NULL));
+}
+
+static void answer_error(const struct request *r, const struct error *e)
+{
+    worker_answer(r->worker, message_error_frame(r->header->type, r->header->id, e));
+}
+
+// ---- device and model --------------------------------------------------------------------------
+
+static int handle_start(struct request *r, struct error *e)
+{
+    const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
+    struct engine *g = &r->worker->engine;
+    if (g->backend)
+        worker_die("it is started twice");
+    int s = engine_open(g, r->worker->module_dir, m->backend, m->options, e);
+    if (s < 0)
+        return s;
+    const struct npu_device_info *d = g->backend->device_info(g->device);
+    rknnd_Device reply = {.n_cores = d->n_cores, .sram_size = d->sram_size};
+    message_set_text(reply.chip, d->chip);
+    message_set_text(reply.backend, d->backend);
+    message_set_text(reply.runtime_version, d->runtime_version);
+    message_set_text(reply.driver_version, d->driver_version);
+    answer(r, &reply, NULL, 0);
+    return 0;
+}
+
+static int take_file(const struct request *r)
+{
+    int fd = frame_reader_take_fd(&r->worker->reader);
+    if (fd < 0)
+        worker_die("a file is missing");
+    return fd;
+}
+
+static int check_started(const struct engine *g, struct error *e)
+{
+    return g->device ? 0 : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the worker has no device");
+}
+
+static int answer_model(const struct request *r, const struct npu_model_info *m, struct error *e)
+{
+    size_t n = (size_t)m->n_inputs + m->n_outputs, size;
+    cleanup(free_p) const struct tensor_io **all = calloc(n + 1, sizeof *all);
+    if (!all)
+        return error_no_memory(e, "a model's inputs and outputs", n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = i < m->n_inputs ? &m->inputs[i] : &m->outputs[i - m->n_inputs];
+    cleanup(free_p) uint8_t *list = tensor_list_encode(all, n, &size);
+    if (!list)
+        return error_no_memory(e, "a model's inputs and outputs", n * sizeof(struct tensor_io));
+    rknnd_ContextInfo reply = {.n_inputs = m->n_inputs,
+                               .n_outputs = m->n_outputs,
+                               .weight_size = m->weight_size,
+                               .internal_size = m->internal_size,
+                               .memory_size = m->memory_size,
+                               .core_limit = m->core_limit,
+                               .batch = m->batch};
+    message_set_text(reply.custom_string, m->custom_string);
+    answer(r, &reply, list, size);
+    return 0;
+}
+
+static int handle_load(struct request *r, struct error *e)
+{
+    const rknnd_WorkerLoad *m = &r->message->WORKER_LOAD_request;
+    struct engine *g = &r->worker->engine;
+    cleanup(fd_close_p) int fd = take_file(r);
+    int s = check_started(g, e);
+    if (s == 0)
+        s = engine_load(g, fd, m->size, m->name, e);
+    if (s < 0)
+        return s;
+    // One thread always reads, so that a request does not wait for a run to end.
+    const struct npu_device_info *d = g->backend->device_info(g->device);
+    s = worker_start_threads(r->worker, d->never_blocks ? 1 : d->n_cores + 1, e);
+    return s < 0 ? s : answer_model(r, g->backend->model_info(g->model), e);
+}
+
+static int handle_describe(struct request *r, struct error *e)
+{
+    const rknnd_WorkerDescribe *m = &r->message->WORKER_DESCRIBE_request;
+    struct engine *g = &r->worker->engine;
+    cleanup(fd_close_p) int fd = take_file(r);
+    cleanup(free_p) char *json = NULL;
+    int s = check_started(g, e);
+    if (s == 0)
+        s = engine_describe(g, fd, m->size, m->name, &json, e);
+    if (s == 0)
+        answer(r, &(rknnd_Empty){0}, json, strlen(json));
+    return s;
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+static void context_free(struct worker_context *c)
+{
+    if (c->npu)
+        c->worker->engine.backend->context_free(c->npu);
+    free(c->inputs);
+    free(c->outputs);
+    free(c);
+}
+
+static int context_new(struct worker *w, struct worker_context **ret, struct error *e)
+{
+    const struct npu_model_info *info = w->engine.backend->model_info(w->engine.model);
+    struct worker_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_no_memory(e, "a context", sizeof *c);
+    c->worker = w;
+    c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
+    c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
+    int s = c->inputs && c->outputs ? 0 : error_no_memory(e, "a context", sizeof *c);
+    if (s == 0)
+        s = w->engine.backend->context_new(w->engine.model, &c->npu, e);
+    if (s < 0) {
+        context_free(c);
+        return s;
+    }
+    *ret = c;
+    return 0;
+}
+
+static int handle_open(struct request *r, struct error *e)
+{
+    struct worker_context *c;
+    if (!r->worker->engine.model)
+        worker_die("a context of no model");
+    int s = context_new(r->worker, &c, e);
+    if (s < 0)
+        return s;
+    add(r->worker->contexts, &c->number, r->message->WORKER_OPEN_request.context);
+    answer(r, &(rknnd_Empty){0}, NULL, 0);
+    return 0;
+}
+
+static int handle_close(struct request *r, struct error *e)
+{
+    struct worker_context *c = context(r, r->message->WORKER_CLOSE_request.context);
+    (void)e;
+    list_remove(&c->number.link);
+    context_free(c);
+    return 0;
+}
+
+static int handle_profile(struct request *r, struct error *e)
+{
+    struct worker_context *c = context(r, r->message->WORKER_PROFILE_request.context);
+    size_t n, size;
+    const struct npu_layer *layers = r->worker->engine.backend->context_layers(c->npu, &n);
+    cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
+    if (!list)
+        return error_no_memory(e, "a profile", n * sizeof *layers);
+    rknnd_ProfileReply reply = {.n_layers = (uint32_t)n, .run_us = c->job.run_us};
+    answer(r, &reply, list, size);
+    return 0;
+}
+
+// ---- buffers -----------------------------------------------------------------------------------
+
+static void *map(int fd, uint64_t size, int protection)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
+        worker_die("a buffer of %llu bytes without them", (unsigned long long)size);
+    void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        worker_die("cannot map a buffer of %llu bytes: %s", (unsigned long long)size,
+                   strerror(errno));
+    return memory;
+}
+
+static int handle_buffer(struct request *r, struct error *e)
+{
+    const rknnd_WorkerBuffer *m = &r->message->WORKER_BUFFER_request;
+    cleanup(fd_close_p) int input_fd = frame_reader_take_fd(&r->worker->reader);
+    cleanup(fd_close_p) int output_fd = frame_reader_take_fd(&r->worker->reader);
+    struct worker_buffer *b = malloc(sizeof *b);
+    (void)e;
+    if (!b)
+        worker_die("no memory for a buffer");
+    *b = (struct worker_buffer){.input = map(input_fd, m->input_size, PROT_READ),
+                                .output = map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
+                                .input_size = m->input_size,
+                                .output_size = m->output_size};
+    add(r->worker->buffers, &b->number, m->buffer);
+    return 0;
+}
+
+static int handle_buffer_free(struct request *r, struct error *e)
+{
+    struct worker_buffer *b = buffer(r, r->message->WORKER_BUFFER_FREE_request.buffer);
+    (void)e;
+    list_remove(&b->number.link);
+    munmap((void *)b->input, b->input_size);
+    munmap(b->output, b->output_size);
+    free(b);
+    return 0;
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static void prepare_inputs(struct worker_context *c, const struct worker_buffer *b,
+                           const rknnd_WorkerRun *m)
+{
+    for (pb_size_t i = 0; i < m->inputs_count; i++) {
+        const rknnd_InferInput *form = &m->inputs[i].form;
+        struct bytes data;
+        if (!bytes_slice((struct bytes){b->input, b->input_size}, m->inputs[i].offset, form->size,
+                         &data))
+            worker_die("input %u lies outside its buffer", i);
+        c->inputs[i] = (struct npu_input){.data = data.data,
+                                          .size = data.size,
+                                          .type = form->type,
+                                          .layout = form->layout,
+                                          .pass_through = form->pass_through,
+                                          .converted = form->converted};
+    }
+}
+
+static void prepare_outputs(struct worker_context *c, const struct worker_buffer *b,
+                            const rknnd_WorkerRun *m, const struct npu_model_info *info)
+{
+    for (pb_size_t i = 0; i < m->output_offsets_count; i++) {
+        size_t size = info->outputs[i].logical.size;
+        struct bytes data;
+        if (!bytes_slice((struct bytes){b->output, b->output_size}, m->output_offsets[i], size,
+                         &data))
+            worker_die("output %u lies outside its buffer", i);
+        c->outputs[i] = (struct npu_output){(void *)data.data, size};
+    }
+}
+
+static void end_run(struct worker_context *c, int status, const struct error *e)
+{
+    struct frame_out *f;
+    if (status < 0)
+        f = message_error_frame(MESSAGE_WORKER_RUN, c->request, e);
+    else
+        f = message_frame(MESSAGE_WORKER_RUN, FRAME_REPLY, c->request, rknnd_InferReply_fields,
+                          &(rknnd_InferReply){.run_us = c->job.run_us}, NULL, 0, NULL, NULL);
+    worker_answer(c->worker, f);
+}
+
+// The answer goes when the backend has both called done() and returned: before that it may still
+// touch the context.
+static void on_job_done(struct npu_job *job, int status)
+{
+    struct worker_context *c = job->owner;
+    c->status = status;
+    if (atomic_fetch_sub(&c->left, 1) == 1)
+        end_run(c, status, &job->error);
+}
+
+void worker_run(struct worker_context *c)
+{
+    struct error e;
+    int s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
+    if (s < 0)
+        end_run(c, s, &e);
+    else if (atomic_fetch_sub(&c->left, 1) == 1)
+        end_run(c, c->status, &c->job.error);
+}
+
+static int handle_run(struct request *r, struct error *e)
+{
+    const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
+    struct worker_context *c = context(r, m->context);
+    const struct worker_buffer *b = buffer(r, m->buffer);
+    const struct engine *g = &r->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    (void)e;
+    if (m->inputs_count != info->n_inputs || m->output_offsets_count != info->n_outputs)
+        worker_die("a run with %u inputs and %u outputs", m->inputs_count, m->output_offsets_count);
+    prepare_inputs(c, b, m);
+    prepare_outputs(c, b, m, info);
+    c->request = r->header->id;
+    c->job = (struct npu_job){.inputs = c->inputs,
+                              .outputs = c->outputs,
+                              .core_mask = m->core_mask,
+                              .collect_perf = m->collect_perf,
+                              .done = on_job_done,
+                              .owner = c};
+    atomic_store(&c->left, 2);
+    r->run = c;
+    return 0;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static const struct {
+    uint16_t type;
+    int (*handle)(struct request *r, struct error *e); // an error is the answer
+} handlers[] = {
+    {MESSAGE_WORKER_RUN, handle_run},         {MESSAGE_WORKER_START, handle_start},
+    {MESSAGE_WORKER_LOAD, handle_load},       {MESSAGE_WORKER_DESCRIBE, handle_describe},
+    {MESSAGE_WORKER_OPEN, handle_open},       {MESSAGE_WORKER_CLOSE, handle_close},
+    {MESSAGE_WORKER_BUFFER, handle_buffer},   {MESSAGE_WORKER_BUFFER_FREE, handle_buffer_free},
+    {MESSAGE_WORKER_PROFILE, handle_profile},
+};
+
+void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
+                   struct worker_context **ret_run)
+{
+    union message_any m;
+    struct request r = {.worker = w, .header = h, .message = &m};
+    struct error e;
+    size_t i = 0, n = sizeof handlers / sizeof *handlers;
+    while (i < n && handlers[i].type != h->type)
+        i++;
+    if (i == n || h->flags)
+        worker_die("frame of type %u, flags %u", h->type, h->flags);
+    if (message_decode(message_row(h->type)->request, message, &m, &e) < 0)
+        worker_die("%s", e.text);
+    if (handlers[i].handle(&r, &e) < 0)
+        answer_error(&r, &e);
+    *ret_run = r.run;
+}

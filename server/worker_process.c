@@ -1,0 +1,279 @@
+// The daemon's end of a worker process.
+#include "server/worker_process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/channel.h"
+
+// The largest answer: descriptions of models and layers.
+#define PAYLOAD_MAX (64u << 20)
+// A process that was killed and is not gone by then hangs in a driver.
+#define REAP_MS 3000
+
+#define WORKER_FD 3
+
+struct worker_process {
+    const struct host_options *options;
+    const char *name;
+    const struct worker_events *events;
+    void *owner;
+    uv_process_t process;
+    uv_timer_t reap;
+    struct channel channel;
+    bool killed, exited, reported, freed;
+    unsigned n_handles; // not yet closed
+    struct error why;   // it was killed by us; "" when it was not
+    // An answer whose payload is being read:
+    struct frame_header header;
+    uint8_t *answer; // message, then payload
+};
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void free_if_closed(struct worker_process *w)
+{
+    if (w->n_handles > 0 || !w->freed)
+        return;
+    free(w->answer);
+    free(w);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct worker_process *w = handle->data;
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void on_channel_closed(struct channel *c)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void on_reap_late(uv_timer_t *timer);
+
+static void end_process(struct worker_process *w)
+{
+    if (w->killed)
+        return;
+    w->killed = true;
+    channel_close(&w->channel, on_channel_closed);
+    if (w->exited)
+        return;
+    uv_process_kill(&w->process, SIGKILL);
+    uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
+}
+
+static void report_dead(struct worker_process *w)
+{
+    if (w->reported || w->freed)
+        return;
+    w->reported = true;
+    log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
+    w->events->on_dead(w->owner, &w->why);
+}
+
+static void on_reap_late(uv_timer_t *timer)
+{
+    struct worker_process *w = container_of(timer, struct worker_process, reap);
+    error_set(&w->why, STATUS_DEVICE_UNAVAILABLE,
+              "its worker does not end although it was killed; it hangs in a driver");
+    report_dead(w);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signal)
+{
+    struct worker_process *w = container_of(process, struct worker_process, process);
+    w->exited = true;
+    w->options->counters->workers--;
+    if (!w->why.text[0] && signal)
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
+                  strsignal(signal));
+    else if (!w->why.text[0])
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d",
+                  (int)status);
+    end_process(w);
+    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    uv_close((uv_handle_t *)&w->reap, on_handle_closed);
+    report_dead(w);
+}
+
+void worker_process_kill(struct worker_process *w, const char *format, ...)
+{
+    if (w->killed)
+        return;
+    char text[sizeof w->why.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker was killed: %s", text);
+    end_process(w);
+}
+
+void worker_process_free(struct worker_process *w)
+{
+    if (!w)
+        return;
+    w->freed = true;
+    end_process(w);
+}
+
+// ---- frames ------------------------------------------------------------------------------------
+
+static void deliver(struct worker_process *w, const struct frame_header *h, struct bytes message,
+                    struct bytes payload)
+{
+    struct error e;
+    if (w->events->on_reply(w->owner, h, message, payload, &e) < 0)
+        worker_process_kill(w, "it talks nonsense: %s", e.text);
+}
+
+static bool makes_sense(const struct worker_process *w, const struct frame_header *h)
+{
+    const struct message_row *row = message_row(h->type);
+    bool may_have_payload = row && row->reply_payload && !(h->flags & FRAME_ERROR);
+    return row && (h->flags & FRAME_REPLY) && (h->payload_size == 0 || may_have_payload) &&
+           w->events->expects(w->owner, h);
+}
+
+static void on_message(struct channel *c, const struct frame_header *h, struct bytes message)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    if (!makes_sense(w, h)) {
+        worker_process_kill(w, "it talks nonsense: frame of type %u, flags %u, id %u", h->type,
+                            h->flags, h->id);
+        return;
+    }
+    if (h->payload_size == 0) {
+        deliver(w, h, message, (struct bytes){0});
+        return;
+    }
+    w->answer = malloc(message.size + h->payload_size);
+    if (!w->answer) {
+        worker_process_kill(w, "no memory for its answer of %llu bytes",
+                            (unsigned long long)h->payload_size);
+        return;
+    }
+    w->header = *h;
+    memcpy(w->answer, message.data, message.size);
+    struct iovec rest = {w->answer + message.size, h->payload_size};
+    frame_reader_payload_into(&c->reader, &rest, 1);
+}
+
+static void on_payload(struct channel *c)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    cleanup(free_p) uint8_t *answer = steal_ptr(w->answer);
+    struct bytes message = {answer, w->header.message_size};
+    struct bytes payload = {answer + message.size, w->header.payload_size};
+    deliver(w, &w->header, message, payload);
+}
+
+// The end of the stream is the end of the process, or shall be; on_process_exit() finds the words.
+static void on_lost(struct channel *c, const struct error *why)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    log_debug("model %s: %s", w->name, why->text);
+    end_process(w);
+}
+
+static const struct channel_ops channel_ops = {
+    .on_message = on_message,
+    .on_payload = on_payload,
+    .on_lost = on_lost,
+};
+
+void worker_process_send(struct worker_process *w, struct frame_out *f)
+{
+    channel_send(&w->channel, f);
+}
+
+// ---- the start ---------------------------------------------------------------------------------
+
+static int spawn(struct worker_process *w, int fd, struct error *e)
+{
+    char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
+    uv_stdio_container_t stdio[WORKER_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = fd},
+    };
+    uv_process_options_t o = {
+        .exit_cb = on_process_exit,
+        .file = "/proc/self/exe",
+        .args = args,
+        .stdio_count = WORKER_FD + 1,
+        .stdio = stdio,
+    };
+    int r = uv_spawn(w->options->loop, &w->process, &o);
+    if (r < 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
+    w->options->counters->workers++;
+    return 0;
+}
+
+// Frees a worker that never came to life, once the loop has closed its handles.
+static int drop(struct worker_process *w, int code)
+{
+    w->killed = w->freed = true;
+    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    uv_close((uv_handle_t *)&w->reap, on_handle_closed);
+    return code;
+}
+
+static int connect_to(struct worker_process *w, int *ret_far_end, struct error *e)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot start a worker");
+    int r =
+        channel_init(&w->channel, w->options->loop, ends[0], PAYLOAD_MAX, false, &channel_ops, e);
+    if (r < 0) {
+        fd_close(ends[0]);
+        fd_close(ends[1]);
+        return r;
+    }
+    w->n_handles++;
+    *ret_far_end = ends[1];
+    return 0;
+}
+
+int worker_process_new(const struct host_options *options, const char *name,
+                       const struct worker_events *events, void *owner, struct worker_process **ret,
+                       struct error *e)
+{
+    struct worker_process *w = calloc(1, sizeof *w);
+    if (!w)
+        return error_no_memory(e, "a worker", sizeof *w);
+    w->options = options;
+    w->name = name;
+    w->events = events;
+    w->owner = owner;
+    cleanup(fd_close_p) int far_end = -1;
+    int r = connect_to(w, &far_end, e);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    uv_timer_init(options->loop, &w->reap);
+    w->reap.data = w->process.data = w;
+    w->n_handles += 2;
+    r = spawn(w, far_end, e);
+    if (r < 0) {
+        channel_close(&w->channel, on_channel_closed);
+        return drop(w, r);
+    }
+    *ret = w;
+    return 0;
+}
