@@ -1,0 +1,92 @@
+// Copies between tensors.
+#include "npu/sim/copy.h"
+
+static bool same_form(const struct row_form *a, const struct row_form *b)
+{
+    if (a->type != b->type || a->quantized != b->quantized)
+        return false;
+    return !a->quantized || (a->scale == b->scale && a->zp == b->zp);
+}
+
+void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
+{
+    *c = (struct copy){.to = row_form(to),
+                       .from = row_form(from),
+                       .to_size = tensor_type_size(to->type),
+                       .from_size = tensor_type_size(from->type)};
+    c->same = same_form(&c->to, &c->from);
+}
+
+#define MOVE(type)                                                                                 \
+    do {                                                                                           \
+        type *a = (type *)to;                                                                      \
+        const type *b = (const type *)from;                                                        \
+        for (size_t i = 0; i < n; i++)                                                             \
+            a[(int64_t)i * to_step] = b[(int64_t)i * from_step];                                   \
+    } while (0)
+
+typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
+typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
+typedef uint64_t element_8 __attribute__((aligned(1), may_alias));
+
+static void move_row(size_t element, uint8_t *to, int64_t to_step, const uint8_t *from,
+                     int64_t from_step, size_t n)
+{
+    if (to_step == 1 && from_step == 1)
+        memmove(to, from, n * element);
+    else if (element == 1)
+        MOVE(uint8_t);
+    else if (element == 2)
+        MOVE(element_2);
+    else if (element == 4)
+        MOVE(element_4);
+    else
+        MOVE(element_8);
+}
+
+static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, const uint8_t *from,
+                        int64_t from_step, size_t n)
+{
+    float values[ROW_CHUNK];
+    for (size_t done = 0; done < n; done += ROW_CHUNK) {
+        size_t part = n - done < ROW_CHUNK ? n - done : ROW_CHUNK;
+        row_load_strided(&c->from, from + (int64_t)done * from_step * (int64_t)c->from_size,
+                         from_step, part, values);
+        row_store_strided(&c->to, to + (int64_t)done * to_step * (int64_t)c->to_size, to_step, part,
+                          values);
+    }
+}
+
+// Integers without a scale are copied as integers: floats would not hold large ones.
+static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
+                             const uint8_t *from, int64_t from_step, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *a = from + (int64_t)i * from_step * 4;
+        uint8_t *b = to + (int64_t)i * to_step * (int64_t)c->to_size;
+        if (c->from.type == TENSOR_INT64)
+            write_le32(b, (uint32_t)read_le64(from + (int64_t)i * from_step * 8));
+        else
+            write_le64(b, (uint64_t)(int64_t)(int32_t)read_le32(a));
+    }
+}
+
+void copy_run(const struct copy *c, void *to, const void *from)
+{
+    struct nd_position at;
+    size_t n = nd_row(&c->nd);
+    int64_t to_step = nd_step(&c->nd, 0), from_step = nd_step(&c->nd, 1);
+    bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
+                    (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
+    for (nd_start(&c->nd, &at); !at.end; nd_next(&c->nd, &at)) {
+        uint8_t *a = (uint8_t *)to + (c->to_at + at.offset[0]) * (int64_t)c->to_size;
+        const uint8_t *b =
+            (const uint8_t *)from + (c->from_at + at.offset[1]) * (int64_t)c->from_size;
+        if (c->same)
+            move_row(c->to_size, a, to_step, b, from_step, n);
+        else if (integers && !c->to.quantized && !c->from.quantized)
+            convert_integers(c, a, to_step, b, from_step, n);
+        else
+            convert_row(c, a, to_step, b, from_step, n);
+    }
+}

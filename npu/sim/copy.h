@@ -1,0 +1,20 @@
+// Copies from one tensor (or a part of it) into another, in any order, with conversion of the
+// stored form where the two differ.
+#pragma once
+
+#include "npu/sim/nd.h"
+#include "npu/sim/plan.h"
+#include "npu/sim/rows.h"
+
+struct copy {
+    struct nd nd; // operand 0: to, operand 1: from
+    struct row_form to, from;
+    size_t to_size, from_size; // bytes of an element
+    int64_t to_at, from_at;    // first elements
+    bool same;                 // the stored form is the same
+};
+
+/// Sets the forms; the caller then sets nd (simplified) and the first elements.
+void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from);
+
+void copy_run(const struct copy *c, void *to, const void *from);

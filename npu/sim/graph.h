@@ -1,0 +1,202 @@
+// A network as the executor takes it: tensors and nodes in the order of execution. Every model
+// format is turned into this form.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/tensor.h"
+#include "npu/sim/pool.h"
+
+#define GRAPH_MAX_DIMS 8
+#define GRAPH_MAX_POST 4
+#define GRAPH_NO_PLACE UINT64_MAX
+
+struct graph_tensor {
+    const char *name;
+    enum tensor_type type;
+    uint32_t n_dims;
+    uint32_t dims[GRAPH_MAX_DIMS]; // images: N, C, H, W
+    uint64_t n_elems;
+    size_t size;        // bytes, packed
+    bool channels_last; // a 4-D tensor that lies in memory as N, H, W, C; else as dims say
+    bool quantized;     // real = (stored - zp) * scale
+    float scale;
+    int32_t zp;
+
+    // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
+    // say; NULL: that is what it already is.
+    bool constant;
+    struct bytes data;
+    void (*unpack)(const struct graph_tensor *t, void *dst);
+    const void *packing; // for unpack
+
+    // Of any other: where it lives.
+    uint64_t place;        // offset in the arena; GRAPH_NO_PLACE: the executor finds one
+    uint64_t place_size;   // bytes there
+    uint32_t stride_align; // of a model input: its width stride on the device is a multiple of this
+};
+
+// X(symbol, the name in ONNX)
+// clang-format off
+#define GRAPH_OPS(X)                                                                     \
+    X(CONV, "Conv") X(CONV_TRANSPOSE, "ConvTranspose")                                   \
+    X(MAX_POOL, "MaxPool") X(AVERAGE_POOL, "AveragePool")                                \
+    X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(POW, "Pow") X(MOD, "Mod")  \
+    X(MAX, "Max") X(MIN, "Min") X(PRELU, "PRelu")                                        \
+    X(UNARY, "Unary")                                                                    \
+    X(CONCAT, "Concat") X(SPLIT, "Split") X(SLICE, "Slice") X(PAD, "Pad")                \
+    X(EXPAND, "Expand") X(RESHAPE, "Reshape") X(TRANSPOSE, "Transpose")                  \
+    X(RESIZE, "Resize") X(BATCH_NORM, "BatchNormalization") X(SOFTMAX, "Softmax")        \
+    X(LAYER_NORM, "LayerNormalization")                                                  \
+    X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
+    X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
+    X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom")
+// clang-format on
+
+enum graph_op {
+#define X(symbol, name) GRAPH_##symbol,
+    GRAPH_OPS(X)
+#undef X
+        GRAPH_OP_COUNT
+};
+
+// What is done to each value: as an operator of its own (UNARY) or behind another one.
+enum graph_post_kind {
+    POST_RELU,
+    POST_CLIP,       // alpha .. beta
+    POST_LEAKY_RELU, // alpha
+    POST_SIGMOID,
+    POST_SWISH,        // x * sigmoid(x)
+    POST_HARD_SIGMOID, // clip(alpha * x + beta, 0, 1)
+    POST_HARD_SWISH,   // x * hard_sigmoid(x), alpha 1/6, beta 1/2
+    POST_TANH,
+    POST_EXP,
+    POST_SQRT,
+    POST_ABS,
+    POST_NEG,
+    POST_GELU,
+    POST_ELU, // alpha
+    POST_SOFTPLUS,
+    POST_MISH,
+    POST_ERF,
+    POST_LOG,
+    POST_FLOOR,
+    POST_RECIPROCAL,
+    POST_SCALE, // alpha * x + beta
+    POST_ADD,   // + operand, which has the output's shape or one that broadcasts to it
+    POST_LUT,   // the chip's lookup table
+    POST_KIND_COUNT
+};
+
+struct graph_lut; // lut.h
+
+struct graph_post {
+    enum graph_post_kind kind;
+    float alpha, beta;
+    int32_t operand; // tensor of POST_ADD
+    const struct graph_lut *lut;
+};
+
+struct graph_window {
+    uint32_t kernel[2], stride[2], dilation[2]; // height, width; dilation 1: dense
+    uint32_t pad[4];                            // top, left, bottom, right
+    uint32_t groups;
+    bool count_pad; // AveragePool: padding counts as elements
+};
+
+// An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
+struct graph_conv_quant {
+    uint32_t n; // output channels
+    float *scale;
+    int32_t *bias;
+    int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
+    bool nz_in_taps; // then [n][kh][kw]
+    bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
+};
+
+enum graph_coordinates {
+    COORDINATES_HALF_PIXEL,
+    COORDINATES_PYTORCH_HALF_PIXEL,
+    COORDINATES_ALIGN_CORNERS,
+    COORDINATES_ASYMMETRIC,
+};
+
+enum graph_interpolation { INTERPOLATE_NEAREST, INTERPOLATE_LINEAR, INTERPOLATE_CUBIC };
+
+struct graph_resize {
+    enum graph_interpolation mode;
+    enum graph_coordinates coordinates;
+    enum { NEAREST_ROUND_DOWN, NEAREST_ROUND_UP, NEAREST_FLOOR, NEAREST_CEIL } nearest;
+    float cubic_a;
+};
+
+struct graph_node {
+    enum graph_op op;
+    const char *name, *type; // type: as the file calls it
+    bool on_cpu;
+    uint32_t n_inputs, n_outputs;
+    const int32_t *inputs, *outputs; // tensor indices; -1: unused. Convolution: x, weight, [bias]
+    uint32_t n_post;
+    struct graph_post post[GRAPH_MAX_POST];
+    union {
+        struct {
+            struct graph_window window;     // convolutions and pools
+            struct graph_conv_quant *quant; // integer convolutions; NULL: real numbers
+        };
+        struct {
+            int32_t axis;       // Concat, Split, Softmax, ArgMax, Gather, TopK, LayerNormalization
+            bool largest;       // TopK
+            float norm_epsilon; // LayerNormalization
+        };
+        uint32_t perm[GRAPH_MAX_DIMS];
+        struct {
+            int64_t start[GRAPH_MAX_DIMS], step[GRAPH_MAX_DIMS]; // of every dimension
+        } slice;
+        struct {
+            uint32_t begin[GRAPH_MAX_DIMS];
+            float value; // real
+            enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } mode;
+        } pad;
+        struct graph_resize resize;
+        struct {
+            float epsilon;
+        } norm;
+        struct {
+            bool align_corners, nearest;
+            enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
+        } grid;
+        bool multiply; // exMatMul: the product is multiplied by input 2
+        uint32_t axes; // ReduceMean: a bit for each dimension
+    };
+};
+
+struct graph {
+    struct pool pool; // holds everything below
+    uint32_t n_tensors, n_nodes, n_inputs, n_outputs;
+    struct graph_tensor *tensors;
+    struct graph_node *nodes;
+    const uint32_t *inputs, *outputs;           // tensor indices
+    const struct tensor_preprocess *preprocess; // n_inputs
+    uint64_t arena_size;                        // that the places need
+};
+
+void graph_done(struct graph *g);
+
+const char *graph_op_name(enum graph_op op);
+
+/// Fills n_elems and size from type and dims. STATUS_MODEL_INVALID when they overflow.
+int graph_tensor_measure(struct graph_tensor *t, struct error *e);
+
+/// Writes a constant's elements to dst (t->size bytes).
+void graph_tensor_unpack(const struct graph_tensor *t, void *dst);
+
+/// A constant's elements as real numbers, and as integers. dst takes n_elems.
+void graph_tensor_floats(const struct graph_tensor *t, float *dst);
+int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,
+                      struct error *e);
+
+/// Steps in elements, in memory, of each dimension.
+void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
+
+/// STATUS_MODEL_INVALID in the form "node NAME (TYPE): …".
+int graph_refuse(const struct graph_node *n, struct error *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,148 @@
+// BatchNormalization and LayerNormalization.
+#include <math.h>
+
+#include "npu/sim/ops.h"
+#include "npu/sim/rows.h"
+
+// ---- BatchNormalization ----
+
+// y = x * factor[c] + term[c]
+struct batch_norm {
+    float *factor, *term;
+};
+
+static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
+                          struct error *e)
+{
+    const struct graph_tensor *t = step_input(s, i);
+    if (!t || !t->constant || t->n_elems != channels)
+        return step_refuse(s, e, "its input %u is not a constant of %u channels", i, channels);
+    return step_floats(s, t, ret, e);
+}
+
+static int prepare_batch_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct batch_norm *p = s->state = step_alloc(s, 1, sizeof *p);
+    float *mean, *variance;
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims < 2 || x->n_dims != y->n_dims || x->n_elems != y->n_elems ||
+        memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
+        x->channels_last != y->channels_last)
+        return step_refuse(s, e, "input and output differ in shape");
+    if (!row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "its types are not supported");
+    uint32_t channels = x->dims[1];
+    if (take_parameter(s, 1, channels, &p->factor, e) < 0 ||
+        take_parameter(s, 2, channels, &p->term, e) < 0 ||
+        take_parameter(s, 3, channels, &mean, e) < 0 ||
+        take_parameter(s, 4, channels, &variance, e) < 0)
+        return STATUS_MODEL_INVALID;
+    for (uint32_t c = 0; c < channels; c++) {
+        p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
+        p->term[c] -= mean[c] * p->factor[c];
+    }
+    return 0;
+}
+
+KERNEL static void scale_rows(float *v, const float *factor, const float *term, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = v[i] * factor[i] + term[i];
+}
+
+static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct batch_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form from = row_form(x), to = row_form(y);
+    const uint8_t *src = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    size_t channels = x->dims[1], inner = x->n_elems / channels / x->dims[0];
+    size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
+    bool last = x->channels_last;
+    // Rows along the channels, or of one channel each.
+    size_t row = last ? channels : inner, n_rows = x->n_elems / row;
+    float v[ROW_CHUNK];
+    for (size_t k = 0; k < n_rows; k++)
+        for (size_t done = 0; done < row; done += ROW_CHUNK) {
+            size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK, at = k * row + done;
+            row_load(&from, src + at * x_size, n, v);
+            if (last)
+                scale_rows(v, p->factor + done, p->term + done, n);
+            else
+                row_post(&(struct graph_post){.kind = POST_SCALE,
+                                              .alpha = p->factor[k % channels],
+                                              .beta = p->term[k % channels]},
+                         v, n);
+            for (uint32_t i = 0; i < s->node->n_post; i++)
+                row_post(&s->node->post[i], v, n);
+            row_store(&to, dst + at * y_size, n, v);
+        }
+    return 0;
+}
+
+// ---- LayerNormalization ----
+
+// Over the dimensions from `axis` on, which must lie together in memory.
+struct layer_norm {
+    size_t n;            // elements of a group
+    float *scale, *bias; // bias NULL: none
+    uint64_t scratch;
+};
+
+static int prepare_layer_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct layer_norm *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->channels_last || y->channels_last)
+        return step_refuse(s, e, "it works on tensors without image layout only");
+    if (x->n_elems != y->n_elems || !x->n_elems || !row_type_known(x->type) ||
+        !row_type_known(y->type))
+        return step_refuse(s, e, "input and output do not fit together");
+    p->n = 1;
+    for (uint32_t i = (uint32_t)s->node->axis; i < x->n_dims; i++)
+        p->n *= x->dims[i];
+    if (take_parameter(s, 1, (uint32_t)p->n, &p->scale, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (step_input(s, 2) && take_parameter(s, 2, (uint32_t)p->n, &p->bias, e) < 0)
+        return STATUS_MODEL_INVALID;
+    return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
+}
+
+static void normalize(const struct layer_norm *p, float epsilon, float *v)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < p->n; i++)
+        sum += v[i];
+    double mean = sum / (double)p->n;
+    for (size_t i = 0; i < p->n; i++)
+        squares += (v[i] - mean) * (v[i] - mean);
+    double factor = 1 / sqrt(squares / (double)p->n + epsilon);
+    for (size_t i = 0; i < p->n; i++)
+        v[i] = (float)((v[i] - mean) * factor) * p->scale[i] + (p->bias ? p->bias[i] : 0);
+}
+
+static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct layer_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form from = row_form(x), to = row_form(y);
+    const uint8_t *src = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    float *v = run_scratch(r, p->scratch);
+    for (size_t at = 0; at < x->n_elems; at += p->n) {
+        row_load(&from, src + at * tensor_type_size(x->type), p->n, v);
+        normalize(p, s->node->norm_epsilon, v);
+        row_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
+    }
+    return 0;
+}
+
+const struct op op_norm = {.prepare = prepare_batch_norm, .run = run_batch_norm, .in_place = true};
+const struct op op_layer_norm = {.prepare = prepare_layer_norm, .run = run_layer_norm};

@@ -1,0 +1,358 @@
+// Operators along one axis or over whole tensors: Softmax, ArgMax, ReduceMean, TopK, Gather, Pad.
+#include <math.h>
+
+#include "npu/sim/ops.h"
+#include "npu/sim/plain.h"
+
+struct plain_step {
+    struct plain in[3], out[2];
+    struct along along;
+    uint64_t extra; // scratch
+};
+
+static struct plain_step *plain_step_new(struct step *s, uint32_t n_in, uint32_t n_out,
+                                         struct error *e)
+{
+    struct plain_step *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p) {
+        error_no_memory(e, "a step", sizeof *p);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n_in; i++)
+        if (plain_input(s, i, &p->in[i], e) < 0)
+            return NULL;
+    for (uint32_t i = 0; i < n_out; i++)
+        if (plain_output(s, i, &p->out[i], e) < 0)
+            return NULL;
+    return p;
+}
+
+static int take_axis(const struct step *s, struct plain_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
+        return step_refuse(s, e, "it has no valid axis, or nothing to work on");
+    p->along = along_axis(x, (uint32_t)s->node->axis);
+    return 0;
+}
+
+// ---- Softmax ----
+
+static int prepare_softmax(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    if (step_input(s, 0)->n_elems != step_output(s, 0)->n_elems)
+        return step_refuse(s, e, "input and output differ in size");
+    return take_axis(s, p, e);
+}
+
+static void softmax(const float *x, float *y, size_t n, size_t step)
+{
+    float top = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        top = x[i * step] > top ? x[i * step] : top;
+    for (size_t i = 0; i < n; i++)
+        sum += y[i * step] = expf(x[i * step] - top);
+    for (size_t i = 0; i < n; i++)
+        y[i * step] /= sum;
+}
+
+static int run_softmax(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t i = 0; i < a.inner; i++) {
+            size_t at = o * a.size * a.inner + i;
+            softmax(x + at, y + at, a.size, a.inner);
+        }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+// ---- ArgMax ----
+
+static int prepare_arg_max(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    if (step_output(s, 0)->n_elems != p->along.outer * p->along.inner)
+        return step_refuse(s, e, "its output has not the size of its reduced input");
+    return 0;
+}
+
+static int run_arg_max(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t i = 0; i < a.inner; i++) {
+            const float *v = x + o * a.size * a.inner + i;
+            size_t best = 0;
+            for (size_t k = 1; k < a.size; k++)
+                best = v[k * a.inner] > v[best * a.inner] ? k : best;
+            y[o * a.inner + i] = (float)best;
+        }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+// ---- ReduceMean ----
+
+static int prepare_reduce_mean(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint64_t kept = 1;
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        kept *= s->node->axes >> i & 1 ? 1 : x->dims[i];
+    if (kept != y->n_elems || !x->n_elems)
+        return step_refuse(s, e, "its output has not the size of its reduced input");
+    return 0;
+}
+
+static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const float *v = plain_load(s, r, &p->in[0]);
+    float *sums = plain_values(r, &p->out[0]);
+    size_t steps[GRAPH_MAX_DIMS], step = 1;
+    for (uint32_t i = x->n_dims; i-- > 0;) {
+        bool reduced = s->node->axes >> i & 1;
+        steps[i] = reduced ? 0 : step;
+        step *= reduced ? 1 : x->dims[i];
+    }
+    memset(sums, 0, y->n_elems * sizeof *sums);
+    for (size_t k = 0; k < x->n_elems; k++) {
+        size_t rest = k, at = 0;
+        for (uint32_t i = x->n_dims; i-- > 0;) {
+            at += rest % x->dims[i] * steps[i];
+            rest /= x->dims[i];
+        }
+        sums[at] += v[k];
+    }
+    for (size_t k = 0; k < y->n_elems; k++)
+        sums[k] *= (float)y->n_elems / (float)x->n_elems;
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+// ---- TopK ----
+
+static int prepare_top_k(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 2, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *values = step_output(s, 0), *indices = step_output(s, 1);
+    uint64_t rows = p->along.outer * p->along.inner;
+    if (values->n_elems != indices->n_elems || values->n_elems % rows ||
+        values->n_elems / rows > p->along.size)
+        return step_refuse(s, e, "its outputs do not fit its input");
+    return step_scratch(s, p->along.size * sizeof(uint32_t), &p->extra, e);
+}
+
+// The k first of n by value, ties by index: repeated selection, since k is small where this is
+// used.
+static void select_top(const float *x, size_t step, size_t n, size_t k, bool largest,
+                       uint32_t *order)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = 0; i < k; i++) {
+        size_t best = i;
+        for (size_t j = i + 1; j < n; j++) {
+            float a = x[order[j] * step], b = x[order[best] * step];
+            if ((largest ? a > b : a < b) || (a == b && order[j] < order[best]))
+                best = j;
+        }
+        uint32_t t = order[i];
+        order[i] = order[best];
+        order[best] = t;
+    }
+}
+
+static int run_top_k(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]);
+    float *values = plain_values(r, &p->out[0]), *indices = plain_values(r, &p->out[1]);
+    uint32_t *order = run_scratch(r, p->extra);
+    struct along a = p->along;
+    size_t k = step_output(s, 0)->n_elems / (a.outer * a.inner);
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t i = 0; i < a.inner; i++) {
+            const float *v = x + o * a.size * a.inner + i;
+            select_top(v, a.inner, a.size, k, s->node->largest, order);
+            for (size_t j = 0; j < k; j++) {
+                size_t at = (o * k + j) * a.inner + i;
+                values[at] = v[order[j] * a.inner];
+                indices[at] = (float)order[j];
+            }
+        }
+    plain_store(s, r, &p->out[0]);
+    plain_store(s, r, &p->out[1]);
+    return 0;
+}
+
+// ---- Gather and GatherElements ----
+
+static int prepare_gather(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 2, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *indices = step_input(s, 1), *y = step_output(s, 0);
+    if (y->n_elems != p->along.outer * p->along.inner * indices->n_elems)
+        return step_refuse(s, e, "its output does not fit its input");
+    return 0;
+}
+
+// Counted from the end when negative; what lies outside is refused when it is met.
+static int resolve(const struct step *s, float index, size_t size, size_t *ret, struct error *e)
+{
+    float at = index < 0 ? index + (float)size : index;
+    if (!(at >= 0 && at < (float)size))
+        return error_set(e, STATUS_FAIL, "node %s (%s): index %g of %zu", s->node->name,
+                         s->node->type, (double)index, size);
+    *ret = (size_t)at;
+    return 0;
+}
+
+static int run_gather(const struct step *s, struct run *r, struct error *e)
+{
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    size_t n = step_input(s, 1)->n_elems, at = 0;
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t k = 0; k < n; k++) {
+            int status = resolve(s, indices[k], a.size, &at, e);
+            if (status < 0)
+                return status;
+            memcpy(y + (o * n + k) * a.inner, x + (o * a.size + at) * a.inner, a.inner * sizeof *y);
+        }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+static int prepare_gather_elements(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 2, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = step_input(s, 0), *indices = step_input(s, 1);
+    const struct graph_tensor *y = step_output(s, 0);
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    bool fits = indices->n_dims == x->n_dims && indices->n_elems == y->n_elems;
+    for (uint32_t i = 0; fits && i < x->n_dims; i++)
+        fits = i == (uint32_t)s->node->axis || indices->dims[i] == x->dims[i];
+    return fits ? 0 : step_refuse(s, e, "its indices do not fit its input");
+}
+
+static int run_gather_elements(const struct step *s, struct run *r, struct error *e)
+{
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    size_t n = step_input(s, 1)->dims[s->node->axis], from = 0;
+    for (size_t k = 0; k < step_output(s, 0)->n_elems; k++) {
+        size_t inner = k % a.inner, outer = k / a.inner / n;
+        int status = resolve(s, indices[k], a.size, &from, e);
+        if (status < 0)
+            return status;
+        y[k] = x[(outer * a.size + from) * a.inner + inner];
+    }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+// ---- Pad ----
+
+static int prepare_pad(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    if (x->n_dims != y->n_dims || !x->n_elems)
+        return step_refuse(s, e, "input and output differ in dimensions");
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        if ((uint64_t)s->node->pad.begin[i] + x->dims[i] > y->dims[i])
+            return step_refuse(s, e, "its output is too small in dimension %u", i);
+    return 0;
+}
+
+// Where an element of the padding comes from; -1: it is the constant.
+static int64_t pad_source(const struct graph_node *n, int64_t at, int64_t size)
+{
+    if (at >= 0 && at < size)
+        return at;
+    if (n->pad.mode == PAD_CONSTANT)
+        return -1;
+    if (n->pad.mode == PAD_EDGE || size == 1)
+        return at < 0 ? 0 : size - 1;
+    int64_t period = 2 * (size - 1), inside = ((at % period) + period) % period;
+    return inside < size ? inside : period - inside;
+}
+
+static int run_pad(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const float *from = plain_load(s, r, &p->in[0]);
+    float *to = plain_values(r, &p->out[0]);
+    int64_t strides[GRAPH_MAX_DIMS], step = 1;
+    for (uint32_t i = x->n_dims; i-- > 0; step *= x->dims[i])
+        strides[i] = step;
+    for (size_t k = 0; k < y->n_elems; k++) {
+        size_t rest = k;
+        int64_t at = 0;
+        for (uint32_t i = y->n_dims; i-- > 0 && at >= 0;) {
+            int64_t own = (int64_t)(rest % y->dims[i]) - s->node->pad.begin[i];
+            int64_t source = pad_source(s->node, own, x->dims[i]);
+            at = source < 0 ? -1 : at + source * strides[i];
+            rest /= y->dims[i];
+        }
+        to[k] = at < 0 ? s->node->pad.value : from[at];
+    }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+const struct op op_softmax = {.prepare = prepare_softmax, .run = run_softmax};
+const struct op op_arg_max = {.prepare = prepare_arg_max, .run = run_arg_max};
+const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
+const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
+const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};
+const struct op op_gather_elements = {.prepare = prepare_gather_elements,
+                                      .run = run_gather_elements};
+const struct op op_pad = {.prepare = prepare_pad, .run = run_pad};

@@ -1,0 +1,165 @@
+// MaxPool and AveragePool, global ones too.
+#include <math.h>
+
+#include "npu/sim/ops.h"
+#include "npu/sim/rows.h"
+
+struct pool_step {
+    bool max, raw; // raw: stored 8-bit values are compared as they are
+    uint64_t sums; // scratch: one pixel's channels
+};
+
+static int check_size(const struct step *s, const struct graph_tensor *x,
+                      const struct graph_tensor *y, struct error *e)
+{
+    const struct graph_window *w = &s->node->window;
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t room = (int64_t)x->dims[2 + i] + w->pad[i] + w->pad[2 + i] - reach;
+        int64_t floor_size = room / w->stride[i] + 1, ceil_size = floor_size;
+        ceil_size += room % w->stride[i] != 0;
+        if (room < 0 || (y->dims[2 + i] != floor_size && y->dims[2 + i] != ceil_size))
+            return step_refuse(s, e, "an image of %u does not give one of %u", x->dims[2 + i],
+                               y->dims[2 + i]);
+    }
+    return 0;
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct pool_step *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
+        x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
+        !row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "input and output are not images of as many channels");
+    p->max = s->node->op == GRAPH_MAX_POOL;
+    bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
+    p->raw = p->max && same && x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && !s->node->n_post;
+    int r = check_size(s, x, y, e);
+    return r < 0 ? r : step_scratch(s, 2 * x->dims[1] * sizeof(float), &p->sums, e);
+}
+
+KERNEL static void max_i8(int8_t *y, const int8_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] > x[i] ? y[i] : x[i];
+}
+
+KERNEL static void max_f32(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] > x[i] ? y[i] : x[i];
+}
+
+KERNEL static void add_f32(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+// The part of a window that lies inside, along one dimension: taps [first, last).
+struct span {
+    uint32_t first, last;
+    int64_t start;   // of tap 0, in the image
+    uint32_t padded; // taps inside the image and its padding
+};
+
+static struct span find_span(const struct graph_window *w, int i, uint32_t out, uint32_t size)
+{
+    struct span s = {.start = (int64_t)out * w->stride[i] - w->pad[i]};
+    bool any = false;
+    for (uint32_t k = 0; k < w->kernel[i]; k++) {
+        int64_t at = s.start + (int64_t)k * w->dilation[i];
+        s.padded += at < (int64_t)size + w->pad[2 + i];
+        if (at < 0 || at >= size)
+            continue;
+        s.first = any ? s.first : k;
+        s.last = k + 1;
+        any = true;
+    }
+    return s;
+}
+
+struct window_at {
+    const struct step *s;
+    const uint8_t *image; // of the batch's element
+    struct span y, x;
+};
+
+static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    const struct graph_window *w = &at->s->node->window;
+    int64_t iy = at->y.start + (int64_t)ky * w->dilation[0];
+    int64_t ix = at->x.start + (int64_t)kx * w->dilation[1];
+    return at->image + (iy * x->dims[3] + ix) * x->dims[1] * (int64_t)tensor_type_size(x->type);
+}
+
+static void pool_raw(const struct window_at *at, int8_t *dst)
+{
+    size_t channels = step_input(at->s, 0)->dims[1];
+    memset(dst, 0x80, channels);
+    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
+        for (uint32_t kx = at->x.first; kx < at->x.last; kx++)
+            max_i8(dst, (const int8_t *)pixel(at, ky, kx), channels);
+}
+
+static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
+                      float *values)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    struct row_form form = row_form(x);
+    size_t channels = x->dims[1];
+    for (size_t i = 0; i < channels; i++)
+        sums[i] = p->max ? -INFINITY : 0;
+    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
+        for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
+            row_load(&form, pixel(at, ky, kx), channels, values);
+            if (p->max)
+                max_f32(sums, values, channels);
+            else
+                add_f32(sums, values, channels);
+        }
+    if (p->max)
+        return;
+    uint32_t inside = (at->y.last - at->y.first) * (at->x.last - at->x.first);
+    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : inside;
+    float factor = count ? 1 / (float)count : 0;
+    for (size_t i = 0; i < channels; i++)
+        sums[i] *= factor;
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct pool_step *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_window *w = &s->node->window;
+    struct row_form to = row_form(y);
+    size_t channels = x->dims[1], in = tensor_type_size(x->type);
+    size_t pixel_size = channels * tensor_type_size(y->type);
+    uint8_t *dst = run_output(s, r, 0);
+    float *sums = run_scratch(r, p->sums);
+    struct window_at at = {.s = s, .image = run_input(s, r, 0)};
+    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->n_elems / x->dims[0] * in)
+        for (uint32_t oy = 0; oy < y->dims[2]; oy++) {
+            at.y = find_span(w, 0, oy, x->dims[2]);
+            for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
+                at.x = find_span(w, 1, ox, x->dims[3]);
+                if (p->raw) {
+                    pool_raw(&at, (int8_t *)dst);
+                    continue;
+                }
+                pool_real(&at, p, sums, sums + channels);
+                for (uint32_t i = 0; i < s->node->n_post; i++)
+                    row_post(&s->node->post[i], sums, channels);
+                row_store(&to, dst, channels, sums);
+            }
+        }
+    return 0;
+}
+
+const struct op op_pool = {.prepare = prepare, .run = run};

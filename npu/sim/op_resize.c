@@ -1,0 +1,183 @@
+// Resize of images: nearest, linear and cubic.
+#include <math.h>
+
+#include "npu/sim/ops.h"
+#include "npu/sim/rows.h"
+
+// What an output line or column is made of.
+struct tap {
+    uint32_t at[4];
+    float weight[4];
+};
+
+struct resize {
+    uint32_t n_taps;
+    struct tap *taps[2]; // of lines, of columns
+    bool raw;            // nearest without conversion
+    uint64_t scratch;
+};
+
+static float source(const struct graph_resize *r, uint32_t out, uint32_t n_out, uint32_t n_in)
+{
+    float scale = (float)n_out / (float)n_in, x = (float)out;
+    switch (r->coordinates) {
+    case COORDINATES_ALIGN_CORNERS:
+        return n_out > 1 ? x * (float)(n_in - 1) / (float)(n_out - 1) : 0;
+    case COORDINATES_ASYMMETRIC:
+        return x / scale;
+    case COORDINATES_PYTORCH_HALF_PIXEL:
+        return n_out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
+    default:
+        return (x + 0.5f) / scale - 0.5f;
+    }
+}
+
+static uint32_t inside(float at, uint32_t n)
+{
+    return at < 0 ? 0 : at > (float)(n - 1) ? n - 1 : (uint32_t)at;
+}
+
+static float nearest(const struct graph_resize *r, float at)
+{
+    switch (r->nearest) {
+    case NEAREST_ROUND_DOWN:
+        return ceilf(at - 0.5f);
+    case NEAREST_ROUND_UP:
+        return floorf(at + 0.5f);
+    case NEAREST_FLOOR:
+        return floorf(at);
+    default:
+        return ceilf(at);
+    }
+}
+
+static void cubic_weights(float a, float t, float *w)
+{
+    float d[4] = {1 + t, t, 1 - t, 2 - t};
+    for (int i = 0; i < 4; i++) {
+        float x = d[i];
+        w[i] = i == 1 || i == 2 ? ((a + 2) * x - (a + 3)) * x * x + 1
+                                : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    }
+}
+
+static void make_tap(const struct graph_resize *r, struct tap *t, uint32_t out, uint32_t n_out,
+                     uint32_t n_in)
+{
+    float at = source(r, out, n_out, n_in), low = floorf(at);
+    *t = (struct tap){.weight = {1}};
+    switch (r->mode) {
+    case INTERPOLATE_NEAREST:
+        t->at[0] = inside(nearest(r, at), n_in);
+        break;
+    case INTERPOLATE_LINEAR:
+        t->at[0] = inside(low, n_in);
+        t->at[1] = inside(low + 1, n_in);
+        t->weight[1] = at - low;
+        t->weight[0] = 1 - t->weight[1];
+        break;
+    default:
+        for (int i = 0; i < 4; i++)
+            t->at[i] = inside(low - 1 + (float)i, n_in);
+        cubic_weights(r->cubic_a, at - low, t->weight);
+    }
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    static const uint32_t counts[] = {1, 2, 4};
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct resize *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
+        x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
+        !row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "only height and width of images can be resized");
+    p->n_taps = counts[s->node->resize.mode];
+    p->raw = p->n_taps == 1 && x->type == y->type && x->quantized == y->quantized &&
+             x->scale == y->scale && x->zp == y->zp;
+    for (int i = 0; i < 2; i++) {
+        uint32_t n_out = y->dims[2 + i];
+        p->taps[i] = step_alloc(s, n_out, sizeof *p->taps[i]);
+        if (!p->taps[i])
+            return error_no_memory(e, "a step", n_out * sizeof *p->taps[i]);
+        for (uint32_t o = 0; o < n_out; o++)
+            make_tap(&s->node->resize, &p->taps[i][o], o, n_out, x->dims[2 + i]);
+    }
+    // One line of the output's height in floats, and a row.
+    uint64_t line = (uint64_t)x->dims[3] * x->dims[1];
+    return step_scratch(s, (2 * line + x->dims[1]) * sizeof(float), &p->scratch, e);
+}
+
+KERNEL static void add_scaled(float *y, const float *x, float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i] * factor;
+}
+
+// One input line at the output's height.
+static void blend_lines(const struct step *s, const struct resize *p, const uint8_t *image,
+                        uint32_t oy, float *line, float *values)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    struct row_form form = row_form(x);
+    size_t n = (size_t)x->dims[3] * x->dims[1];
+    memset(line, 0, n * sizeof *line);
+    for (uint32_t k = 0; k < p->n_taps; k++) {
+        const struct tap *t = &p->taps[0][oy];
+        if (t->weight[k] == 0)
+            continue;
+        row_load(&form, image + t->at[k] * n * tensor_type_size(x->type), n, values);
+        add_scaled(line, values, t->weight[k], n);
+    }
+}
+
+static void resize_line(const struct step *s, const struct resize *p, struct run *r,
+                        const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form to = row_form(y);
+    size_t channels = x->dims[1], width = x->dims[3];
+    float *line = run_scratch(r, p->scratch), *values = line + width * channels;
+    float *pixel = values + width * channels;
+    blend_lines(s, p, image, oy, line, values);
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
+        const struct tap *t = &p->taps[1][ox];
+        memset(pixel, 0, channels * sizeof *pixel);
+        for (uint32_t k = 0; k < p->n_taps; k++)
+            add_scaled(pixel, line + t->at[k] * channels, t->weight[k], channels);
+        row_store(&to, dst, channels, pixel);
+        dst += channels * tensor_type_size(y->type);
+    }
+}
+
+static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,
+                      uint32_t oy, uint8_t *dst)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t pixel = x->dims[1] * tensor_type_size(x->type);
+    const uint8_t *line = image + p->taps[0][oy].at[0] * x->dims[3] * pixel;
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel)
+        memcpy(dst, line + p->taps[1][ox].at[0] * pixel, pixel);
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct resize *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
+    const uint8_t *image = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    for (uint32_t n = 0; n < x->dims[0]; n++, image += x->size / x->dims[0])
+        for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
+            if (p->raw)
+                copy_line(s, p, image, oy, dst);
+            else
+                resize_line(s, p, r, image, oy, dst);
+        }
+    return 0;
+}
+
+const struct op op_resize = {.prepare = prepare, .run = run};

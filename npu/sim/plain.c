@@ -1,0 +1,67 @@
+// Whole tensors as real numbers.
+#include "npu/sim/plain.h"
+
+// The tensor's dimensions, as floats in their own order.
+static struct graph_tensor real_form(const struct graph_tensor *t)
+{
+    struct graph_tensor real = *t;
+    real.type = TENSOR_FLOAT32;
+    real.quantized = false;
+    real.channels_last = false;
+    return real;
+}
+
+static int check_type(const struct step *s, const struct graph_tensor *t, struct error *e)
+{
+    if (t && row_type_known(t->type))
+        return 0;
+    return step_refuse(s, e, "a tensor is missing or its type is not supported");
+}
+
+static int prepare(struct step *s, const struct graph_tensor *t, bool output, struct plain *p,
+                   struct error *e)
+{
+    struct graph_tensor real = real_form(t);
+    copy_init(&p->copy, output ? t : &real, output ? &real : t);
+    nd_init(&p->copy.nd, output ? t : &real);
+    nd_broadcast(&p->copy.nd, output ? &real : t);
+    nd_simplify(&p->copy.nd);
+    return step_scratch(s, t->n_elems * sizeof(float), &p->at, e);
+}
+
+int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e)
+{
+    const struct graph_tensor *t = step_input(s, i);
+    *p = (struct plain){.index = i};
+    int r = check_type(s, t, e);
+    if (r < 0)
+        return r;
+    return t->constant ? step_floats(s, t, &p->constant, e) : prepare(s, t, false, p, e);
+}
+
+int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e)
+{
+    const struct graph_tensor *t = step_output(s, i);
+    *p = (struct plain){.index = i};
+    int r = check_type(s, t, e);
+    return r < 0 ? r : prepare(s, t, true, p, e);
+}
+
+const float *plain_load(const struct step *s, const struct run *r, const struct plain *p)
+{
+    if (p->constant)
+        return p->constant;
+    float *values = run_scratch(r, p->at);
+    copy_run(&p->copy, values, run_input(s, r, p->index));
+    return values;
+}
+
+float *plain_values(const struct run *r, const struct plain *p)
+{
+    return run_scratch(r, p->at);
+}
+
+void plain_store(const struct step *s, const struct run *r, const struct plain *p)
+{
+    copy_run(&p->copy, run_output(s, r, p->index), run_scratch(r, p->at));
+}

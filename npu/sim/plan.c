@@ -1,0 +1,185 @@
+// Compiles graphs and runs them.
+#include "npu/sim/plan.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "npu/sim/dnn.h"
+#include "npu/sim/ops.h"
+#include "npu/sim/places.h"
+#include "npu/sim/rows.h"
+
+#define ALIGNMENT 64
+
+// ---- compiling ----
+
+// Operators on elements take constants anywhere; all others work on what the run computes.
+static int check_first(const struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    if (s->node->op == GRAPH_CUSTOM)
+        return 0;
+    if (!x || !step_output(s, 0))
+        return step_refuse(s, e, "its input or output is missing");
+    if (x->constant && s->op != &op_binary && s->op != &op_unary)
+        return step_refuse(s, e, "its input %s is a constant", x->name);
+    return 0;
+}
+
+static int prepare_steps(struct plan *p, struct error *e)
+{
+    const struct graph *g = p->graph;
+    p->steps = pool_alloc(&p->pool, g->n_nodes, sizeof *p->steps);
+    if (!p->steps)
+        return error_no_memory(e, "the plan", g->n_nodes * sizeof *p->steps);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        struct step *s = &p->steps[p->n_steps++];
+        *s = (struct step){.plan = p, .op = ops[g->nodes[i].op], .node = &g->nodes[i]};
+        if (!s->op)
+            return step_refuse(s, e, "operator %s is not implemented", graph_op_name(s->node->op));
+        int r = check_first(s, e);
+        if (r == 0)
+            r = s->op->prepare(s, e);
+        if (r < 0)
+            return r;
+        if (s->scratch > p->scratch_size)
+            p->scratch_size = s->scratch;
+    }
+    return 0;
+}
+
+int plan_init(struct plan *p, const struct graph *g, struct error *e)
+{
+    *p = (struct plan){.graph = g};
+    int r = dnn_calls_new(&p->calls, e);
+    if (r == 0)
+        r = prepare_steps(p, e);
+    if (r == 0)
+        r = places_choose(p, e);
+    if (r < 0)
+        plan_done(p);
+    return r;
+}
+
+void plan_done(struct plan *p)
+{
+    dnn_calls_free(p->calls);
+    pool_done(&p->pool);
+    *p = (struct plan){0};
+}
+
+const struct graph_tensor *step_input(const struct step *s, uint32_t i)
+{
+    bool there = i < s->node->n_inputs && s->node->inputs[i] >= 0;
+    return there ? &s->plan->graph->tensors[s->node->inputs[i]] : NULL;
+}
+
+const struct graph_tensor *step_output(const struct step *s, uint32_t i)
+{
+    bool there = i < s->node->n_outputs && s->node->outputs[i] >= 0;
+    return there ? &s->plan->graph->tensors[s->node->outputs[i]] : NULL;
+}
+
+int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e)
+{
+    uint64_t end;
+    if (__builtin_add_overflow(s->scratch, size, &end) || end > (uint64_t)1 << 34)
+        return step_refuse(s, e, "it needs %llu bytes to work in", (unsigned long long)size);
+    *ret_at = s->scratch;
+    s->scratch = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return 0;
+}
+
+void *step_alloc(struct step *s, size_t n, size_t size)
+{
+    return pool_alloc(&s->plan->pool, n, size);
+}
+
+int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struct error *e)
+{
+    float *values = step_alloc(s, t->n_elems, sizeof *values);
+    if (!values)
+        return error_no_memory(e, "a constant", t->n_elems * sizeof *values);
+    if (!row_type_known(t->type))
+        return step_refuse(s, e, "constant %s: type %s is not supported", t->name,
+                           tensor_type_name(t->type));
+    graph_tensor_floats(t, values);
+    *ret = values;
+    return 0;
+}
+
+// ---- running ----
+
+static void *memory_new(uint64_t size)
+{
+    uint64_t rounded = (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    return aligned_alloc(ALIGNMENT, rounded);
+}
+
+int run_init(struct run *r, const struct plan *p, struct error *e)
+{
+    *r = (struct run){
+        .plan = p, .arena = memory_new(p->arena_size), .scratch = memory_new(p->scratch_size)};
+    int status = 0;
+    if (!r->arena || !r->scratch)
+        status = error_no_memory(e, "a context", p->arena_size + p->scratch_size);
+    if (status == 0)
+        status = dnn_bind(r, &r->bound, e);
+    if (status < 0)
+        run_done(r);
+    return status;
+}
+
+void run_done(struct run *r)
+{
+    dnn_bound_free(r->bound);
+    free(r->arena);
+    free(r->scratch);
+    *r = (struct run){0};
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+int run_steps(struct run *r, struct error *e)
+{
+    uint64_t before = r->step_us ? now_us() : 0;
+    for (uint32_t i = 0; i < r->plan->n_steps; i++) {
+        const struct step *s = &r->plan->steps[i];
+        int status = s->op->run(s, r, e);
+        if (status < 0)
+            return status;
+        if (r->step_us) {
+            uint64_t now = now_us();
+            r->step_us[i] = now - before;
+            before = now;
+        }
+    }
+    return 0;
+}
+
+void *run_tensor(const struct run *r, uint32_t index)
+{
+    return r->arena + r->plan->places[index];
+}
+
+const void *run_input(const struct step *s, const struct run *r, uint32_t i)
+{
+    uint32_t index = (uint32_t)s->node->inputs[i];
+    const struct graph_tensor *t = &s->plan->graph->tensors[index];
+    return t->constant ? t->data.data : run_tensor(r, index);
+}
+
+void *run_output(const struct step *s, const struct run *r, uint32_t i)
+{
+    return run_tensor(r, (uint32_t)s->node->outputs[i]);
+}
+
+void *run_scratch(const struct run *r, uint64_t at)
+{
+    return r->scratch + at;
+}

@@ -1,0 +1,147 @@
+// The attributes of a node.
+#include "npu/sim/rknn_attrs.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+// Where the typed tables hold what. A number that is absent there is 0 (flatbuffers leave out
+// zeros).
+static const struct {
+    uint8_t attr_type;
+    uint8_t slot;
+    enum { INTS, INT, TEXT } form;
+    const char *name;
+} fields[] = {
+    // clang-format off
+    { 1, 0, TEXT, "auto_pad"},     { 1, 1, INTS, "dilations"}, { 1, 2, INT, "group"},
+    { 1, 3, INTS, "kernel_shape"}, { 1, 4, INTS, "pads"},      { 1, 5, INTS, "strides"},
+    { 2, 1, INTS, "dilations"},    { 2, 3, INTS, "kernel_shape"},
+    { 2, 6, INTS, "pads"},         { 2, 7, INTS, "strides"},
+    { 3, 2, INTS, "dilations"},    { 3, 3, INTS, "kernel_shape"},
+    { 3, 4, INTS, "pads"},         { 3, 6, INTS, "strides"},
+    { 5, 2, INT, "count_include_pad"}, { 5, 3, INTS, "kernel_shape"},
+    { 5, 4, INTS, "pads"},         { 5, 5, INTS, "strides"},
+    {19, 0, INT, "axis"},          {20, 0, INT, "axis"},       {20, 1, INTS, "split"},
+    {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},
+    {26, 0, TEXT, "coordinate_transformation_mode"},           {26, 4, TEXT, "mode"},
+    // clang-format on
+};
+
+// The slot of an attribute in the node's typed table; -1: it has no such field.
+static int find_slot(const struct rknn_node *n, const char *name, int form)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].attr_type == n->attr_type && (int)fields[i].form == form &&
+            strcmp(fields[i].name, name) == 0 && fb_has(&n->attr, fields[i].slot))
+            return fields[i].slot;
+    return -1;
+}
+
+// Some nodes carry 16 bytes here that are no BSON: a document starts with its own length.
+static bool open_bson(const struct rknn_node *n, bson_t *b)
+{
+    return n->bson.size >= 5 && read_le32(n->bson.data) == n->bson.size &&
+           bson_init_static(b, n->bson.data, n->bson.size);
+}
+
+int rknn_attrs_check(const struct rknn_node *n, struct error *e)
+{
+    bson_t b;
+    bool claims = n->bson.size >= 5 && read_le32(n->bson.data) == n->bson.size;
+    if (claims && (!open_bson(n, &b) || !bson_validate(&b, BSON_VALIDATE_NONE, NULL)))
+        return error_set(e, STATUS_MODEL_INVALID, "its attributes are damaged (BSON, %zu bytes)",
+                         n->bson.size);
+    return 0;
+}
+
+// {NAME: {dtype: …, value: …}}: positions `value` on the value.
+static bool find_value(const struct rknn_node *n, const char *name, bson_t *b, bson_iter_t *value)
+{
+    bson_iter_t at, inside;
+    if (!open_bson(n, b) || !bson_iter_init_find(&at, b, name) || !BSON_ITER_HOLDS_DOCUMENT(&at) ||
+        !bson_iter_recurse(&at, &inside) || !bson_iter_find(&inside, "value"))
+        return false;
+    *value = inside;
+    return true;
+}
+
+static uint32_t bson_ints(bson_iter_t *value, int64_t *values, uint32_t max)
+{
+    bson_iter_t item;
+    uint32_t n = 0;
+    if (BSON_ITER_HOLDS_NUMBER(value) && max) {
+        values[0] = bson_iter_as_int64(value);
+        return 1;
+    }
+    if (!BSON_ITER_HOLDS_ARRAY(value) || !bson_iter_recurse(value, &item))
+        return 0;
+    while (n < max && bson_iter_next(&item))
+        values[n++] = bson_iter_as_int64(&item);
+    return n;
+}
+
+uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *values, uint32_t max)
+{
+    int slot = find_slot(n, name, INTS);
+    if (slot >= 0) {
+        struct bytes b = fb_vector(&n->attr, (unsigned)slot, 4);
+        uint32_t count = (uint32_t)(b.size / 4) < max ? (uint32_t)(b.size / 4) : max;
+        for (uint32_t i = 0; i < count; i++)
+            values[i] = (int32_t)read_le32(b.data + 4 * (size_t)i);
+        return count;
+    }
+    slot = find_slot(n, name, INT);
+    if (slot >= 0 && max) {
+        values[0] = fb_i32(&n->attr, (unsigned)slot, 0);
+        return 1;
+    }
+    bson_t b;
+    bson_iter_t value;
+    return find_value(n, name, &b, &value) ? bson_ints(&value, values, max) : 0;
+}
+
+int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absent)
+{
+    int64_t value;
+    return rknn_attr_ints(n, name, &value, 1) ? value : absent;
+}
+
+double rknn_attr_float(const struct rknn_node *n, const char *name, double absent)
+{
+    bson_t b;
+    bson_iter_t value;
+    if (!find_value(n, name, &b, &value) || !BSON_ITER_HOLDS_NUMBER(&value))
+        return absent;
+    return BSON_ITER_HOLDS_DOUBLE(&value) ? bson_iter_double(&value)
+                                          : (double)bson_iter_as_int64(&value);
+}
+
+void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,
+                    size_t size)
+{
+    bson_t b;
+    bson_iter_t value;
+    struct bytes text = {(const uint8_t *)absent, strlen(absent)};
+    int slot = find_slot(n, name, TEXT);
+    if (slot >= 0) {
+        text = fb_vector(&n->attr, (unsigned)slot, 1);
+    } else if (find_value(n, name, &b, &value) && BSON_ITER_HOLDS_UTF8(&value)) {
+        uint32_t length;
+        const char *words = bson_iter_utf8(&value, &length);
+        text = (struct bytes){(const uint8_t *)words, length};
+    }
+    snprintf(ret, size, "%.*s", (int)(text.size < size ? text.size : size),
+             (const char *)text.data);
+}
+
+json_t *rknn_attrs_json(const struct rknn_node *n)
+{
+    bson_t b;
+    json_t *attrs = NULL;
+    if (open_bson(n, &b)) {
+        char *text = bson_as_relaxed_extended_json(&b, NULL);
+        attrs = text ? json_loads(text, 0, NULL) : NULL;
+        bson_free(text);
+    }
+    return attrs ? attrs : json_object();
+}

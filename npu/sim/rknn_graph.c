@@ -1,0 +1,288 @@
+// Turns a .rknn file into a graph.
+#include "npu/sim/rknn_graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "npu/sim/rknn_lower.h"
+#include "npu/sim/rknn_weights.h"
+
+#define ARENA_MAX UINT32_MAX
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the graph", 0);
+}
+
+// ---- tensors ----
+
+static bool type_of(uint8_t file_type, enum tensor_type *ret)
+{
+    static const struct {
+        uint8_t file;
+        enum tensor_type type;
+    } types[] = {
+        {RKNN_F32, TENSOR_FLOAT32}, {RKNN_U8, TENSOR_UINT8},    {RKNN_I8, TENSOR_INT8},
+        {RKNN_I16, TENSOR_INT16},   {RKNN_I32, TENSOR_INT32},   {RKNN_I64, TENSOR_INT64},
+        {RKNN_BOOL, TENSOR_BOOL},   {RKNN_F16, TENSOR_FLOAT16},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].file == file_type) {
+            *ret = types[i].type;
+            return true;
+        }
+    return false;
+}
+
+// Tensors that no node works on need not make sense: what is wrong with one shows when it is used.
+static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret)
+{
+    *ret = (struct graph_tensor){.name = t->name, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
+    memcpy(ret->dims, t->dims, sizeof ret->dims);
+    bool moving = t->kind >= RKNN_KIND_INPUT && t->kind <= RKNN_KIND_ACTIVATION;
+    ret->constant = !moving;
+    ret->data = t->data;
+    ret->stride_align = t->stride_align;
+    ret->quantized = t->n_scales == 1;
+    ret->scale = t->scale;
+    ret->zp = t->zp;
+    ret->channels_last =
+        t->n_dims == 4 && moving && (t->layout == RKNN_NC1HWC2 || t->kind == RKNN_KIND_INPUT);
+    if (moving && t->size) {
+        ret->place = t->offset;
+        ret->place_size = t->size;
+    }
+}
+
+static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
+                         const struct rknn_tensor *from, struct error *e)
+{
+    struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
+    if (!p)
+        return no_memory(e);
+    int r = rknn_plane_packing(p, from, e);
+    if (r < 0)
+        return r;
+    t->packing = p;
+    t->unpack = rknn_unpack;
+    return 0;
+}
+
+// Whether a tensor that a node works on is one that can be worked on.
+static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
+{
+    const struct rknn_tensor *from = &l->f->tensors[index];
+    struct graph_tensor *t = &l->g->tensors[index];
+    if (!type_of(from->type, &t->type))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known",
+                         t->name, from->type);
+    int r = graph_tensor_measure(t, e);
+    if (r < 0)
+        return r;
+    if (from->n_scales > 1)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "tensor %s: quantization per channel is not supported", t->name);
+    if (t->quantized && !(t->scale > 0 && isfinite(t->scale)))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
+                         (double)t->scale);
+    if (!t->constant || from->layout == RKNN_WEIGHT)
+        return 0;
+    if (from->layout == RKNN_NC1HWC2 && from->n_native == 5)
+        return unpack_planes(l, t, from, e);
+    if (t->data.size < t->size)
+        return error_set(e, STATUS_MODEL_INVALID, "constant %s: %zu bytes of %zu are there",
+                         t->name, t->data.size, t->size);
+    return 0;
+}
+
+static int convert_tensors(struct rknn_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    g->n_tensors = l->f->n_tensors;
+    g->tensors = pool_alloc(&g->pool, g->n_tensors, sizeof *g->tensors);
+    if (!g->tensors)
+        return no_memory(e);
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        convert_tensor(&l->f->tensors[i], &g->tensors[i]);
+    return 0;
+}
+
+// ---- inputs and outputs ----
+
+static void convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
+                               struct tensor_preprocess *ret)
+{
+    bool plain = true;
+    uint32_t channels = t->n_dims == 4 ? t->dims[1] : 0;
+    if (channels < 1 || channels > 4)
+        return;
+    for (uint32_t c = 0; c < channels; c++) {
+        bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
+        ret->mean[c] = from->mean[c];
+        ret->std[c] = from->std[c] != 0 ? from->std[c] : 1;
+        ret->order[c] = in_range ? (uint8_t)from->order[c] : (uint8_t)c;
+        plain = plain && ret->mean[c] == 0 && ret->std[c] == 1 && ret->order[c] == c;
+    }
+    ret->n_channels = plain ? 0 : channels;
+}
+
+static int convert_ports(struct rknn_lowering *l, struct error *e)
+{
+    const struct rknn_file *f = l->f;
+    struct graph *g = l->g;
+    g->inputs = f->inputs;
+    g->outputs = f->outputs;
+    g->n_inputs = f->n_inputs;
+    g->n_outputs = f->n_outputs;
+    struct tensor_preprocess *p = pool_alloc(&g->pool, g->n_inputs, sizeof *p);
+    if (!p)
+        return no_memory(e);
+    for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++) {
+        bool input = i < g->n_inputs;
+        uint32_t index = input ? g->inputs[i] : g->outputs[i - g->n_inputs];
+        int r = check_tensor(l, (int32_t)index, e);
+        if (r < 0)
+            return r;
+        if (g->tensors[index].constant)
+            return error_set(e, STATUS_MODEL_INVALID, "%s %s is a constant",
+                             input ? "input" : "output", g->tensors[index].name);
+        if (input)
+            convert_preprocess(&f->preprocess[i], &g->tensors[index], &p[i]);
+    }
+    g->preprocess = p;
+    return 0;
+}
+
+// ---- nodes ----
+
+static bool only_for_the_chip(const struct rknn_tensor *t)
+{
+    static const char tail[] = "_exSecondary";
+    size_t n = strlen(t->name), m = sizeof tail - 1;
+    return t->kind == RKNN_KIND_SUBTASK_CONSTANT || t->kind == RKNN_KIND_LUT_PROGRAM ||
+           (n >= m && strcmp(t->name + n - m, tail) == 0);
+}
+
+static int take_inputs(struct rknn_lowering *l, struct error *e)
+{
+    const struct rknn_node *n = l->node;
+    l->inputs = pool_alloc(&l->g->pool, n->n_inputs, sizeof *l->inputs);
+    if (!l->inputs)
+        return no_memory(e);
+    l->n_inputs = 0;
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        int32_t index = n->inputs[i];
+        if (index > 0 && only_for_the_chip(&l->f->tensors[index]))
+            continue;
+        // Tensor 0 stands for none in files that number from 1.
+        bool none = index < 0 || (l->f->tensors[index].kind == 0 && !l->f->tensors[index].n_dims);
+        l->inputs[l->n_inputs++] = none ? -1 : index;
+    }
+    return 0;
+}
+
+struct graph_tensor *lower_input(const struct rknn_lowering *l, uint32_t i)
+{
+    return i < l->n_inputs && l->inputs[i] >= 0 ? &l->g->tensors[l->inputs[i]] : NULL;
+}
+
+struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i)
+{
+    bool there = i < l->node->n_outputs && l->node->outputs[i] >= 0;
+    return there ? &l->g->tensors[l->node->outputs[i]] : NULL;
+}
+
+static int check_edges(struct rknn_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->n_inputs; i++)
+        if (l->inputs[i] >= 0 && check_tensor(l, l->inputs[i], e) < 0)
+            return STATUS_MODEL_INVALID;
+    for (uint32_t i = 0; i < l->node->n_outputs; i++) {
+        int32_t index = l->node->outputs[i];
+        if (index >= 0 && check_tensor(l, index, e) < 0)
+            return STATUS_MODEL_INVALID;
+        if (index >= 0 && l->g->tensors[index].constant)
+            return error_set(e, STATUS_MODEL_INVALID, "its output %s is a constant",
+                             l->g->tensors[index].name);
+    }
+    if (!l->node->n_outputs || l->node->outputs[0] < 0)
+        return error_set(e, STATUS_MODEL_INVALID, "it has no output");
+    return 0;
+}
+
+static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
+{
+    struct graph_node *out = &l->g->nodes[l->g->n_nodes];
+    l->node = node;
+    l->out = out;
+    *out = (struct graph_node){.name = node->name, .type = node->op, .on_cpu = node->device == 0};
+    int r = take_inputs(l, e);
+    if (r < 0)
+        return r;
+    if (check_edges(l, e) < 0 || rknn_attrs_check(node, e) < 0)
+        return error_prefix(e, "node %s (%s)", node->name, node->op);
+    out->inputs = l->inputs;
+    out->n_inputs = l->n_inputs;
+    out->outputs = node->outputs;
+    out->n_outputs = node->n_outputs;
+    rknn_regs_load(l->regs, l->f, node);
+    r = lower_node(l, e);
+    l->g->n_nodes += r == 0;
+    return r;
+}
+
+static int convert_nodes(struct rknn_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    g->nodes = pool_alloc(&g->pool, l->f->n_nodes, sizeof *g->nodes);
+    if (!g->nodes)
+        return no_memory(e);
+    for (uint32_t i = 0; i < l->f->n_nodes; i++) {
+        const struct rknn_node *n = &l->f->nodes[i];
+        if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0)
+            continue;
+        int r = convert_node(l, n, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// ---- the arena ----
+
+static int measure_arena(struct graph *g, struct error *e)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        struct graph_tensor *t = &g->tensors[i];
+        if (t->place != GRAPH_NO_PLACE && t->place_size < t->size)
+            t->place = GRAPH_NO_PLACE;
+        uint64_t end = t->place == GRAPH_NO_PLACE ? 0 : t->place + t->place_size;
+        if (end > ARENA_MAX)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s ends at byte %llu, the chip's memory at 4 GB", t->name,
+                             (unsigned long long)end);
+        if (end > g->arena_size && t->n_elems)
+            g->arena_size = end;
+    }
+    return 0;
+}
+
+int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
+{
+    *g = (struct graph){0};
+    cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
+    if (!regs)
+        return no_memory(e);
+    struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
+    int r = convert_tensors(&l, e);
+    if (r == 0)
+        r = convert_ports(&l, e);
+    if (r == 0)
+        r = convert_nodes(&l, e);
+    if (r == 0)
+        r = measure_arena(g, e);
+    if (r < 0)
+        graph_done(g);
+    return r;
+}

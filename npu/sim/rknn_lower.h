@@ -1,0 +1,36 @@
+// What the parts of rknn_graph() share. Only rknn_graph.c, rknn_nodes.c and rknn_conv.c use it.
+#pragma once
+
+#include "npu/sim/rknn_attrs.h"
+#include "npu/sim/rknn_graph.h"
+#include "npu/sim/rknn_regs.h"
+
+struct rknn_lowering {
+    const struct rknn_file *f;
+    const struct chip *chip;
+    struct graph *g;
+    struct rknn_regs *regs;
+
+    // The node at hand, its inputs without those that only the chip needs, and what it becomes.
+    const struct rknn_node *node;
+    uint32_t n_inputs;
+    int32_t *inputs;
+    struct graph_node *out;
+};
+
+/// The tensor of input i, or NULL. Constants have been checked and can be unpacked.
+struct graph_tensor *lower_input(const struct rknn_lowering *l, uint32_t i);
+struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i);
+
+/// Words for a node that is refused.
+#define lower_refuse(l, e, ...) graph_refuse((l)->out, e, __VA_ARGS__)
+
+/// Fills l->out from l->node.
+int lower_node(struct rknn_lowering *l, struct error *e);
+
+/// Convolutions and transposed ones; `suffix` is what follows in the operator's name.
+int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e);
+int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
+
+/// The activations named in `suffix`, in order. "Add" is taken with `addend` (-1: refused).
+int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e);

@@ -1,0 +1,498 @@
+// The nodes of a .rknn file: what each operator becomes.
+#include <math.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "npu/sim/rknn_lower.h"
+
+// ---- activations in the names of fused operators ----
+
+struct activation {
+    const char *name;
+    enum graph_post_kind kind;
+    float alpha, beta;           // where the node has no attributes for them
+    const char *a_name, *b_name; // of the attributes
+};
+
+static const struct activation activations[] = {
+    {"LeakyRelu", POST_LEAKY_RELU, 0, 0, "alpha", NULL},
+    {"Relu", POST_RELU, 0, 0, NULL, NULL},
+    {"HardSigmoid", POST_HARD_SIGMOID, NAN, NAN, "alpha", "beta"},
+    {"Sigmoid", POST_SIGMOID, 0, 0, NULL, NULL},
+    {"ExSwish", POST_SWISH, 0, 0, NULL, NULL},
+    {"exSwish", POST_SWISH, 0, 0, NULL, NULL},
+    {"Swish", POST_SWISH, 0, 0, NULL, NULL},
+    {"HardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
+    {"Tanh", POST_TANH, 0, 0, NULL, NULL},
+    {"Clip", POST_CLIP, NAN, NAN, "min", "max"},
+    {"exGelu", POST_GELU, 0, 0, NULL, NULL},
+    {"ExGelu", POST_GELU, 0, 0, NULL, NULL},
+    {"Gelu", POST_GELU, 0, 0, NULL, NULL},
+    {"Softplus", POST_SOFTPLUS, 0, 0, NULL, NULL},
+    {"ExMish", POST_MISH, 0, 0, NULL, NULL},
+    {"exMish", POST_MISH, 0, 0, NULL, NULL},
+    {"Mish", POST_MISH, 0, 0, NULL, NULL},
+    {"Elu", POST_ELU, 1, 0, "alpha", NULL},
+    {"Exp", POST_EXP, 0, 0, NULL, NULL},
+    {"Log", POST_LOG, 0, 0, NULL, NULL},
+    {"Sqrt", POST_SQRT, 0, 0, NULL, NULL},
+    {"Abs", POST_ABS, 0, 0, NULL, NULL},
+    {"Neg", POST_NEG, 0, 0, NULL, NULL},
+    {"Erf", POST_ERF, 0, 0, NULL, NULL},
+    {"Floor", POST_FLOOR, 0, 0, NULL, NULL},
+    {"Reciprocal", POST_RECIPROCAL, 0, 0, NULL, NULL},
+};
+
+static const struct activation *find_activation(const char *text)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strncmp(text, activations[i].name, strlen(activations[i].name)) == 0)
+            return &activations[i];
+    return NULL;
+}
+
+static int add_post(struct rknn_lowering *l, struct graph_post post, struct error *e)
+{
+    if (l->out->n_post == GRAPH_MAX_POST)
+        return lower_refuse(l, e, "more than %d operators are fused into it", GRAPH_MAX_POST);
+    l->out->post[l->out->n_post++] = post;
+    return 0;
+}
+
+// A fused Clip of integers is in the output's own range already: its scale was made so.
+static bool range_clips(const struct rknn_lowering *l)
+{
+    return strcmp(l->node->op, "Clip") != 0 && lower_output(l, 0)->type == TENSOR_INT8;
+}
+
+static bool constant_number(const struct rknn_lowering *l, uint32_t input, float *ret)
+{
+    const struct graph_tensor *t = lower_input(l, input);
+    if (!t || !t->constant || t->n_elems != 1 || t->unpack)
+        return false;
+    graph_tensor_floats(t, ret);
+    return true;
+}
+
+static int add_activation(struct rknn_lowering *l, const struct activation *a, struct error *e)
+{
+    struct graph_post post = {.kind = a->kind, .alpha = a->alpha, .beta = a->beta, .operand = -1};
+    if (a->a_name)
+        post.alpha = (float)rknn_attr_float(l->node, a->a_name, (double)a->alpha);
+    if (a->b_name)
+        post.beta = (float)rknn_attr_float(l->node, a->b_name, (double)a->beta);
+    if (a->kind == POST_CLIP) {
+        if (range_clips(l))
+            return 0;
+        // A Clip of its own has its bounds as inputs; one that is left out does not bound.
+        bool alone = strcmp(l->node->op, "Clip") == 0;
+        if (isnan(post.alpha) && !constant_number(l, 1, &post.alpha) && alone)
+            post.alpha = -INFINITY;
+        if (isnan(post.beta) && !constant_number(l, 2, &post.beta) && alone)
+            post.beta = INFINITY;
+    }
+    if (isnan(post.alpha) || isnan(post.beta)) {
+        bool by_table = a->kind == POST_HARD_SIGMOID && lower_output(l, 0)->type == TENSOR_INT8 &&
+                        l->out->op == GRAPH_CONV;
+        if (!by_table)
+            return lower_refuse(l, e, "the file does not say the bounds of its %s", a->name);
+    }
+    return add_post(l, post, e);
+}
+
+int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e)
+{
+    while (*suffix) {
+        const struct activation *a = find_activation(suffix);
+        int r;
+        if (a) {
+            suffix += strlen(a->name);
+            r = add_activation(l, a, e);
+        } else if (strncmp(suffix, "Add", 3) == 0 && addend >= 0) {
+            suffix += 3;
+            r = add_post(l, (struct graph_post){.kind = POST_ADD, .operand = addend}, e);
+        } else {
+            return lower_refuse(l, e, "operator \"%s\" is not known: \"%s\" in it is not",
+                                l->node->op, suffix);
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// ---- operators without a window ----
+
+static int keep_inputs(struct rknn_lowering *l, uint32_t n, struct error *e)
+{
+    if (l->n_inputs < n)
+        return lower_refuse(l, e, "it has %u inputs, %u are expected", l->n_inputs, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!lower_input(l, i))
+            return lower_refuse(l, e, "its input %u is missing", i);
+    l->out->n_inputs = n;
+    return 0;
+}
+
+static int lower_unary(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    return r < 0 ? r : lower_posts(l, l->node->op, -1, e);
+}
+
+static int lower_one(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    int r = keep_inputs(l, 1, e);
+    return r < 0 ? r : lower_posts(l, suffix, -1, e);
+}
+
+static int lower_two(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    int r = keep_inputs(l, 2, e);
+    return r < 0 ? r : lower_posts(l, suffix, -1, e);
+}
+
+// An axis of x, counted from its end when negative.
+static int take_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0);
+    int64_t axis = rknn_attr_int(l->node, "axis", absent);
+    axis += axis < 0 ? x->n_dims : 0;
+    if (axis < 0 || axis >= x->n_dims)
+        return lower_refuse(l, e, "it has no valid axis");
+    l->out->axis = (int32_t)axis;
+    return 0;
+}
+
+static int lower_concat(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    if (r < 0 || (r = take_axis(l, INT64_MIN / 2, e)) < 0)
+        return r;
+    // Inputs that the output has no room for are the chip's working memory.
+    const struct graph_tensor *y = lower_output(l, 0);
+    uint64_t filled = 0;
+    uint32_t n = 0, axis = (uint32_t)l->out->axis;
+    while (n < l->n_inputs && filled < y->dims[axis]) {
+        const struct graph_tensor *x = lower_input(l, n++);
+        filled += x && x->n_dims > axis ? x->dims[axis] : UINT32_MAX;
+    }
+    if (y->n_dims <= axis || filled != y->dims[axis])
+        return lower_refuse(l, e, "its inputs do not add up to its output");
+    l->out->n_inputs = n;
+    return 0;
+}
+
+static int lower_split(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    return r < 0 ? r : take_axis(l, 0, e);
+}
+
+static int lower_last_axis(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    return r < 0 ? r : take_axis(l, -1, e);
+}
+
+static int lower_argmax(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    if (rknn_attr_int(l->node, "select_last_index", 0))
+        return lower_refuse(l, e, "select_last_index is not supported");
+    return lower_split(l, suffix, e);
+}
+
+static int lower_transpose(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *x = lower_input(l, 0);
+    int64_t perm[GRAPH_MAX_DIMS];
+    uint32_t n = rknn_attr_ints(l->node, "perm", perm, GRAPH_MAX_DIMS), seen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (perm[i] < 0 || perm[i] >= n)
+            return lower_refuse(l, e, "its perm is no permutation");
+        seen |= 1u << perm[i];
+        l->out->perm[i] = (uint32_t)perm[i];
+    }
+    if (n != x->n_dims || seen != (1u << n) - 1)
+        return lower_refuse(l, e, "its perm is no permutation of %u dimensions", x->n_dims);
+    return 0;
+}
+
+static int take_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_t *n,
+                     struct error *e)
+{
+    const struct graph_tensor *t = lower_input(l, input);
+    if (!t) {
+        *n = 0;
+        return 0;
+    }
+    if (graph_tensor_ints(t, values, 2 * GRAPH_MAX_DIMS, n, e) < 0)
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+    return 0;
+}
+
+static int lower_slice(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int64_t starts[2 * GRAPH_MAX_DIMS], axes[2 * GRAPH_MAX_DIMS], steps[2 * GRAPH_MAX_DIMS];
+    uint32_t n, n_axes, n_steps;
+    if (keep_inputs(l, 2, e) < 0 || take_ints(l, 1, starts, &n, e) < 0 ||
+        take_ints(l, 3, axes, &n_axes, e) < 0 || take_ints(l, 4, steps, &n_steps, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = lower_input(l, 0);
+    if ((n_axes && n_axes != n) || (n_steps && n_steps != n) || n > x->n_dims)
+        return lower_refuse(l, e, "starts, axes and steps do not fit together");
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        l->out->slice.step[i] = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t axis = n_axes ? axes[i] : i, step = n_steps ? steps[i] : 1;
+        axis += axis < 0 ? x->n_dims : 0;
+        if (axis < 0 || axis >= x->n_dims || step == 0 || step > INT32_MAX || step < -INT32_MAX)
+            return lower_refuse(l, e, "axis or step %u is out of range", i);
+        int64_t size = x->dims[axis], start = starts[i];
+        start = start < -size ? -size : start > size ? size : start;
+        start += start < 0 ? size : 0;
+        l->out->slice.step[axis] = step;
+        l->out->slice.start[axis] = step < 0 && start == size ? size - 1 : start;
+    }
+    l->out->n_inputs = 1;
+    return 0;
+}
+
+static int lower_pad(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int64_t pads[2 * GRAPH_MAX_DIMS];
+    uint32_t n;
+    char mode[16];
+    if (keep_inputs(l, 2, e) < 0 || take_ints(l, 1, pads, &n, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = lower_input(l, 0);
+    if (n != 2 * x->n_dims)
+        return lower_refuse(l, e, "%u pads for %u dimensions", n, x->n_dims);
+    for (uint32_t i = 0; i < x->n_dims; i++) {
+        if (pads[i] < 0 || pads[i] > UINT32_MAX)
+            return lower_refuse(l, e, "pad %lld is out of range", (long long)pads[i]);
+        l->out->pad.begin[i] = (uint32_t)pads[i];
+    }
+    rknn_attr_text(l->node, "mode", "constant", mode, sizeof mode);
+    static const char *const modes[] = {"constant", "reflect", "edge"};
+    uint32_t m = 0;
+    while (m < 3 && strcmp(modes[m], mode) != 0)
+        m++;
+    if (m == 3)
+        return lower_refuse(l, e, "mode \"%s\" is not known", mode);
+    l->out->pad.mode = m;
+    if (lower_input(l, 2) && !constant_number(l, 2, &l->out->pad.value))
+        return lower_refuse(l, e, "its padding value is not a constant");
+    l->out->n_inputs = 1;
+    return 0;
+}
+
+static int pick(const struct rknn_lowering *l, const char *attr, const char *absent,
+                const char *const *names, uint32_t n, uint32_t *ret, struct error *e)
+{
+    char text[40];
+    rknn_attr_text(l->node, attr, absent, text, sizeof text);
+    for (*ret = 0; *ret < n; ++*ret)
+        if (strcmp(names[*ret], text) == 0)
+            return 0;
+    return lower_refuse(l, e, "%s \"%s\" is not supported", attr, text);
+}
+
+static int lower_resize(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
+                                              "asymmetric"};
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                          "ceil"};
+    uint32_t c, m, r;
+    (void)suffix;
+    if (keep_inputs(l, 1, e) < 0 ||
+        pick(l, "coordinate_transformation_mode", "half_pixel", coordinates, 4, &c, e) < 0 ||
+        pick(l, "mode", "nearest", modes, 3, &m, e) < 0 ||
+        pick(l, "nearest_mode", c == COORDINATES_ASYMMETRIC ? "floor" : "round_prefer_floor",
+             nearest, 4, &r, e) < 0)
+        return STATUS_MODEL_INVALID;
+    l->out->resize =
+        (struct graph_resize){.mode = m,
+                              .coordinates = c,
+                              .nearest = r,
+                              .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75)};
+    return 0;
+}
+
+static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    int r = keep_inputs(l, 5, e);
+    if (r < 0)
+        return r;
+    l->out->norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return lower_posts(l, suffix, -1, e);
+}
+
+static int lower_layer_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    if (l->n_inputs < 2)
+        return lower_refuse(l, e, "it has no scale");
+    l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
+    l->out->norm_epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return take_axis(l, -1, e);
+}
+
+// The reduced dimensions are those that the output has as 1; without keepdims they must be named.
+static int lower_reduce(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 1, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    if (x->n_dims == y->n_dims) {
+        for (uint32_t i = 0; i < x->n_dims; i++)
+            l->out->axes |= (uint32_t)(x->dims[i] != y->dims[i]) << i;
+        return 0;
+    }
+    int64_t axes[2 * GRAPH_MAX_DIMS];
+    uint32_t n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
+    if (!n && take_ints(l, 1, axes, &n, e) < 0)
+        return STATUS_MODEL_INVALID;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t axis = axes[i] + (axes[i] < 0 ? x->n_dims : 0);
+        if (axis < 0 || axis >= x->n_dims)
+            return lower_refuse(l, e, "axis %lld is out of range", (long long)axes[i]);
+        l->out->axes |= 1u << axis;
+    }
+    return n ? 0 : lower_refuse(l, e, "the file does not say what it reduces");
+}
+
+static int lower_ex_mat_mul(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    char form[16];
+    (void)suffix;
+    rknn_attr_text(l->node, "c_type", "", form, sizeof form);
+    l->out->multiply = strcmp(form, "mul") == 0;
+    if (form[0] && !l->out->multiply)
+        return lower_refuse(l, e, "c_type \"%s\" is not known", form);
+    return keep_inputs(l, l->out->multiply ? 3 : 2, e);
+}
+
+static int lower_grid_sample(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    static const char *const modes[] = {"bilinear", "nearest"};
+    static const char *const outside[] = {"zeros", "border", "reflection"};
+    uint32_t m, o;
+    (void)suffix;
+    if (keep_inputs(l, 2, e) < 0 || pick(l, "mode", "bilinear", modes, 2, &m, e) < 0 ||
+        pick(l, "padding_mode", "zeros", outside, 3, &o, e) < 0)
+        return STATUS_MODEL_INVALID;
+    l->out->grid.align_corners = rknn_attr_int(l->node, "align_corners", 0) != 0;
+    l->out->grid.nearest = m == 1;
+    l->out->grid.outside = o;
+    return 0;
+}
+
+static int lower_top_k(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    l->out->largest = rknn_attr_int(l->node, "largest", 1) != 0;
+    return lower_last_axis(l, suffix, e);
+}
+
+static int lower_gather(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)suffix;
+    int r = keep_inputs(l, 2, e);
+    return r < 0 ? r : take_axis(l, 0, e);
+}
+
+static int lower_custom(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    (void)l;
+    (void)suffix;
+    (void)e;
+    return 0;
+}
+
+// ---- the table ----
+
+// Found by the longest name that the node's operator starts with; what follows is fused into it.
+static const struct {
+    const char *name;
+    enum graph_op op;
+    int (*lower)(struct rknn_lowering *l, const char *suffix, struct error *e);
+} operators[] = {
+    {"Conv", GRAPH_CONV, lower_conv},
+    {"ConvTranspose", GRAPH_CONV_TRANSPOSE, lower_conv},
+    {"MaxPool", GRAPH_MAX_POOL, lower_pool},
+    {"GlobalMaxPool", GRAPH_MAX_POOL, lower_pool},
+    {"AveragePool", GRAPH_AVERAGE_POOL, lower_pool},
+    {"GlobalAveragePool", GRAPH_AVERAGE_POOL, lower_pool},
+    {"Add", GRAPH_ADD, lower_two},
+    {"Sub", GRAPH_SUB, lower_two},
+    {"Mul", GRAPH_MUL, lower_two},
+    {"Div", GRAPH_DIV, lower_two},
+    {"Pow", GRAPH_POW, lower_two},
+    {"Mod", GRAPH_MOD, lower_two},
+    {"Max", GRAPH_MAX, lower_two},
+    {"Min", GRAPH_MIN, lower_two},
+    {"PRelu", GRAPH_PRELU, lower_two},
+    {"Concat", GRAPH_CONCAT, lower_concat},
+    {"Split", GRAPH_SPLIT, lower_split},
+    {"Slice", GRAPH_SLICE, lower_slice},
+    {"Pad", GRAPH_PAD, lower_pad},
+    {"Expand", GRAPH_EXPAND, lower_one},
+    {"Reshape", GRAPH_RESHAPE, lower_one},
+    {"Flatten", GRAPH_RESHAPE, lower_one},
+    {"Squeeze", GRAPH_RESHAPE, lower_one},
+    {"Unsqueeze", GRAPH_RESHAPE, lower_one},
+    {"Identity", GRAPH_RESHAPE, lower_one},
+    {"Transpose", GRAPH_TRANSPOSE, lower_transpose},
+    {"Resize", GRAPH_RESIZE, lower_resize},
+    {"BatchNormalization", GRAPH_BATCH_NORM, lower_norm},
+    {"LayerNormalization", GRAPH_LAYER_NORM, lower_layer_norm},
+    {"exLayerNorm", GRAPH_LAYER_NORM, lower_layer_norm},
+    {"exSoftmax13", GRAPH_SOFTMAX, lower_last_axis},
+    {"Softmax", GRAPH_SOFTMAX, lower_last_axis},
+    {"ReduceMean", GRAPH_REDUCE_MEAN, lower_reduce},
+    {"ArgMax", GRAPH_ARG_MAX, lower_argmax},
+    {"exDataConvert", GRAPH_CONVERT, lower_one},
+    {"Cast", GRAPH_CONVERT, lower_one},
+    {"exMatMul", GRAPH_EX_MAT_MUL, lower_ex_mat_mul},
+    {"GridSample", GRAPH_GRID_SAMPLE, lower_grid_sample},
+    {"TopK", GRAPH_TOP_K, lower_top_k},
+    {"Gather", GRAPH_GATHER, lower_gather},
+    {"GatherElements", GRAPH_GATHER_ELEMENTS, lower_gather},
+    {"cst", GRAPH_CUSTOM, lower_custom},
+};
+
+int lower_node(struct rknn_lowering *l, struct error *e)
+{
+    const char *name = l->node->op;
+    size_t best = 0, length = 0;
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+        size_t n = strlen(operators[i].name);
+        if (n > length && strncmp(name, operators[i].name, n) == 0) {
+            best = i;
+            length = n;
+        }
+    }
+    const struct activation *a = find_activation(name);
+    if (a && strcmp(a->name, name) == 0) {
+        l->out->op = GRAPH_UNARY;
+        return lower_unary(l, "", e);
+    }
+    if (!length)
+        return lower_refuse(l, e, "operator \"%s\" is not known", name);
+    l->out->op = operators[best].op;
+    return operators[best].lower(l, name + length, e);
+}

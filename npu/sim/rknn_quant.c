@@ -1,0 +1,243 @@
+// Bias tables and output conversion of integer convolutions.
+#include "npu/sim/rknn_quant.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/convert.h"
+
+#define MUL_SHIFT 14 // the usual fixed point of multipliers
+
+// What a bias table holds besides the biases, and what stands in for the rest.
+struct table_form {
+    bool has_nz, has_mul;
+    int16_t nz, mul;
+    uint32_t mul_shift;
+};
+
+static int need(const struct rknn_conv_sources *s, uint32_t reg, uint32_t *ret, struct error *e)
+{
+    if (rknn_regs_get(s->regs, reg, ret))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "its register commands do not set 0x%04x, so its scale is not known", reg);
+}
+
+static int not_known(uint32_t reg, uint32_t value, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register 0x%04x holds 0x%08x: what its bias table holds is not known", reg,
+                     value);
+}
+
+static int form_rk3588(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
+{
+    uint32_t bypass, multiplier, source, nz;
+    if (need(s, 0x4040, &bypass, e) < 0 || need(s, 0x4048, &multiplier, e) < 0 ||
+        need(s, 0x4050, &source, e) < 0 || need(s, 0x4054, &nz, e) < 0)
+        return STATUS_MODEL_INVALID;
+    bool bypassed = bypass >> 4 & 1;
+    form->has_nz = source & 1;
+    form->nz = (int16_t)nz;
+    if (bypassed && form->has_nz)
+        return not_known(0x4050, source, e);
+    form->has_mul = !bypassed && (multiplier & 1);
+    form->mul = bypassed ? 1 : (int16_t)(multiplier >> 16);
+    form->mul_shift = bypassed ? 0 : multiplier >> 8 & 0x3f;
+    return 0;
+}
+
+// One scale for all channels: the zero point lies in a tensor of its own.
+static int single_nz(const struct rknn_conv_sources *s, int16_t *ret, struct error *e)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s_BScfgTensor", s->output->name);
+    for (uint32_t i = 0; i < s->file->n_tensors; i++) {
+        const struct rknn_tensor *t = &s->file->tensors[i];
+        if (t->data.size >= 2 && strcmp(t->name, name) == 0) {
+            *ret = (int16_t)read_le16(t->data.data);
+            return 0;
+        }
+    }
+    return error_set(e, STATUS_MODEL_INVALID, "tensor %s with its zero point is missing", name);
+}
+
+static int form_rk3576(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
+{
+    uint32_t source;
+    int r = need(s, 0x4050, &source, e);
+    if (r < 0)
+        return r;
+    bool taps = s->packing->kind == PACKED_TAP_PAIRS;
+    switch (source >> 16 & 0xf) {
+    case 1:
+        *form = (struct table_form){.has_nz = !taps, .has_mul = true, .mul_shift = MUL_SHIFT};
+        return 0;
+    case 2:
+        form->mul = 1;
+        return taps ? 0 : single_nz(s, &form->nz, e);
+    default:
+        return not_known(0x4050, source, e);
+    }
+}
+
+static int form_rk3562(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
+{
+    uint32_t source, multiplier;
+    if (need(s, 0x4050, &source, e) < 0 || need(s, 0x4054, &multiplier, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (!(source & 1))
+        return not_known(0x4050, source, e);
+    if (!(multiplier >> 31))
+        return not_known(0x4054, multiplier, e);
+    *form =
+        (struct table_form){.has_nz = true, .has_mul = true, .mul_shift = multiplier >> 16 & 0x3f};
+    return 0;
+}
+
+static int form_rv1106(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
+{
+    uint32_t shift, source;
+    if (need(s, 0x4040, &shift, e) < 0 || need(s, 0x4050, &source, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (!(source & 1))
+        return not_known(0x4050, source, e);
+    *form = (struct table_form){.has_nz = s->packing->kind != PACKED_TAP_SINGLE,
+                                .has_mul = true,
+                                .mul_shift = shift >> 9 & 0x1f};
+    return 0;
+}
+
+static int find_form(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
+{
+    *form = (struct table_form){0};
+    switch (s->chip->bias_rule) {
+    case BIAS_RK3588:
+        return form_rk3588(s, form, e);
+    case BIAS_RK3576:
+        return form_rk3576(s, form, e);
+    case BIAS_RK3562:
+        return form_rk3562(s, form, e);
+    default:
+        return form_rv1106(s, form, e);
+    }
+}
+
+// Records of G channels: G i32 biases, then G i16 nz and G i16 mul where the table has them.
+static int read_table(const struct rknn_conv_sources *s, const struct table_form *form,
+                      struct graph_conv_quant *q, float *mul, struct error *e)
+{
+    size_t group = s->chip->bias_group, record = 4 * group;
+    record += form->has_nz ? 2 * group : 0;
+    record += form->has_mul ? 2 * group : 0;
+    struct bytes b = s->bias ? s->bias->data : (struct bytes){0};
+    if (b.size / record < (q->n + group - 1) / group && (s->bias || form->has_nz || form->has_mul))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "its bias table has %zu bytes, %u channels need %zu", b.size, q->n,
+                         (q->n + group - 1) / group * record);
+    for (uint32_t o = 0; o < q->n; o++) {
+        const uint8_t *at = b.data + o / group * record;
+        size_t k = o % group;
+        const uint8_t *muls = at + 4 * group + (form->has_nz ? 2 * group : 0);
+        q->bias[o] = s->bias ? (int32_t)read_le32(at + 4 * k) : 0;
+        int16_t nz = form->has_nz ? (int16_t)read_le16(at + 4 * group + 2 * k) : form->nz;
+        if (!q->nz_in_taps)
+            q->nz[o] = nz;
+        int16_t m = form->has_mul ? (int16_t)read_le16(muls + 2 * k) : form->mul;
+        mul[o] = ldexpf((float)m, -(int)form->mul_shift);
+    }
+    return 0;
+}
+
+static bool fuses_leaky(const struct rknn_node *n)
+{
+    return strstr(n->op, "LeakyRelu") != NULL;
+}
+
+// What the output conversion multiplies by, in stored output steps.
+static int output_factor(const struct rknn_conv_sources *s, float *ret, struct error *e)
+{
+    uint32_t base = s->chip->output_conversion, scale, shift, leaky = 0;
+    if (need(s, base + 4, &scale, e) < 0 || need(s, base + 8, &shift, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (fuses_leaky(s->node) && need(s, 0x4068, &leaky, e) < 0)
+        return STATUS_MODEL_INVALID;
+    // A LeakyRelu shifts once more before the conversion, for both signs.
+    *ret = ldexpf((float)(scale & 0xffff), -(int)(shift & 0x3f) - (int)(leaky >> 8 & 0x3f));
+    return 0;
+}
+
+// The way into the lookup table, and out of it.
+static int lut_factors(const struct rknn_conv_sources *s, struct graph_lut *lut, float *ret_in,
+                       struct error *e)
+{
+    uint32_t bn, offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
+    float out;
+    if (need(s, 0x4068, &bn, e) < 0 || need(s, s->chip->output_conversion, &offset, e) < 0)
+        return STATUS_MODEL_INVALID;
+    int r = output_factor(s, &out, e);
+    if (r < 0)
+        return r;
+    rknn_regs_get(s->regs, 0x4120, &below_scale);
+    rknn_regs_get(s->regs, 0x4124, &below_shift);
+    rknn_regs_get(s->regs, 0x4128, &above_scale);
+    rknn_regs_get(s->regs, 0x412c, &above_shift);
+    lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
+    lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift >> 5 & 0x1f));
+    lut->out_scale = out * s->output->scale;
+    lut->out_offset = (float)((int32_t)offset - s->output->zp) * s->output->scale;
+    *ret_in = ldexpf((int16_t)(bn >> 16), -(int)(bn >> 8 & 0x3f));
+    return 0;
+}
+
+int rknn_leaky_alpha(const struct rknn_conv_sources *s, float *ret, struct error *e)
+{
+    uint32_t leaky;
+    int r = need(s, 0x4068, &leaky, e);
+    if (r < 0)
+        return r;
+    if (s->weight->type == RKNN_F16)
+        *ret = convert_half_to_float((uint16_t)(leaky >> 16));
+    else
+        *ret = ldexpf((int16_t)(leaky >> 16), -MUL_SHIFT);
+    return 0;
+}
+
+static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_packing *p)
+{
+    bool in_taps = p->kind == PACKED_TAP_PAIRS || p->kind == PACKED_TAP_SINGLE;
+    size_t n_nz = in_taps ? (size_t)p->o * p->kh * p->kw : p->o;
+    struct graph_conv_quant *q = pool_alloc(pool, 1, sizeof *q);
+    if (!q)
+        return NULL;
+    *q = (struct graph_conv_quant){.n = p->o,
+                                   .scale = pool_alloc(pool, p->o, sizeof *q->scale),
+                                   .bias = pool_alloc(pool, p->o, sizeof *q->bias),
+                                   .nz = pool_alloc(pool, n_nz, sizeof *q->nz),
+                                   .nz_in_taps = in_taps,
+                                   .bias_holds_zp = true};
+    return q->scale && q->bias && q->nz ? q : NULL;
+}
+
+int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
+                    struct graph_conv_quant **ret, struct error *e)
+{
+    struct table_form form;
+    struct graph_conv_quant *q = quant_new(pool, s->packing);
+    if (!q)
+        return error_no_memory(e, "a bias table", 4 * (size_t)s->packing->o);
+    float factor;
+    int r = find_form(s, &form, e);
+    if (r == 0)
+        r = read_table(s, &form, q, q->scale, e);
+    if (r == 0)
+        r = lut ? lut_factors(s, lut, &factor, e) : output_factor(s, &factor, e);
+    if (r < 0)
+        return r;
+    if (q->nz_in_taps)
+        rknn_unpack_tap_nz(s->packing, s->weight->data.data, q->nz);
+    for (uint32_t o = 0; o < q->n; o++)
+        q->scale[o] *= lut ? factor : factor * s->output->scale;
+    *ret = q;
+    return 0;
+}

@@ -1,0 +1,89 @@
+// What is done to rows of real numbers: activations.
+#include <math.h>
+
+#include "npu/sim/lut.h"
+#include "npu/sim/rows.h"
+
+static inline float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+static inline float hard_sigmoid(float x, float alpha, float beta)
+{
+    float y = alpha * x + beta;
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+}
+
+static inline float softplus(float x)
+{
+    return x > 20 ? x : log1pf(expf(x));
+}
+
+// One loop for each, so that the compiler sees what is done.
+#define EACH(expression)                                                                           \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        float v = x[i];                                                                            \
+        x[i] = (expression);                                                                       \
+    }                                                                                              \
+    break
+
+// Those that have vector instructions.
+KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
+{
+    float a = post->alpha, b = post->beta;
+    switch (post->kind) {
+    case POST_RELU:
+        EACH(v < 0 ? 0 : v);
+    case POST_CLIP:
+        EACH(v < a ? a : v > b ? b : v);
+    case POST_LEAKY_RELU:
+        EACH(v < 0 ? v * a : v);
+    case POST_HARD_SIGMOID:
+        EACH(hard_sigmoid(v, a, b));
+    case POST_HARD_SWISH:
+        EACH(v * hard_sigmoid(v, a, b));
+    case POST_SQRT:
+        EACH(sqrtf(v));
+    case POST_ABS:
+        EACH(fabsf(v));
+    case POST_NEG:
+        EACH(-v);
+    case POST_FLOOR:
+        EACH(floorf(v));
+    case POST_RECIPROCAL:
+        EACH(1 / v);
+    default: // POST_SCALE
+        EACH(a * v + b);
+    }
+}
+
+void row_post(const struct graph_post *post, float *x, size_t n)
+{
+    switch (post->kind) {
+    case POST_SIGMOID:
+        EACH(sigmoid(v));
+    case POST_SWISH:
+        EACH(v * sigmoid(v));
+    case POST_TANH:
+        EACH(tanhf(v));
+    case POST_EXP:
+        EACH(expf(v));
+    case POST_LOG:
+        EACH(logf(v));
+    case POST_ERF:
+        EACH(erff(v));
+    case POST_GELU:
+        EACH(0.5f * v * (1 + erff(v * 0.70710678f)));
+    case POST_ELU:
+        EACH(v < 0 ? post->alpha * expm1f(v) : v);
+    case POST_SOFTPLUS:
+        EACH(softplus(v));
+    case POST_MISH:
+        EACH(v * tanhf(softplus(v)));
+    case POST_LUT:
+        EACH(lut_value(post->lut, v));
+    default:
+        simple(post, x, n);
+    }
+}

@@ -1,0 +1,186 @@
+// Elements in a row, to real numbers and back.
+#include "npu/sim/rows.h"
+
+#include <math.h>
+
+#include "base/convert.h"
+
+// Memory that need not be aligned.
+typedef int16_t unaligned_i16 __attribute__((aligned(1), may_alias));
+typedef uint16_t unaligned_u16 __attribute__((aligned(1), may_alias));
+typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
+typedef int64_t unaligned_i64 __attribute__((aligned(1), may_alias));
+typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
+
+// Where the compiler knows half precision it uses the CPU's instructions for it.
+#ifdef __FLT16_MAX__
+typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
+#define HALF_TO_FLOAT(h) ((float)(h))
+#define FLOAT_TO_HALF(f) ((_Float16)(f))
+#else
+typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
+#define HALF_TO_FLOAT(h) convert_half_to_float(h)
+#define FLOAT_TO_HALF(f) convert_float_to_half(f)
+#endif
+
+bool row_type_known(enum tensor_type type)
+{
+    switch (type) {
+    case TENSOR_FLOAT32:
+    case TENSOR_FLOAT16:
+    case TENSOR_INT8:
+    case TENSOR_UINT8:
+    case TENSOR_INT16:
+    case TENSOR_INT32:
+    case TENSOR_INT64:
+    case TENSOR_BOOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// ---- loading ----
+
+KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float scale, float zp,
+                           float *dst)
+{
+    if (stride == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = ((float)src[i] - zp) * scale;
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[i] = ((float)src[(int64_t)i * stride] - zp) * scale;
+}
+
+KERNEL static void load_f16(const unaligned_f16 *src, int64_t stride, size_t n, float *dst)
+{
+    if (stride == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = HALF_TO_FLOAT(src[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[i] = HALF_TO_FLOAT(src[(int64_t)i * stride]);
+}
+
+#define LOAD(c_type)                                                                               \
+    do {                                                                                           \
+        const c_type *p = src;                                                                     \
+        for (size_t i = 0; i < n; i++)                                                             \
+            dst[i] = ((float)p[(int64_t)i * stride] - zp) * scale;                                 \
+    } while (0)
+
+void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
+                      float *dst)
+{
+    float scale = form->quantized ? form->scale : 1, zp = form->quantized ? (float)form->zp : 0;
+    switch (form->type) {
+    case TENSOR_INT8:
+        load_i8(src, stride, n, scale, zp, dst);
+        break;
+    case TENSOR_FLOAT16:
+        load_f16(src, stride, n, dst);
+        break;
+    case TENSOR_FLOAT32:
+        if (stride == 1)
+            memmove(dst, src, n * sizeof *dst);
+        else
+            LOAD(unaligned_f32);
+        break;
+    case TENSOR_UINT8:
+    case TENSOR_BOOL:
+        LOAD(uint8_t);
+        break;
+    case TENSOR_INT16:
+        LOAD(unaligned_i16);
+        break;
+    case TENSOR_INT32:
+        LOAD(unaligned_i32);
+        break;
+    default:
+        LOAD(unaligned_i64);
+    }
+}
+
+void row_load(const struct row_form *form, const void *src, size_t n, float *dst)
+{
+    row_load_strided(form, src, 1, n, dst);
+}
+
+// ---- storing ----
+
+// Saturates; what is no number becomes `none`.
+static inline float clamp(float v, float low, float high, float none)
+{
+    v = v == v ? v : none;
+    v = v < low ? low : v;
+    return v > high ? high : v;
+}
+
+KERNEL static void store_i8(int8_t *dst, int64_t stride, size_t n, float step, float zp,
+                            const float *src)
+{
+    if (stride == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = (int8_t)rintf(clamp(src[i] * step + zp, -128, 127, zp));
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[(int64_t)i * stride] = (int8_t)rintf(clamp(src[i] * step + zp, -128, 127, zp));
+}
+
+KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const float *src)
+{
+    if (stride == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = FLOAT_TO_HALF(src[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[(int64_t)i * stride] = FLOAT_TO_HALF(src[i]);
+}
+
+// The bounds are the largest floats that the type holds.
+#define STORE(c_type, low, high)                                                                   \
+    do {                                                                                           \
+        c_type *p = dst;                                                                           \
+        for (size_t i = 0; i < n; i++)                                                             \
+            p[(int64_t)i * stride] = (c_type)rintf(clamp(src[i] * step + zp, low, high, zp));      \
+    } while (0)
+
+void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                       const float *src)
+{
+    float step = form->quantized ? 1 / form->scale : 1;
+    float zp = form->quantized ? (float)form->zp : 0;
+    switch (form->type) {
+    case TENSOR_INT8:
+        store_i8(dst, stride, n, step, zp, src);
+        break;
+    case TENSOR_FLOAT16:
+        store_f16(dst, stride, n, src);
+        break;
+    case TENSOR_FLOAT32:
+        for (size_t i = 0; i < n; i++)
+            ((unaligned_f32 *)dst)[(int64_t)i * stride] = src[i];
+        break;
+    case TENSOR_UINT8:
+        STORE(uint8_t, 0, 255);
+        break;
+    case TENSOR_BOOL:
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)dst)[(int64_t)i * stride] = src[i] != 0;
+        break;
+    case TENSOR_INT16:
+        STORE(unaligned_i16, -32768, 32767);
+        break;
+    case TENSOR_INT32:
+        STORE(unaligned_i32, -2147483648.0f, 2147483520.0f);
+        break;
+    default:
+        STORE(unaligned_i64, -9223372036854775808.0f, 9223371487098961920.0f);
+    }
+}
+
+void row_store(const struct row_form *form, void *dst, size_t n, const float *src)
+{
+    row_store_strided(form, dst, 1, n, src);
+}

@@ -1,0 +1,45 @@
+// Elements in a row, from stored form to real numbers and back, and what is done to them between.
+#pragma once
+
+#include "npu/sim/graph.h"
+
+// A function compiled for several instruction sets, the best of which is chosen at load.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KERNEL
+#endif
+
+// How many elements are worked on at a time: they and their operands stay in the first cache.
+#define ROW_CHUNK 1024
+
+struct row_form {
+    enum tensor_type type;
+    bool quantized;
+    float scale;
+    int32_t zp;
+};
+
+static inline struct row_form row_form(const struct graph_tensor *t)
+{
+    return (struct row_form){t->type, t->quantized, t->scale, t->zp};
+}
+
+/// True for the types below that rows can be made of.
+bool row_type_known(enum tensor_type type);
+
+/// n consecutive stored elements, which need not be aligned, as real numbers. src may lie behind
+/// dst in the same memory (its end not before dst's).
+void row_load(const struct row_form *form, const void *src, size_t n, float *dst);
+
+/// As row_load, one element in `stride`.
+void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
+                      float *dst);
+
+/// Real numbers to stored elements: rounded to nearest, ties to even, and saturated.
+void row_store(const struct row_form *form, void *dst, size_t n, const float *src);
+void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                       const float *src);
+
+/// Applies everything but POST_ADD in place.
+void row_post(const struct graph_post *post, float *x, size_t n);

@@ -1,0 +1,258 @@
+// Everything a model file says, as JSON.
+#include "npu/sim/sim_describe.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "npu/sim/plan.h"
+#include "npu/sim/pyliteral.h"
+#include "npu/sim/rknn_attrs.h"
+#include "npu/sim/rknn_graph.h"
+#include "npu/sim/sim_layers.h"
+
+// Text from the file, which need not be UTF-8.
+static json_t *text(const char *s)
+{
+    json_t *j = json_string(s);
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *real(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *parsed(const char *json)
+{
+    json_t *j = json_loads(json, JSON_DECODE_ANY, NULL);
+    return j ? j : json_null();
+}
+
+static const char *type_name(uint8_t type)
+{
+    static const char *const names[] = {
+        [RKNN_F32] = "FP32",  [RKNN_U8] = "UINT8",  [RKNN_I8] = "INT8",
+        [RKNN_I16] = "INT16", [RKNN_I32] = "INT32", [RKNN_I64] = "INT64",
+        [RKNN_BOOL] = "BOOL", [RKNN_F16] = "FP16",  [RKNN_U64] = "UINT64",
+    };
+    return type < sizeof names / sizeof *names && names[type] ? names[type] : "unknown";
+}
+
+static const char *layout_name(uint8_t layout)
+{
+    switch (layout) {
+    case RKNN_NO_LAYOUT:
+        return "none";
+    case RKNN_NCHW:
+        return "NCHW";
+    case RKNN_NC1HWC2:
+        return "NC1HWC2";
+    case RKNN_WEIGHT:
+        return "weight";
+    default:
+        return "unknown";
+    }
+}
+
+static json_t *numbers(const uint32_t *v, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(v[i]));
+    return list;
+}
+
+static json_t *tensor(const struct rknn_tensor *t)
+{
+    json_t *j =
+        json_pack("{s:o, s:s, s:s, s:o, s:o, s:I, s:I}", "name", text(t->name), "type",
+                  type_name(t->type), "layout", layout_name(t->layout), "shape",
+                  numbers(t->dims, t->n_dims), "native_shape", numbers(t->native, t->n_native),
+                  "size", (json_int_t)t->size, "offset", (json_int_t)t->offset);
+    if (t->n_scales) {
+        json_object_set_new(j, "scale", real((double)t->scale));
+        json_object_set_new(j, "zero_point", json_integer(t->zp));
+        json_object_set_new(j, "min", real((double)t->min));
+        json_object_set_new(j, "max", real((double)t->max));
+    }
+    return j;
+}
+
+static json_t *input(const struct rknn_file *f, uint32_t i)
+{
+    const struct rknn_tensor *t = &f->tensors[f->inputs[i]];
+    const struct rknn_preprocess *p = &f->preprocess[i];
+    json_t *j = tensor(t), *mean = json_array(), *std = json_array(), *order = json_array();
+    uint32_t channels = t->n_dims == 4 && t->dims[1] <= 4 ? t->dims[1] : 0;
+    for (uint32_t c = 0; c < channels; c++) {
+        json_array_append_new(mean, real((double)p->mean[c]));
+        json_array_append_new(std, real((double)p->std[c]));
+        json_array_append_new(order, json_integer(p->order[c]));
+    }
+    json_object_set_new(j, "mean", mean);
+    json_object_set_new(j, "std", std);
+    json_object_set_new(j, "channel_order", order);
+    json_object_set_new(j, "stride_alignment", json_integer(t->stride_align));
+    return j;
+}
+
+static json_t *edges(const struct rknn_file *f, const int32_t *indices, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++) {
+        if (indices[i] < 0) {
+            json_array_append_new(list, json_null());
+            continue;
+        }
+        const struct rknn_tensor *t = &f->tensors[indices[i]];
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:o}", "name", text(t->name), "type",
+                                        type_name(t->type), "shape", numbers(t->dims, t->n_dims)));
+    }
+    return list;
+}
+
+static json_t *nodes(const struct rknn_file *f)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct rknn_node *n = &f->nodes[i];
+        json_t *j = json_pack("{s:o, s:o, s:s, s:o, s:o, s:I}", "name", text(n->name), "op",
+                              text(n->op), "device", n->device ? "NPU" : "CPU", "inputs",
+                              edges(f, n->inputs, n->n_inputs), "outputs",
+                              edges(f, n->outputs, n->n_outputs), "tasks", (json_int_t)n->n_tasks);
+        json_object_set_new(j, "attributes", rknn_attrs_json(n));
+        json_array_append_new(list, j);
+    }
+    return list;
+}
+
+static json_t *op_counts(const struct rknn_file *f)
+{
+    json_t *counts = json_object();
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const char *op = f->nodes[i].op;
+        json_int_t before = json_integer_value(json_object_get(counts, op));
+        json_object_set_new(counts, op, json_integer(before + 1));
+    }
+    return counts;
+}
+
+static void add_attrs(json_t *root, const struct rknn_file *f)
+{
+    json_t *attrs;
+    if (!f->attrs_text[0] || pyliteral_parse(f->attrs_text, &attrs, NULL) < 0)
+        return;
+    json_t *shapes = json_object_get(attrs, "dynamic_shapes");
+    json_object_set(root, "dynamic_shapes", shapes ? shapes : json_null());
+    json_object_set_new(root, "build_attributes", attrs);
+}
+
+static void add_file(json_t *root, const struct rknn_file *f)
+{
+    json_object_set_new(root, "chip", text(f->chip));
+    json_object_set_new(root, "platform", text(f->platform));
+    json_object_set_new(root, "toolkit", text(f->toolkit));
+    json_object_set_new(root, "compiler_version", json_integer(f->compiler_version));
+    json_object_set_new(root, "framework", text(f->framework));
+    json_object_set_new(root, "custom_string", text(f->custom_string));
+    json_object_set_new(root, "custom_operators", text(f->custom_ops));
+    json_object_set_new(root, "weight_size", json_integer((json_int_t)f->weight_size));
+    json_object_set_new(root, "internal_size", json_integer((json_int_t)f->internal_size));
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < f->n_inputs; i++)
+        json_array_append_new(list, input(f, i));
+    json_object_set_new(root, "inputs", list);
+    list = json_array();
+    for (uint32_t i = 0; i < f->n_outputs; i++)
+        json_array_append_new(list, tensor(&f->tensors[f->outputs[i]]));
+    json_object_set_new(root, "outputs", list);
+    json_object_set_new(root, "input_forms", parsed(f->input_json));
+    json_object_set_new(root, "output_forms", parsed(f->output_json));
+    json_object_set_new(root, "operators", op_counts(f));
+    add_attrs(root, f);
+    json_object_set_new(root, "nodes", nodes(f));
+    json_t *build =
+        json_loadb((const char *)f->container.json.data, f->container.json.size, 0, NULL);
+    if (build)
+        json_object_set_new(root, "target_platform",
+                            json_incref(json_object_get(build, "target_platform")));
+    json_decref(build);
+}
+
+static void add_costs(json_t *root, const struct graph *g, const struct chip *chip)
+{
+    struct pool pool = {0};
+    struct npu_layer *layers;
+    uint64_t macs = 0, cycles = 0;
+    if (sim_layers(g, chip, &pool, &layers, NULL) == 0) {
+        for (uint32_t i = 0; i < g->n_nodes; i++) {
+            macs += layers[i].macs;
+            cycles += layers[i].total_cycles;
+        }
+        json_object_set_new(root, "macs", json_integer((json_int_t)macs));
+        json_object_set_new(root, "estimated_cycles", json_integer((json_int_t)cycles));
+        json_object_set_new(root, "estimated_us", json_integer((json_int_t)(cycles / chip->mhz)));
+    }
+    pool_done(&pool);
+}
+
+// Whether it runs: the way of loading, without keeping anything.
+static int try_to_load(const struct chip *wanted, const struct rknn_file *f, json_t *root,
+                       struct error *e)
+{
+    const struct chip *chip;
+    struct graph g;
+    struct plan p;
+    int r = sim_find_chip(wanted, f, &chip, e);
+    if (r < 0 || (r = rknn_graph(&g, f, chip, e)) < 0)
+        return r;
+    add_costs(root, &g, chip);
+    json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));
+    r = plan_init(&p, &g, e);
+    if (r == 0)
+        plan_done(&p);
+    graph_done(&g);
+    return r;
+}
+
+static const char *container_name(const struct rknn_container *c)
+{
+    switch (c->kind) {
+    case RKNN_PLAIN:
+        return c->version == 2 ? "rknn 2" : "rknn 6";
+    case RKNN_LITE:
+        return "rknn 0x1004";
+    case RKNN_ENCRYPTED:
+        return "encrypted";
+    case RKNN_NEXT:
+        return "next generation";
+    case RKNN_BINARY_GRAPH:
+        return "binary graph";
+    default:
+        return "unknown";
+    }
+}
+
+int sim_describe(const struct chip *wanted, struct bytes file, char **ret, struct error *e)
+{
+    struct rknn_file f;
+    struct error why = {0};
+    json_t *root = json_object();
+    int r = rknn_file_open(&f, file, &why);
+    json_object_set_new(root, "container", json_string(container_name(&f.container)));
+    json_object_set_new(root, "file_size", json_integer((json_int_t)file.size));
+    if (r == 0) {
+        add_file(root, &f);
+        r = try_to_load(wanted, &f, root, &why);
+        rknn_file_done(&f);
+    }
+    if (r < 0)
+        json_object_set_new(root, "refused", text(why.text));
+    char *json = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (!json)
+        return error_no_memory(e, "a description", file.size);
+    *ret = json;
+    return 0;
+}

@@ -1,0 +1,184 @@
+// Inputs and outputs of a graph.
+#include "npu/sim/sim_io.h"
+
+#include <stdio.h>
+
+#include "base/convert.h"
+
+// ---- descriptions ----
+
+static uint32_t align_up(uint32_t v, uint32_t unit)
+{
+    return unit ? (v + unit - 1) / unit * unit : v;
+}
+
+static int set_size(struct tensor_attr *a, struct error *e)
+{
+    uint64_t n = 1, stride = 1;
+    for (uint32_t i = 0; i < a->n_dims; i++)
+        if (__builtin_mul_overflow(n, a->dims[i], &n))
+            n = UINT64_MAX;
+    uint32_t width = a->layout == TENSOR_NHWC ? a->dims[2] : a->n_dims >= 4 ? a->dims[3] : 1;
+    stride = a->w_stride && width ? n / width * a->w_stride : n;
+    size_t size, with_stride;
+    if (!tensor_bytes(a->type, n, &size) || !tensor_bytes(a->type, stride, &with_stride) ||
+        size > UINT32_MAX || with_stride > UINT32_MAX)
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s is larger than 4 GB", a->name);
+    a->n_elems = (uint32_t)n;
+    a->size = (uint32_t)size;
+    a->size_with_stride = (uint32_t)with_stride;
+    return 0;
+}
+
+static struct tensor_attr common(const struct graph_tensor *t)
+{
+    struct tensor_attr a = {.type = t->type, .scale = 1};
+    if (t->quantized) {
+        a.qnt = TENSOR_QNT_AFFINE;
+        a.scale = t->scale;
+        a.zp = t->zp;
+    }
+    snprintf(a.name, sizeof a.name, "%s", t->name);
+    return a;
+}
+
+static void set_plain(struct tensor_attr *a, const struct graph_tensor *t)
+{
+    a->layout = t->n_dims == 4 ? TENSOR_NCHW : TENSOR_UNDEFINED;
+    a->n_dims = t->n_dims;
+    memcpy(a->dims, t->dims, t->n_dims * sizeof *t->dims);
+}
+
+static void set_nhwc(struct tensor_attr *a, const struct graph_tensor *t)
+{
+    const uint32_t *d = t->dims;
+    a->layout = TENSOR_NHWC;
+    a->n_dims = 4;
+    memcpy(a->dims, (uint32_t[]){d[0], d[2], d[3], d[1]}, 4 * sizeof *d);
+}
+
+static void set_blocks(struct tensor_attr *a, const struct graph_tensor *t, const struct chip *chip)
+{
+    const uint32_t *d = t->dims;
+    uint32_t c2 = tensor_type_size(t->type) == 1 ? chip->c2_int8 : chip->c2_half;
+    a->layout = TENSOR_NC1HWC2;
+    a->n_dims = 5;
+    memcpy(a->dims, (uint32_t[]){d[0], (d[1] + c2 - 1) / c2, d[2], d[3], c2}, 5 * sizeof *d);
+}
+
+int sim_describe_input(const struct graph *g, const struct chip *chip, uint32_t i,
+                       struct tensor_io *ret, struct error *e)
+{
+    const struct graph_tensor *t = &g->tensors[g->inputs[i]];
+    struct tensor_io io = {.logical = common(t), .native = common(t), .native_nhwc = common(t)};
+    io.preprocess = g->preprocess[i];
+    if (t->n_dims == 4) {
+        uint32_t stride = align_up(t->dims[3], t->stride_align), c = t->dims[1];
+        set_nhwc(&io.logical, t);
+        set_nhwc(&io.native_nhwc, t);
+        if (c == 1 || c == 3 || c == 4)
+            set_nhwc(&io.native, t);
+        else
+            set_blocks(&io.native, t, chip);
+        io.native.w_stride = io.native_nhwc.w_stride = stride;
+    } else {
+        set_plain(&io.logical, t);
+        set_plain(&io.native, t);
+        set_plain(&io.native_nhwc, t);
+    }
+    if (set_size(&io.logical, e) < 0 || set_size(&io.native, e) < 0 ||
+        set_size(&io.native_nhwc, e) < 0)
+        return STATUS_MODEL_INVALID;
+    *ret = io;
+    return 0;
+}
+
+int sim_describe_output(const struct graph *g, const struct chip *chip, uint32_t i,
+                        struct tensor_io *ret, struct error *e)
+{
+    const struct graph_tensor *t = &g->tensors[g->outputs[i]];
+    struct tensor_io io = {.logical = common(t), .native = common(t), .native_nhwc = common(t)};
+    set_plain(&io.logical, t);
+    set_plain(&io.native, t);
+    set_plain(&io.native_nhwc, t);
+    if (t->channels_last) {
+        set_blocks(&io.native, t, chip);
+        set_nhwc(&io.native_nhwc, t);
+    }
+    if (set_size(&io.logical, e) < 0 || set_size(&io.native, e) < 0 ||
+        set_size(&io.native_nhwc, e) < 0)
+        return STATUS_MODEL_INVALID;
+    *ret = io;
+    return 0;
+}
+
+// ---- data ----
+
+static int check_size(const char *what, size_t size, size_t expected, int code, struct error *e)
+{
+    if (size == expected)
+        return 0;
+    return error_set(e, code, "%s has %zu bytes, %zu are expected", what, size, expected);
+}
+
+// The device's own form into the executor's.
+static int pass_through(const struct graph_tensor *t, const struct tensor_io *io,
+                        const struct npu_input *input, void *dst, struct error *e)
+{
+    const struct tensor_attr *a = &io->native;
+    if (!t->channels_last) {
+        int r = check_size(t->name, input->size, t->size, STATUS_INPUT_INVALID, e);
+        if (r == 0)
+            memcpy(dst, input->data, t->size);
+        return r;
+    }
+    struct convert_form from = {.type = t->type,
+                                .layout = a->layout,
+                                .w_stride = a->w_stride,
+                                .c2 = a->layout == TENSOR_NC1HWC2 ? a->dims[4] : 0};
+    struct convert_form to = {.type = t->type, .layout = TENSOR_NHWC};
+    int r = check_size(t->name, input->size, a->size_with_stride, STATUS_INPUT_INVALID, e);
+    return r < 0
+               ? r
+               : convert_layout(t->dims, &from, input->data, input->size, &to, dst, t->size, 0, e);
+}
+
+int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
+                  const struct npu_input *input, struct error *e)
+{
+    const struct graph *g = r->plan->graph;
+    const struct graph_tensor *t = &g->tensors[g->inputs[i]];
+    void *dst = run_tensor(r, g->inputs[i]);
+    int status;
+    if (input->converted) {
+        status = check_size(t->name, input->size, t->size, STATUS_INPUT_INVALID, e);
+        if (status == 0)
+            memcpy(dst, input->data, t->size);
+    } else if (input->pass_through) {
+        status = pass_through(t, io, input, dst, e);
+    } else {
+        status = convert_input(io, input->type, input->layout, input->data, input->size, dst,
+                               t->size, e);
+    }
+    return status < 0 ? error_prefix(e, "input %u", i) : 0;
+}
+
+int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
+                   const struct npu_output *output, struct error *e)
+{
+    const struct graph *g = r->plan->graph;
+    const struct graph_tensor *t = &g->tensors[g->outputs[i]];
+    if (!output->data)
+        return 0;
+    int status = check_size(t->name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
+    const void *src = run_tensor(r, g->outputs[i]);
+    if (status == 0 && !t->channels_last) {
+        memcpy(output->data, src, t->size);
+    } else if (status == 0) {
+        struct convert_form from = {.type = t->type, .layout = TENSOR_NHWC};
+        struct convert_form to = {.type = t->type, .layout = TENSOR_NCHW};
+        status =
+            convert_layout(t->dims, &from, src, t->size, &to, output->data, output->size, 0, e);
+    }
+    return status < 0 ? error_prefix(e, "output %u", i) : 0;
+}

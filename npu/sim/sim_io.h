@@ -1,0 +1,20 @@
+// The inputs and outputs of a graph as the service knows them, and the way of data in and out.
+#pragma once
+
+#include "npu/sim/chip.h"
+#include "npu/sim/plan.h"
+
+/// Descriptions by the rules of the chip (SDK guide, 5.2: native inputs of 1, 3 or 4 channels are
+/// NHWC with a width stride, others NC1HWC2).
+int sim_describe_input(const struct graph *g, const struct chip *chip, uint32_t i,
+                       struct tensor_io *ret, struct error *e);
+int sim_describe_output(const struct graph *g, const struct chip *chip, uint32_t i,
+                        struct tensor_io *ret, struct error *e);
+
+/// Puts a job's input into the run's tensor.
+int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
+                  const struct npu_input *input, struct error *e);
+
+/// Takes an output out of the run.
+int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
+                   const struct npu_output *output, struct error *e);
