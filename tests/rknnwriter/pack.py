@@ -133,6 +133,8 @@ def pack_weights(weight, outputs, inputs, zero=None):
 def pack_first(weight, outputs, zero):
     """The other packing of RK3576 and RV1126B at the picture's side: [O1][ky][O2][kx*4+c], rows
     padded to 16, the same number of spare bytes behind."""
+    if len(outputs) > 1:
+        raise ValueError("how rows of a tail of output channels are packed is not known")
     padded = _with_spare(weight, channels(outputs), 4, zero)
     o, _, kh, kw = padded.shape
     rows = np.zeros((o, kh, align(kw * 4, 16)), weight.dtype)

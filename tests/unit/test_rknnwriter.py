@@ -65,7 +65,7 @@ class RoundTrip(unittest.TestCase):
         for chip in ("rk3576", "rv1126b"):
             for kernel in ((3, 3), (5, 5), (1, 7)):
                 with self.subTest(chip=chip, kernel=kernel):
-                    _, f, node, _ = self.check_conv(chip, 3, 40, kernel=kernel, picture=True,
+                    _, f, node, _ = self.check_conv(chip, 3, 64, kernel=kernel, picture=True,
                                                     packed_first=True)
                     t = f.tensors[node.inputs[1]]
                     self.assertNotEqual(len(t.data), rknn_reader.native_size(t))

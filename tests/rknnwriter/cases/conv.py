@@ -52,8 +52,10 @@ for _chip in CHIPS:
 
 for _chip in ("rk3576", "rv1126b"):
     for _k in (1, 3, 5, 7):
-        _add("forms", f"{_chip}_rows_{_k}", chip=_chip, i=3, o=40, kernel=_k, picture=True,
+        _add("forms", f"{_chip}_rows_{_k}", chip=_chip, i=3, o=24, kernel=_k, picture=True,
              pad=_k // 2, packed_first=True)
+    _add("forms", f"{_chip}_rows_64", chip=_chip, i=3, o=64, picture=True, packed_first=True)
+    _add("forms", f"{_chip}_rows_gray", chip=_chip, i=1, o=32, picture=True, packed_first=True)
 
 for _k in range(1, 12):
     _add("shapes", f"kernel_{_k}", chip="rk3588", i=6, o=5, kernel=_k, pad=_k // 2, size=(12, 13))
