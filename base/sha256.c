@@ -38,7 +38,7 @@ void sha256_done(struct sha256 *h)
 
 int sha256(const void *data, size_t size, uint8_t ret[SHA256_SIZE], struct error *e)
 {
-    struct sha256 h = {NULL};
+    struct sha256 h;
     int r = sha256_init(&h, e);
     if (r < 0)
         return r;
