@@ -56,3 +56,12 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
     host_profile(x->host, got, p);
     return 0;
 }
+
+void profiles_context_closed(struct context *x, const struct error *why)
+{
+    struct profile *p;
+    while ((p = list_first(&x->profiles, struct profile, link))) {
+        request_fail(&p->request, why);
+        profile_free(p);
+    }
+}

@@ -70,7 +70,11 @@ static int serve(const struct options *o)
         log_error("at the end: %s", uv_strerror(r));
     if (d.server.failed.code < 0)
         log_error("%s", d.server.failed.text);
-    return d.server.failed.code < 0 || r < 0 ? EXIT_FAILED : EXIT_GOOD;
+    if (r < 0)
+        return EXIT_FAILED;
+    return d.server.failed.code == 0                      ? EXIT_GOOD
+           : d.server.failed.code == STATUS_PARAM_INVALID ? EXIT_USAGE
+                                                          : EXIT_FAILED;
 }
 
 static void raise_fd_limit(void)

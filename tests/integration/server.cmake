@@ -1,0 +1,14 @@
+# A real server inside the test, spoken to by hand.
+add_library(test_peer STATIC peer.c in_process.c)
+target_link_libraries(test_peer PRIVATE rknnd_options PUBLIC server_core PkgConfig::CMOCKA)
+target_compile_definitions(test_peer PRIVATE MODULE_DIR="${RKNND_MODULE_DIR}")
+
+foreach(part hello upload infer death)
+  rknnd_test(test_server_${part} SOURCES test_server_${part}.c LIBS test_peer)
+  add_dependencies(test_server_${part} npu_null_module)
+endforeach()
+
+# The program itself.
+rknnd_test(test_server_program SOURCES test_server_program.c daemon.c LIBS test_peer)
+target_compile_definitions(test_server_program PRIVATE RKNND_PROGRAM="$<TARGET_FILE:rknnd>")
+add_dependencies(test_server_program rknnd npu_null_module)
