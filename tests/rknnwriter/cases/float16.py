@@ -89,6 +89,8 @@ _one("deconv", lambda m, x: ops.conv_transpose(
     m, x, np.random.default_rng(2).normal(size=(20, 9, 4, 4)) * 0.1, stride=2, pad=1))
 _one("deconv_3x2", lambda m, x: ops.conv_transpose(
     m, x, np.random.default_rng(2).normal(size=(20, 9, 3, 2)) * 0.1, stride=(3, 1), pad=(1, 0)))
+_one("deconv_square", lambda m, x: ops.conv_transpose(
+    m, x, np.random.default_rng(2).normal(size=(20, 20, 2, 2)) * 0.1, stride=2))
 
 
 @case("mixed", "there_and_back")
