@@ -48,13 +48,13 @@ _RK3588 = Chip(
 )
 _RK3576 = dict(
     family="rk3576", c2=_sizes(16, 8), o2=_sizes(32, 32), i2=_sizes(32, 16), bias_group=8,
-    bias_align=32, new_registers=True, first_i2=4, first_o_align=_sizes(16, 8), o_align=_sizes(2, 2),
-    depthwise_block=64, depthwise_out=64, depthwise_nz=2,
+    bias_align=32, new_registers=True, first_i2=4, first_o_align=_sizes(16, 8),
+    o_align=_sizes(2, 2), depthwise_block=64, depthwise_out=64, depthwise_nz=2,
 )
 _RK356X = dict(
     family="rk356x", runtime="RKNPU lite", c2=_sizes(8, 4), o2=_sizes(16, 8),
-    i2=_sizes(32, 16), bias_group=4, bias_align=16, new_registers=False, conv_columns=(1,), other_columns=(1,), core_bytes=0,
-    lut_in_columns=True, conv_enable=0x1F, bias_register=0x148,
+    i2=_sizes(32, 16), bias_group=4, bias_align=16, new_registers=False,
+    conv_columns=(1,), other_columns=(1,), core_bytes=0, lut_in_columns=True, conv_enable=0x1F, bias_register=0x148,
 )
 _RV110X = dict(
     family="rv110x", runtime="RKNPU t3", c2=_sizes(16, 8), o2=_sizes(16, 8), i2=_sizes(32, 16),
@@ -66,14 +66,14 @@ CHIPS = {  # whose files are of containers 2 and 6
     chip.name: chip
     for chip in (
         _RK3588,
-        Chip("rk3576", runtime="RKNPU f2", conv_columns=(1, 1, 1), other_columns=(1, 1, 0), core_bytes=4,
-             **_RK3576),
-        Chip("rv1126b", runtime="RKNPU f3", conv_columns=(1, 0, 0, 0, 0), other_columns=(1, 0, 0, 0, 0),
-             core_bytes=0, **_RK3576),
+        Chip("rk3576", runtime="RKNPU f2", conv_columns=(1, 1, 1), other_columns=(1, 1, 0),
+             core_bytes=4, **_RK3576),
+        Chip("rv1126b", runtime="RKNPU f3", conv_columns=(1, 0, 0, 0, 0),
+             other_columns=(1, 0, 0, 0, 0), core_bytes=0, **_RK3576),
         Chip("rk3566", **_RK356X),
         Chip("rk3568", **_RK356X),
-        Chip("rk3562", "rk3562", "RKNPU t4", _sizes(16, 8), _sizes(16, 8), _sizes(32, 32), 4, 16, True,
-             (1,), (1,), 0, first_i2=4, first_o_align=_sizes(4, 4)),
+        Chip("rk3562", "rk3562", "RKNPU t4", _sizes(16, 8), _sizes(16, 8), _sizes(32, 32), 4, 16,
+             True, (1,), (1,), 0, first_i2=4, first_o_align=_sizes(4, 4)),
     )
 }
 LITE_CHIPS = {name: Chip(name, **_RV110X) for name in ("rv1103", "rv1106")}  # 0x1004

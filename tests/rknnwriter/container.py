@@ -4,16 +4,14 @@ shares has no underscore."""
 import json
 import struct
 
-import numpy as np
-
 from . import arena, bson, pack, regs
 from .slots import Blob, Scalar, Table, Vector, finish
 
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
-           "float16": 10, "uint64": 13}
+          "float16": 10, "uint64": 13}
 LAYOUTS = {"nchw": 2, "nc1hwc2": 64, "weight": 65}
 KINDS = {"input": 1, "output": 2, "activation": 3, "npu_const": 4, "cpu_const": 5,
-          "sub_task": 8}
+         "sub_task": 8}
 _KIND_BLOB2, KIND_COMMANDS, KIND_TASKS = 7, 9, 10
 
 # Attribute unions: op -> (type, {slot: attribute}). Fused convolutions share Conv's.

@@ -24,7 +24,8 @@ PICTURE = Quant.of_range(0, 255)
 QUANT = Quant.of_range(-3, 5)
 
 
-def random_conv(chip, i, o, kernel=(3, 3), container=None, picture=False, depthwise=False, **options):
+def random_conv(chip, i, o, kernel=(3, 3), container=None, picture=False, depthwise=False,
+                **options):
     """(model, file, node, expected ConvParams) of one int8 convolution."""
     rng = np.random.default_rng(i * 1000 + o)
     m = Model(chip, container=container)

@@ -10,7 +10,8 @@ IN = Quant.of_range(-2, 3)
 PICTURE = Quant.of_range(0, 1)
 
 
-def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=None, group=1, **how):
+def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=None, group=1,
+           **how):
     """A model of one convolution, its output range fitted to what comes out."""
     rng = np.random.default_rng(i * 100 + o)
     kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
