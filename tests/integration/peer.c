@@ -62,6 +62,7 @@ void peer_connect_tcp(struct peer *p, uint16_t port)
 void peer_close(struct peer *p)
 {
     frame_reader_done(&p->reader);
+    free(steal_ptr(p->sending));
     p->fd = fd_close(p->fd);
 }
 
@@ -86,24 +87,25 @@ bool peer_send_raw(struct peer *p, const void *data, size_t size)
     return true;
 }
 
+// In one piece, which outlives a longjmp() out of peer_send_raw().
 void peer_send_frame(struct peer *p, struct frame_header h, const pb_msgdesc_t *fields,
                      const void *message, const void *payload, size_t payload_size)
 {
-    uint8_t head[FRAME_HEADER_SIZE];
     struct frame_out *f =
         message_frame(h.type, h.flags, h.id, fields, message, NULL, 0, NULL, NULL);
-    size_t size = f->head_size - FRAME_HEADER_SIZE;
+    size_t size = f->head_size + payload_size;
+    p->sending = realloc(p->sending, size);
+    assert_non_null(p->sending);
     if (!h.message_size)
-        h.message_size = (uint32_t)size;
+        h.message_size = (uint32_t)(f->head_size - FRAME_HEADER_SIZE);
     if (!h.payload_size)
         h.payload_size = payload_size;
-    frame_header_write(head, &h);
-    uint8_t text[FRAME_MESSAGE_MAX];
-    memcpy(text, f->head + FRAME_HEADER_SIZE, size);
+    memcpy(p->sending, f->head, f->head_size);
+    frame_header_write(p->sending, &h);
+    if (payload_size > 0)
+        memcpy(p->sending + f->head_size, payload, payload_size);
     frame_out_free(f);
-    peer_send_raw(p, head, sizeof head);
-    peer_send_raw(p, text, size);
-    peer_send_raw(p, payload, payload_size);
+    peer_send_raw(p, p->sending, size);
 }
 
 uint32_t peer_send(struct peer *p, uint16_t type, const void *message, const void *payload,

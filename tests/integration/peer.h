@@ -15,6 +15,7 @@ struct peer {
     bool mute;        // does not answer the server's Pings
     size_t cut_after; // with `cut`: after so many bytes sent the peer dies and jumps there
     jmp_buf *cut;
+    uint8_t *sending;
     struct frame_reader reader;
 };
 

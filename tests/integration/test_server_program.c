@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "tests/integration/daemon.h"
+#include "tests/integration/in_process.h"
 
 static struct daemon_child d;
 static char uri[128];
@@ -64,6 +65,44 @@ static void serves_and_ends_at_sigterm(void **state)
     peer_expect_closed(&p);
     peer_close(&p);
     assert_int_equal(daemon_wait(&d, NULL, 0), 0);
+}
+
+static bool no_workers(const rknnd_ServerStatus *status, const void *with)
+{
+    (void)with;
+    return status->workers == 0 && status->buffer_bytes == 0;
+}
+
+// The second job aborts the first worker; its successor counts anew.
+static void runs_models_in_processes(void **state)
+{
+    struct peer p, watcher;
+    struct peer_frame f;
+    struct error e;
+    uint8_t hash[SHA256_SIZE], input[64];
+    (void)state;
+    START("--listen", uri, "--backend", "null:64:64,crash=2", "--worker-idle", "0");
+    daemon_wait_for(&d, "READY=1");
+    peer_connect_unix(&watcher, d.path);
+    peer_hello(&watcher, 0, NULL);
+    peer_connect_unix(&p, d.path);
+    peer_hello(&p, 0, NULL);
+    peer_upload(&p, "model", 5, 5, hash);
+    uint64_t x = peer_open(&p, hash, 0).context;
+    assert_int_equal(peer_status(&p).workers, 1);
+    for (unsigned i = 1; i <= 2; i++) {
+        memset(input, (int)i, sizeof input);
+        assert_int_equal(peer_wait(&p, peer_send_infer(&p, x, input, sizeof input), &f, &e), 0);
+        assert_memory_equal(f.payload, input, sizeof input);
+        assert_int_equal(f.m.INFER_reply.attempts, i);
+        peer_frame_done(&f);
+    }
+    assert_int_equal(peer_status(&p).worker_deaths, 1);
+    assert_int_equal(peer_status(&p).jobs_retried, 1);
+    peer_close(&p);
+    in_process_wait_status(&watcher, no_workers, NULL);
+    peer_close(&watcher);
+    end_well();
 }
 
 static void ends_at_once_at_the_second_signal(void **state)
@@ -335,6 +374,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(serves_and_ends_at_sigterm),
+        TEST(runs_models_in_processes),
         TEST(ends_at_once_at_the_second_signal),
         TEST(takes_sockets_of_the_service_manager),
         TEST(tells_the_watchdog),
