@@ -54,7 +54,8 @@ _RK3576 = dict(
 _RK356X = dict(
     family="rk356x", runtime="RKNPU lite", c2=_sizes(8, 4), o2=_sizes(16, 8),
     i2=_sizes(32, 16), bias_group=4, bias_align=16, new_registers=False,
-    conv_columns=(1,), other_columns=(1,), core_bytes=0, lut_in_columns=True, conv_enable=0x1F, bias_register=0x148,
+    conv_columns=(1,), other_columns=(1,), core_bytes=0,
+    lut_in_columns=True, conv_enable=0x1F, bias_register=0x148,
 )
 _RV110X = dict(
     family="rv110x", runtime="RKNPU t3", c2=_sizes(16, 8), o2=_sizes(16, 8), i2=_sizes(32, 16),
