@@ -1,0 +1,181 @@
+// Buffers of jobs: reuse, limits, and what another process can do to them.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "server/buffer.h"
+
+static unsigned count_fds(void)
+{
+    unsigned n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static struct buffer *get(struct buffer_pool *p, uint64_t in, uint64_t out)
+{
+    struct error e;
+    struct buffer *b = NULL;
+    if (buffer_get(p, in, out, &b, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_true(b->input_size >= in && b->output_size >= out);
+    return b;
+}
+
+static void test_reuses_the_last_one(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer *a = get(p, 100000, 3000), *b = get(p, 100000, 3000);
+    assert_int_not_equal(a->id, b->id);
+    buffer_unref(a);
+    buffer_unref(b);
+    struct buffer *c = get(p, 99990, 2000);
+    assert_ptr_equal(c, b);
+    assert_int_equal(c->refs, 1);
+    struct buffer *d = get(p, 5000000, 0);
+    assert_ptr_not_equal(d, a);
+    assert_non_null(d->output);
+    buffer_unref(c);
+    buffer_unref(d);
+    buffer_pool_free(p);
+    assert_int_equal(bytes, 0);
+}
+
+static void test_wastes_at_most_a_fifth_of_large_ones(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    struct buffer_pool *p = buffer_pool_new(false, &bytes);
+    for (uint64_t size = 32768; size < 200000000; size += size / 7 + 13) {
+        struct buffer *b = get(p, size, 1);
+        assert_true(b->input_size - size <= b->input_size / 5 + 4096);
+        assert_int_equal(b->input_fd, -1);
+        b->input[size - 1] = b->input[0] = 1;
+        buffer_unref(b);
+        buffer_pool_trim(p, 0);
+        assert_int_equal(bytes, 0);
+    }
+    buffer_pool_free(p);
+}
+
+static void test_pool_lives_as_long_as_its_buffers(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    unsigned fds = count_fds();
+    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer *a = get(p, 10, 10), *b = get(p, 10, 10), *c = get(p, 10, 10);
+    buffer_unref(c);
+    buffer_ref(a);
+    buffer_pool_free(p);
+    assert_int_equal(bytes, a->input_size + a->output_size + b->input_size + b->output_size);
+    buffer_unref(b);
+    buffer_unref(a);
+    a->input[0] = 1;
+    buffer_unref(a);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(count_fds(), fds);
+}
+
+static void note_forgotten(struct buffer *b, void *owner)
+{
+    *(uint32_t *)owner = b->id;
+}
+
+static void test_trim_forgets_the_longest_unused(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    uint32_t forgotten = 0;
+    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    buffer_pool_on_forget(p, note_forgotten, &forgotten);
+    struct buffer *a = get(p, 10, 10), *b = get(p, 10, 10);
+    uint32_t first = a->id;
+    buffer_unref(a);
+    buffer_unref(b);
+    buffer_pool_trim(p, 2);
+    assert_int_equal(forgotten, 0);
+    buffer_pool_trim(p, 1);
+    assert_int_equal(forgotten, first);
+    forgotten = 0;
+    buffer_pool_free(p);
+    assert_int_equal(forgotten, 0);
+}
+
+static void test_impossible_sizes_are_refused(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    unsigned fds = count_fds();
+    struct error e = {0};
+    struct buffer *b = NULL;
+    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    assert_int_equal(buffer_get(p, UINT64_MAX, 1, &b, &e), STATUS_MALLOC_FAIL);
+    assert_int_equal(buffer_get(p, 1, UINT64_MAX - 4096, &b, &e), STATUS_MALLOC_FAIL);
+    assert_int_equal(buffer_get(p, 1, INT64_MAX / 2, &b, &e), STATUS_MALLOC_FAIL);
+    assert_null(b);
+    assert_int_equal(bytes, 0);
+    buffer_pool_free(p);
+    assert_int_equal(count_fds(), fds);
+}
+
+// What a worker could try with the fds it is given.
+static void test_sealed_against_the_worker(void **state)
+{
+    (void)state;
+    uint64_t bytes = 0;
+    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer *b = get(p, 8192, 8192);
+    for (int i = 0; i < 2; i++) {
+        int fd = i ? b->output_fd : b->input_fd;
+        assert_int_equal(ftruncate(fd, 0), -1);
+        assert_int_equal(ftruncate(fd, 1 << 20), -1);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    }
+    void *out = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, b->output_fd, 0);
+    assert_ptr_not_equal(out, MAP_FAILED);
+    munmap(out, 8192);
+    uint8_t *in = mmap(NULL, 8192, PROT_READ, MAP_SHARED, b->input_fd, 0);
+    assert_ptr_not_equal(in, MAP_FAILED);
+    b->input[17] = 99;
+    assert_int_equal(in[17], 99);
+    if (fcntl(b->input_fd, F_GET_SEALS) & 0x10 /* F_SEAL_FUTURE_WRITE */) {
+        assert_int_equal(mprotect(in, 8192, PROT_READ | PROT_WRITE), -1);
+        void *again = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, b->input_fd, 0);
+        assert_ptr_equal(again, MAP_FAILED);
+        assert_int_equal(pwrite(b->input_fd, "x", 1, 0), -1);
+    } else {
+        print_message("the kernel has no F_SEAL_FUTURE_WRITE: not tested\n");
+    }
+    munmap(in, 8192);
+    buffer_unref(b);
+    buffer_pool_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reuses_the_last_one),
+        cmocka_unit_test(test_wastes_at_most_a_fifth_of_large_ones),
+        cmocka_unit_test(test_pool_lives_as_long_as_its_buffers),
+        cmocka_unit_test(test_trim_forgets_the_longest_unused),
+        cmocka_unit_test(test_impossible_sizes_are_refused),
+        cmocka_unit_test(test_sealed_against_the_worker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
