@@ -62,7 +62,7 @@ static void describe_peer(int fd, char *text, size_t size)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    char host[64] = "?";
+    char host[INET6_ADDRSTRLEN] = "?";
     if (getpeername(fd, (struct sockaddr *)&address, &length) < 0)
         address.ss_family = AF_UNSPEC;
     if (address.ss_family == AF_UNIX) {
