@@ -6,6 +6,8 @@
 //   ,crash=N      the N-th job of the process aborts it (first: 1)
 //   ,hang=N       the N-th job of the process never ends
 //   ,cores=N      the device has N cores (default 3)
+//   ,fill=N       only the first N bytes of the output are written (default: all): with 0, what is
+//                 measured is the service alone
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@
 
 struct npu_device {
     struct npu_device_info info;
-    uint64_t in_bytes, out_bytes, delay_us, crash_at, hang_at;
+    uint64_t in_bytes, out_bytes, delay_us, crash_at, hang_at, fill;
 };
 
 struct npu_model {
@@ -75,7 +77,8 @@ static int parse_extra(struct npu_device *d, const char **text)
     } keys[] = {{",delay_us=", 60000000, &d->delay_us},
                 {",crash=", UINT64_MAX, &d->crash_at},
                 {",hang=", UINT64_MAX, &d->hang_at},
-                {",cores=", MAX_CORES, &cores}};
+                {",cores=", MAX_CORES, &cores},
+                {",fill=", MAX_BYTES, &d->fill}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t n = strlen(keys[i].key);
         if (strncmp(*text, keys[i].key, n) != 0)
@@ -104,7 +107,7 @@ static int parse_options(struct npu_device *d, const char *options, struct error
 bad:
     return error_set(e, STATUS_PARAM_INVALID,
                      "backend null: options \"%s\" are not IN_BYTES:OUT_BYTES[,delay_us=N]"
-                     "[,crash=N][,hang=N][,cores=N]",
+                     "[,crash=N][,hang=N][,cores=N][,fill=N]",
                      options);
 }
 
@@ -121,6 +124,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
                  .n_cores = 3},
         .in_bytes = 64,
         .out_bytes = 64,
+        .fill = MAX_BYTES,
     };
     int r = parse_options(d, options, e);
     if (r < 0)
@@ -227,15 +231,15 @@ static void misbehave(const struct npu_device *d)
         pause_us(d->delay_us);
 }
 
-// The input over and over, as far as the output reaches.
-static void repeat(const struct npu_input *in, const struct npu_output *out)
+// The input over and over, as far as `size` reaches.
+static void repeat(const struct npu_input *in, const struct npu_output *out, size_t size)
 {
-    if (!out->data)
+    if (!out->data || size == 0)
         return;
-    size_t done = in->size < out->size ? in->size : out->size;
+    size_t done = in->size < size ? in->size : size;
     memcpy(out->data, in->data, done);
-    while (done < out->size) {
-        size_t n = done < out->size - done ? done : out->size - done;
+    while (done < size) {
+        size_t n = done < size - done ? done : size - done;
         memcpy((char *)out->data + done, out->data, n);
         done += n;
     }
@@ -265,7 +269,7 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
                          job->outputs[0].size, (unsigned long long)d->out_bytes);
     uint64_t start = now_us();
     misbehave(d);
-    repeat(&job->inputs[0], &job->outputs[0]);
+    repeat(&job->inputs[0], &job->outputs[0], d->fill < d->out_bytes ? d->fill : d->out_bytes);
     job->run_us = now_us() - start;
     c->n_layers = 0;
     if (job->collect_perf)
