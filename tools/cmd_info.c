@@ -1,0 +1,99 @@
+// rknnctl info: describes the server, and a model file.
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/describe.h"
+#include "tools/format.h"
+#include "tools/options.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+#include "tools/rknnctl.h"
+#include "tools/terminal.h"
+
+#define SHORT_LIST 20 // rows of a table without --all
+
+static void print_server(const rknnd_server_info *i)
+{
+    struct format_buffer b;
+    report_heading("%s", i->uri);
+    report_line("software", "%s, protocol %u", i->software, i->protocol_version);
+    report_line("chip", "%s, %u core%s", i->chip, i->n_cores, i->n_cores == 1 ? "" : "s");
+    report_line("backend", "%s", i->backend);
+    report_line("runtime", "%s", *i->runtime_version ? i->runtime_version : "-");
+    report_line("driver", "%s", *i->driver_version ? i->driver_version : "-");
+    report_line("SRAM", "%s", format_bytes(&b, i->sram_size));
+    report_line("limits", "model %s", format_bytes(&b, i->max_model_size));
+    report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
+    report_line("heartbeat", "%u ms; silent peers are dropped after %u ms", i->heartbeat_ms,
+                i->peer_timeout_ms);
+}
+
+// *ret is the caller's to json_decref().
+static int describe(const char *path, json_t **ret, struct failure *f)
+{
+    struct progress progress;
+    json_error_t error;
+    char *text = NULL;
+    if (access(path, R_OK) < 0)
+        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
+    progress_start(&progress, path);
+    int r = rknnd_describe_model(NULL, path, &text);
+    progress_end(&progress);
+    if (r < 0)
+        return failure_rknn(f, r, "model %s", path);
+    *ret = json_loads(text, 0, &error);
+    rknnd_free(text);
+    if (!*ret)
+        return failure_set(f, EXIT_RUNTIME,
+                           "model %s: the server's description is not JSON: line %d: %s", path,
+                           error.line, error.text);
+    return 0;
+}
+
+static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
+                      struct failure *f)
+{
+    print_server(info);
+    if (!model)
+        return 0;
+    putchar('\n');
+    report_heading("%s", path);
+    if (describe_print(model, stdout, all ? SIZE_MAX : SHORT_LIST, terminal_width(stdout)) < 0)
+        return failure_no_memory(f);
+    return 0;
+}
+
+int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    bool json = false, all = false;
+    const struct option_row rows[] = {
+        {'a', "all", OPTION_FLAG, &all, NULL, "print long lists too (a large model's nodes)", 0, 0},
+        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
+    };
+    const struct options options = {
+        .usage = "[--server URI] info [MODEL]",
+        .summary = "Describes the server and, when a file is given, what it says about that model\n"
+                   "(also about one that it would refuse to run).",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    rknnd_server_info info;
+    json_t *model = NULL;
+    int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
+    const char *path = r == 0 && first < argc ? argv[first] : NULL;
+    if (r == 0 && path)
+        r = describe(path, &model, f);
+    if (r == 0)
+        r = report_get_server(&info, f);
+    if (r == 0 && json)
+        r = report_json(
+            json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
+    else if (r == 0)
+        r = print_text(&info, path, model, all, f);
+    json_decref(model);
+    return r;
+}

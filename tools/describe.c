@@ -1,0 +1,167 @@
+// The description of a model as a person reads it.
+#include "tools/describe.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+
+#define MAX_COLUMNS 12
+#define MAX_DEPTH   8
+#define NAME_COLUMN 22
+
+struct printer {
+    FILE *out;
+    size_t max_rows, width;
+};
+
+static int print_object(const struct printer *p, json_t *object, unsigned depth);
+
+static bool all_objects(json_t *array)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item) if (!json_is_object(item)) return false;
+    return json_array_size(array) > 0;
+}
+
+static bool all_integers(json_t *array)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item) if (!json_is_integer(item)) return false;
+    return json_array_size(array) > 0;
+}
+
+static void write_text(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
+}
+
+// A value in one line: text without quotes, shapes as 1x3x4, other lists with commas.
+static void write_value(FILE *out, json_t *value, unsigned depth)
+{
+    size_t i;
+    json_t *item;
+    const char *key, *gap = "";
+    if (depth > MAX_DEPTH)
+        fputs("…", out);
+    else if (json_is_string(value))
+        write_text(out, json_string_value(value));
+    else if (json_is_integer(value))
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        fprintf(out, "%.6g", json_real_value(value));
+    else if (json_is_boolean(value))
+        fputs(json_is_true(value) ? "yes" : "no", out);
+    else if (json_is_null(value))
+        fputs("-", out);
+    json_array_foreach(value, i, item)
+    {
+        fputs(gap, out);
+        write_value(out, item, depth + 1);
+        gap = all_integers(value) ? "x" : ", ";
+    }
+    json_object_foreach(value, key, item)
+    {
+        fprintf(out, "%s%s ", gap, key);
+        write_value(out, item, depth + 1);
+        gap = ", ";
+    }
+}
+
+// The text is the caller's; NULL when memory ran out.
+static char *value_text(json_t *value)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    if (value)
+        write_value(out, value, 0);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+// Members of any of the objects, in order of their first use.
+static size_t find_columns(json_t *array, struct table_column *columns)
+{
+    size_t i, n = 0;
+    json_t *item, *value;
+    const char *key;
+    json_array_foreach(array, i, item) json_object_foreach(item, key, value)
+    {
+        size_t c = 0;
+        while (c < n && strcmp(columns[c].title, key) != 0)
+            c++;
+        if (c == n && n < MAX_COLUMNS)
+            columns[n++] = (struct table_column){key, TABLE_LEFT, 1};
+        if (c < n && json_is_number(value))
+            columns[c].align = TABLE_RIGHT;
+    }
+    return n;
+}
+
+static int print_table(const struct printer *p, json_t *array, const char *indent)
+{
+    struct table_column columns[MAX_COLUMNS];
+    struct table t;
+    size_t i, n = find_columns(array, columns);
+    json_t *item;
+    if (n == 0)
+        return 0;
+    table_init(&t, columns, n);
+    json_array_foreach(array, i, item) for (size_t c = 0; c < n; c++)
+    {
+        cleanup(free_p) char *text = value_text(json_object_get(item, columns[c].title));
+        if (!text)
+            t.failed = 1;
+        table_cell(&t, "%s", text ? text : "");
+    }
+    int r = table_print(&t, p->out, indent, p->width);
+    table_done(&t);
+    return r;
+}
+
+static int print_member(const struct printer *p, const char *key, json_t *value, unsigned depth)
+{
+    int margin = 2 * (int)depth;
+    char indent[2 * MAX_DEPTH + 3] = "                  ";
+    if (json_is_object(value) && json_object_size(value) > 0 && depth < MAX_DEPTH) {
+        fprintf(p->out, "%*s%s\n", margin, "", key);
+        return print_object(p, value, depth + 1);
+    }
+    if (json_is_array(value) && all_objects(value)) {
+        size_t n = json_array_size(value);
+        fprintf(p->out, "%*s%s (%zu)\n", margin, "", key, n);
+        indent[margin + 2] = 0;
+        return n > p->max_rows ? 0 : print_table(p, value, indent);
+    }
+    cleanup(free_p) char *text = value_text(value);
+    if (!text)
+        return -1;
+    fprintf(p->out, "%*s%-*s %s\n", margin, "", NAME_COLUMN - margin, key, *text ? text : "-");
+    return 0;
+}
+
+static int print_object(const struct printer *p, json_t *object, unsigned depth)
+{
+    const char *key;
+    json_t *value;
+    int r = 0;
+    json_object_foreach(object, key, value) if (r == 0) r = print_member(p, key, value, depth);
+    return r;
+}
+
+int describe_print(json_t *object, FILE *out, size_t max_rows, size_t width)
+{
+    const struct printer p = {out, max_rows, width};
+    return print_object(&p, object, 1);
+}

@@ -1,0 +1,10 @@
+// The description of a model (JSON of rknnd_describe_model) as a person reads it.
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+/// Prints an object: plain members as lines, lists of objects as tables, objects indented; lists
+/// with more than `max_rows` objects only by their length. It knows no names, so that new members
+/// show without a change here. Returns 0, or -1 when memory ran out.
+int describe_print(json_t *object, FILE *out, size_t max_rows, size_t width);

@@ -1,0 +1,21 @@
+// Failures of the library, in its own words.
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rknnd.h"
+#include "tools/failure.h"
+
+int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
+{
+    char context[sizeof f->text / 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(context, sizeof context, format, args);
+    va_end(args);
+    const char *words = rknnd_last_error();
+    if (*words)
+        failure_set(f, failure_exit_code(rknn_code), "%s", words);
+    else
+        failure_set(f, failure_exit_code(rknn_code), "failed with code %d", rknn_code);
+    return *context ? failure_prefix(f, "%s", context) : f->code;
+}

@@ -1,0 +1,15 @@
+// Ctrl-C: ends the program at once and leaves the terminal as it was, or, where a command asks for
+// it, only stops the command's loop so that it can print what it has.
+#pragma once
+
+#include <stdbool.h>
+
+/// Once, at the start: SIGINT and SIGTERM.
+void interrupt_init(void);
+
+/// From now on the first signal only makes interrupt_seen() true; the next one ends the program.
+void interrupt_defer(void);
+bool interrupt_seen(void);
+
+/// Tells that a line is being drawn on standard error, which has to be erased before the end.
+void interrupt_drawing(bool drawing);

@@ -1,0 +1,74 @@
+// A model that is open at the server.
+#include "tools/model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/clock.h"
+
+// A file that is not there is the user's mistake; say so before a server is looked for.
+static int check_readable(const char *path, struct failure *f)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
+    close(fd);
+    return 0;
+}
+
+static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn_tensor_attr **ret,
+                       struct failure *f)
+{
+    rknn_tensor_attr *attrs = calloc(n ? n : 1, sizeof *attrs);
+    if (!attrs)
+        return failure_no_memory(f);
+    *ret = attrs; // freed by model_close()
+    for (uint32_t i = 0; i < n; i++) {
+        attrs[i].index = i;
+        int r = rknn_query(m->context, command, &attrs[i], sizeof attrs[i]);
+        if (r < 0)
+            return failure_rknn(f, r, "model %s", m->path);
+    }
+    return 0;
+}
+
+static int query_model(struct model *m, struct failure *f)
+{
+    rknn_input_output_num n;
+    int r = rknn_query(m->context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
+    if (r < 0)
+        return failure_rknn(f, r, "model %s", m->path);
+    m->n_inputs = n.n_input;
+    m->n_outputs = n.n_output;
+    r = query_attrs(m, RKNN_QUERY_INPUT_ATTR, m->n_inputs, &m->inputs, f);
+    return r ? r : query_attrs(m, RKNN_QUERY_OUTPUT_ATTR, m->n_outputs, &m->outputs, f);
+}
+
+int model_open(struct model *m, const char *path, uint32_t flags, struct failure *f)
+{
+    *m = (struct model){.path = path};
+    int r = check_readable(path, f);
+    if (r)
+        return r;
+    progress_start(&m->upload, path);
+    uint64_t start = clock_ns();
+    r = rknn_init(&m->context, (void *)(uintptr_t)path, 0, flags, NULL);
+    m->load_ns = clock_ns() - start;
+    progress_end(&m->upload);
+    if (r < 0)
+        return failure_rknn(f, r, "model %s", path);
+    m->open = true;
+    return query_model(m, f);
+}
+
+void model_close(struct model *m)
+{
+    if (m->open)
+        rknn_destroy(m->context);
+    free(m->inputs);
+    free(m->outputs);
+    *m = (struct model){0};
+}

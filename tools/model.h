@@ -1,0 +1,23 @@
+// A model that is open at the server, and what the API says about it.
+#pragma once
+
+#include <stdbool.h>
+
+#include "rknn_api.h"
+#include "tools/failure.h"
+#include "tools/progress.h"
+
+struct model {
+    const char *path; // of the file here; outlives the model
+    rknn_context context;
+    bool open;
+    uint32_t n_inputs, n_outputs;
+    rknn_tensor_attr *inputs, *outputs;
+    struct progress upload;
+    uint64_t load_ns; // of rknn_init, the upload included
+};
+
+/// Opens the model with RKNN_FLAG_* `flags` on the chosen server. model_close() is safe after a
+/// failure.
+int model_open(struct model *m, const char *path, uint32_t flags, struct failure *f);
+void model_close(struct model *m);

@@ -1,0 +1,161 @@
+// Options of a command.
+#include "tools/options.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/parse.h"
+#include "tools/terminal.h"
+
+#define LONG_ONLY   256 // getopt_long's value of row i without a letter: LONG_ONLY + i
+#define HELP_COLUMN 26
+
+void text_list_done(struct text_list *l)
+{
+    free(l->items);
+    *l = (struct text_list){0};
+}
+
+static int text_list_add(struct text_list *l, const char *item, struct failure *f)
+{
+    const char **items = reallocarray(l->items, l->n + 1, sizeof *items);
+    if (!items)
+        return failure_no_memory(f);
+    items[l->n++] = item;
+    l->items = items;
+    return 0;
+}
+
+static void print_row(char letter, const char *name, const char *argument, const char *help)
+{
+    char left[80] = "    ";
+    if (letter)
+        snprintf(left, sizeof left, "-%c, ", letter);
+    size_t n = strlen(left);
+    snprintf(left + n, sizeof left - n, "--%s%s%s", name, argument ? " " : "",
+             argument ? argument : "");
+    printf("  %-*s %s\n", HELP_COLUMN - 3, left, help);
+}
+
+void options_help(const struct options *o)
+{
+    printf("%sUsage:%s rknnctl %s\n\n%s\n\n%sOptions:%s\n", terminal_style(stdout, STYLE_BOLD),
+           terminal_style(stdout, STYLE_PLAIN), o->usage, o->summary,
+           terminal_style(stdout, STYLE_BOLD), terminal_style(stdout, STYLE_PLAIN));
+    for (size_t i = 0; i < o->n_rows; i++) {
+        const struct option_row *row = &o->rows[i];
+        print_row(row->letter, row->name, row->argument, row->help);
+    }
+    print_row('h', "help", NULL, "print this and end");
+    if (o->more_help)
+        o->more_help();
+}
+
+static int take(const struct option_row *row, const char *text, struct failure *f)
+{
+    char what[40];
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(bool *)row->target = true;
+        return 0;
+    case OPTION_TEXT:
+        *(const char **)row->target = text;
+        return 0;
+    case OPTION_LIST:
+        return text_list_add(row->target, text, f);
+    case OPTION_NUMBER:
+        snprintf(what, sizeof what, "--%s", row->name);
+        return parse_number(what, text, row->min, row->max, row->target, f);
+    case OPTION_CORES:
+        return parse_core_mask(text, row->target, f);
+    }
+    return 0;
+}
+
+// getopt_long's two forms of the table. `letters` has room for ":" and "x:" of each row.
+static void translate(const struct options *o, char *letters, struct option *names)
+{
+    char *p = letters;
+    assert(o->n_rows <= OPTIONS_MAX_ROWS);
+    if (o->stop_at_argument)
+        *p++ = '+';
+    *p++ = ':';
+    *p++ = 'h';
+    for (size_t i = 0; i < o->n_rows; i++) {
+        const struct option_row *row = &o->rows[i];
+        int has_arg = row->kind == OPTION_FLAG ? no_argument : required_argument;
+        int value = row->letter ? row->letter : LONG_ONLY + (int)i;
+        *names++ = (struct option){row->name, has_arg, NULL, value};
+        if (!row->letter)
+            continue;
+        *p++ = row->letter;
+        if (has_arg)
+            *p++ = ':';
+    }
+    *p = 0;
+    *names++ = (struct option){"help", no_argument, NULL, 'h'};
+    *names = (struct option){0};
+}
+
+static const struct option_row *find(const struct options *o, int value)
+{
+    for (size_t i = 0; i < o->n_rows; i++)
+        if (value == (o->rows[i].letter ? o->rows[i].letter : LONG_ONLY + (int)i))
+            return &o->rows[i];
+    return NULL;
+}
+
+// getopt_long has stopped at argv[optind - 1], or inside a group of letters (optopt).
+static int refuse(int value, char **argv, struct failure *f)
+{
+    const char *word = argv[optind - 1];
+    char letter[3] = {'-', (char)optopt, 0};
+    const char *name =
+        optopt > 0 && optopt < LONG_ONLY && strncmp(word, "--", 2) != 0 ? letter : word;
+    if (value == ':')
+        return failure_set(f, EXIT_USAGE, "option %s needs a value (see --help)", name);
+    return failure_set(f, EXIT_USAGE, "unknown option %s (see --help)", name);
+}
+
+int options_parse(const struct options *o, int argc, char **argv, int *ret_first, struct failure *f)
+{
+    char letters[2 * OPTIONS_MAX_ROWS + 4];
+    struct option names[OPTIONS_MAX_ROWS + 2];
+    translate(o, letters, names);
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        int value = getopt_long(argc, argv, letters, names, NULL);
+        if (value == -1)
+            break;
+        if (value == '?' || value == ':')
+            return refuse(value, argv, f);
+        if (value == 'h') {
+            options_help(o);
+            return OPTIONS_HELP;
+        }
+        int r = take(find(o, value), optarg, f);
+        if (r)
+            return r;
+    }
+    *ret_first = optind;
+    return 0;
+}
+
+int options_parse_n(const struct options *o, int argc, char **argv, int min, int max,
+                    int *ret_first, struct failure *f)
+{
+    int r = options_parse(o, argc, argv, ret_first, f);
+    if (r)
+        return r;
+    int n = argc - *ret_first;
+    if (n > max)
+        return failure_set(f, EXIT_USAGE, "unexpected argument \"%s\"; usage: rknnctl %s",
+                           argv[*ret_first + max], o->usage);
+    if (n < min)
+        return failure_set(f, EXIT_USAGE, "too few arguments; usage: rknnctl %s", o->usage);
+    return 0;
+}

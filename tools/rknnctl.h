@@ -1,0 +1,18 @@
+// The commands of rknnctl: one file and one row each.
+#pragma once
+
+#include "tools/failure.h"
+
+struct settings {
+    const char *server; // --server; NULL: not given (rknnd_set_server() has been called otherwise)
+};
+
+// argv[0] is the command's name. Returns 0, OPTIONS_HELP or an exit code with words in `f`.
+typedef int command_run(const struct settings *settings, int argc, char **argv, struct failure *f);
+
+struct command {
+    const char *name, *summary;
+    command_run *run;
+};
+
+command_run cmd_bench, cmd_devices, cmd_info, cmd_ping, cmd_run, cmd_status;

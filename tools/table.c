@@ -1,0 +1,137 @@
+// A table of text.
+#include "tools/table.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/terminal.h"
+
+#define GAP        2
+#define LEAST_CELL 8
+
+void table_init(struct table *t, const struct table_column *columns, size_t n_columns)
+{
+    *t = (struct table){.columns = columns, .n_columns = n_columns};
+}
+
+void table_done(struct table *t)
+{
+    for (size_t i = 0; i < t->n_cells; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    *t = (struct table){0};
+}
+
+void table_cell(struct table *t, const char *format, ...)
+{
+    if (t->n_cells == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 64;
+        char **cells = reallocarray(t->cells, capacity, sizeof *cells);
+        if (!cells) {
+            t->failed = 1;
+            return;
+        }
+        t->cells = cells;
+        t->capacity = capacity;
+    }
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0)
+        t->failed = 1;
+    else
+        t->cells[t->n_cells++] = text;
+}
+
+// Characters, not bytes, of UTF-8 text: bytes that continue a character do not count.
+static size_t text_width(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t bytes_of_width(const char *text, size_t width)
+{
+    const char *p = text;
+    for (; *p; p++)
+        if ((*p & 0xc0) != 0x80 && width-- == 0)
+            break;
+    return (size_t)(p - text);
+}
+
+static void measure(const struct table *t, size_t *widths)
+{
+    for (size_t c = 0; c < t->n_columns; c++)
+        widths[c] = text_width(t->columns[c].title);
+    for (size_t i = 0; i < t->n_cells; i++) {
+        size_t n = text_width(t->cells[i]), c = i % t->n_columns;
+        if (n > widths[c])
+            widths[c] = n;
+    }
+}
+
+// Takes what is too much from the flexible columns, the widest first.
+static void shrink(const struct table *t, size_t *widths, size_t limit)
+{
+    size_t total = (t->n_columns - 1) * GAP;
+    for (size_t c = 0; c < t->n_columns; c++)
+        total += widths[c];
+    while (total > limit) {
+        size_t widest = t->n_columns;
+        for (size_t c = 0; c < t->n_columns; c++)
+            if (t->columns[c].flexible && widths[c] > LEAST_CELL &&
+                (widest == t->n_columns || widths[c] > widths[widest]))
+                widest = c;
+        if (widest == t->n_columns)
+            return;
+        widths[widest]--;
+        total--;
+    }
+}
+
+static void print_cell(FILE *out, const char *text, size_t width, enum table_align align, int last)
+{
+    size_t n = text_width(text);
+    int pad = n < width ? (int)(width - n) : 0;
+    if (align == TABLE_RIGHT)
+        fprintf(out, "%*s", pad, "");
+    if (n > width)
+        fprintf(out, "%.*s~", (int)bytes_of_width(text, width - 1), text);
+    else
+        fputs(text, out);
+    if (!last)
+        fprintf(out, "%*s", GAP + (align == TABLE_LEFT ? pad : 0), "");
+}
+
+static void print_row(const struct table *t, FILE *out, char *const *cells, const size_t *widths)
+{
+    for (size_t c = 0; c < t->n_columns; c++) {
+        const struct table_column *column = &t->columns[c];
+        print_cell(out, cells ? cells[c] : column->title, widths[c], column->align,
+                   c + 1 == t->n_columns);
+    }
+}
+
+int table_print(const struct table *t, FILE *out, const char *indent, size_t width)
+{
+    size_t widths[t->n_columns], margin = strlen(indent);
+    if (t->failed)
+        return -1;
+    measure(t, widths);
+    if (width)
+        shrink(t, widths, width > margin ? width - margin : 1);
+    fprintf(out, "%s%s", indent, terminal_style(out, STYLE_BOLD));
+    print_row(t, out, NULL, widths);
+    fprintf(out, "%s\n", terminal_style(out, STYLE_PLAIN));
+    for (size_t i = 0; i + t->n_columns <= t->n_cells; i += t->n_columns) {
+        fputs(indent, out);
+        print_row(t, out, t->cells + i, widths);
+        fputc('\n', out);
+    }
+    return 0;
+}

@@ -1,0 +1,42 @@
+// What may be done to a stream: colour, width, drawing over a line.
+#include "tools/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define DEFAULT_WIDTH 80
+#define LEAST_WIDTH   40
+
+bool terminal_is(FILE *stream)
+{
+    return isatty(fileno(stream)) == 1;
+}
+
+static bool takes_colour(FILE *stream)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return terminal_is(stream) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+}
+
+const char *terminal_style(FILE *stream, enum terminal_style style)
+{
+    static const char *const sequences[] = {
+        [STYLE_PLAIN] = "\033[0m",
+        [STYLE_BOLD] = "\033[1m",
+        [STYLE_DIM] = "\033[2m",
+        [STYLE_RED] = "\033[31m",
+    };
+    return takes_colour(stream) ? sequences[style] : "";
+}
+
+size_t terminal_width(FILE *stream)
+{
+    struct winsize size;
+    if (!terminal_is(stream))
+        return 0;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return DEFAULT_WIDTH;
+    return size.ws_col < LEAST_WIDTH ? LEAST_WIDTH : size.ws_col;
+}
