@@ -25,7 +25,7 @@
 #include "rknnd.h"
 
 static char folder[] = "/tmp/test-client-service-XXXXXX";
-static char unix_uri[100], tcp_uri[100];
+static char unix_uri[128], tcp_uri[128];
 static int unix_fd, tcp_fd;
 static pid_t daemon_pid;
 
