@@ -1,0 +1,210 @@
+// Numbers, tables and descriptions as rknnctl prints them.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/describe.h"
+#include "tools/format.h"
+#include "tools/stats.h"
+#include "tools/table.h"
+#include "tools/values.h"
+
+static void numbers_have_three_digits_and_a_unit(void **state)
+{
+    (void)state;
+    struct format_buffer b;
+    assert_string_equal(format_bytes(&b, 0), "0 B");
+    assert_string_equal(format_bytes(&b, 1023), "1023 B");
+    assert_string_equal(format_bytes(&b, 1024), "1.00 KiB");
+    assert_string_equal(format_bytes(&b, 150528), "147 KiB");
+    assert_string_equal(format_bytes(&b, 1048575), "1.00 MiB");
+    assert_string_equal(format_bytes(&b, 10480517), "9.99 MiB");
+    assert_string_equal(format_bytes(&b, 10485759), "10.0 MiB");
+    assert_string_equal(format_bytes(&b, UINT64_MAX), "16.0 EiB");
+    assert_string_equal(format_ns(&b, 999), "999 ns");
+    assert_string_equal(format_ns(&b, 1000), "1.00 us");
+    assert_string_equal(format_ns(&b, 999499), "999 us");
+    assert_string_equal(format_ns(&b, 999500), "1.00 ms");
+    assert_string_equal(format_us(&b, 0), "0 us");
+    assert_string_equal(format_us(&b, 12345), "12.3 ms");
+    assert_string_equal(format_us(&b, 3600000000u), "3600 s");
+    assert_string_equal(format_uptime(&b, 250), "0.25 s");
+    assert_string_equal(format_uptime(&b, 61000), "1 min 1 s");
+    assert_string_equal(format_uptime(&b, 7260000), "2 h 1 min");
+    assert_string_equal(format_uptime(&b, 90000000), "1 d 1 h");
+}
+
+static void shapes_and_indices(void **state)
+{
+    (void)state;
+    struct format_buffer b;
+    const uint32_t dims[] = {1, 3, 4, 5};
+    uint32_t wide[16];
+    for (size_t i = 0; i < 16; i++)
+        wide[i] = UINT32_MAX;
+    assert_string_equal(format_dims(&b, dims, 4), "1x3x4x5");
+    assert_string_equal(format_dims(&b, dims, 0), "scalar");
+    assert_int_equal(strlen(format_dims(&b, wide, 16)), 16 * 10 + 15);
+    assert_string_equal(format_index(&b, 0, dims, 4), "[0,0,0,0]");
+    assert_string_equal(format_index(&b, 59, dims, 4), "[0,2,3,4]");
+    assert_string_equal(format_index(&b, 27, dims, 4), "[0,1,1,2]");
+    assert_string_equal(format_index(&b, 7, (uint32_t[]){10}, 1), "[7]");
+    assert_string_equal(format_index(&b, 0, dims, 0), "[]");
+}
+
+static void percentiles_are_nearest_rank(void **state)
+{
+    (void)state;
+    uint64_t v[100];
+    for (uint64_t i = 0; i < 100; i++)
+        v[(i * 37) % 100] = i + 1;
+    stats_sort(v, 100);
+    assert_true(stats_percentile(v, 100, 0) == 1);
+    assert_true(stats_percentile(v, 100, 50) == 50);
+    assert_true(stats_percentile(v, 100, 99) == 99);
+    assert_true(stats_percentile(v, 100, 100) == 100);
+    assert_true(stats_percentile(v, 1, 99) == 1);
+    assert_true(stats_percentile(v, 3, 50) == 2);
+    assert_true(stats_percentile(v, 2, 50) == 1);
+}
+
+static void the_largest_come_first_and_nan_not_at_all(void **state)
+{
+    (void)state;
+    const float v[] = {1, NAN, 5, -INFINITY, 5, 3, INFINITY, -2};
+    struct value top[8];
+    assert_int_equal(values_top(v, 8, top, 4), 4);
+    assert_true(top[0].index == 6 && top[1].index == 2 && top[2].index == 4 && top[3].index == 5);
+    assert_int_equal(values_top(v, 8, top, 8), 7);
+    assert_true(top[6].index == 3);
+    assert_int_equal(values_top(v, 8, top, 0), 0);
+    assert_int_equal(values_top(v + 1, 1, top, 3), 0);
+}
+
+static void ranges_leave_nan_out(void **state)
+{
+    (void)state;
+    const float v[] = {2, NAN, -4, 8};
+    struct value_range r = values_range(v, 4);
+    assert_true(r.min == -4 && r.max == 8 && r.mean == 2 && r.n_nan == 1);
+    r = values_range(v + 1, 1);
+    assert_true(r.min == 0 && r.max == 0 && r.mean == 0 && r.n_nan == 1);
+}
+
+struct text {
+    char *text;
+    size_t size;
+    FILE *file;
+};
+
+static FILE *text_open(struct text *t)
+{
+    *t = (struct text){0};
+    t->file = open_memstream(&t->text, &t->size);
+    assert_non_null(t->file);
+    return t->file;
+}
+
+static void text_check(struct text *t, const char *expected)
+{
+    fclose(t->file);
+    assert_string_equal(t->text, expected);
+    free(t->text);
+}
+
+static const struct table_column columns[] = {
+    {"name", TABLE_LEFT, 1}, {"n", TABLE_RIGHT, 0}, {"last", TABLE_LEFT, 0}};
+
+static void fill(struct table *t)
+{
+    static const char *const names[] = {"a", "größer als acht", "c"};
+    table_init(t, columns, 3);
+    for (int i = 0; i < 3; i++) {
+        table_cell(t, "%s", names[i]);
+        table_cell(t, "%d", 9 + i);
+        table_cell(t, "x");
+    }
+}
+
+static void columns_line_up(void **state)
+{
+    (void)state;
+    struct table t;
+    struct text out;
+    fill(&t);
+    assert_int_equal(table_print(&t, text_open(&out), " ", 0), 0);
+    text_check(&out, " name              n  last\n"
+                     " a                 9  x\n"
+                     " größer als acht  10  x\n"
+                     " c                11  x\n");
+    table_done(&t);
+}
+
+static void a_narrow_table_cuts_its_flexible_column(void **state)
+{
+    (void)state;
+    struct table t;
+    struct text out;
+    fill(&t);
+    assert_int_equal(table_print(&t, text_open(&out), "", 20), 0);
+    text_check(&out, "name         n  last\n"
+                     "a            9  x\n"
+                     "größer al~  10  x\n"
+                     "c           11  x\n");
+    assert_int_equal(table_print(&t, text_open(&out), "", 5), 0);
+    text_check(&out, "name       n  last\n"
+                     "a          9  x\n"
+                     "größer ~  10  x\n"
+                     "c         11  x\n");
+    table_done(&t);
+}
+
+static void descriptions_need_no_known_names(void **state)
+{
+    (void)state;
+    struct text out;
+    json_t *o = json_loads(
+        "{\"version\": 6, \"ok\": true, \"text\": \"a\\u001bb\", \"none\": null, \"empty\": [],"
+        " \"mean\": [0, 128.5], \"box\": {\"k\": \"v\"},"
+        " \"inputs\": [{\"name\": \"x\", \"dims\": [1, 3, 4]}, {\"name\": \"y\", \"n\": 5}],"
+        " \"nodes\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]}",
+        0, NULL);
+    assert_non_null(o);
+    assert_int_equal(describe_print(o, text_open(&out), 2, 0), 0);
+    text_check(&out, "  version              6\n"
+                     "  ok                   yes\n"
+                     "  text                 a?b\n"
+                     "  none                 -\n"
+                     "  empty                -\n"
+                     "  mean                 0, 128.5\n"
+                     "  box\n"
+                     "    k                  v\n"
+                     "  inputs (2)\n"
+                     "    name  dims   n\n"
+                     "    x     1x3x4   \n"
+                     "    y            5\n"
+                     "  nodes (3)\n");
+    json_decref(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_have_three_digits_and_a_unit),
+        cmocka_unit_test(shapes_and_indices),
+        cmocka_unit_test(percentiles_are_nearest_rank),
+        cmocka_unit_test(the_largest_come_first_and_nan_not_at_all),
+        cmocka_unit_test(ranges_leave_nan_out),
+        cmocka_unit_test(columns_line_up),
+        cmocka_unit_test(a_narrow_table_cuts_its_flexible_column),
+        cmocka_unit_test(descriptions_need_no_known_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
