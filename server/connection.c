@@ -113,6 +113,7 @@ void connection_close(struct connection *c, const char *why)
         c->session->n_connections--;
     session_unref(steal_ptr(c->session));
     channel_close(&c->channel, on_closed);
+    server_check_drained(s);
 }
 
 void connection_say_goodbye(struct connection *c, const char *reason)

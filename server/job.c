@@ -69,9 +69,6 @@ static void release(void *owner)
 static void fail(struct job *j, const struct error *e)
 {
     j->server->jobs_failed++;
-    if (j->request.connection)
-        log_debug("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
-                  e->text);
     request_fail(&j->request, e);
     job_free(j);
 }
@@ -97,6 +94,9 @@ static void on_done(struct host_job *host, const struct error *e)
     struct server *s = j->server;
     sched_end(&s->sched, &j->sched, now_us());
     detach_context(j);
+    if (e && j->request.connection)
+        log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
+                 e->text);
     if (e)
         fail(j, e);
     else

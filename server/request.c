@@ -56,10 +56,3 @@ void request_fail(struct request *r, const struct error *e)
     if (c)
         send_answer(c, message_error_frame(r->type, r->id, e));
 }
-
-void request_end(struct request *r)
-{
-    struct connection *c = detach(r);
-    if (c)
-        connection_update_flow(c);
-}

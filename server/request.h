@@ -28,6 +28,3 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
 
 /// Answers with an error and ends the request.
 void request_fail(struct request *r, const struct error *e);
-
-/// Ends an answered request or one that nobody waits for.
-void request_end(struct request *r);

@@ -89,16 +89,27 @@ static void free_upload(struct upload *u)
     free(u);
 }
 
-// Out of the list; freed as soon as no thread hashes it.
-static void drop(struct upload *u)
+// Not to be found any more, and not counted.
+static void forget(struct upload *u)
 {
-    assert(list_empty(&u->waiting) && !u->last);
     list_remove(&u->link);
     u->uploads->bytes -= u->size;
     u->uploads->n_uploads--;
+}
+
+// Of one that is forgotten: freed as soon as no thread hashes it.
+static void let_go(struct upload *u)
+{
+    assert(list_empty(&u->waiting) && !u->last);
     u->dropped = true;
     if (!u->hashing)
         free_upload(u);
+}
+
+static void drop(struct upload *u)
+{
+    forget(u);
+    let_go(u);
 }
 
 static int map_file(struct upload *u, struct error *e)
@@ -219,9 +230,9 @@ static void fail_upload(struct upload *u, const struct error *e)
     log_info("upload of %s: %s", u->name, e->text);
     if (u->last)
         fail_request(u->last, e);
-    list_remove(&u->link); // not to be found any more
+    forget(u);
     start_again(u);
-    drop(u);
+    let_go(u);
 }
 
 static void finish(struct upload *u)
