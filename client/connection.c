@@ -53,27 +53,6 @@ void connection_lose(struct connection *c, const struct error *why)
     finish_all(c);
 }
 
-// Sends what the socket takes now.
-static void write_some(struct connection *c)
-{
-    struct iovec iov[WRITE_VECTORS];
-    const int *fds;
-    int n_fds, n_iov;
-    while (!c->lost && (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
-        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
-        if (n == -EAGAIN || n == -EWOULDBLOCK)
-            return;
-        if (n < 0) {
-            struct error e;
-            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
-            connection_lose(c, &e);
-            return;
-        }
-        c->last_sent_ms = clock_ms();
-        frame_queue_sent(&c->out, (size_t)n);
-    }
-}
-
 // Reads once. True if there may be more at once.
 static bool read_once(struct connection *c, struct error *e)
 {
@@ -102,6 +81,28 @@ static void read_some(struct connection *c)
     struct error e;
     for (int i = 0; i < READS_PER_TURN && !c->lost && read_once(c, &e); i++)
         continue;
+}
+
+// Sends what the socket takes now.
+static void write_some(struct connection *c)
+{
+    struct iovec iov[WRITE_VECTORS];
+    const int *fds;
+    int n_fds, n_iov;
+    while (!c->lost && (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
+        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
+        if (n == -EAGAIN || n == -EWOULDBLOCK)
+            return;
+        if (n < 0) {
+            struct error e;
+            read_some(c); // its last words
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+            connection_lose(c, &e);
+            return;
+        }
+        c->last_sent_ms = clock_ms();
+        frame_queue_sent(&c->out, (size_t)n);
+    }
 }
 
 // Queues a frame and sends what goes of it.

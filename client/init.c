@@ -60,14 +60,14 @@ static int find_model(struct model *m, const void *model, uint32_t size,
 // goes on where it was, as long as that leads further.
 static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
 {
+    uint64_t held = 0, held_before = 0;
     for (unsigned vain = 0;;) {
         struct connection *c = NULL;
-        unsigned sent = 0;
         int r = choice_connect(NULL, &c, e);
         if (r < 0)
             return r;
         pthread_mutex_lock(&c->lock);
-        r = upload_model(c, m, &sent, e);
+        r = upload_model(c, m, &held, e);
         bool lost = c->lost;
         pthread_mutex_unlock(&c->lock);
         if (r == 0) {
@@ -75,7 +75,8 @@ static int connect_with_model(const struct model *m, struct connection **ret, st
             return 0;
         }
         server_disconnect(c);
-        vain = sent ? 0 : vain + 1;
+        vain = held > held_before ? 1 : vain + 1;
+        held_before = held;
         if (!lost || vain == LIMIT_UPLOAD_ATTEMPTS)
             return r;
         log_info("the upload of %s broke off (%s); trying again", m->name, e->text);

@@ -164,13 +164,13 @@ RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
 
 static int describe(struct connection *c, const struct model *m, char **json, struct error *e)
 {
-    unsigned sent = 0;
+    uint64_t held = 0;
     struct payload text = {.limit = LIMIT_TEXT_BYTES};
     rknnd_ModelDescribe message;
     struct request request = {
         .type = MESSAGE_MODEL_DESCRIBE, .payload = payload_take, .owner = &text};
     memcpy(message.sha256, m->sha256, sizeof message.sha256);
-    int r = upload_model(c, m, &sent, e);
+    int r = upload_model(c, m, &held, e);
     if (r == 0)
         r = connection_call(c, &request, &message, e);
     if (r == 0)

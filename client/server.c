@@ -70,37 +70,49 @@ static void put(struct server *s)
 
 CLEANUP_DEFINE(struct server, put)
 
-static int dial(struct server *s, struct error *e)
+static int introduce_over(struct server *s, int fd, struct session *session,
+                          struct connection **ret, struct error *e)
 {
-    int fd = s->address.kind == URI_SIM ? spawn_connect(&s->daemon, s->address.text, e)
-                                        : connect_to(&s->address, e);
-    if (fd < 0)
+    struct connection *c = NULL;
+    if (fd < 0) {
         error_prefix(e, "server %s", s->uri);
+        return fd;
+    }
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    int r = connection_new(fd, s->uri, &c, e);
+    if (r < 0)
+        return r;
+    r = hello_exchange(c, session, e);
+    if (r < 0)
+        connection_free(c);
     else
-        fcntl(fd, F_SETFL, O_NONBLOCK);
-    return fd;
+        *ret = c;
+    return r;
+}
+
+// A daemon that has been running may be ending just now; then its successor is tried.
+static int introduce_private(struct server *s, struct session *session, struct connection **ret,
+                             struct error *e)
+{
+    struct spawn_ticket ticket;
+    for (;;) {
+        int fd = spawn_connect(&s->daemon, s->address.text, &ticket, e);
+        int r = introduce_over(s, fd, session, ret, e);
+        if (fd < 0 || r != STATUS_DEVICE_UNAVAILABLE)
+            return r;
+        spawn_forget(&s->daemon, &ticket);
+        if (ticket.fresh)
+            return error_set(e, r, "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)",
+                             s->uri);
+    }
 }
 
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    struct connection *c = NULL;
-    int fd = dial(s, e);
-    if (fd < 0)
-        return fd;
-    int r = connection_new(fd, s->uri, &c, e);
-    if (r < 0)
-        return r;
-    r = hello_exchange(c, session, e);
-    if (r < 0) {
-        connection_free(c);
-        if (s->address.kind == URI_SIM && r == STATUS_DEVICE_UNAVAILABLE)
-            return error_set(e, r, "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)",
-                             s->uri);
-        return r;
-    }
-    *ret = c;
-    return 0;
+    if (s->address.kind == URI_SIM)
+        return introduce_private(s, session, ret, e);
+    return introduce_over(s, connect_to(&s->address, e), session, ret, e);
 }
 
 // The first connection to a server makes the session; others that come meanwhile wait for it. A

@@ -41,7 +41,7 @@ static bool find_beside_library(char *path)
     static const char *const ways[] = {"../../../bin/rknnd", "../../../../bin/rknnd"};
     Dl_info info;
     char library[PATH_MAX];
-    if (!dladdr((void *)spawn_connect, &info) || !realpath(info.dli_fname, library))
+    if (!dladdr((void *)spawn_init, &info) || !realpath(info.dli_fname, library))
         return false;
     const char *folder = dirname(library);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -185,21 +185,35 @@ static int pass_connection(int control)
     return n < 0 ? (int)n : pair[0];
 }
 
-int spawn_connect(struct spawn *s, const char *chip, struct error *e)
+static int start_and_pass(struct spawn *s, const char *chip, struct error *e)
+{
+    s->control = fd_close(s->control);
+    int r = start(s, chip, e);
+    if (r < 0)
+        return r;
+    s->n_started++;
+    r = pass_connection(s->control);
+    return r < 0 ? error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the private rknnd") : r;
+}
+
+int spawn_connect(struct spawn *s, const char *chip, struct spawn_ticket *ret, struct error *e)
 {
     pthread_mutex_lock(&s->lock);
     int r = s->control < 0 ? -EPIPE : pass_connection(s->control);
-    if (r == -EPIPE || r == -ECONNRESET) { // not running yet, or not any more
-        s->control = fd_close(s->control);
-        r = start(s, chip, e);
-        if (r == 0)
-            r = pass_connection(s->control);
-        else
-            goto out;
-    }
-    if (r < 0)
-        r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the private rknnd");
-out:
+    ret->fresh = r == -EPIPE || r == -ECONNRESET; // does not run, or not any more
+    if (ret->fresh)
+        r = start_and_pass(s, chip, e);
+    else if (r < 0)
+        r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "a private connection");
+    ret->number = s->n_started;
     pthread_mutex_unlock(&s->lock);
     return r;
+}
+
+void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->n_started == ticket->number)
+        s->control = fd_close(s->control);
+    pthread_mutex_unlock(&s->lock);
 }

@@ -8,17 +8,28 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 
 struct spawn {
     pthread_mutex_t lock;
-    int control; // the socket over which connections are passed; -1: not running
+    int control;        // the socket over which connections are passed; -1: not running
+    unsigned n_started; // daemons so far
 };
 
 void spawn_init(struct spawn *s);
 void spawn_done(struct spawn *s);
 
+// Which daemon a connection goes to.
+struct spawn_ticket {
+    unsigned number;
+    bool fresh; // started for this connection
+};
+
 /// A connection to the daemon, which is started if it does not run (any more). `chip` may be "".
-/// Returns the fd.
-int spawn_connect(struct spawn *s, const char *chip, struct error *e);
+/// Returns the fd. One that is about to end may still take a connection, which then breaks.
+int spawn_connect(struct spawn *s, const char *chip, struct spawn_ticket *ret, struct error *e);
+
+/// Lets go of that daemon: the next connection starts another.
+void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket);

@@ -63,7 +63,7 @@ static int send_part(struct upload *u, struct error *e)
     return 0;
 }
 
-static int take_answer(struct upload *u, unsigned *sent, struct error *e)
+static int take_answer(struct upload *u, struct error *e)
 {
     struct part *p = &u->ring[u->first++ % LIMIT_CHUNKS_IN_FLIGHT];
     int r = connection_wait(u->c, &p->request, CLOCK_FOREVER, e);
@@ -75,7 +75,6 @@ static int take_answer(struct upload *u, unsigned *sent, struct error *e)
                          u->c->uri, (unsigned long long)p->reply.received,
                          (unsigned long long)p->end);
     u->complete = p->reply.complete;
-    (*sent)++;
     tell(p->end, u->model->size);
     return 0;
 }
@@ -89,13 +88,13 @@ static void drain(struct upload *u)
                         &ignored);
 }
 
-static int send_all(struct upload *u, unsigned *sent, struct error *e)
+static int send_all(struct upload *u, struct error *e)
 {
     int r = 0;
     tell(u->at, u->model->size);
     while (r == 0 && (u->at < u->model->size || u->first != u->next)) {
         bool room = u->next - u->first < u->window;
-        r = u->at < u->model->size && room ? send_part(u, e) : take_answer(u, sent, e);
+        r = u->at < u->model->size && room ? send_part(u, e) : take_answer(u, e);
     }
     drain(u);
     if (r == 0 && !u->complete)
@@ -119,7 +118,7 @@ static int offer(struct connection *c, const struct model *m, rknnd_ModelOfferRe
     return s;
 }
 
-int upload_model(struct connection *c, const struct model *m, unsigned *sent, struct error *e)
+int upload_model(struct connection *c, const struct model *m, uint64_t *held, struct error *e)
 {
     const rknnd_Limits *l = &c->peer.limits;
     rknnd_ModelOfferReply reply;
@@ -132,6 +131,7 @@ int upload_model(struct connection *c, const struct model *m, unsigned *sent, st
     int r = offer(c, m, &reply, e);
     if (r < 0 || reply.held)
         return r;
+    *held = reply.offset;
     struct upload u = {
         .c = c,
         .model = m,
@@ -142,7 +142,7 @@ int upload_model(struct connection *c, const struct model *m, unsigned *sent, st
     u.part_size = u.part_size < LIMIT_CHUNK_BYTES ? u.part_size : LIMIT_CHUNK_BYTES;
     if (!m->data && !(u.buffer = malloc(u.part_size)))
         return error_no_memory(e, "a part of the model", u.part_size);
-    r = send_all(&u, sent, e);
+    r = send_all(&u, e);
     free(u.buffer);
     return r;
 }

@@ -5,6 +5,6 @@
 #include "client/model.h"
 
 /// Offers the model and sends what the server lacks of it, several parts ahead of its answers. The
-/// thread's progress callback (rknnd_set_progress) is told. *sent counts the parts that the server
-/// has taken: a caller whose connection breaks knows whether trying again leads anywhere.
-int upload_model(struct connection *c, const struct model *m, unsigned *sent, struct error *e);
+/// thread's progress callback (rknnd_set_progress) is told. *held: bytes that the server had when
+/// this began, so that a caller whose connection breaks sees whether trying again leads anywhere.
+int upload_model(struct connection *c, const struct model *m, uint64_t *held, struct error *e);

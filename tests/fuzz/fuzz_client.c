@@ -93,7 +93,7 @@ void fuzz_conversation(int fd)
     struct model model;
     struct error e;
     rknn_context context;
-    unsigned sent = 0;
+    uint64_t held = 0;
     static const char bytes[100] = "a model of seven parts";
     if (connection_new(fd, "fuzz:", &c, &e) < 0)
         return;
@@ -103,7 +103,7 @@ void fuzz_conversation(int fd)
     if (c->peer.limits.payload_size > MAX_BYTES)
         c->peer.limits.payload_size = c->reader.payload_limit = MAX_BYTES;
     if (r == 0)
-        r = upload_model(c, &model, &sent, &e);
+        r = upload_model(c, &model, &held, &e);
     if (r < 0) {
         connection_free(c);
         return;

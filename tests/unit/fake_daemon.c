@@ -43,6 +43,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "sim:broken") == 0)
         return 1;
     fake_server_init(&server);
+    server.session = (uint64_t)getpid() * 1000; // unlike those of any other
     for (;;) {
         char byte;
         int fd, n_fds = 0;
