@@ -6,6 +6,7 @@
 
 struct pool_step {
     bool max, raw; // raw: stored 8-bit values are compared as they are
+    struct row_form from, to;
     uint64_t sums; // scratch: one pixel's channels
 };
 
@@ -35,6 +36,11 @@ static int prepare(struct step *s, struct error *e)
         x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
         !row_type_known(x->type) || !row_type_known(y->type))
         return step_refuse(s, e, "input and output are not images of as many channels");
+    row_forms_of_average(x, y, &p->from, &p->to);
+    if (s->node->n_post) { // activations take real numbers
+        p->from = row_form(x);
+        p->to = row_form(y);
+    }
     p->max = s->node->op == GRAPH_MAX_POOL;
     bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
     p->raw = p->max && same && x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && !s->node->n_post;
@@ -111,13 +117,12 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
                       float *values)
 {
     const struct graph_tensor *x = step_input(at->s, 0);
-    struct row_form form = row_form(x);
     size_t channels = x->dims[1];
     for (size_t i = 0; i < channels; i++)
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
         for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
-            row_load(&form, pixel(at, ky, kx), channels, values);
+            row_load(&p->from, pixel(at, ky, kx), channels, values);
             if (p->max)
                 max_f32(sums, values, channels);
             else
@@ -138,7 +143,6 @@ static int run(const struct step *s, struct run *r, struct error *e)
     const struct pool_step *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     const struct graph_window *w = &s->node->window;
-    struct row_form to = row_form(y);
     size_t channels = x->dims[1], in = tensor_type_size(x->type);
     size_t pixel_size = channels * tensor_type_size(y->type);
     uint8_t *dst = run_output(s, r, 0);
@@ -156,7 +160,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
                 pool_real(&at, p, sums, sums + channels);
                 for (uint32_t i = 0; i < s->node->n_post; i++)
                     row_post(&s->node->post[i], sums, channels);
-                row_store(&to, dst, channels, sums);
+                row_store(&p->to, dst, channels, sums);
             }
         }
     return 0;

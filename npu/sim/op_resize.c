@@ -121,7 +121,8 @@ static void blend_lines(const struct step *s, const struct resize *p, const uint
                         uint32_t oy, float *line, float *values)
 {
     const struct graph_tensor *x = step_input(s, 0);
-    struct row_form form = row_form(x);
+    struct row_form form, to;
+    row_forms_of_average(x, step_output(s, 0), &form, &to);
     size_t n = (size_t)x->dims[3] * x->dims[1];
     memset(line, 0, n * sizeof *line);
     for (uint32_t k = 0; k < p->n_taps; k++) {
@@ -137,7 +138,8 @@ static void resize_line(const struct step *s, const struct resize *p, struct run
                         const uint8_t *image, uint32_t oy, uint8_t *dst)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    struct row_form to = row_form(y);
+    struct row_form from, to;
+    row_forms_of_average(x, y, &from, &to);
     size_t channels = x->dims[1], width = x->dims[3];
     float *line = run_scratch(r, p->scratch), *values = line + width * channels;
     float *pixel = values + width * channels;

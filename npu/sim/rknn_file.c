@@ -1,6 +1,7 @@
 // A .rknn file as tables.
 #include "npu/sim/rknn_file.h"
 
+#include "npu/sim/pyliteral.h"
 #include "npu/sim/rknn_tables.h"
 
 static int broken(struct rknn_file *f, struct error *e)
@@ -110,6 +111,25 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
     return 0;
 }
 
+// Container 0x1004 says only in its attributes' text that the program's channels are swapped.
+static int read_channel_swaps(struct rknn_file *f, struct error *e)
+{
+    json_t *root;
+    if (f->container.kind != RKNN_LITE || !f->attrs_text[0])
+        return 0;
+    int r = pyliteral_parse(f->attrs_text, &root, e);
+    if (r < 0)
+        return error_prefix(e, "the attributes of inputs");
+    const json_t *attrs = json_object_get(root, "attrs");
+    for (uint32_t i = 0; i < f->n_inputs; i++) {
+        const json_t *input = json_object_get(attrs, f->tensors[f->inputs[i]].name);
+        if (json_is_true(json_object_get(input, "rgb2bgr")))
+            memcpy(f->preprocess[i].order, (int32_t[]){2, 1, 0}, 3 * sizeof(int32_t));
+    }
+    json_decref(root);
+    return 0;
+}
+
 static int read_graph(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     struct fb_list graphs = fb_tables(root, root_slots[f->container.kind].graphs);
@@ -128,9 +148,9 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
     if (r < 0)
         return error_prefix(e, "outputs");
     r = read_preprocess(f, &graph, e);
-    if (r < 0)
-        return r;
-    return rknn_read_nodes(f, &graph, e);
+    if (r == 0)
+        r = read_channel_swaps(f, e);
+    return r < 0 ? r : rknn_read_nodes(f, &graph, e);
 }
 
 int rknn_read_indices(struct rknn_file *f, struct bytes b, int32_t **ret, uint32_t *ret_n,

@@ -74,6 +74,11 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
 {
     const struct rknn_tensor *from = &l->f->tensors[index];
     struct graph_tensor *t = &l->g->tensors[index];
+    if (from->compressed)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s is compressed, which is not understood: export the model again "
+                         "without weight compression",
+                         t->name);
     if (!type_of(from->type, &t->type))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known",
                          t->name, from->type);
@@ -164,6 +169,15 @@ static bool only_for_the_chip(const struct rknn_tensor *t)
            (n >= m && strcmp(t->name + n - m, tail) == 0);
 }
 
+// Inputs that are left out are -1, tensor 0 of files that number from 1, or constants without data.
+static bool stands_for_none(const struct rknn_file *f, int32_t index)
+{
+    const struct rknn_tensor *t = index < 0 ? NULL : &f->tensors[index];
+    if (!t || (t->kind == 0 && !t->n_dims))
+        return true;
+    return !t->data.size && (t->kind == RKNN_KIND_CONSTANT || t->kind == RKNN_KIND_CPU_CONSTANT);
+}
+
 static int take_inputs(struct rknn_lowering *l, struct error *e)
 {
     const struct rknn_node *n = l->node;
@@ -175,9 +189,7 @@ static int take_inputs(struct rknn_lowering *l, struct error *e)
         int32_t index = n->inputs[i];
         if (index > 0 && only_for_the_chip(&l->f->tensors[index]))
             continue;
-        // Tensor 0 stands for none in files that number from 1.
-        bool none = index < 0 || (l->f->tensors[index].kind == 0 && !l->f->tensors[index].n_dims);
-        l->inputs[l->n_inputs++] = none ? -1 : index;
+        l->inputs[l->n_inputs++] = stands_for_none(l->f, index) ? -1 : index;
     }
     return 0;
 }

@@ -103,11 +103,6 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                         const struct chip *chip, bool depthwise, struct error *e)
 {
-    if (t->compressed)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "weight %s is compressed, which is not understood: export the model "
-                         "again without weight compression",
-                         t->name);
     if (t->layout != RKNN_WEIGHT || t->n_dims != 4 || (t->type != RKNN_I8 && t->type != RKNN_F16))
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s: layout %u, type %u with %u dimensions is not known", t->name,

@@ -27,7 +27,7 @@ struct rknn_packing {
 };
 
 /// Finds out how a weight (layout 65) is packed, and that all of it is there. `depthwise` as its
-/// node says. Refuses compressed and unknown packings.
+/// node says. Refuses packings that are not known.
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                         const struct chip *chip, bool depthwise, struct error *e);
 

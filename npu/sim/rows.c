@@ -40,6 +40,15 @@ bool row_type_known(enum tensor_type type)
     }
 }
 
+void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                          struct row_form *from, struct row_form *to)
+{
+    *from = row_form(x);
+    *to = row_form(y);
+    if (from->quantized && to->quantized && from->scale == to->scale)
+        from->scale = to->scale = 1;
+}
+
 // ---- loading ----
 
 KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float scale, float zp,
@@ -122,10 +131,10 @@ KERNEL static void store_i8(int8_t *dst, int64_t stride, size_t n, float step, f
 {
     if (stride == 1)
         for (size_t i = 0; i < n; i++)
-            dst[i] = (int8_t)rintf(clamp(src[i] * step + zp, -128, 127, zp));
+            dst[i] = (int8_t)clamp(rintf(src[i] * step) + zp, -128, 127, zp);
     else
         for (size_t i = 0; i < n; i++)
-            dst[(int64_t)i * stride] = (int8_t)rintf(clamp(src[i] * step + zp, -128, 127, zp));
+            dst[(int64_t)i * stride] = (int8_t)clamp(rintf(src[i] * step) + zp, -128, 127, zp);
 }
 
 KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const float *src)
@@ -143,7 +152,7 @@ KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const
     do {                                                                                           \
         c_type *p = dst;                                                                           \
         for (size_t i = 0; i < n; i++)                                                             \
-            p[(int64_t)i * stride] = (c_type)rintf(clamp(src[i] * step + zp, low, high, zp));      \
+            p[(int64_t)i * stride] = (c_type)clamp(rintf(src[i] * step) + zp, low, high, zp);      \
     } while (0)
 
 void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,

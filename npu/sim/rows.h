@@ -22,8 +22,14 @@ struct row_form {
 
 static inline struct row_form row_form(const struct graph_tensor *t)
 {
-    return (struct row_form){t->type, t->quantized, t->scale, t->zp};
+    return (struct row_form){
+        .type = t->type, .quantized = t->quantized, .scale = t->scale, .zp = t->zp};
 }
+
+/// The forms of x and y for an operator that only averages or selects. Where both have one scale it
+/// is left out, so that averages that lie between two steps are rounded as such.
+void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                          struct row_form *from, struct row_form *to);
 
 /// True for the types below that rows can be made of.
 bool row_type_known(enum tensor_type type);
