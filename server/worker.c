@@ -45,6 +45,7 @@ void worker_answer(struct worker *w, struct frame_out *f)
         worker_die("no memory for an answer");
     frame_queue_init(&q);
     frame_queue_push(&q, f);
+    atomic_fetch_add_explicit(&w->n_answers, 1, memory_order_release);
     pthread_mutex_lock(&w->writing);
     while ((n = frame_queue_peek(&q, iov, 4, &fds, &n_fds)) > 0) {
         ssize_t sent = fd_send(w->fd, iov, n, fds, n_fds);
@@ -65,6 +66,7 @@ static void receive(struct worker *w)
     ssize_t n = fd_receive(w->fd, space, size, r->fds, &r->n_fds, FRAME_READER_FDS);
     if (n <= 0)
         on_daemon_gone();
+    atomic_load_explicit(&w->n_answers, memory_order_acquire);
     frame_reader_fill(r, (size_t)n);
 }
 

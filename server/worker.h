@@ -26,13 +26,18 @@ struct worker {
     struct list contexts[WORKER_BUCKETS];
     struct list buffers[WORKER_BUCKETS];
     pthread_mutex_t writing; // of answers
+    // What a thread did before its answer comes before what any thread does for a later request.
+    // The daemon sees to that, but it is another process: the language knows of an order only by
+    // this.
+    atomic_uint n_answers;
 };
 
-// A context. One job at a time, says the daemon.
+// A context. One job at a time, and the daemon knows of its end before it asks for more.
 struct worker_context {
     struct numbered number;
     struct worker *worker;
     struct npu_context *npu;
+    atomic_bool running;
     uint32_t request;
     struct npu_job job;
     struct npu_input *inputs;

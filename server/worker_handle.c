@@ -44,11 +44,12 @@ static void add(struct list *buckets, struct numbered *n, uint32_t number)
     list_append(&buckets[number % WORKER_BUCKETS], &n->link);
 }
 
+// A context that nothing runs on.
 static struct worker_context *context(const struct request *r, uint32_t number)
 {
     struct worker_context *c = find(r->worker->contexts, number);
-    if (!c)
-        worker_die("there is no context %u", number);
+    if (!c || atomic_load(&c->running))
+        worker_die("there is no idle context %u", number);
     return c;
 }
 
@@ -305,13 +306,15 @@ static void prepare_outputs(struct worker_context *c, const struct worker_buffer
 
 static void end_run(struct worker_context *c, int status, const struct error *e)
 {
+    struct worker *w = c->worker;
     struct frame_out *f;
     if (status < 0)
         f = message_error_frame(MESSAGE_WORKER_RUN, c->request, e);
     else
         f = message_frame(MESSAGE_WORKER_RUN, FRAME_REPLY, c->request, rknnd_InferReply_fields,
                           &(rknnd_InferReply){.run_us = c->job.run_us}, NULL, 0, NULL, NULL);
-    worker_answer(c->worker, f);
+    atomic_store(&c->running, false);
+    worker_answer(w, f);
 }
 
 // The answer goes when the backend has both called done() and returned: before that it may still
@@ -354,6 +357,7 @@ static int handle_run(struct request *r, struct error *e)
                               .done = on_job_done,
                               .owner = c};
     atomic_store(&c->left, 2);
+    atomic_store(&c->running, true);
     r->run = c;
     return 0;
 }
