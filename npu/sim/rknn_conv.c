@@ -83,26 +83,25 @@ static int window_from_registers(const struct rknn_lowering *l, struct graph_win
 
 // ---- weights ----
 
-static bool is_depthwise(const struct graph_tensor *x, const struct graph_tensor *weight,
+static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor *weight,
                          const struct graph_tensor *y)
 {
     return weight->dims[0] == 1 && weight->dims[1] == x->dims[1] && y->dims[1] == x->dims[1] &&
            x->dims[1] > 1;
 }
 
-// The weight as the graph wants it, [outputs, inputs of a group, kh, kw], in a tensor of the node's
-// own: two nodes may use the same data differently.
-static int take_weight(struct rknn_lowering *l, bool depthwise, struct rknn_packing **ret,
+// The weight as the graph wants it, [outputs, inputs of a group, kh, kw].
+static int take_weight(struct rknn_lowering *l, enum rknn_weight_use use, struct rknn_packing **ret,
                        struct error *e)
 {
     struct graph_tensor *w = lower_input(l, 1);
     struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a weight", sizeof *p);
-    if (rknn_weight_packing(p, &l->f->tensors[l->inputs[1]], l->chip, depthwise, e) < 0)
+    if (rknn_weight_packing(p, &l->f->tensors[l->inputs[1]], l->chip, use, e) < 0)
         return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
     const struct rknn_packing *before = w->packing;
-    if (before && (before->depthwise != p->depthwise || before->kind != p->kind))
+    if (before && (before->o != p->o || before->i != p->i || before->kind != p->kind))
         return lower_refuse(l, e, "its weight %s is used in two different ways", w->name);
     w->dims[0] = p->o;
     w->dims[1] = p->i;
@@ -166,14 +165,12 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
     return 0;
 }
 
-// A float convolution's LeakyRelu keeps its slope in a register, as half precision.
-static int take_float_leaky(struct rknn_lowering *l, struct error *e)
+// No file shows where a convolution of half precision keeps the slope of a fused LeakyRelu.
+static int check_float_leaky(struct rknn_lowering *l, struct error *e)
 {
-    struct rknn_conv_sources s = {.regs = l->regs, .weight = &l->f->tensors[l->inputs[1]]};
     for (uint32_t i = 0; i < l->out->n_post; i++)
-        if (l->out->post[i].kind == POST_LEAKY_RELU && l->out->post[i].alpha == 0 &&
-            rknn_leaky_alpha(&s, &l->out->post[i].alpha, e) < 0)
-            return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+        if (l->out->post[i].kind == POST_LEAKY_RELU && l->out->post[i].alpha == 0)
+            return lower_refuse(l, e, "the slope of its LeakyRelu is not known in half precision");
     return 0;
 }
 
@@ -232,7 +229,7 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     if (r < 0)
         return r;
     const struct graph_tensor *x = lower_input(l, 0), *w = lower_input(l, 1);
-    bool depthwise = is_depthwise(x, w, lower_output(l, 0));
+    bool depthwise = is_depthwise(x, &l->f->tensors[l->inputs[1]], lower_output(l, 0));
     struct graph_window *window = &l->out->window;
     *window = (struct graph_window){.kernel = {w->dims[2], w->dims[3]},
                                     .stride = {1, 1},
@@ -249,13 +246,16 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     struct rknn_packing *p = NULL;
     int32_t bias, addend;
     find_bias(l, &bias, &addend);
-    r = take_weight(l, depthwise, &p, e);
+    enum rknn_weight_use use = depthwise                            ? WEIGHT_DEPTHWISE
+                               : l->out->op == GRAPH_CONV_TRANSPOSE ? WEIGHT_TRANSPOSED
+                                                                    : WEIGHT_PLAIN;
+    r = take_weight(l, use, &p, e);
     if (r == 0)
         r = lower_posts(l, suffix, addend, e);
     if (r == 0 && x->type == TENSOR_INT8)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
-        r = take_float_leaky(l, e);
+        r = check_float_leaky(l, e);
     if (r == 0 && trim_inputs(l, bias) < 0)
         r = error_no_memory(e, "a node", 0);
     return r;

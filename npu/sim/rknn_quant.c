@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/convert.h"
-
 #define MUL_SHIFT 14 // the usual fixed point of multipliers
 
 // What a bias table holds besides the biases, and what stands in for the rest.
@@ -196,10 +194,7 @@ int rknn_leaky_alpha(const struct rknn_conv_sources *s, float *ret, struct error
     int r = need(s, 0x4068, &leaky, e);
     if (r < 0)
         return r;
-    if (s->weight->type == RKNN_F16)
-        *ret = convert_half_to_float((uint16_t)(leaky >> 16));
-    else
-        *ret = ldexpf((int16_t)(leaky >> 16), -MUL_SHIFT);
+    *ret = ldexpf((int16_t)(leaky >> 16), -MUL_SHIFT);
     return 0;
 }
 

@@ -101,14 +101,17 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
 }
 
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
-                        const struct chip *chip, bool depthwise, struct error *e)
+                        const struct chip *chip, enum rknn_weight_use use, struct error *e)
 {
     if (t->layout != RKNN_WEIGHT || t->n_dims != 4 || (t->type != RKNN_I8 && t->type != RKNN_F16))
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s: layout %u, type %u with %u dimensions is not known", t->name,
                          t->layout, t->type, t->n_dims);
-    *p = (struct rknn_packing){.o = depthwise ? t->dims[1] : t->dims[0],
-                               .i = depthwise ? 1 : t->dims[1],
+    bool depthwise = use == WEIGHT_DEPTHWISE;
+    *p = (struct rknn_packing){.o = use == WEIGHT_PLAIN ? t->dims[0] : t->dims[1],
+                               .i = use == WEIGHT_PLAIN ? t->dims[1]
+                                    : depthwise         ? 1
+                                                        : t->dims[0],
                                .kh = t->dims[2],
                                .kw = t->dims[3],
                                .depthwise = depthwise,

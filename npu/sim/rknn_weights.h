@@ -26,10 +26,14 @@ struct rknn_packing {
     uint32_t c1, c2, plane;                                  // PACKED_NC1HWC2
 };
 
-/// Finds out how a weight (layout 65) is packed, and that all of it is there. `depthwise` as its
-/// node says. Refuses packings that are not known.
+// What a weight is for: its logical shape is [outputs, inputs, kh, kw], [1, channels, kh, kw] or
+// [inputs, outputs, kh, kw].
+enum rknn_weight_use { WEIGHT_PLAIN, WEIGHT_DEPTHWISE, WEIGHT_TRANSPOSED };
+
+/// Finds out how a weight (layout 65) is packed, and that all of it is there. Refuses packings that
+/// are not known.
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
-                        const struct chip *chip, bool depthwise, struct error *e);
+                        const struct chip *chip, enum rknn_weight_use use, struct error *e);
 
 /// The same for a 4-D constant of layout 64.
 int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
