@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,8 +20,8 @@ static struct {
     uv_loop_t loop;
     struct options options;
     struct server server;
-    uint8_t hello[256], open[256];
-    size_t hello_size, open_size;
+    uint8_t prefix[512]; // HELLO, and then CONTEXT_OPEN
+    size_t hello_size, prefix_size;
 } f;
 
 static void set(const char *name, const char *value)
@@ -30,13 +31,11 @@ static void set(const char *name, const char *value)
         abort();
 }
 
-static size_t encode(uint8_t *out, size_t room, uint16_t type, uint32_t id, const void *message)
+static size_t encode(uint8_t *out, uint16_t type, uint32_t id, const void *message)
 {
     struct frame_out *frame =
         message_frame(type, 0, id, message_row(type)->request, message, NULL, 0, NULL, NULL);
     size_t size = frame->head_size;
-    if (size > room)
-        abort();
     memcpy(out, frame->head, size);
     frame_out_free(frame);
     return size;
@@ -53,6 +52,18 @@ static void hold_model(uint8_t hash[SHA256_SIZE])
         abort();
 }
 
+// A server has to listen. The kernel names this socket, so several of these can run at a time.
+static void listen_nowhere(void)
+{
+    char uri[16];
+    struct sockaddr address = {.sa_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, &address, sizeof address.sa_family) < 0 || listen(fd, 1) < 0)
+        abort();
+    snprintf(uri, sizeof uri, "fd:%d", fd);
+    set("listen", uri);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -66,7 +77,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     set("isolation", "thread");
     set("backend", "null:64:64");
     set("module-dir", MODULE_DIR);
-    set("listen", "unix:/tmp/rknnd-fuzz.sock");
+    listen_nowhere();
     set("max-payload", "1M");
     set("max-model-size", "64K");
     set("upload-ttl", "0");
@@ -78,8 +89,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     while (f.server.state == SERVER_STARTING)
         uv_run(&f.loop, UV_RUN_ONCE);
     hold_model(open.sha256);
-    f.hello_size = encode(f.hello, sizeof f.hello, MESSAGE_HELLO, 1, &hello);
-    f.open_size = encode(f.open, sizeof f.open, MESSAGE_CONTEXT_OPEN, 2, &open);
+    f.hello_size = encode(f.prefix, MESSAGE_HELLO, 1, &hello);
+    f.prefix_size = f.hello_size + encode(f.prefix + f.hello_size, MESSAGE_CONTEXT_OPEN, 2, &open);
     return 0;
 }
 
@@ -117,14 +128,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return 0;
     server_take(&f.server, pair[0], "fuzz");
-    bool going = true;
-    if (data[0] >= 1)
-        going = feed(pair[1], f.hello, f.hello_size);
-    if (data[0] >= 2 && going) {
-        going = feed(pair[1], f.open, f.open_size);
-        for (int i = 0; i < 1000 && f.server.n_contexts == 0; i++)
-            uv_run(&f.loop, UV_RUN_NOWAIT);
-    }
+    bool going = feed(pair[1], f.prefix,
+                      data[0] == 0   ? 0
+                      : data[0] == 1 ? f.hello_size
+                                     : f.prefix_size);
+    for (int i = 0; data[0] > 1 && i < 1000 && f.server.n_contexts == 0; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
     if (going)
         feed(pair[1], data + 1, size - 1);
     close(pair[1]);
