@@ -26,10 +26,10 @@ static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
     const struct options options = {
         .usage = "[--server URI] run MODEL -i FILE… [-o DIR]",
         .summary =
-            "Runs a model once for each --loop and shows its outputs and times. Give one -i for\n"
-            "each input, in the model's order or by name or number. An array's type is the\n"
-            "type of the input; a picture is RGB or gray, as the model has channels, and\n"
-            "has the model's size.",
+            "Runs a model once for each --loop and shows its outputs and times. Give one -i\n"
+            "for each input, in the model's order or by name or number. An array's type is\n"
+            "the input's type; a picture is RGB or gray, as the model has channels, and has\n"
+            "the model's size.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };

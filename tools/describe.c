@@ -28,12 +28,25 @@ static bool all_objects(json_t *array)
     return json_array_size(array) > 0;
 }
 
-static bool all_integers(json_t *array)
+// A shape, a kernel, strides: what is read as 1x3x4.
+static bool is_shape(json_t *array)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(array, i, item) if (!json_is_integer(item)) return false;
+    json_array_foreach(array, i, item) if (!json_is_integer(item) ||
+                                           json_integer_value(item) <= 0) return false;
     return json_array_size(array) > 0;
+}
+
+// Fits a line: no lists of objects in it, and objects only as far as they are a value with a type.
+static bool is_plain(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key,
+                        value) if ((json_is_object(value) && !json_object_get(value, "value")) ||
+                                   (json_is_array(value) && all_objects(value))) return false;
+    return true;
 }
 
 static void write_text(FILE *out, const char *text)
@@ -42,12 +55,44 @@ static void write_text(FILE *out, const char *text)
         fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
 }
 
+static void write_value(FILE *out, json_t *value, unsigned depth);
+
+static void write_array(FILE *out, json_t *array, unsigned depth)
+{
+    const char *between = is_shape(array) ? "x" : ", ";
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item)
+    {
+        fputs(i ? between : "", out);
+        write_value(out, item, depth + 1);
+    }
+}
+
+// What has a name needs no names of its members ("image INT8 1x8x8x1"); of a value with a type only
+// the value is of interest.
+static void write_object(FILE *out, json_t *object, unsigned depth)
+{
+    bool named = json_object_get(object, "name") != NULL;
+    const char *key, *gap = "";
+    json_t *value;
+    if (json_object_get(object, "value")) {
+        write_value(out, json_object_get(object, "value"), depth + 1);
+        return;
+    }
+    json_object_foreach(object, key, value)
+    {
+        fputs(gap, out);
+        if (!named)
+            fprintf(out, "%s ", key);
+        write_value(out, value, depth + 1);
+        gap = named ? " " : ", ";
+    }
+}
+
 // A value in one line: text without quotes, shapes as 1x3x4, other lists with commas.
 static void write_value(FILE *out, json_t *value, unsigned depth)
 {
-    size_t i;
-    json_t *item;
-    const char *key, *gap = "";
     if (depth > MAX_DEPTH)
         fputs("…", out);
     else if (json_is_string(value))
@@ -60,18 +105,10 @@ static void write_value(FILE *out, json_t *value, unsigned depth)
         fputs(json_is_true(value) ? "yes" : "no", out);
     else if (json_is_null(value))
         fputs("-", out);
-    json_array_foreach(value, i, item)
-    {
-        fputs(gap, out);
-        write_value(out, item, depth + 1);
-        gap = all_integers(value) ? "x" : ", ";
-    }
-    json_object_foreach(value, key, item)
-    {
-        fprintf(out, "%s%s ", gap, key);
-        write_value(out, item, depth + 1);
-        gap = ", ";
-    }
+    else if (json_is_array(value))
+        write_array(out, value, depth);
+    else
+        write_object(out, value, depth);
 }
 
 // The text is the caller's; NULL when memory ran out.
@@ -134,7 +171,7 @@ static int print_member(const struct printer *p, const char *key, json_t *value,
 {
     int margin = 2 * (int)depth;
     char indent[2 * MAX_DEPTH + 3] = "                  ";
-    if (json_is_object(value) && json_object_size(value) > 0 && depth < MAX_DEPTH) {
+    if (json_is_object(value) && !is_plain(value) && depth < MAX_DEPTH) {
         fprintf(p->out, "%*s%s\n", margin, "", key);
         return print_object(p, value, depth + 1);
     }

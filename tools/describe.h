@@ -4,7 +4,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/// Prints an object: plain members as lines, lists of objects as tables, objects indented; lists
-/// with more than `max_rows` objects only by their length. It knows no names, so that new members
-/// show without a change here. Returns 0, or -1 when memory ran out.
+/// Prints an object: plain members as lines, objects of plain members as one line, others indented,
+/// lists of objects as tables, those with more than `max_rows` only by their length. It knows
+/// nothing of models, so that new members show without a change here. Returns 0, or -1 when memory
+/// ran out.
 int describe_print(json_t *object, FILE *out, size_t max_rows, size_t width);

@@ -1,0 +1,55 @@
+# Bash completion for rknnctl. A row of options for each command.
+
+_rknnctl_options()
+{
+    case $1 in
+    global) options="--server --version --help" ;;
+    run) options="--input --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
+    info) options="--all --json --help" ;;
+    devices) options="--json --help" ;;
+    ping) options="--count --json --help" ;;
+    status) options="--json --help" ;;
+    bench) options="--loop --clients --warmup --input --layout --seed --float --core-mask --json --help" ;;
+    esac
+}
+
+_rknnctl_command()
+{
+    local i
+    command=
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        -s | --server) ((i++)) ;;
+        -*) ;;
+        : | = | tcp | unix | sim) ;;
+        run | info | devices | ping | status | bench)
+            command=${COMP_WORDS[i]}
+            return
+            ;;
+        esac
+    done
+}
+
+_rknnctl()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command options
+    COMPREPLY=()
+    case $before in
+    -s | --server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: sim:" -- "$word"); return ;;
+    -l | --layout) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
+    --core-mask) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
+    -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    -i | --input) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    esac
+    _rknnctl_command
+    _rknnctl_options "${command:-global}"
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+    elif [[ -z $command ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status bench" -- "$word")
+    elif [[ $command == run || $command == info || $command == bench ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    fi
+}
+
+complete -o filenames -F _rknnctl rknnctl
