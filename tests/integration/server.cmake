@@ -4,11 +4,11 @@ target_link_libraries(test_peer PRIVATE rknnd_options PUBLIC server_core PkgConf
 target_compile_definitions(test_peer PRIVATE MODULE_DIR="${RKNND_MODULE_DIR}")
 
 foreach(part hello upload infer death)
-  rknnd_test(test_server_${part} SOURCES test_server_${part}.c LIBS test_peer)
+  rknnd_test(test_server_${part} SOURCES test_server_${part}.c LIBS test_peer LABELS tsan)
   add_dependencies(test_server_${part} npu_null_module)
 endforeach()
 
 # The program itself.
-rknnd_test(test_server_program SOURCES test_server_program.c daemon.c LIBS test_peer)
+rknnd_test(test_server_program SOURCES test_server_program.c daemon.c LIBS test_peer LABELS tsan)
 target_compile_definitions(test_server_program PRIVATE RKNND_PROGRAM="$<TARGET_FILE:rknnd>")
 add_dependencies(test_server_program rknnd npu_null_module)
