@@ -27,7 +27,7 @@ int failure_prefix(struct failure *f, const char *format, ...)
     memcpy(words, f->text, sizeof words);
     // Cut where it does not fit: the context is worth more than the end of the words.
     int n = snprintf(f->text, sizeof f->text, "%.*s: ", (int)sizeof f->text / 2, context);
-    snprintf(f->text + n, sizeof f->text - (size_t)n, "%s", words);
+    snprintf(f->text + n, sizeof f->text - (size_t)n, "%.*s", (int)sizeof f->text - n - 1, words);
     return f->code;
 }
 
