@@ -32,18 +32,6 @@ static void set(const char *name, const char *value)
         abort();
 }
 
-// A listening socket that nobody will find: the kernel chooses its name.
-static const char *nowhere(void)
-{
-    static char uri[32];
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a.sun_family) < 0 || listen(fd, 1) < 0)
-        abort();
-    snprintf(uri, sizeof uri, "fd:%d", fd);
-    return uri;
-}
-
 static size_t encode(uint8_t *out, uint16_t type, uint32_t id, const void *message)
 {
     struct frame_out *frame =
