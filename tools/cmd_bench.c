@@ -42,9 +42,8 @@ static int parse(int argc, char **argv, struct bench_command *c, struct failure 
     };
     const struct options options = {
         .usage = "[--server URI] bench MODEL [--loop N] [--clients N]",
-        .summary =
-            "Measures a model: each client has a context and a thread of its own, and sets the\n"
-            "inputs, runs and gets the outputs again and again. Ctrl-C ends it early.",
+        .summary = "Measures a model: each client has a context and a thread of its own, and sets\n"
+                   "the inputs, runs and gets the outputs again and again. Ctrl-C ends it early.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
