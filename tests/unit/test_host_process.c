@@ -159,10 +159,10 @@ static void test_hang_is_killed_and_survived_once(void **state)
     struct rig r;
     struct rig_job j;
     rig_init(&r, false, "64:64,hang=2");
-    r.timeout_ms = 100;
     rig_load(&r);
     struct host_context *c = rig_open(&r);
     rig_run(&r, c, 1);
+    r.timeout_ms = 500; // the second attempt has to be faster
     rig_submit(&r, &j, c, 2);
     rig_wait(&r, &j);
     assert_int_equal(j.job.attempts, 2);

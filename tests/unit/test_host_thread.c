@@ -45,12 +45,12 @@ static void hang(void)
     struct rig r, other;
     struct rig_job j, after;
     rig_init(&r, true, "64:64,hang=2");
-    r.timeout_ms = 50;
     rig_load(&r);
     rig_init(&other, true, "64:64");
     rig_load(&other);
     struct host_context *a = rig_open(&r), *b = rig_open(&r), *o = rig_open(&other);
     rig_run(&r, a, 1);
+    r.timeout_ms = 50;
     rig_submit(&r, &j, a, 2);
     rig_wait(&r, &j);
     expect(j.error.code == STATUS_TIMEOUT, "the job that hangs is past its deadline");
