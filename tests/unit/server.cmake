@@ -1,0 +1,1 @@
+rknnd_test(test_server_options SOURCES test_server_options.c LIBS server_core)

@@ -1,0 +1,74 @@
+// Values of options: numbers with suffixes, ranges, words.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/options.h"
+
+static void takes_good_values(void **state)
+{
+    struct options o;
+    (void)state;
+    options_init(&o);
+    assert_int_equal(options_set(&o, "model-cache", "3M", NULL), 0);
+    assert_int_equal(o.model_cache, 3 << 20);
+    assert_int_equal(options_set(&o, "max-model-size", "2G", NULL), 0);
+    assert_int_equal(o.max_model_size, UINT64_C(2) << 30);
+    assert_int_equal(options_set(&o, "max-contexts", "65536", NULL), 0);
+    assert_int_equal(o.max_contexts, 65536);
+    assert_int_equal(options_set(&o, "backend", "null:64:64,delay_us=1", NULL), 0);
+    assert_string_equal(o.backend, "null");
+    assert_string_equal(o.backend_options, "64:64,delay_us=1");
+    assert_int_equal(options_set(&o, "backend", "sim", NULL), 0);
+    assert_string_equal(o.backend_options, "");
+    assert_int_equal(options_set(&o, "insecure", "yes", NULL), 0);
+    assert_true(o.insecure);
+    options_done(&o);
+}
+
+static void refuses_bad_values(void **state)
+{
+    static const char *const bad[][2] = {
+        {"model-cache", ""},         {"model-cache", "M"},     {"model-cache", "3MB"},
+        {"model-cache", "3 M"},      {"model-cache", "-1"},    {"model-cache", "17179869184G"},
+        {"model-cache", "2000000G"}, {"max-contexts", "0"},    {"max-contexts", "65537"},
+        {"max-contexts", "1K"},      {"max-contexts", "0x10"}, {"heartbeat-ms", "4294967297"},
+        {"isolation", "Process"},    {"insecure", "true"},     {"backend", ":rk3588"},
+        {"log-level", "6"},          {"log-level", ""},        {"no-such-option", "1"},
+    };
+    struct options o;
+    struct error e;
+    (void)state;
+    options_init(&o);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (options_set(&o, bad[i][0], bad[i][1], &e) != STATUS_PARAM_INVALID)
+            fail_msg("%s = \"%s\" was taken", bad[i][0], bad[i][1]);
+        assert_non_null(strstr(e.text, bad[i][0]));
+    }
+    options_done(&o);
+}
+
+static void refuses_too_many_addresses(void **state)
+{
+    struct options o;
+    (void)state;
+    options_init(&o);
+    for (int i = 0; i < OPTIONS_MAX_LISTEN; i++)
+        assert_int_equal(options_set(&o, "listen", "unix:/x", NULL), 0);
+    assert_int_equal(options_set(&o, "listen", "unix:/x", NULL), STATUS_PARAM_INVALID);
+    options_done(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_good_values),
+        cmocka_unit_test(refuses_bad_values),
+        cmocka_unit_test(refuses_too_many_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
