@@ -227,7 +227,9 @@ int options_set(struct options *o, const char *name, const char *value, struct e
     for (size_t i = 0; i < N_ROWS; i++)
         if (strcmp(rows[i].name, name) == 0) {
             int r = set_row(o, &rows[i], value, e);
-            return r < 0 ? error_prefix(e, "%s", name) : 0;
+            if (r < 0)
+                error_prefix(e, "%s", name);
+            return r;
         }
     return error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"", name);
 }
