@@ -7,6 +7,7 @@
 
 #define ALIGNMENT 64
 #define NEVER     INT32_MAX
+#define ARENA_MAX ((uint64_t)1 << 32)
 
 // From the step that writes a tensor to the last one that reads it. Inputs are written before all
 // steps, outputs are read after them.
@@ -130,5 +131,8 @@ int places_choose(struct plan *p, struct error *e)
             p->arena_size += (t->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         }
     }
+    if (p->arena_size > ARENA_MAX)
+        return error_set(e, STATUS_MODEL_INVALID, "its tensors need %llu bytes, more than 4 GB",
+                         (unsigned long long)p->arena_size);
     return 0;
 }

@@ -9,7 +9,14 @@
 #include "npu/sim/places.h"
 #include "npu/sim/rows.h"
 
-#define ALIGNMENT 64
+#define ALIGNMENT   64
+#define SCRATCH_MAX ((uint64_t)1 << 32)
+
+// Kernels hold a constant in up to 16 times its bytes (small ones are padded), and tables of their
+// own.
+#define MEMORY_PER_BYTE 16
+#define MEMORY_PER_NODE (1 << 16)
+#define MEMORY_LEAST    (1 << 26)
 
 // ---- compiling ----
 
@@ -48,9 +55,18 @@ static int prepare_steps(struct plan *p, struct error *e)
     return 0;
 }
 
+static uint64_t memory_limit(const struct graph *g)
+{
+    uint64_t limit = MEMORY_LEAST + (uint64_t)g->n_nodes * MEMORY_PER_NODE;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].constant)
+            limit += MEMORY_PER_BYTE * (uint64_t)g->tensors[i].data.size;
+    return limit;
+}
+
 int plan_init(struct plan *p, const struct graph *g, struct error *e)
 {
-    *p = (struct plan){.graph = g};
+    *p = (struct plan){.graph = g, .memory_limit = memory_limit(g)};
     int r = dnn_calls_new(&p->calls, e);
     if (r == 0)
         r = prepare_steps(p, e);
@@ -83,7 +99,7 @@ const struct graph_tensor *step_output(const struct step *s, uint32_t i)
 int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e)
 {
     uint64_t end;
-    if (__builtin_add_overflow(s->scratch, size, &end) || end > (uint64_t)1 << 34)
+    if (__builtin_add_overflow(s->scratch, size, &end) || end > SCRATCH_MAX)
         return step_refuse(s, e, "it needs %llu bytes to work in", (unsigned long long)size);
     *ret_at = s->scratch;
     s->scratch = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -92,17 +108,21 @@ int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *
 
 void *step_alloc(struct step *s, size_t n, size_t size)
 {
+    uint64_t bytes;
+    if (__builtin_mul_overflow((uint64_t)n, size, &bytes) ||
+        bytes > s->plan->memory_limit - s->plan->pool.total)
+        return NULL;
     return pool_alloc(&s->plan->pool, n, size);
 }
 
 int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struct error *e)
 {
-    float *values = step_alloc(s, t->n_elems, sizeof *values);
-    if (!values)
-        return error_no_memory(e, "a constant", t->n_elems * sizeof *values);
     if (!row_type_known(t->type))
         return step_refuse(s, e, "constant %s: type %s is not supported", t->name,
                            tensor_type_name(t->type));
+    float *values = step_alloc(s, t->n_elems, sizeof *values);
+    if (!values)
+        return error_no_memory(e, "a constant", t->n_elems * sizeof *values);
     graph_tensor_floats(t, values);
     *ret = values;
     return 0;
@@ -113,7 +133,8 @@ int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struc
 static void *memory_new(uint64_t size)
 {
     uint64_t rounded = (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    return aligned_alloc(ALIGNMENT, rounded);
+    void *memory = aligned_alloc(ALIGNMENT, rounded);
+    return memory ? memset(memory, 0, rounded) : NULL;
 }
 
 int run_init(struct run *r, const struct plan *p, struct error *e)

@@ -33,6 +33,7 @@ struct step {
 struct plan {
     const struct graph *graph;
     struct pool pool;
+    uint64_t memory_limit; // of the pool: what the model's constants can reasonably need
     uint32_t n_steps;
     struct step *steps;
     uint64_t *places; // of each tensor, in the arena
@@ -53,7 +54,8 @@ const struct graph_tensor *step_output(const struct step *s, uint32_t i);
 /// Reserves scratch memory, aligned to 64 bytes; *ret_at is for run_scratch().
 int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e);
 
-/// Zeroed memory that lives as long as the plan.
+/// Zeroed memory that lives as long as the plan. NULL: there is none, or the plan has more than its
+/// limit already.
 void *step_alloc(struct step *s, size_t n, size_t size);
 
 /// A constant input as real numbers, in memory of the plan.

@@ -11,7 +11,7 @@
 #include "npu/sim/rknn_container.h"
 
 #define RKNN_MAX_TENSORS 65536
-#define RKNN_MAX_NODES   65536
+#define RKNN_MAX_NODES   16384
 #define RKNN_MAX_EDGES   4096 // inputs or outputs of one node
 #define RKNN_MAX_DIMS    8
 #define RKNN_MAX_NATIVE  24

@@ -1,5 +1,16 @@
-add_library(sim_support STATIC sim_support.c)
-target_link_libraries(sim_support PRIVATE rknnd_options base m)
-target_compile_definitions(sim_support PRIVATE PROJECT_ROOT="${PROJECT_SOURCE_DIR}")
+if(TARGET npu_sim)
+  add_library(sim_support STATIC sim_support.c)
+  target_link_libraries(sim_support PRIVATE rknnd_options base m)
+  target_compile_definitions(sim_support PRIVATE PROJECT_ROOT="${PROJECT_SOURCE_DIR}")
 
-rknnd_test(test_sim_models SOURCES test_sim_models.c LIBS sim_support npu_sim base m)
+  rknnd_test(test_sim_models SOURCES test_sim_models.c LIBS sim_support npu_sim base m)
+  rknnd_test(test_rknn_damage SOURCES test_rknn_damage.c LIBS sim_support npu_sim base)
+  target_compile_definitions(test_rknn_damage PRIVATE PROJECT_ROOT="${PROJECT_SOURCE_DIR}")
+  rknnd_test(test_rknn_parts SOURCES test_rknn_parts.c LIBS npu_sim base PkgConfig::JANSSON m)
+
+  # oneDNN multiplies 8-bit integers exactly only on CPUs with instructions for it; elsewhere our own
+  # kernels do.
+  add_test(NAME test_sim_models_avx2 COMMAND test_sim_models)
+  set_tests_properties(test_sim_models_avx2 PROPERTIES TIMEOUT 240 SKIP_RETURN_CODE 77
+    LABELS unit ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
+endif()

@@ -1,0 +1,3 @@
+if(TARGET npu_sim)
+  rknnd_fuzz(fuzz_rknn SOURCES fuzz_rknn.c LIBS npu_sim base PkgConfig::JANSSON CORPUS corpus/rknn)
+endif()
