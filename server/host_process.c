@@ -209,19 +209,6 @@ static void profile(struct host_context *base)
 
 // ---- answers -----------------------------------------------------------------------------------
 
-static int take_device(struct process_host *h, const rknnd_Device *m, struct error *e)
-{
-    struct npu_device_info *d = &h->base.info.device;
-    if (m->n_cores == 0 || m->n_cores > 32)
-        return error_set(e, STATUS_FAIL, "a device with %u cores", m->n_cores);
-    *d = (struct npu_device_info){.n_cores = m->n_cores, .sram_size = m->sram_size};
-    message_set_text(d->chip, m->chip);
-    message_set_text(d->backend, m->backend);
-    message_set_text(d->runtime_version, m->runtime_version);
-    message_set_text(d->driver_version, m->driver_version);
-    return 0;
-}
-
 static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct bytes payload,
                      struct error *e)
 {
@@ -260,7 +247,7 @@ static void refuse(struct process_host *h, const struct error *e)
 static int on_started(struct process_host *h, const rknnd_Device *m, struct error *e)
 {
     h->started = true;
-    return h->base.loaded ? 0 : take_device(h, m, e);
+    return h->base.loaded ? 0 : worker_process_take_device(m, &h->base.info.device, e);
 }
 
 // Device and file are the same for every worker, and so is what the first one said about them.
@@ -361,18 +348,6 @@ static const struct worker_events worker_events = {
     .on_dead = on_dead,
 };
 
-static int check_options(const struct host_options *o, struct error *e)
-{
-    rknnd_WorkerStart m;
-    if (strlen(o->backend) >= sizeof m.backend || strlen(o->backend_options) >= sizeof m.options)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "backend \"%s:%s\" is too long: the name may have %zu bytes, its options "
-                         "%zu",
-                         o->backend, o->backend_options, sizeof m.backend - 1,
-                         sizeof m.options - 1);
-    return 0;
-}
-
 static int start_worker(struct process_host *h, struct error *e)
 {
     const struct host_options *o = h->base.options;
@@ -381,14 +356,10 @@ static int start_worker(struct process_host *h, struct error *e)
         return r;
     h->state = STARTING;
     h->generation++;
-    h->last_request = 0;
+    h->last_request = 1; // which was WORKER_START
     h->started = h->load_overdue = false;
-    rknnd_WorkerStart start = {0};
-    message_set_text(start.backend, o->backend);
-    message_set_text(start.options, o->backend_options);
     rknnd_WorkerLoad load = {.size = h->base.model_size};
     message_set_text(load.name, h->base.name);
-    send_request(h, MESSAGE_WORKER_START, next_request(h), &start, NULL, 0, e);
     r = send_request(h, MESSAGE_WORKER_LOAD, next_request(h), &load, &h->base.model_fd, 1, e);
     if (r < 0) {
         worker_process_free(steal_ptr(h->worker));
@@ -507,13 +478,10 @@ int host_process_new(const struct host_options *options, int model_fd, uint64_t 
                      const char *name, const struct host_events *events, void *owner,
                      struct host **ret, struct error *e)
 {
-    int r = check_options(options, e);
-    if (r < 0)
-        return r;
     struct process_host *h = calloc(1, sizeof *h);
     if (!h)
         return error_no_memory(e, "a host", sizeof *h);
-    r = host_init(&h->base, &process_kind, options, model_fd, size, name, events, owner, e);
+    int r = host_init(&h->base, &process_kind, options, model_fd, size, name, events, owner, e);
     if (r < 0) {
         free(h);
         return r;

@@ -120,16 +120,6 @@ static bool expects(void *owner, const struct frame_header *f)
     return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
 }
 
-static void take_device(struct host_query *q, const rknnd_Device *m)
-{
-    q->started = true;
-    q->info = (struct npu_device_info){.n_cores = m->n_cores, .sram_size = m->sram_size};
-    message_set_text(q->info.chip, m->chip);
-    message_set_text(q->info.backend, m->backend);
-    message_set_text(q->info.runtime_version, m->runtime_version);
-    message_set_text(q->info.driver_version, m->driver_version);
-}
-
 static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
                     struct bytes payload, struct error *e)
 {
@@ -143,12 +133,10 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
     if (failed) {
         message_error_take(&m.error, &failure);
     } else if (f->type == MESSAGE_WORKER_START) {
-        if (m.WORKER_START_reply.n_cores == 0 || m.WORKER_START_reply.n_cores > 32)
-            return error_set(e, STATUS_FAIL, "a device with %u cores",
-                             m.WORKER_START_reply.n_cores);
-        take_device(q, &m.WORKER_START_reply);
-        if (q->described)
-            return 0; // the other answer is still to come
+        r = worker_process_take_device(&m.WORKER_START_reply, &q->info, e);
+        q->started = true;
+        if (r < 0 || q->described)
+            return r; // the other answer is still to come
     }
     answer(q, failed ? &failure : NULL, payload);
     release(q);
@@ -186,20 +174,9 @@ static int send_describe(struct host_query *q, struct error *e)
 
 static int ask_worker(struct host_query *q, struct error *e)
 {
-    rknnd_WorkerStart m = {0};
-    if (strlen(q->options->backend) >= sizeof m.backend ||
-        strlen(q->options->backend_options) >= sizeof m.options)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "the name or the options of the backend are too "
-                         "long");
     int r = worker_process_new(q->options, q->name, &worker_events, q, &q->worker, e);
     if (r < 0)
         return r;
-    message_set_text(m.backend, q->options->backend);
-    message_set_text(m.options, q->options->backend_options);
-    worker_process_send(q->worker,
-                        message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m,
-                                      NULL, 0, NULL, NULL));
     return q->described ? send_describe(q, e) : 0;
 }
 

@@ -198,6 +198,19 @@ void worker_process_send(struct worker_process *w, struct frame_out *f)
     channel_send(&w->channel, f);
 }
 
+int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
+{
+    struct npu_device_info d = {.n_cores = m->n_cores, .sram_size = m->sram_size};
+    if (m->n_cores == 0 || m->n_cores > 32)
+        return error_set(e, STATUS_FAIL, "a device with %u cores", m->n_cores);
+    message_set_text(d.chip, m->chip);
+    message_set_text(d.backend, m->backend);
+    message_set_text(d.runtime_version, m->runtime_version);
+    message_set_text(d.driver_version, m->driver_version);
+    *ret = d;
+    return 0;
+}
+
 // ---- the start ---------------------------------------------------------------------------------
 
 static int spawn(struct worker_process *w, int fd, struct error *e)
@@ -227,6 +240,7 @@ static int spawn(struct worker_process *w, int fd, struct error *e)
 static int drop(struct worker_process *w, int code)
 {
     w->killed = w->freed = true;
+    channel_close(&w->channel, on_channel_closed);
     uv_close((uv_handle_t *)&w->process, on_handle_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     return code;
@@ -249,31 +263,68 @@ static int connect_to(struct worker_process *w, int *ret_far_end, struct error *
     return 0;
 }
 
-int worker_process_new(const struct host_options *options, const char *name,
-                       const struct worker_events *events, void *owner, struct worker_process **ret,
-                       struct error *e)
+static int make_start(const struct host_options *o, struct frame_out **ret, struct error *e)
+{
+    rknnd_WorkerStart m = {0};
+    if (strlen(o->backend) >= sizeof m.backend || strlen(o->backend_options) >= sizeof m.options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend \"%s:%s\" is too long: the name may have %zu bytes, its options "
+                         "%zu",
+                         o->backend, o->backend_options, sizeof m.backend - 1,
+                         sizeof m.options - 1);
+    message_set_text(m.backend, o->backend);
+    message_set_text(m.options, o->backend_options);
+    *ret = message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m, NULL, 0, NULL,
+                         NULL);
+    return *ret ? 0 : error_no_memory(e, "a message", sizeof m);
+}
+
+static struct worker_process *allocate(const struct host_options *options, const char *name,
+                                       const struct worker_events *events, void *owner)
 {
     struct worker_process *w = calloc(1, sizeof *w);
     if (!w)
-        return error_no_memory(e, "a worker", sizeof *w);
+        return NULL;
     w->options = options;
     w->name = name;
     w->events = events;
     w->owner = owner;
+    return w;
+}
+
+// Takes the frame in any case.
+static int start(struct worker_process *w, struct frame_out *first, struct error *e)
+{
     cleanup(fd_close_p) int far_end = -1;
     int r = connect_to(w, &far_end, e);
     if (r < 0) {
+        frame_out_free(first);
         free(w);
         return r;
     }
-    uv_timer_init(options->loop, &w->reap);
+    uv_timer_init(w->options->loop, &w->reap);
     w->reap.data = w->process.data = w;
     w->n_handles += 2;
     r = spawn(w, far_end, e);
-    if (r < 0) {
-        channel_close(&w->channel, on_channel_closed);
-        return drop(w, r);
+    channel_send(&w->channel, first);
+    return r < 0 ? drop(w, r) : 0;
+}
+
+int worker_process_new(const struct host_options *options, const char *name,
+                       const struct worker_events *events, void *owner, struct worker_process **ret,
+                       struct error *e)
+{
+    struct frame_out *first;
+    int r = make_start(options, &first, e);
+    if (r < 0)
+        return r;
+    struct worker_process *w = allocate(options, name, events, owner);
+    if (!w) {
+        frame_out_free(first);
+        return error_no_memory(e, "a worker", sizeof *w);
     }
-    *ret = w;
-    return 0;
+    r = start(w, first, e);
+    if (r == 0)
+        *ret = w;
+    return r;
 }

@@ -17,10 +17,14 @@ struct worker_events {
     void (*on_dead)(void *owner, const struct error *why);
 };
 
-/// Starts a process. `name` is for logs and must stay.
+/// Starts a process and sends it WORKER_START, as request 1; its answer comes first. `name` is for
+/// logs and must stay.
 int worker_process_new(const struct host_options *options, const char *name,
                        const struct worker_events *events, void *owner, struct worker_process **ret,
                        struct error *e);
+
+/// The answer to WORKER_START, checked.
+int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e);
 
 /// Sends a request (takes ownership of the frame; NULL counts as out of memory and ends it).
 void worker_process_send(struct worker_process *w, struct frame_out *f);

@@ -119,6 +119,29 @@ static void test_load_fails_with_words(void **state)
     load_fails(t, "null", "", 0, STATUS_MODEL_INVALID, "test");
 }
 
+static void test_options_that_are_too_long(void **state)
+{
+    struct rig r;
+    struct error e;
+    char text[400];
+    memset(text, '1', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    rig_init(&r, in_threads(state), "");
+    r.options.backend_options = text;
+    if (in_threads(state)) { // the backend itself is asked
+        rig_start(&r);
+        rig_wait_for(&r, &r.loaded);
+        assert_int_equal(r.error.code, STATUS_PARAM_INVALID);
+        rig_free(&r);
+    } else {
+        const struct host_events none = {0};
+        assert_int_equal(host_new(&r.options, r.model_fd, 1, "test", &none, NULL, &r.host, &e),
+                         STATUS_PARAM_INVALID);
+        assert_int_equal(host_probe(&r.options, NULL, NULL, &e), STATUS_PARAM_INVALID);
+    }
+    rig_done(&r);
+}
+
 static void test_freed_while_it_loads(void **state)
 {
     struct rig r;
@@ -378,6 +401,7 @@ int main(int argc, char **argv)
             cmocka_unit_test_prestate(test_many_jobs_at_once_keep_their_order, kind),
             cmocka_unit_test_prestate(test_a_refused_job_is_the_jobs_problem, kind),
             cmocka_unit_test_prestate(test_load_fails_with_words, kind),
+            cmocka_unit_test_prestate(test_options_that_are_too_long, kind),
             cmocka_unit_test_prestate(test_freed_while_it_loads, kind),
             cmocka_unit_test_prestate(test_contexts_wait_for_the_model, kind),
             cmocka_unit_test_prestate(test_cancel_in_flight, kind),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -298,6 +299,38 @@ static void test_idle_worker_is_replaced(void **state)
     assert_int_equal(r.counters.workers, 1);
     host_context_free(c);
     rig_free(&r);
+    rig_done(&r);
+}
+
+// With ever more descriptors to be had, whatever comes first fails; it does so with words, and
+// leaves nothing behind.
+static void test_out_of_descriptors(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rlimit old, low;
+    static const struct host_events none = {0};
+    struct error e;
+    rig_init(&r, false, "64:64");
+    one_life(&r, 0); // libuv makes what it keeps
+    unsigned used = rig_count_fds(), failures = 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    for (unsigned spare = 0; spare < 10; spare++) {
+        low = (struct rlimit){used - 3 + spare, old.rlim_max}; // readdir() showed three more
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+        int code = host_new(&r.options, r.model_fd, r.model_size, "test", &none, NULL, &r.host, &e);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+        if (code < 0) {
+            failures++;
+            assert_true(strlen(e.text) > 10);
+            r.host = NULL;
+        } else {
+            rig_free(&r);
+        }
+        uv_run(&r.loop, UV_RUN_DEFAULT);
+        assert_int_equal(rig_count_fds(), used);
+    }
+    assert_in_range(failures, 3, 9);
     rig_done(&r);
 }
 
@@ -609,6 +642,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cancelled_hang_is_killed),
         cmocka_unit_test(test_killed_at_any_moment),
         cmocka_unit_test(test_idle_worker_is_replaced),
+        cmocka_unit_test(test_out_of_descriptors),
         cmocka_unit_test(test_worker_is_confined),
         cmocka_unit_test(test_no_orphans),
         cmocka_unit_test(test_rogues_do_not_load),
