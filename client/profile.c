@@ -64,7 +64,10 @@ static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, char **at)
                          .macs = l->macs,
                          .read_bytes = l->read_bytes,
                          .write_bytes = l->write_bytes,
-                         .core_mask = l->core_mask};
+                         .core_mask = l->core_mask,
+                         .mac_cycles = l->mac_cycles};
+    for (unsigned i = 0; i < l->core_work_count; i++)
+        ret->core_work[i] = l->core_work[i];
 }
 
 int profile_to_program(const struct profile *p, rknnd_layer **ret, uint32_t *ret_n, struct error *e)

@@ -89,6 +89,8 @@ struct npu_job {
     struct error error;
 };
 
+#define NPU_MAX_CORES 3 // that can share a layer
+
 // What one layer of the last run with collect_perf did. Strings live as long as the model.
 struct npu_layer {
     const char *name, *op, *type, *target;    // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
@@ -96,8 +98,10 @@ struct npu_layer {
     uint64_t time_us;
     uint64_t ddr_cycles, npu_cycles, total_cycles; // the chip's estimate; 0: not known
     uint64_t macs;
+    uint64_t mac_cycles; // cycles that macs take when every multiplier works; 0: not known
     uint64_t read_bytes, write_bytes;
     uint32_t core_mask;
+    uint64_t core_work[NPU_MAX_CORES]; // share of each core, in any unit; all 0: not known, or none
 };
 
 // ---- the table ------------------------------------------------------------------------------

@@ -15,7 +15,11 @@ static void layer_to_message(const struct npu_layer *l, rknnd_Layer *ret)
         .read_bytes = l->read_bytes,
         .write_bytes = l->write_bytes,
         .core_mask = l->core_mask,
+        .mac_cycles = l->mac_cycles,
+        .core_work_count = NPU_MAX_CORES,
     };
+    for (uint32_t i = 0; i < NPU_MAX_CORES; i++)
+        ret->core_work[i] = l->core_work[i];
     message_set_text(ret->name, l->name);
     message_set_text(ret->op, l->op);
     message_set_text(ret->type, l->type);

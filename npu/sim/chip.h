@@ -13,7 +13,16 @@ struct chip {
     uint32_t macs_int8, macs_half; // multiply-accumulates per core and cycle
     uint32_t mhz;
     uint64_t sram_size; // bytes that models may use
-    uint32_t ddr_bytes_per_cycle;
+    // Of main memory, as the NPU sees it: what the DDR cycles printed for RK356x and RK3576 come to
+    // (SDK guide 8.2.1, 8.2.2, 5.11.3). No table is printed for the others: guesses.
+    uint32_t ddr_mb_per_s;
+    uint32_t
+        depthwise_int8; // channels that a depthwise convolution takes at once (8.5.1); fp16: half
+    uint32_t buffer_banks; // of 32 KB, in each core's convolution buffer
+    // How cores share a layer, from the shares that files give (node slot 12): output elements that
+    // each core spends on closing it, and whether more than convolutions are shared.
+    uint32_t share_work;
+    bool shares_values;
     // Where the registers of the output conversion are, and which rule says what a bias table
     // holds.
     uint32_t output_conversion;
@@ -25,8 +34,3 @@ const struct chip *chip_find(const char *name);
 
 /// All known names, separated by ", ".
 const char *chip_names(void);
-
-/// Cycles of one core for a convolution, by the rule that fits the vendor's tables. `inputs` are
-/// the channels of one group (1 for depthwise, then `outputs` are the channels).
-uint64_t chip_conv_cycles(const struct chip *chip, bool half, uint64_t pixels, uint64_t taps,
-                          uint64_t inputs, uint64_t outputs, bool depthwise);

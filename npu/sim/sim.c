@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "npu/npu.h"
 #include "npu/sim/dnn.h"
+#include "npu/sim/estimate_graph.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
@@ -212,8 +213,8 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
     for (size_t i = 0; i < c->n_layers; i++) {
         c->layers[i] = c->model->layers[i];
         c->layers[i].time_us = c->step_us[i];
-        c->layers[i].core_mask = job->core_mask;
     }
+    estimate_shares(&c->model->graph, c->model->chip, job->core_mask, c->layers);
 }
 
 static uint64_t now_us(void)

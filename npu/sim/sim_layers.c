@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "npu/sim/estimate_graph.h"
+
 #define SHAPES_LENGTH 256
 
 static size_t append_shape(char *text, size_t at, const struct graph_tensor *t)
@@ -27,41 +29,6 @@ static const char *shapes(const struct graph *g, struct pool *pool, const int32_
     return pool_text(pool, (struct bytes){(const uint8_t *)text, strlen(text)});
 }
 
-static uint64_t bytes_of(const struct graph *g, const int32_t *indices, uint32_t n)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += indices[i] >= 0 ? g->tensors[indices[i]].size : 0;
-    return sum;
-}
-
-static void count_conv(const struct graph *g, const struct graph_node *n, const struct chip *chip,
-                       struct npu_layer *l)
-{
-    const struct graph_tensor *w = &g->tensors[n->inputs[1]], *y = &g->tensors[n->outputs[0]];
-    uint64_t pixels = y->n_elems / y->dims[1], taps = (uint64_t)w->dims[2] * w->dims[3];
-    bool depthwise = n->window.groups > 1 && w->dims[1] == 1;
-    l->macs = y->n_elems * taps * w->dims[1];
-    l->npu_cycles = chip_conv_cycles(chip, w->type != TENSOR_INT8, pixels, taps, w->dims[1],
-                                     y->dims[1], depthwise);
-}
-
-static void count(const struct graph *g, const struct graph_node *n, const struct chip *chip,
-                  struct npu_layer *l)
-{
-    l->read_bytes = bytes_of(g, n->inputs, n->n_inputs);
-    l->write_bytes = bytes_of(g, n->outputs, n->n_outputs);
-    for (uint32_t i = 0; i < n->n_post; i++)
-        if (n->post[i].kind == POST_ADD)
-            l->read_bytes += g->tensors[n->post[i].operand].size;
-    if (n->on_cpu)
-        return;
-    if (n->op == GRAPH_CONV || n->op == GRAPH_CONV_TRANSPOSE)
-        count_conv(g, n, chip, l);
-    l->ddr_cycles = (l->read_bytes + l->write_bytes) / chip->ddr_bytes_per_cycle;
-    l->total_cycles = l->npu_cycles > l->ddr_cycles ? l->npu_cycles : l->ddr_cycles;
-}
-
 int sim_layers(const struct graph *g, const struct chip *chip, struct pool *pool,
                struct npu_layer **ret, struct error *e)
 {
@@ -80,8 +47,8 @@ int sim_layers(const struct graph *g, const struct chip *chip, struct pool *pool
         l->output_shapes = shapes(g, pool, n->outputs, n->n_outputs);
         if (!l->input_shapes || !l->output_shapes)
             return error_no_memory(e, "the layers", 0);
-        count(g, n, chip, l);
     }
+    estimate_layers(g, chip, layers);
     *ret = layers;
     return 0;
 }

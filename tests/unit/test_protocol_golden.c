@@ -127,7 +127,10 @@ static const rknnd_Layer Layer = {.name = "Conv:conv1",
                                   .macs = UINT64_C(1) << 38,
                                   .read_bytes = 37,
                                   .write_bytes = 38,
-                                  .core_mask = 39};
+                                  .core_mask = 39,
+                                  .mac_cycles = 1ull << 40,
+                                  .core_work_count = 3,
+                                  .core_work = {48, 0, 1ull << 36}};
 static const rknnd_TensorIo TensorIo = {
     .has_logical = true,
     .logical = {.name = "in",

@@ -77,7 +77,8 @@ def samples(p):
         "Layer": p.Layer(name="Conv:conv1", op="ConvRelu", type="INT8", target="NPU",
                          input_shapes="(1,3,224,224)", output_shapes="(1,16,112,112)",
                          time_us=33, ddr_cycles=34, npu_cycles=35, total_cycles=36, macs=1 << 38,
-                         read_bytes=37, write_bytes=38, core_mask=39),
+                         read_bytes=37, write_bytes=38, core_mask=39, mac_cycles=1 << 40,
+                         core_work=[48, 0, 1 << 36]),
         "TensorIo": p.TensorIo(
             logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
             native_nhwc=p.TensorAttr(name="h", type=1),

@@ -1,0 +1,29 @@
+// What a graph would cost on the chip: estimate.h and sram.h for its nodes and tensors.
+#pragma once
+
+#include "npu/npu.h"
+#include "npu/sim/estimate.h"
+#include "npu/sim/graph.h"
+#include "npu/sim/sram.h"
+
+_Static_assert(NPU_MAX_CORES == ESTIMATE_MAX_CORES, "one number of cores");
+
+struct estimate_memory {
+    uint64_t weight_size;  // of all constants, as rknn_mem_size says it
+    uint64_t weight_bytes; // of them that a run reads, each once
+    struct sram_use use;   // with all of the chip's SRAM
+};
+
+/// The node as estimate_layer() takes it. Sizes are those of the file where it gives them.
+void estimate_of_node(const struct graph *g, const struct graph_node *n,
+                      struct estimate_layer *ret);
+
+/// Costs of all nodes, for one core; n_nodes layers, whose other members stay.
+void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_layer *layers);
+
+/// Shares of the cores in core_mask in all layers, and the mask itself.
+void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t core_mask,
+                     struct npu_layer *layers);
+
+int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
+                    struct error *e);
