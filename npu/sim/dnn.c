@@ -5,7 +5,8 @@
 
 #include "base/cleanup.h"
 
-// Of libgomp, which oneDNN is linked with: the threads of parallel regions that this thread starts.
+// Of libgomp, which oneDNN is linked with: how many threads the parallel regions have that this
+// thread starts. A primitive remembers the number from when it was made.
 extern void omp_set_num_threads(int n);
 
 struct call {
@@ -52,6 +53,7 @@ int dnn_calls_new(struct dnn_calls **ret, struct error *e)
     struct dnn_calls *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "the plan", sizeof *c);
+    omp_set_num_threads(1);
     dnnl_status_t status = dnnl_engine_create(&c->engine, dnnl_cpu, 0);
     if (status != dnnl_success) {
         free(c);
