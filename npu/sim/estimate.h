@@ -22,7 +22,7 @@ enum estimate_kind {
 struct estimate_layer {
     enum estimate_kind kind;
     bool half;   // 16-bit elements, else 8
-    bool lookup; // loads a lookup table
+    bool lookup; // loads a lookup table: one core
     uint32_t batch, in_channels, in_width;
     uint32_t out_channels, out_height, out_width;
     uint32_t kernel[2], stride, groups; // of convolutions: height and width; of rows

@@ -38,14 +38,23 @@ static bool is_conv(const struct graph_node *n)
     return n->op == GRAPH_CONV || n->op == GRAPH_CONV_TRANSPOSE;
 }
 
-// The activations that cores share (SDK guide 5.3.2).
-static bool is_shared_activation(const struct graph_node *n)
+// Every activation that is not made of straight lines comes from a table.
+static bool needs_table(const struct graph_node *n)
 {
     for (uint32_t i = 0; i < n->n_post; i++)
-        if (n->post[i].kind != POST_RELU && n->post[i].kind != POST_CLIP &&
-            n->post[i].kind != POST_LEAKY_RELU)
-            return false;
-    return true;
+        switch (n->post[i].kind) {
+        case POST_RELU:
+        case POST_CLIP:
+        case POST_LEAKY_RELU:
+        case POST_ABS:
+        case POST_NEG:
+        case POST_SCALE:
+        case POST_ADD:
+            continue;
+        default:
+            return true;
+        }
+    return false;
 }
 
 // An operand whose one row is added to all others makes several tasks of one core (real files).
@@ -75,7 +84,7 @@ static enum estimate_kind kind_of(const struct graph *g, const struct graph_node
     case GRAPH_PRELU:
         return ESTIMATE_VALUES;
     case GRAPH_UNARY:
-        return is_shared_activation(n) ? ESTIMATE_VALUES : ESTIMATE_WHOLE;
+        return ESTIMATE_VALUES;
     default:
         return ESTIMATE_WHOLE;
     }
@@ -121,11 +130,10 @@ void estimate_of_node(const struct graph *g, const struct graph_node *n, struct 
         add_input(g, n->inputs[i], ret);
     for (uint32_t i = 0; i < n->n_outputs; i++)
         ret->out_bytes += n->outputs[i] < 0 ? 0 : bytes_on_chip(&g->tensors[n->outputs[i]]);
-    for (uint32_t i = 0; i < n->n_post; i++) {
-        ret->lookup |= n->post[i].kind == POST_LUT;
+    for (uint32_t i = 0; i < n->n_post; i++)
         if (n->post[i].kind == POST_ADD)
             add_input(g, n->post[i].operand, ret);
-    }
+    ret->lookup = needs_table(n);
     if (is_conv(n))
         add_conv(g, n, ret);
 }
@@ -171,7 +179,7 @@ void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t co
 
 struct residents {
     struct sram_tensor *list;
-    uint32_t *of_tensor; // index in the list + 1; 0: not there
+    uint32_t *of_tensor; // index in the list + 1; 0: not there; of a constant, UINT32_MAX: counted
     size_t n;
 };
 
@@ -214,13 +222,25 @@ static void visit(struct residents *r, const struct graph *g, int32_t step)
             admit(r, g, (uint32_t)n->outputs[i], step);
 }
 
-static void count_constants(const struct graph *g, struct estimate_memory *ret)
+// Constants that no node has are for other purposes: commands, tables that are loaded with them.
+static void count_constant(struct residents *r, const struct graph *g, int32_t tensor,
+                           struct estimate_memory *ret)
 {
-    for (uint32_t i = 0; i < g->n_tensors; i++) {
-        uint64_t size = g->tensors[i].constant ? g->tensors[i].data.size : 0;
-        ret->weight_bytes += size;
-        ret->weight_size += estimate_constant_space(size);
-    }
+    if (tensor < 0 || !g->tensors[tensor].constant || r->of_tensor[tensor])
+        return;
+    r->of_tensor[tensor] = UINT32_MAX;
+    ret->weight_bytes += g->tensors[tensor].data.size;
+    ret->weight_size += estimate_constant_space(g->tensors[tensor].data.size);
+}
+
+static void count_constants(struct residents *r, const struct graph *g, const struct graph_node *n,
+                            struct estimate_memory *ret)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        count_constant(r, g, n->inputs[i], ret);
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            count_constant(r, g, n->post[i].operand, ret);
 }
 
 int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
@@ -239,7 +259,8 @@ int estimate_memory(const struct graph *g, const struct chip *chip, struct estim
     for (uint32_t i = 0; i < g->n_outputs; i++)
         if (of_tensor[g->outputs[i]])
             list[of_tensor[g->outputs[i]] - 1].outside = true;
-    count_constants(g, ret);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        count_constants(&r, g, &g->nodes[i], ret);
     int status = sram_plan(list, r.n, e);
     if (status == 0)
         sram_count(list, r.n, chip->sram_size, &ret->use);

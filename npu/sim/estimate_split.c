@@ -20,23 +20,27 @@ static uint32_t unit(const struct chip *chip, const struct estimate_layer *l)
     }
 }
 
-// Rows go round evenly, the first cores take the rest. Plain values need a row for each core.
-static bool by_rows(const struct estimate_layer *l, uint32_t n_cores)
-{
-    return l->kind == ESTIMATE_VALUES ? l->out_height >= n_cores : l->out_height > 1;
-}
+// What is divided: rows where there are enough, else blocks of channels, else (of plain values) the
+// one row. Depthwise convolutions are only ever divided by rows, what loads a table not at all.
+enum way { WHOLE, BY_ROWS, BY_CHANNELS, BY_WIDTH };
 
-static bool by_channels(const struct chip *chip, const struct estimate_layer *l, uint32_t n_cores)
+static enum way find_way(const struct chip *chip, const struct estimate_layer *l, uint32_t n_cores)
 {
-    return l->kind != ESTIMATE_DEPTHWISE && l->out_channels / unit(chip, l) >= n_cores;
+    bool values = l->kind == ESTIMATE_VALUES, conv = l->kind == ESTIMATE_CONV;
+    if (n_cores < 2 || n_cores > chip->n_cores || (values && !chip->shares_values))
+        return WHOLE;
+    if (l->lookup || (!values && !conv && l->kind != ESTIMATE_DEPTHWISE))
+        return WHOLE;
+    if (l->out_height >= (values ? n_cores : 2))
+        return BY_ROWS;
+    if ((values || conv) && l->out_channels / unit(chip, l) >= n_cores)
+        return BY_CHANNELS;
+    return values && l->out_width >= n_cores ? BY_WIDTH : WHOLE;
 }
 
 bool estimate_is_shared(const struct chip *chip, const struct estimate_layer *l, uint32_t n_cores)
 {
-    bool can = l->kind == ESTIMATE_CONV || l->kind == ESTIMATE_DEPTHWISE ||
-               (l->kind == ESTIMATE_VALUES && chip->shares_values);
-    return can && n_cores > 1 && n_cores <= chip->n_cores &&
-           (by_rows(l, n_cores) || by_channels(chip, l, n_cores));
+    return find_way(chip, l, n_cores) != WHOLE;
 }
 
 static uint64_t even_share(uint64_t n, uint32_t n_cores, uint32_t core)
@@ -56,24 +60,31 @@ static uint64_t channel_share(const struct chip *chip, const struct estimate_lay
     return (core + 1 < n_cores ? each : blocks - each * (n_cores - 1)) * u;
 }
 
+// Output elements of one core.
+static uint64_t share(const struct chip *chip, const struct estimate_layer *l, enum way way,
+                      uint32_t n_cores, uint32_t core)
+{
+    uint64_t channels = align(l->out_channels, unit(chip, l)), rows = l->out_height;
+    uint64_t width = l->out_width;
+    if (way == BY_ROWS)
+        rows = even_share(rows, n_cores, core);
+    if (way == BY_CHANNELS)
+        channels = channel_share(chip, l, n_cores, core);
+    if (way == BY_WIDTH)
+        width = even_share(width, n_cores, core);
+    return l->batch * rows * width * channels;
+}
+
 void estimate_share(const struct chip *chip, const struct estimate_layer *l, uint32_t n_cores,
                     bool next_is_shared, uint64_t ret[ESTIMATE_MAX_CORES])
 {
-    uint64_t channels = align(l->out_channels, unit(chip, l)),
-             row = (uint64_t)l->out_width * l->batch;
-    for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++)
-        ret[i] = 0;
+    enum way way = find_way(chip, l, n_cores);
+    uint32_t n = way == WHOLE ? 1 : n_cores;
+    bool closes = way != WHOLE && (l->kind == ESTIMATE_VALUES || !next_is_shared);
     if (l->kind == ESTIMATE_CPU || l->kind == ESTIMATE_INPUT)
-        return;
-    if (!estimate_is_shared(chip, l, n_cores)) {
-        ret[0] = l->out_height * row * channels;
-        return;
-    }
-    bool rows = by_rows(l, n_cores);
-    uint64_t closing = l->kind == ESTIMATE_VALUES || !next_is_shared ? chip->share_work : 0;
-    for (uint32_t i = 0; i < n_cores; i++) {
-        uint64_t share = rows ? even_share(l->out_height, n_cores, i) * row * channels
-                              : channel_share(chip, l, n_cores, i) * row * l->out_height;
-        ret[i] = share ? share + closing : 0;
-    }
+        n = 0;
+    for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++)
+        ret[i] = i < n ? share(chip, l, way, n, i) : 0;
+    for (uint32_t i = 0; i < n && closes; i++)
+        ret[i] += ret[i] ? chip->share_work : 0;
 }

@@ -109,12 +109,13 @@ static int fill_info(struct npu_model *m, struct error *e)
         r = sim_layers(g, m->chip, &m->graph.pool, &m->layers, e);
     if (r < 0)
         return r;
-    uint64_t weights = 0;
-    for (uint32_t i = 0; i < g->n_tensors; i++)
-        weights += g->tensors[i].constant ? g->tensors[i].data.size : 0;
+    struct estimate_memory memory;
+    r = estimate_memory(g, m->chip, &memory, e);
+    if (r < 0)
+        return r;
     m->info.n_inputs = g->n_inputs;
     m->info.n_outputs = g->n_outputs;
-    m->info.weight_size = m->file.weight_size ? m->file.weight_size : weights;
+    m->info.weight_size = m->file.weight_size ? m->file.weight_size : memory.weight_size;
     m->info.internal_size = m->file.internal_size ? m->file.internal_size : g->arena_size;
     m->info.memory_size = m->file.pool.total + g->pool.total + m->plan.pool.total;
     m->info.core_limit = m->chip->n_cores;

@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "npu/sim/estimate_graph.h"
 #include "npu/sim/plan.h"
 #include "npu/sim/pyliteral.h"
 #include "npu/sim/rknn_attrs.h"
@@ -180,19 +182,89 @@ static void add_file(json_t *root, const struct rknn_file *f)
     json_decref(build);
 }
 
-static void add_costs(json_t *root, const struct graph *g, const struct chip *chip)
+static json_t *integer(uint64_t v)
+{
+    return json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX);
+}
+
+// Per cent of the multipliers at work in `cycles`.
+static json_t *usage(uint64_t mac_cycles, uint64_t cycles)
+{
+    return cycles ? json_real(100.0 * (double)mac_cycles / (double)cycles) : json_null();
+}
+
+static json_t *work_loads(const struct npu_layer *l, uint32_t n_cores)
+{
+    json_t *list = json_array();
+    double sum = 0;
+    for (uint32_t i = 0; i < n_cores; i++)
+        sum += (double)l->core_work[i];
+    for (uint32_t i = 0; i < n_cores && sum > 0; i++)
+        json_array_append_new(list, json_real(100 * (double)l->core_work[i] / sum));
+    return list;
+}
+
+static json_t *layer_estimate(const struct npu_layer *l, const struct chip *chip)
+{
+    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "macs", integer(l->macs),
+                          "ddr_cycles", integer(l->ddr_cycles), "npu_cycles",
+                          integer(l->npu_cycles), "total_cycles", integer(l->total_cycles), "us",
+                          estimate_us(chip, l->total_cycles), "mac_usage",
+                          usage(l->mac_cycles, l->total_cycles), "read_bytes",
+                          integer(l->read_bytes), "write_bytes", integer(l->write_bytes));
+    json_object_set_new(j, "work_load", work_loads(l, chip->n_cores));
+    return j;
+}
+
+// Nodes of the graph have the names of the file's, in the same order; some of the file's are gone.
+static void add_layer_estimates(json_t *nodes, const struct graph *g, const struct chip *chip,
+                                const struct npu_layer *layers)
+{
+    uint32_t i = 0;
+    size_t k;
+    json_t *node;
+    json_array_foreach(nodes, k, node)
+    {
+        const char *name = json_string_value(json_object_get(node, "name"));
+        if (i < g->n_nodes && name && strcmp(name, layers[i].name) == 0)
+            json_object_set_new(node, "estimate", layer_estimate(&layers[i++], chip));
+    }
+}
+
+static json_t *model_estimate(const struct graph *g, const struct chip *chip,
+                              const struct npu_layer *layers)
+{
+    struct npu_layer sum = {0};
+    struct estimate_memory memory;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        sum.macs += layers[i].macs;
+        sum.mac_cycles += layers[i].mac_cycles;
+        sum.total_cycles += layers[i].total_cycles;
+        sum.read_bytes += layers[i].read_bytes;
+        sum.write_bytes += layers[i].write_bytes;
+    }
+    json_t *j = json_pack("{s:s, s:o, s:o, s:f, s:o, s:o, s:o}", "chip", chip->name, "macs",
+                          integer(sum.macs), "cycles", integer(sum.total_cycles), "us",
+                          estimate_us(chip, sum.total_cycles), "mac_usage",
+                          usage(sum.mac_cycles, sum.total_cycles), "read_bytes",
+                          integer(sum.read_bytes), "write_bytes", integer(sum.write_bytes));
+    if (estimate_memory(g, chip, &memory, NULL) == 0) {
+        json_object_set_new(j, "weight_bytes", integer(memory.weight_bytes));
+        json_object_set_new(j, "internal_bytes", integer(memory.use.internal_bytes));
+        json_object_set_new(j, "sram_size", integer(chip->sram_size));
+        json_object_set_new(j, "sram_bytes", integer(memory.use.sram_bytes));
+    }
+    return j;
+}
+
+static void add_estimates(json_t *root, const struct graph *g, const struct chip *chip)
 {
     struct pool pool = {0};
     struct npu_layer *layers;
-    uint64_t macs = 0, cycles = 0;
     if (sim_layers(g, chip, &pool, &layers, NULL) == 0) {
-        for (uint32_t i = 0; i < g->n_nodes; i++) {
-            macs += layers[i].macs;
-            cycles += layers[i].total_cycles;
-        }
-        json_object_set_new(root, "macs", json_integer((json_int_t)macs));
-        json_object_set_new(root, "estimated_cycles", json_integer((json_int_t)cycles));
-        json_object_set_new(root, "estimated_us", json_integer((json_int_t)(cycles / chip->mhz)));
+        estimate_shares(g, chip, (1u << chip->n_cores) - 1, layers);
+        add_layer_estimates(json_object_get(root, "nodes"), g, chip, layers);
+        json_object_set_new(root, "estimate", model_estimate(g, chip, layers));
     }
     pool_done(&pool);
 }
@@ -207,7 +279,7 @@ static int try_to_load(const struct chip *wanted, const struct rknn_file *f, jso
     int r = sim_find_chip(wanted, f, &chip, e);
     if (r < 0 || (r = rknn_graph(&g, f, chip, e)) < 0)
         return r;
-    add_costs(root, &g, chip);
+    add_estimates(root, &g, chip);
     json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));
     r = plan_init(&p, &g, e);
     if (r == 0)
