@@ -1,6 +1,7 @@
 // Writing and reading a connection's socket.
 #include "client/connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static void finish_all(struct connection *c)
     struct request *r, *after;
     list_for_each_safe (r, after, &c->waiting, link)
         incoming_finish(r, STATUS_DEVICE_UNAVAILABLE, &c->why);
-    c->incoming = NULL;
+    c->incoming = c->held = NULL;
 }
 
 void connection_lose(struct connection *c, const struct error *why)
@@ -76,10 +77,19 @@ static bool read_once(struct connection *c, struct error *e)
     return r == 0 && (size_t)n == size;
 }
 
+// Puts a payload that was held back where it belongs by itself.
+static void settle(struct connection *c)
+{
+    struct error e;
+    if (c->held && incoming_settle(c, &e) < 0)
+        connection_lose(c, &e);
+}
+
 static void read_some(struct connection *c)
 {
     struct error e;
-    for (int i = 0; i < READS_PER_TURN && !c->lost && read_once(c, &e); i++)
+    settle(c);
+    for (int i = 0; i < READS_PER_TURN && !c->lost && !c->held && read_once(c, &e); i++)
         continue;
 }
 
@@ -152,6 +162,7 @@ static void heartbeat(struct connection *c, uint64_t now)
 static void turn(struct connection *c, uint64_t until)
 {
     uint64_t now = clock_ms();
+    settle(c);
     heartbeat(c, now);
     if (c->lost)
         return;
@@ -173,7 +184,7 @@ int connection_send(struct connection *c, struct request *r, const void *message
         return e->code;
     }
     r->id = c->next_id++;
-    r->done = false;
+    r->answered = r->done = false;
     list_append(&c->waiting, &r->link);
     queue(c, message_frame(r->type, 0, r->id, message_row(r->type)->request, message, segments,
                            n_segments, NULL, NULL));
@@ -186,17 +197,55 @@ int connection_send(struct connection *c, struct request *r, const void *message
     return 0;
 }
 
-int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e)
+static int wait_until(struct connection *c, struct request *r, const bool *there, uint64_t until,
+                      struct error *e)
 {
-    while (!r->done) {
+    while (!*there && !r->done) {
         if (until != CLOCK_FOREVER && clock_ms() >= until)
             return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
                              message_row(r->type)->name);
         turn(c, until);
     }
-    if (r->status < 0)
+    if (r->done && r->status < 0)
         *e = r->error;
-    return r->status;
+    return r->done ? r->status : 0;
+}
+
+int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e)
+{
+    return wait_until(c, r, &r->done, until, e);
+}
+
+int connection_wait_answer(struct connection *c, struct request *r, uint64_t until, struct error *e)
+{
+    return wait_until(c, r, &r->answered, until, e);
+}
+
+// What was in the reader already is worked off; the rest comes by waiting.
+static int finish_held(struct connection *c, struct request *r, struct error *e)
+{
+    if (incoming_take(c, e) < 0)
+        connection_lose(c, e);
+    return connection_wait(c, r, CLOCK_FOREVER, e);
+}
+
+int connection_take(struct connection *c, struct request *r, const struct iovec *segments, int n,
+                    struct error *e)
+{
+    assert(c->held == r);
+    c->held = NULL;
+    c->incoming = r;
+    frame_reader_payload_into(&c->reader, segments, n);
+    return finish_held(c, r, e);
+}
+
+int connection_drop(struct connection *c, struct request *r, struct error *e)
+{
+    assert(c->held == r);
+    c->held = NULL;
+    c->incoming = r;
+    frame_reader_payload_skip(&c->reader);
+    return finish_held(c, r, e);
 }
 
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e)

@@ -28,11 +28,14 @@ struct request {
     /// which loses the connection. Called after `reply` is filled. NULL: there may be none.
     int (*payload)(struct request *r, uint64_t size, struct iovec *segments, struct error *e);
     void *owner;
+    bool
+        hold; // a payload waits in the stream for connection_take(), as long as nothing else is due
     // Results:
-    bool done;
-    int status; // 0, or what the server (or the loss of it) answered, with words in `error`
+    bool answered; // `reply` is there
+    bool done;     // and so is the payload
+    int status;    // 0, or what the server (or the loss of it) answered, with words in `error`
     struct error error;
-    uint64_t done_us; // clock_us()
+    uint64_t done_us; // clock_us(): when it was answered, then when it was done
     // The connection's:
     struct list link;
     uint32_t id;
@@ -48,6 +51,7 @@ struct connection {
     struct frame_queue out;
     struct list waiting;      // requests without an answer
     struct request *incoming; // whose payload is being read
+    struct request *held; // whose payload waits in the stream: nothing is read until it is taken
     uint32_t next_id;
     unsigned n_pongs; // answers to Ping in `out`
     uint64_t last_heard_ms, last_sent_ms;
@@ -71,6 +75,18 @@ int connection_send(struct connection *c, struct request *r, const void *message
 /// Waits until `r` is done (returns its status) or clock_ms() reaches `until` (STATUS_TIMEOUT; it
 /// goes on and can be waited for again).
 int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e);
+
+/// As connection_wait(), but a request with `hold` need only be answered.
+int connection_wait_answer(struct connection *c, struct request *r, uint64_t until,
+                           struct error *e);
+
+/// Reads the payload that `r`, the held request, waits for into `segments` instead of where
+/// r->payload() would put it, and returns when it is there.
+int connection_take(struct connection *c, struct request *r, const struct iovec *segments, int n,
+                    struct error *e);
+
+/// Drops the payload that `r`, the held request, waits for, and returns when it has passed.
+int connection_drop(struct connection *c, struct request *r, struct error *e);
 
 /// connection_send() without payload and connection_wait() for as long as the server lives.
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e);

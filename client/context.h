@@ -30,6 +30,8 @@ struct run {
     uint64_t frame;
     uint64_t sent_us; // clock_us()
     uint8_t *outputs; // all of them, one after the other; allocated with the run's first use
+    bool given;       // some went straight to the program and are not in `outputs`
+    uint64_t input_version;
     struct context *context;
 };
 
@@ -40,6 +42,7 @@ struct context {
     rknnd_ContextInfo info;
     struct tensor_io *tensors; // inputs, then outputs
     struct input *inputs;
+    uint64_t input_version; // counts rknn_inputs_set()
     uint64_t output_size;
     uint32_t core_mask;
     struct run runs[LIMIT_RUNS];

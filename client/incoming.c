@@ -13,7 +13,7 @@ void incoming_finish(struct request *r, int status, const struct error *why)
     if (status < 0)
         r->error = *why;
     r->done_us = clock_us();
-    r->done = true;
+    r->answered = r->done = true;
 }
 
 static void pong_sent(void *owner)
@@ -108,9 +108,28 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
         incoming_finish(r, 0, NULL);
         return 0;
     }
+    if (r->hold) {
+        r->answered = true;
+        r->done_us = clock_us();
+        c->held = r;
+        return 0;
+    }
     frame_reader_payload_into(&c->reader, segments, n);
     c->incoming = r;
     return 0;
+}
+
+int incoming_settle(struct connection *c, struct error *e)
+{
+    struct iovec segments[FRAME_MAX_SEGMENTS];
+    struct request *r = c->held;
+    int n = r->payload(r, c->reader.header.payload_size, segments, e);
+    if (n < 0)
+        return n;
+    c->held = NULL;
+    c->incoming = r;
+    frame_reader_payload_into(&c->reader, segments, n);
+    return incoming_take(c, e);
 }
 
 static int on_answer(struct connection *c, const struct frame_header *h, struct bytes message,
@@ -138,8 +157,8 @@ static int on_message(struct connection *c, struct error *e)
 
 int incoming_take(struct connection *c, struct error *e)
 {
-    int event;
-    while ((event = frame_reader_next(&c->reader, e)) > FRAME_NEED_MORE) {
+    int event = FRAME_NEED_MORE;
+    while (!c->held && (event = frame_reader_next(&c->reader, e)) > FRAME_NEED_MORE) {
         if (event == FRAME_PAYLOAD) {
             incoming_finish(c->incoming, 0, NULL);
             c->incoming = NULL;
@@ -149,5 +168,5 @@ int incoming_take(struct connection *c, struct error *e)
         if (r < 0)
             return r;
     }
-    return event;
+    return c->held ? 0 : event;
 }

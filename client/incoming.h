@@ -7,5 +7,8 @@
 /// the connection).
 int incoming_take(struct connection *c, struct error *e);
 
+/// Lets the held request's payload go where its payload() says, and works off what follows.
+int incoming_settle(struct connection *c, struct error *e);
+
 /// Ends a waiting request; `why` for a negative status.
 void incoming_finish(struct request *r, int status, const struct error *why);

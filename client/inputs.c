@@ -101,6 +101,7 @@ static int set_inputs(struct context *c, uint32_t n, const rknn_input *inputs, s
     if (n == 0 || n > c->info.n_inputs)
         return error_set(e, STATUS_PARAM_INVALID, "%u inputs given, the model has %u", n,
                          c->info.n_inputs);
+    c->input_version++;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t index = inputs[i].index;
         if (index >= c->info.n_inputs)

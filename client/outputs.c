@@ -74,25 +74,88 @@ static int check_output(const struct context *c, const rknn_output *o, struct er
     return r < 0 ? error_prefix(e, "output %u (%s)", o->index, a->name) : 0;
 }
 
+static int make_room(const struct context *c, rknn_output *o, struct error *e)
+{
+    uint32_t size;
+    int r = output_size(&context_output(c, o->index)->logical, o->want_float, &size, e);
+    if (r < 0 || o->is_prealloc)
+        return r;
+    o->buf = malloc(size ? size : 1);
+    if (!o->buf)
+        return error_no_memory(e, "an output", size);
+    o->size = size;
+    return 0;
+}
+
 static int get_output(const struct context *c, const struct run *run, rknn_output *o,
                       struct error *e)
 {
     const struct tensor_attr *a = &context_output(c, o->index)->logical;
     struct bytes from = output_bytes(c, run, o->index);
-    uint32_t size;
-    int r = output_size(a, o->want_float, &size, e);
-    if (r < 0)
-        return r;
-    if (!o->is_prealloc) {
-        o->buf = malloc(size ? size : 1);
-        if (!o->buf)
-            return error_no_memory(e, "an output", size);
-        o->size = size;
-    }
     if (o->want_float)
         return convert_to_float(a, from.data, from.size, o->buf, a->n_elems, e);
     memcpy(o->buf, from.data, from.size);
     return 0;
+}
+
+// ---- outputs that are still in the stream ------------------------------------------------------
+
+// Which of the program's outputs each of the model's goes straight into. An output that is wanted
+// as float32, or twice, or not at all, goes to the run's own buffer.
+static bool choose_places(const struct context *c, uint32_t n, const rknn_output *outputs,
+                          const rknn_output *places[FRAME_MAX_SEGMENTS])
+{
+    bool any = false;
+    if (c->info.n_outputs > FRAME_MAX_SEGMENTS)
+        return false;
+    for (uint32_t i = 0; i < c->info.n_outputs; i++)
+        places[i] = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const rknn_output *o = &outputs[i];
+        if (places[o->index])
+            return false;
+        places[o->index] = o->want_float ? NULL : o;
+        any |= !o->want_float;
+    }
+    return any;
+}
+
+// Reads the held outputs of a run to where they are wanted. `direct` gets true for each of the n
+// that is then complete.
+static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_output *outputs,
+                     bool *direct, struct error *e)
+{
+    const rknn_output *places[FRAME_MAX_SEGMENTS];
+    struct iovec segments[FRAME_MAX_SEGMENTS];
+    uint64_t start_us = clock_us();
+    if (c->connection->held != &run->request || !choose_places(c, n, outputs, places))
+        return connection_wait(c->connection, &run->request, CLOCK_FOREVER, e);
+    for (uint32_t i = 0; i < c->info.n_outputs; i++) {
+        struct bytes own = output_bytes(c, run, i);
+        segments[i] =
+            (struct iovec){places[i] ? places[i]->buf : (void *)(uintptr_t)own.data, own.size};
+    }
+    int r = connection_take(c->connection, &run->request, segments, (int)c->info.n_outputs, e);
+    c->total_us += run->request.done_us - start_us;
+    run->given = true;
+    for (uint32_t i = 0; i < n; i++)
+        direct[i] = !outputs[i].want_float;
+    return r;
+}
+
+// The program wants outputs again that went straight to it before: they are computed again, as
+// long as the inputs are still the same.
+static int get_back(struct context *c, struct run **run, struct error *e)
+{
+    if (!(*run)->given)
+        return 0;
+    if ((*run)->input_version != c->input_version)
+        return error_set(
+            e, STATUS_OUTPUT_INVALID,
+            "outputs of run %llu were handed over already, and its inputs have changed "
+            "since: get all outputs of a run before rknn_inputs_set",
+            (unsigned long long)(*run)->frame);
+    return run_again(c, run, e);
 }
 
 static void release(uint32_t n, rknn_output *outputs)
@@ -128,13 +191,22 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
         r = choose(c, &run, e);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < n && r == 0; i++) {
+    cleanup(free_p) bool *direct = calloc(n, sizeof *direct);
+    if (!direct)
+        return error_no_memory(e, "outputs", n);
+    for (uint32_t i = 0; i < n; i++)
         if (!outputs[i].is_prealloc)
             outputs[i].buf = NULL;
-        r = get_output(c, run, &outputs[i], e);
-        if (r < 0)
-            release(i + 1, outputs);
-    }
+    r = get_back(c, &run, e);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = make_room(c, &outputs[i], e);
+    if (r == 0)
+        r = take_held(c, run, n, outputs, direct, e);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        if (!direct[i])
+            r = get_output(c, run, &outputs[i], e);
+    if (r < 0)
+        release(n, outputs);
     run->fetched = r == 0;
     if (r == 0 && extend)
         extend->frame_id = run->frame;

@@ -34,6 +34,9 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
     return 1;
 }
 
+// Outputs of at least this size are left in the stream until it is known where they are wanted.
+#define HOLD_BYTES (64u << 10)
+
 // ---- starting ----------------------------------------------------------------------------------
 
 static int gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
@@ -60,13 +63,25 @@ static int gather(struct context *c, rknnd_Infer *m, struct iovec *segments, str
     return 0;
 }
 
+// Nobody wants the outputs of a selected run any more. NULL is fine.
+static void give_up(struct context *c, struct run *r)
+{
+    struct error unwanted; // the next request meets it again
+    if (r && c->connection->held == &r->request)
+        connection_drop(c->connection, &r->request, &unwanted);
+    else if (r)
+        connection_wait(c->connection, &r->request, CLOCK_FOREVER, &unwanted);
+}
+
 // A run that can be used: a free one, else the selected one (its outputs are given up), else the
 // oldest pending one, when it is done.
 static int find_room(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = run_find(c, RUN_FREE);
-    if (!r)
+    if (!r) {
         r = run_find(c, RUN_SELECTED);
+        give_up(c, r);
+    }
     if (!r) {
         r = run_find(c, RUN_PENDING);
         int s = connection_wait(c->connection, &r->request, CLOCK_FOREVER, e);
@@ -98,8 +113,13 @@ static int start(struct context *c, struct run **ret, struct error *e)
         s = find_room(c, &r, e);
     if (s < 0)
         return s;
-    r->request = (struct request){
-        .type = MESSAGE_INFER, .reply = &r->reply, .payload = take_outputs, .owner = r};
+    r->request = (struct request){.type = MESSAGE_INFER,
+                                  .reply = &r->reply,
+                                  .payload = take_outputs,
+                                  .owner = r,
+                                  .hold = c->output_size >= HOLD_BYTES};
+    r->input_version = c->input_version;
+    r->given = false;
     r->sent_us = clock_us();
     s = connection_send(c->connection, &r->request, &m, segments, (int)c->info.n_inputs, e);
     if (s < 0)
@@ -123,8 +143,8 @@ static void drop_older(struct context *c, uint64_t frame)
 
 int run_select(struct context *c, struct run *r, uint64_t until, struct error *e)
 {
-    int s = connection_wait(c->connection, &r->request, until, e);
-    if (!r->request.done)
+    int s = connection_wait_answer(c->connection, &r->request, until, e);
+    if (!r->request.answered)
         return s;
     drop_older(c, r->frame);
     if (s < 0) {
@@ -153,6 +173,17 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
     if (async || (extend && extend->non_block))
         return 0;
     return run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
+}
+
+int run_again(struct context *c, struct run **ret, struct error *e)
+{
+    struct run *r = NULL;
+    int s = start(c, &r, e);
+    if (s == 0)
+        s = run_select(c, r, CLOCK_FOREVER, e);
+    if (s == 0)
+        *ret = r;
+    return s;
 }
 
 RKNN_EXPORT int rknn_run(rknn_context context, rknn_run_extend *extend)

@@ -10,6 +10,9 @@
 /// Waits for a run and selects it. A run that failed selects none. STATUS_TIMEOUT at `until`.
 int run_select(struct context *c, struct run *r, uint64_t until, struct error *e);
 
+/// Runs once more, with the inputs that are set, and selects that run.
+int run_again(struct context *c, struct run **ret, struct error *e);
+
 /// The run in this state (the oldest of the pending ones); NULL if there is none.
 struct run *run_find(struct context *c, enum run_state state);
 
