@@ -170,7 +170,8 @@ int server_connect_beside(const struct connection *other, struct connection **re
         r = introduce(s, &session, &c, e);
     if (r < 0)
         return r;
-    if (session.id != other->peer.session) {
+    if (session.id != other->peer.session ||
+        memcmp(session.secret, other->peer.session_secret.bytes, sizeof session.secret) != 0) {
         connection_free(c);
         return error_set(
             e, STATUS_DEVICE_UNAVAILABLE,

@@ -16,21 +16,18 @@ static int agree(const rknnd_Hello *m, struct error *e)
                      RKNND_VERSION, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX);
 }
 
+// A session that is not there (any more: its last connection has gone, or an earlier daemon had it)
+// is followed by a new one; the client sees that by the id and the secret.
 static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
 {
     struct session *known = NULL;
-    if (m->session == 0) {
-        int r = session_new(c->server, &c->session, e);
-        if (r < 0)
-            return r;
-    } else {
-        if (m->session_secret.size == HELLO_SECRET_SIZE)
-            known = session_find(c->server, m->session, m->session_secret.bytes);
-        if (!known)
-            return error_set(e, STATUS_FAIL,
-                             "the server does not know this session (any more); begin a new one");
+    if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
+        known = session_find(c->server, m->session, m->session_secret.bytes);
+    int r = known ? 0 : session_new(c->server, &c->session, e);
+    if (r < 0)
+        return r;
+    if (known)
         c->session = session_ref(known);
-    }
     c->session->n_connections++;
     return 0;
 }

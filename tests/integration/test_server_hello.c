@@ -188,20 +188,19 @@ static bool one_session(const rknnd_ServerStatus *status, const void *with)
 static void joins_a_session_by_its_secret_only(void **state)
 {
     struct peer a, b, c;
-    struct peer_frame f;
-    struct error e;
     (void)state;
     rknnd_HelloReply m = in_process_connect(&server, &a);
     peer_connect_unix(&b, server.path);
     rknnd_HelloReply joined = peer_hello(&b, m.session, m.session_secret.bytes);
     assert_int_equal(joined.session, m.session);
     in_process_wait_status(&b, one_session, NULL);
-    rknnd_Hello wrong = {.version_min = 1, .version_max = 1, .session = m.session};
-    wrong.session_secret.size = HELLO_SECRET_SIZE;
-    memcpy(wrong.session_secret.bytes, m.session_secret.bytes, HELLO_SECRET_SIZE);
-    wrong.session_secret.bytes[HELLO_SECRET_SIZE - 1] ^= 1;
+    uint8_t wrong[HELLO_SECRET_SIZE];
+    memcpy(wrong, m.session_secret.bytes, sizeof wrong);
+    wrong[sizeof wrong - 1] ^= 1;
     peer_connect_unix(&c, server.path);
-    assert_int_equal(peer_call(&c, MESSAGE_HELLO, &wrong, NULL, 0, &f, &e), STATUS_FAIL);
+    rknnd_HelloReply other = peer_hello(&c, m.session, wrong);
+    assert_int_not_equal(other.session, m.session);
+    assert_memory_not_equal(other.session_secret.bytes, m.session_secret.bytes, HELLO_SECRET_SIZE);
     peer_close(&a);
     peer_close(&b);
     peer_close(&c);
@@ -210,19 +209,15 @@ static void joins_a_session_by_its_secret_only(void **state)
 static void forgets_a_session_with_its_last_connection(void **state)
 {
     struct peer a, b, watcher;
-    struct peer_frame f;
-    struct error e;
     (void)state;
     in_process_connect(&server, &watcher);
     rknnd_ServerStatus before = peer_status(&watcher);
     rknnd_HelloReply m = in_process_connect(&server, &a);
     peer_close(&a);
     in_process_wait_same(&watcher, &before);
-    rknnd_Hello late = {.version_min = 1, .version_max = 1, .session = m.session};
-    late.session_secret.size = HELLO_SECRET_SIZE;
-    memcpy(late.session_secret.bytes, m.session_secret.bytes, HELLO_SECRET_SIZE);
     peer_connect_unix(&b, server.path);
-    assert_int_equal(peer_call(&b, MESSAGE_HELLO, &late, NULL, 0, &f, &e), STATUS_FAIL);
+    rknnd_HelloReply late = peer_hello(&b, m.session, m.session_secret.bytes);
+    assert_int_not_equal(late.session, m.session);
     peer_close(&b);
     peer_close(&watcher);
 }
