@@ -33,6 +33,7 @@ struct conv {
     int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
     float *scale;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group], CONV_DEPTHWISE: [ky][kx][c]
+    bool repeat;      // CONV_DEPTHWISE: [ky][kx][x][c], the same for each x of a line
 
     // Floats: real = sum + float_bias[c].
     float *float_bias; // NULL: none

@@ -1,48 +1,81 @@
 // From the sums of a convolution to its stored outputs.
 #include "npu/sim/conv.h"
 
-KERNEL static void real_integers(const int32_t *sums, const int32_t *bias, const float *scale,
-                                 size_t n, float *dst)
+// A run of pixels whose channels [from, from+n) become real numbers.
+struct part {
+    const int32_t *sums, *windows; // of the first pixel
+    size_t pixels, from, n;
+};
+
+// The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
+static inline void row_with_nz(const int32_t *restrict sums, const int32_t *restrict bias,
+                               const int32_t *restrict nz, uint32_t window,
+                               const float *restrict scale, size_t n, float *restrict dst)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i] + (uint32_t)nz[i] * window;
+        dst[i] = (float)(int32_t)sum * scale[i];
+    }
+}
+
+static inline void row_without_nz(const int32_t *restrict sums, const int32_t *restrict bias,
+                                  const float *restrict scale, size_t n, float *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-// As the chip does it: 32 bits that wrap.
-KERNEL static void real_with_nz(const int32_t *sums, const int32_t *bias, const int32_t *nz,
-                                int32_t window, const float *scale, size_t n, float *dst)
+KERNEL static void real_integers(const struct conv *c, const struct part *p, float *dst)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i] + (uint32_t)nz[i] * (uint32_t)window;
-        dst[i] = (float)(int32_t)sum * scale[i];
+    size_t n = p->n, step = c->oc, pixels = p->pixels;
+    const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
+    const float *scale = c->scale + p->from;
+    for (size_t k = 0; k < pixels; k++)
+        row_without_nz(sums + k * step, bias, scale, n, dst + k * n);
+}
+
+// As the chip does it: 32 bits that wrap.
+KERNEL static void real_with_nz(const struct conv *c, const struct part *p, float *dst)
+{
+    size_t n = p->n, step = c->oc, pixels = p->pixels;
+    const int32_t *sums = p->sums + p->from, *windows = p->windows;
+    const int32_t *bias = c->bias + p->from, *nz = c->nz + p->from;
+    const float *scale = c->scale + p->from;
+    for (size_t k = 0; k < pixels; k++)
+        row_with_nz(sums + k * step, bias, nz, (uint32_t)windows[k], scale, n, dst + k * n);
+}
+
+static void real_with_group_nz(const struct conv *c, const struct part *p, float *dst)
+{
+    size_t groups = c->window.groups, outputs = c->oc / groups;
+    for (size_t k = 0; k < p->pixels; k++)
+        for (size_t i = 0; i < p->n; i++) {
+            size_t o = p->from + i;
+            uint32_t window = (uint32_t)p->windows[k * groups + o / outputs];
+            uint32_t sum = (uint32_t)p->sums[k * c->oc + o] + (uint32_t)c->bias[o];
+            *dst++ = (float)(int32_t)(sum + (uint32_t)c->nz[o] * window) * c->scale[o];
+        }
+}
+
+KERNEL static void real_floats(const struct conv *c, const struct part *p, float *dst)
+{
+    for (size_t k = 0; k < p->pixels; k++, dst += p->n) {
+        const float *sums = (const float *)p->sums + k * c->oc + p->from;
+        for (size_t i = 0; i < p->n; i++)
+            dst[i] = c->float_bias ? sums[i] + c->float_bias[p->from + i] : sums[i];
     }
 }
 
-KERNEL static void real_floats(const float *sums, const float *bias, size_t n, float *dst)
+static void to_real(const struct conv *c, const struct part *p, float *dst)
 {
-    for (size_t i = 0; i < n; i++)
-        dst[i] = sums[i] + bias[i];
-}
-
-// Channels [from, from+n) of one pixel as real numbers.
-static void real_pixel(const struct conv *c, const void *sums, const int32_t *window, size_t from,
-                       size_t n, float *dst)
-{
-    if (!c->integer && !c->float_bias)
-        memcpy(dst, (const float *)sums + from, n * sizeof *dst);
-    else if (!c->integer)
-        real_floats((const float *)sums + from, c->float_bias + from, n, dst);
-    else if (!window)
-        real_integers((const int32_t *)sums + from, c->bias + from, c->scale + from, n, dst);
+    if (!c->integer)
+        real_floats(c, p, dst);
+    else if (!p->windows)
+        real_integers(c, p, dst);
     else if (c->window.groups == 1)
-        real_with_nz((const int32_t *)sums + from, c->bias + from, c->nz + from, window[0],
-                     c->scale + from, n, dst);
+        real_with_nz(c, p, dst);
     else
-        for (size_t i = 0; i < n; i++) {
-            size_t o = from + i, group = o / (c->oc / c->window.groups);
-            real_with_nz((const int32_t *)sums + o, c->bias + o, c->nz + o, window[group],
-                         c->scale + o, 1, dst + i);
-        }
+        real_with_group_nz(c, p, dst);
 }
 
 KERNEL static void add_rows(float *x, const float *y, size_t n)
@@ -88,10 +121,12 @@ void conv_finish(const struct step *s, const struct conv *c, struct run *r, cons
         size_t n = n_pixels - p < together ? n_pixels - p : together;
         for (size_t from = 0; from < channels; from += part) {
             size_t count = channels - from < part ? channels - from : part;
-            for (size_t k = 0; k < n; k++)
-                real_pixel(c, (const int32_t *)sums + (p + k) * channels,
-                           windows ? windows + (first + p + k) * groups : NULL, from, count,
-                           v + k * count);
+            struct part at = {.sums = (const int32_t *)sums + p * channels,
+                              .windows = windows ? windows + (first + p) * groups : NULL,
+                              .pixels = n,
+                              .from = from,
+                              .n = count};
+            to_real(c, &at, v);
             store(s, r, (first + p) * channels + from, v, n * count);
         }
     }

@@ -1,11 +1,30 @@
 // Convolutions of integers without oneDNN, and the zero points of weights.
 #include "npu/sim/conv.h"
 
+#define SHORT_ROW 64 // channels
+
 // ---- preparation ----
 
 static int32_t nz_of(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
 {
     return q->nz_in_taps ? q->nz[o * taps + tap] : q->nz[o];
+}
+
+// Repeats each tap's weights for all pixels of a line, where rows would be short otherwise.
+static int repeat_weights(struct step *s, struct conv *c, size_t taps, struct error *e)
+{
+    size_t channels = c->oc;
+    c->repeat = c->window.stride[1] == 1 && channels < SHORT_ROW;
+    if (!c->repeat)
+        return 0;
+    int16_t *repeated = step_alloc(s, taps * c->ow * channels, sizeof *repeated);
+    if (!repeated)
+        return error_no_memory(e, "a weight", taps * c->ow * channels * sizeof *repeated);
+    for (size_t i = 0; i < taps * c->ow; i++)
+        memcpy(repeated + i * channels, c->weights + i / c->ow * channels,
+               channels * sizeof *repeated);
+    c->weights = repeated;
+    return 0;
 }
 
 // Weights with their zero points added, in the order of the plain kernels.
@@ -25,7 +44,7 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
                     c->kernel == CONV_DEPTHWISE ? tap * c->oc + o : (o * taps + tap) * inputs + i;
                 c->weights[at] = (int16_t)value;
             }
-    return 0;
+    return c->kernel == CONV_DEPTHWISE ? repeat_weights(s, c, taps, e) : 0;
 }
 
 // The bias without the term for the image's zero point: kernels subtract that themselves.
@@ -72,26 +91,54 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
 
 // ---- window sums ----
 
-KERNEL static int32_t sum_i8(const int8_t *x, size_t n)
+// Sums of `inputs` neighbours each, less `zero`.
+KERNEL static void sum_channels(const int8_t *restrict x, size_t n_sums, size_t inputs,
+                                int32_t zero, int32_t *restrict sums)
 {
-    int32_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += x[i];
-    return sum;
+    switch (inputs) { // the few channels of first layers, in one go
+    case 1:
+        for (size_t i = 0; i < n_sums; i++)
+            sums[i] = x[i] - zero;
+        break;
+    case 3:
+        for (size_t i = 0; i < n_sums; i++)
+            sums[i] = x[3 * i] + x[3 * i + 1] + x[3 * i + 2] - zero;
+        break;
+    default:
+        for (size_t i = 0; i < n_sums; i++) {
+            int32_t sum = 0;
+            for (size_t k = 0; k < inputs; k++)
+                sum += x[i * inputs + k];
+            sums[i] = sum - zero;
+        }
+    }
 }
 
-// Adds, for each output along a line, the inputs that its taps reach.
-static void add_taps(const int32_t *in, int32_t *out, size_t step, uint32_t n_in, uint32_t n_out,
-                     uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t pad)
+// The outputs along a dimension whose tap k lies inside: [*first, *last).
+static void inside(const struct graph_window *w, int dim, uint32_t k, uint32_t n_in, uint32_t n_out,
+                   uint32_t *first, uint32_t *last)
 {
-    for (uint32_t o = 0; o < n_out; o++) {
-        int32_t sum = 0;
-        for (uint32_t k = 0; k < kernel; k++) {
-            int64_t i = (int64_t)o * stride + (int64_t)k * dilation - pad;
-            if (i >= 0 && i < n_in)
-                sum += in[(size_t)i * step];
-        }
-        out[o * step] = sum;
+    int64_t start = (int64_t)k * w->dilation[dim] - w->pad[dim], stride = w->stride[dim];
+    int64_t low = start < 0 ? (-start + stride - 1) / stride : 0;
+    int64_t high = n_in > start ? (n_in - 1 - start) / stride + 1 : 0;
+    high = high > n_out ? n_out : high;
+    *first = (uint32_t)(low < high ? low : high);
+    *last = (uint32_t)high;
+}
+
+// Adds, for each output along a line, the inputs that its taps reach. `step`: between neighbours.
+KERNEL static void add_taps(const struct conv *c, const int32_t *in, int32_t *out, size_t step)
+{
+    const struct graph_window *w = &c->window;
+    for (uint32_t o = 0; o < c->ow; o++)
+        out[o * step] = 0;
+    for (uint32_t k = 0; k < w->kernel[1]; k++) {
+        uint32_t first, last;
+        inside(w, 1, k, c->iw, c->ow, &first, &last);
+        int64_t start = (int64_t)k * w->dilation[1] - w->pad[1];
+        const int32_t *from = in + (start + (int64_t)first * w->stride[1]) * (int64_t)step;
+        for (uint32_t o = first; o < last; o++)
+            out[o * step] += from[(size_t)(o - first) * w->stride[1] * step];
     }
 }
 
@@ -121,12 +168,11 @@ void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image)
     int32_t zero = c->x_zp * (int32_t)inputs;
     for (uint32_t n = 0; n < c->n; n++) {
         size_t count = (size_t)c->ih * c->iw * groups;
-        for (size_t i = 0; i < count; i++)
-            pixels[i] = sum_i8(image + (n * count + i) * inputs, inputs) - zero;
+        sum_channels(image + n * count * inputs, count, inputs, zero, pixels);
         for (size_t y = 0; y < c->ih; y++)
             for (size_t g = 0; g < groups; g++)
-                add_taps(pixels + y * c->iw * groups + g, lines + y * c->ow * groups + g, groups,
-                         c->iw, c->ow, w->kernel[1], w->stride[1], w->dilation[1], w->pad[1]);
+                add_taps(c, pixels + y * c->iw * groups + g, lines + y * c->ow * groups + g,
+                         groups);
         add_lines(c, lines, sums + (size_t)n * c->oh * c->ow * groups);
     }
 }
@@ -172,17 +218,37 @@ static int64_t input_pixel(const struct conv *c, const struct line *l, uint32_t 
     return ((int64_t)l->n * c->ih + iy) * c->iw + ix;
 }
 
+// With stride 1 a tap's inputs follow each other all along the line, and so do its weights once
+// they are repeated for each pixel: one long row instead of one for each pixel.
+static void depthwise_tap(const struct conv *c, const int8_t *image, const struct line *l,
+                          size_t tap)
+{
+    const struct graph_window *w = &c->window;
+    uint32_t kx = (uint32_t)(tap % w->kernel[1]), first, last;
+    inside(w, 1, kx, c->iw, c->ow, &first, &last);
+    if (first == last)
+        return;
+    size_t repeated = c->repeat ? c->ow : 1, channels = c->oc;
+    const int16_t *weights = c->weights + tap * channels * repeated;
+    const int8_t *from = image + input_pixel(c, l, first, tap) * (int64_t)channels;
+    int32_t *sums = l->sums + first * channels;
+    if (c->repeat) {
+        multiply_add(sums, from, c->x_zp, weights, (last - first) * channels);
+        return;
+    }
+    for (uint32_t x = first; x < last; x++, sums += channels, from += w->stride[1] * channels)
+        multiply_add(sums, from, c->x_zp, weights, channels);
+}
+
 static void depthwise_line(const struct conv *c, const int8_t *image, const struct line *l)
 {
-    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    const struct graph_window *w = &c->window;
     memset(l->sums, 0, (size_t)c->ow * c->oc * sizeof *l->sums);
-    for (uint32_t x = 0; x < c->ow; x++)
-        for (size_t tap = 0; tap < taps; tap++) {
-            int64_t pixel = input_pixel(c, l, x, tap);
-            if (pixel >= 0)
-                multiply_add(l->sums + (size_t)x * c->oc, image + pixel * c->ic, c->x_zp,
-                             c->weights + tap * c->oc, c->oc);
-        }
+    for (size_t ky = 0; ky < w->kernel[0]; ky++) {
+        int64_t iy = (int64_t)(l->y * w->stride[0] + ky * w->dilation[0]) - w->pad[0];
+        for (size_t kx = 0; kx < w->kernel[1] && iy >= 0 && iy < c->ih; kx++)
+            depthwise_tap(c, image, l, ky * w->kernel[1] + kx);
+    }
 }
 
 static void plain_line(const struct conv *c, const int16_t *image, const struct line *l)

@@ -105,9 +105,9 @@ static int prepare(struct step *s, struct error *e)
         for (uint32_t o = 0; o < n_out; o++)
             make_tap(&s->node->resize, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
-    // One line of the output's height in floats, and a row.
-    uint64_t line = (uint64_t)x->dims[3] * x->dims[1];
-    return step_scratch(s, (2 * line + x->dims[1]) * sizeof(float), &p->scratch, e);
+    // An input line at the output's height, one to add to it, and an output line, in floats.
+    uint64_t pixels = 2 * (uint64_t)x->dims[3] + y->dims[3];
+    return step_scratch(s, pixels * x->dims[1] * sizeof(float), &p->scratch, e);
 }
 
 KERNEL static void add_scaled(float *y, const float *x, float factor, size_t n)
@@ -142,16 +142,15 @@ static void resize_line(const struct step *s, const struct resize *p, struct run
     row_forms_of_average(x, y, &from, &to);
     size_t channels = x->dims[1], width = x->dims[3];
     float *line = run_scratch(r, p->scratch), *values = line + width * channels;
-    float *pixel = values + width * channels;
+    float *out = values + width * channels, *pixel = out;
     blend_lines(s, p, image, oy, line, values);
-    for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
+    memset(out, 0, y->dims[3] * channels * sizeof *out);
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++, pixel += channels) {
         const struct tap *t = &p->taps[1][ox];
-        memset(pixel, 0, channels * sizeof *pixel);
         for (uint32_t k = 0; k < p->n_taps; k++)
             add_scaled(pixel, line + t->at[k] * channels, t->weight[k], channels);
-        row_store(&to, dst, channels, pixel);
-        dst += channels * tensor_type_size(y->type);
     }
+    row_store(&to, dst, y->dims[3] * channels, out);
 }
 
 static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,

@@ -126,15 +126,27 @@ static inline float clamp(float v, float low, float high, float none)
     return v > high ? high : v;
 }
 
-KERNEL static void store_i8(int8_t *dst, int64_t stride, size_t n, float step, float zp,
-                            const float *src)
+// Written so that each line is one vector instruction. What is no number becomes the lowest value.
+static inline int8_t to_i8(float v, float step, int32_t zp)
 {
-    if (stride == 1)
-        for (size_t i = 0; i < n; i++)
-            dst[i] = (int8_t)clamp(rintf(src[i] * step) + zp, -128, 127, zp);
-    else
-        for (size_t i = 0; i < n; i++)
-            dst[(int64_t)i * stride] = (int8_t)clamp(rintf(src[i] * step) + zp, -128, 127, zp);
+    float low = (float)(-128 - zp), high = (float)(127 - zp), steps = v * step;
+    steps = steps > low ? steps : low;
+    steps = steps < high ? steps : high;
+    return (int8_t)((int32_t)rintf(steps) + zp);
+}
+
+KERNEL static void store_i8(int8_t *restrict dst, size_t n, float step, int32_t zp,
+                            const float *restrict src)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = to_i8(src[i], step, zp);
+}
+
+static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, int32_t zp,
+                             const float *src)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[(int64_t)i * stride] = to_i8(src[i], step, zp);
 }
 
 KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const float *src)
@@ -162,7 +174,10 @@ void row_store_strided(const struct row_form *form, void *dst, int64_t stride, s
     float zp = form->quantized ? (float)form->zp : 0;
     switch (form->type) {
     case TENSOR_INT8:
-        store_i8(dst, stride, n, step, zp, src);
+        if (stride == 1)
+            store_i8(dst, n, step, form->quantized ? form->zp : 0, src);
+        else
+            store_i8_strided(dst, stride, n, step, form->quantized ? form->zp : 0, src);
         break;
     case TENSOR_FLOAT16:
         store_f16(dst, stride, n, src);
