@@ -66,23 +66,48 @@ static void rule(FILE *f, const char *title)
     fprintf(f, "%s\n", dashes);
 }
 
+// "9.06", "\\" where nothing is multiplied.
+static const char *mac_usage(const rknnd_Layer *l, char *text, size_t size)
+{
+    if (l->mac_cycles == 0 || l->total_cycles == 0)
+        return "\\";
+    snprintf(text, size, "%.2f", 100.0 * (double)l->mac_cycles / (double)l->total_cycles);
+    return text;
+}
+
+// "50.0%/50.0%/0.0%": as many cores as the server counts.
+static const char *work_load(const rknnd_Layer *l, char *text, size_t size)
+{
+    double sum = 0;
+    size_t at = 0;
+    text[0] = 0;
+    for (unsigned i = 0; i < l->core_work_count; i++)
+        sum += (double)l->core_work[i];
+    for (unsigned i = 0; i < l->core_work_count && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%.1f%%", i ? "/" : "",
+                               sum > 0 ? 100 * (double)l->core_work[i] / sum : 0);
+    return text;
+}
+
 static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l)
 {
+    char usage[32], load[32];
     fprintf(f,
             "%-4u %-20s %-8s %-6s %-28s %-20s %-10" PRIu64 " %-10" PRIu64 " %-12" PRIu64
-            " %-8" PRIu64 " 0x%-6x %-9" PRIu64 " %s\n",
+            " %-8" PRIu64 " %-11s %-21s %-9" PRIu64 " %s\n",
             id, l->op, l->type, l->target, l->input_shapes, l->output_shapes, l->ddr_cycles,
-            l->npu_cycles, l->total_cycles, l->time_us, l->core_mask,
-            (l->read_bytes + l->write_bytes) / 1024, l->name);
+            l->npu_cycles, l->total_cycles, l->time_us, mac_usage(l, usage, sizeof usage),
+            work_load(l, load, sizeof load), (l->read_bytes + l->write_bytes) / 1024, l->name);
 }
 
 static int write_layers(FILE *f, const struct profile *p, struct sums *s, struct error *e)
 {
     struct bytes rest = profile_list(p);
     rule(f, "Network Layer Information Table");
-    fprintf(f, "%-4s %-20s %-8s %-6s %-28s %-20s %-10s %-10s %-12s %-8s %-8s %-9s %s\n", "ID",
-            "OpType", "DataType", "Target", "InputShape", "OutputShape", "DDRCycles", "NPUCycles",
-            "MaxCycles", "Time(us)", "CoreMask", "RW(KB)", "FullName");
+    fprintf(f, "%-4s %-20s %-8s %-6s %-28s %-20s %-10s %-10s %-12s %-8s %-11s %-21s %-9s %s\n",
+            "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "DDRCycles",
+            "NPUCycles", "MaxCycles", "Time(us)", "MacUsage(%)", "WorkLoad(0/1/2)", "RW(KB)",
+            "FullName");
     rule(f, "");
     for (unsigned i = 0; i < p->reply.n_layers; i++) {
         rknnd_Layer l;

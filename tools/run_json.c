@@ -62,13 +62,16 @@ static json_t *times_json(const struct run_result *r)
 
 static json_t *layer_json(const rknnd_layer *l)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-                     "name", l->name, "op", l->op, "type", l->type, "target", l->target,
-                     "input_shapes", l->input_shapes, "output_shapes", l->output_shapes, "time_us",
-                     (json_int_t)l->time_us, "ddr_cycles", (json_int_t)l->ddr_cycles, "npu_cycles",
-                     (json_int_t)l->npu_cycles, "total_cycles", (json_int_t)l->total_cycles, "macs",
-                     (json_int_t)l->macs, "read_bytes", (json_int_t)l->read_bytes, "write_bytes",
-                     (json_int_t)l->write_bytes, "core_mask", (json_int_t)l->core_mask);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:[I, I, I]}",
+        "name", l->name, "op", l->op, "type", l->type, "target", l->target, "input_shapes",
+        l->input_shapes, "output_shapes", l->output_shapes, "time_us", (json_int_t)l->time_us,
+        "ddr_cycles", (json_int_t)l->ddr_cycles, "npu_cycles", (json_int_t)l->npu_cycles,
+        "total_cycles", (json_int_t)l->total_cycles, "macs", (json_int_t)l->macs, "read_bytes",
+        (json_int_t)l->read_bytes, "write_bytes", (json_int_t)l->write_bytes, "core_mask",
+        (json_int_t)l->core_mask, "mac_cycles", (json_int_t)l->mac_cycles, "core_work",
+        (json_int_t)l->core_work[0], (json_int_t)l->core_work[1], (json_int_t)l->core_work[2]);
 }
 
 static json_t *memory_json(const rknn_mem_size *m)

@@ -249,6 +249,8 @@ static void test_profile(void **state)
     assert_non_null(strstr(detail.perf_data, "Time(us): 400\n"));
     assert_non_null(strstr(detail.perf_data, "Size(KB): 3\n"));
     assert_non_null(strstr(detail.perf_data, "75.00%"));
+    assert_non_null(strstr(detail.perf_data, "15.00 "));
+    assert_non_null(strstr(detail.perf_data, "75.0%/25.0%/0.0%"));
     assert_null(strchr(detail.perf_data, '\033')); // a model's names do not steer the terminal
 
     assert_int_equal(rknnd_get_layers(c, &layers, &n), RKNN_SUCC);

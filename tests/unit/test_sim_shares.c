@@ -114,8 +114,8 @@ static void test_rk3588_shares(void **state)
 static void test_memory_sizes(void **state)
 {
     (void)state;
-    static const char *const names[] = {"multiple_input_demo.rk3588", "test_bcblock.rk3588",
-                                        "test_conv_c1.rk3588"};
+    static const char *const names[] = {"multiple_input_demo.rk3588", "test_conv_c1.rk3588",
+                                        "test_conv_c16.rk3588"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct model m;
         struct estimate_memory memory;
