@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -68,6 +69,7 @@ static void start_daemon(const char *backend, const char *isolation)
     snprintf(b, sizeof b, "fd:%d", tcp_fd);
     daemon_pid = fork();
     if (daemon_pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         setenv("RKNN_SERVER_LOGLEVEL", "0", 0);
         execl(RKNND_PROGRAM, RKNND_PROGRAM, "--listen", a, "--listen", b, "--backend", backend,
               "--isolation", isolation, "--worker-idle", "0", (char *)NULL);
