@@ -309,7 +309,7 @@ class Terminal(OnDaemon):
         self.assertEqual(rknnctl(*words, uri=self.uri).stderr, "")
 
     def test_ctrl_c_in_an_upload_leaves_the_terminal_clean(self):
-        model = self.file("model.bin", os.urandom(400 << 20))
+        model = self.file("model.bin", os.urandom(256 << 20))
         text, code = on_terminal(("--server", self.uri, "run", model), until=rb"\d%  ")
         self.assertEqual(code, -signal.SIGINT)
         self.assertTrue(text.endswith("\r\033[K"), repr(text[-80:]))

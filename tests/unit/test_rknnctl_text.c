@@ -172,8 +172,10 @@ static void descriptions_need_no_known_names(void **state)
     struct text out;
     json_t *o = json_loads(
         "{\"version\": 6, \"ok\": true, \"text\": \"a\\u001bb\", \"none\": null, \"empty\": [],"
-        " \"mean\": [0, 128.5], \"box\": {\"k\": \"v\"},"
-        " \"inputs\": [{\"name\": \"x\", \"dims\": [1, 3, 4]}, {\"name\": \"y\", \"n\": 5}],"
+        " \"mean\": [0, 128.5], \"box\": {\"k\": \"v\", \"n\": [1, 0]},"
+        " \"deep\": {\"list\": [{\"k\": {\"type\": \"i\", \"value\": 3}}], \"box\": {}},"
+        " \"inputs\": [{\"name\": \"x\", \"dims\": [1, 3, 4]}, {\"name\": \"y\", \"n\": 5, \"of\": "
+        "[{\"name\": \"z\", \"t\": 1}, {\"name\": \"w\"}]}],"
         " \"nodes\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]}",
         0, NULL);
     assert_non_null(o);
@@ -184,12 +186,16 @@ static void descriptions_need_no_known_names(void **state)
                      "  none                 -\n"
                      "  empty                -\n"
                      "  mean                 0, 128.5\n"
-                     "  box\n"
-                     "    k                  v\n"
+                     "  box                  k v, n 1, 0\n"
+                     "  deep\n"
+                     "    list (1)\n"
+                     "      k\n"
+                     "      3\n"
+                     "    box                -\n"
                      "  inputs (2)\n"
-                     "    name  dims   n\n"
-                     "    x     1x3x4   \n"
-                     "    y            5\n"
+                     "    name  dims   n  of\n"
+                     "    x     1x3x4     \n"
+                     "    y            5  z 1, w\n"
                      "  nodes (3)\n");
     json_decref(o);
 }
