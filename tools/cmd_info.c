@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/describe.h"
+#include "tools/dot.h"
 #include "tools/format.h"
 #include "tools/options.h"
 #include "tools/progress.h"
@@ -66,13 +67,38 @@ static int print_text(const rknnd_server_info *info, const char *path, json_t *m
     return 0;
 }
 
+// For a pipe into dot(1).
+static int print_dot(const char *path, json_t *model, struct failure *f)
+{
+    if (!model)
+        return failure_set(f, EXIT_USAGE, "--dot draws a model: give its file");
+    const char *refused = json_string_value(json_object_get(model, "refused"));
+    if (json_array_size(json_object_get(model, "nodes")) == 0)
+        return failure_set(f, EXIT_MODEL, "model %s: the server gives no nodes of it%s%s", path,
+                           refused ? ": " : "", refused ? refused : "");
+    return dot_write(model, stdout) < 0 ? failure_no_memory(f) : 0;
+}
+
+static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct failure *f)
+{
+    rknnd_server_info info;
+    int r = report_get_server(&info, f);
+    if (r != 0)
+        return r;
+    if (!json)
+        return print_text(&info, path, model, long_lists, f);
+    return report_json(
+        json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
+}
+
 int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    bool json = false, all = false;
+    bool json = false, all = false, dot = false;
     const struct option_row rows[] = {
         {'a', "all", OPTION_FLAG, &all, NULL, "print long lists too (a large model's nodes)", 0, 0},
         {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
+        {'d', "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
     };
     const struct options options = {
         .usage = "[--server URI] info [MODEL]",
@@ -81,19 +107,15 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    rknnd_server_info info;
     json_t *model = NULL;
     int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
     const char *path = r == 0 && first < argc ? argv[first] : NULL;
+    if (r == 0 && dot && json)
+        r = failure_set(f, EXIT_USAGE, "--dot and --json are two forms: ask for one");
     if (r == 0 && path)
         r = describe(path, &model, f);
     if (r == 0)
-        r = report_get_server(&info, f);
-    if (r == 0 && json)
-        r = report_json(
-            json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
-    else if (r == 0)
-        r = print_text(&info, path, model, all, f);
+        r = dot ? print_dot(path, model, f) : print_all(path, model, json, all, f);
     json_decref(model);
     return r;
 }

@@ -5,7 +5,7 @@ _rknnctl_options()
     case $1 in
     global) options="--server --version --help" ;;
     run) options="--input --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
-    info) options="--all --json --help" ;;
+    info) options="--all --dot --json --help" ;;
     devices) options="--json --help" ;;
     ping) options="--count --json --help" ;;
     status) options="--json --help" ;;
