@@ -206,29 +206,23 @@ static json_t *work_loads(const struct npu_layer *l, uint32_t n_cores)
 
 static json_t *layer_estimate(const struct npu_layer *l, const struct chip *chip)
 {
-    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "macs", integer(l->macs),
-                          "ddr_cycles", integer(l->ddr_cycles), "npu_cycles",
-                          integer(l->npu_cycles), "total_cycles", integer(l->total_cycles), "us",
-                          estimate_us(chip, l->total_cycles), "mac_usage",
-                          usage(l->mac_cycles, l->total_cycles), "read_bytes",
+    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "node", text(l->name),
+                          "macs", integer(l->macs), "ddr_cycles", integer(l->ddr_cycles),
+                          "npu_cycles", integer(l->npu_cycles), "total_cycles",
+                          integer(l->total_cycles), "us", estimate_us(chip, l->total_cycles),
+                          "mac_usage", usage(l->mac_cycles, l->total_cycles), "read_bytes",
                           integer(l->read_bytes), "write_bytes", integer(l->write_bytes));
     json_object_set_new(j, "work_load", work_loads(l, chip->n_cores));
     return j;
 }
 
-// Nodes of the graph have the names of the file's, in the same order; some of the file's are gone.
-static void add_layer_estimates(json_t *nodes, const struct graph *g, const struct chip *chip,
-                                const struct npu_layer *layers)
+static json_t *layer_estimates(const struct graph *g, const struct chip *chip,
+                               const struct npu_layer *layers)
 {
-    uint32_t i = 0;
-    size_t k;
-    json_t *node;
-    json_array_foreach(nodes, k, node)
-    {
-        const char *name = json_string_value(json_object_get(node, "name"));
-        if (i < g->n_nodes && name && strcmp(name, layers[i].name) == 0)
-            json_object_set_new(node, "estimate", layer_estimate(&layers[i++], chip));
-    }
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        json_array_append_new(list, layer_estimate(&layers[i], chip));
+    return list;
 }
 
 static json_t *model_estimate(const struct graph *g, const struct chip *chip,
@@ -263,8 +257,8 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
     struct npu_layer *layers;
     if (sim_layers(g, chip, &pool, &layers, NULL) == 0) {
         estimate_shares(g, chip, (1u << chip->n_cores) - 1, layers);
-        add_layer_estimates(json_object_get(root, "nodes"), g, chip, layers);
         json_object_set_new(root, "estimate", model_estimate(g, chip, layers));
+        json_object_set_new(root, "layer_estimates", layer_estimates(g, chip, layers));
     }
     pool_done(&pool);
 }
