@@ -10,7 +10,7 @@ struct chip {
     uint32_t n_cores;
     uint32_t c2_int8, c2_half;     // channels in a native block
     uint32_t bias_group;           // channels in a record of an int8 bias table
-    uint32_t macs_int8, macs_half; // multiply-accumulates per core and cycle
+    uint32_t macs_int8, macs_half; // multiply-accumulates per core and cycle (8.5.1: in × out)
     uint32_t mhz;
     uint64_t sram_size; // bytes that models may use
     // Of main memory, as the NPU sees it: what the DDR cycles printed for RK356x and RK3576 come to

@@ -18,7 +18,8 @@ enum estimate_kind {
     ESTIMATE_WHOLE,  // pools, resizes, moves: one core
 };
 
-// A layer, as far as its cost depends on it. What does not apply is 0.
+// A layer, as far as its cost depends on it. What does not apply is 0; a convolution has a kernel,
+// stride and groups.
 struct estimate_layer {
     enum estimate_kind kind;
     bool half;   // 16-bit elements, else 8

@@ -1,4 +1,5 @@
-// What a graph would cost on the chip: estimate.h and sram.h for its nodes and tensors.
+// What a graph would cost on the chip: estimate.h and sram.h for its nodes and tensors. Graphs are
+// ones that a plan could be made of, so that their nodes have what they need.
 #pragma once
 
 #include "npu/npu.h"

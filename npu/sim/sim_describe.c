@@ -273,11 +273,12 @@ static int try_to_load(const struct chip *wanted, const struct rknn_file *f, jso
     int r = sim_find_chip(wanted, f, &chip, e);
     if (r < 0 || (r = rknn_graph(&g, f, chip, e)) < 0)
         return r;
-    add_estimates(root, &g, chip);
     json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));
     r = plan_init(&p, &g, e);
-    if (r == 0)
+    if (r == 0) {
+        add_estimates(root, &g, chip);
         plan_done(&p);
+    }
     graph_done(&g);
     return r;
 }
