@@ -73,12 +73,13 @@ static void check_conv(const struct chip *c, const struct conv *v, double ddr_to
                  (unsigned long long)v->ddr_cycles);
 }
 
-// Figures 8-3 (8.2.1) and 8-4 (8.2.2): all thirteen convolutions.
+// Figures 8-3 (8.2.1) and 8-4 (8.2.2): all thirteen convolutions. DDR cycles of the former come out
+// to the cycle; the latter, of another network, have layers without lookup table, whose tasks are a
+// few hundred bytes shorter than we think.
 static void test_rk356x_convolutions(void **state)
 {
     (void)state;
-    static const struct conv rows[] = {
-        {3, 32, 240, 320, 3, 2, 1382400, 0, true}, // of 8-bit pixels with mean and std: see below
+    static const struct conv first[] = {
         {32, 64, 120, 160, 3, 2, 691200, 665207, true},
         {64, 32, 120, 160, 1, 1, 153600, 332036, true},
         {64, 32, 120, 160, 1, 1, 153600, 332036, true},
@@ -87,17 +88,20 @@ static void test_rk356x_convolutions(void **state)
         {64, 64, 120, 160, 1, 1, 307200, 497258, true},
         {64, 128, 60, 80, 3, 2, 691200, 401854, true},
         {128, 64, 60, 80, 1, 1, 76800, 167682, true},
+    };
+    static const struct conv second[] = {
         {128, 128, 60, 80, 3, 1, 1382400, 327096, false},
         {128, 128, 60, 80, 3, 1, 1382400, 327096, false},
         {128, 4, 60, 80, 1, 1, 19200, 103405, false},
         {128, 1, 60, 80, 1, 1, 19200, 103345, false},
     };
-    for (size_t i = 0; i < COUNT(rows); i++)
-        check_conv(chip("rk3568"), &rows[i], 0.002);
-    // The first one reads 1.1 % more than we know a reason for.
-    struct conv first = rows[0];
-    first.ddr_cycles = 794117;
-    check_conv(chip("rk3568"), &first, 0.02);
+    // Of 8-bit pixels: it reads 1 % more than we know a reason for.
+    static const struct conv pixels = {3, 32, 240, 320, 3, 2, 1382400, 794117, true};
+    for (size_t i = 0; i < COUNT(first); i++)
+        check_conv(chip("rk3568"), &first[i], 1e-5);
+    for (size_t i = 0; i < COUNT(second); i++)
+        check_conv(chip("rk3568"), &second[i], 0.002);
+    check_conv(chip("rk3568"), &pixels, 0.02);
 }
 
 // Figures 5-17 and 5-18 (5.11.3), RK3576. Sparsity leaves the NPU cycles as they are; what it does
