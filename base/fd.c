@@ -30,6 +30,14 @@ int fd_memory(const char *name, uint64_t size, struct error *e)
     return steal_fd(&fd);
 }
 
+void fd_widen(int socket)
+{
+    int family = AF_UNSPEC, wanted = 1 << 20;
+    socklen_t size = sizeof family;
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX)
+        setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted); // the kernel has a limit
+}
+
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
 {
     union {

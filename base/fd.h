@@ -14,6 +14,10 @@
 /// An anonymous file of `size` bytes that can be shared, close-on-exec. Negative status on failure.
 int fd_memory(const char *name, uint64_t size, struct error *e);
 
+/// Asks for a larger send buffer where that helps: a Unix socket's is small and does not grow, so
+/// the two ends of a large frame would run in lockstep. TCP sizes its own.
+void fd_widen(int socket);
+
 /// sendmsg() on a non-blocking or blocking socket, with up to FD_MAX_PASSED fds on the first byte.
 /// Returns bytes sent, or -errno (-EAGAIN: nothing sent, no fd passed). No SIGPIPE.
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);

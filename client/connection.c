@@ -22,6 +22,7 @@ int connection_new(int fd, const char *uri, struct connection **ret, struct erro
         return error_no_memory(e, "a connection", sizeof *c);
     }
     pthread_mutex_init(&c->lock, NULL);
+    fd_widen(fd);
     c->fd = fd;
     snprintf(c->uri, sizeof c->uri, "%s", uri);
     frame_reader_init(&c->reader, 0);

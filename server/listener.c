@@ -80,6 +80,7 @@ static void prepare(int fd)
 {
     int yes = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); // fails on a Unix socket
+    fd_widen(fd);
 }
 
 static void take_connection(struct listener *l, int fd)

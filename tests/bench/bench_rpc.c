@@ -111,7 +111,7 @@ static void start_daemon(struct bench *b, const struct size_case *size, const ch
 {
     char backend[64];
     struct stat status;
-    snprintf(backend, sizeof backend, "null:%u:%u", size->request, size->reply);
+    snprintf(backend, sizeof backend, "null:%u:%u,fill=0", size->request, size->reply);
     snprintf(b->tcp_uri, sizeof b->tcp_uri, "tcp:127.0.0.1:%u", plain_free_port());
     const char *const argv[] = {b->program, "--listen",    b->unix_uri, "--listen",
                                 b->tcp_uri, "--backend",   backend,     "--isolation",
