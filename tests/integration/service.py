@@ -1,4 +1,5 @@
 """A daemon of the build under test, and what is to be seen of it from outside."""
+import atexit
 import json
 import os
 import pathlib
@@ -30,7 +31,10 @@ class Daemon:
         self.env = dict(os.environ, RKNND_SERVER=self.uri)
         self.process = subprocess.Popen(
             [BUILD / "bin/rknnd", "--listen", self.uri, *options], stdin=subprocess.DEVNULL)
+        atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)
+        wait_for("its first worker, which it asks for the device, to end",
+                 lambda: self.status()["workers"] == 0)
 
     def listens(self):
         if self.process.poll() is not None:
