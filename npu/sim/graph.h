@@ -49,7 +49,8 @@ struct graph_tensor {
     X(LAYER_NORM, "LayerNormalization")                                                  \
     X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
     X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
-    X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom")
+    X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
+    X(MAT_MUL, "MatMul") X(WIDE, "Wide")
 // clang-format on
 
 enum graph_op {
@@ -87,7 +88,8 @@ enum graph_post_kind {
     POST_KIND_COUNT
 };
 
-struct graph_lut; // lut.h
+struct graph_lut;     // lut.h
+struct wide_operator; // wide.h
 
 struct graph_post {
     enum graph_post_kind kind;
@@ -166,6 +168,16 @@ struct graph_node {
         } grid;
         bool multiply; // exMatMul: the product is multiplied by input 2
         uint32_t axes; // ReduceMean: a bit for each dimension
+        struct {
+            const struct wide_operator *operator;
+            const int64_t *ints; // what they mean is the operator's affair
+            uint32_t n_ints;
+            float reals[4];
+        } wide;
+        struct {
+            float alpha, beta; // MatMul: alpha * A * B + beta * input 2
+            bool transpose[2];
+        } product;
     };
 };
 

@@ -36,4 +36,6 @@ const struct op *const ops[GRAPH_OP_COUNT] = {
     [GRAPH_GATHER] = &op_gather,
     [GRAPH_GATHER_ELEMENTS] = &op_gather_elements,
     [GRAPH_CUSTOM] = &op_custom,
+    [GRAPH_MAT_MUL] = &op_mat_mul,
+    [GRAPH_WIDE] = &op_wide,
 };

@@ -28,7 +28,8 @@ static int check_first(const struct step *s, struct error *e)
         return 0;
     if (!x || !step_output(s, 0))
         return step_refuse(s, e, "its input or output is missing");
-    if (x->constant && s->op != &op_binary && s->op != &op_unary)
+    if (x->constant && s->op != &op_binary && s->op != &op_unary && s->op != &op_wide &&
+        s->op != &op_mat_mul)
         return step_refuse(s, e, "its input %s is a constant", x->name);
     return 0;
 }

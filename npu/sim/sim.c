@@ -7,12 +7,14 @@
 #include "npu/npu.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/estimate_graph.h"
+#include "npu/sim/onnx_graph.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_layers.h"
 
-#define ANY_CORES 3 // of a device that takes models of any chip: as many as the largest has
+#define ONNX_CHIP "rk3588" // that a device of any chip stands for when it runs ONNX models
+#define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
 
 struct npu_device {
     const struct chip *chip; // NULL: any
@@ -116,11 +118,11 @@ static int fill_info(struct npu_model *m, struct error *e)
     m->info.n_inputs = g->n_inputs;
     m->info.n_outputs = g->n_outputs;
     m->info.weight_size = m->file.weight_size ? m->file.weight_size : memory.weight_size;
-    m->info.internal_size = m->file.internal_size ? m->file.internal_size : g->arena_size;
+    m->info.internal_size = m->file.internal_size ? m->file.internal_size : m->plan.arena_size;
     m->info.memory_size = m->file.pool.total + g->pool.total + m->plan.pool.total;
     m->info.core_limit = m->chip->n_cores;
     m->info.batch = 1;
-    m->info.custom_string = m->file.custom_string;
+    m->info.custom_string = m->file.custom_string ? m->file.custom_string : "";
     return 0;
 }
 
@@ -140,13 +142,26 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
     return 0;
 }
 
-static int load(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+// ONNX files are for no chip: every device runs them.
+static int load_onnx(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+{
+    m->chip = d->chip ? d->chip : chip_find(ONNX_CHIP);
+    return onnx_graph(&m->graph, file, e);
+}
+
+static int load_rknn(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
 {
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
         r = sim_find_chip(d->chip, &m->file, &m->chip, e);
     if (r == 0)
         r = rknn_graph(&m->graph, &m->file, m->chip, e);
+    return r;
+}
+
+static int load(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+{
+    int r = onnx_is_model(file) ? load_onnx(d, m, file, e) : load_rknn(d, m, file, e);
     if (r == 0)
         r = plan_init(&m->plan, &m->graph, e);
     return r < 0 ? r : fill_info(m, e);
@@ -173,7 +188,8 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
-    return sim_describe(d->chip, source->file, ret, e);
+    return onnx_is_model(source->file) ? onnx_describe(source->file, ret, e)
+                                       : sim_describe(d->chip, source->file, ret, e);
 }
 
 // ---- context ----

@@ -45,7 +45,8 @@ static struct tensor_attr common(const struct graph_tensor *t)
 static void set_plain(struct tensor_attr *a, const struct graph_tensor *t)
 {
     a->layout = t->n_dims == 4 ? TENSOR_NCHW : TENSOR_UNDEFINED;
-    a->n_dims = t->n_dims;
+    a->n_dims = t->n_dims ? t->n_dims : 1; // a single number is a list of one
+    a->dims[0] = 1;
     memcpy(a->dims, t->dims, t->n_dims * sizeof *t->dims);
 }
 

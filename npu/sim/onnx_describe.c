@@ -1,0 +1,115 @@
+// What an ONNX file says, as JSON.
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "npu/sim/onnx_graph.h"
+#include "npu/sim/plan.h"
+
+// Text from the file, which need not be UTF-8.
+static json_t *text(const char *s)
+{
+    json_t *j = json_string(s);
+    return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *value(const struct onnx_value *v)
+{
+    enum tensor_type type;
+    json_t *shape = json_array();
+    for (uint32_t i = 0; i < v->n_dims; i++)
+        json_array_append_new(shape,
+                              v->dims[i] < 0 ? json_null() : json_integer((json_int_t)v->dims[i]));
+    const char *name = onnx_type_of(v->type, &type) ? tensor_type_name(type) : "unknown";
+    return json_pack("{s:o, s:s, s:o}", "name", text(v->name), "type", name, "shape", shape);
+}
+
+static json_t *names(const char **list, uint32_t n)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(all, text(list[i]));
+    return all;
+}
+
+static json_t *nodes(const struct onnx_file *f)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct onnx_node *n = &f->nodes[i];
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name", text(n->name), "op",
+                                              text(n->op), "inputs", names(n->inputs, n->n_inputs),
+                                              "outputs", names(n->outputs, n->n_outputs)));
+    }
+    return list;
+}
+
+static json_t *op_counts(const struct onnx_file *f)
+{
+    json_t *counts = json_object();
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        json_int_t before = json_integer_value(json_object_get(counts, f->nodes[i].op));
+        json_object_set_new(counts, f->nodes[i].op, json_integer(before + 1));
+    }
+    return counts;
+}
+
+static bool has_default(const struct onnx_file *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->n_initializers; i++)
+        if (strcmp(f->initializers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void add_file(json_t *root, const struct onnx_file *f)
+{
+    json_t *inputs = json_array(), *outputs = json_array();
+    for (uint32_t i = 0; i < f->n_inputs; i++)
+        if (!has_default(f, f->inputs[i].name))
+            json_array_append_new(inputs, value(&f->inputs[i]));
+    for (uint32_t i = 0; i < f->n_outputs; i++)
+        json_array_append_new(outputs, value(&f->outputs[i]));
+    json_object_set_new(root, "ir_version", json_integer((json_int_t)f->ir_version));
+    json_object_set_new(root, "operator_set", json_integer((json_int_t)f->opset));
+    json_object_set_new(root, "inputs", inputs);
+    json_object_set_new(root, "outputs", outputs);
+    json_object_set_new(root, "operators", op_counts(f));
+    json_object_set_new(root, "nodes", nodes(f));
+}
+
+// Whether it runs: the way of loading, without keeping anything.
+static int try_to_load(struct bytes file, struct error *e)
+{
+    struct graph g;
+    struct plan p;
+    int r = onnx_graph(&g, file, e);
+    if (r < 0)
+        return r;
+    r = plan_init(&p, &g, e);
+    if (r == 0)
+        plan_done(&p);
+    graph_done(&g);
+    return r;
+}
+
+int onnx_describe(struct bytes file, char **ret, struct error *e)
+{
+    struct onnx_file f;
+    struct pool pool = {0};
+    struct error why = {0};
+    json_t *root = json_pack("{s:s, s:I}", "container", "onnx", "file_size", (json_int_t)file.size);
+    int r = onnx_file_read(&f, &pool, file, &why);
+    if (r == 0) {
+        add_file(root, &f);
+        r = try_to_load(file, &why);
+    }
+    pool_done(&pool);
+    if (r < 0)
+        json_object_set_new(root, "refused", text(why.text));
+    char *json = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (!json)
+        return error_no_memory(e, "a description", file.size);
+    *ret = json;
+    return 0;
+}

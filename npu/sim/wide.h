@@ -1,0 +1,143 @@
+// Operators that are rare: whole tensors as wide numbers, in the order of their dimensions. Slow,
+// and exact: integers stay integers, floats are worked on in double precision.
+#pragma once
+
+#include "npu/sim/plan.h"
+
+#define WIDE_MAX_INPUTS  8
+#define WIDE_MAX_OUTPUTS 4
+
+union wide {
+    int64_t i; // integers and truth values
+    double r;  // floats
+};
+
+struct wide_tensor {
+    const struct graph_tensor *t; // NULL: left out
+    bool real;                    // which of the union it is
+    union wide *v;                // t->n_elems
+};
+
+struct wide_call {
+    const struct graph_node *node;
+    struct wide_tensor in[WIDE_MAX_INPUTS], out[WIDE_MAX_OUTPUTS];
+    union wide *extra; // wide_operator.extra elements
+};
+
+struct wide_operator {
+    /// Fills the outputs. Fails on values that it cannot work on (an index out of range, a shape
+    /// that is not the one the model was loaded for).
+    int (*run)(struct wide_call *c, struct error *e);
+    /// Checks shapes and types before anything runs, and returns how many elements of extra memory
+    /// are needed. NULL: nothing to check.
+    int (*check)(const struct wide_call *c, uint64_t *ret_extra, struct error *e);
+};
+
+/// Whether the element type can be worked on.
+bool wide_type_known(enum tensor_type type);
+
+#define wide_refuse(c, e, ...) graph_refuse((c)->node, e, __VA_ARGS__)
+
+/// STATUS_FAIL in the form "node NAME (TYPE): …", while running.
+int wide_fail(const struct wide_call *c, struct error *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// A tensor seen along one axis: outer x size x inner.
+struct wide_along {
+    uint64_t outer, size, inner;
+};
+
+struct wide_along wide_along(const struct graph_tensor *t, int64_t axis);
+
+// Walks the elements of `dims` in order, and the offsets of operands by their steps.
+struct wide_walk {
+    uint32_t n_dims, n_operands;
+    uint32_t dims[GRAPH_MAX_DIMS], index[GRAPH_MAX_DIMS];
+    int64_t strides[3][GRAPH_MAX_DIMS], at[3];
+};
+
+void wide_walk_init(struct wide_walk *w, const struct graph_tensor *over);
+
+/// Adds an operand that is broadcast as ONNX does; false: it does not fit.
+bool wide_walk_broadcast(struct wide_walk *w, const struct graph_tensor *t);
+
+void wide_walk_next(struct wide_walk *w);
+
+/// Steps of the dimensions of a packed tensor in plain order.
+void wide_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
+
+// ints[0] of wide_binary. Comparisons give truth values.
+enum wide_binary_kind {
+    WIDE_ADD,
+    WIDE_SUB,
+    WIDE_MUL,
+    WIDE_DIV,  // integers: towards zero
+    WIDE_MOD,  // the sign of the divisor
+    WIDE_FMOD, // the sign of the dividend
+    WIDE_POW,
+    WIDE_MAX,
+    WIDE_MIN,
+    WIDE_AND,
+    WIDE_OR,
+    WIDE_XOR,
+    WIDE_SHIFT_LEFT,
+    WIDE_SHIFT_RIGHT,
+    WIDE_EQUAL,
+    WIDE_LESS,
+    WIDE_LESS_EQUAL,
+    WIDE_GREATER,
+    WIDE_GREATER_EQUAL,
+    WIDE_PRELU,
+};
+
+// ints[0] of wide_unary; alpha and beta are reals[0] and [1].
+enum wide_unary_kind {
+    WIDE_ABS,
+    WIDE_NEG,
+    WIDE_SIGN,
+    WIDE_NOT,
+    WIDE_CEIL,
+    WIDE_FLOOR,
+    WIDE_ROUND,
+    WIDE_SIN,
+    WIDE_COS,
+    WIDE_TAN,
+    WIDE_ASIN,
+    WIDE_ACOS,
+    WIDE_ATAN,
+    WIDE_SINH,
+    WIDE_COSH,
+    WIDE_ASINH,
+    WIDE_ACOSH,
+    WIDE_ATANH,
+    WIDE_IS_NAN,
+    WIDE_IS_INF, // alpha: negative ones, beta: positive ones
+    WIDE_SELU,
+    WIDE_CELU,
+    WIDE_THRESHOLDED_RELU,
+    WIDE_SOFTSIGN,
+    WIDE_SHRINK, // alpha: lambda, beta: bias
+    WIDE_RELU,
+    WIDE_IDENTITY,
+};
+
+// ints[0] of wide_reduce; the others are the axes, all when there are none.
+enum wide_reduce_kind {
+    WIDE_SUM,
+    WIDE_MEAN,
+    WIDE_PROD,
+    WIDE_REDUCE_MAX,
+    WIDE_REDUCE_MIN,
+    WIDE_L1,
+    WIDE_L2,
+    WIDE_SUM_SQUARE,
+    WIDE_LOG_SUM,
+    WIDE_LOG_SUM_EXP,
+};
+
+extern const struct wide_operator wide_binary, wide_unary, wide_where, wide_clip, wide_cast,
+    wide_reduce, wide_arg_reduce, wide_softmax, wide_hardmax, wide_cum_sum, wide_top_k, wide_gather,
+    wide_gather_elements, wide_gather_nd, wide_scatter_elements, wide_scatter_nd, wide_pad,
+    wide_slice, wide_tile, wide_reshape, wide_trilu, wide_one_hot, wide_range, wide_eye,
+    wide_instance_norm, wide_layer_norm, wide_lrn, wide_mean_variance, wide_batch_norm,
+    wide_quantize, wide_dequantize, wide_dynamic_quantize, wide_mat_mul, wide_conv, wide_pool;

@@ -1,0 +1,15 @@
+// One case of ONNX's own tests: a folder with model.onnx and, in test_data_set_N, tensors for its
+// inputs and what its outputs must be.
+#pragma once
+
+#include "npu/npu.h"
+
+enum onnx_result {
+    ONNX_PASSED,
+    ONNX_REFUSED, // with words, while it was loaded
+    ONNX_WRONG,   // it ran, and its outputs are not the expected ones, or it failed
+};
+
+/// Loads and runs a case. Inputs that the software NPU needs to know while it loads a model become
+/// constants of the model: first none, then whole numbers, then all but the first.
+enum onnx_result onnx_case_run(struct npu_device *device, const char *folder, struct error *e);
