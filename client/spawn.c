@@ -193,7 +193,10 @@ static int start_and_pass(struct spawn *s, const char *chip, struct error *e)
         return r;
     s->n_started++;
     r = pass_connection(s->control);
-    return r < 0 ? error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the private rknnd") : r;
+    if (r < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r,
+                               "rknnd did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)");
+    return r;
 }
 
 int spawn_connect(struct spawn *s, const char *chip, struct spawn_ticket *ret, struct error *e)
