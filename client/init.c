@@ -10,18 +10,9 @@
 #define FLAGS_FENCE (RKNN_FLAG_FENCE_IN_OUTSIDE | RKNN_FLAG_FENCE_OUT_OUTSIDE)
 #define FLAGS_KNOWN 0x1ffffu
 
-static void read_log_level(void)
-{
-    if (!getenv("RKNN_LOG_LEVEL"))
-        log_set_level(LOG_SILENT);
-    else if (!log_set_level_text(getenv("RKNN_LOG_LEVEL")))
-        log_warn("RKNN_LOG_LEVEL is not a number from 0 to 5");
-}
-
 static void prepare(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_log_level);
+    last_error_read_log_level();
     fork_prepare();
 }
 
