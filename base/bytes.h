@@ -55,7 +55,7 @@ static inline bool bytes_slice(struct bytes all, uint64_t offset, uint64_t size,
 {
     if (offset > all.size || size > all.size - offset)
         return false;
-    *ret = (struct bytes){all.data + offset, (size_t)size};
+    *ret = (struct bytes){offset > 0 ? all.data + offset : all.data, (size_t)size};
     return true;
 }
 
