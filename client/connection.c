@@ -185,7 +185,7 @@ int connection_send(struct connection *c, struct request *r, const void *message
         return e->code;
     }
     r->id = c->next_id++;
-    r->answered = r->done = false;
+    r->answered = r->done = r->part = false;
     list_append(&c->waiting, &r->link);
     queue(c, message_frame(r->type, 0, r->id, message_row(r->type)->request, message, segments,
                            n_segments, NULL, NULL));
@@ -222,6 +222,11 @@ int connection_wait_answer(struct connection *c, struct request *r, uint64_t unt
     return wait_until(c, r, &r->answered, until, e);
 }
 
+int connection_wait_part(struct connection *c, struct request *r, uint64_t until, struct error *e)
+{
+    return wait_until(c, r, &r->part, until, e);
+}
+
 // What was in the reader already is worked off; the rest comes by waiting.
 static int finish_held(struct connection *c, struct request *r, struct error *e)
 {
@@ -247,6 +252,15 @@ int connection_drop(struct connection *c, struct request *r, struct error *e)
     c->incoming = r;
     frame_reader_payload_skip(&c->reader);
     return finish_held(c, r, e);
+}
+
+void connection_tell(struct connection *c, uint16_t type, const void *message)
+{
+    if (!c->lost)
+        queue(c, message_frame(type, 0, c->next_id++, message_row(type)->request, message, NULL, 0,
+                               NULL, NULL));
+    while (!c->lost && c->out.bytes)
+        turn(c, CLOCK_FOREVER);
 }
 
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e)

@@ -30,7 +30,9 @@ struct request {
     void *owner;
     bool
         hold; // a payload waits in the stream for connection_take(), as long as nothing else is due
+    bool in_parts; // the answer may come in parts (flag MORE)
     // Results:
+    bool part;     // one is there; the owner clears this before he lets the next one come
     bool answered; // `reply` is there
     bool done;     // and so is the payload
     int status;    // 0, or what the server (or the loss of it) answered, with words in `error`
@@ -80,6 +82,9 @@ int connection_wait(struct connection *c, struct request *r, uint64_t until, str
 int connection_wait_answer(struct connection *c, struct request *r, uint64_t until,
                            struct error *e);
 
+/// As connection_wait(), but a request with `in_parts` need only have a part of its answer.
+int connection_wait_part(struct connection *c, struct request *r, uint64_t until, struct error *e);
+
 /// Reads the payload that `r`, the held request, waits for into `segments` instead of where
 /// r->payload() would put it, and returns when it is there.
 int connection_take(struct connection *c, struct request *r, const struct iovec *segments, int n,
@@ -87,6 +92,9 @@ int connection_take(struct connection *c, struct request *r, const struct iovec 
 
 /// Drops the payload that `r`, the held request, waits for, and returns when it has passed.
 int connection_drop(struct connection *c, struct request *r, struct error *e);
+
+/// Sends a request that is not answered.
+void connection_tell(struct connection *c, uint16_t type, const void *message);
 
 /// connection_send() without payload and connection_wait() for as long as the server lives.
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e);

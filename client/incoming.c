@@ -90,6 +90,15 @@ static int take_error(struct request *r, const struct frame_header *h, struct by
     return 0;
 }
 
+// An answer, or a part of one, is whole.
+static void end_answer(struct connection *c, struct request *r)
+{
+    if (c->reader.header.flags & FRAME_MORE)
+        r->part = true;
+    else
+        incoming_finish(r, 0, NULL);
+}
+
 static int take_answer(struct connection *c, struct request *r, struct bytes message,
                        struct error *e)
 {
@@ -105,7 +114,7 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
     if (n < 0)
         return error_prefix(e, "its answer to %s", row->name);
     if (h->payload_size == 0) {
-        incoming_finish(r, 0, NULL);
+        end_answer(c, r);
         return 0;
     }
     if (r->hold) {
@@ -141,6 +150,9 @@ static int on_answer(struct connection *c, const struct frame_header *h, struct 
     if (!r || r->type != h->type)
         return error_set(e, STATUS_FAIL, "it answered a request (type %u, id %u) that nobody made",
                          h->type, h->id);
+    if ((h->flags & FRAME_MORE) && (!r->in_parts || r->part))
+        return error_set(e, STATUS_FAIL, "a part of an answer to %s that was not asked for",
+                         message_row(h->type)->name);
     if (h->flags & FRAME_ERROR)
         return take_error(r, h, message, e);
     return take_answer(c, r, message, e);
@@ -160,7 +172,7 @@ int incoming_take(struct connection *c, struct error *e)
     int event = FRAME_NEED_MORE;
     while (!c->held && (event = frame_reader_next(&c->reader, e)) > FRAME_NEED_MORE) {
         if (event == FRAME_PAYLOAD) {
-            incoming_finish(c->incoming, 0, NULL);
+            end_answer(c, c->incoming);
             c->incoming = NULL;
             continue;
         }

@@ -39,10 +39,14 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
 
 // ---- starting ----------------------------------------------------------------------------------
 
-static int gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
+int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
 {
     uint64_t total = 0;
     const rknnd_Limits *l = &c->connection->peer.limits;
+    if (c->flags & RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)
+        return error_set(e, STATUS_CTX_INVALID,
+                         "the context was opened for RKNN_QUERY_MEM_SIZE only "
+                         "(RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)");
     if (c->info.n_inputs > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs cannot be run, %d are possible",
                          c->info.n_inputs, FRAME_MAX_SEGMENTS);
@@ -104,11 +108,7 @@ static int start(struct context *c, struct run **ret, struct error *e)
     rknnd_Infer m = {.context = c->info.context,
                      .core_mask = c->core_mask,
                      .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK};
-    if (c->flags & RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)
-        return error_set(e, STATUS_CTX_INVALID,
-                         "the context was opened for RKNN_QUERY_MEM_SIZE only "
-                         "(RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)");
-    int s = gather(c, &m, segments, e);
+    int s = run_gather(c, &m, segments, e);
     if (s == 0)
         s = find_room(c, &r, e);
     if (s < 0)

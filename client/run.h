@@ -18,3 +18,6 @@ struct run *run_find(struct context *c, enum run_state state);
 
 /// clock_ms() for a program's timeout_ms: no limit when it is not positive.
 uint64_t run_deadline(int32_t timeout_ms);
+
+/// The inputs that are set, for INFER and DUMP: into m->inputs, and segments (FRAME_MAX_SEGMENTS).
+int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e);

@@ -71,6 +71,22 @@ struct npu_output {
 
 struct npu_job;
 
+// A tensor that a node has just computed. All of it lies there only during the call.
+struct npu_tensor {
+    const struct tensor_attr *attr; // named as in the file; type and layout as tensor_io.logical
+    const char *node, *op;          // that computed it, as in npu_layer
+    const void *data;               // attr->size bytes, packed
+};
+
+// Looks into a job: it is shown what nodes compute, each tensor once, as soon as its node has run,
+// from the thread that runs the job. What the backend never computes (what it has fused away) is
+// not shown.
+struct npu_tap {
+    bool (*wants)(struct npu_tap *tap, const char *name); // asked before anything is copied
+    /// May block; the job waits. Negative: the job ends with this status and these words.
+    int (*tensor)(struct npu_tap *tap, const struct npu_tensor *t, struct error *e);
+};
+
 /// Called exactly once for each accepted job, from any thread, also from inside context_submit.
 /// `status` 0 or negative, then with words in job->error. May not block and may not submit.
 typedef void npu_job_done(struct npu_job *job, int status);
@@ -81,6 +97,7 @@ struct npu_job {
     const struct npu_output *outputs; // n_outputs of the model
     uint32_t core_mask;               // bit i: core i; never 0
     bool collect_perf;                // fill the context's layer times (npu_layer)
+    struct npu_tap *tap;              // NULL: nobody looks; never set if the device never_blocks
     npu_job_done *done;
     void *owner; // the caller's
 

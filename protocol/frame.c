@@ -20,6 +20,12 @@ void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], const struct frame_heade
     write_le64(out + 16, h->payload_size);
 }
 
+static bool flags_known(uint8_t flags)
+{
+    return flags == 0 || flags == FRAME_REPLY || flags == (FRAME_REPLY | FRAME_ERROR) ||
+           flags == (FRAME_REPLY | FRAME_MORE);
+}
+
 int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *ret,
                       struct error *e)
 {
@@ -36,7 +42,7 @@ int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *
         .message_size = read_le32(in + 12),
         .payload_size = read_le64(in + 16),
     };
-    if ((h.flags & ~(FRAME_REPLY | FRAME_ERROR)) || h.flags == FRAME_ERROR)
+    if (!flags_known(h.flags))
         return error_set(e, STATUS_FAIL, "frame of type %u has unknown flags 0x%x", h.type,
                          h.flags);
     if (h.n_fds > FRAME_MAX_FDS)

@@ -21,6 +21,7 @@
 enum frame_flags {
     FRAME_REPLY = 1, // answers the request of the same id
     FRAME_ERROR = 2, // with FRAME_REPLY: the message is Error
+    FRAME_MORE = 4,  // with FRAME_REPLY: the answer goes on in another frame
 };
 
 struct frame_header {

@@ -17,8 +17,8 @@
 // Feature bits of HELLO that this software has: none are defined in version 1.
 #define PROTOCOL_FEATURES UINT64_C(0)
 
-// X(number, NAME, request message, reply message, request payload, reply payload). CANCEL and
-// GOODBYE are never answered. Numbers from 128 on are for workers only.
+// X(number, NAME, request message, reply message, request payload, reply payload). CANCEL,
+// GOODBYE and DUMP_NEXT are never answered. Numbers from 128 on are for workers only.
 // clang-format off
 #define MESSAGE_LIST(X)                                                     \
     X(1,   HELLO,             Hello,          HelloReply,      false, false) \
@@ -34,6 +34,8 @@
     X(34,  CONTEXT_CLOSE,     ContextClose,   Empty,           false, false) \
     X(48,  INFER,             Infer,          InferReply,      true,  true)  \
     X(49,  PROFILE,           Profile,        ProfileReply,    false, true)  \
+    X(50,  DUMP,              Dump,           DumpReply,       true,  true)  \
+    X(51,  DUMP_NEXT,         DumpNext,       Empty,           false, false) \
     X(128, WORKER_START,      WorkerStart,    Device,          false, false) \
     X(129, WORKER_LOAD,       WorkerLoad,     ContextInfo,     false, true)  \
     X(130, WORKER_DESCRIBE,   WorkerDescribe, Empty,           false, true)  \
@@ -42,7 +44,9 @@
     X(133, WORKER_BUFFER,     WorkerBuffer,   Empty,           false, false) \
     X(134, WORKER_BUFFER_FREE, WorkerBuffer,  Empty,           false, false) \
     X(135, WORKER_RUN,        WorkerRun,      InferReply,      false, false) \
-    X(136, WORKER_PROFILE,    WorkerContext,  ProfileReply,    false, true)
+    X(136, WORKER_PROFILE,    WorkerContext,  ProfileReply,    false, true)  \
+    X(137, WORKER_DUMP,       WorkerDump,     DumpReply,       false, false) \
+    X(138, WORKER_NEXT,       WorkerNext,     Empty,           false, false)
 // clang-format on
 
 enum message_type {

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-static void attr_to_message(const struct tensor_attr *a, rknnd_TensorAttr *ret)
+void tensor_attr_to_message(const struct tensor_attr *a, rknnd_TensorAttr *ret)
 {
     message_set_text(ret->name, a->name);
     ret->dims_count = (pb_size_t)a->n_dims;
@@ -31,9 +31,9 @@ void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret)
 
     *ret = (rknnd_TensorIo)rknnd_TensorIo_init_zero;
     ret->has_logical = ret->has_native = ret->has_native_nhwc = true;
-    attr_to_message(&io->logical, &ret->logical);
-    attr_to_message(&io->native, &ret->native);
-    attr_to_message(&io->native_nhwc, &ret->native_nhwc);
+    tensor_attr_to_message(&io->logical, &ret->logical);
+    tensor_attr_to_message(&io->native, &ret->native);
+    tensor_attr_to_message(&io->native_nhwc, &ret->native_nhwc);
     ret->has_preprocess = n > 0;
     ret->preprocess.mean_count = ret->preprocess.std_count = ret->preprocess.order_count = n;
     for (pb_size_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret)
     }
 }
 
-static int attr_from_message(const rknnd_TensorAttr *m, const char *what, struct tensor_attr *ret,
+int tensor_attr_from_message(const rknnd_TensorAttr *m, const char *what, struct tensor_attr *ret,
                              struct error *e)
 {
     *ret = (struct tensor_attr){
@@ -88,11 +88,12 @@ static int preprocess_from_message(const rknnd_TensorPreprocess *m, struct tenso
 int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struct error *e)
 {
     struct tensor_io io = {0};
-    int r = attr_from_message(&m->logical, "a tensor's logical attributes", &io.logical, e);
+    int r = tensor_attr_from_message(&m->logical, "a tensor's logical attributes", &io.logical, e);
     if (r == 0)
-        r = attr_from_message(&m->native, "a tensor's native attributes", &io.native, e);
+        r = tensor_attr_from_message(&m->native, "a tensor's native attributes", &io.native, e);
     if (r == 0)
-        r = attr_from_message(&m->native_nhwc, "a tensor's NHWC attributes", &io.native_nhwc, e);
+        r = tensor_attr_from_message(&m->native_nhwc, "a tensor's NHWC attributes", &io.native_nhwc,
+                                     e);
     if (r == 0 && m->has_preprocess)
         r = preprocess_from_message(&m->preprocess, &io.preprocess, e);
     if (r == 0)

@@ -36,6 +36,8 @@ static const struct row rows[] = {
     {MESSAGE_CONTEXT_CLOSE,  READY, USE,    true,  false, handle_context_close},
     {MESSAGE_INFER,          READY, USE,    true,  true,  handle_infer},
     {MESSAGE_PROFILE,        READY, USE,    true,  true,  handle_profile},
+    {MESSAGE_DUMP,           READY, USE,    true,  true,  handle_dump},
+    {MESSAGE_DUMP_NEXT,      OPEN,  USE,    false, false, handle_dump_next},
 };
 // clang-format on
 

@@ -6,6 +6,7 @@
 #include "server/connection.h"
 
 struct context;
+struct job;
 
 typedef int handle_function(struct connection *c, const struct frame_header *h,
                             const union message_any *m, struct error *e);
@@ -23,6 +24,15 @@ handle_function handle_context_dup;
 handle_function handle_context_close;
 handle_function handle_infer;
 handle_function handle_profile;
+handle_function handle_dump;
+handle_function handle_dump_next;
+
+/// A job for what INFER (or DUMP) asks, with room for its inputs and `output_room` bytes; then
+/// infer_receive() takes the inputs and starts it. The job is the connection's from there on.
+int infer_new(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
+              uint64_t output_room, struct job **ret, struct error *e);
+void infer_receive(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
+                   struct job *j);
 
 /// A context closes while its layer times are being asked for.
 void profiles_context_closed(struct context *x, const struct error *why);

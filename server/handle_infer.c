@@ -144,12 +144,10 @@ static uint32_t deadline(const struct server *s, const rknnd_Infer *m)
     return m->timeout_ms > 0 && m->timeout_ms < limit ? m->timeout_ms : limit;
 }
 
-int handle_infer(struct connection *c, const struct frame_header *h, const union message_any *any,
-                 struct error *e)
+int infer_new(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
+              uint64_t output_room, struct job **ret, struct error *e)
 {
-    const rknnd_Infer *m = &any->INFER_request;
     struct context *x = session_context(c->session, m->context, e);
-    struct iovec segments[FRAME_MAX_SEGMENTS];
     uint32_t core_mask;
     struct job *j;
     if (!x)
@@ -159,18 +157,39 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     if (r == 0)
         r = read_core_mask(c->server, m->core_mask, &core_mask, e);
     if (r == 0)
-        r = job_new(x, info->n_inputs, input_room(m), info->output_size, &j, e);
+        r = job_new(x, info->n_inputs, input_room(m), output_room, &j, e);
     if (r < 0)
         return r;
     j->core_mask = core_mask;
     j->no_outputs = m->no_outputs;
     j->host.timeout_ms = deadline(c->server, m);
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
+    *ret = j;
+    return 0;
+}
+
+void infer_receive(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
+                   struct job *j)
+{
+    struct iovec segments[FRAME_MAX_SEGMENTS];
     place_inputs(j, m, segments);
     job_charge(j, c, h);
     if (h->payload_size > 0)
         connection_receive(c, segments, (int)j->n_inputs, on_inputs, j);
     else
         job_start(j);
-    return 0;
+}
+
+int handle_infer(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    const rknnd_Infer *m = &any->INFER_request;
+    struct context *x = session_context(c->session, m->context, e);
+    struct job *j;
+    if (!x)
+        return STATUS_CTX_INVALID;
+    int r = infer_new(c, h, m, host_info(x->model->host)->output_size, &j, e);
+    if (r == 0)
+        infer_receive(c, h, m, j);
+    return r;
 }

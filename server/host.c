@@ -17,6 +17,7 @@ struct profile_request {
 };
 
 static void advance(struct host_context *c);
+static void resume(struct host_context *c, bool stop);
 
 // ---- life of a host ----------------------------------------------------------------------------
 
@@ -133,6 +134,18 @@ static struct host_context *find_overdue(struct host *h, uint64_t now)
     return NULL;
 }
 
+// Nobody takes the part that is out.
+static void end_late_dump(struct host_context *c)
+{
+    struct host_job *job = c->job;
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
+              c->host->name, c->timeout_ms);
+    c->job = NULL;
+    resume(c, true);
+    job->done(job, &e);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct host *h = container_of(timer, struct host, timer);
@@ -145,8 +158,12 @@ static void on_timer(uv_timer_t *timer)
         h->kind->overdue(h, NULL);
     }
     while ((c = find_overdue(h, now))) {
-        c->overdue = true;
-        h->kind->overdue(h, c);
+        if (c->part_out) {
+            end_late_dump(c);
+        } else {
+            c->overdue = true;
+            h->kind->overdue(h, c);
+        }
     }
     if (uv_is_closing((uv_handle_t *)timer))
         return;
@@ -168,6 +185,14 @@ static void make_busy(struct host_context *c, uint32_t timeout_ms)
     c->overdue = false;
     c->deadline_ms = uv_now(c->host->options->loop) + timeout_ms;
     alarm_at(c->host, c->deadline_ms);
+}
+
+// The dump goes on, or ends.
+static void resume(struct host_context *c, bool stop)
+{
+    c->part_out = false;
+    make_busy(c, c->timeout_ms);
+    c->host->kind->next(c, stop);
 }
 
 // ---- contexts ----------------------------------------------------------------------------------
@@ -226,7 +251,9 @@ static void start(struct host_context *c, struct host_job *job)
         o->counters->jobs_retried++;
     c->job = job;
     c->buffer = buffer_ref(job->buffer);
-    make_busy(c, job->timeout_ms ? job->timeout_ms : o->job_timeout_ms);
+    c->part_out = false;
+    c->timeout_ms = job->timeout_ms ? job->timeout_ms : o->job_timeout_ms;
+    make_busy(c, c->timeout_ms);
     c->host->kind->run(c);
 }
 
@@ -242,10 +269,43 @@ void host_submit(struct host_job *job)
     advance(c);
 }
 
+void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
+{
+    struct host_job *job = c->job;
+    c->part_out = true;
+    if (!job) {
+        resume(c, true);
+        return;
+    }
+    job->attempts = ATTEMPTS;
+    make_busy(c, c->timeout_ms);
+    job->part(job, part);
+}
+
+static bool has_part_out(const struct host_job *job)
+{
+    const struct host_context *c = job->context;
+    return c->job == job && c->part_out;
+}
+
+void host_job_next(struct host_job *job)
+{
+    if (has_part_out(job))
+        resume(job->context, false);
+}
+
+void host_job_stop(struct host_job *job)
+{
+    if (has_part_out(job))
+        resume(job->context, true);
+}
+
 void host_job_cancel(struct host_job *job)
 {
-    if (job->context->job == job)
-        job->context->job = NULL;
+    struct host_context *c = job->context;
+    host_job_stop(job);
+    if (c->job == job)
+        c->job = NULL;
     list_remove(&job->link);
 }
 
@@ -266,7 +326,7 @@ void host_context_ran(struct host_context *c, const struct error *e)
     if (job)
         job->done(job, e);
     buffer_unref(steal_ptr(c->buffer));
-    c->busy = false;
+    c->busy = c->part_out = false;
     advance(c);
 }
 
@@ -452,7 +512,7 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
     list_for_each (c, &h->contexts, link) {
         requeue(c, c->overdue ? &overdue : &failed);
         buffer_unref(steal_ptr(c->buffer));
-        c->busy = c->overdue = false;
+        c->busy = c->overdue = c->part_out = false;
         c->state = CONTEXT_CLOSED;
     }
     struct error e;

@@ -83,24 +83,38 @@ struct host_job {
     uint32_t core_mask;
     uint32_t timeout_ms; // 0: host_options.job_timeout_ms
     bool collect_perf;
+    // For a dump, which gives no outputs: part() comes for each part of a tensor, which lies at the
+    // start of buffer->output and has up to `window` bytes; the job waits until host_job_next().
+    void (*part)(struct host_job *job, const rknnd_DumpReply *part); // NULL: no dump
+    const char *only;                                                // as rknnd_Dump.only
+    uint64_t window;
     void (*done)(struct host_job *job, const struct error *e); // e NULL: outputs are in the buffer,
                                                                // one after the other, packed
     // Results:
-    uint64_t run_us;   // on the device
-    uint32_t attempts; // 2: the first worker died
+    uint64_t run_us;    // on the device
+    uint32_t attempts;  // 2: the first worker died
+    uint32_t n_tensors; // of a dump
     // The host's:
     struct list link;
 };
 
 struct buffer_pool *host_buffers(struct host *h);
 
-/// Runs a job; done() comes exactly once, possibly from inside. Jobs of one context run one after
-/// the other. A worker that dies, or that holds a job longer than its timeout and so is killed,
-/// gets a successor on which its jobs run once more; after a second death they fail with
-/// STATUS_DEVICE_UNAVAILABLE (the one that was past its deadline: STATUS_TIMEOUT). A worker that
-/// dies again and again without finishing a job is replaced more and more slowly, then not any
-/// more: everything fails with STATUS_DEVICE_UNAVAILABLE and words that say so.
+/// Runs a job; a dump is not run again once a part of it is out. done() comes exactly once,
+/// possibly from inside. Jobs of one context run one after the other. A worker that dies, or that
+/// holds a job longer than its timeout and so is killed, gets a successor on which its jobs run
+/// once more; after a second death they fail with STATUS_DEVICE_UNAVAILABLE (the one that was past
+/// its deadline: STATUS_TIMEOUT). A worker that dies again and again without finishing a job is
+/// replaced more and more slowly, then not any more: everything fails with
+/// STATUS_DEVICE_UNAVAILABLE and words that say so.
 void host_submit(struct host_job *job);
+
+/// A dump's part has been taken: it goes on. A part that stays out for longer than the job's
+/// timeout ends the job with STATUS_TIMEOUT.
+void host_job_next(struct host_job *job);
+
+/// Ends a dump if a part of it is out; done() will come with an error. Else nothing happens.
+void host_job_stop(struct host_job *job);
 
 /// Forgets a job: done() will not come. What it runs on finishes by itself.
 void host_job_cancel(struct host_job *job);

@@ -11,9 +11,10 @@ struct host_kind {
     size_t context_size; // bytes of the kind's struct, which begins with a host_context
     /// Frees the host in the background. The contexts that are left are freed by their users.
     void (*end)(struct host *h);
-    void (*open)(struct host_context *c);    // answer: host_context_opened()
-    void (*run)(struct host_context *c);     // c->job; answer: host_context_ran()
-    void (*profile)(struct host_context *c); // answer: host_context_profiled()
+    void (*open)(struct host_context *c);            // answer: host_context_opened()
+    void (*run)(struct host_context *c);             // c->job; answer: host_context_ran()
+    void (*next)(struct host_context *c, bool stop); // after host_context_dumped(); not answered
+    void (*profile)(struct host_context *c);         // answer: host_context_profiled()
     /// The context is not busy and nobody wants it any more: frees it, with host_context_done().
     void (*close)(struct host_context *c);
     /// The deadline of a busy context, or of the host itself (c NULL), has passed.
@@ -56,8 +57,10 @@ struct host_context {
     enum context_state state;
     struct error failure;
     bool busy, advancing, freed;
+    bool part_out;         // of the dump that runs
     bool overdue;          // what it is busy with is past its deadline
     uint64_t deadline_ms;  // of what it is busy with
+    uint32_t timeout_ms;   // of the job that runs
     struct host_job *job;  // that runs; NULL: cancelled, or none
     struct buffer *buffer; // that it uses
     struct list waiting;   // jobs
@@ -102,6 +105,9 @@ void host_context_opened(struct host_context *c, const struct error *e);
 
 /// e NULL: done, with c->job->run_us set if c->job is there.
 void host_context_ran(struct host_context *c, const struct error *e);
+
+/// A part of the dump that runs is there; the kind's next() comes, perhaps from inside.
+void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part);
 
 /// Whoever waits for what the context is busy with is told that it failed; it stays busy.
 void host_context_give_up(struct host_context *c, const struct error *e);

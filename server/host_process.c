@@ -182,6 +182,23 @@ static void put_outputs(const struct host_info *info, rknnd_WorkerRun *m)
     }
 }
 
+static void put_run(const struct process_context *c, const struct host_job *job, rknnd_WorkerRun *m)
+{
+    m->context = c->id;
+    m->buffer = job->buffer->id;
+    m->core_mask = job->core_mask;
+    m->collect_perf = job->collect_perf;
+    put_inputs(job, c->base.host->info.n_inputs, m);
+}
+
+static void dump(struct process_context *c, const struct host_job *job)
+{
+    rknnd_WorkerDump m = {.has_run = true, .window = job->window};
+    message_set_text(m.only, job->only);
+    put_run(c, job, &m.run);
+    call(c, MESSAGE_WORKER_DUMP, &m);
+}
+
 static void run(struct host_context *base)
 {
     struct process_context *c = context_of(base);
@@ -191,14 +208,22 @@ static void run(struct host_context *base)
         host_context_ran(base, &e);
         return;
     }
+    if (job->part) {
+        dump(c, job);
+        return;
+    }
     rknnd_WorkerRun m; // 7 KB, of which only what is counted is ever looked at
-    m.context = c->id;
-    m.buffer = job->buffer->id;
-    m.core_mask = job->core_mask;
-    m.collect_perf = job->collect_perf;
-    put_inputs(job, base->host->info.n_inputs, &m);
+    put_run(c, job, &m);
     put_outputs(&base->host->info, &m);
     call(c, MESSAGE_WORKER_RUN, &m);
+}
+
+static void next(struct host_context *base, bool stop)
+{
+    struct process_host *h = host_of(base->host);
+    rknnd_WorkerNext m = {.context = context_of(base)->id, .stop = stop};
+    if (h->worker)
+        send_request(h, MESSAGE_WORKER_NEXT, next_request(h), &m, NULL, 0, NULL);
 }
 
 static void profile(struct host_context *base)
@@ -280,6 +305,17 @@ static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct
     return 0;
 }
 
+static int on_part(struct process_context *c, const rknnd_DumpReply *part, struct error *e)
+{
+    const struct host_context *base = &c->base;
+    if (base->part_out || !base->buffer || part->size > base->buffer->output_size ||
+        (base->job && part->size > base->job->window))
+        return error_set(e, STATUS_FAIL, "a part of %llu bytes of a dump",
+                         (unsigned long long)part->size);
+    host_context_dumped(&c->base, part);
+    return 0;
+}
+
 static int on_call_answered(struct process_host *h, struct process_context *c,
                             const struct error *failure, const union message_any *m,
                             struct bytes payload, struct error *e)
@@ -299,6 +335,13 @@ static int on_call_answered(struct process_host *h, struct process_context *c,
             h->deaths = 0;
         if (!failure && c->base.job)
             c->base.job->run_us = m->INFER_reply.run_us;
+        host_context_ran(&c->base, failure);
+        break;
+    case MESSAGE_WORKER_DUMP:
+        if (!failure)
+            h->deaths = 0;
+        if (!failure && c->base.job)
+            c->base.job->n_tensors = m->WORKER_DUMP_reply.n_tensors;
         host_context_ran(&c->base, failure);
         break;
     default:
@@ -327,6 +370,8 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
     bool failed = f->flags & FRAME_ERROR;
     if (failed)
         message_error_take(&m.error, &failure);
+    if (f->flags & FRAME_MORE)
+        return on_part(find_call(h, f), &m.WORKER_DUMP_reply, e);
     if (h->state == READY)
         return on_call_answered(h, find_call(h, f), failed ? &failure : NULL, &m, payload, e);
     if (failed)
@@ -469,6 +514,7 @@ static const struct host_kind process_kind = {
     .end = end,
     .open = open_context,
     .run = run,
+    .next = next,
     .profile = profile,
     .close = close_context,
     .overdue = overdue,

@@ -7,6 +7,7 @@
 #include "server/engine.h"
 #include "server/host_kind.h"
 #include "server/layers.h"
+#include "server/tap.h"
 #include "server/threads.h"
 
 struct thread_host {
@@ -31,7 +32,9 @@ struct thread_context {
     struct npu_job job;
     struct npu_input *inputs; // copies: the caller may cancel and free his
     struct npu_output *outputs;
-    atomic_int left; // of a run: the submit's return and the backend's done()
+    struct tap tap;
+    struct task part; // of a dump: tells the loop
+    atomic_int left;  // of a run: the submit's return and the backend's done()
 };
 
 static struct thread_host *host_of(struct host *h)
@@ -231,9 +234,14 @@ static void finish_open(struct task *t)
     host_context_opened(&c->base, c->status < 0 ? &c->error : NULL);
 }
 
+static void finish_part(struct task *t);
+
 static int make_tables(struct thread_context *c, struct error *e)
 {
     const struct host_info *info = &c->base.host->info;
+    if (!c->part.finish)
+        tap_init(&c->tap);
+    c->part.finish = finish_part;
     if (!c->inputs)
         c->inputs = calloc(info->n_inputs + 1, sizeof *c->inputs);
     if (!c->outputs)
@@ -269,6 +277,8 @@ static void finish_close_context(struct task *t)
     struct thread_context *c = container_of(t, struct thread_context, task);
     struct thread_host *h = host_of_context(c);
     host_context_done(&c->base);
+    if (c->part.finish)
+        tap_done(&c->tap);
     free(c->inputs);
     free(c->outputs);
     free(c);
@@ -324,6 +334,8 @@ static void end_run(struct thread_context *c)
     found_again(c);
     if (c->base.job)
         c->base.job->run_us = c->job.run_us;
+    if (c->base.job)
+        c->base.job->n_tensors = c->tap.n_tensors;
     host_context_ran(&c->base, c->status < 0 ? &c->error : NULL);
 }
 
@@ -332,15 +344,32 @@ static void finish_run(struct task *t)
     end_run(container_of(t, struct thread_context, task));
 }
 
+static void post_part(struct tap *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, tap);
+    threads_post(host_of_context(c)->threads, &c->part);
+}
+
+static void finish_part(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, part);
+    host_context_dumped(&c->base, &c->tap.part);
+}
+
+static void next(struct host_context *base, bool stop)
+{
+    tap_next(&context_of(base)->tap, stop);
+}
+
 static void prepare_job(struct thread_context *c)
 {
     const struct host_info *info = &c->base.host->info;
     const struct host_job *job = c->base.job;
-    uint8_t *at = job->buffer->output;
+    uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         uint32_t size = info->tensors[info->n_inputs + i].logical.size;
         c->outputs[i] = (struct npu_output){at, size};
-        at += size;
+        at = at ? at + size : NULL;
     }
     memcpy(c->inputs, job->inputs, info->n_inputs * sizeof *c->inputs);
     c->job = (struct npu_job){.inputs = c->inputs,
@@ -349,6 +378,10 @@ static void prepare_job(struct thread_context *c)
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    if (job->part) {
+        tap_start(&c->tap, job->only, job->buffer->output, job->window, post_part);
+        c->job.tap = &c->tap.npu;
+    }
 }
 
 static void run(struct host_context *base)
@@ -356,7 +389,7 @@ static void run(struct host_context *base)
     struct thread_context *c = context_of(base);
     struct thread_host *h = host_of_context(c);
     struct error e;
-    if (refuses_work(h, &e)) {
+    if (refuses_work(h, &e) || (base->job->part && tap_check(&base->host->info.device, &e) < 0)) {
         host_context_ran(base, &e);
         return;
     }
@@ -429,6 +462,7 @@ static const struct host_kind thread_kind = {
     .end = end,
     .open = open_context,
     .run = run,
+    .next = next,
     .profile = profile,
     .close = close_context,
     .overdue = overdue,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "server/connection.h"
 #include "server/context.h"
+#include "server/dump.h"
 #include "server/server.h"
 
 static uint64_t now_us(void)
@@ -55,8 +56,14 @@ static void job_free(struct job *j)
 {
     uncharge(j);
     list_remove(&j->link);
+    dump_free(j->dump);
     buffer_unref(j->host.buffer);
     free(j);
+}
+
+void job_drop(struct job *j)
+{
+    job_free(j);
 }
 
 static void release(void *owner)
@@ -87,6 +94,14 @@ static void answer(struct job *j)
     request_answer(&j->request, rknnd_InferReply_fields, &m, &outputs, n, release, j);
 }
 
+static void answer_dump(struct job *j)
+{
+    rknnd_DumpReply m = {.n_tensors = j->host.n_tensors};
+    j->server->jobs_done++;
+    j->state = JOB_DONE;
+    request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
+}
+
 static void on_done(struct host_job *host, const struct error *e)
 {
     struct job *j = container_of(host, struct job, host);
@@ -99,6 +114,8 @@ static void on_done(struct host_job *host, const struct error *e)
                  e->text);
     if (e)
         fail(j, e);
+    else if (j->dump)
+        answer_dump(j);
     else
         answer(j);
     x->n_running--;
@@ -107,13 +124,16 @@ static void on_done(struct host_job *host, const struct error *e)
     server_check_drained(s);
 }
 
-// What waits is dropped. What runs cannot be stopped: it keeps its core until it is done.
+// What waits is dropped. What runs cannot be stopped, but for a dump at its next part: it keeps its
+// core until it is done.
 static void on_abandoned(struct request *r)
 {
     struct job *j = container_of(r, struct job, request);
     uncharge(j);
-    if (j->state == JOB_RUNNING)
+    if (j->state == JOB_RUNNING) {
+        host_job_stop(&j->host);
         return;
+    }
     if (j->state == JOB_WAITING)
         sched_remove(&j->server->sched, &j->sched);
     job_free(j);
@@ -129,6 +149,8 @@ void job_context_closed(struct job *j, const struct error *why)
     } else {
         request_fail(&j->request, why);
         uncharge(j);
+        if (j->state == JOB_RUNNING)
+            host_job_stop(&j->host);
     }
 }
 

@@ -7,6 +7,7 @@
 
 struct connection;
 struct context;
+struct dump;
 struct server;
 
 enum job_state {
@@ -24,6 +25,7 @@ struct job {
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
+    struct dump *dump; // NULL: an ordinary run
     struct sched_job sched;
     struct host_job host;
     uint32_t core_mask;   // as sched.h: 0 is any one core
@@ -38,6 +40,9 @@ struct job {
 /// by job_charge().
 int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
             struct job **ret, struct error *e);
+
+/// Frees a job that has not been charged.
+void job_drop(struct job *j);
 
 /// Makes it the request `h` of the connection, whose limits it counts against.
 void job_charge(struct job *j, struct connection *c, const struct frame_header *h);

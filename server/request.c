@@ -50,6 +50,21 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
         send_answer(c, f);
 }
 
+void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                         const struct iovec *segments, int n_segments, void (*release)(void *owner),
+                         void *owner)
+{
+    struct connection *c = r->connection;
+    struct frame_out *f = NULL;
+    if (c)
+        f = message_frame(r->type, FRAME_REPLY | FRAME_MORE, r->id, fields, message, segments,
+                          n_segments, release, owner);
+    if (!f && release)
+        release(owner);
+    if (c)
+        send_answer(c, f);
+}
+
 void request_fail(struct request *r, const struct error *e)
 {
     struct connection *c = detach(r);

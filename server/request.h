@@ -26,5 +26,11 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
                     const struct iovec *segments, int n_segments, void (*release)(void *owner),
                     void *owner);
 
+/// Sends a part of the answer (flag MORE); the request stays. When nobody waits for it, only
+/// release(owner) is called.
+void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                         const struct iovec *segments, int n_segments, void (*release)(void *owner),
+                         void *owner);
+
 /// Answers with an error and ends the request.
 void request_fail(struct request *r, const struct error *e);

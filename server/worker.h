@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "protocol/message.h"
 #include "server/engine.h"
+#include "server/tap.h"
 
 #define WORKER_BUCKETS 256
 
@@ -42,6 +43,8 @@ struct worker_context {
     struct npu_job job;
     struct npu_input *inputs;
     struct npu_output *outputs;
+    struct tap tap;
+    uint16_t type;   // WORKER_RUN or WORKER_DUMP
     atomic_int left; // of a run: the submit's return and the backend's done()
     int status;
     struct error error;

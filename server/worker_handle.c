@@ -169,6 +169,7 @@ static void context_free(struct worker_context *c)
 {
     if (c->npu)
         c->worker->engine.backend->context_free(c->npu);
+    tap_done(&c->tap);
     free(c->inputs);
     free(c->outputs);
     free(c);
@@ -181,6 +182,7 @@ static int context_new(struct worker *w, struct worker_context **ret, struct err
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
     c->worker = w;
+    tap_init(&c->tap);
     c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
     c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
     int s = c->inputs && c->outputs ? 0 : error_no_memory(e, "a context", sizeof *c);
@@ -309,9 +311,12 @@ static void end_run(struct worker_context *c, int status, const struct error *e)
     struct worker *w = c->worker;
     struct frame_out *f;
     if (status < 0)
-        f = message_error_frame(MESSAGE_WORKER_RUN, c->request, e);
+        f = message_error_frame(c->type, c->request, e);
+    else if (c->type == MESSAGE_WORKER_DUMP)
+        f = message_frame(c->type, FRAME_REPLY, c->request, rknnd_DumpReply_fields,
+                          &(rknnd_DumpReply){.n_tensors = c->tap.n_tensors}, NULL, 0, NULL, NULL);
     else
-        f = message_frame(MESSAGE_WORKER_RUN, FRAME_REPLY, c->request, rknnd_InferReply_fields,
+        f = message_frame(c->type, FRAME_REPLY, c->request, rknnd_InferReply_fields,
                           &(rknnd_InferReply){.run_us = c->job.run_us}, NULL, 0, NULL, NULL);
     atomic_store(&c->running, false);
     worker_answer(w, f);
@@ -337,19 +342,14 @@ void worker_run(struct worker_context *c)
         end_run(c, c->status, &c->job.error);
 }
 
-static int handle_run(struct request *r, struct error *e)
+static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,
+                        const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
-    const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
-    struct worker_context *c = context(r, m->context);
-    const struct worker_buffer *b = buffer(r, m->buffer);
-    const struct engine *g = &r->worker->engine;
-    const struct npu_model_info *info = g->backend->model_info(g->model);
-    (void)e;
-    if (m->inputs_count != info->n_inputs || m->output_offsets_count != info->n_outputs)
-        worker_die("a run with %u inputs and %u outputs", m->inputs_count, m->output_offsets_count);
+    if (m->inputs_count != info->n_inputs)
+        worker_die("a run with %u inputs", m->inputs_count);
     prepare_inputs(c, b, m);
-    prepare_outputs(c, b, m, info);
     c->request = r->header->id;
+    c->type = r->header->type;
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
                               .core_mask = m->core_mask,
@@ -359,6 +359,59 @@ static int handle_run(struct request *r, struct error *e)
     atomic_store(&c->left, 2);
     atomic_store(&c->running, true);
     r->run = c;
+}
+
+static int handle_run(struct request *r, struct error *e)
+{
+    const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
+    struct worker_context *c = context(r, m->context);
+    const struct worker_buffer *b = buffer(r, m->buffer);
+    const struct engine *g = &r->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    (void)e;
+    if (m->output_offsets_count != info->n_outputs)
+        worker_die("a run with %u outputs", m->output_offsets_count);
+    prepare_outputs(c, b, m, info);
+    prepare_run(r, c, b, m, info);
+    return 0;
+}
+
+static void post_part(struct tap *t)
+{
+    struct worker_context *c = container_of(t, struct worker_context, tap);
+    worker_answer(c->worker,
+                  message_frame(MESSAGE_WORKER_DUMP, FRAME_REPLY | FRAME_MORE, c->request,
+                                rknnd_DumpReply_fields, &t->part, NULL, 0, NULL, NULL));
+}
+
+static int handle_dump(struct request *r, struct error *e)
+{
+    const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
+    struct worker_context *c = context(r, m->run.context);
+    const struct worker_buffer *b = buffer(r, m->run.buffer);
+    const struct engine *g = &r->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    int s = tap_check(g->backend->device_info(g->device), e);
+    if (s < 0)
+        return s;
+    if (m->window == 0 || m->window > b->output_size)
+        worker_die("a dump with a window of %llu bytes", (unsigned long long)m->window);
+    for (uint32_t i = 0; i < info->n_outputs; i++)
+        c->outputs[i] = (struct npu_output){0};
+    prepare_run(r, c, b, &m->run, info);
+    tap_start(&c->tap, m->only, b->output, m->window, post_part);
+    c->job.tap = &c->tap.npu;
+    return 0;
+}
+
+static int handle_next(struct request *r, struct error *e)
+{
+    const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
+    struct worker_context *c = find(r->worker->contexts, m->context);
+    (void)e;
+    if (!c)
+        worker_die("there is no context %u", m->context);
+    tap_next(&c->tap, m->stop);
     return 0;
 }
 
@@ -372,7 +425,8 @@ static const struct {
     {MESSAGE_WORKER_LOAD, handle_load},       {MESSAGE_WORKER_DESCRIBE, handle_describe},
     {MESSAGE_WORKER_OPEN, handle_open},       {MESSAGE_WORKER_CLOSE, handle_close},
     {MESSAGE_WORKER_BUFFER, handle_buffer},   {MESSAGE_WORKER_BUFFER_FREE, handle_buffer_free},
-    {MESSAGE_WORKER_PROFILE, handle_profile},
+    {MESSAGE_WORKER_PROFILE, handle_profile}, {MESSAGE_WORKER_DUMP, handle_dump},
+    {MESSAGE_WORKER_NEXT, handle_next},
 };
 
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,

@@ -15,4 +15,4 @@ struct command {
     command_run *run;
 };
 
-command_run cmd_bench, cmd_devices, cmd_info, cmd_ping, cmd_run, cmd_status;
+command_run cmd_bench, cmd_devices, cmd_dump, cmd_info, cmd_ping, cmd_run, cmd_status;

@@ -1,5 +1,6 @@
 // What the RKNN API cannot say: which server to use, what went wrong in words, structured profiles,
-// descriptions of models and servers. Works beside rknn_api.h, in C and C++.
+// what each layer computes, descriptions of models and servers. Works beside rknn_api.h, in C and
+// C++.
 //
 // Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
 // rknnd_last_error(). Structs start with `struct_size`, which the caller sets to sizeof: a newer
@@ -116,6 +117,40 @@ typedef struct rknnd_layer {
 /// Layers of the context's last run, in order; the context must have been opened with
 /// RKNN_FLAG_COLLECT_PERF_MASK. *layers is one block, strings included: rknnd_free() it.
 int rknnd_get_layers(rknn_context context, rknnd_layer **layers, uint32_t *n_layers);
+
+// What a node of the model has computed. Valid inside the callback.
+typedef struct rknnd_tensor {
+    uint32_t struct_size; // set by the library
+    uint32_t index;       // counts the tensors of a dump
+    const char *name;     // as in the model file
+    const char *node;     // that computed it: rknnd_layer.name
+    const char *op;
+    uint32_t n_dims;
+    uint32_t dims[RKNN_MAX_DIMS]; // in the file's order: NCHW of images
+    rknn_tensor_type type;
+    rknn_tensor_qnt_type qnt_type; // affine: real value = (stored - zp) * scale
+    int32_t zp;
+    float scale;
+    uint32_t n_elems;
+    uint32_t size;    // bytes
+    const void *data; // stored values, packed, in row-major order
+} rknnd_tensor;
+
+/// Negative, an RKNN_ERR_* code: the dump ends with it.
+typedef int rknnd_tensor_callback(void *user, const rknnd_tensor *tensor);
+
+/// Runs the model once with the inputs that are set and calls back for each tensor that a node
+/// computes, as soon as it is computed, from the calling thread. `only`: a tensor's name or a shell
+/// pattern for names; NULL: all. Neither side holds more than one tensor. What the device has fused
+/// into another node is not there. Until the callback returns the device waits, with the core that
+/// it runs on, at most for the server's limit of a job. The outputs of earlier runs stay as they
+/// are. The callback may use the library, also this context.
+int rknnd_dump_layers(rknn_context context, const char *only, rknnd_tensor_callback *callback,
+                      void *user);
+
+/// A tensor's real values: values[] takes tensor->n_elems. RKNN_ERR_OUTPUT_INVALID for types that
+/// have none.
+int rknnd_tensor_to_float(const rknnd_tensor *tensor, float *values);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include "npu/sim/ops.h"
 #include "npu/sim/places.h"
 #include "npu/sim/rows.h"
+#include "npu/sim/sim_tap.h"
 
 #define ALIGNMENT   64
 #define SCRATCH_MAX ((uint64_t)1 << 32)
@@ -174,6 +175,8 @@ int run_steps(struct run *r, struct error *e)
         const struct step *s = &r->plan->steps[i];
         int status = s->op->run(s, r, e);
         if (status < 0)
+            return status;
+        if (r->tap && (status = sim_tap(r, s, e)) < 0)
             return status;
         if (r->step_us) {
             uint64_t now = now_us();

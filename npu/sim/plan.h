@@ -70,7 +70,8 @@ struct run {
     const struct plan *plan;
     uint8_t *arena, *scratch;
     struct dnn_bound *bound;
-    uint64_t *step_us; // of the last run; NULL: not wanted
+    uint64_t *step_us;   // of the last run; NULL: not wanted
+    struct npu_tap *tap; // looks at what steps compute; NULL: nobody does
 };
 
 int run_init(struct run *r, const struct plan *p, struct error *e);

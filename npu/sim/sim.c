@@ -249,6 +249,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
         r = sim_put_input(&c->run, i, &info->inputs[i], &job->inputs[i], e);
     uint64_t start = now_us();
     c->run.step_us = job->collect_perf ? c->step_us : NULL;
+    c->run.tap = job->tap;
     if (r == 0)
         r = run_steps(&c->run, e);
     job->run_us = now_us() - start;

@@ -113,6 +113,16 @@ int sim_describe_output(const struct graph *g, const struct chip *chip, uint32_t
     return 0;
 }
 
+int sim_describe_tensor(const struct graph_tensor *t, struct tensor_attr *ret, struct error *e)
+{
+    struct tensor_attr a = common(t);
+    set_plain(&a, t);
+    int r = set_size(&a, e);
+    if (r == 0)
+        *ret = a;
+    return r;
+}
+
 // ---- data ----
 
 static int check_size(const char *what, size_t size, size_t expected, int code, struct error *e)
@@ -164,22 +174,28 @@ int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
     return status < 0 ? error_prefix(e, "input %u", i) : 0;
 }
 
+int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error *e)
+{
+    const struct graph_tensor *t = &r->plan->graph->tensors[index];
+    const void *src = run_tensor(r, index);
+    if (!t->channels_last) {
+        memcpy(dst, src, t->size);
+        return 0;
+    }
+    struct convert_form from = {.type = t->type, .layout = TENSOR_NHWC};
+    struct convert_form to = {.type = t->type, .layout = TENSOR_NCHW};
+    return convert_layout(t->dims, &from, src, t->size, &to, dst, t->size, 0, e);
+}
+
 int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *output, struct error *e)
 {
-    const struct graph *g = r->plan->graph;
-    const struct graph_tensor *t = &g->tensors[g->outputs[i]];
+    uint32_t index = r->plan->graph->outputs[i];
+    const struct graph_tensor *t = &r->plan->graph->tensors[index];
     if (!output->data)
         return 0;
     int status = check_size(t->name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
-    const void *src = run_tensor(r, g->outputs[i]);
-    if (status == 0 && !t->channels_last) {
-        memcpy(output->data, src, t->size);
-    } else if (status == 0) {
-        struct convert_form from = {.type = t->type, .layout = TENSOR_NHWC};
-        struct convert_form to = {.type = t->type, .layout = TENSOR_NCHW};
-        status =
-            convert_layout(t->dims, &from, src, t->size, &to, output->data, output->size, 0, e);
-    }
+    if (status == 0)
+        status = sim_read_tensor(r, index, output->data, e);
     return status < 0 ? error_prefix(e, "output %u", i) : 0;
 }

@@ -1,3 +1,6 @@
 if(TARGET rknnd AND TARGET rknnctl)
   rknnd_python_test(test_rknnctl test_rknnctl.py)
 endif()
+if(TARGET rknnd AND TARGET rknnctl AND TARGET npu_sim)
+  rknnd_python_test(test_dump test_dump.py)
+endif()

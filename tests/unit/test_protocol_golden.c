@@ -32,6 +32,10 @@
     {                                                                                              \
         4200, 3, 1, true, true                                                                     \
     }
+#define ATTR                                                                                       \
+    {                                                                                              \
+        "in", 4, {1, 300, 2, 7}, 4200, 8400, 9600, 8, 320, -14, 0.0078125f, 4, 1, 2                \
+    }
 
 // The samples of make.py, each named after its message.
 static const struct error error = {-6, "node “conv1”: no weights"};
@@ -131,21 +135,22 @@ static const rknnd_Layer Layer = {.name = "Conv:conv1",
                                   .mac_cycles = 1ull << 40,
                                   .core_work_count = 3,
                                   .core_work = {48, 0, 1ull << 36}};
+static const rknnd_Dump Dump = {
+    .has_run = true,
+    .run = {.context = 49, .core_mask = 7, .timeout_ms = 50, .inputs_count = 1, .inputs = {FORM}},
+    .only = "conv*_out"};
+static const rknnd_DumpReply DumpReply = {.index = 51,
+                                          .has_tensor = true,
+                                          .tensor = ATTR,
+                                          .node = "Conv:conv2",
+                                          .op = "ConvClip",
+                                          .offset = UINT64_C(1) << 42,
+                                          .size = 52,
+                                          .n_tensors = 53};
+static const rknnd_DumpNext DumpNext = {UINT32_MAX - 1};
 static const rknnd_TensorIo TensorIo = {
     .has_logical = true,
-    .logical = {.name = "in",
-                .dims_count = 4,
-                .dims = {1, 300, 2, 7},
-                .n_elems = 4200,
-                .size = 8400,
-                .size_with_stride = 9600,
-                .w_stride = 8,
-                .h_stride = 320,
-                .zp = -14,
-                .scale = 0.0078125f,
-                .type = 4,
-                .layout = 1,
-                .qnt = 2},
+    .logical = ATTR,
     .has_native = true,
     .native = {.name = "n", .dims_count = 1, .dims = {1}, .zp = INT32_MIN, .scale = -1.5f},
     .has_native_nhwc = true,
@@ -171,6 +176,15 @@ static const rknnd_WorkerRun WorkerRun = {
     .inputs = {{64, true, FORM}, {.has_form = true, .form = {.pass_through = true}}},
     .output_offsets_count = 3,
     .output_offsets = {0, 128, UINT64_C(1) << 41}};
+static const rknnd_WorkerDump WorkerDump = {.has_run = true,
+                                            .run = {.context = 54,
+                                                    .buffer = 55,
+                                                    .core_mask = 1,
+                                                    .inputs_count = 1,
+                                                    .inputs = {{192, true, FORM}}},
+                                            .only = "*",
+                                            .window = UINT64_C(1) << 43};
+static const rknnd_WorkerNext WorkerNext = {56, true};
 
 struct golden {
     uint8_t data[4096];
@@ -283,7 +297,7 @@ static void test_every_message(void **state)
     (void)state;
 #define X(number, name, request, reply, request_payload, reply_payload)                            \
     check(number, #name, 0, &request, request_payload);                                            \
-    if (number != MESSAGE_CANCEL && number != MESSAGE_GOODBYE)                                     \
+    if (number != MESSAGE_CANCEL && number != MESSAGE_GOODBYE && number != MESSAGE_DUMP_NEXT)      \
         check(number, #name, FRAME_REPLY, &reply, reply_payload);
     MESSAGE_LIST(X)
 #undef X
@@ -352,12 +366,24 @@ static void test_header(void **state)
     assert_int_equal(h.payload_size, 0x1122334455667788);
 }
 
+static void test_flags(void **state)
+{
+    (void)state;
+    struct frame_header h = {.type = MESSAGE_DUMP};
+    uint8_t bytes[FRAME_HEADER_SIZE];
+    for (unsigned flags = 0; flags < 256; flags++) {
+        bool known = flags == 0 || flags == 1 || flags == 3 || flags == 5;
+        h.flags = (uint8_t)flags;
+        frame_header_write(bytes, &h);
+        assert_int_equal(frame_header_read(bytes, &h, NULL), known ? 0 : STATUS_FAIL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_every_message),
-        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_header),        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_every_message), cmocka_unit_test(test_error),
         cmocka_unit_test(test_sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ _rknnctl_options()
     devices) options="--json --help" ;;
     ping) options="--count --json --help" ;;
     status) options="--json --help" ;;
+    dump) options="--input --output --layout --only --raw --json --help" ;;
     bench) options="--loop --clients --warmup --input --layout --seed --float --core-mask --json --help" ;;
     esac
 }
@@ -22,7 +23,7 @@ _rknnctl_command()
         -s | --server) ((i++)) ;;
         -*) ;;
         : | = | tcp | unix | sim) ;;
-        run | info | devices | ping | status | bench)
+        run | info | devices | ping | status | dump | bench)
             command=${COMP_WORDS[i]}
             return
             ;;
@@ -46,8 +47,8 @@ _rknnctl()
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
     elif [[ -z $command ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status bench" -- "$word")
-    elif [[ $command == run || $command == info || $command == bench ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status dump bench" -- "$word")
+    elif [[ $command == run || $command == info || $command == dump || $command == bench ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
 }

@@ -79,6 +79,11 @@ def samples(p):
                          time_us=33, ddr_cycles=34, npu_cycles=35, total_cycles=36, macs=1 << 38,
                          read_bytes=37, write_bytes=38, core_mask=39, mac_cycles=1 << 40,
                          core_work=[48, 0, 1 << 36]),
+        "Dump": p.Dump(run=p.Infer(context=49, core_mask=7, timeout_ms=50, inputs=[form]),
+                       only="conv*_out"),
+        "DumpReply": p.DumpReply(index=51, tensor=attr, node="Conv:conv2", op="ConvClip",
+                                 offset=1 << 42, size=52, n_tensors=53),
+        "DumpNext": p.DumpNext(request=U32 - 1),
         "TensorIo": p.TensorIo(
             logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
             native_nhwc=p.TensorAttr(name="h", type=1),
@@ -94,6 +99,11 @@ def samples(p):
             inputs=[p.WorkerSlot(offset=64, form=form),
                     p.WorkerSlot(form=p.InferInput(pass_through=True))],
             output_offsets=[0, 128, 1 << 41]),
+        "WorkerDump": p.WorkerDump(
+            run=p.WorkerRun(context=54, buffer=55, core_mask=1,
+                            inputs=[p.WorkerSlot(offset=192, form=form)]),
+            only="*", window=1 << 43),
+        "WorkerNext": p.WorkerNext(context=56, stop=True),
     }
 
 
@@ -112,6 +122,8 @@ TYPES = [
     (34, "CONTEXT_CLOSE", "ContextClose", "Empty", False, False, 0),
     (48, "INFER", "Infer", "InferReply", True, True, 0),
     (49, "PROFILE", "Profile", "ProfileReply", False, True, 0),
+    (50, "DUMP", "Dump", "DumpReply", True, True, 0),
+    (51, "DUMP_NEXT", "DumpNext", None, False, False, 0),
     (128, "WORKER_START", "WorkerStart", "Device", False, False, 0),
     (129, "WORKER_LOAD", "WorkerLoad", "ContextInfo", False, True, 1),
     (130, "WORKER_DESCRIBE", "WorkerDescribe", "Empty", False, True, 1),
@@ -121,6 +133,8 @@ TYPES = [
     (134, "WORKER_BUFFER_FREE", "WorkerBuffer", "Empty", False, False, 0),
     (135, "WORKER_RUN", "WorkerRun", "InferReply", False, False, 0),
     (136, "WORKER_PROFILE", "WorkerContext", "ProfileReply", False, True, 0),
+    (137, "WORKER_DUMP", "WorkerDump", "DumpReply", False, False, 0),
+    (138, "WORKER_NEXT", "WorkerNext", "Empty", False, False, 0),
 ]
 
 

@@ -1,0 +1,36 @@
+// What the nodes of a graph compute.
+#include "npu/sim/sim_tap.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "npu/sim/sim_io.h"
+
+static int show(const struct run *r, const struct step *s, uint32_t index, struct error *e)
+{
+    const struct graph_tensor *t = &r->plan->graph->tensors[index];
+    struct npu_tensor shown = {.node = s->node->name, .op = s->node->type};
+    struct tensor_attr attr;
+    if (!r->tap->wants(r->tap, t->name))
+        return 0;
+    cleanup(free_p) void *data = malloc(t->size ? t->size : 1);
+    if (!data)
+        return error_no_memory(e, "a tensor", t->size);
+    int status = sim_describe_tensor(t, &attr, e);
+    if (status == 0)
+        status = sim_read_tensor(r, index, data, e);
+    if (status < 0)
+        return status;
+    shown.attr = &attr;
+    shown.data = data;
+    return r->tap->tensor(r->tap, &shown, e);
+}
+
+int sim_tap(const struct run *r, const struct step *s, struct error *e)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < s->node->n_outputs && status == 0; i++)
+        if (s->node->outputs[i] >= 0)
+            status = show(r, s, (uint32_t)s->node->outputs[i], e);
+    return status;
+}

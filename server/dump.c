@@ -1,0 +1,89 @@
+// Dumps.
+#include "server/dump.h"
+
+#include <stdlib.h>
+
+#include "server/connection.h"
+#include "server/job.h"
+
+// The job and the frame on its way hold a reference each.
+struct dump {
+    unsigned refs;
+    struct job *job;       // NULL: has ended
+    struct buffer *buffer; // one reference
+    bool sending, taken;   // of the part that is out
+    char only[sizeof((rknnd_Dump){0}.only)];
+};
+
+static void unref(struct dump *d)
+{
+    if (--d->refs > 0)
+        return;
+    buffer_unref(d->buffer);
+    free(d);
+}
+
+static void go_on(struct dump *d)
+{
+    if (d->job && d->taken && !d->sending)
+        host_job_next(&d->job->host);
+}
+
+static void on_sent(void *owner)
+{
+    struct dump *d = owner;
+    d->sending = false;
+    go_on(d);
+    unref(d);
+}
+
+static void on_part(struct host_job *host, const rknnd_DumpReply *part)
+{
+    struct job *j = container_of(host, struct job, host);
+    struct dump *d = j->dump;
+    if (!j->request.connection) {
+        host_job_stop(host);
+        return;
+    }
+    struct iovec data = {d->buffer->output, (size_t)part->size};
+    d->refs++;
+    d->sending = true;
+    d->taken = false;
+    request_answer_part(&j->request, rknnd_DumpReply_fields, part, &data, part->size > 0, on_sent,
+                        d);
+}
+
+int dump_new(struct job *j, const char *only, uint64_t window, struct error *e)
+{
+    struct dump *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_no_memory(e, "a dump", sizeof *d);
+    d->refs = 1;
+    d->job = j;
+    d->buffer = buffer_ref(j->host.buffer);
+    message_set_text(d->only, only);
+    j->dump = d;
+    j->host.part = on_part;
+    j->host.only = d->only;
+    j->host.window = window;
+    return 0;
+}
+
+void dump_free(struct dump *d)
+{
+    if (!d)
+        return;
+    d->job = NULL;
+    unref(d);
+}
+
+struct dump *dump_find(struct request *r)
+{
+    return r && r->type == MESSAGE_DUMP ? container_of(r, struct job, request)->dump : NULL;
+}
+
+void dump_next(struct dump *d)
+{
+    d->taken = true;
+    go_on(d);
+}

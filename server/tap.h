@@ -1,0 +1,37 @@
+// The tap of a dump: hands the tensors of a run over in parts that fit a window of memory, one part
+// at a time. The run waits while one is out, so a dump holds no more than its window.
+#pragma once
+
+#include <pthread.h>
+
+#include "npu/npu.h"
+#include "protocol/message.h"
+
+struct tap {
+    struct npu_tap npu; // for npu_job.tap
+    // What is posted: `part` says what the window holds.
+    rknnd_DumpReply part;
+    uint32_t n_tensors; // so far
+    // The tap's:
+    char only[sizeof((rknnd_WorkerDump){0}.only)];
+    uint8_t *window;
+    uint64_t window_size;
+    void (*post)(struct tap *t);
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum { TAP_FREE, TAP_OUT, TAP_STOPPED } state;
+};
+
+void tap_init(struct tap *t);
+void tap_done(struct tap *t);
+
+/// Refuses devices that never block: they cannot wait for a part to be taken.
+int tap_check(const struct npu_device_info *device, struct error *e);
+
+/// For one run: tensors that match `only` ("": all) go to the window; post(t) comes from the run's
+/// thread when a part is there.
+void tap_start(struct tap *t, const char *only, void *window, uint64_t window_size,
+               void (*post)(struct tap *t));
+
+/// From any thread, once for each part: it has been taken; the run goes on, or (`stop`) ends.
+void tap_next(struct tap *t, bool stop);

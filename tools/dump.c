@@ -1,0 +1,154 @@
+// `rknnctl dump`, done.
+#include "tools/dump.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/cleanup.h"
+#include "tools/format.h"
+#include "tools/input_set.h"
+#include "tools/npy.h"
+#include "tools/report.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+#include "tools/values.h"
+
+static const struct table_column columns[] = {
+    {"#", TABLE_RIGHT, 0},    {"tensor", TABLE_LEFT, 1}, {"node", TABLE_LEFT, 1},
+    {"shape", TABLE_LEFT, 0}, {"type", TABLE_LEFT, 0},   {"min", TABLE_RIGHT, 0},
+    {"max", TABLE_RIGHT, 0},  {"mean", TABLE_RIGHT, 0},
+};
+
+struct dump {
+    const struct dump_plan *plan;
+    struct failure *f;
+    struct table table;
+    json_t *list; // with --json
+};
+
+// "<number>_<name>.npy", with _ for what is no good in a file's name.
+static char *file_name(const struct dump *d, const rknnd_tensor *t)
+{
+    char *path, name[100];
+    snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, t->name);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            *c = '_';
+    return asprintf(&path, "%s/%04u_%s.npy", d->plan->folder, t->index, name) < 0 ? NULL : path;
+}
+
+static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *range, const char *file)
+{
+    json_t *dims = json_array();
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        json_array_append_new(dims, json_integer((json_int_t)t->dims[i]));
+    json_t *o =
+        json_pack("{s:I, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:I}", "index",
+                  (json_int_t)t->index, "name", t->name, "node", t->node, "op", t->op, "dims", dims,
+                  "type", get_type_string(t->type), "file", file, "min",
+                  report_number((double)range->min), "max", report_number((double)range->max),
+                  "mean", report_number(range->mean), "nan", (json_int_t)range->n_nan);
+    if (o && t->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC) {
+        json_object_set_new(o, "scale", report_number((double)t->scale));
+        json_object_set_new(o, "zp", json_integer(t->zp));
+    }
+    return o;
+}
+
+static void add_row(struct table *table, const rknnd_tensor *t, const struct value_range *range)
+{
+    struct format_buffer b;
+    table_cell(table, "%u", t->index);
+    table_cell(table, "%s", t->name);
+    table_cell(table, "%s", t->node);
+    table_cell(table, "%s", format_dims(&b, t->dims, t->n_dims));
+    table_cell(table, "%s", get_type_string(t->type));
+    table_cell(table, "%.6g", (double)range->min);
+    table_cell(table, "%.6g", (double)range->max);
+    table_cell(table, "%.6g", range->mean);
+}
+
+static void note(struct dump *d, const rknnd_tensor *t, const float *values, const char *file)
+{
+    struct value_range range = values_range(values, t->n_elems);
+    if (d->plan->json)
+        json_array_append_new(d->list, tensor_json(t, &range, file));
+    else
+        add_row(&d->table, t, &range);
+}
+
+static int take_tensor(struct dump *d, const rknnd_tensor *t)
+{
+    struct failure *f = d->f;
+    cleanup(free_p) char *file = file_name(d, t);
+    cleanup(free_p) float *values = calloc((size_t)t->n_elems + 1, sizeof *values);
+    if (!file || !values)
+        return failure_no_memory(f);
+    int r = rknnd_tensor_to_float(t, values);
+    if (r < 0)
+        return failure_rknn(f, r, "tensor %s", t->name);
+    if (d->plan->raw)
+        r = npy_write(file, t->type, t->dims, t->n_dims, t->data, f);
+    else
+        r = npy_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
+    if (r)
+        return failure_prefix(f, "tensor %s", t->name);
+    note(d, t, values, file);
+    return 0;
+}
+
+static int on_tensor(void *user, const rknnd_tensor *t)
+{
+    return take_tensor(user, t) ? RKNN_ERR_FAIL : RKNN_SUCC;
+}
+
+static int print(struct dump *d)
+{
+    if (d->plan->json) {
+        json_t *list = d->list;
+        d->list = NULL;
+        return report_json(json_pack("{s:o}", "tensors", list), d->f);
+    }
+    return table_print(&d->table, stdout, "", terminal_width(stdout)) < 0 ? failure_no_memory(d->f)
+                                                                          : 0;
+}
+
+static int run(struct dump *d, const struct model *m, const struct input_set *inputs)
+{
+    int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    if (r == RKNN_SUCC)
+        r = rknnd_dump_layers(m->context, d->plan->only, on_tensor, d);
+    if (d->f->code) // a tensor's
+        return d->f->code;
+    return r < 0 ? failure_rknn(d->f, r, "model %s", m->path) : print(d);
+}
+
+static int make_folder(const char *folder, struct failure *f)
+{
+    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+        return failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(errno));
+    return 0;
+}
+
+int dump_execute(const struct dump_plan *plan, struct failure *f)
+{
+    struct dump d = {.plan = plan, .f = f, .list = json_array()};
+    struct model m = {0};
+    struct input_set inputs = {0};
+    table_init(&d.table, columns, sizeof columns / sizeof *columns);
+    int r = model_open(&m, plan->model, 0, f);
+    if (r == 0)
+        r = input_set_load(&inputs, &m, &plan->inputs, plan->layout, f);
+    if (r == 0)
+        r = make_folder(plan->folder, f);
+    if (r == 0)
+        r = run(&d, &m, &inputs);
+    json_decref(d.list);
+    table_done(&d.table);
+    input_set_done(&inputs);
+    model_close(&m);
+    return r;
+}
