@@ -1,0 +1,227 @@
+// The software NPU against what the machine can do.
+//
+// bench_sim MODEL.rknn…        each model's run on one thread, against the sum of oneDNN's own
+// times
+//                              for its convolutions and the time that memory takes for the rest
+// bench_sim --load MODEL.rknn  loading, against reading the file
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "npu/sim/rknn_graph.h"
+#include "tests/bench/conv_times.h"
+#include "tests/bench/samples.h"
+#include "tests/unit/sim_run.h"
+
+#define COPY_BYTES ((size_t)64 << 20)
+
+static _Noreturn void give_up(const char *path, const struct error *e)
+{
+    fprintf(stderr, "%s: %s\n", path, e->text);
+    exit(1);
+}
+
+// ---- what memory can do ------------------------------------------------------------------------
+
+static void copy(void *arg)
+{
+    uint8_t *memory = arg;
+    memcpy(memory, memory + COPY_BYTES, COPY_BYTES);
+    __asm__ volatile("" ::: "memory");
+}
+
+// Bytes in a nanosecond, read and written together.
+static double copy_bandwidth(void)
+{
+    uint8_t *memory = malloc(2 * COPY_BYTES);
+    if (!memory)
+        abort();
+    memset(memory, 1, 2 * COPY_BYTES);
+    double ns = samples_median_ns(copy, memory);
+    free(memory);
+    return 2 * (double)COPY_BYTES / ns;
+}
+
+static double bytes_of(const struct graph *g, const int32_t *tensors, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += tensors[i] >= 0 ? (double)g->tensors[tensors[i]].size : 0;
+    return sum;
+}
+
+// ---- the bound ---------------------------------------------------------------------------------
+
+struct bound {
+    unsigned n_convs, n_others;
+    double conv_ns, memory_bytes;
+};
+
+static void add_node(struct bound *b, const struct graph *g, const struct graph_node *n)
+{
+    double ns = n->op == GRAPH_CONV ? conv_time_ns(g, n) : -1;
+    if (ns >= 0) {
+        b->n_convs++;
+        b->conv_ns += ns;
+    } else {
+        b->n_others++;
+        b->memory_bytes +=
+            bytes_of(g, n->inputs, n->n_inputs) + bytes_of(g, n->outputs, n->n_outputs);
+    }
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            b->memory_bytes += (double)g->tensors[n->post[i].operand].size;
+}
+
+static struct bound bound_of(const char *path)
+{
+    struct bound b = {0};
+    struct rknn_file f = {0};
+    struct graph g = {0};
+    struct error e;
+    size_t size;
+    uint8_t *data = sim_read_file(path, &size, &e);
+    if (!data || rknn_file_open(&f, (struct bytes){data, size}, &e) < 0 ||
+        rknn_graph(&g, &f, chip_find(f.chip), &e) < 0)
+        give_up(path, &e);
+    for (uint32_t i = 0; i < g.n_nodes; i++)
+        add_node(&b, &g, &g.nodes[i]);
+    graph_done(&g);
+    rknn_file_done(&f);
+    free(data);
+    return b;
+}
+
+// ---- the run -----------------------------------------------------------------------------------
+
+struct running {
+    const char *path;
+    struct sim_run run;
+    struct npu_input *inputs;
+    struct npu_output *outputs;
+};
+
+static void run_once(void *arg)
+{
+    struct running *r = arg;
+    struct error e;
+    if (sim_run_once(&r->run, r->inputs, r->outputs, &e) < 0)
+        give_up(r->path, &e);
+}
+
+static void make_tensors(struct running *r)
+{
+    const struct npu_model_info *m = r->run.info;
+    r->inputs = calloc(m->n_inputs + 1, sizeof *r->inputs);
+    r->outputs = calloc(m->n_outputs + 1, sizeof *r->outputs);
+    for (uint32_t i = 0; i < m->n_inputs; i++) {
+        size_t size = m->inputs[i].logical.size;
+        r->inputs[i] = (struct npu_input){.data = calloc(size, 1), .size = size, .converted = true};
+    }
+    for (uint32_t i = 0; i < m->n_outputs; i++) {
+        size_t size = m->outputs[i].logical.size;
+        r->outputs[i] = (struct npu_output){malloc(size), size};
+    }
+}
+
+static void free_tensors(struct running *r)
+{
+    for (uint32_t i = 0; i < r->run.info->n_inputs; i++)
+        free((void *)r->inputs[i].data);
+    for (uint32_t i = 0; i < r->run.info->n_outputs; i++)
+        free(r->outputs[i].data);
+    free(r->inputs);
+    free(r->outputs);
+}
+
+static double run_time_ns(const char *path)
+{
+    struct running r = {.path = path};
+    struct error e;
+    if (sim_run_init(&r.run, path, &e) < 0)
+        give_up(path, &e);
+    make_tensors(&r);
+    double ns = samples_median_ns(run_once, &r);
+    free_tensors(&r);
+    sim_run_done(&r.run);
+    return ns;
+}
+
+static void bench_runs(char *const *paths)
+{
+    double bandwidth = copy_bandwidth();
+    printf("memory: %.1f GB/s read and written\n\n", bandwidth);
+    printf("%9s %9s %9s %6s %6s %6s  model\n", "run us", "convs us", "rest us", "ratio", "convs",
+           "others");
+    for (; *paths; paths++) {
+        struct bound b = bound_of(*paths);
+        double run = run_time_ns(*paths), rest = b.memory_bytes / bandwidth;
+        const char *name = strrchr(*paths, '/');
+        printf("%9.1f %9.1f %9.1f %6.2f %6u %6u  %s\n", run / 1e3, b.conv_ns / 1e3, rest / 1e3,
+               run / (b.conv_ns + rest), b.n_convs, b.n_others, name ? name + 1 : *paths);
+        fflush(stdout);
+    }
+}
+
+// ---- loading -----------------------------------------------------------------------------------
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+// A line of /proc/self/status, in bytes.
+static double memory_now(const char *name)
+{
+    char line[128];
+    double kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0)
+            kib = strtod(line + strlen(name), NULL);
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+static void bench_load(const char *path)
+{
+    struct npu_device *device;
+    struct npu_model *model;
+    struct error e;
+    size_t size;
+    double start = now_s();
+    uint8_t *data = sim_read_file(path, &size, &e);
+    double read = now_s() - start, before = memory_now("RssAnon:");
+    if (!data || npu_backend.device_open("", &device, &e) < 0)
+        give_up(path, &e);
+    struct npu_model_source source = {.file = {data, size}, .name = path};
+    start = now_s();
+    if (npu_backend.model_load(device, &source, &model, &e) < 0)
+        give_up(path, &e);
+    double load = now_s() - start, after = memory_now("RssAnon:");
+    const struct npu_model_info *info = npu_backend.model_info(model);
+    printf("file %.1f MB, weights %.1f MB\nreading %.3f s, loading %.3f s\n"
+           "memory: the model says %.1f MB, the process has %.1f MB more\n",
+           (double)size / 1e6, (double)info->weight_size / 1e6, read, load,
+           (double)info->memory_size / 1e6, (after - before) / 1e6);
+    npu_backend.model_free(model);
+    npu_backend.device_free(device);
+    free(data);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--load") == 0) {
+        bench_load(argv[2]);
+    } else if (argc > 1) {
+        bench_runs(argv + 1);
+    } else {
+        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --load MODEL.rknn\n");
+        return 2;
+    }
+    return 0;
+}
