@@ -135,6 +135,8 @@ int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e);
 int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e);
 int onnx_lower_gemm(struct onnx_lowering *l, struct error *e);
 int onnx_lower_mat_mul(struct onnx_lowering *l, struct error *e);
+int onnx_lower_quantize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e);
 int onnx_lower_resize(struct onnx_lowering *l, struct error *e);
 int onnx_lower_constant(struct onnx_lowering *l, struct error *e);
 int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e);

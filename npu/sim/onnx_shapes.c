@@ -1,5 +1,6 @@
 // Operators of ONNX that know, change or cut shapes.
 #include "npu/sim/onnx_lower.h"
+#include "npu/sim/onnx_names.h"
 
 // ---- constants ----
 
@@ -101,11 +102,30 @@ int onnx_lower_shape(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_known(l, 0, data, e);
 }
 
+// Dropout keeps everything; before set 10 it says nothing of what it kept.
+static int know_mask(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    if (l->f->opset < 10) {
+        onnx_names_set(l->names, l->g->tensors[l->out[1]].name, -1);
+        return 0;
+    }
+    uint8_t *mask = pool_alloc(&l->g->pool, x->n_elems, 1);
+    if (!mask)
+        return error_no_memory(e, "a constant", x->n_elems);
+    memset(mask, 1, x->n_elems);
+    int r = onnx_shape(l, 1, TENSOR_BOOL, x->n_dims, x->dims, e);
+    return r < 0 ? r : onnx_known(l, 1, mask, e);
+}
+
 int onnx_lower_identity(struct onnx_lowering *l, struct error *e)
 {
     if (l->n_in > 2 && onnx_in(l, 2) &&
         !(onnx_in(l, 2)->constant && onnx_in(l, 2)->data.size && !onnx_in(l, 2)->data.data[0]))
         return onnx_refuse(l, e, "training_mode is not supported");
+    int r = l->n_out > 1 ? know_mask(l, e) : 0;
+    if (r < 0)
+        return r;
     return onnx_same(l, l->in[0], e);
 }
 

@@ -1,0 +1,42 @@
+// QuantizeLinear and DequantizeLinear of ONNX.
+#include "npu/sim/onnx_lower.h"
+
+static int take_axis(const struct onnx_lowering *l, int64_t *ret, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    *ret = 0;
+    if (onnx_in(l, 1)->n_elems == 1)
+        return 0;
+    return onnx_axis(l, onnx_int(l, "axis", 1), x->n_dims, ret, e);
+}
+
+static bool is_quantized(enum tensor_type type)
+{
+    return type == TENSOR_INT8 || type == TENSOR_UINT8 || type == TENSOR_INT16 ||
+           type == TENSOR_UINT16;
+}
+
+int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *zp = onnx_in(l, 2);
+    enum tensor_type type = zp ? zp->type : TENSOR_UINT8;
+    int64_t axis;
+    if (!is_quantized(type) || onnx_has_attr(l, "output_dtype") || onnx_has_attr(l, "block_size"))
+        return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(type));
+    int r = take_axis(l, &axis, e);
+    if (r == 0)
+        r = onnx_shape(l, 0, type, x->n_dims, x->dims, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_quantize, 3, &axis, 1, e);
+}
+
+int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int64_t axis;
+    if (!(is_quantized(x->type) || x->type == TENSOR_INT32) || onnx_has_attr(l, "block_size"))
+        return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(x->type));
+    int r = take_axis(l, &axis, e);
+    if (r == 0)
+        r = onnx_shape(l, 0, onnx_in(l, 1)->type, x->n_dims, x->dims, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_dequantize, 3, &axis, 1, e);
+}
