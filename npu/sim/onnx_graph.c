@@ -8,7 +8,7 @@
 #include "npu/sim/onnx_names.h"
 #include "npu/sim/rknn_container.h"
 
-#define OPSET_MIN 7
+#define OPSET_MIN 6
 #define OPSET_MAX 20
 
 static int no_memory(struct error *e)

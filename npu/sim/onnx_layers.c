@@ -333,7 +333,8 @@ int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e)
 int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
-    if (onnx_int(l, "training_mode", 0) || !onnx_int(l, "spatial", 1))
+    if (onnx_int(l, "training_mode", 0) || (l->f->opset < 7 && !onnx_int(l, "is_test", 0)) ||
+        !onnx_int(l, "spatial", 1))
         return onnx_refuse(l, e, "training_mode, or not spatial, is not supported");
     if (!onnx_is_float(x->type) || x->n_dims < 2 || !x->n_elems)
         return onnx_refuse(l, e, "its input is not a tensor of floats with channels");

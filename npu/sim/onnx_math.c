@@ -49,11 +49,39 @@ static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, 
     return 0;
 }
 
+// Before set 7 the second input begins at a dimension of the first: it gets dimensions behind.
+static int align_old(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *y = onnx_in(l, 1);
+    int64_t axis = onnx_int(l, "axis", (int64_t)x->n_dims - y->n_dims);
+    uint32_t dims[GRAPH_MAX_DIMS], n = x->n_dims;
+    bool slopes = strcmp(l->operator->name, "PRelu") == 0 && y->n_elems > 1 && y->n_dims == 1;
+    if (l->f->opset >= 7 || (!slopes && !onnx_has_attr(l, "axis")))
+        return 0;
+    axis = slopes ? 1 : axis; // one for each channel
+    axis = axis < 0 ? axis + n : axis;
+    if (axis < 0 || axis + y->n_dims > n)
+        return onnx_refuse(l, e, "axis %lld of a tensor of %u dimensions", (long long)axis, n);
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = i < axis || i >= axis + y->n_dims ? 1 : y->dims[i - axis];
+    if (y->constant) {
+        l->in[1] = onnx_constant(l, y->type, n, dims, y->data.data, e);
+        return l->in[1] < 0 ? l->in[1] : 0;
+    }
+    int32_t from = l->in[1], to = onnx_temporary(l, y->type, n, dims, e);
+    l->in[1] = to;
+    if (to < 0)
+        return to;
+    return onnx_emit(l, GRAPH_RESHAPE, &from, 1, &to, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
 int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
 {
     static const int64_t power = WIDE_POW;
     const struct arithmetic *a = &arithmetic[l->operator->argument];
-    int r = onnx_shape_broadcast(l, onnx_in(l, 0)->type, 2, e);
+    int r = align_old(l, e);
+    if (r == 0)
+        r = onnx_shape_broadcast(l, onnx_in(l, 0)->type, 2, e);
     if (r < 0)
         return r;
     if (a->op == GRAPH_POW && onnx_in(l, 0)->type != onnx_in(l, 1)->type)
@@ -102,6 +130,8 @@ int onnx_lower_compare(struct onnx_lowering *l, struct error *e)
     if (kind == WIDE_SHIFT_LEFT && onnx_text_is(l, "direction", "RIGHT", ""))
         kind = WIDE_SHIFT_RIGHT;
     int r = check_types(l, e);
+    if (r == 0)
+        r = align_old(l, e);
     if (r == 0)
         r = onnx_shape_broadcast(l, truth ? TENSOR_BOOL : onnx_in(l, 0)->type, 2, e);
     return r < 0 ? r : onnx_emit_wide(l, &wide_binary, 2, &kind, 1, e);

@@ -123,6 +123,8 @@ int onnx_lower_identity(struct onnx_lowering *l, struct error *e)
     if (l->n_in > 2 && onnx_in(l, 2) &&
         !(onnx_in(l, 2)->constant && onnx_in(l, 2)->data.size && !onnx_in(l, 2)->data.data[0]))
         return onnx_refuse(l, e, "training_mode is not supported");
+    if (l->f->opset < 7 && l->operator->argument && !onnx_int(l, "is_test", 0))
+        return onnx_refuse(l, e, "training is not supported");
     int r = l->n_out > 1 ? know_mask(l, e) : 0;
     if (r < 0)
         return r;

@@ -138,6 +138,5 @@ enum wide_reduce_kind {
 extern const struct wide_operator wide_binary, wide_unary, wide_where, wide_clip, wide_cast,
     wide_reduce, wide_arg_reduce, wide_softmax, wide_hardmax, wide_cum_sum, wide_top_k, wide_gather,
     wide_gather_elements, wide_gather_nd, wide_scatter_elements, wide_scatter_nd, wide_pad,
-    wide_slice, wide_tile, wide_reshape, wide_trilu, wide_one_hot, wide_range, wide_eye,
-    wide_instance_norm, wide_layer_norm, wide_lrn, wide_mean_variance, wide_batch_norm,
-    wide_quantize, wide_dequantize, wide_dynamic_quantize, wide_mat_mul, wide_conv, wide_pool;
+    wide_tile, wide_trilu, wide_layer_norm, wide_instance_norm, wide_lrn, wide_quantize,
+    wide_dequantize;
