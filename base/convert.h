@@ -16,8 +16,8 @@ float convert_half_to_float(uint16_t h);
 uint16_t convert_float_to_half(float f);
 
 /// real -> stored: round(real / scale) + zp, halves to the even number (as the NPU rounds: see
-/// docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate rounding
-/// moves a value over a half.
+/// docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate
+/// rounding moves a value over a half.
 int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 
 /// Turns an input as a program gives it into the form the model stores.
