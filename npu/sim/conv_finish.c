@@ -100,6 +100,8 @@ static void store(const struct step *s, const struct run *r, size_t at, float *v
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct row_form form = row_form(y);
+    if (s->node->quant && s->node->quant->in_steps)
+        form.scale = 1;
     for (uint32_t i = 0; i < s->node->n_post; i++) {
         const struct graph_post *post = &s->node->post[i];
         if (post->kind == POST_ADD)

@@ -50,7 +50,7 @@ struct graph_tensor {
     X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
     X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
     X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
-    X(MAT_MUL, "MatMul") X(WIDE, "Wide")
+    X(MAT_MUL, "MatMul") X(WIDE, "Wide") X(QUANTIZE, "QuantizeLinear")
 // clang-format on
 
 enum graph_op {
@@ -112,6 +112,7 @@ struct graph_conv_quant {
     int32_t *bias;
     int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
     bool nz_in_taps; // then [n][kh][kw]
+    bool in_steps;   // scale gives steps of the output instead of real numbers
     bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
 };
 

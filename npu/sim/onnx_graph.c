@@ -240,6 +240,8 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
         r = take_node(l, &f->nodes[i], e);
     if (r == 0)
         r = take_outputs(l, e);
+    if (r == 0)
+        r = onnx_qdq(l, e);
     return r < 0 ? r : onnx_fuse(l->g, e);
 }
 

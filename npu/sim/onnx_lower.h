@@ -9,11 +9,20 @@
 struct onnx_names;
 struct onnx_operator;
 
+// What a dequantized tensor was made of.
+struct onnx_origin {
+    int32_t tensor;       // of floats
+    int32_t q, scale, zp; // zp -1: none
+    int64_t axis;
+};
+
 struct onnx_lowering {
     const struct onnx_file *f;
     struct graph *g;
     struct onnx_names *names;
     uint32_t room_tensors, room_nodes;
+    struct onnx_origin *origins;
+    uint32_t n_origins, room_origins;
     uint64_t folded; // bytes of constants that were computed
 
     const struct onnx_node *node;
@@ -167,6 +176,9 @@ int onnx_lower_depth_space(struct onnx_lowering *l, struct error *e);
 /// Computes a node whose inputs are all constants: its outputs become constants. Refuses what the
 /// executor refuses.
 int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error *e);
+
+/// Makes nodes between dequantization and quantization work on 8-bit numbers.
+int onnx_qdq(struct onnx_lowering *l, struct error *e);
 
 /// Joins nodes where one can do the work of several.
 int onnx_fuse(struct graph *g, struct error *e);

@@ -29,6 +29,26 @@ int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_wide(l, &wide_quantize, 3, &axis, 1, e);
 }
 
+static int note_origin(struct onnx_lowering *l, int64_t axis, struct error *e)
+{
+    if (l->n_origins == l->room_origins) {
+        uint32_t room = l->room_origins ? 2 * l->room_origins : 64;
+        struct onnx_origin *fresh = pool_alloc(&l->g->pool, room, sizeof *fresh);
+        if (!fresh)
+            return error_no_memory(e, "the graph", 0);
+        if (l->n_origins)
+            memcpy(fresh, l->origins, l->n_origins * sizeof *fresh);
+        l->origins = fresh;
+        l->room_origins = room;
+    }
+    l->origins[l->n_origins++] = (struct onnx_origin){.tensor = l->out[0],
+                                                      .q = l->in[0],
+                                                      .scale = l->in[1],
+                                                      .zp = l->n_in > 2 ? l->in[2] : -1,
+                                                      .axis = axis};
+    return 0;
+}
+
 int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -38,5 +58,7 @@ int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
     int r = take_axis(l, &axis, e);
     if (r == 0)
         r = onnx_shape(l, 0, onnx_in(l, 1)->type, x->n_dims, x->dims, e);
+    if (r == 0)
+        r = note_origin(l, axis, e);
     return r < 0 ? r : onnx_emit_wide(l, &wide_dequantize, 3, &axis, 1, e);
 }

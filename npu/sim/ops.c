@@ -38,4 +38,5 @@ const struct op *const ops[GRAPH_OP_COUNT] = {
     [GRAPH_CUSTOM] = &op_custom,
     [GRAPH_MAT_MUL] = &op_mat_mul,
     [GRAPH_WIDE] = &op_wide,
+    [GRAPH_QUANTIZE] = &op_quantize,
 };
