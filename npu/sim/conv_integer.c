@@ -47,6 +47,18 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
     return c->kernel == CONV_DEPTHWISE ? repeat_weights(s, c, taps, e) : 0;
 }
 
+// Σ (w + nz) of one output channel.
+static int64_t sum_weights(const struct graph_conv_quant *q, const int8_t *w, size_t inputs,
+                           size_t taps, uint32_t o)
+{
+    int64_t sum = 0, nz = 0;
+    for (size_t k = 0; k < inputs * taps; k++)
+        sum += w[k];
+    for (size_t tap = 0; tap < taps; tap++)
+        nz += nz_of(q, taps, o, tap);
+    return sum + (int64_t)inputs * nz;
+}
+
 // The bias without the term for the image's zero point: kernels subtract that themselves.
 static void correct_bias(const struct step *s, struct conv *c, const int8_t *w)
 {
@@ -54,9 +66,7 @@ static void correct_bias(const struct step *s, struct conv *c, const int8_t *w)
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     size_t inputs = c->ic / c->window.groups;
     for (uint32_t o = 0; o < c->oc; o++) {
-        int64_t sum = 0;
-        for (size_t k = 0; k < inputs * taps; k++)
-            sum += w[o * inputs * taps + k] + nz_of(q, taps, o, k % taps);
+        int64_t sum = sum_weights(q, w + o * inputs * taps, inputs, taps, o);
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
     }
 }
@@ -200,6 +210,29 @@ KERNEL static void multiply_add(int32_t *sums, const int8_t *x, int32_t zp, cons
         sums[i] += (x[i] - zp) * w[i];
 }
 
+#define LANES 16
+
+typedef int8_t lanes_i8 __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef int16_t lanes_i16 __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+typedef int32_t lanes_i32 __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+// The same for n pixels whose inputs are `step` apart. Their rows are short, so each vector of
+// channels is spelled out rather than left to the compiler's loops.
+KERNEL static void multiply_add_pixels(int32_t *sums, const int8_t *x, size_t step, int32_t zp,
+                                       const int16_t *w, size_t channels, size_t n)
+{
+    for (size_t i = 0; i < n; i++, sums += channels, x += step) {
+        size_t c = 0;
+        for (; c + LANES <= channels; c += LANES) {
+            lanes_i32 in = __builtin_convertvector(*(const lanes_i8 *)(x + c), lanes_i32) - zp;
+            lanes_i32 by = __builtin_convertvector(*(const lanes_i16 *)(w + c), lanes_i32);
+            *(lanes_i32 *)(sums + c) += in * by;
+        }
+        for (; c < channels; c++)
+            sums[c] += (x[c] - zp) * w[c];
+    }
+}
+
 // The output pixels of one line, each tap that lies inside the image.
 struct line {
     size_t n, y; // image and output line
@@ -236,8 +269,8 @@ static void depthwise_tap(const struct conv *c, const int8_t *image, const struc
         multiply_add(sums, from, c->x_zp, weights, (last - first) * channels);
         return;
     }
-    for (uint32_t x = first; x < last; x++, sums += channels, from += w->stride[1] * channels)
-        multiply_add(sums, from, c->x_zp, weights, channels);
+    multiply_add_pixels(sums, from, w->stride[1] * channels, c->x_zp, weights, channels,
+                        last - first);
 }
 
 static void depthwise_line(const struct conv *c, const int8_t *image, const struct line *l)

@@ -8,12 +8,20 @@ struct target {
     uint32_t o_end, i_end;
 };
 
-static void copy_element(uint8_t *dst, const uint8_t *src, size_t element)
+// n elements that follow each other, to places `step` elements apart. Sizes that the compiler knows
+// make a loop of loads and stores.
+static void spread(uint8_t *restrict dst, size_t step, const uint8_t *restrict src, size_t n,
+                   size_t element)
 {
     if (element == 1)
-        *dst = *src;
+        for (size_t i = 0; i < n; i++)
+            dst[i * step] = src[i];
+    else if (element == 2)
+        for (size_t i = 0; i < n; i++)
+            memcpy(dst + i * step * 2, src + i * 2, 2);
     else
-        memcpy(dst, src, element);
+        for (size_t i = 0; i < n; i++)
+            memcpy(dst + i * step * element, src + i * element, element);
 }
 
 // One [H][W][O2][I2] block whose channels start at o, i.
@@ -25,14 +33,12 @@ static const uint8_t *unpack_block(const struct target *t, const struct rknn_blo
     uint32_t o_n = o < t->o_end ? t->o_end - o : 0, i_n = i < t->i_end ? t->i_end - i : 0;
     o_n = o_n < b->o2 ? o_n : b->o2;
     i_n = i_n < b->i2 ? i_n : b->i2;
-    for (size_t tap = 0; tap < taps; tap++) {
-        for (uint32_t o2 = 0; o2 < o_n; o2++) {
+    for (uint32_t o2 = 0; o2 < o_n; o2++)
+        for (size_t tap = 0; tap < taps; tap++) {
             const uint8_t *from = src + (tap * b->o2 + o2) * b->i2 * p->element;
             uint8_t *to = t->dst + (o + o2) * row + (i * taps + tap) * p->element;
-            for (uint32_t i2 = 0; i2 < i_n; i2++)
-                copy_element(to + i2 * taps * p->element, from + i2 * p->element, p->element);
+            spread(to, taps, from, i_n, p->element);
         }
-    }
     return src + taps * b->o2 * b->i2 * p->element;
 }
 

@@ -3,6 +3,7 @@
 // bench_sim MODEL.rknn…        each model's run on one thread, against the sum of oneDNN's own
 // times
 //                              for its convolutions and the time that memory takes for the rest
+// bench_sim --layers MODEL.rknn  the same for each layer
 // bench_sim --load MODEL.rknn  loading, against reading the file
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static double copy_bandwidth(void)
     if (!memory)
         abort();
     memset(memory, 1, 2 * COPY_BYTES);
-    double ns = samples_median_ns(copy, memory);
+    double ns = samples_best_ns(copy, memory);
     free(memory);
     return 2 * (double)COPY_BYTES / ns;
 }
@@ -74,22 +75,37 @@ static void add_node(struct bound *b, const struct graph *g, const struct graph_
             b->memory_bytes += (double)g->tensors[n->post[i].operand].size;
 }
 
+struct loaded {
+    uint8_t *data;
+    struct rknn_file file;
+    struct graph graph;
+};
+
+static void load_graph(struct loaded *m, const char *path)
+{
+    struct error e;
+    size_t size;
+    *m = (struct loaded){.data = sim_read_file(path, &size, &e)};
+    if (!m->data || rknn_file_open(&m->file, (struct bytes){m->data, size}, &e) < 0 ||
+        rknn_graph(&m->graph, &m->file, chip_find(m->file.chip), &e) < 0)
+        give_up(path, &e);
+}
+
+static void free_graph(struct loaded *m)
+{
+    graph_done(&m->graph);
+    rknn_file_done(&m->file);
+    free(m->data);
+}
+
 static struct bound bound_of(const char *path)
 {
     struct bound b = {0};
-    struct rknn_file f = {0};
-    struct graph g = {0};
-    struct error e;
-    size_t size;
-    uint8_t *data = sim_read_file(path, &size, &e);
-    if (!data || rknn_file_open(&f, (struct bytes){data, size}, &e) < 0 ||
-        rknn_graph(&g, &f, chip_find(f.chip), &e) < 0)
-        give_up(path, &e);
-    for (uint32_t i = 0; i < g.n_nodes; i++)
-        add_node(&b, &g, &g.nodes[i]);
-    graph_done(&g);
-    rknn_file_done(&f);
-    free(data);
+    struct loaded m;
+    load_graph(&m, path);
+    for (uint32_t i = 0; i < m.graph.n_nodes; i++)
+        add_node(&b, &m.graph, &m.graph.nodes[i]);
+    free_graph(&m);
     return b;
 }
 
@@ -142,7 +158,7 @@ static double run_time_ns(const char *path)
     if (sim_run_init(&r.run, path, &e) < 0)
         give_up(path, &e);
     make_tensors(&r);
-    double ns = samples_median_ns(run_once, &r);
+    double ns = samples_best_ns(run_once, &r);
     free_tensors(&r);
     sim_run_done(&r.run);
     return ns;
@@ -162,6 +178,82 @@ static void bench_runs(char *const *paths)
                run / (b.conv_ns + rest), b.n_convs, b.n_others, name ? name + 1 : *paths);
         fflush(stdout);
     }
+}
+
+// ---- layers ------------------------------------------------------------------------------------
+
+#define LAYER_RUNS 21
+
+static int compare_times(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void job_done(struct npu_job *job, int status)
+{
+    if (status < 0)
+        give_up("run", &job->error);
+}
+
+// The median of each layer's times; us[i] for layer i.
+static void measure_layers(struct running *r, uint64_t *us, size_t n)
+{
+    uint64_t(*times)[LAYER_RUNS] = calloc(n + 1, sizeof *times);
+    struct error e;
+    for (int k = 0; k < LAYER_RUNS; k++) {
+        struct npu_job job = {.inputs = r->inputs,
+                              .outputs = r->outputs,
+                              .core_mask = 1,
+                              .collect_perf = true,
+                              .done = job_done};
+        size_t n_layers;
+        if (npu_backend.context_submit(r->run.context, &job, &e) < 0)
+            give_up(r->path, &e);
+        const struct npu_layer *layers = npu_backend.context_layers(r->run.context, &n_layers);
+        for (size_t i = 0; i < n && i < n_layers; i++)
+            times[i][k] = layers[i].time_us;
+    }
+    for (size_t i = 0; i < n; i++) {
+        qsort(times[i], LAYER_RUNS, sizeof **times, compare_times);
+        us[i] = times[i][LAYER_RUNS / 2];
+    }
+    free(times);
+}
+
+static void print_layer(const struct graph *g, const struct graph_node *n, uint64_t us,
+                        double bandwidth)
+{
+    struct bound b = {0};
+    add_node(&b, g, n);
+    const struct graph_tensor *y = n->outputs[0] >= 0 ? &g->tensors[n->outputs[0]] : NULL;
+    printf("%9llu %9.1f  %-28s g%u", (unsigned long long)us,
+           (b.conv_ns + b.memory_bytes / bandwidth) / 1e3, n->type,
+           n->op == GRAPH_CONV ? n->window.groups : 0);
+    for (uint32_t i = 0; y && i < y->n_dims; i++)
+        printf("%c%u", i ? 'x' : ' ', y->dims[i]);
+    printf("\n");
+}
+
+static void bench_layers(const char *path)
+{
+    struct running r = {.path = path};
+    struct loaded m;
+    struct error e;
+    double bandwidth = copy_bandwidth();
+    load_graph(&m, path);
+    if (sim_run_init(&r.run, path, &e) < 0)
+        give_up(path, &e);
+    make_tensors(&r);
+    uint64_t *us = calloc((size_t)m.graph.n_nodes + 1, sizeof *us);
+    measure_layers(&r, us, m.graph.n_nodes);
+    printf("%9s %9s  layer\n", "us", "bound us");
+    for (uint32_t i = 0; i < m.graph.n_nodes; i++)
+        print_layer(&m.graph, &m.graph.nodes[i], us[i], bandwidth);
+    free(us);
+    free_tensors(&r);
+    sim_run_done(&r.run);
+    free_graph(&m);
 }
 
 // ---- loading -----------------------------------------------------------------------------------
@@ -217,10 +309,12 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--load") == 0) {
         bench_load(argv[2]);
+    } else if (argc == 3 && strcmp(argv[1], "--layers") == 0) {
+        bench_layers(argv[2]);
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
-        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --load MODEL.rknn\n");
+        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --layers MODEL.rknn | --load MODEL.rknn\n");
         return 2;
     }
     return 0;

@@ -98,7 +98,7 @@ double conv_time_ns(const struct graph *g, const struct graph_node *n)
 {
     struct call c = {0};
     omp_set_num_threads(1);
-    double ns = call_init(&c, g, n) ? samples_median_ns(execute, &c) : -1;
+    double ns = call_init(&c, g, n) ? samples_best_ns(execute, &c) : -1;
     call_done(&c);
     return ns;
 }

@@ -6,6 +6,6 @@
 
 #include "npu/sim/graph.h"
 
-/// Nanoseconds of one call on one thread: the median of many. 8-bit integers to 8-bit integers for
+/// Nanoseconds of one call on one thread: the best of many. 8-bit integers to 8-bit integers for
 /// a convolution of integers, else floats. Negative: oneDNN has none.
 double conv_time_ns(const struct graph *g, const struct graph_node *n);

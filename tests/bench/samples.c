@@ -1,7 +1,6 @@
 // Times of something that is done again and again.
 #include "tests/bench/samples.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #define WARM_UP   3
@@ -16,23 +15,16 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int compare(const void *a, const void *b)
+double samples_best_ns(void (*call)(void *arg), void *arg)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double samples_median_ns(void (*call)(void *arg), void *arg)
-{
-    double ns[MOST], start = now_ns();
-    int n = 0;
+    double best = 0, start = now_ns();
     for (int i = 0; i < WARM_UP; i++)
         call(arg);
-    while (n < LEAST || (n < MOST && now_ns() - start < ENOUGH_NS)) {
+    for (int n = 0; n < LEAST || (n < MOST && now_ns() - start < ENOUGH_NS); n++) {
         double before = now_ns();
         call(arg);
-        ns[n++] = now_ns() - before;
+        double ns = now_ns() - before;
+        best = n == 0 || ns < best ? ns : best;
     }
-    qsort(ns, (size_t)n, sizeof *ns, compare);
-    return ns[n / 2];
+    return best;
 }
