@@ -5,7 +5,7 @@
 #include "npu/sim/copy.h"
 #include "npu/sim/onnx_lower.h"
 
-#define FOLDED_MAX ((uint64_t)512 << 20) // bytes of all folded constants of a model
+#define FOLDED_MAX ((uint64_t)128 << 20) // bytes of all folded constants of a model
 
 struct fold {
     struct graph g;

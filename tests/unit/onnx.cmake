@@ -4,3 +4,8 @@ target_compile_definitions(test_onnx_nodes PRIVATE
 
 add_executable(onnx_against onnx_against.c)
 target_link_libraries(onnx_against PRIVATE rknnd_options sim_support npu_sim base m)
+
+add_test(NAME test_onnx_against
+  COMMAND ${RKNND_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/test_onnx_against.py
+    $<TARGET_FILE:onnx_against> ${CMAKE_CURRENT_BINARY_DIR}/onnx_against_work)
+set_tests_properties(test_onnx_against PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS unit)
