@@ -160,7 +160,7 @@ class Manners(Case):
 
     def test_a_client_that_takes_no_part_is_late(self):
         for isolation in ("process", "thread"):
-            daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "500")
+            daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "2000")
             client = self.begin(daemon)
             wait_for("the job to end", lambda d=daemon: d.status()["jobs_running"] == 0)
             client.send_signal(signal.SIGCONT)
