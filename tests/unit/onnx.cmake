@@ -2,6 +2,10 @@ rknnd_test(test_onnx_nodes SOURCES test_onnx_nodes.c onnx_case.c LIBS sim_suppor
 target_compile_definitions(test_onnx_nodes PRIVATE
   ONNX_PASSES="${CMAKE_CURRENT_SOURCE_DIR}/onnx_passes.txt")
 
+rknnd_test(test_onnx_load SOURCES test_onnx_load.c LIBS sim_support npu_sim base m)
+target_compile_definitions(test_onnx_load PRIVATE
+  CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/onnx")
+
 add_executable(onnx_against onnx_against.c)
 target_link_libraries(onnx_against PRIVATE rknnd_options sim_support npu_sim base m)
 
