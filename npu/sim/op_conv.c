@@ -79,6 +79,14 @@ static int check_operands(const struct step *s, struct error *e)
     return 0;
 }
 
+static bool has_zero_points(const struct graph_conv_quant *q)
+{
+    for (uint32_t i = 0; i < q->n; i++)
+        if (q->nz[i])
+            return true;
+    return q->nz_in_taps;
+}
+
 static void take_sizes(const struct step *s, struct conv *c)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -92,7 +100,8 @@ static void take_sizes(const struct step *s, struct conv *c)
                        .window = s->node->window,
                        .integer = s->node->quant != NULL};
     bool depthwise = c->integer && c->window.groups == c->ic && c->ic == c->oc;
-    if (depthwise)
+    bool own = !dnn_int8_is_exact() || (c->integer && has_zero_points(s->node->quant));
+    if (depthwise && own)
         c->kernel = CONV_DEPTHWISE;
     else if (c->integer && !dnn_int8_is_exact())
         c->kernel = CONV_PLAIN;
