@@ -37,6 +37,7 @@ struct conv {
 
     // Floats: real = sum + float_bias[c].
     float *float_bias; // NULL: none
+    bool direct;       // the primitive adds the bias, does the activation and writes the output
 
     bool transposed;
     uint32_t stride[2]; // of the transposed one

@@ -116,7 +116,7 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
     if (c->own_image && step_scratch(s, image * c->ic * element, &c->image_at, e) < 0)
         return STATUS_MODEL_INVALID;
     // The plain kernels finish each row at once.
-    uint64_t kept = c->kernel == CONV_DNN ? pixels : c->ow;
+    uint64_t kept = c->direct ? 0 : c->kernel == CONV_DNN ? pixels : c->ow;
     if (step_scratch(s, kept * c->oc * 4, &c->sums_at, e) < 0)
         return STATUS_MODEL_INVALID;
     if (c->kernel == CONV_PLAIN)
@@ -145,6 +145,15 @@ static int prepare_integer(struct step *s, struct conv *c, struct error *e)
     return r;
 }
 
+// Without activations, or with one that oneDNN knows, floats need no second pass.
+static bool needs_no_finish(const struct step *s)
+{
+    const struct graph_node *n = s->node;
+    return step_output(s, 0)->type == TENSOR_FLOAT32 &&
+           (n->n_post == 0 ||
+            (n->n_post == 1 && (n->post[0].kind == POST_RELU || n->post[0].kind == POST_CLIP)));
+}
+
 static int prepare_float(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1), *b = step_input(s, 2);
@@ -155,6 +164,7 @@ static int prepare_float(struct step *s, struct conv *c, struct error *e)
         return step_refuse(s, e, "weights of type %s are not supported", tensor_type_name(w->type));
     graph_tensor_floats(w, weights);
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
+    c->direct = needs_no_finish(s);
     if (r == 0)
         r = take_scratch(s, c, e);
     return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
@@ -218,7 +228,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         return 0;
     }
     int status = dnn_call(s, r, c->call, e);
-    if (status < 0)
+    if (status < 0 || c->direct)
         return status;
     if (c->nz)
         conv_window_sums(c, r, image);
