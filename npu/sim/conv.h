@@ -32,6 +32,7 @@ struct conv {
     int32_t x_zp;
     int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
     float *scale;
+    double *steps;    // output steps of each unit of a sum, where conv_steps_finish() is to work
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group], CONV_DEPTHWISE: [ky][kx][c]
     bool repeat;      // CONV_DEPTHWISE: [ky][kx][x][c], the same for each x of a line
 
@@ -62,6 +63,13 @@ void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
 
 /// Sums of (x - zp) over each output's window, per group, into scratch memory.
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
+
+/// Prepares c->steps where the output is int8 and nothing is done to it that takes real numbers.
+int conv_steps_prepare(struct step *s, struct conv *c, struct error *e);
+
+/// As conv_finish(), for c->steps.
+void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
+                       const int32_t *sums, size_t first, size_t n_pixels);
 
 /// Turns the sums of `n_pixels` outputs from `first` on into stored outputs.
 void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,

@@ -115,6 +115,10 @@ static void store(const struct step *s, const struct run *r, size_t at, float *v
 void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,
                  size_t first, size_t n_pixels)
 {
+    if (c->steps) {
+        conv_steps_finish(s, c, r, sums, first, n_pixels);
+        return;
+    }
     float v[ROW_CHUNK];
     const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
     size_t channels = c->oc, groups = c->window.groups;

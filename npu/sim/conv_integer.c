@@ -76,11 +76,16 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     const struct graph_conv_quant *q = s->node->quant;
     c->x_zp = step_input(s, 0)->zp;
     c->bias = step_alloc(s, c->oc, sizeof *c->bias);
-    if (!c->bias || q->n != c->oc)
+    c->scale = step_alloc(s, c->oc, sizeof *c->scale);
+    if (!c->bias || !c->scale || q->n != c->oc)
         return error_no_memory(e, "a bias", c->oc * sizeof *c->bias);
     if (c->x_zp < -128 || c->x_zp > 127)
         return step_refuse(s, e, "its input's zero point is %d", c->x_zp);
-    c->scale = q->scale;
+    for (uint32_t o = 0; o < c->oc; o++)
+        c->scale[o] = (float)q->scale[o];
+    int r = conv_steps_prepare(s, c, e);
+    if (r < 0)
+        return r;
     correct_bias(s, c, w);
     if (c->kernel != CONV_DNN)
         return widen_weights(s, c, w, e);

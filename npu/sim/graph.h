@@ -21,6 +21,8 @@ struct graph_tensor {
     bool quantized;     // real = (stored - zp) * scale
     float scale;
     int32_t zp;
+    bool whole_steps; // a real is stored as round(real / scale) + zp, which is ONNX's rule; else as
+                      // round(real / scale + zp), the chips'. Ties differ where zp is odd.
 
     // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
     // say; NULL: that is what it already is.
@@ -108,11 +110,12 @@ struct graph_window {
 // An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
 struct graph_conv_quant {
     uint32_t n; // output channels
-    float *scale;
+    double *scale; // without the roundings of a float, which could move a sum over a half
     int32_t *bias;
     int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
     bool nz_in_taps; // then [n][kh][kw]
-    bool in_steps;   // scale gives steps of the output instead of real numbers
+    bool in_steps;   // scale gives steps of the output instead of real numbers, and they are counted
+                     // in floats, as ONNX Runtime does
     bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
 };
 

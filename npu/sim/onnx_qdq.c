@@ -119,6 +119,7 @@ static void make_narrow(struct qdq *q)
             continue;
         }
         t->quantized = true;
+        t->whole_steps = true;
         t->zp -= t->type == TENSOR_UINT8 ? 128 : 0;
         t->type = TENSOR_INT8;
     }

@@ -123,7 +123,7 @@ static int find_form(const struct rknn_conv_sources *s, struct table_form *form,
 
 // Records of G channels: G i32 biases, then G i16 nz and G i16 mul where the table has them.
 static int read_table(const struct rknn_conv_sources *s, const struct table_form *form,
-                      struct graph_conv_quant *q, float *mul, struct error *e)
+                      struct graph_conv_quant *q, struct error *e)
 {
     size_t group = s->chip->bias_group, record = 4 * group;
     record += form->has_nz ? 2 * group : 0;
@@ -142,7 +142,7 @@ static int read_table(const struct rknn_conv_sources *s, const struct table_form
         if (!q->nz_in_taps)
             q->nz[o] = nz;
         int16_t m = form->has_mul ? (int16_t)read_le16(muls + 2 * k) : form->mul;
-        mul[o] = ldexpf((float)m, -(int)form->mul_shift);
+        q->scale[o] = ldexp(m, -(int)form->mul_shift);
     }
     return 0;
 }
@@ -153,7 +153,7 @@ static bool fuses_leaky(const struct rknn_node *n)
 }
 
 // What the output conversion multiplies by, in stored output steps.
-static int output_factor(const struct rknn_conv_sources *s, float *ret, struct error *e)
+static int output_factor(const struct rknn_conv_sources *s, double *ret, struct error *e)
 {
     uint32_t base = s->chip->output_conversion, scale, shift, leaky = 0;
     if (need(s, base + 4, &scale, e) < 0 || need(s, base + 8, &shift, e) < 0)
@@ -161,16 +161,16 @@ static int output_factor(const struct rknn_conv_sources *s, float *ret, struct e
     if (fuses_leaky(s->node) && need(s, 0x4068, &leaky, e) < 0)
         return STATUS_MODEL_INVALID;
     // A LeakyRelu shifts once more before the conversion, for both signs.
-    *ret = ldexpf((float)(scale & 0xffff), -(int)(shift & 0x3f) - (int)(leaky >> 8 & 0x3f));
+    *ret = ldexp(scale & 0xffff, -(int)(shift & 0x3f) - (int)(leaky >> 8 & 0x3f));
     return 0;
 }
 
 // The way into the lookup table, and out of it.
-static int lut_factors(const struct rknn_conv_sources *s, struct graph_lut *lut, float *ret_in,
+static int lut_factors(const struct rknn_conv_sources *s, struct graph_lut *lut, double *ret_in,
                        struct error *e)
 {
     uint32_t bn, offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
-    float out;
+    double out;
     if (need(s, 0x4068, &bn, e) < 0 || need(s, s->chip->output_conversion, &offset, e) < 0)
         return STATUS_MODEL_INVALID;
     int r = output_factor(s, &out, e);
@@ -182,9 +182,9 @@ static int lut_factors(const struct rknn_conv_sources *s, struct graph_lut *lut,
     rknn_regs_get(s->regs, 0x412c, &above_shift);
     lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
     lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift >> 5 & 0x1f));
-    lut->out_scale = out * s->output->scale;
+    lut->out_scale = (float)out * s->output->scale;
     lut->out_offset = (float)((int32_t)offset - s->output->zp) * s->output->scale;
-    *ret_in = ldexpf((int16_t)(bn >> 16), -(int)(bn >> 8 & 0x3f));
+    *ret_in = ldexp((int16_t)(bn >> 16), -(int)(bn >> 8 & 0x3f));
     return 0;
 }
 
@@ -221,10 +221,10 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
     struct graph_conv_quant *q = quant_new(pool, s->packing);
     if (!q)
         return error_no_memory(e, "a bias table", 4 * (size_t)s->packing->o);
-    float factor;
+    double factor;
     int r = find_form(s, &form, e);
     if (r == 0)
-        r = read_table(s, &form, q, q->scale, e);
+        r = read_table(s, &form, q, e);
     if (r == 0)
         r = lut ? lut_factors(s, lut, &factor, e) : output_factor(s, &factor, e);
     if (r < 0)
@@ -232,7 +232,7 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
     if (q->nz_in_taps)
         rknn_unpack_tap_nz(s->packing, s->weight->data.data, q->nz);
     for (uint32_t o = 0; o < q->n; o++)
-        q->scale[o] *= lut ? factor : factor * s->output->scale;
+        q->scale[o] *= lut ? factor : factor * (double)s->output->scale;
     *ret = q;
     return 0;
 }

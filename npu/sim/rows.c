@@ -127,26 +127,26 @@ static inline float clamp(float v, float low, float high, float none)
 }
 
 // Written so that each line is one vector instruction. What is no number becomes the lowest value.
-static inline int8_t to_i8(float v, float step, int32_t zp)
+static inline int8_t to_i8(float v, float step, int32_t odd, int32_t rest)
 {
-    float low = (float)(-128 - zp), high = (float)(127 - zp), steps = v * step;
+    float low = (float)(-128 - rest), high = (float)(127 - rest), steps = v * step + (float)odd;
     steps = steps > low ? steps : low;
     steps = steps < high ? steps : high;
-    return (int8_t)((int32_t)rintf(steps) + zp);
+    return (int8_t)((int32_t)rintf(steps) + rest);
 }
 
-KERNEL static void store_i8(int8_t *restrict dst, size_t n, float step, int32_t zp,
+KERNEL static void store_i8(int8_t *restrict dst, size_t n, float step, int32_t odd, int32_t rest,
                             const float *restrict src)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = to_i8(src[i], step, zp);
+        dst[i] = to_i8(src[i], step, odd, rest);
 }
 
-static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, int32_t zp,
-                             const float *src)
+static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, int32_t odd,
+                             int32_t rest, const float *src)
 {
     for (size_t i = 0; i < n; i++)
-        dst[(int64_t)i * stride] = to_i8(src[i], step, zp);
+        dst[(int64_t)i * stride] = to_i8(src[i], step, odd, rest);
 }
 
 KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const float *src)
@@ -164,20 +164,22 @@ KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const
     do {                                                                                           \
         c_type *p = dst;                                                                           \
         for (size_t i = 0; i < n; i++)                                                             \
-            p[(int64_t)i * stride] = (c_type)clamp(rintf(src[i] * step) + zp, low, high, zp);      \
+            p[(int64_t)i * stride] =                                                               \
+                (c_type)clamp(rintf(src[i] * step + odd) + rest, low, high, zp);                   \
     } while (0)
 
 void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
                        const float *src)
 {
     float step = form->quantized ? 1 / form->scale : 1;
-    float zp = form->quantized ? (float)form->zp : 0;
+    int32_t whole = form->quantized ? form->zp - form->odd : 0;
+    float odd = (float)form->odd, rest = (float)whole, zp = odd + rest;
     switch (form->type) {
     case TENSOR_INT8:
         if (stride == 1)
-            store_i8(dst, n, step, form->quantized ? form->zp : 0, src);
+            store_i8(dst, n, step, form->odd, whole, src);
         else
-            store_i8_strided(dst, stride, n, step, form->quantized ? form->zp : 0, src);
+            store_i8_strided(dst, stride, n, step, form->odd, whole, src);
         break;
     case TENSOR_FLOAT16:
         store_f16(dst, stride, n, src);

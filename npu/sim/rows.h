@@ -18,12 +18,18 @@ struct row_form {
     bool quantized;
     float scale;
     int32_t zp;
+    int32_t odd; // 1: ties go to the even stored value, which is an odd number of steps
 };
 
 static inline struct row_form row_form(const struct graph_tensor *t)
 {
     return (struct row_form){
-        .type = t->type, .quantized = t->quantized, .scale = t->scale, .zp = t->zp};
+        .type = t->type,
+        .quantized = t->quantized,
+        .scale = t->scale,
+        .zp = t->zp,
+        .odd = t->quantized && !t->whole_steps ? t->zp & 1 : 0,
+    };
 }
 
 /// The forms of x and y for an operator that only averages or selects. Where both have one scale it
@@ -42,7 +48,8 @@ void row_load(const struct row_form *form, const void *src, size_t n, float *dst
 void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
                       float *dst);
 
-/// Real numbers to stored elements: rounded to nearest, ties to even, and saturated.
+/// Real numbers to stored elements: rounded to nearest, ties to even (see
+/// graph_tensor.whole_steps), and saturated.
 void row_store(const struct row_form *form, void *dst, size_t n, const float *src);
 void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
                        const float *src);

@@ -30,7 +30,7 @@ class Quant:
         return [(-128 - self.zero_point) * self.scale, (127 - self.zero_point) * self.scale]
 
     def store(self, real):
-        steps = np.rint(np.asarray(real, np.float64) / self.scale) + self.zero_point
+        steps = np.rint(np.asarray(real, np.float64) / self.scale + self.zero_point)
         return np.clip(steps, -128, 127).astype(np.int8)
 
     def load(self, stored):

@@ -20,11 +20,7 @@ struct bound {
 static const struct bound single = {1, 0.5, 0.99, 0.9999};
 static const struct bound exact_steps = {1, 1, 1, 0.9999};
 static const struct bound deep = {1e9, 2, 0.99, 0.9995};
-// A mask of 0 and 1 behind 100 integer layers: a cosine says nothing, few pixels may flip.
-static const struct bound mask = {1, 0, 0.999, 0.99};
 static const struct bound half = {1e9, 1e9, 0, 0.9999};
-// Its calibration clips: the float original is no nearer than 0.957 to any integer version.
-static const struct bound clipped = {1e9, 2, 0.99, 0.98};
 
 static const struct {
     const char *name;
@@ -43,10 +39,10 @@ static const struct {
     {"dwbig_112.rk3576", &single},
     {"pq_oc.rk3576", &single},
     {"chain.rk3576", &deep},
-    {"pp_human_segv2_custom_argmax.rk3562", &mask},
-    {"pp_human_segv2_custom_argmax.rk3566_rk3568", &mask},
-    {"pp_human_segv2_custom_argmax.rk3576", &mask},
-    {"pp_human_segv2_custom_argmax.rk3588", &mask},
+    {"pp_human_segv2_custom_argmax.rk3562", &deep},
+    {"pp_human_segv2_custom_argmax.rk3566_rk3568", &deep},
+    {"pp_human_segv2_custom_argmax.rk3576", &deep},
+    {"pp_human_segv2_custom_argmax.rk3588", &deep},
     {"test_conv_c1.rk3588", &half},
     {"test_conv_c16.rk3588", &half},
     {"test_bcblock.rk3588", &half},
@@ -57,7 +53,7 @@ static const struct {
     {"sub_fix_after_pad.rk3588", &half},
     {"BCResNet-t2-simplified.rk3588", &half},
     {"lprnet.rk3568", &deep},
-    {"retinaface.rv1106", &clipped},
+    {"retinaface.rv1106", &deep},
 };
 
 static const char *shared;

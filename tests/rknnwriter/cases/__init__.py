@@ -15,6 +15,7 @@ from .. import reference
 GROUPS = {}  # group -> {name: (function, error)}
 
 STEP = "1"  # int8: ties may round either way
+EXACT = "0"
 HALF = "0.002"  # float16: two units in the last place of the largest value
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import Model, Quant, ops
 from ..chips import CHIPS
-from . import case
+from . import EXACT, case
 
 A, B, OUT = Quant.of_range(-2, 3), Quant.of_range(-5, 1), Quant.of_range(-6, 6)
 SHAPE = (1, 20, 6, 7)
@@ -42,6 +42,13 @@ _two("mul_pixel", ops.mul, shapes=(SHAPE, (1, 1, 6, 7)), out=Quant.of_range(-16,
 _two("sub_other_way", ops.sub, shapes=((1, 20, 1, 1), SHAPE))
 _two("add_row", ops.add, shapes=(SHAPE, (1, 20, 1, 7)))
 _two("batch", ops.add, shapes=((2, 20, 6, 7), (2, 20, 6, 7)))
+
+# Half of these sums lie between two output steps: the even stored value is taken.
+for _zp in (4, 7, -9):
+    case("eltwise", f"ties_{_zp}", EXACT)(lambda zp=_zp: two(
+        ops.add, quants=(Quant(1, 3), Quant(1, -6)), out=Quant(2, zp)))
+    case("eltwise", f"average_ties_{_zp}", EXACT)(lambda zp=_zp: one(
+        ops.average_pool, 2, quant=Quant(1, zp), out=Quant(1, zp)))
 
 _CONSTANT = np.random.default_rng(1).normal(size=(1, 20, 1, 1))
 _one("eltwise", "add_constant", lambda m, x: ops.add(m, x, _CONSTANT, out=OUT))
