@@ -84,7 +84,8 @@ static double quantize(double n, double d, const struct quantizer *q)
     int64_t whole = (int64_t)quotient;
     double rest = fabs(quotient - (double)whole);
     double beyond = rest == 0.5 ? fma(-fabs(quotient), fabs(d), fabs(n)) : 0;
-    bool up = rest > 0.5 || (rest == 0.5 && (beyond > 0 || (beyond == 0 && whole % 2 != 0)));
+    bool up = rest > 0.5 ||
+              (rest == 0.5 && (beyond > 0 || (beyond == 0 && (whole + (int64_t)q->zp) % 2 != 0)));
     double stored = (double)(up ? whole + (quotient > 0 ? 1 : -1) : whole) + q->zp;
     return stored < q->min ? q->min : stored > q->max ? q->max : stored;
 }

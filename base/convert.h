@@ -15,8 +15,8 @@ struct convert_form {
 float convert_half_to_float(uint16_t h);
 uint16_t convert_float_to_half(float f);
 
-/// real -> stored: round(real / scale) + zp, halves to the even number (as the NPU rounds: see
-/// docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate
+/// real -> stored: real / scale + zp, rounded with halves to the even stored value (as the NPU
+/// does: docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate
 /// rounding moves a value over a half.
 int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 

@@ -68,15 +68,15 @@ static void set_dims(struct tensor_attr *a, uint32_t n, uint32_t h, uint32_t w, 
     a->size = (uint32_t)bytes;
 }
 
-// round((x - mean) / (std * scale)) + zp, halves to even, where x, mean and std are given in
+// round((x - mean) / (std * scale) + zp), halves to even, where x, mean and std are given in
 // eighths and scale is mantissa * 2^-shift: all in integers.
 static int64_t exactly(int64_t x, int64_t mean, int64_t std, int64_t mantissa, int shift,
                        int64_t zp, int64_t low, int64_t high)
 {
     __int128 p = (x - mean) * ((__int128)1 << shift), q = (__int128)std * mantissa;
     __int128 magnitude = p < 0 ? -p : p, rounded = (2 * magnitude + q) / (2 * q);
-    if ((2 * magnitude + q) % (2 * q) == 0)
-        rounded -= rounded % 2;
+    if ((2 * magnitude + q) % (2 * q) == 0 && (rounded + zp) % 2 != 0)
+        rounded--;
     __int128 stored = (p < 0 ? -rounded : rounded) + zp;
     return (int64_t)(stored < low ? low : stored > high ? high : stored);
 }
@@ -259,7 +259,7 @@ static void quantize_saturates(void **state)
     assert_int_equal(convert_quantize_i8(2.5f, 1, 0), 2);
     assert_int_equal(convert_quantize_i8(-3.5f, 1, 0), -4);
     assert_int_equal(convert_quantize_i8(nextafterf(0.5f, 0), 1, 0), 0);
-    assert_int_equal(convert_quantize_i8(-1.5f, 1, 101), 99);
+    assert_int_equal(convert_quantize_i8(-1.5f, 1, 101), 100);
     assert_int_equal(convert_quantize_i8(INFINITY, 0.1f, -128), 127);
     assert_int_equal(convert_quantize_i8(-1e30f, 1e-30f, 127), -128);
     assert_int_equal(convert_quantize_i8(NAN, 0.5f, -7), -7);
