@@ -109,13 +109,13 @@ struct graph_window {
 
 // An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
 struct graph_conv_quant {
-    uint32_t n; // output channels
+    uint32_t n;    // output channels
     double *scale; // without the roundings of a float, which could move a sum over a half
     int32_t *bias;
     int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
     bool nz_in_taps; // then [n][kh][kw]
-    bool in_steps;   // scale gives steps of the output instead of real numbers, and they are counted
-                     // in floats, as ONNX Runtime does
+    bool in_steps; // scale gives steps of the output instead of real numbers, and they are counted
+                   // in floats, as ONNX Runtime does
     bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
 };
 
