@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "base/cleanup.h"
-#include "client/clock.h"
+#include "base/clock.h"
 #include "client/limits.h"
 
 // Waits for a connect() that is in progress. 0 or an errno.

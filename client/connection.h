@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/list.h"
-#include "client/clock.h"
 #include "protocol/message.h"
 
 struct server;

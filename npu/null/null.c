@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "npu/npu.h"
 
 #define MAX_BYTES (1u << 30)
@@ -39,13 +40,6 @@ struct npu_context {
 
 // Counts jobs over all contexts, so that "the N-th job" means the same however clients share it.
 static atomic_ullong n_jobs;
-
-static uint64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void pause_us(uint64_t us)
 {
@@ -281,10 +275,10 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     if (job->outputs[0].data && job->outputs[0].size != d->out_bytes)
         return error_set(e, STATUS_OUTPUT_INVALID, "output 0 has %zu bytes, the model gives %llu",
                          job->outputs[0].size, (unsigned long long)d->out_bytes);
-    uint64_t start = now_us();
+    uint64_t start = clock_us();
     misbehave(d);
     repeat(&job->inputs[0], &job->outputs[0], d->fill < d->out_bytes ? d->fill : d->out_bytes);
-    job->run_us = now_us() - start;
+    job->run_us = clock_us() - start;
     c->n_layers = 0;
     if (job->collect_perf)
         note_layer(c, job->run_us, job->core_mask);

@@ -57,6 +57,12 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
 /// Prepares integer weights and zero points: `w` is [oc][ic of a group][kh][kw].
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e);
 
+// Sums of the channels [from, from + n) of some pixels, on their way to outputs.
+struct conv_part {
+    const int32_t *sums, *windows; // of the first pixel
+    size_t pixels, from, n;
+};
+
 /// Runs the plain integer kernels with conv_finish() row by row.
 void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
                       const int8_t *image);

@@ -1,12 +1,6 @@
 // From the sums of a convolution to its stored outputs.
 #include "npu/sim/conv.h"
 
-// A run of pixels whose channels [from, from+n) become real numbers.
-struct part {
-    const int32_t *sums, *windows; // of the first pixel
-    size_t pixels, from, n;
-};
-
 // The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
 static inline void row_with_nz(const int32_t *restrict sums, const int32_t *restrict bias,
                                const int32_t *restrict nz, uint32_t window,
@@ -25,7 +19,7 @@ static inline void row_without_nz(const int32_t *restrict sums, const int32_t *r
         dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-KERNEL static void real_integers(const struct conv *c, const struct part *p, float *dst)
+KERNEL static void real_integers(const struct conv *c, const struct conv_part *p, float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
@@ -35,7 +29,7 @@ KERNEL static void real_integers(const struct conv *c, const struct part *p, flo
 }
 
 // As the chip does it: 32 bits that wrap.
-KERNEL static void real_with_nz(const struct conv *c, const struct part *p, float *dst)
+KERNEL static void real_with_nz(const struct conv *c, const struct conv_part *p, float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *windows = p->windows;
@@ -45,7 +39,7 @@ KERNEL static void real_with_nz(const struct conv *c, const struct part *p, floa
         row_with_nz(sums + k * step, bias, nz, (uint32_t)windows[k], scale, n, dst + k * n);
 }
 
-static void real_with_group_nz(const struct conv *c, const struct part *p, float *dst)
+static void real_with_group_nz(const struct conv *c, const struct conv_part *p, float *dst)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     for (size_t k = 0; k < p->pixels; k++)
@@ -57,7 +51,7 @@ static void real_with_group_nz(const struct conv *c, const struct part *p, float
         }
 }
 
-KERNEL static void real_floats(const struct conv *c, const struct part *p, float *dst)
+KERNEL static void real_floats(const struct conv *c, const struct conv_part *p, float *dst)
 {
     for (size_t k = 0; k < p->pixels; k++, dst += p->n) {
         const float *sums = (const float *)p->sums + k * c->oc + p->from;
@@ -66,7 +60,7 @@ KERNEL static void real_floats(const struct conv *c, const struct part *p, float
     }
 }
 
-static void to_real(const struct conv *c, const struct part *p, float *dst)
+static void to_real(const struct conv *c, const struct conv_part *p, float *dst)
 {
     if (!c->integer)
         real_floats(c, p, dst);
@@ -127,11 +121,11 @@ void conv_finish(const struct step *s, const struct conv *c, struct run *r, cons
         size_t n = n_pixels - p < together ? n_pixels - p : together;
         for (size_t from = 0; from < channels; from += part) {
             size_t count = channels - from < part ? channels - from : part;
-            struct part at = {.sums = (const int32_t *)sums + p * channels,
-                              .windows = windows ? windows + (first + p) * groups : NULL,
-                              .pixels = n,
-                              .from = from,
-                              .n = count};
+            struct conv_part at = {.sums = (const int32_t *)sums + p * channels,
+                                   .windows = windows ? windows + (first + p) * groups : NULL,
+                                   .pixels = n,
+                                   .from = from,
+                                   .n = count};
             to_real(c, &at, v);
             store(s, r, (first + p) * channels + from, v, n * count);
         }

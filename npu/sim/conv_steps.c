@@ -57,13 +57,7 @@ static inline void row_without_nz(const int32_t *restrict sums, const int32_t *r
         dst[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-// The channels [from, from + n) of some pixels.
-struct part {
-    const int32_t *sums, *windows; // of the first pixel
-    size_t pixels, from, n;
-};
-
-KERNEL static void steps_without_nz(const struct conv *c, const struct part *p, double *dst)
+KERNEL static void steps_without_nz(const struct conv *c, const struct conv_part *p, double *dst)
 {
     size_t n = p->n, channels = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
@@ -72,7 +66,7 @@ KERNEL static void steps_without_nz(const struct conv *c, const struct part *p, 
         row_without_nz(sums + k * channels, bias, scale, n, dst + k * n);
 }
 
-KERNEL static void steps_with_nz(const struct conv *c, const struct part *p, double *dst)
+KERNEL static void steps_with_nz(const struct conv *c, const struct conv_part *p, double *dst)
 {
     size_t n = p->n, channels = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *windows = p->windows;
@@ -83,7 +77,7 @@ KERNEL static void steps_with_nz(const struct conv *c, const struct part *p, dou
 }
 
 // Each group has window sums of its own.
-static void steps_of_groups(const struct conv *c, const struct part *p, double *dst)
+static void steps_of_groups(const struct conv *c, const struct conv_part *p, double *dst)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     for (size_t k = 0; k < p->pixels; k++)
@@ -180,7 +174,7 @@ static void store_steps(const struct step *s, const struct run *r, size_t at, do
 // ---- all of it ----
 
 static void finish_part(const struct step *s, const struct conv *c, const struct run *r,
-                        const struct part *p, size_t at)
+                        const struct conv_part *p, size_t at)
 {
     double v[ROW_CHUNK];
     if (!p->windows)
@@ -200,11 +194,11 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
     size_t most = channels < ROW_CHUNK ? channels : ROW_CHUNK, together = ROW_CHUNK / most;
     for (size_t p = 0; p < n_pixels; p += together)
         for (size_t from = 0; from < channels; from += most) {
-            struct part part = {.sums = sums + p * channels,
-                                .windows = windows ? windows + (first + p) * groups : NULL,
-                                .pixels = n_pixels - p < together ? n_pixels - p : together,
-                                .from = from,
-                                .n = channels - from < most ? channels - from : most};
+            struct conv_part part = {.sums = sums + p * channels,
+                                     .windows = windows ? windows + (first + p) * groups : NULL,
+                                     .pixels = n_pixels - p < together ? n_pixels - p : together,
+                                     .from = from,
+                                     .n = channels - from < most ? channels - from : most};
             finish_part(s, c, r, &part, (first + p) * channels + from);
         }
 }

@@ -2,8 +2,8 @@
 #include "npu/sim/plan.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/ops.h"
 #include "npu/sim/places.h"
@@ -161,16 +161,9 @@ void run_done(struct run *r)
     *r = (struct run){0};
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 int run_steps(struct run *r, struct error *e)
 {
-    uint64_t before = r->step_us ? now_us() : 0;
+    uint64_t before = r->step_us ? clock_us() : 0;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
         const struct step *s = &r->plan->steps[i];
         int status = s->op->run(s, r, e);
@@ -179,7 +172,7 @@ int run_steps(struct run *r, struct error *e)
         if (r->tap && (status = sim_tap(r, s, e)) < 0)
             return status;
         if (r->step_us) {
-            uint64_t now = now_us();
+            uint64_t now = clock_us();
             r->step_us[i] = now - before;
             before = now;
         }

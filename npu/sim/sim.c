@@ -1,9 +1,9 @@
 // Backend "sim": runs model files on the CPU. Options: the chip it stands for, or "any" ("").
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "npu/npu.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/estimate_graph.h"
@@ -234,25 +234,18 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
     estimate_shares(&c->model->graph, c->model->chip, job->core_mask, c->layers);
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *info = &c->model->info;
     int r = 0;
     for (uint32_t i = 0; i < info->n_inputs && r == 0; i++)
         r = sim_put_input(&c->run, i, &info->inputs[i], &job->inputs[i], e);
-    uint64_t start = now_us();
+    uint64_t start = clock_us();
     c->run.step_us = job->collect_perf ? c->step_us : NULL;
     c->run.tap = job->tap;
     if (r == 0)
         r = run_steps(&c->run, e);
-    job->run_us = now_us() - start;
+    job->run_us = clock_us() - start;
     for (uint32_t i = 0; i < info->n_outputs && r == 0; i++)
         r = sim_get_output(&c->run, i, &info->outputs[i], &job->outputs[i], e);
     return r;
