@@ -91,7 +91,7 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
     if (t->quantized && !(t->scale > 0 && isfinite(t->scale)))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
                          (double)t->scale);
-    if (!t->constant || from->layout == RKNN_WEIGHT)
+    if (!t->constant)
         return 0;
     if (from->layout == RKNN_NC1HWC2 && from->n_native == 5)
         return unpack_planes(l, t, from, e);
@@ -223,6 +223,19 @@ static int check_edges(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Packed weights mean something to convolutions alone, which give them their `unpack`.
+static int check_packed(const struct rknn_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->n_inputs; i++) {
+        const struct graph_tensor *t = lower_input(l, i);
+        if (t && t->constant && !t->unpack && l->f->tensors[l->inputs[i]].layout == RKNN_WEIGHT)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "node %s (%s): its input %s is packed as a convolution's weights",
+                             l->node->name, l->node->op, t->name);
+    }
+    return 0;
+}
+
 static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
 {
     struct graph_node *out = &l->g->nodes[l->g->n_nodes];
@@ -240,6 +253,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     out->n_outputs = node->n_outputs;
     rknn_regs_load(l->regs, l->f, node);
     r = lower_node(l, e);
+    if (r == 0)
+        r = check_packed(l, e);
     l->g->n_nodes += r == 0;
     return r;
 }
