@@ -1,6 +1,7 @@
 // The clock of everything that waits.
 #pragma once
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -16,6 +17,13 @@ static inline uint64_t clock_us(void)
 static inline uint64_t clock_ms(void)
 {
     return clock_us() / 1000;
+}
+
+static inline void clock_sleep_until(uint64_t then_us)
+{
+    struct timespec t = {(time_t)(then_us / 1000000), (long)(then_us % 1000000) * 1000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        continue;
 }
 
 /// Milliseconds for poll(): from `now` to `then`, -1 for CLOCK_FOREVER.

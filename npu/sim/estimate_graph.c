@@ -155,24 +155,52 @@ void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_
     }
 }
 
+// Shares of the cores in one node; what comes after it counts.
+static void shares_of_node(const struct graph *g, const struct chip *chip, uint32_t i,
+                           uint32_t n_cores, uint64_t ret[ESTIMATE_MAX_CORES])
+{
+    struct estimate_layer l, next = {.kind = ESTIMATE_CPU};
+    estimate_of_node(g, &g->nodes[i], &l);
+    if (i + 1 < g->n_nodes)
+        estimate_of_node(g, &g->nodes[i + 1], &next);
+    estimate_share(chip, &l, n_cores, estimate_is_shared(chip, &next, n_cores), ret);
+}
+
 void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t core_mask,
                      struct npu_layer *layers)
 {
-    uint32_t n_cores = (uint32_t)__builtin_popcount(core_mask);
-    struct estimate_layer now, next;
-    if (g->n_nodes)
-        estimate_of_node(g, &g->nodes[0], &next);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         uint64_t shares[ESTIMATE_MAX_CORES];
-        now = next;
-        next = (struct estimate_layer){.kind = ESTIMATE_CPU};
-        if (i + 1 < g->n_nodes)
-            estimate_of_node(g, &g->nodes[i + 1], &next);
-        estimate_share(chip, &now, n_cores, estimate_is_shared(chip, &next, n_cores), shares);
+        shares_of_node(g, chip, i, (uint32_t)__builtin_popcount(core_mask), shares);
         layers[i].core_mask = core_mask;
         for (uint32_t core = 0, k = 0; core < ESTIMATE_MAX_CORES; core++)
             layers[i].core_work[core] = core_mask >> core & 1 ? shares[k++] : 0;
     }
+}
+
+static double largest_part(const uint64_t shares[ESTIMATE_MAX_CORES])
+{
+    uint64_t sum = 0, most = 0;
+    for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++) {
+        sum += shares[i];
+        most = shares[i] > most ? shares[i] : most;
+    }
+    return sum ? (double)most / (double)sum : 1;
+}
+
+uint64_t estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores)
+{
+    double us = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        struct estimate_layer l;
+        struct estimate cost;
+        uint64_t shares[ESTIMATE_MAX_CORES];
+        estimate_of_node(g, &g->nodes[i], &l);
+        estimate_layer(chip, &l, &cost);
+        shares_of_node(g, chip, i, n_cores, shares);
+        us += estimate_us(chip, cost.total_cycles) * largest_part(shares);
+    }
+    return (uint64_t)us;
 }
 
 // ---- memory ----

@@ -1,4 +1,4 @@
-// Backend "sim": runs model files on the CPU. Options: the chip it stands for, or "any" ("").
+// Backend "sim": runs model files on the CPU. Options: sim_options.h.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,6 +7,8 @@
 #include "npu/npu.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/estimate_graph.h"
+#include "npu/sim/fault.h"
+#include "npu/sim/memo.h"
 #include "npu/sim/onnx_graph.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_describe.h"
@@ -17,17 +19,21 @@
 #define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
 
 struct npu_device {
-    const struct chip *chip; // NULL: any
+    struct sim_options options;
+    struct faults faults;
     struct npu_device_info info;
 };
 
 struct npu_model {
+    struct npu_device *device;
+    char *name;
     const struct chip *chip;
     struct rknn_file file;
     struct graph graph;
     struct plan plan;
     struct npu_layer *layers;
     struct npu_model_info info;
+    uint64_t paced_us[NPU_MAX_CORES + 1]; // of a job, by its number of cores
 };
 
 struct npu_context {
@@ -36,22 +42,22 @@ struct npu_context {
     uint64_t *step_us;
     struct npu_layer *layers; // of the last run that was measured
     size_t n_layers;
+    struct memo memo; // in paced mode
 };
 
 // ---- device ----
 
 static int device_open(const char *options, struct npu_device **ret, struct error *e)
 {
-    bool any = !options[0] || strcmp(options, "any") == 0;
-    const struct chip *chip = any ? NULL : chip_find(options);
-    if (!any && !chip)
-        return error_set(e, STATUS_PARAM_INVALID, "chip \"%s\" is not known; these are: %s, any",
-                         options, chip_names());
-    struct npu_device *d = calloc(1, sizeof *d);
+    cleanup(free_p) struct npu_device *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a device", sizeof *d);
+    int r = sim_options_parse(options, &d->options, e);
+    if (r < 0)
+        return r;
+    faults_init(&d->faults, &d->options);
+    const struct chip *chip = d->options.chip;
     const dnnl_version_t *v = dnnl_version();
-    d->chip = chip;
     d->info = (struct npu_device_info){.backend = "sim",
                                        .driver_version = "none (software NPU)",
                                        .n_cores = chip ? chip->n_cores : ANY_CORES,
@@ -60,7 +66,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version,
              "rknnd sim %s (oneDNN %d.%d.%d, %s)", RKNND_VERSION, v->major, v->minor, v->patch,
              dnn_int8_is_exact() ? "8-bit products" : "exact sums without 8-bit products");
-    *ret = d;
+    *ret = steal_ptr(d);
     return 0;
 }
 
@@ -83,6 +89,7 @@ static void model_free(struct npu_model *m)
     plan_done(&m->plan);
     graph_done(&m->graph);
     rknn_file_done(&m->file);
+    free(m->name);
     free(m);
 }
 
@@ -111,6 +118,8 @@ static int fill_info(struct npu_model *m, struct error *e)
         r = sim_layers(g, m->chip, &m->graph.pool, &m->layers, e);
     if (r < 0)
         return r;
+    for (uint32_t n = 1; n <= NPU_MAX_CORES; n++)
+        m->paced_us[n] = estimate_graph_us(g, m->chip, n);
     struct estimate_memory memory;
     r = estimate_memory(g, m->chip, &memory, e);
     if (r < 0)
@@ -145,7 +154,7 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
 // ONNX files are for no chip: every device runs them.
 static int load_onnx(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
 {
-    m->chip = d->chip ? d->chip : chip_find(ONNX_CHIP);
+    m->chip = d->options.chip ? d->options.chip : chip_find(ONNX_CHIP);
     return onnx_graph(&m->graph, file, e);
 }
 
@@ -153,7 +162,7 @@ static int load_rknn(struct npu_device *d, struct npu_model *m, struct bytes fil
 {
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
-        r = sim_find_chip(d->chip, &m->file, &m->chip, e);
+        r = sim_find_chip(d->options.chip, &m->file, &m->chip, e);
     if (r == 0)
         r = rknn_graph(&m->graph, &m->file, m->chip, e);
     return r;
@@ -173,7 +182,9 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
     cleanup(model_free_p) struct npu_model *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "a model", sizeof *m);
-    int r = load(d, m, source->file, e);
+    m->device = d;
+    m->name = strdup(source->name);
+    int r = m->name ? load(d, m, source->file, e) : error_no_memory(e, "a model", sizeof *m);
     if (r < 0)
         return r;
     *ret = steal_ptr(m);
@@ -189,7 +200,7 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
                           struct error *e)
 {
     return onnx_is_model(source->file) ? onnx_describe(source->file, ret, e)
-                                       : sim_describe(d->chip, source->file, ret, e);
+                                       : sim_describe(d->options.chip, source->file, ret, e);
 }
 
 // ---- context ----
@@ -199,6 +210,7 @@ static void context_free(struct npu_context *c)
     if (!c)
         return;
     run_done(&c->run);
+    memo_done(&c->memo);
     free(c->step_us);
     free(c->layers);
     free(c);
@@ -251,11 +263,41 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     return r;
 }
 
+// Takes the time that the chip would take. What is measured or looked into is computed.
+static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    const struct npu_model *m = c->model;
+    uint64_t start = clock_us(), n_cores = (uint64_t)__builtin_popcount(job->core_mask);
+    double us = (double)m->paced_us[n_cores < NPU_MAX_CORES ? n_cores : NPU_MAX_CORES] /
+                m->device->options.speed;
+    int r = 0;
+    if (job->collect_perf || job->tap || !memo_answer(&c->memo, job)) {
+        r = run_job(c, job, e);
+        if (r == 0)
+            memo_keep(&c->memo, job, m->info.n_inputs, m->info.n_outputs);
+    }
+    clock_sleep_until(start + (uint64_t)us);
+    job->run_us = clock_us() - start;
+    return r;
+}
+
+static int run_with_faults(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    struct npu_model *m = c->model;
+    enum sim_fault fault = faults_next(&m->device->faults, m->name);
+    int r = fault_before(fault, e);
+    if (r == 0)
+        r = m->device->options.paced ? run_paced(c, job, e) : run_job(c, job, e);
+    if (r == 0)
+        fault_after(fault, job->outputs, m->info.n_outputs);
+    return r;
+}
+
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     (void)e;
     c->n_layers = 0;
-    int r = run_job(c, job, &job->error);
+    int r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)
         note_layers(c, job);
     job->done(job, r);

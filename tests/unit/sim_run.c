@@ -26,13 +26,18 @@ uint8_t *sim_read_file(const char *path, size_t *ret_size, struct error *e)
 
 int sim_run_init(struct sim_run *s, const char *path, struct error *e)
 {
+    return sim_run_init_with(s, "", path, e);
+}
+
+int sim_run_init_with(struct sim_run *s, const char *options, const char *path, struct error *e)
+{
     *s = (struct sim_run){0};
     struct npu_model_source source = {.name = path};
     s->file = sim_read_file(path, &source.file.size, e);
     if (!s->file)
         return STATUS_FAIL;
     source.file.data = s->file;
-    int r = npu_backend.device_open("", &s->device, e);
+    int r = npu_backend.device_open(options, &s->device, e);
     if (r == 0)
         r = npu_backend.model_load(s->device, &source, &s->model, e);
     if (r == 0)
@@ -77,6 +82,7 @@ int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
         if (r < 0)
             *e = job.error;
     }
+    s->run_us = job.run_us;
     sem_destroy(&w.done);
     return r;
 }

@@ -10,6 +10,7 @@ struct sim_run {
     struct npu_model *model;
     struct npu_context *context;
     const struct npu_model_info *info;
+    uint64_t run_us; // of the last run
 };
 
 /// The whole file, malloc'ed; NULL with words.
@@ -17,6 +18,7 @@ uint8_t *sim_read_file(const char *path, size_t *ret_size, struct error *e);
 
 /// Loads a model on a device that stands for any chip. sim_run_done() also after a failure.
 int sim_run_init(struct sim_run *s, const char *path, struct error *e);
+int sim_run_init_with(struct sim_run *s, const char *options, const char *path, struct error *e);
 void sim_run_done(struct sim_run *s);
 
 /// Runs once, on core 0. `inputs` are the model's n_inputs, `outputs` its n_outputs.

@@ -1,0 +1,107 @@
+// Reads the backend's options.
+#include "npu/sim/sim_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const char *const fault_names[] = {
+    [FAULT_SLOW] = "slow",   [FAULT_HANG] = "hang",     [FAULT_CRASH] = "crash",
+    [FAULT_WRONG] = "wrong", [FAULT_MEMORY] = "memory",
+};
+
+// A number that is all of the text up to `end`.
+static bool read_number(const char *text, const char *end, double *ret)
+{
+    char *stop;
+    if (text == end || strchr(" \t\n+-", *text))
+        return false;
+    *ret = strtod(text, &stop);
+    return stop == end && isfinite(*ret);
+}
+
+static enum sim_fault fault_kind(const char *text, size_t length)
+{
+    for (size_t i = 1; i < sizeof fault_names / sizeof *fault_names; i++)
+        if (strlen(fault_names[i]) == length && strncmp(text, fault_names[i], length) == 0)
+            return (enum sim_fault)i;
+    return FAULT_NONE;
+}
+
+// KIND@N or KIND%P, then perhaps :GLOB. False: it is not one.
+static bool read_fault(const char *word, struct sim_fault_rule *ret)
+{
+    const char *at = strpbrk(word, "@%"), *colon = at ? strchr(at, ':') : NULL;
+    const char *models = colon ? colon + 1 : "*";
+    double n;
+    if (!at || !read_number(at + 1, colon ? colon : at + strlen(at), &n))
+        return false;
+    bool by_chance = *at == '%';
+    if (by_chance ? n > 100 : n < 1 || n > 1e15 || n != floor(n))
+        return false;
+    *ret = (struct sim_fault_rule){.kind = fault_kind(word, (size_t)(at - word)),
+                                   .at_job = by_chance ? 0 : (uint64_t)n,
+                                   .chance = by_chance ? n / 100 : 0};
+    int length = snprintf(ret->models, sizeof ret->models, "%s", models);
+    return ret->kind != FAULT_NONE && length > 0 && length < (int)sizeof ret->models;
+}
+
+static int add_fault(struct sim_options *o, const char *word, struct error *e)
+{
+    if (o->n_faults == SIM_MAX_FAULTS)
+        return error_set(e, STATUS_PARAM_INVALID, "backend sim: more than %d faults",
+                         SIM_MAX_FAULTS);
+    if (!read_fault(word, &o->faults[o->n_faults]))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend sim: option \"%s\" is not paced, speed=F, or a fault such as "
+                         "crash@3 or hang%%0.5:MODEL (slow, hang, crash, wrong, memory)",
+                         word);
+    o->n_faults++;
+    return 0;
+}
+
+static int read_speed(struct sim_options *o, const char *text, struct error *e)
+{
+    if (!read_number(text, text + strlen(text), &o->speed) || o->speed < 1e-3 || o->speed > 1e6)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend sim: speed=%s is not a number from 0.001 to 1000000", text);
+    o->paced = true;
+    return 0;
+}
+
+static int read_word(struct sim_options *o, const char *word, struct error *e)
+{
+    if (strcmp(word, "paced") == 0) {
+        o->paced = true;
+        return 0;
+    }
+    if (strncmp(word, "speed=", 6) == 0)
+        return read_speed(o, word + 6, e);
+    return add_fault(o, word, e);
+}
+
+static int read_chip(struct sim_options *o, const char *name, struct error *e)
+{
+    bool any = !*name || strcmp(name, "any") == 0;
+    o->chip = any ? NULL : chip_find(name);
+    if (!any && !o->chip)
+        return error_set(e, STATUS_PARAM_INVALID, "chip \"%s\" is not known; these are: %s, any",
+                         name, chip_names());
+    return 0;
+}
+
+int sim_options_parse(const char *text, struct sim_options *ret, struct error *e)
+{
+    cleanup(free_p) char *copy = strdup(text);
+    char *rest = copy;
+    *ret = (struct sim_options){.speed = 1};
+    if (!copy)
+        return error_no_memory(e, "options", strlen(text));
+    int r = read_chip(ret, strsep(&rest, ","), e);
+    while (r == 0 && rest)
+        r = read_word(ret, strsep(&rest, ","), e);
+    return r;
+}

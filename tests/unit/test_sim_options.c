@@ -1,0 +1,171 @@
+// The software NPU's options: what they may be, jobs that take the chip's time, injected faults.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/sim_options.h"
+#include "tests/unit/sim_run.h"
+
+#define IMAGE_SIZE  1024
+#define OUTPUT_SIZE 64
+
+// ---- the text ----------------------------------------------------------------------------------
+
+static void test_reads_options(void **state)
+{
+    struct sim_options o;
+    struct error e;
+    (void)state;
+    assert_int_equal(sim_options_parse("", &o, &e), 0);
+    assert_null(o.chip);
+    assert_false(o.paced);
+    assert_int_equal(
+        sim_options_parse("RK3576,speed=2.5,crash@3,hang%0.5:noisy*,slow@1:a b", &o, &e), 0);
+    assert_string_equal(o.chip->name, "rk3576");
+    assert_true(o.paced);
+    assert_true(o.speed > 2.4999 && o.speed < 2.5001);
+    assert_int_equal(o.n_faults, 3);
+    assert_int_equal(o.faults[0].kind, FAULT_CRASH);
+    assert_int_equal(o.faults[0].at_job, 3);
+    assert_string_equal(o.faults[0].models, "*");
+    assert_int_equal(o.faults[1].kind, FAULT_HANG);
+    assert_true(o.faults[1].chance > 0.00499 && o.faults[1].chance < 0.00501);
+    assert_string_equal(o.faults[1].models, "noisy*");
+    assert_string_equal(o.faults[2].models, "a b");
+}
+
+static void test_refuses_what_is_not_an_option(void **state)
+{
+    static const char *const bad[] = {
+        "rk9999",       "rk3588,",       "any,fast",      "any,speed=",    "any,speed=0",
+        "any,speed=x",  "any,speed=1e9", "any,crash",     "any,crash@",    "any,crash@0",
+        "any,@3",       "any,crash@1.5", "any,crash%101", "any,hang%-1",   "any,crash@3:",
+        "any,crash@ 3", "any,boom@3",    "any,hang@3x",   "any,wrong%nan",
+    };
+    struct sim_options o;
+    struct error e;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (sim_options_parse(bad[i], &o, &e) != STATUS_PARAM_INVALID)
+            fail_msg("\"%s\" was taken", bad[i]);
+}
+
+// ---- running -----------------------------------------------------------------------------------
+
+struct digits {
+    struct sim_run run;
+    uint8_t image[IMAGE_SIZE], output[OUTPUT_SIZE];
+};
+
+static void open_digits(struct digits *d, const char *options)
+{
+    struct error e;
+    if (sim_run_init_with(&d->run, options, DIGITS_FILE, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_true(d->run.info->inputs[0].logical.size <= IMAGE_SIZE);
+    assert_true(d->run.info->outputs[0].logical.size <= OUTPUT_SIZE);
+    memset(d->image, 0, sizeof d->image);
+}
+
+static int run_digits(struct digits *d)
+{
+    struct npu_input in = {
+        .data = d->image, .size = d->run.info->inputs[0].logical.size, .converted = true};
+    struct npu_output out = {d->output, d->run.info->outputs[0].logical.size};
+    struct error e;
+    memset(d->output, 0, sizeof d->output);
+    return sim_run_once(&d->run, &in, &out, &e);
+}
+
+// What it has computed before it knows, and only that.
+static void test_paced_outputs_are_computed_ones(void **state)
+{
+    static const uint8_t grey[] = {0, 0, 90, 90, 0, 90};
+    struct digits plain, paced;
+    (void)state;
+    open_digits(&plain, "");
+    open_digits(&paced, "rk3588,paced,speed=1000");
+    for (size_t i = 0; i < sizeof grey; i++) {
+        memset(plain.image, grey[i], IMAGE_SIZE / 2);
+        memset(paced.image, grey[i], IMAGE_SIZE / 2);
+        assert_int_equal(run_digits(&plain), 0);
+        assert_int_equal(run_digits(&paced), 0);
+        assert_memory_equal(plain.output, paced.output, OUTPUT_SIZE);
+    }
+    sim_run_done(&plain.run);
+    sim_run_done(&paced.run);
+}
+
+// The network has 88,000 products: no chip does it in a microsecond. At a thousandth of its speed:
+static void test_paced_jobs_take_their_time(void **state)
+{
+    struct digits d;
+    (void)state;
+    open_digits(&d, "rk3588,speed=0.001");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run_digits(&d), 0);
+        assert_true(d.run.run_us >= 1000);
+    }
+    sim_run_done(&d.run);
+}
+
+static void test_faults_come_when_they_should(void **state)
+{
+    struct digits d;
+    uint8_t right[OUTPUT_SIZE];
+    (void)state;
+    open_digits(&d, "any,memory@2,wrong@3,memory@1:other*");
+    assert_int_equal(run_digits(&d), 0);
+    memcpy(right, d.output, sizeof right);
+    assert_int_equal(run_digits(&d), STATUS_MALLOC_FAIL);
+    assert_int_equal(run_digits(&d), 0);
+    assert_memory_not_equal(d.output, right, OUTPUT_SIZE);
+    assert_int_equal(run_digits(&d), 0);
+    assert_memory_equal(d.output, right, OUTPUT_SIZE);
+    sim_run_done(&d.run);
+}
+
+static void test_chance_of_a_hundred_is_always(void **state)
+{
+    struct digits d;
+    (void)state;
+    open_digits(&d, "any,memory%100:*/digits.rknn");
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(run_digits(&d), STATUS_MALLOC_FAIL);
+    sim_run_done(&d.run);
+}
+
+static void test_crash_ends_the_process(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct digits d;
+        open_digits(&d, "any,crash@1");
+        run_digits(&d);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reads_options),
+        cmocka_unit_test(test_refuses_what_is_not_an_option),
+        cmocka_unit_test(test_paced_outputs_are_computed_ones),
+        cmocka_unit_test(test_paced_jobs_take_their_time),
+        cmocka_unit_test(test_faults_come_when_they_should),
+        cmocka_unit_test(test_chance_of_a_hundred_is_always),
+        cmocka_unit_test(test_crash_ends_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
