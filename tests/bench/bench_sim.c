@@ -5,6 +5,8 @@
 //                              for its convolutions and the time that memory takes for the rest
 // bench_sim --layers MODEL.rknn  the same for each layer
 // bench_sim --load MODEL.rknn  loading, against reading the file
+// bench_sim --rounds MODEL     for each number on standard input: as many runs, and their times in
+//                              microseconds (for bench_ort.py)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,13 @@ static _Noreturn void give_up(const char *path, const struct error *e)
 {
     fprintf(stderr, "%s: %s\n", path, e->text);
     exit(1);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 // ---- what memory can do ------------------------------------------------------------------------
@@ -180,6 +189,27 @@ static void bench_runs(char *const *paths)
     }
 }
 
+static void bench_rounds(const char *path)
+{
+    struct running r = {.path = path};
+    struct error e;
+    char line[32];
+    if (sim_run_init(&r.run, path, &e) < 0)
+        give_up(path, &e);
+    make_tensors(&r);
+    while (fgets(line, sizeof line, stdin)) {
+        for (long n = strtol(line, NULL, 10); n > 0; n--) {
+            double start = now_s();
+            run_once(&r);
+            printf("%.1f ", (now_s() - start) * 1e6);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    free_tensors(&r);
+    sim_run_done(&r.run);
+}
+
 // ---- layers ------------------------------------------------------------------------------------
 
 #define LAYER_RUNS 21
@@ -258,13 +288,6 @@ static void bench_layers(const char *path)
 
 // ---- loading -----------------------------------------------------------------------------------
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 // A line of /proc/self/status, in bytes.
 static double memory_now(const char *name)
 {
@@ -311,10 +334,13 @@ int main(int argc, char **argv)
         bench_load(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--layers") == 0) {
         bench_layers(argv[2]);
+    } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
+        bench_rounds(argv[2]);
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
-        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --layers MODEL.rknn | --load MODEL.rknn\n");
+        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --layers MODEL.rknn | --load MODEL.rknn | "
+                        "--rounds MODEL\n");
         return 2;
     }
     return 0;

@@ -1,0 +1,1 @@
+"""What tests and benchmarks of ONNX models share: ONNX Runtime, networks, quantization."""
