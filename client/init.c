@@ -4,6 +4,7 @@
 #include "client/context.h"
 #include "client/fork.h"
 #include "client/last_error.h"
+#include "client/load_options.h"
 #include "client/server.h"
 #include "client/upload.h"
 
@@ -82,6 +83,7 @@ static int open_model(const struct model *m, uint32_t flags, rknn_context *ret, 
     if (r < 0)
         return r;
     memcpy(message.sha256, m->sha256, sizeof message.sha256);
+    message_set_text(message.options, load_options());
     r = context_open(c, MESSAGE_CONTEXT_OPEN, &message, flags, ret, e);
     return r;
 }

@@ -6,6 +6,7 @@
 #include "client/context.h"
 #include "client/fork.h"
 #include "client/last_error.h"
+#include "client/load_options.h"
 #include "client/payload.h"
 #include "client/profile.h"
 #include "client/server.h"
@@ -170,6 +171,7 @@ static int describe(struct connection *c, const struct model *m, char **json, st
     struct request request = {
         .type = MESSAGE_MODEL_DESCRIBE, .payload = payload_take, .owner = &text};
     memcpy(message.sha256, m->sha256, sizeof message.sha256);
+    message_set_text(message.options, load_options());
     int r = upload_model(c, m, &held, e);
     if (r == 0)
         r = connection_call(c, &request, &message, e);

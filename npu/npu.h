@@ -38,7 +38,8 @@ struct npu_device_info {
 // be used in place.
 struct npu_model_source {
     struct bytes file;
-    const char *name; // for words in errors and logs; may be "" but not NULL
+    const char *name;    // for words in errors and logs; may be "" but not NULL
+    const char *options; // load options, one a line (PROTOCOL.md); NULL or "": none
 };
 
 struct npu_model_info {

@@ -24,18 +24,19 @@ int engine_open(struct engine *g, const char *module_dir, const char *backend, c
     return 0;
 }
 
-static int map_file(struct engine *g, int fd, uint64_t size, const char *name, struct error *e)
+static int map_file(struct engine *g, const struct model_file *f, struct error *e)
 {
     struct stat st;
+    uint64_t size = f->size;
     assert(!g->file);
-    if (fstat(fd, &st) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "model %s", name);
+    if (fstat(f->fd, &st) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "model %s", f->name);
     if (size == 0 || size > SIZE_MAX || st.st_size < 0 || size > (uint64_t)st.st_size)
         return error_set(e, STATUS_MODEL_INVALID, "model %s: %llu bytes of a file that has %lld",
-                         name, (unsigned long long)size, (long long)st.st_size);
-    void *file = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+                         f->name, (unsigned long long)size, (long long)st.st_size);
+    void *file = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, f->fd, 0);
     if (file == MAP_FAILED)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "model %s: %llu bytes", name,
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "model %s: %llu bytes", f->name,
                                (unsigned long long)size);
     g->file = file;
     g->file_size = (size_t)size;
@@ -49,27 +50,27 @@ static void unmap_file(struct engine *g)
     g->file = NULL;
 }
 
-static struct npu_model_source source_of(const struct engine *g, const char *name)
+static struct npu_model_source source_of(const struct engine *g, const struct model_file *f)
 {
-    return (struct npu_model_source){.file = {g->file, g->file_size}, .name = name};
+    return (struct npu_model_source){
+        .file = {g->file, g->file_size}, .name = f->name, .options = f->options};
 }
 
-int engine_load(struct engine *g, int fd, uint64_t size, const char *name, struct error *e)
+int engine_load(struct engine *g, const struct model_file *file, struct error *e)
 {
-    int r = map_file(g, fd, size, name, e);
+    int r = map_file(g, file, e);
     if (r < 0)
         return r;
-    struct npu_model_source source = source_of(g, name);
+    struct npu_model_source source = source_of(g, file);
     return g->backend->model_load(g->device, &source, &g->model, e);
 }
 
-int engine_describe(struct engine *g, int fd, uint64_t size, const char *name, char **ret,
-                    struct error *e)
+int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e)
 {
-    int r = map_file(g, fd, size, name, e);
+    int r = map_file(g, file, e);
     if (r < 0)
         return r;
-    struct npu_model_source source = source_of(g, name);
+    struct npu_model_source source = source_of(g, file);
     r = g->backend->model_describe(g->device, &source, ret, e);
     unmap_file(g);
     return r;

@@ -3,6 +3,7 @@
 
 #include "npu/module.h"
 #include "npu/npu.h"
+#include "server/model_file.h"
 
 // Zero-initialised is closed. One thread at a time, except for what npu.h allows.
 struct engine {
@@ -18,13 +19,12 @@ struct engine {
 int engine_open(struct engine *g, const char *module_dir, const char *backend, const char *options,
                 struct error *e);
 
-/// Maps the model file that `fd` holds and loads it. May block. The fd stays the caller's and need
-/// not stay open; the file may not change.
-int engine_load(struct engine *g, int fd, uint64_t size, const char *name, struct error *e);
+/// Maps a model file and loads it. May block. The fd stays the caller's and need not stay open; the
+/// file may not change.
+int engine_load(struct engine *g, const struct model_file *file, struct error *e);
 
 /// The backend's description of a model file: JSON text, malloc'ed, the caller's. May block.
-int engine_describe(struct engine *g, int fd, uint64_t size, const char *name, char **ret,
-                    struct error *e);
+int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e);
 
 /// After the model's contexts. Also of what is half open.
 void engine_close(struct engine *g);

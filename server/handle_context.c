@@ -9,11 +9,9 @@ int handle_context_open(struct connection *c, const struct frame_header *h,
                         const union message_any *any, struct error *e)
 {
     const rknnd_ContextOpen *m = &any->CONTEXT_OPEN_request;
-    struct model *model = store_find(&c->server->store, m->sha256);
-    if (!model)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "the server does not hold this model (any more); offer it first");
-    return context_open(c, h, model, m->flags, e);
+    cleanup(store_unref_p) struct model *model = NULL;
+    int r = store_get(&c->server->store, m->sha256, m->options, &model, e);
+    return r < 0 ? r : context_open(c, h, model, m->flags, e);
 }
 
 int handle_context_dup(struct connection *c, const struct frame_header *h,

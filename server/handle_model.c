@@ -74,10 +74,9 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
 
 static bool start(struct describe *d)
 {
-    const struct model *m = d->model;
     struct error e;
     d->running = true;
-    if (host_describe(&d->server->host_options, m->fd, m->size, m->name, on_described, d, &e) == 0)
+    if (host_describe(&d->server->host_options, &d->model->file, on_described, d, &e) == 0)
         return true;
     request_fail(&d->request, &e);
     describe_free(d);
@@ -99,15 +98,16 @@ int handle_model_describe(struct connection *c, const struct frame_header *h,
                           const union message_any *m, struct error *e)
 {
     struct server *s = c->server;
-    struct model *model = store_find(&s->store, m->MODEL_DESCRIBE_request.sha256);
-    if (!model)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "the server does not hold this model (any more); offer it first");
+    const rknnd_ModelDescribe *request = &m->MODEL_DESCRIBE_request;
+    cleanup(store_unref_p) struct model *model = NULL;
+    int r = store_get(&s->store, request->sha256, request->options, &model, e);
+    if (r < 0)
+        return r;
     struct describe *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a description", sizeof *d);
     d->server = s;
-    d->model = store_ref(model);
+    d->model = steal_ptr(model);
     list_append(&s->describes, &d->link);
     request_begin(&d->request, c, h, on_abandoned);
     run_next(s);

@@ -21,47 +21,41 @@ static void resume(struct host_context *c, bool stop);
 
 // ---- life of a host ----------------------------------------------------------------------------
 
-int host_new(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+int host_new(const struct host_options *options, const struct model_file *model,
              const struct host_events *events, void *owner, struct host **ret, struct error *e)
 {
-    return (options->threads ? host_thread_new : host_process_new)(options, model_fd, size, name,
-                                                                   events, owner, ret, e);
+    return (options->threads ? host_thread_new : host_process_new)(options, model, events, owner,
+                                                                   ret, e);
 }
 
-static int take_parts(struct host *h, int model_fd, const char *name, struct error *e)
+static int take_parts(struct host *h, const struct model_file *model, struct error *e)
 {
-    h->name = strdup(name);
     h->buffers = buffer_pool_new(!h->options->threads, &h->options->counters->buffer_bytes);
-    if (!h->name || !h->buffers)
+    if (!h->buffers)
         return error_no_memory(e, "a host", sizeof *h);
-    h->model_fd = fcntl(model_fd, F_DUPFD_CLOEXEC, 3);
-    if (h->model_fd < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "model %s", name);
-    return 0;
+    return model_file_copy(&h->model, model, e);
 }
 
 static void free_parts(struct host *h)
 {
     buffer_pool_free(h->buffers);
-    fd_close(h->model_fd);
-    free(h->name);
+    model_file_done(&h->model);
     free(h->info.tensors);
 }
 
 int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
-              int model_fd, uint64_t size, const char *name, const struct host_events *events,
-              void *owner, struct error *e)
+              const struct model_file *model, const struct host_events *events, void *owner,
+              struct error *e)
 {
     *h = (struct host){.kind = kind,
                        .options = options,
                        .events = events,
                        .owner = owner,
-                       .model_fd = -1,
-                       .model_size = size,
+                       .model = {.fd = -1},
                        .deadline_ms = HOST_NEVER,
                        .alarm_ms = HOST_NEVER};
     list_init(&h->contexts);
-    int r = take_parts(h, model_fd, name, e);
+    int r = take_parts(h, model, e);
     if (r < 0) {
         free_parts(h);
         return r;
@@ -140,7 +134,7 @@ static void end_late_dump(struct host_context *c)
     struct host_job *job = c->job;
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
-              c->host->name, c->timeout_ms);
+              c->host->model.name, c->timeout_ms);
     c->job = NULL;
     resume(c, true);
     job->done(job, &e);
@@ -516,14 +510,14 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
         c->state = CONTEXT_CLOSED;
     }
     struct error e;
-    error_set(&e, STATUS_TIMEOUT, "model %s: the job was past its deadline %d times: %s", h->name,
-              ATTEMPTS, why->text);
+    error_set(&e, STATUS_TIMEOUT, "model %s: the job was past its deadline %d times: %s",
+              h->model.name, ATTEMPTS, why->text);
     while ((job = list_first(&overdue, struct host_job, link))) {
         list_remove(&job->link);
         job->done(job, &e);
     }
-    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->name, ATTEMPTS,
-              why->text);
+    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->model.name,
+              ATTEMPTS, why->text);
     while ((job = list_first(&failed, struct host_job, link))) {
         list_remove(&job->link);
         job->done(job, &e);

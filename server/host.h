@@ -11,6 +11,7 @@
 #include "npu/npu.h"
 #include "protocol/message.h"
 #include "server/buffer.h"
+#include "server/model_file.h"
 
 struct host;
 struct host_context;
@@ -54,9 +55,9 @@ struct host_events {
     void (*on_loaded)(void *owner, const struct error *e);
 };
 
-/// Starts loading the model file that `model_fd` holds (duplicated; a memfd that no one changes).
-/// on_loaded() comes later, once, unless the host is freed first.
-int host_new(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+/// Starts loading the model (copied). on_loaded() comes later, once, unless the host is freed
+/// first.
+int host_new(const struct host_options *options, const struct model_file *model,
              const struct host_events *events, void *owner, struct host **ret, struct error *e);
 
 /// Ends the worker. Contexts must be gone. Resources go in the background, on the loop. NULL is
@@ -133,7 +134,7 @@ int host_probe(const struct host_options *options,
                void *owner, struct error *e);
 
 /// The backend's description of a model file as JSON text; in a worker that ends at once.
-int host_describe(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+int host_describe(const struct host_options *options, const struct model_file *model,
                   void (*got)(void *owner, const struct error *e, struct bytes json), void *owner,
                   struct error *e);
 

@@ -26,9 +26,7 @@ struct host {
     const struct host_options *options;
     const struct host_events *events;
     void *owner;
-    char *name;
-    int model_fd;
-    uint64_t model_size;
+    struct model_file model; // a copy
     struct host_info info;
     struct buffer_pool *buffers;
     struct list contexts;
@@ -71,8 +69,8 @@ struct host_context {
 
 /// The part of host_new() that both kinds share; `h` is zeroed. On failure nothing is left.
 int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
-              int model_fd, uint64_t size, const char *name, const struct host_events *events,
-              void *owner, struct error *e);
+              const struct model_file *model, const struct host_events *events, void *owner,
+              struct error *e);
 
 /// Closes the timer and frees what host_init() made; closed(h) comes on the loop, then the struct
 /// may be freed.
@@ -81,12 +79,12 @@ void host_done(struct host *h, void (*closed)(struct host *h));
 /// Before the struct is freed.
 void host_context_done(struct host_context *c);
 
-int host_thread_new(const struct host_options *options, int model_fd, uint64_t size,
-                    const char *name, const struct host_events *events, void *owner,
-                    struct host **ret, struct error *e);
-int host_process_new(const struct host_options *options, int model_fd, uint64_t size,
-                     const char *name, const struct host_events *events, void *owner,
-                     struct host **ret, struct error *e);
+int host_thread_new(const struct host_options *options, const struct model_file *model,
+                    const struct host_events *events, void *owner, struct host **ret,
+                    struct error *e);
+int host_process_new(const struct host_options *options, const struct model_file *model,
+                     const struct host_events *events, void *owner, struct host **ret,
+                     struct error *e);
 
 // ---- what a kind tells host.c ------------------------------------------------------------------
 

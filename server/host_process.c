@@ -396,16 +396,17 @@ static const struct worker_events worker_events = {
 static int start_worker(struct process_host *h, struct error *e)
 {
     const struct host_options *o = h->base.options;
-    int r = worker_process_new(o, h->base.name, &worker_events, h, &h->worker, e);
+    int r = worker_process_new(o, h->base.model.name, &worker_events, h, &h->worker, e);
     if (r < 0)
         return r;
     h->state = STARTING;
     h->generation++;
     h->last_request = 1; // which was WORKER_START
     h->started = h->load_overdue = false;
-    rknnd_WorkerLoad load = {.size = h->base.model_size};
-    message_set_text(load.name, h->base.name);
-    r = send_request(h, MESSAGE_WORKER_LOAD, next_request(h), &load, &h->base.model_fd, 1, e);
+    rknnd_WorkerLoad load = {.size = h->base.model.size};
+    message_set_text(load.name, h->base.model.name);
+    message_set_text(load.options, h->base.model.options);
+    r = send_request(h, MESSAGE_WORKER_LOAD, next_request(h), &load, &h->base.model.fd, 1, e);
     if (r < 0) {
         worker_process_free(steal_ptr(h->worker));
         return r;
@@ -419,12 +420,12 @@ static bool gives_up(const struct process_host *h, const struct error *why, stru
 {
     bool used = h->base.loaded;
     if (!used && h->load_overdue)
-        error_set(e, STATUS_TIMEOUT, "model %s: %s", h->base.name, why->text);
+        error_set(e, STATUS_TIMEOUT, "model %s: %s", h->base.model.name, why->text);
     else if (h->deaths >= (used ? DEATHS_MAX : DEATHS_BEFORE_USE))
         error_set(e, STATUS_DEVICE_UNAVAILABLE,
                   "model %s: %u workers died one after the other and none is started any more; of "
                   "the last one: %s",
-                  h->base.name, h->deaths, why->text);
+                  h->base.model.name, h->deaths, why->text);
     else
         return false;
     return true;
@@ -475,7 +476,7 @@ static void host_overdue(struct process_host *h)
         worker_process_kill(h->worker, "loading took longer than %u ms",
                             h->base.options->load_timeout_ms);
     } else if (h->state == RESTING && start_worker(h, &e) < 0) {
-        log_error("model %s: %s", h->base.name, e.text);
+        log_error("model %s: %s", h->base.model.name, e.text);
         died(h, &e);
     }
 }
@@ -520,14 +521,14 @@ static const struct host_kind process_kind = {
     .overdue = overdue,
 };
 
-int host_process_new(const struct host_options *options, int model_fd, uint64_t size,
-                     const char *name, const struct host_events *events, void *owner,
-                     struct host **ret, struct error *e)
+int host_process_new(const struct host_options *options, const struct model_file *model,
+                     const struct host_events *events, void *owner, struct host **ret,
+                     struct error *e)
 {
     struct process_host *h = calloc(1, sizeof *h);
     if (!h)
         return error_no_memory(e, "a host", sizeof *h);
-    int r = host_init(&h->base, &process_kind, options, model_fd, size, name, events, owner, e);
+    int r = host_init(&h->base, &process_kind, options, model, events, owner, e);
     if (r < 0) {
         free(h);
         return r;

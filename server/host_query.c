@@ -21,9 +21,7 @@ struct host_query {
     probed *probed;
     described *described; // or this
     void *owner;
-    char *name; // of the file, or of the backend
-    int fd;     // -1: probed
-    uint64_t size;
+    struct model_file model; // a copy; to probe, the backend's name without a file
     struct npu_device_info info;
     uv_timer_t timer;
     // In a worker:
@@ -45,8 +43,7 @@ static void on_timer_closed(uv_handle_t *handle)
     struct host_query *q = container_of((uv_timer_t *)handle, struct host_query, timer);
     if (q->working)
         return; // abandoned: a thread that hangs has it
-    fd_close(q->fd);
-    free(q->name);
+    model_file_done(&q->model);
     free(q->json);
     free(q);
 }
@@ -81,7 +78,7 @@ static void answer(struct host_query *q, struct error *e, struct bytes json)
         return;
     end(q);
     if (e)
-        error_prefix(e, "%s %s", q->described ? "describing" : "asking backend", q->name);
+        error_prefix(e, "%s %s", q->described ? "describing" : "asking backend", q->model.name);
     if (q->described)
         q->described(q->owner, e, json);
     else
@@ -94,7 +91,7 @@ static void on_timeout(uv_timer_t *timer)
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "no answer after %u ms", q->options->load_timeout_ms);
     if (q->threads) {
-        log_error("%s: a thread hangs", q->name);
+        log_error("%s: a thread hangs", q->model.name);
         threads_abandon(q->threads, close_timer, q);
         answer(q, &e, (struct bytes){0});
     } else {
@@ -160,13 +157,14 @@ static const struct worker_events worker_events = {
 
 static int send_describe(struct host_query *q, struct error *e)
 {
-    rknnd_WorkerDescribe m = {.size = q->size};
-    message_set_text(m.name, q->name);
+    rknnd_WorkerDescribe m = {.size = q->model.size};
+    message_set_text(m.name, q->model.name);
+    message_set_text(m.options, q->model.options);
     struct frame_out *f = message_frame(MESSAGE_WORKER_DESCRIBE, 0, 2, rknnd_WorkerDescribe_fields,
                                         &m, NULL, 0, NULL, NULL);
     if (!f)
         return error_no_memory(e, "a message", sizeof m);
-    f->fds[0] = steal_fd(&q->fd);
+    f->fds[0] = steal_fd(&q->model.fd);
     f->n_fds = 1;
     worker_process_send(q->worker, f);
     return 0;
@@ -174,7 +172,7 @@ static int send_describe(struct host_query *q, struct error *e)
 
 static int ask_worker(struct host_query *q, struct error *e)
 {
-    int r = worker_process_new(q->options, q->name, &worker_events, q, &q->worker, e);
+    int r = worker_process_new(q->options, q->model.name, &worker_events, q, &q->worker, e);
     if (r < 0)
         return r;
     return q->described ? send_describe(q, e) : 0;
@@ -191,7 +189,7 @@ static void work(struct task *t)
     if (r == 0)
         q->info = *g.backend->device_info(g.device);
     if (r == 0 && q->described)
-        r = engine_describe(&g, q->fd, q->size, q->name, &q->json, &q->error);
+        r = engine_describe(&g, &q->model, &q->json, &q->error);
     engine_close(&g);
     q->status = r;
     threads_post(t->threads, t);
@@ -220,21 +218,19 @@ static int ask_thread(struct host_query *q, struct error *e)
 
 // ---- asking ------------------------------------------------------------------------------------
 
-static struct host_query *query_new(const struct host_options *options, const char *name, int fd,
-                                    void *owner)
+static int query_new(const struct host_options *options, const struct model_file *model,
+                     void *owner, struct host_query **ret, struct error *e)
 {
     struct host_query *q = calloc(1, sizeof *q);
     if (!q)
-        return NULL;
-    *q = (struct host_query){.options = options, .fd = -1, .owner = owner, .name = strdup(name)};
-    if (fd >= 0)
-        q->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (q->name && (fd < 0 || q->fd >= 0))
-        return q;
-    fd_close(q->fd);
-    free(q->name);
-    free(q);
-    return NULL;
+        return error_no_memory(e, "a question to the backend", sizeof *q);
+    *q = (struct host_query){.options = options, .owner = owner};
+    int r = model_file_copy(&q->model, model, e);
+    if (r < 0)
+        free(q);
+    else
+        *ret = q;
+    return r;
 }
 
 static int ask(struct host_query *q, struct error *e)
@@ -257,20 +253,22 @@ static int ask(struct host_query *q, struct error *e)
 
 int host_probe(const struct host_options *options, probed *got, void *owner, struct error *e)
 {
-    struct host_query *q = query_new(options, options->backend, -1, owner);
-    if (!q)
-        return error_no_memory(e, "a question to the backend", sizeof *q);
+    struct host_query *q;
+    int r =
+        query_new(options, &(struct model_file){.fd = -1, .name = options->backend}, owner, &q, e);
+    if (r < 0)
+        return r;
     q->probed = got;
     return ask(q, e);
 }
 
-int host_describe(const struct host_options *options, int model_fd, uint64_t size, const char *name,
+int host_describe(const struct host_options *options, const struct model_file *model,
                   described *got, void *owner, struct error *e)
 {
-    struct host_query *q = query_new(options, name, model_fd, owner);
-    if (!q)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a question about %s", name);
+    struct host_query *q;
+    int r = query_new(options, model, owner, &q, e);
+    if (r < 0)
+        return r;
     q->described = got;
-    q->size = size;
     return ask(q, e);
 }

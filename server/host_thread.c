@@ -86,7 +86,8 @@ static void continue_end(struct thread_host *h)
     if (!h->ending || h->abandoned)
         return;
     if (h->n_lost > 0) {
-        log_warn("model %s: a thread that hangs keeps its memory until rknnd ends", h->base.name);
+        log_warn("model %s: a thread that hangs keeps its memory until rknnd ends",
+                 h->base.model.name);
         h->abandoned = true;
         threads_abandon(h->threads, on_threads_closed, h);
     } else if (!h->loading && list_empty(&h->base.contexts)) {
@@ -137,8 +138,7 @@ static void work_load(struct task *t)
     const struct host_options *o = h->base.options;
     h->status = engine_open(&h->engine, o->module_dir, o->backend, o->backend_options, &h->error);
     if (h->status == 0)
-        h->status =
-            engine_load(&h->engine, h->base.model_fd, h->base.model_size, h->base.name, &h->error);
+        h->status = engine_load(&h->engine, &h->base.model, &h->error);
     threads_post(t->threads, t);
 }
 
@@ -171,9 +171,9 @@ static void finish_load(struct task *t)
 
 static const struct host_kind thread_kind;
 
-int host_thread_new(const struct host_options *options, int model_fd, uint64_t size,
-                    const char *name, const struct host_events *events, void *owner,
-                    struct host **ret, struct error *e)
+int host_thread_new(const struct host_options *options, const struct model_file *model,
+                    const struct host_events *events, void *owner, struct host **ret,
+                    struct error *e)
 {
     cleanup(free_p) struct thread_host *h = calloc(1, sizeof *h);
     if (!h)
@@ -182,7 +182,7 @@ int host_thread_new(const struct host_options *options, int model_fd, uint64_t s
     int r = threads_new(options->loop, &threads, e);
     if (r < 0)
         return r;
-    r = host_init(&h->base, &thread_kind, options, model_fd, size, name, events, owner, e);
+    r = host_init(&h->base, &thread_kind, options, model, events, owner, e);
     if (r < 0) {
         threads_free(threads, NULL, NULL);
         return r;
@@ -207,7 +207,7 @@ static bool refuses_work(const struct thread_host *h, struct error *e)
     error_set(e, STATUS_DEVICE_UNAVAILABLE,
               "model %s: an earlier job hangs on a thread, which cannot be ended; restart rknnd, "
               "or use --isolation=process",
-              h->base.name);
+              h->base.model.name);
     return true;
 }
 
@@ -425,7 +425,7 @@ static void context_overdue(struct thread_context *c)
 {
     struct thread_host *h = host_of_context(c);
     struct error e;
-    error_set(&e, STATUS_TIMEOUT, "model %s: %s took too long", h->base.name,
+    error_set(&e, STATUS_TIMEOUT, "model %s: %s took too long", h->base.model.name,
               c->base.state == CONTEXT_OPEN ? "the job" : "opening a context");
     if (threads_take_back(h->threads, &c->task)) {
         c->status = e.code;
@@ -448,7 +448,7 @@ static void overdue(struct host *base, struct host_context *c)
         context_overdue(context_of(c));
         return;
     }
-    error_set(&e, STATUS_TIMEOUT, "model %s: loading took longer than %u ms", base->name,
+    error_set(&e, STATUS_TIMEOUT, "model %s: loading took longer than %u ms", base->model.name,
               base->options->load_timeout_ms);
     h->n_lost++;
     if (h->ending)

@@ -43,9 +43,9 @@ static void on_loaded(void *owner, const struct error *why)
     m->state = why ? MODEL_FAILED : MODEL_LOADED;
     m->store->n_loaded += !why;
     if (why)
-        log_warn("model %s: %s", m->name, why->text);
+        log_warn("model %s: %s", m->file.name, why->text);
     else
-        log_info("model %s is loaded", m->name);
+        log_info("model %s is loaded", m->file.name);
     store_ref(m);
     tell_waiting(m, why);
     store_note_idle(m->store);
@@ -56,7 +56,7 @@ static int load(struct model *m, struct error *e)
 {
     static const struct host_events events = {.on_loaded = on_loaded};
     struct server *s = m->store->server;
-    int r = host_new(&s->host_options, m->fd, m->size, m->name, &events, m, &m->host, e);
+    int r = host_new(&s->host_options, &m->file, &events, m, &m->host, e);
     if (r < 0)
         return r;
     m->state = MODEL_LOADING;
@@ -100,7 +100,7 @@ void model_use_end(struct model_use *use)
 void model_unload(struct model *m)
 {
     assert(m->n_uses == 0 && m->host);
-    log_debug("model %s is unloaded", m->name);
+    log_debug("model %s is unloaded", m->file.name);
     m->store->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));

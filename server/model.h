@@ -1,4 +1,4 @@
-// One model file and the host that runs it, if something does.
+// One model file, loaded with certain options, and the host that runs it, if something does.
 #pragma once
 
 #include "server/host.h"
@@ -18,9 +18,8 @@ struct model {
     struct store *store;
     unsigned refs;
     uint8_t sha256[MODEL_SHA256_SIZE];
-    int fd; // sealed memfd
-    uint64_t size;
-    char name[128]; // printable
+    struct model_file file; // a sealed memfd; the name is printable. Owned
+    struct model *original; // of a variant: the model without load options; one reference
 
     enum model_state state;
     struct host *host;   // not when COLD; holds a reference to the model

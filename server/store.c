@@ -19,63 +19,136 @@ void store_init(struct store *s, struct server *server)
 static void free_model(struct model *m)
 {
     assert(m->refs == 0 && m->state == MODEL_COLD);
-    m->store->bytes -= m->size;
-    m->store->cached_bytes -= m->size;
-    m->store->n_cached--;
     list_remove(&m->link);
-    fd_close(m->fd);
+    model_file_done(&m->file);
     free(m);
+}
+
+static void drop_cached(struct model *m)
+{
+    m->store->bytes -= m->file.size;
+    m->store->cached_bytes -= m->file.size;
+    m->store->n_cached--;
+    free_model(m);
+}
+
+// When a model without uses is to be unloaded (uv_now()); 0 for one that is in use.
+static uint64_t unload_at(const struct model *m)
+{
+    if (!m->host || m->n_uses > 0)
+        return 0;
+    uint64_t idle = m->state == MODEL_FAILED ? 0 : m->store->server->options->worker_idle_s;
+    return m->idle_since_ms + idle * 1000;
+}
+
+// One that is to be unloaded at `now_ms` or before. Unloading changes the list.
+static struct model *find_idle(struct store *s, uint64_t now_ms)
+{
+    struct model *m;
+    list_for_each (m, &s->models, link) {
+        uint64_t at = unload_at(m);
+        if (at > 0 && at <= now_ms)
+            return m;
+    }
+    return NULL;
 }
 
 void store_close(struct store *s)
 {
-    struct model *m, *after;
-    list_for_each_safe (m, after, &s->models, link) {
-        if (m->host) {
-            store_ref(m);
-            model_unload(m);
-            store_unref(m);
-        }
-    }
+    struct model *m;
+    while ((m = find_idle(s, UINT64_MAX)))
+        model_unload(m);
     while ((m = list_first(&s->models, struct model, link)))
-        free_model(m);
+        drop_cached(m);
     uv_close((uv_handle_t *)&s->reaper, NULL);
+}
+
+static struct model *find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                          const char *options)
+{
+    struct model *m;
+    list_for_each (m, &s->models, link)
+        if (memcmp(m->sha256, sha256, MODEL_SHA256_SIZE) == 0 &&
+            strcmp(m->file.options, options) == 0)
+            return m;
+    return NULL;
 }
 
 struct model *store_find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE])
 {
-    struct model *m;
-    list_for_each (m, &s->models, link)
-        if (memcmp(m->sha256, sha256, MODEL_SHA256_SIZE) == 0)
-            return m;
-    return NULL;
+    return find(s, sha256, "");
+}
+
+// With one reference. Takes the fd and text of the file if it succeeds.
+static struct model *add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                         const struct model_file *file, struct error *e)
+{
+    struct model *m = calloc(1, sizeof *m);
+    if (!m) {
+        error_no_memory(e, "a model", sizeof *m);
+        return NULL;
+    }
+    m->store = s;
+    m->refs = 1;
+    m->file = *file;
+    memcpy(m->sha256, sha256, sizeof m->sha256);
+    list_init(&m->waiting);
+    list_append(&s->models, &m->link);
+    return m;
 }
 
 int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, uint64_t size,
               const char *name, struct model **ret, struct error *e)
 {
-    struct model *m = calloc(1, sizeof *m);
+    struct model_file file;
+    int r = model_file_copy(&file, &(struct model_file){.fd = -1, .size = size, .name = name}, e);
+    file.fd = fd;
+    struct model *m = r < 0 ? NULL : add(s, sha256, &file, e);
     if (!m) {
-        fd_close(fd);
-        return error_no_memory(e, "a model", sizeof *m);
+        model_file_done(&file);
+        return STATUS_MALLOC_FAIL;
     }
-    m->store = s;
-    m->refs = 1;
-    m->fd = fd;
-    m->size = size;
-    memcpy(m->sha256, sha256, sizeof m->sha256);
-    message_set_text(m->name, name);
-    list_init(&m->waiting);
-    list_append(&s->models, &m->link);
     s->bytes += size;
     *ret = m;
+    return 0;
+}
+
+// The model that `original` is with other load options. It shares the file.
+static int new_variant(struct model *original, const char *options, struct model **ret,
+                       struct error *e)
+{
+    struct model_file file = original->file;
+    file.options = options;
+    int r = model_file_copy(&file, &file, e);
+    if (r < 0)
+        return r;
+    struct model *m = add(original->store, original->sha256, &file, e);
+    if (!m) {
+        model_file_done(&file);
+        return STATUS_MALLOC_FAIL;
+    }
+    m->original = store_ref(original);
+    *ret = m;
+    return 0;
+}
+
+int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const char *options,
+              struct model **ret, struct error *e)
+{
+    struct model *m = find(s, sha256, options), *original = store_find(s, sha256);
+    if (!original)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the server does not hold this model (any more); offer it first");
+    if (!m)
+        return new_variant(original, options, ret, e);
+    *ret = store_ref(m);
     return 0;
 }
 
 struct model *store_ref(struct model *m)
 {
     if (m->refs++ == 0) {
-        m->store->cached_bytes -= m->size;
+        m->store->cached_bytes -= m->file.size;
         m->store->n_cached--;
     }
     return m;
@@ -87,8 +160,8 @@ static bool evict(struct store *s)
     struct model *m;
     list_for_each (m, &s->models, link)
         if (m->refs == 0) {
-            log_debug("model %s leaves the cache", m->name);
-            free_model(m);
+            log_debug("model %s leaves the cache", m->file.name);
+            drop_cached(m);
             return true;
         }
     return false;
@@ -98,10 +171,16 @@ void store_unref(struct model *m)
 {
     if (!m || --m->refs > 0)
         return;
+    if (m->original) {
+        struct model *original = m->original;
+        free_model(m);
+        store_unref(original);
+        return;
+    }
     struct store *s = m->store;
     list_remove(&m->link);
     list_append(&s->models, &m->link);
-    s->cached_bytes += m->size;
+    s->cached_bytes += m->file.size;
     s->n_cached++;
     while (s->cached_bytes > s->server->options->model_cache || s->n_cached > STORE_MAX_CACHED)
         evict(s);
@@ -116,25 +195,12 @@ bool store_make_room(struct store *s, uint64_t room)
     return true;
 }
 
-// When a model without uses is to be unloaded (uv_now()); 0 for one that is in use.
-static uint64_t unload_at(const struct model *m)
-{
-    if (!m->host || m->n_uses > 0)
-        return 0;
-    uint64_t idle = m->state == MODEL_FAILED ? 0 : m->store->server->options->worker_idle_s;
-    return m->idle_since_ms + idle * 1000;
-}
-
 static void reap(uv_timer_t *timer)
 {
     struct store *s = container_of(timer, struct store, reaper);
-    uint64_t now = uv_now(s->server->loop);
-    struct model *m, *after;
-    list_for_each_safe (m, after, &s->models, link) {
-        uint64_t at = unload_at(m);
-        if (at > 0 && at <= now)
-            model_unload(m);
-    }
+    struct model *m;
+    while ((m = find_idle(s, uv_now(s->server->loop))))
+        model_unload(m);
     store_note_idle(s);
 }
 

@@ -341,8 +341,8 @@ int upload_offer(struct connection *c, const struct frame_header *h, const rknnd
     int r = check_offer(s, m, e);
     if (r < 0)
         return r;
-    if (held && held->size != m->size)
-        return other_size(m->size, held->size, e);
+    if (held && held->file.size != m->size)
+        return other_size(m->size, held->file.size, e);
     if (held) {
         connection_keep_model(c, held);
         reply_offer(c, h, true, 0);
@@ -398,7 +398,7 @@ int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd
     struct model *held = store_find(&c->server->store, m->sha256);
     struct upload *u = find(&c->server->uploads, m->sha256);
     if (held) {
-        rknnd_ModelChunkReply reply = {.received = held->size, .complete = true};
+        rknnd_ModelChunkReply reply = {.received = held->file.size, .complete = true};
         connection_keep_model(c, held);
         connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
         return 0;

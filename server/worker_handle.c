@@ -139,8 +139,9 @@ static int handle_load(struct request *r, struct error *e)
     struct engine *g = &r->worker->engine;
     cleanup(fd_close_p) int fd = take_file(r);
     int s = check_started(g, e);
+    struct model_file file = {fd, m->size, m->name, m->options};
     if (s == 0)
-        s = engine_load(g, fd, m->size, m->name, e);
+        s = engine_load(g, &file, e);
     if (s < 0)
         return s;
     // One thread always reads, so that a request does not wait for a run to end.
@@ -156,8 +157,9 @@ static int handle_describe(struct request *r, struct error *e)
     cleanup(fd_close_p) int fd = take_file(r);
     cleanup(free_p) char *json = NULL;
     int s = check_started(g, e);
+    struct model_file file = {fd, m->size, m->name, m->options};
     if (s == 0)
-        s = engine_describe(g, fd, m->size, m->name, &json, e);
+        s = engine_describe(g, &file, &json, e);
     if (s == 0)
         answer(r, &(rknnd_Empty){0}, json, strlen(json));
     return s;

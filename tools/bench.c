@@ -57,7 +57,7 @@ static int prepare_outputs(struct client *c)
 static int prepare(struct client *c)
 {
     const struct bench_plan *plan = c->bench->plan;
-    int r = model_open(&c->model, plan->model, 0, &c->failure);
+    int r = model_open(&c->model, plan->model, 0, &plan->shapes, &c->failure);
     if (r == 0)
         r = prepare_outputs(c);
     if (r == 0 && plan->core_mask != RKNN_NPU_CORE_UNDEFINED) {

@@ -6,6 +6,7 @@
 
 struct bench_plan {
     const char *model;
+    struct text_list shapes;        // --shape
     uint32_t clients, loop, warmup; // loop and warm-up runs are each client's
     uint32_t core_mask;             // RKNN_NPU_CORE_UNDEFINED: not asked for
     bool want_float;

@@ -32,6 +32,8 @@ static int parse(int argc, char **argv, struct bench_command *c, struct failure 
          1000000},
         {'i', "input", OPTION_LIST, &c->inputs, "FILE", "as for rknnctl run; default: made up", 0,
          0},
+        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
+         "an open input's shape: images=1x3x640x640", 0, 0},
         {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
          0},
         {'S', "seed", OPTION_NUMBER, &c->seed, "N", "of made-up inputs (default 1)", 0, UINT32_MAX},
@@ -125,7 +127,7 @@ static int open_and_measure(const struct bench_command *c, struct failure *f)
 {
     struct model model;
     struct input_set inputs = {0};
-    int r = model_open(&model, c->plan.model, 0, f);
+    int r = model_open(&model, c->plan.model, 0, &c->plan.shapes, f);
     if (r == 0 && c->inputs.n)
         r = input_set_load(&inputs, &model, &c->inputs, c->layout, f);
     else if (r == 0)
@@ -147,5 +149,6 @@ int cmd_bench(const struct settings *settings, int argc, char **argv, struct fai
     if (r == 0)
         r = open_and_measure(&c, f);
     text_list_done(&c.inputs);
+    text_list_done(&c.plan.shapes);
     return r;
 }

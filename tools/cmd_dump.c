@@ -10,6 +10,8 @@ static int parse(int argc, char **argv, struct dump_plan *p, struct failure *f)
     const struct option_row rows[] = {
         {'i', "input", OPTION_LIST, &p->inputs, "FILE",
          ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0},
+        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
+         "an open input's shape: images=1x3x640x640", 0, 0},
         {'o', "output", OPTION_TEXT, &p->folder, "DIR", "write each tensor there", 0, 0},
         {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
          0},
@@ -43,5 +45,6 @@ int cmd_dump(const struct settings *settings, int argc, char **argv, struct fail
     if (r == 0)
         r = dump_execute(&plan, f);
     text_list_done(&plan.inputs);
+    text_list_done(&plan.shapes);
     return r;
 }

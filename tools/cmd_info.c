@@ -8,6 +8,7 @@
 #include "tools/describe.h"
 #include "tools/dot.h"
 #include "tools/format.h"
+#include "tools/load_options.h"
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "tools/report.h"
@@ -95,8 +96,11 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
 {
     (void)settings;
     bool json = false, all = false, dot = false;
+    struct text_list shapes = {0};
     const struct option_row rows[] = {
         {'a', "all", OPTION_FLAG, &all, NULL, "print long lists too (a large model's nodes)", 0, 0},
+        {'x', "shape", OPTION_LIST, &shapes, "NAME=SHAPE",
+         "an open input's shape: images=1x3x640x640", 0, 0},
         {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
         {'d', "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
     };
@@ -112,10 +116,13 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
     const char *path = r == 0 && first < argc ? argv[first] : NULL;
     if (r == 0 && dot && json)
         r = failure_set(f, EXIT_USAGE, "--dot and --json are two forms: ask for one");
+    if (r == 0)
+        r = load_options_set(&shapes, f);
     if (r == 0 && path)
         r = describe(path, &model, f);
     if (r == 0)
         r = dot ? print_dot(path, model, f) : print_all(path, model, json, all, f);
     json_decref(model);
+    text_list_done(&shapes);
     return r;
 }

@@ -10,6 +10,8 @@ static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
     const struct option_row rows[] = {
         {'i', "input", OPTION_LIST, &p->inputs, "FILE",
          ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0},
+        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
+         "an open input's shape: images=1x3x640x640", 0, 0},
         {'o', "output", OPTION_TEXT, &p->folder, "DIR", "write each output there as out<i>.npy", 0,
          0},
         {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
@@ -59,5 +61,6 @@ int cmd_run(const struct settings *settings, int argc, char **argv, struct failu
     if (r == 0)
         r = run_and_show(&plan, f);
     text_list_done(&plan.inputs);
+    text_list_done(&plan.shapes);
     return r;
 }

@@ -139,7 +139,7 @@ int dump_execute(const struct dump_plan *plan, struct failure *f)
     struct model m = {0};
     struct input_set inputs = {0};
     table_init(&d.table, columns, sizeof columns / sizeof *columns);
-    int r = model_open(&m, plan->model, 0, f);
+    int r = model_open(&m, plan->model, 0, &plan->shapes, f);
     if (r == 0)
         r = input_set_load(&inputs, &m, &plan->inputs, plan->layout, f);
     if (r == 0)

@@ -8,7 +8,7 @@
 
 struct dump_plan {
     const char *model;
-    struct text_list inputs;
+    struct text_list shapes, inputs;
     rknn_tensor_format layout;
     const char *folder; // made if it is not there
     const char *only;   // tensor name or shell pattern; NULL: all

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/clock.h"
+#include "tools/load_options.h"
 
 // A file that is not there is the user's mistake; say so before a server is looked for.
 static int check_readable(const char *path, struct failure *f)
@@ -47,10 +48,13 @@ static int query_model(struct model *m, struct failure *f)
     return r ? r : query_attrs(m, RKNN_QUERY_OUTPUT_ATTR, m->n_outputs, &m->outputs, f);
 }
 
-int model_open(struct model *m, const char *path, uint32_t flags, struct failure *f)
+int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
+               struct failure *f)
 {
     *m = (struct model){.path = path};
     int r = check_readable(path, f);
+    if (r == 0)
+        r = load_options_set(shapes, f);
     if (r)
         return r;
     progress_start(&m->upload, path);

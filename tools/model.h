@@ -5,6 +5,7 @@
 
 #include "rknn_api.h"
 #include "tools/failure.h"
+#include "tools/options.h"
 #include "tools/progress.h"
 
 struct model {
@@ -17,7 +18,8 @@ struct model {
     uint64_t load_ns; // of rknn_init, the upload included
 };
 
-/// Opens the model with RKNN_FLAG_* `flags` on the chosen server. model_close() is safe after a
-/// failure.
-int model_open(struct model *m, const char *path, uint32_t flags, struct failure *f);
+/// Opens the model with RKNN_FLAG_* `flags` and --shape's `shapes` on the chosen server.
+/// model_close() is safe after a failure.
+int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
+               struct failure *f);
 void model_close(struct model *m);

@@ -159,7 +159,7 @@ int run_execute(struct run_state *s, const struct run_plan *plan, struct failure
 {
     uint32_t flags = plan->perf ? RKNN_FLAG_COLLECT_PERF_MASK : 0;
     *s = (struct run_state){.result = {.model = &s->model, .inputs = &s->inputs}};
-    int r = model_open(&s->model, plan->model, flags, f);
+    int r = model_open(&s->model, plan->model, flags, &plan->shapes, f);
     if (r == 0)
         r = report_get_server(&s->result.server, f);
     if (r == 0)

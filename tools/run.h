@@ -6,7 +6,7 @@
 
 struct run_plan {
     const char *model;
-    struct text_list inputs;
+    struct text_list shapes, inputs;
     rknn_tensor_format layout;
     const char *folder; // for outputs; made if it is not there; NULL: none are written
     bool raw, perf, json;

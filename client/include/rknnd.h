@@ -76,6 +76,16 @@ typedef void rknnd_progress(void *user, uint64_t done, uint64_t total);
 /// For uploads of the calling thread from now on; NULL ends it.
 void rknnd_set_progress(rknnd_progress *progress, void *user);
 
+/// How models are loaded that the calling thread opens (rknn_init) or describes from now on; NULL
+/// ends it. Text, one option a line:
+///   shape NAME=1x3x224x224                 shape of input NAME, where the file leaves it open
+///   shape NAME=1x3x224x224,1x3x112x112     several, for rknn_set_input_shapes(); the n-th ones of
+///                                          all inputs belong together
+/// An option that the server does not know, or that does not fit the model, makes opening fail.
+/// Contexts of the same file and options share one loaded model. RKNN_ERR_PARAM_INVALID: more than
+/// 4095 bytes.
+int rknnd_set_load_options(const char *options);
+
 /// Everything that a model file says, as JSON text, also of a model that the server would refuse
 /// to run. *json is freed with rknnd_free().
 int rknnd_describe_model(const char *uri, const char *path, char **json);

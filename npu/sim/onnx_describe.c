@@ -78,11 +78,11 @@ static void add_file(json_t *root, const struct onnx_file *f)
 }
 
 // Whether it runs: the way of loading, without keeping anything.
-static int try_to_load(struct bytes file, struct error *e)
+static int try_to_load(struct bytes file, const struct load_options *options, struct error *e)
 {
     struct graph g;
     struct plan p;
-    int r = onnx_graph(&g, file, e);
+    int r = onnx_graph(&g, file, options, 0, e);
     if (r < 0)
         return r;
     r = plan_init(&p, &g, e);
@@ -92,17 +92,20 @@ static int try_to_load(struct bytes file, struct error *e)
     return r;
 }
 
-int onnx_describe(struct bytes file, char **ret, struct error *e)
+int onnx_describe(struct bytes file, const char *options, char **ret, struct error *e)
 {
     struct onnx_file f;
+    struct load_options parsed;
     struct pool pool = {0};
     struct error why = {0};
     json_t *root = json_pack("{s:s, s:I}", "container", "onnx", "file_size", (json_int_t)file.size);
     int r = onnx_file_read(&f, &pool, file, &why);
     if (r == 0) {
         add_file(root, &f);
-        r = try_to_load(file, &why);
+        r = load_options_parse(&parsed, &pool, options, &why);
     }
+    if (r == 0)
+        r = try_to_load(file, &parsed, &why);
     pool_done(&pool);
     if (r < 0)
         json_object_set_new(root, "refused", text(why.text));

@@ -35,7 +35,56 @@ static int take_initializers(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
-// A dimension that is not fixed is one where it comes first: that is how a batch is given.
+// Shapes from the load options; they may only say what the file leaves open.
+static int check_shape(const struct onnx_value *v, const struct load_shape *s, const uint32_t *dims,
+                       struct error *e)
+{
+    bool fits = s->n_dims == v->n_dims;
+    for (uint32_t i = 0; i < v->n_dims && fits; i++)
+        fits = v->dims[i] < 0 || v->dims[i] == dims[i];
+    return fits ? 0
+                : error_set(e, STATUS_PARAM_INVALID,
+                            "input %s: the shape of the load options does not fit the file's, "
+                            "which has %u dimensions",
+                            v->name, v->n_dims);
+}
+
+// A dimension that is open is one where it comes first and nobody says more: that is how a batch is
+// given.
+static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v, uint32_t *dims,
+                      struct error *e)
+{
+    const struct load_shape *s = load_options_shape(l->options, v->name);
+    const uint32_t *said = s ? load_shape_row(s, l->row) : NULL;
+    int r = s ? check_shape(v, s, said, e) : 0;
+    for (uint32_t i = 0; i < v->n_dims && r == 0; i++) {
+        if (v->dims[i] < 0 && i > 0 && !s)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "input %s: dimension %u is not fixed: give the input's shape when the "
+                             "model is loaded (rknnctl --shape, rknnd_set_load_options)",
+                             v->name, i);
+        dims[i] = said ? said[i] : v->dims[i] < 0 ? 1 : (uint32_t)v->dims[i];
+    }
+    return r;
+}
+
+// Every input that the options name must be there.
+static int check_options(const struct onnx_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->options->n_shapes; i++) {
+        const char *name = l->options->shapes[i].input;
+        uint32_t k = 0;
+        while (k < l->f->n_inputs && strcmp(l->f->inputs[k].name, name) != 0)
+            k++;
+        if (k == l->f->n_inputs || onnx_names_find(l->names, name) >= 0)
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "the load options give a shape to \"%s\", which is no input of the "
+                             "model",
+                             name);
+    }
+    return 0;
+}
+
 static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struct error *e)
 {
     int32_t index = onnx_tensor_new(l, v->name, e);
@@ -45,14 +94,9 @@ static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struc
     if (!onnx_type_of(v->type, &t->type) || !v->has_shape)
         return error_set(e, STATUS_MODEL_INVALID, "input %s: element type %d%s is not supported",
                          v->name, v->type, v->has_shape ? "" : " without a shape");
-    for (uint32_t i = 0; i < v->n_dims; i++) {
-        if (v->dims[i] < 0 && i > 0)
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "input %s: dimension %u is not fixed: export the model with fixed "
-                             "shapes",
-                             v->name, i);
-        t->dims[i] = v->dims[i] < 0 ? 1 : (uint32_t)v->dims[i];
-    }
+    int r = take_shape(l, v, t->dims, e);
+    if (r < 0)
+        return r;
     t->n_dims = v->n_dims;
     t->channels_last = t->n_dims == 4;
     onnx_names_set(l->names, v->name, index);
@@ -235,6 +279,8 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
     const struct onnx_file *f = l->f;
     int r = take_initializers(l, e);
     if (r == 0)
+        r = check_options(l, e);
+    if (r == 0)
         r = take_inputs(l, e);
     for (uint32_t i = 0; i < f->n_nodes && r == 0; i++)
         r = take_node(l, &f->nodes[i], e);
@@ -245,7 +291,8 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_fuse(l->g, e);
 }
 
-static int lower_file(struct graph *g, const struct onnx_file *f, struct error *e)
+static int lower_file(struct graph *g, const struct onnx_file *f,
+                      const struct load_options *options, uint32_t row, struct error *e)
 {
     uint64_t n_names = (uint64_t)f->n_initializers + f->n_inputs + f->n_nodes;
     for (uint32_t i = 0; i < f->n_nodes; i++)
@@ -263,6 +310,8 @@ static int lower_file(struct graph *g, const struct onnx_file *f, struct error *
         return no_memory(e);
     l->f = f;
     l->g = g;
+    l->options = options;
+    l->row = row;
     int r = onnx_names_new(&l->names, (uint32_t)n_names, e);
     if (r == 0)
         r = lower_all(l, e);
@@ -275,13 +324,14 @@ bool onnx_is_model(struct bytes file)
     return rknn_recognise(file) == RKNN_UNKNOWN && onnx_recognise(file);
 }
 
-int onnx_graph(struct graph *g, struct bytes file, struct error *e)
+int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
+               struct error *e)
 {
     struct onnx_file f;
     *g = (struct graph){0};
     int r = onnx_file_read(&f, &g->pool, file, e);
     if (r == 0)
-        r = lower_file(g, &f, e);
+        r = lower_file(g, &f, options, row, e);
     if (r < 0)
         graph_done(g);
     return r;

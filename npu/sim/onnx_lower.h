@@ -1,6 +1,7 @@
 // How ONNX nodes become nodes of the graph: what the files of the ONNX front-end share.
 #pragma once
 
+#include "npu/sim/load_options.h"
 #include "npu/sim/onnx_file.h"
 #include "npu/sim/wide.h"
 
@@ -18,6 +19,8 @@ struct onnx_origin {
 
 struct onnx_lowering {
     const struct onnx_file *f;
+    const struct load_options *options;
+    uint32_t row; // of the options' shapes
     struct graph *g;
     struct onnx_names *names;
     uint32_t room_tensors, room_nodes;

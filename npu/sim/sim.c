@@ -28,6 +28,8 @@ struct npu_model {
     struct npu_device *device;
     char *name;
     const struct chip *chip;
+    struct pool option_pool;
+    struct load_options options;
     struct rknn_file file;
     struct graph graph;
     struct plan plan;
@@ -89,6 +91,7 @@ static void model_free(struct npu_model *m)
     plan_done(&m->plan);
     graph_done(&m->graph);
     rknn_file_done(&m->file);
+    pool_done(&m->option_pool);
     free(m->name);
     free(m);
 }
@@ -155,11 +158,17 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
 static int load_onnx(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
 {
     m->chip = d->options.chip ? d->options.chip : chip_find(ONNX_CHIP);
-    return onnx_graph(&m->graph, file, e);
+    if (m->options.n_rows > 1)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "an ONNX model takes one shape for each input in this version of rknnd");
+    return onnx_graph(&m->graph, file, &m->options, 0, e);
 }
 
 static int load_rknn(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
 {
+    if (m->options.n_shapes)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the load options give shapes, and those of a .rknn file are fixed");
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
         r = sim_find_chip(d->options.chip, &m->file, &m->chip, e);
@@ -168,9 +177,13 @@ static int load_rknn(struct npu_device *d, struct npu_model *m, struct bytes fil
     return r;
 }
 
-static int load(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+static int load(struct npu_device *d, struct npu_model *m, const struct npu_model_source *source,
+                struct error *e)
 {
-    int r = onnx_is_model(file) ? load_onnx(d, m, file, e) : load_rknn(d, m, file, e);
+    struct bytes file = source->file;
+    int r = load_options_parse(&m->options, &m->option_pool, source->options, e);
+    if (r == 0)
+        r = onnx_is_model(file) ? load_onnx(d, m, file, e) : load_rknn(d, m, file, e);
     if (r == 0)
         r = plan_init(&m->plan, &m->graph, e);
     return r < 0 ? r : fill_info(m, e);
@@ -184,7 +197,7 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     m->name = strdup(source->name);
-    int r = m->name ? load(d, m, source->file, e) : error_no_memory(e, "a model", sizeof *m);
+    int r = m->name ? load(d, m, source, e) : error_no_memory(e, "a model", sizeof *m);
     if (r < 0)
         return r;
     *ret = steal_ptr(m);
@@ -199,7 +212,7 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
-    return onnx_is_model(source->file) ? onnx_describe(source->file, ret, e)
+    return onnx_is_model(source->file) ? onnx_describe(source->file, source->options, ret, e)
                                        : sim_describe(d->options.chip, source->file, ret, e);
 }
 

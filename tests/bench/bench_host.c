@@ -97,7 +97,7 @@ static void end_subject(struct subject *s)
     rig_free(&s->rig);
     uv_run(&s->rig.loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->rig.loop);
-    fd_close(s->rig.model_fd);
+    fd_close(s->rig.model.fd);
 }
 
 // ---- the table ---------------------------------------------------------------------------------

@@ -360,6 +360,42 @@ static void refuses_what_does_not_fit_all_in_all(void **state)
     in_process_stop(&other);
 }
 
+static bool all_cached(const rknnd_ServerStatus *status, const void *with)
+{
+    (void)with;
+    return status->models == 0 && status->cached_bytes == SIZE && status->model_bytes == 0;
+}
+
+// Contexts with the same load options share a worker; the file is held once for all of them.
+static void loads_a_file_once_for_each_options(void **state)
+{
+    static const char *const options[] = {"", "shape x=1", "shape x=2", "shape x=1"};
+    struct in_process other;
+    struct peer p;
+    struct peer_frame f;
+    struct error e;
+    rknnd_ContextOpen m = {0};
+    (void)state;
+    in_process_start(&other, NULL);
+    in_process_connect(&other, &p);
+    fresh_model();
+    peer_upload(&p, model, SIZE, 5000, m.sha256);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        strcpy(m.options, options[i]);
+        assert_int_equal(peer_call(&p, MESSAGE_CONTEXT_OPEN, &m, NULL, 0, &f, &e), 0);
+        peer_frame_done(&f);
+    }
+    rknnd_ServerStatus s = peer_status(&p);
+    assert_int_equal(s.contexts, 4);
+    assert_int_equal(s.models, 3);
+    assert_int_equal(s.model_bytes, SIZE);
+    peer_close(&p);
+    in_process_connect(&other, &p);
+    in_process_wait_status(&p, all_cached, NULL);
+    peer_close(&p);
+    in_process_stop(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +411,7 @@ int main(void)
         cmocka_unit_test(keeps_few_broken_uploads_and_not_for_long),
         cmocka_unit_test(keeps_a_model_for_its_sender),
         cmocka_unit_test(refuses_what_does_not_fit_all_in_all),
+        cmocka_unit_test(loads_a_file_once_for_each_options),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -59,10 +59,10 @@ int rig_child(unsigned n)
 void rig_init(struct rig *r, bool threads, const char *options)
 {
     struct error e;
-    *r = (struct rig){.n_fds = rig_count_fds(), .model_size = 5000};
+    *r = (struct rig){.n_fds = rig_count_fds(), .model = {.fd = -1, .size = 5000, .name = "test"}};
     assert_int_equal(uv_loop_init(&r->loop), 0);
-    r->model_fd = fd_memory("test-model", r->model_size, &e);
-    assert_true(r->model_fd >= 0);
+    r->model.fd = fd_memory("test-model", r->model.size, &e);
+    assert_true(r->model.fd >= 0);
     snprintf(r->backend_options, sizeof r->backend_options, "%s", options);
     r->options = (struct host_options){.loop = &r->loop,
                                        .threads = threads,
@@ -86,7 +86,7 @@ void rig_done(struct rig *r)
     uv_run(&r->loop, UV_RUN_DEFAULT);
     uv_walk(&r->loop, fail_on_handle, NULL);
     assert_int_equal(uv_loop_close(&r->loop), 0);
-    fd_close(r->model_fd);
+    fd_close(r->model.fd);
     assert_int_equal(r->counters.workers, 0);
     assert_int_equal(r->counters.buffer_bytes, 0);
     assert_null(r->counters.queries);
@@ -111,7 +111,7 @@ void rig_start(struct rig *r)
     struct error e;
     r->loaded = false;
     r->error.code = 0;
-    if (host_new(&r->options, r->model_fd, r->model_size, "test", &events, r, &r->host, &e) < 0)
+    if (host_new(&r->options, &r->model, &events, r, &r->host, &e) < 0)
         fail_msg("%s", e.text);
 }
 

@@ -19,8 +19,7 @@ struct rig {
     struct host_options options;
     struct host_counters counters;
     struct host *host;
-    int model_fd;
-    uint64_t model_size;
+    struct model_file model;
     bool loaded;
     struct error error; // of loading
     unsigned n_done;

@@ -13,3 +13,5 @@ add_test(NAME test_onnx_against
   COMMAND ${RKNND_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/test_onnx_against.py
     $<TARGET_FILE:onnx_against> ${CMAKE_CURRENT_BINARY_DIR}/onnx_against_work)
 set_tests_properties(test_onnx_against PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS unit)
+
+rknnd_test(test_load_options SOURCES test_load_options.c LIBS npu_sim base)

@@ -25,7 +25,7 @@ static void test_runs(void **state)
     assert_int_equal(info->n_outputs, 1);
     assert_int_equal(info->output_size, 250);
     assert_int_equal(info->tensors[1].logical.n_elems, 250);
-    assert_int_equal(info->weight_size, r.model_size);
+    assert_int_equal(info->weight_size, r.model.size);
     assert_int_equal(info->device.n_cores, 3);
     assert_string_equal(info->device.chip, "null");
     struct host_context *a = rig_open(&r), *b = rig_open(&r);
@@ -96,7 +96,7 @@ static void load_fails(bool threads, const char *backend, const char *options, u
     struct rig r;
     rig_init(&r, threads, options);
     r.options.backend = backend;
-    r.model_size = size;
+    r.model.size = size;
     rig_start(&r);
     rig_wait_for(&r, &r.loaded);
     assert_int_equal(r.error.code, code);
@@ -135,7 +135,7 @@ static void test_options_that_are_too_long(void **state)
         rig_free(&r);
     } else {
         const struct host_events none = {0};
-        assert_int_equal(host_new(&r.options, r.model_fd, 1, "test", &none, NULL, &r.host, &e),
+        assert_int_equal(host_new(&r.options, &r.model, &none, NULL, &r.host, &e),
                          STATUS_PARAM_INVALID);
         assert_int_equal(host_probe(&r.options, NULL, NULL, &e), STATUS_PARAM_INVALID);
     }
@@ -350,9 +350,7 @@ static void test_questions(void **state)
     struct host_options no_backend = r.options;
     no_backend.backend = "absent";
     assert_int_equal(host_probe(&r.options, on_probed, &probe, &e), 0);
-    assert_int_equal(
-        host_describe(&r.options, r.model_fd, r.model_size, "test", on_described, &description, &e),
-        0);
+    assert_int_equal(host_describe(&r.options, &r.model, on_described, &description, &e), 0);
     assert_int_equal(host_probe(&no_backend, on_probed, &bad, &e), 0);
     rig_wait_for(&r, &probe.done);
     rig_wait_for(&r, &description.done);
@@ -375,8 +373,7 @@ static void test_questions_are_cancelled(void **state)
     rig_init(&r, in_threads(state), "");
     for (int turns = 0; turns < 4; turns++) {
         assert_int_equal(host_probe(&r.options, on_probed, &a, &e), 0);
-        assert_int_equal(
-            host_describe(&r.options, r.model_fd, r.model_size, "test", on_described, &a, &e), 0);
+        assert_int_equal(host_describe(&r.options, &r.model, on_described, &a, &e), 0);
         for (int i = 0; i < turns; i++)
             uv_run(&r.loop, UV_RUN_NOWAIT);
         host_cancel_all(&r.options);

@@ -318,7 +318,7 @@ static void test_out_of_descriptors(void **state)
     for (unsigned spare = 0; spare < 10; spare++) {
         low = (struct rlimit){used - 3 + spare, old.rlim_max}; // readdir() showed three more
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-        int code = host_new(&r.options, r.model_fd, r.model_size, "test", &none, NULL, &r.host, &e);
+        int code = host_new(&r.options, &r.model, &none, NULL, &r.host, &e);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         if (code < 0) {
             failures++;
@@ -343,7 +343,7 @@ static void test_worker_is_confined(void **state)
     char path[64], line[256];
     bool no_new_privileges = false;
     rig_init(&r, false, "64:64");
-    int extra = dup(r.model_fd); // a descriptor that is not close-on-exec
+    int extra = dup(r.model.fd); // a descriptor that is not close-on-exec
     rig_load(&r);
     struct host_context *c = rig_open(&r);
     rig_run(&r, c, 1);

@@ -91,8 +91,9 @@ static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UI
 static const rknnd_ModelChunk ModelChunk = {.sha256 = SHA, .offset = (UINT64_C(1) << 32) + 1};
 static const rknnd_ModelChunkReply ModelChunkReply = {.received = UINT64_C(1) << 34,
                                                       .complete = true};
-static const rknnd_ModelDescribe ModelDescribe = {.sha256 = SHA};
-static const rknnd_ContextOpen ContextOpen = {.sha256 = SHA, .flags = 0x108};
+static const rknnd_ModelDescribe ModelDescribe = {.sha256 = SHA, .options = "shape x=1x2"};
+static const rknnd_ContextOpen ContextOpen = {
+    .sha256 = SHA, .flags = 0x108, .options = "shape y=3"};
 static const rknnd_ContextDup ContextDup = {.context = UINT64_C(1) << 35};
 static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .n_inputs = 1,
@@ -163,8 +164,8 @@ static const rknnd_TensorIo TensorIo = {
                    .order_count = 2,
                    .order = {1, 0}}};
 static const rknnd_WorkerStart WorkerStart = {"null", "64:64"};
-static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn"};
-static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn"};
+static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn", "shape a=1"};
+static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn", "shape b=2"};
 static const rknnd_WorkerContext WorkerContext = {41};
 static const rknnd_WorkerBuffer WorkerBuffer = {42, 43, 44};
 static const rknnd_WorkerRun WorkerRun = {

@@ -4,13 +4,13 @@ _rknnctl_options()
 {
     case $1 in
     global) options="--server --version --help" ;;
-    run) options="--input --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
-    info) options="--all --dot --json --help" ;;
+    run) options="--input --shape --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
+    info) options="--all --shape --dot --json --help" ;;
     devices) options="--json --help" ;;
     ping) options="--count --json --help" ;;
     status) options="--json --help" ;;
-    dump) options="--input --output --layout --only --raw --json --help" ;;
-    bench) options="--loop --clients --warmup --input --layout --seed --float --core-mask --json --help" ;;
+    dump) options="--input --shape --output --layout --only --raw --json --help" ;;
+    bench) options="--loop --clients --warmup --input --shape --layout --seed --float --core-mask --json --help" ;;
     esac
 }
 

@@ -60,8 +60,8 @@ def samples(p):
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
         "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),
         "ModelChunkReply": p.ModelChunkReply(received=1 << 34, complete=True),
-        "ModelDescribe": p.ModelDescribe(sha256=SHA),
-        "ContextOpen": p.ContextOpen(sha256=SHA, flags=0x108),
+        "ModelDescribe": p.ModelDescribe(sha256=SHA, options="shape x=1x2"),
+        "ContextOpen": p.ContextOpen(sha256=SHA, flags=0x108, options="shape y=3"),
         "ContextDup": p.ContextDup(context=1 << 35),
         "ContextInfo": p.ContextInfo(
             context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
@@ -90,8 +90,8 @@ def samples(p):
             preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0])),
         "Device": device,
         "WorkerStart": p.WorkerStart(backend="null", options="64:64"),
-        "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn"),
-        "WorkerDescribe": p.WorkerDescribe(size=40, name="b.rknn"),
+        "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn", options="shape a=1"),
+        "WorkerDescribe": p.WorkerDescribe(size=40, name="b.rknn", options="shape b=2"),
         "WorkerContext": p.WorkerContext(context=41),
         "WorkerBuffer": p.WorkerBuffer(buffer=42, input_size=43, output_size=44),
         "WorkerRun": p.WorkerRun(

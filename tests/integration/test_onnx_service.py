@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""ONNX models through the daemon: how they are loaded."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from service import Daemon
+
+
+def model(nodes, inputs, outputs, constants=()):
+    """A model of float tensors: inputs and outputs by name and shape."""
+    def values(ports):
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                for name, shape in ports.items()]
+    constants = [numpy_helper.from_array(v, name) for name, v in dict(constants).items()]
+    graph = helper.make_graph(nodes, "net", values(inputs), values(outputs), constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+
+
+def open_sum():
+    """Sums x over its last axis and adds y; both are open but for x's second dimension."""
+    return model([helper.make_node("ReduceSum", ["x", "axis"], ["s"], keepdims=1),
+                  helper.make_node("Add", ["s", "y"], ["z"])],
+                 {"x": ["n", 2, "w"], "y": ["n", "k", 1]}, {"z": ["n", 2, 1]},
+                 {"axis": np.array([-1])})
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon("--backend", "sim:rk3588", "--worker-idle", "0")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def save(self, net, name="net.onnx"):
+        onnx.save(net, self.folder / name)
+        return self.folder / name
+
+    def array(self, name, value):
+        np.save(self.folder / name, np.asarray(value, np.float32))
+        return f"{name[:-4]}={self.folder / name}"
+
+    def expect(self, code, words, *command):
+        done = self.daemon.rknnctl(*map(str, command))
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(words, done.stdout + done.stderr)
+        return done.stdout
+
+
+class Shapes(Case):
+    OPTIONS = ("--shape", "x=1x2x5", "--shape", "y=1x1x1")
+
+    def test_a_run_has_the_shapes_of_its_options(self):
+        net = self.save(open_sum())
+        for width in (5, 7):
+            x = np.arange(2 * width).reshape(1, 2, width)
+            self.expect(0, "", "run", net, "-x", f"x=1x2x{width}", "-x", "y=1x2x1",
+                        "-i", self.array("x.npy", x), "-i", self.array("y.npy", [[[1], [3]]]),
+                        "-l", "nchw", "-o", self.folder)
+            z = np.load(self.folder / "out0.npy").reshape(2)
+            np.testing.assert_array_equal(z, x.sum(-1)[0] + [1, 3])
+
+    def test_every_command_takes_shapes(self):
+        net = self.save(open_sum())
+        inputs = ("-i", self.array("x.npy", np.ones((1, 2, 5))),
+                  "-i", self.array("y.npy", np.ones((1, 1, 1))))
+        self.expect(0, "2 runs", "bench", net, *self.OPTIONS, "-n", "1", "-C", "2")
+        self.expect(0, "", "dump", net, *self.OPTIONS, *inputs, "-o", self.folder / "dump")
+        said = json.loads(self.expect(0, "", "info", net, "--json", *self.OPTIONS))["model"]
+        self.assertNotIn("refused", said)
+        said = json.loads(self.expect(0, "", "info", net, "--json"))["model"]
+        self.assertIn("--shape", said["refused"])
+
+    def test_shapes_that_do_not_fit_are_refused(self):
+        net = self.save(open_sum())
+        for words, *shapes in (
+                ("does not fit", "x=1x3x5", "y=1x1x1"),
+                ("does not fit", "x=1x2", "y=1x1x1"),
+                ("no input", "q=1", *self.OPTIONS[1::2]),
+                ("no input", "axis=1", *self.OPTIONS[1::2]),
+                ("two shapes", "x=1x2x5", "x=1x2x6"),
+                ("numbers above 0", "x=1x2xw")):
+            options = [word for shape in shapes for word in ("--shape", shape)]
+            self.expect(1, words, "bench", net, "-n", "1", *options)
+        self.expect(4, "dimension 2 is not fixed", "bench", net, "--shape", "y=1x1x1")
+        self.expect(4, "one shape for each input", "bench", net, "--shape", "x=1x2x5,1x2x6",
+                    "--shape", "y=1x1x1")
+        self.expect(2, "NAME=", "bench", net, "--shape", "x")
+
+    def test_files_with_fixed_shapes_take_none(self):
+        net = self.save(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 4]},
+                              {"y": [1, 4]}))
+        self.expect(0, "", "bench", net, "-n", "1", "--shape", "x=1x4")
+        self.expect(1, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
+
+
+if __name__ == "__main__":
+    unittest.main()
