@@ -38,6 +38,14 @@ static int fill_in_out_num(struct context *c, const struct query *q, union answe
     return 0;
 }
 
+// Programs expect to read AFFINE, with scale 1, of these types too (abi notes, 1).
+static rknn_tensor_qnt_type qnt_to_program(const struct tensor_attr *a)
+{
+    bool implied = a->type == TENSOR_FLOAT16 || a->type == TENSOR_INT64;
+    return a->qnt == TENSOR_QNT_NONE && implied ? RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC
+                                                : (rknn_tensor_qnt_type)a->qnt;
+}
+
 static void attr_to_program(const struct tensor_attr *a, uint32_t index, rknn_tensor_attr *ret)
 {
     *ret = (rknn_tensor_attr){.index = index,
@@ -46,7 +54,7 @@ static void attr_to_program(const struct tensor_attr *a, uint32_t index, rknn_te
                               .size = a->size,
                               .fmt = (rknn_tensor_format)a->layout,
                               .type = (rknn_tensor_type)a->type,
-                              .qnt_type = (rknn_tensor_qnt_type)a->qnt,
+                              .qnt_type = qnt_to_program(a),
                               .zp = a->zp,
                               .scale = a->scale,
                               .w_stride = a->w_stride,

@@ -3,6 +3,7 @@ import atexit
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 import time
@@ -22,15 +23,29 @@ def wait_for(what, condition):
         time.sleep(0.01)
 
 
-class Daemon:
-    """One rknnd on a Unix socket in a folder of its own."""
+def listen_on_any_port():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    return listener
 
-    def __init__(self, *options):
+
+class Daemon:
+    """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
+
+    def __init__(self, *options, transport="unix"):
         self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
-        self.uri = f"unix:{self.folder.name}/socket"
+        self.listener = listen_on_any_port() if transport == "tcp" else None
+        if self.listener:
+            fd = self.listener.fileno()
+            self.uri = "tcp:127.0.0.1:%u" % self.listener.getsockname()[1]
+            listen, pass_fds = f"fd:{fd}", (fd,)
+        else:
+            self.uri = f"unix:{self.folder.name}/socket"
+            listen, pass_fds = self.uri, ()
         self.env = dict(os.environ, RKNND_SERVER=self.uri)
-        self.process = subprocess.Popen(
-            [BUILD / "bin/rknnd", "--listen", self.uri, *options], stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
+                                        stdin=subprocess.DEVNULL, pass_fds=pass_fds)
         atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)
         wait_for("its first worker, which it asks for the device, to end",
@@ -39,7 +54,8 @@ class Daemon:
     def listens(self):
         if self.process.poll() is not None:
             raise AssertionError(f"rknnd ended with {self.process.returncode}")
-        return os.path.exists(self.uri[5:]) and self.rknnctl("ping", "-c", "1").returncode == 0
+        there = self.listener or os.path.exists(self.uri[5:])
+        return there and self.rknnctl("ping", "-c", "1").returncode == 0
 
     def rknnctl(self, *words):
         return subprocess.run([BUILD / "bin/rknnctl", *words], env=self.env, capture_output=True,
@@ -74,6 +90,8 @@ class Daemon:
     def stop(self):
         self.process.terminate()
         code = self.process.wait(PATIENCE)
+        if self.listener:
+            self.listener.close()
         self.folder.cleanup()
         assert code == 0, f"rknnd ended with {code}"
 

@@ -1,0 +1,212 @@
+// The frame of the conformance programs.
+#include "conformance.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#define SKIPPED 77 // exit code that ctest and automake know
+
+static const char *folder;
+static atomic_uint n_checks, n_failed;
+
+void conformance_start(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s FOLDER-OF-MODELS\n", argv[0]);
+        exit(2);
+    }
+    folder = argv[1];
+}
+
+int conformance_finish(void)
+{
+    printf("%u checks, %u failed\n", n_checks, n_failed);
+    return n_checks == 0 || n_failed > 0;
+}
+
+void conformance_skip(const char *why)
+{
+    printf("skipped: %s\n", why);
+    exit(n_failed ? conformance_finish() : SKIPPED);
+}
+
+bool conformance_check(bool good, const char *file, int line, const char *format, ...)
+{
+    char words[512];
+    va_list args;
+    n_checks++;
+    if (good)
+        return true;
+    n_failed++;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    fprintf(stderr, "%s:%d: %s\n", file, line, words);
+    return false;
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+void *conformance_file(size_t *ret_size, const char *name, ...)
+{
+    char path[4096];
+    va_list args;
+    int n = snprintf(path, sizeof path, "%s/", folder);
+    va_start(args, name);
+    vsnprintf(path + n, sizeof path - (size_t)n, name, args);
+    va_end(args);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fprintf(stderr, "%s is missing\n", path);
+    NEED(f && fseek(f, 0, SEEK_END) == 0);
+    long size = ftell(f);
+    char *data = malloc((size_t)size + 1);
+    NEED(data && fseek(f, 0, SEEK_SET) == 0 && fread(data, 1, (size_t)size, f) == (size_t)size);
+    fclose(f);
+    *ret_size = (size_t)size;
+    return data;
+}
+
+rknn_context conformance_open(const char *name, uint32_t flags)
+{
+    rknn_context c = 0;
+    size_t size;
+    void *model = conformance_file(&size, "%s", name);
+    NEED_OK(rknn_init(&c, model, (uint32_t)size, flags, NULL));
+    free(model);
+    return c;
+}
+
+// ---- tensors -----------------------------------------------------------------------------------
+
+rknn_input_output_num conformance_count(rknn_context c)
+{
+    rknn_input_output_num n = {0};
+    NEED_OK(rknn_query(c, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n));
+    return n;
+}
+
+static bool is_of_outputs(rknn_query_cmd q)
+{
+    return q == RKNN_QUERY_OUTPUT_ATTR || q == RKNN_QUERY_NATIVE_OUTPUT_ATTR ||
+           q == RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR || q == RKNN_QUERY_CURRENT_OUTPUT_ATTR ||
+           q == RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR;
+}
+
+rknn_tensor_attr *conformance_attrs(rknn_context c, rknn_query_cmd query)
+{
+    rknn_input_output_num count = conformance_count(c);
+    uint32_t n = is_of_outputs(query) ? count.n_output : count.n_input;
+    rknn_tensor_attr *attrs = calloc(n, sizeof *attrs);
+    NEED(attrs);
+    for (uint32_t i = 0; i < n; i++) {
+        attrs[i].index = i;
+        NEED_OK(rknn_query(c, query, &attrs[i], sizeof attrs[i]));
+    }
+    return attrs;
+}
+
+void conformance_set_inputs(rknn_context c, const char *name)
+{
+    rknn_tensor_attr *attrs = conformance_attrs(c, RKNN_QUERY_INPUT_ATTR);
+    uint32_t n = conformance_count(c).n_input;
+    rknn_input *inputs = calloc(n, sizeof *inputs);
+    NEED(inputs);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t size;
+        void *data = conformance_file(&size, "%s.in%u.bin", name, i);
+        inputs[i] =
+            (rknn_input){.index = i,
+                         .buf = data,
+                         .size = (uint32_t)size,
+                         .type = size == attrs[i].n_elems ? RKNN_TENSOR_UINT8 : RKNN_TENSOR_FLOAT32,
+                         .fmt = attrs[i].n_dims == 4 ? RKNN_TENSOR_NHWC : RKNN_TENSOR_UNDEFINED};
+    }
+    NEED_OK(rknn_inputs_set(c, n, inputs));
+    for (uint32_t i = 0; i < n; i++)
+        free(inputs[i].buf);
+    free(inputs);
+    free(attrs);
+}
+
+static double half(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double v = exponent == 0    ? ldexp(fraction, -24)
+               : exponent == 31 ? (fraction ? NAN : INFINITY)
+                                : ldexp(fraction + 1024, exponent - 25);
+    return h >> 15 ? -v : v;
+}
+
+double *conformance_numbers(rknn_tensor_type type, const void *values, size_t size, size_t *ret_n)
+{
+    size_t element = type == RKNN_TENSOR_FLOAT32   ? 4
+                     : type == RKNN_TENSOR_FLOAT16 ? 2
+                     : type == RKNN_TENSOR_INT64   ? 8
+                                                   : 1;
+    size_t n = size / element;
+    double *numbers = malloc((n + 1) * sizeof *numbers);
+    NEED(numbers && (element > 1 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_UINT8));
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = (const uint8_t *)values + i * element;
+        float f;
+        uint16_t h;
+        int64_t l;
+        memcpy(&f, at, element == 4 ? 4 : 0);
+        memcpy(&h, at, element == 2 ? 2 : 0);
+        memcpy(&l, at, element == 8 ? 8 : 0);
+        numbers[i] = element == 4               ? (double)f
+                     : element == 2             ? half(h)
+                     : element == 8             ? (double)l
+                     : type == RKNN_TENSOR_INT8 ? (double)*(const int8_t *)at
+                                                : (double)*at;
+    }
+    *ret_n = n;
+    return numbers;
+}
+
+static double largest(const double *v, size_t n)
+{
+    double m = 0;
+    for (size_t i = 0; i < n; i++)
+        m = fmax(m, fabs(v[i]));
+    return m;
+}
+
+void conformance_compare(const rknn_tensor_attr *a, const char *name, uint32_t index,
+                         const void *values, size_t size)
+{
+    size_t expected_size, n, n_expected, wrong = 0;
+    void *file = conformance_file(&expected_size, "%s.out%u.bin", name, index);
+    if (EXPECT(size == expected_size)) {
+        double *got = conformance_numbers(a->type, values, size, &n);
+        double *expected = conformance_numbers(a->type, file, expected_size, &n_expected);
+        bool real = a->type == RKNN_TENSOR_FLOAT16 || a->type == RKNN_TENSOR_FLOAT32;
+        double allowed = real ? largest(expected, n) / 500 : 1;
+        for (size_t i = 0; i < n; i++)
+            wrong += !(fabs(got[i] - expected[i]) <= allowed);
+        conformance_check(wrong == 0, __FILE__, __LINE__, "%s, output %u: %zu of %zu values differ",
+                          name, index, wrong, n);
+        free(got);
+        free(expected);
+    }
+    free(file);
+}
+
+void conformance_expect_outputs(rknn_context c, const char *name)
+{
+    rknn_tensor_attr *attrs = conformance_attrs(c, RKNN_QUERY_OUTPUT_ATTR);
+    uint32_t n = conformance_count(c).n_output;
+    rknn_output *outputs = calloc(n, sizeof *outputs);
+    NEED(outputs);
+    for (uint32_t i = 0; i < n; i++)
+        outputs[i].index = i;
+    if (EXPECT_OK(rknn_outputs_get(c, n, outputs, NULL))) {
+        for (uint32_t i = 0; i < n; i++)
+            conformance_compare(&attrs[i], name, i, outputs[i].buf, outputs[i].size);
+        EXPECT_OK(rknn_outputs_release(c, n, outputs));
+    }
+    free(outputs);
+    free(attrs);
+}

@@ -1,0 +1,79 @@
+// What the programs of this folder share: checks, files, the plain way through the API. Nothing but
+// C and the RKNN API, so that they can be built and run against the vendor's library as well.
+//
+// A program is started with the folder of its models: NAME.rknn, NAME.in<i>.bin (inputs as
+// rknn_inputs_set takes them: uint8 or float32, NHWC when 4-D), NAME.out<i>.bin (expected outputs
+// in the model's own type, NCHW).
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rknn_api.h"
+
+/// Takes the folder of models from the command line; ends the program if there is none.
+void conformance_start(int argc, char **argv);
+
+/// Says how it went; the program's exit code.
+int conformance_finish(void);
+
+/// Skips the rest: the other side does not offer what is tested, and may do so.
+_Noreturn void conformance_skip(const char *why);
+
+/// Counts a check and says what failed; any thread. Returns `good`.
+bool conformance_check(bool good, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/// Checks, and goes on.
+#define EXPECT(condition) conformance_check((condition), __FILE__, __LINE__, "%s", #condition)
+
+/// Checks what an API function returns.
+#define EXPECT_CODE(code, call)                                                                    \
+    ({                                                                                             \
+        int got_ = (call), wanted_ = (code);                                                       \
+        conformance_check(got_ == wanted_, __FILE__, __LINE__, "%s: %d, not %d", #call, got_,      \
+                          wanted_);                                                                \
+    })
+
+#define EXPECT_OK(call) EXPECT_CODE(RKNN_SUCC, call)
+
+/// Checks what the rest cannot do without.
+#define NEED(condition)                                                                            \
+    do {                                                                                           \
+        if (!EXPECT(condition))                                                                    \
+            exit(conformance_finish());                                                            \
+    } while (0)
+#define NEED_OK(call)                                                                              \
+    do {                                                                                           \
+        if (!EXPECT_OK(call))                                                                      \
+            exit(conformance_finish());                                                            \
+    } while (0)
+
+/// A file of the models' folder, malloc'ed. `name` as printf's.
+void *conformance_file(size_t *ret_size, const char *name, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/// Opens FOLDER/name, which has been read into memory.
+rknn_context conformance_open(const char *name, uint32_t flags);
+
+/// The attributes of all inputs or outputs, malloc'ed; their number is that of `query`'s kind.
+rknn_tensor_attr *conformance_attrs(rknn_context c, rknn_query_cmd query);
+rknn_input_output_num conformance_count(rknn_context c);
+
+/// Sets all inputs to FOLDER/NAME.in<i>.bin.
+void conformance_set_inputs(rknn_context c, const char *name);
+
+/// Compares n stored values in the attribute's type with FOLDER/NAME.out<index>.bin: equal within
+/// one step for integers, within a relative 1/500 for float16.
+void conformance_compare(const rknn_tensor_attr *a, const char *name, uint32_t index,
+                         const void *values, size_t size);
+
+/// Gets all outputs by rknn_outputs_get() and compares them.
+void conformance_expect_outputs(rknn_context c, const char *name);
+
+/// The numbers that `size` bytes of a type hold, as doubles, malloc'ed.
+double *conformance_numbers(rknn_tensor_type type, const void *values, size_t size, size_t *ret_n);
