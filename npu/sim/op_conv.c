@@ -39,6 +39,9 @@ static int insert_zeros(const struct step *s, struct conv *c, struct error *e)
         int64_t before = reach(w, i) - w->pad[i], after = out[i] - wide - before + reach(w, i);
         if (before < 0 || after < 0 || wide > INT32_MAX)
             return step_refuse(s, e, "its padding is larger than its kernel");
+        if (after >= reach(w, i) + (w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i]))
+            return step_refuse(s, e, "an image of %u does not give one of %u in dimension %d",
+                               *size[i], out[i], 2 + i);
         c->stride[i] = w->stride[i];
         w->stride[i] = 1;
         w->pad[i] = (uint32_t)before;
