@@ -52,7 +52,7 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
-struct connection *connection_new(struct server *s, int fd, const char *peer)
+struct connection *connection_new(struct server *s, int fd, const struct origin *origin)
 {
     cleanup(fd_close_p) int socket = fd;
     struct error e;
@@ -71,12 +71,12 @@ struct connection *connection_new(struct server *s, int fd, const char *peer)
     c->state = CONNECTION_FRESH;
     c->number = ++s->next_connection;
     c->since_ms = uv_now(s->loop);
-    message_set_text(c->peer, peer);
+    c->origin = *origin;
     list_init(&c->contexts);
     list_init(&c->requests);
     list_append(&s->connections, &c->link);
     s->n_connections++;
-    log_debug("c%u connected (%s)", c->number, c->peer);
+    log_debug("c%u connected (%s)", c->number, c->origin.text);
     return c;
 }
 
@@ -101,7 +101,7 @@ void connection_close(struct connection *c, const char *why)
 {
     struct server *s = c->server;
     struct context *x;
-    log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->peer, why);
+    log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->origin.text, why);
     list_remove(&c->link);
     s->n_connections--;
     abandon_requests(c);
@@ -130,7 +130,8 @@ void connection_leave(struct connection *c, const char *reason)
         return;
     if (reason)
         connection_say_goodbye(c, reason);
-    log_info("c%u (%s) is sent away: %s", c->number, c->peer, reason ? reason : "no agreement");
+    log_info("c%u (%s) is sent away: %s", c->number, c->origin.text,
+             reason ? reason : "no agreement");
     c->state = CONNECTION_LEAVING;
     c->since_ms = uv_now(c->server->loop);
     channel_pause(&c->channel);

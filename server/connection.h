@@ -3,6 +3,7 @@
 
 #include "server/channel.h"
 #include "server/request.h"
+#include "server/user.h"
 
 struct server;
 struct session;
@@ -26,9 +27,9 @@ struct connection {
     struct server *server;
     struct list link;
     enum connection_state state;
-    unsigned permissions;    // enum permission
-    uint32_t number;         // "c12" in logs
-    char peer[64];           // "unix, pid 12"
+    unsigned permissions; // enum permission
+    uint32_t number;      // "c12" in logs
+    struct origin origin;
     char program[64];        // as it says, printable
     struct session *session; // one reference, from HELLO on
     struct list contexts;    // that it opened
@@ -42,7 +43,7 @@ struct connection {
 };
 
 /// Takes over the socket. NULL: out of memory or the like; it is logged, the socket closed.
-struct connection *connection_new(struct server *s, int fd, const char *peer);
+struct connection *connection_new(struct server *s, int fd, const struct origin *origin);
 
 /// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
 /// log.

@@ -83,9 +83,14 @@ int context_open(struct connection *c, const struct frame_header *h, struct mode
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the session has %u contexts, the server allows no more (max-contexts)",
                          c->session->n_contexts);
+    int r = user_take_context(c->session->user, e);
+    if (r < 0)
+        return r;
     struct context *x = calloc(1, sizeof *x);
-    if (!x)
+    if (!x) {
+        user_give_context(c->session->user);
         return error_no_memory(e, "a context", sizeof *x);
+    }
     x->server = s;
     x->connection = c;
     x->session = session_ref(c->session);
@@ -112,6 +117,7 @@ void context_close(struct context *x)
     x->connection = NULL;
     list_remove(&x->link);
     x->session->n_contexts--;
+    user_give_context(x->session->user);
     if (x->handle)
         session_remove(x->session, x->handle);
     error_set(&e, STATUS_CTX_INVALID, "the context was closed");

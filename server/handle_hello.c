@@ -23,7 +23,7 @@ static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
     struct session *known = NULL;
     if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
         known = session_find(c->server, m->session, m->session_secret.bytes);
-    int r = known ? 0 : session_new(c->server, &c->session, e);
+    int r = known ? 0 : session_new(c->server, &c->origin, &c->session, e);
     if (r < 0)
         return r;
     if (known)
@@ -89,7 +89,7 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     c->state = CONNECTION_READY;
     c->permissions = PERMIT_OBSERVE | PERMIT_USE;
     c->since_ms = uv_now(c->server->loop);
-    log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->peer,
+    log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);
     welcome(c, h, &m);
     return 0;

@@ -78,13 +78,14 @@ static int check_inputs(const struct host_info *info, const rknnd_Infer *m,
 
 // RKNN_NPU_CORE_*: one core, or the first cores together; 0 is any one, and all that a single-core
 // chip knows (there rknn_set_core_mask is not offered).
-static int read_core_mask(const struct server *s, uint32_t mask, uint32_t *ret, struct error *e)
+static int read_core_mask(const struct server *s, uint32_t mask, struct sched_cores *ret,
+                          struct error *e)
 {
     const struct npu_device_info *device = &s->device;
     uint32_t all = (1u << s->sched.n_cores) - 1;
     bool one = (mask & (mask - 1)) == 0, first = (mask & (mask + 1)) == 0;
     if (mask == 0) {
-        *ret = 0;
+        *ret = (struct sched_cores){.any = 1};
         return 0;
     }
     if (s->sched.n_cores == 1)
@@ -93,10 +94,10 @@ static int read_core_mask(const struct server *s, uint32_t mask, uint32_t *ret, 
                          mask, device->chip);
     if (mask == CORE_MASK_ALL)
         mask = all;
-    else if ((!one && !first) || (mask & ~all) || !sched_can(&s->sched, mask))
+    *ret = (struct sched_cores){.mask = mask};
+    if ((!one && !first && mask != all) || (mask & ~all) || !sched_can(&s->sched, *ret))
         return error_set(e, STATUS_PARAM_INVALID, "core mask 0x%x: %s has %u cores", mask,
                          device->chip, s->sched.n_cores);
-    *ret = mask;
     return 0;
 }
 
@@ -148,19 +149,19 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
               uint64_t output_room, struct job **ret, struct error *e)
 {
     struct context *x = session_context(c->session, m->context, e);
-    uint32_t core_mask;
+    struct sched_cores cores;
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
     const struct host_info *info = host_info(x->model->host);
     int r = check_inputs(info, m, h, e);
     if (r == 0)
-        r = read_core_mask(c->server, m->core_mask, &core_mask, e);
+        r = read_core_mask(c->server, m->core_mask, &cores, e);
     if (r == 0)
         r = job_new(x, info->n_inputs, input_room(m), output_room, &j, e);
     if (r < 0)
         return r;
-    j->core_mask = core_mask;
+    j->cores = cores;
     j->no_outputs = m->no_outputs;
     j->host.timeout_ms = deadline(c->server, m);
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);

@@ -8,6 +8,7 @@
 #include "server/context.h"
 #include "server/dump.h"
 #include "server/server.h"
+#include "server/session.h"
 
 static uint64_t now_us(void)
 {
@@ -35,10 +36,13 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     if (!j)
         return error_no_memory(e, "a job", size);
     int r = buffer_get(host_buffers(x->model->host), input_size, output_size, &j->host.buffer, e);
-    if (r < 0) {
-        free(j);
-        return r;
-    }
+    if (r < 0)
+        goto no_buffer;
+    j->held_bytes = j->host.buffer->input_size + j->host.buffer->output_size;
+    r = user_take_request(x->session->user, j->held_bytes, e);
+    if (r < 0)
+        goto refused;
+    j->user = user_ref(x->session->user);
     j->server = x->server;
     j->context = x;
     j->state = JOB_RECEIVING;
@@ -50,6 +54,12 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     list_append(&x->jobs, &j->link);
     *ret = j;
     return 0;
+
+refused:
+    buffer_unref(j->host.buffer);
+no_buffer:
+    free(j);
+    return r;
 }
 
 static void job_free(struct job *j)
@@ -58,6 +68,8 @@ static void job_free(struct job *j)
     list_remove(&j->link);
     dump_free(j->dump);
     buffer_unref(j->host.buffer);
+    user_give_request(j->user, j->held_bytes);
+    user_unref(j->user);
     free(j);
 }
 
@@ -168,7 +180,6 @@ void job_kill(struct job *j)
 void job_charge(struct job *j, struct connection *c, const struct frame_header *h)
 {
     j->charged = c;
-    j->held_bytes = j->host.buffer->input_size + j->host.buffer->output_size;
     c->held_bytes += j->held_bytes;
     request_begin(&j->request, c, h, on_abandoned);
 }
@@ -182,7 +193,7 @@ void job_start(struct job *j)
         return;
     }
     j->state = JOB_WAITING;
-    sched_add(&j->server->sched, &j->sched, &j->context->queue, j->core_mask, now_us());
+    sched_add(&j->server->sched, &j->sched, &j->context->queue, j->cores, now_us());
     jobs_schedule(j->server);
 }
 

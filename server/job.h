@@ -28,10 +28,11 @@ struct job {
     struct dump *dump; // NULL: an ordinary run
     struct sched_job sched;
     struct host_job host;
-    uint32_t core_mask;   // as sched.h: 0 is any one core
+    struct sched_cores cores;
     uint64_t output_size; // bytes
-    uint64_t held_bytes;  // counted in `charged` until freed
+    uint64_t held_bytes;  // counted in `charged` until freed, in `user` until the job is
     struct connection *charged;
+    struct user *user; // one reference
     unsigned n_inputs;
     struct npu_input inputs[];
 };

@@ -58,22 +58,27 @@ static void pause_accepting(struct listener *l, const char *why)
 
 // ---- who is at the other end --------------------------------------------------------------------
 
-static void describe_peer(int fd, char *text, size_t size)
+static void find_origin(int fd, struct origin *ret)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
     char host[INET6_ADDRSTRLEN] = "?";
+    *ret = (struct origin){0};
     if (getpeername(fd, (struct sockaddr *)&address, &length) < 0)
         address.ss_family = AF_UNSPEC;
     if (address.ss_family == AF_UNIX) {
-        struct ucred user = {0};
+        struct ucred user = {.uid = (uid_t)-1};
         length = sizeof user;
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length);
-        snprintf(text, size, "unix, pid %d, uid %u", (int)user.pid, (unsigned)user.uid);
+        ret->local = true;
+        ret->pid = user.pid;
+        ret->uid = user.uid;
+        snprintf(ret->text, sizeof ret->text, "unix, pid %d, uid %u", (int)user.pid,
+                 (unsigned)user.uid);
         return;
     }
     uv_ip_name((struct sockaddr *)&address, host, sizeof host);
-    snprintf(text, size, "tcp, %s", host);
+    snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
 }
 
 static void prepare(int fd)
@@ -85,10 +90,10 @@ static void prepare(int fd)
 
 static void take_connection(struct listener *l, int fd)
 {
-    char peer[64];
-    describe_peer(fd, peer, sizeof peer);
+    struct origin origin;
+    find_origin(fd, &origin);
     prepare(fd);
-    server_take(l->server, fd, peer);
+    server_take(l->server, fd, &origin);
 }
 
 // ---- accept -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/size.h"
 
 enum kind {
     KIND_LISTEN,
@@ -19,6 +20,7 @@ enum kind {
     KIND_U32,
     KIND_BYTES,
     KIND_FD,
+    KIND_QUOTA,
     KIND_LOG_LEVEL
 };
 
@@ -74,6 +76,8 @@ static const struct row rows[] = {
      "longest loading of a model"},
     {"drain-timeout-ms", KIND_U32, AT(drain_timeout_ms), 0, 86400000, 5000, "MS",
      "longest wait for running work at the end"},
+    {"quota", KIND_QUOTA, 0, 0, 0, 0, "USER:KEY=N,...",
+     "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share; may be repeated"},
     {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends lie"},
     {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
      "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
@@ -134,34 +138,23 @@ static int set_flag(bool *field, const char *value, struct error *e)
     return 0;
 }
 
-// A number with, for bytes, one of the suffixes K, M, G.
-static int read_number(const struct row *row, const char *text, uint64_t *ret, struct error *e)
+static int add_quota(struct options *o, const char *value, struct error *e)
 {
-    static const char suffixes[] = "KMG";
-    char *end;
-    errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
-    bool good = text[0] >= '0' && text[0] <= '9' && errno == 0;
-    const char *suffix = row->kind == KIND_BYTES && *end ? strchr(suffixes, *end) : NULL;
-    if (suffix) {
-        unsigned long long factor = 1ull << (10 * (suffix - suffixes + 1));
-        good = good && !__builtin_mul_overflow(n, factor, &n);
-        end++;
-    }
-    if (!good || *end || n < row->min || n > row->max)
-        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not a number from %llu to %llu", text,
-                         (unsigned long long)row->min, (unsigned long long)row->max);
-    *ret = n;
-    return 0;
+    if (o->n_quotas == OPTIONS_MAX_QUOTAS)
+        return error_set(e, STATUS_PARAM_INVALID, "at most %d quotas", OPTIONS_MAX_QUOTAS);
+    int r = quota_parse(value, &o->quotas[o->n_quotas], e);
+    if (r == 0)
+        o->n_quotas++;
+    return r;
 }
 
 static int set_number(struct options *o, const struct row *row, const char *value, struct error *e)
 {
     void *field = (char *)o + row->at;
     uint64_t n;
-    int r = read_number(row, value, &n, e);
-    if (r < 0)
-        return r;
+    if (!size_parse(value, row->kind == KIND_BYTES, row->min, row->max, &n))
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not a number from %llu to %llu", value,
+                         (unsigned long long)row->min, (unsigned long long)row->max);
     if (row->kind == KIND_U32)
         *(uint32_t *)field = (uint32_t)n;
     else if (row->kind == KIND_BYTES)
@@ -183,6 +176,8 @@ static int set_row(struct options *o, const struct row *row, const char *value, 
         return set_backend(o, value, e);
     case KIND_ISOLATION:
         return set_isolation(o, value, e);
+    case KIND_QUOTA:
+        return add_quota(o, value, e);
     case KIND_FLAG:
         return set_flag(field, value, e);
     case KIND_LOG_LEVEL:

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "server/quota.h"
 
 #define OPTIONS_MAX_LISTEN 16
+#define OPTIONS_MAX_QUOTAS 64
 
 // Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
 // owned by the struct.
@@ -22,6 +24,8 @@ struct options {
     char *backend_options; // "" when there are none
     char *module_dir;      // NULL: the installed one
     bool threads;          // --isolation=thread
+    struct quota quotas[OPTIONS_MAX_QUOTAS];
+    uint32_t n_quotas;
 
     uint32_t max_connections;
     uint32_t max_contexts;       // of one session

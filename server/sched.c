@@ -18,12 +18,19 @@ void sched_init(struct sched *s, uint32_t n_cores)
     list_init(&s->running);
 }
 
-void sched_client_init(struct sched *s, struct sched_client *c, uint32_t weight)
+void sched_group_init(struct sched *s, struct sched_group *g, uint32_t weight)
 {
     assert(weight > 0 && weight <= SCHED_UNIT);
-    *c = (struct sched_client){.weight = weight};
+    *g = (struct sched_group){.weight = weight};
     for (int i = 0; i < SCHED_PRIORITIES; i++)
-        c->share[i].used = s->classes[i].clock;
+        g->share[i].used = s->classes[i].clock;
+}
+
+void sched_client_init(struct sched_client *c, struct sched_group *g)
+{
+    *c = (struct sched_client){.group = g};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        c->share[i].used = g->clock[i];
 }
 
 void sched_client_done(struct sched *s, struct sched_client *c)
@@ -47,14 +54,20 @@ static uint32_t all_cores(const struct sched *s)
     return (1u << s->n_cores) - 1;
 }
 
-bool sched_can(const struct sched *s, uint32_t wanted)
+bool sched_can(const struct sched *s, struct sched_cores wanted)
 {
-    return wanted == 0 || (wanted & all_cores(s)) != 0;
+    return wanted.mask ? (wanted.mask & all_cores(s)) != 0
+                       : wanted.any > 0 && wanted.any <= s->n_cores;
 }
 
-static struct sched_share *share_of(const struct sched_job *j)
+static struct sched_share *client_share(const struct sched_job *j)
 {
     return &j->queue->client->share[j->queue->priority];
+}
+
+static struct sched_share *group_share(const struct sched_job *j)
+{
+    return &j->queue->client->group->share[j->queue->priority];
 }
 
 // ---- what waits --------------------------------------------------------------------------------
@@ -79,16 +92,28 @@ static void count_waiting(struct sched *s, struct sched_queue *q, int change)
     q->client->n_waiting += (unsigned)change;
 }
 
-void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q, uint32_t wanted,
-               uint64_t now_us)
+// One more job; who comes back starts where the others are.
+static void activate(struct sched_share *share, uint64_t clock)
+{
+    if (share->n_active++ == 0 && share->used < clock)
+        share->used = clock;
+}
+
+static void deactivate(struct sched_job *j)
+{
+    client_share(j)->n_active--;
+    group_share(j)->n_active--;
+}
+
+void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
+               struct sched_cores wanted, uint64_t now_us)
 {
     struct sched_class *class = &s->classes[q->priority];
     assert(sched_can(s, wanted));
-    *j =
-        (struct sched_job){.queue = q, .wanted = wanted & all_cores(s), .waiting_since_us = now_us};
-    struct sched_share *share = share_of(j);
-    if (share->n_active++ == 0 && share->used < class->clock)
-        share->used = class->clock;
+    wanted.mask &= all_cores(s);
+    *j = (struct sched_job){.queue = q, .wanted = wanted, .waiting_since_us = now_us};
+    activate(client_share(j), q->client->group->clock[q->priority]);
+    activate(group_share(j), class->clock);
     if (class->n_waiting == 0)
         class->served_us = now_us;
     list_append(&q->jobs, &j->link);
@@ -109,7 +134,7 @@ void sched_remove(struct sched *s, struct sched_job *j)
 {
     assert(!j->placed);
     take_out(s, j);
-    share_of(j)->n_active--;
+    deactivate(j);
     update_ready(s, j->queue);
 }
 
@@ -119,10 +144,13 @@ void sched_remove(struct sched *s, struct sched_job *j)
 static void charge(struct sched_job *j, uint64_t now_us)
 {
     struct sched_client *c = j->queue->client;
+    struct sched_group *g = c->group;
     uint64_t core_us = (now_us - j->charged_us) * (unsigned)__builtin_popcount(j->placed);
     j->charged_us = now_us;
     c->core_us += core_us;
-    share_of(j)->used += core_us * SCHED_UNIT / c->weight;
+    g->core_us += core_us;
+    client_share(j)->used += core_us;
+    group_share(j)->used += core_us * SCHED_UNIT / g->weight;
 }
 
 static void charge_all(struct sched *s, uint64_t now_us)
@@ -132,12 +160,29 @@ static void charge_all(struct sched *s, uint64_t now_us)
         charge(j, now_us);
 }
 
+// The first `n` of the cores.
+static uint32_t first_cores(uint32_t cores, unsigned n)
+{
+    uint32_t ret = 0;
+    for (; n > 0; n--) {
+        ret |= cores & -cores;
+        cores &= cores - 1;
+    }
+    return ret;
+}
+
+static void advance_clock(uint64_t *clock, const struct sched_share *served)
+{
+    if (*clock < served->used)
+        *clock = served->used;
+}
+
 static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t now_us)
 {
     struct sched_queue *q = j->queue;
     struct sched_class *class = &s->classes[q->priority];
     take_out(s, j);
-    j->placed = j->wanted ? j->wanted : idle & -idle;
+    j->placed = j->wanted.mask ? j->wanted.mask : first_cores(idle, j->wanted.any);
     j->started_us = j->charged_us = now_us;
     list_append(&s->running, &j->link);
     s->busy |= j->placed;
@@ -146,8 +191,8 @@ static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t 
     q->running = true;
     update_ready(s, q);
     class->served_us = now_us;
-    if (class->clock < share_of(j)->used)
-        class->clock = share_of(j)->used;
+    advance_clock(&class->clock, group_share(j));
+    advance_clock(&q->client->group->clock[q->priority], client_share(j));
 }
 
 void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
@@ -159,7 +204,7 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
     s->busy &= ~j->placed;
     s->n_running--;
     q->client->n_running--;
-    share_of(j)->n_active--;
+    deactivate(j);
     q->running = false;
     update_ready(s, q);
 }
@@ -168,17 +213,21 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
 
 static bool fits(const struct sched_job *j, uint32_t idle)
 {
-    return j->wanted ? (j->wanted & ~idle) == 0 : idle != 0;
+    return j->wanted.mask ? (j->wanted.mask & ~idle) == 0
+                          : (unsigned)__builtin_popcount(idle) >= j->wanted.any;
 }
 
 static bool goes_before(const struct sched_job *a, const struct sched_job *b)
 {
-    uint64_t used_a = share_of(a)->used, used_b = share_of(b)->used;
-    unsigned running_a = a->queue->client->n_running, running_b = b->queue->client->n_running;
-    if (used_a != used_b)
+    const struct sched_client *client_a = a->queue->client, *client_b = b->queue->client;
+    uint64_t group_a = group_share(a)->used, group_b = group_share(b)->used;
+    uint64_t used_a = client_share(a)->used, used_b = client_share(b)->used;
+    if (client_a->group != client_b->group && group_a != group_b)
+        return group_a < group_b;
+    if (client_a->group == client_b->group && used_a != used_b)
         return used_a < used_b;
-    if (running_a != running_b)
-        return running_a < running_b;
+    if (client_a->n_running != client_b->n_running)
+        return client_a->n_running < client_b->n_running;
     return a->waiting_since_us < b->waiting_since_us;
 }
 
@@ -231,7 +280,9 @@ static int most_urgent(const struct sched *s, unsigned classes, uint64_t now_us)
 // The cores that anyone but the job they are kept for may have.
 static uint32_t unreserved(const struct sched *s, uint32_t idle)
 {
-    return s->reserving ? idle & ~s->reserving->wanted : idle;
+    if (!s->reserving)
+        return idle;
+    return s->reserving->wanted.mask ? idle & ~s->reserving->wanted.mask : 0;
 }
 
 static struct sched_job *choose(struct sched *s, uint32_t idle, uint64_t now_us)

@@ -5,9 +5,10 @@
 // aging_us counts as one step higher, after twice that as two; so under a flood of high-priority
 // jobs a lower one gets a job through now and then: it is late, never starved, and never a flood.
 //
-// Inside one priority: the client that has had the least device time for its weight goes first, so
-// that ten greedy contexts of one client get what one polite context of another gets. A client that
-// was away gets no credit for it.
+// Inside one priority: the group (a user) that has had the least device time for its weight goes
+// first, and in it the client that has had the least, so that ten greedy contexts of one client get
+// what one polite context of another gets, and ten clients of one user what one of another gets.
+// Who was away gets no credit for it.
 //
 // Jobs of one context run in order, one at a time. No core is idle while a job that waits would
 // fit, with one exception: when the job whose turn it is (say, one that wants three cores at once)
@@ -22,7 +23,7 @@
 #define SCHED_MAX_CORES  8
 #define SCHED_PRIORITIES 3 // RKNN_FLAG_PRIOR_HIGH, MEDIUM, LOW
 
-// What one client has had in one priority.
+// What a client, or all clients of a group, have had in one priority.
 struct sched_share {
     uint64_t used;     // core-time for its weight: us * cores * SCHED_UNIT / weight
     unsigned n_active; // jobs that wait or run
@@ -30,11 +31,19 @@ struct sched_share {
 
 #define SCHED_UNIT 1024
 
-// One who shares the device: a session. Embedded by its owner.
-struct sched_client {
-    uint32_t weight; // 1..SCHED_UNIT
-    unsigned n_waiting, n_running;
+// Clients that belong together: a user. Embedded by its owner.
+struct sched_group {
+    uint32_t weight;  // 1..SCHED_UNIT
     uint64_t core_us; // device time had, all in all
+    struct sched_share share[SCHED_PRIORITIES];
+    uint64_t clock[SCHED_PRIORITIES]; // share.used of the client served last: where newcomers start
+};
+
+// One who shares the device with equal right in its group: a session. Embedded by its owner.
+struct sched_client {
+    struct sched_group *group;
+    unsigned n_waiting, n_running;
+    uint64_t core_us;
     struct sched_share share[SCHED_PRIORITIES];
 };
 
@@ -47,11 +56,17 @@ struct sched_queue {
     bool running;
 };
 
+// The cores that a job wants, all at once.
+struct sched_cores {
+    uint32_t mask; // just these; 0:
+    unsigned any;  // so many, whichever
+};
+
 // One job's place. Embedded by its owner.
 struct sched_job {
     struct list link; // in its queue while waiting, in the scheduler while running
     struct sched_queue *queue;
-    uint32_t wanted; // cores, all at once; 0: any one core
+    struct sched_cores wanted;
     uint32_t placed; // cores it runs on; 0: waiting
     uint64_t waiting_since_us, started_us;
     uint64_t charged_us; // its time is accounted up to here
@@ -63,7 +78,7 @@ struct sched_class {
     struct list ready; // queues
     unsigned n_waiting;
     uint64_t served_us; // when its last job started, or its first one came
-    uint64_t clock;     // sched_share.used of whom it served last: where newcomers start
+    uint64_t clock;     // share.used of the group that it served last: where newcomers start
 };
 
 struct sched {
@@ -78,17 +93,18 @@ struct sched {
 };
 
 void sched_init(struct sched *s, uint32_t n_cores); // 1..SCHED_MAX_CORES
-void sched_client_init(struct sched *s, struct sched_client *c, uint32_t weight);
+void sched_group_init(struct sched *s, struct sched_group *g, uint32_t weight);
+void sched_client_init(struct sched_client *c, struct sched_group *g);
 void sched_client_done(struct sched *s, struct sched_client *c); // nothing waits, nothing runs
 void sched_queue_init(struct sched_queue *q, struct sched_client *c, uint8_t priority);
 
-/// False: no core of `wanted` exists on this device. (Cores that do not exist are ignored beside
-/// others that do: ALL means all there are.)
-bool sched_can(const struct sched *s, uint32_t wanted);
+/// False: the device does not have such cores. (In a mask, cores that do not exist are ignored
+/// beside others that do: ALL means all there are.)
+bool sched_can(const struct sched *s, struct sched_cores wanted);
 
 /// Puts a job, for which sched_can(), at the end of its queue.
-void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q, uint32_t wanted,
-               uint64_t now_us);
+void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
+               struct sched_cores wanted, uint64_t now_us);
 
 /// The next job to start, with `placed` set and its cores taken; NULL when nothing can start now.
 /// To be called until NULL after each add, end and remove. Takes time in proportion to the number

@@ -59,13 +59,13 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
-void server_take(struct server *s, int fd, const char *peer)
+void server_take(struct server *s, int fd, const struct origin *origin)
 {
     if (s->state != SERVER_SERVING) {
         fd_close(fd);
         return;
     }
-    struct connection *c = connection_new(s, fd, peer);
+    struct connection *c = connection_new(s, fd, origin);
     if (c && s->n_connections > s->options->max_connections)
         connection_leave(c, "the server has as many connections as it allows (max-connections)");
     start_sweeping(s);
@@ -169,6 +169,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     list_init(&s->listeners);
     list_init(&s->connections);
     list_init(&s->sessions);
+    list_init(&s->users);
     list_init(&s->contexts);
     list_init(&s->describes);
     s->started_ms = uv_now(loop);
@@ -280,5 +281,6 @@ void server_stop(struct server *s)
 void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->n_contexts == 0 && s->n_sessions == 0);
+    assert(list_empty(&s->users));
     (void)s;
 }

@@ -9,6 +9,7 @@
 #include "server/sched.h"
 #include "server/store.h"
 #include "server/upload.h"
+#include "server/user.h"
 
 enum server_state {
     SERVER_STARTING, // asks the backend what it is
@@ -30,6 +31,7 @@ struct server {
     struct list listeners;
     struct list connections;
     struct list sessions;
+    struct list users;
     struct list contexts;  // also closed ones on which something still runs
     struct list describes; // descriptions of models that are asked for, in order
     unsigned n_connections, n_sessions, n_contexts;
@@ -61,8 +63,8 @@ void server_stop(struct server *s);
 /// After the loop has run out.
 void server_done(struct server *s);
 
-/// Serves a connected stream socket (taken over). `peer` is for people: "unix, pid 12".
-void server_take(struct server *s, int fd, const char *peer);
+/// Serves a connected stream socket (taken over).
+void server_take(struct server *s, int fd, const struct origin *origin);
 
 /// While draining: stops when nothing is left to wait for.
 void server_check_drained(struct server *s);

@@ -9,7 +9,8 @@
 #include "server/context.h"
 #include "server/server.h"
 
-int session_new(struct server *server, struct session **ret, struct error *e)
+int session_new(struct server *server, const struct origin *origin, struct session **ret,
+                struct error *e)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s)
@@ -18,10 +19,15 @@ int session_new(struct server *server, struct session **ret, struct error *e)
         free(s);
         return error_set_errno(e, STATUS_FAIL, errno, "no random bytes for a session");
     }
+    int r = user_get(server, origin, &s->user, e);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
     s->server = server;
     s->refs = 1;
     s->id = ++server->next_session;
-    sched_client_init(&server->sched, &s->sched, 1);
+    sched_client_init(&s->sched, &s->user->sched);
     list_append(&server->sessions, &s->link);
     server->n_sessions++;
     *ret = s;
@@ -60,6 +66,7 @@ void session_unref(struct session *s)
     sched_client_done(&s->server->sched, &s->sched);
     list_remove(&s->link);
     s->server->n_sessions--;
+    user_unref(s->user);
     explicit_bzero(s->secret, sizeof s->secret);
     free(s->contexts);
     free(s);

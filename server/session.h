@@ -7,11 +7,14 @@
 
 struct server;
 struct context;
+struct origin;
+struct user;
 
 struct session {
     struct list link;
     struct server *server;
     unsigned refs; // connections and contexts
+    struct user *user;
     unsigned n_connections;
     uint64_t id;
     uint8_t secret[HELLO_SECRET_SIZE];
@@ -22,8 +25,9 @@ struct session {
     uint32_t generation; // of the last handle
 };
 
-/// A new session with one reference.
-int session_new(struct server *s, struct session **ret, struct error *e);
+/// A new session with one reference, of the user who is there.
+int session_new(struct server *s, const struct origin *origin, struct session **ret,
+                struct error *e);
 
 /// The session with this id, if the secret proves that it is the client's; else NULL.
 struct session *session_find(struct server *s, uint64_t id,

@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int pair[2];
     if (size == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return 0;
-    server_take(&f.server, pair[0], "fuzz");
+    server_take(&f.server, pair[0], &(struct origin){.text = "fuzz"});
     bool going = feed(pair[1], f.prefix,
                       data[0] == 0   ? 0
                       : data[0] == 1 ? f.hello_size

@@ -16,7 +16,7 @@
 struct sim_job {
     struct sched_job job;
     unsigned number; // in its queue
-    uint32_t wanted;
+    struct sched_cores wanted;
     uint64_t length_us, added_us;
     bool waiting, running;
     uint64_t ends_us;
@@ -27,7 +27,7 @@ struct sim_queue {
     unsigned client;
     bool greedy; // always has `depth` jobs
     unsigned depth;
-    uint32_t wanted;
+    struct sched_cores wanted;
     uint64_t length_us; // 0: random
     unsigned n_added, n_started, n_done, n_removed;
     uint64_t longest_wait_us;
@@ -40,6 +40,7 @@ struct sim {
     uint32_t random;
     unsigned n_clients, n_queues, n_cores;
     uint32_t busy;
+    struct sched_group groups[MAX_QUEUES]; // by client
     struct sched_client clients[MAX_QUEUES];
     struct sim_queue queues[MAX_QUEUES];
 };
@@ -61,21 +62,30 @@ static struct sim *sim_new(unsigned n_cores, uint32_t seed)
     return s;
 }
 
+static unsigned add_client_of(struct sim *s, struct sched_group *g)
+{
+    sched_client_init(&s->clients[s->n_clients], g);
+    return s->n_clients++;
+}
+
+// A client in a group of its own.
 static unsigned add_client(struct sim *s, uint32_t weight)
 {
-    sched_client_init(&s->sched, &s->clients[s->n_clients], weight);
-    return s->n_clients++;
+    struct sched_group *g = &s->groups[s->n_clients];
+    sched_group_init(&s->sched, g, weight);
+    return add_client_of(s, g);
 }
 
 static struct sim_queue *add_queue(struct sim *s, unsigned client, uint8_t priority, bool greedy)
 {
     struct sim_queue *q = &s->queues[s->n_queues++];
     *q = (struct sim_queue){.client = client, .greedy = greedy, .depth = 4};
+    q->wanted.any = 1;
     sched_queue_init(&q->queue, &s->clients[client], priority);
     return q;
 }
 
-static void add_job(struct sim *s, struct sim_queue *q, uint32_t wanted)
+static void add_job(struct sim *s, struct sim_queue *q, struct sched_cores wanted)
 {
     for (unsigned i = 0; i < MAX_JOBS; i++) {
         struct sim_job *j = &q->jobs[i];
@@ -124,10 +134,10 @@ static void check_started(struct sim *s, struct sched_job *started)
     uint32_t all = (1u << s->n_cores) - 1;
     assert_true(j->waiting);
     assert_ptr_equal(head_of(q), j); // in order, and nothing else of the context runs
-    if (j->wanted)
-        assert_int_equal(started->placed, j->wanted & all);
+    if (j->wanted.mask)
+        assert_int_equal(started->placed, j->wanted.mask & all);
     else
-        assert_int_equal(__builtin_popcount(started->placed), 1);
+        assert_int_equal(__builtin_popcount(started->placed), j->wanted.any);
     assert_int_equal(started->placed & s->busy, 0);
     assert_int_equal(started->placed & ~all, 0);
 }
@@ -140,17 +150,18 @@ static void check_no_idle_core(struct sim *s)
     struct sched_job *r = s->sched.reserving;
     if (r) {
         struct sim_job *j = container_of(r, struct sim_job, job);
-        assert_true(j->waiting && j->wanted);
+        assert_true(j->waiting && (j->wanted.mask || j->wanted.any > 1));
         assert_true(s->now_us - j->added_us >= s->sched.patience_us);
-        kept = j->wanted & all;
+        kept = j->wanted.mask ? j->wanted.mask & all : all;
         assert_true(kept & s->busy);
     }
     for (unsigned i = 0; i < s->n_queues; i++) {
         struct sim_job *j = head_of(&s->queues[i]);
         if (!j)
             continue;
-        uint32_t w = j->wanted & all, free_for_it = idle & ~kept;
-        bool fits = w ? (w & ~free_for_it) == 0 : free_for_it != 0;
+        uint32_t w = j->wanted.mask & all, free_for_it = idle & ~kept;
+        bool fits =
+            w ? (w & ~free_for_it) == 0 : __builtin_popcount(free_for_it) >= (int)j->wanted.any;
         assert_false(fits);
     }
 }
@@ -257,14 +268,16 @@ static void remove_one(struct sim *s)
     q->n_removed++;
 }
 
-static uint32_t random_mask(struct sim *s)
+static struct sched_cores random_cores(struct sim *s)
 {
-    static const uint32_t masks[] = {0, 0, 0, 0, 1, 2, 4, 3, 6, 7, 0xffff};
-    uint32_t m;
+    static const struct sched_cores choices[] = {{0, 1}, {0, 1}, {0, 1}, {0, 2},
+                                                 {0, 3}, {1, 0}, {2, 0}, {4, 0},
+                                                 {3, 0}, {6, 0}, {7, 0}, {0xffff, 0}};
+    struct sched_cores c;
     do
-        m = masks[random_below(s, sizeof masks / sizeof *masks)];
-    while (!sched_can(&s->sched, m));
-    return m;
+        c = choices[random_below(s, sizeof choices / sizeof *choices)];
+    while (!sched_can(&s->sched, c));
+    return c;
 }
 
 static void one_workload(uint32_t seed)
@@ -272,13 +285,16 @@ static void one_workload(uint32_t seed)
     struct sim *s = sim_new(1 + seed % 4, seed);
     unsigned n_clients = 1 + random_below(s, 6);
     for (unsigned i = 0; i < n_clients; i++)
-        add_client(s, 1 + random_below(s, 5));
+        if (i == 0 || random_below(s, 2))
+            add_client(s, 1 + random_below(s, 5));
+        else
+            add_client_of(s, s->clients[random_below(s, i)].group);
     for (unsigned i = 0; i < n_clients * 3; i++)
         add_queue(s, random_below(s, n_clients), (uint8_t)random_below(s, 3), false);
     for (int step = 0; step < 400; step++) {
         uint32_t what = random_below(s, 10);
         if (what < 5)
-            add_job(s, &s->queues[random_below(s, s->n_queues)], random_mask(s));
+            add_job(s, &s->queues[random_below(s, s->n_queues)], random_cores(s));
         else if (what < 6)
             remove_one(s);
         else
@@ -339,6 +355,39 @@ static void test_weights_divide_time(void **state)
     drain(s);
 }
 
+// Two users, one with four clients: half of the device each, and an eighth for each of the four.
+static void test_users_share_before_their_clients(void **state)
+{
+    (void)state;
+    struct sim *s = sim_new(3, 11);
+    unsigned alone = add_client(s, 1), first = add_client(s, 1);
+    for (int i = 0; i < 3; i++)
+        add_client_of(s, s->clients[first].group);
+    for (unsigned i = 0; i < s->n_clients; i++)
+        for (int k = 0; k < 3; k++)
+            add_queue(s, i, 1, true);
+    run_until(s, 60000000);
+    assert_float_equal((float)share(s, alone), 0.5f, 0.01f);
+    for (unsigned i = first; i < s->n_clients; i++)
+        assert_float_equal((float)share(s, i), 0.125f, 0.005f);
+    drain(s);
+}
+
+// Any two cores, beside clients that fill all three with short jobs.
+static void test_any_cores_get_their_turn(void **state)
+{
+    (void)state;
+    struct sim *s = sim_new(3, 12);
+    for (unsigned i = 0; i < 4; i++)
+        add_queue(s, add_client(s, 1), 1, true)->length_us = 3000;
+    struct sim_queue *pair = add_queue(s, add_client(s, 1), 1, true);
+    pair->wanted = (struct sched_cores){.any = 2};
+    pair->length_us = 3000;
+    run_until(s, 30000000);
+    assert_true(share(s, 4) > 0.15);
+    drain(s);
+}
+
 static void test_absence_gives_no_credit(void **state)
 {
     (void)state;
@@ -366,7 +415,7 @@ static void test_high_priority_waits_for_one_job_at_most(void **state)
     struct sim_queue *high = add_queue(s, add_client(s, 1), 0, false);
     high->length_us = 5000;
     for (int i = 0; i < 500; i++) {
-        add_job(s, high, 0);
+        add_job(s, high, high->wanted);
         run_until(s, s->now_us + 20000 + 5000 + random_below(s, 30000));
     }
     assert_int_equal(high->n_done, 500);
@@ -403,7 +452,7 @@ static void test_gangs_get_their_turn(void **state)
     }
     unsigned client = add_client(s, 1);
     struct sim_queue *gang = add_queue(s, client, 1, true);
-    gang->wanted = 7;
+    gang->wanted = (struct sched_cores){7, 0};
     gang->length_us = 5000;
     run_until(s, 30000000);
     uint64_t used = 0;
@@ -420,7 +469,7 @@ static void test_one_core_wanted_by_all(void **state)
     (void)state;
     struct sim *s = sim_new(3, 10);
     for (unsigned i = 0; i < 3; i++)
-        add_queue(s, add_client(s, 1), 1, true)->wanted = 2;
+        add_queue(s, add_client(s, 1), 1, true)->wanted = (struct sched_cores){2, 0};
     add_queue(s, add_client(s, 1), 1, true);
     run_until(s, 10000000);
     for (unsigned i = 0; i < 3; i++)
@@ -434,10 +483,12 @@ static void test_refuses_cores_that_do_not_exist(void **state)
     (void)state;
     struct sched s;
     sched_init(&s, 2);
-    assert_true(sched_can(&s, 0));
-    assert_true(sched_can(&s, 2));
-    assert_true(sched_can(&s, 0xffff));
-    assert_false(sched_can(&s, 4));
+    assert_true(sched_can(&s, (struct sched_cores){.any = 2}));
+    assert_false(sched_can(&s, (struct sched_cores){.any = 3}));
+    assert_false(sched_can(&s, (struct sched_cores){0}));
+    assert_true(sched_can(&s, (struct sched_cores){.mask = 2}));
+    assert_true(sched_can(&s, (struct sched_cores){.mask = 0xffff}));
+    assert_false(sched_can(&s, (struct sched_cores){.mask = 4}));
 }
 
 int main(void)
@@ -446,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_random_workloads),
         cmocka_unit_test(test_equal_clients_get_equal_time),
         cmocka_unit_test(test_weights_divide_time),
+        cmocka_unit_test(test_users_share_before_their_clients),
+        cmocka_unit_test(test_any_cores_get_their_turn),
         cmocka_unit_test(test_absence_gives_no_credit),
         cmocka_unit_test(test_high_priority_waits_for_one_job_at_most),
         cmocka_unit_test(test_low_priority_is_late_but_not_starved),

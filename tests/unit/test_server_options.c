@@ -27,18 +27,52 @@ static void takes_good_values(void **state)
     assert_string_equal(o.backend_options, "");
     assert_int_equal(options_set(&o, "insecure", "yes", NULL), 0);
     assert_true(o.insecure);
+    assert_int_equal(options_set(&o, "quota", "alice:contexts=3,share=4", NULL), 0);
+    assert_int_equal(options_set(&o, "quota", "*:bytes=2G,in-flight=7", NULL), 0);
+    assert_int_equal(o.n_quotas, 2);
+    assert_string_equal(o.quotas[0].user, "alice");
+    assert_int_equal(o.quotas[0].contexts, 3);
+    assert_int_equal(o.quotas[0].share, 4);
+    assert_int_equal(o.quotas[0].bytes, 0);
+    assert_string_equal(o.quotas[1].user, "*");
+    assert_int_equal(o.quotas[1].bytes, UINT64_C(2) << 30);
+    assert_int_equal(o.quotas[1].in_flight, 7);
+    assert_int_equal(o.quotas[1].share, 1);
     options_done(&o);
 }
 
 static void refuses_bad_values(void **state)
 {
     static const char *const bad[][2] = {
-        {"model-cache", ""},         {"model-cache", "M"},     {"model-cache", "3MB"},
-        {"model-cache", "3 M"},      {"model-cache", "-1"},    {"model-cache", "17179869184G"},
-        {"model-cache", "2000000G"}, {"max-contexts", "0"},    {"max-contexts", "65537"},
-        {"max-contexts", "1K"},      {"max-contexts", "0x10"}, {"heartbeat-ms", "4294967297"},
-        {"isolation", "Process"},    {"insecure", "true"},     {"backend", ":rk3588"},
-        {"log-level", "6"},          {"log-level", ""},        {"no-such-option", "1"},
+        {"model-cache", ""},
+        {"model-cache", "M"},
+        {"model-cache", "3MB"},
+        {"model-cache", "3 M"},
+        {"model-cache", "-1"},
+        {"model-cache", "17179869184G"},
+        {"model-cache", "2000000G"},
+        {"max-contexts", "0"},
+        {"max-contexts", "65537"},
+        {"max-contexts", "1K"},
+        {"max-contexts", "0x10"},
+        {"heartbeat-ms", "4294967297"},
+        {"isolation", "Process"},
+        {"insecure", "true"},
+        {"backend", ":rk3588"},
+        {"log-level", "6"},
+        {"log-level", ""},
+        {"no-such-option", "1"},
+        {"quota", ""},
+        {"quota", "alice"},
+        {"quota", ":contexts=1"},
+        {"quota", "a:"},
+        {"quota", "a:contexts"},
+        {"quota", "a:contexts=0"},
+        {"quota", "a:cores=1"},
+        {"quota", "a:share=1001"},
+        {"quota", "a:share=1,"},
+        {"quota", "a:contexts=1K"},
+        {"quota", "a:bytes=1T"},
     };
     struct options o;
     struct error e;
