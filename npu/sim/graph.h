@@ -23,6 +23,7 @@ struct graph_tensor {
     int32_t zp;
     bool whole_steps; // a real is stored as round(real / scale) + zp, which is ONNX's rule; else as
                       // round(real / scale + zp), the chips'. Ties differ where zp is odd.
+    bool counts_from_0; // whole_steps: ONNX Runtime computes with these numbers as unsigned ones
 
     // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
     // say; NULL: that is what it already is.
@@ -52,7 +53,8 @@ struct graph_tensor {
     X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
     X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
     X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
-    X(MAT_MUL, "MatMul") X(WIDE, "Wide") X(QUANTIZE, "QuantizeLinear")
+    X(MAT_MUL, "MatMul") X(WIDE, "Wide") X(QUANTIZE, "QuantizeLinear") \
+    X(MAP, "Map")
 // clang-format on
 
 enum graph_op {
@@ -170,8 +172,9 @@ struct graph_node {
             bool align_corners, nearest;
             enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
         } grid;
-        bool multiply; // exMatMul: the product is multiplied by input 2
-        uint32_t axes; // ReduceMean: a bit for each dimension
+        const int8_t *map; // Map: what becomes of each of 256 stored bytes
+        bool multiply;     // exMatMul: the product is multiplied by input 2
+        uint32_t axes;     // ReduceMean: a bit for each dimension
         struct {
             const struct wide_operator *operator;
             const int64_t *ints; // what they mean is the operator's affair

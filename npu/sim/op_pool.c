@@ -3,9 +3,12 @@
 
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
+#include "npu/sim/steps.h"
 
 struct pool_step {
     bool max, raw; // raw: stored 8-bit values are compared as they are
+    bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
+    bool whole;    // steps: of all pixels, from sums of integers
     struct row_form from, to;
     uint64_t sums; // scratch: one pixel's channels
 };
@@ -26,6 +29,12 @@ static int check_size(const struct step *s, const struct graph_tensor *x,
     return 0;
 }
 
+static bool covers_all(const struct graph_window *w, const struct graph_tensor *x)
+{
+    return w->kernel[0] == x->dims[2] && w->kernel[1] == x->dims[3] &&
+           !(w->pad[0] | w->pad[1] | w->pad[2] | w->pad[3]);
+}
+
 static int prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -42,6 +51,10 @@ static int prepare(struct step *s, struct error *e)
         p->to = row_form(y);
     }
     p->max = s->node->op == GRAPH_MAX_POOL;
+    p->steps = !p->max && x->whole_steps && y->whole_steps;
+    p->whole = p->steps && covers_all(&s->node->window, x);
+    if (p->steps)
+        p->from = row_form(x);
     bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
     p->raw = p->max && same && x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && !s->node->n_post;
     int r = check_size(s, x, y, e);
@@ -113,11 +126,10 @@ static void pool_raw(const struct window_at *at, int8_t *dst)
             max_i8(dst, (const int8_t *)pixel(at, ky, kx), channels);
 }
 
-static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
-                      float *values)
+static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
+                        float *values)
 {
-    const struct graph_tensor *x = step_input(at->s, 0);
-    size_t channels = x->dims[1];
+    size_t channels = step_input(at->s, 0)->dims[1];
     for (size_t i = 0; i < channels; i++)
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
@@ -128,13 +140,51 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
             else
                 add_f32(sums, values, channels);
         }
+}
+
+static uint32_t n_inside(const struct window_at *at)
+{
+    return (at->y.last - at->y.first) * (at->x.last - at->x.first);
+}
+
+static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
+                      float *values)
+{
+    size_t channels = step_input(at->s, 0)->dims[1];
+    gather_real(at, p, sums, values);
     if (p->max)
         return;
-    uint32_t inside = (at->y.last - at->y.first) * (at->x.last - at->x.first);
-    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : inside;
+    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
     float factor = count ? 1 / (float)count : 0;
     for (size_t i = 0; i < channels; i++)
         sums[i] *= factor;
+}
+
+KERNEL static void add_i8(int32_t *sums, const int8_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += x[i];
+}
+
+// ONNX Runtime counts all of a kernel when it counts padding.
+static void pool_steps(const struct window_at *at, const struct pool_step *p, float *sums,
+                       int8_t *dst)
+{
+    const struct graph_window *w = &at->s->node->window;
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    size_t channels = x->dims[1];
+    if (!p->whole) {
+        gather_real(at, p, sums, sums + channels);
+        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
+        steps_quotient(sums, (float)count, y, dst, channels);
+        return;
+    }
+    int32_t *integers = (int32_t *)sums;
+    memset(integers, 0, channels * sizeof *integers);
+    uint32_t n_pixels = x->dims[2] * x->dims[3];
+    for (uint32_t i = 0; i < n_pixels; i++)
+        add_i8(integers, (const int8_t *)at->image + i * channels, channels);
+    steps_mean(x, integers, n_pixels, y, dst, channels);
 }
 
 static int run(const struct step *s, struct run *r, struct error *e)
@@ -155,6 +205,10 @@ static int run(const struct step *s, struct run *r, struct error *e)
                 at.x = find_span(w, 1, ox, x->dims[3]);
                 if (p->raw) {
                     pool_raw(&at, (int8_t *)dst);
+                    continue;
+                }
+                if (p->steps) {
+                    pool_steps(&at, p, sums, (int8_t *)dst);
                     continue;
                 }
                 pool_real(&at, p, sums, sums + channels);

@@ -39,4 +39,11 @@ const struct op *const ops[GRAPH_OP_COUNT] = {
     [GRAPH_MAT_MUL] = &op_mat_mul,
     [GRAPH_WIDE] = &op_wide,
     [GRAPH_QUANTIZE] = &op_quantize,
+    [GRAPH_MAP] = &op_map,
+};
+
+const struct op *const ops_of_steps[GRAPH_OP_COUNT] = {
+    [GRAPH_ADD] = &op_steps_binary,
+    [GRAPH_MUL] = &op_steps_binary,
+    [GRAPH_SOFTMAX] = &op_steps_softmax,
 };

@@ -30,9 +30,15 @@ static int check_first(const struct step *s, struct error *e)
     if (!x || !step_output(s, 0))
         return step_refuse(s, e, "its input or output is missing");
     if (x->constant && s->op != &op_binary && s->op != &op_unary && s->op != &op_wide &&
-        s->op != &op_mat_mul)
+        s->op != &op_mat_mul && s->op != &op_steps_binary)
         return step_refuse(s, e, "its input %s is a constant", x->name);
     return 0;
+}
+
+static const struct op *choose(const struct graph *g, const struct graph_node *n)
+{
+    bool steps = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].whole_steps;
+    return steps && ops_of_steps[n->op] ? ops_of_steps[n->op] : ops[n->op];
 }
 
 static int prepare_steps(struct plan *p, struct error *e)
@@ -43,7 +49,7 @@ static int prepare_steps(struct plan *p, struct error *e)
         return error_no_memory(e, "the plan", g->n_nodes * sizeof *p->steps);
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         struct step *s = &p->steps[p->n_steps++];
-        *s = (struct step){.plan = p, .op = ops[g->nodes[i].op], .node = &g->nodes[i]};
+        *s = (struct step){.plan = p, .op = choose(g, &g->nodes[i]), .node = &g->nodes[i]};
         if (!s->op)
             return step_refuse(s, e, "operator %s is not implemented", graph_op_name(s->node->op));
         int r = check_first(s, e);

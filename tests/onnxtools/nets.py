@@ -1,0 +1,205 @@
+"""Small quantized networks of random weights: each operator that has a form on 8-bit numbers, signed and
+unsigned, one scale for a weight or one for each output, odd zero points, pads, strides, groups."""
+import itertools
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Net:
+    """With every_tensor each quantized tensor is an output of the network."""
+
+    def __init__(self, activation, weight=np.int8, per_channel=False, every_tensor=True):
+        self.rng = np.random.default_rng(7)
+        self.activation, self.weight, self.per_channel = activation, weight, per_channel
+        self.every_tensor = every_tensor
+        self.low = -128 if activation == np.int8 else 0
+        self.nodes, self.constants, self.outputs, self.scales = [], [], [], {}
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def node(self, op, inputs, outputs=1, **attributes):
+        names = [f"t{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def form(self, scale, zp):
+        return [self.constant(np.float32(scale)), self.constant(np.array(self.low + zp, self.activation))]
+
+    def quantized(self, x, scale, zp=121):
+        """The tensor after QuantizeLinear and DequantizeLinear."""
+        form = self.form(scale, zp)
+        stored = self.node("QuantizeLinear", [x, *form])
+        if self.every_tensor:
+            self.outputs.append(stored)
+        y = self.node("DequantizeLinear", [stored, *form])
+        self.scales[y] = np.float32(scale)
+        return y
+
+    def stored_constant(self, shape, scale, zp=100):
+        values = self.rng.integers(0, 256, shape) + self.low
+        form = self.form(scale, zp)
+        return self.node("DequantizeLinear", [self.constant(values.astype(self.activation)), *form])
+
+    def weights(self, x, shape, axis, bias=True):
+        """A weight and a bias with a scale for all or for each output, for the input x."""
+        n = (shape[axis],) if self.per_channel else ()
+        scale = self.rng.uniform(.001, .02, n).astype(np.float32)
+        signed = self.weight == np.int8
+        values = self.rng.integers(-127 if signed else 0, 128 if signed else 256, shape)
+        zp = np.full(n, 0 if signed else 117, self.weight)
+        w = [self.constant(values.astype(self.weight)), self.constant(scale), self.constant(zp)]
+        made = [self.node("DequantizeLinear", w, axis=axis)]
+        if bias:
+            b = self.rng.integers(-2000, 2000, shape[axis]).astype(np.int32)
+            b = [self.constant(b), self.constant((self.scales[x] * scale).astype(np.float32)),
+                 self.constant(np.zeros(n, np.int32))]
+            made.append(self.node("DequantizeLinear", b, axis=0))
+        return made
+
+    def conv(self, x, shape, bias=True, **attributes):
+        return self.node("Conv", [x, *self.weights(x, shape, 0, bias)], **attributes)
+
+    def model(self, inputs, last):
+        outputs = self.outputs + [last]
+        graph = helper.make_graph(
+            self.nodes, "net",
+            [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()],
+            [helper.make_empty_tensor_value_info(o) for o in outputs], self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        return model
+
+
+IMAGE = {"x": [1, 3, 20, 20]}
+
+
+def convolutions(net):
+    x = net.quantized("x", .0157, 131)
+    a = net.quantized(net.node("Relu", [net.conv(x, (16, 3, 3, 3), pads=[1] * 4)]), .05, 0)
+    b = net.quantized(net.conv(a, (16, 1, 3, 3), pads=[1] * 4, group=16), .13)
+    c = net.quantized(net.conv(b, (24, 8, 3, 3), pads=[0, 1, 2, 1], strides=[2, 1], group=2), .9)
+    d = net.quantized(net.conv(c, (8, 24, 1, 1), bias=False), 2.2, 99)
+    e = net.quantized(net.conv(b, (16, 1, 5, 5), pads=[2] * 4, strides=[2, 2], group=16), .5, 77)
+    f = net.quantized(net.conv(e, (8, 16, 3, 3), dilations=[2, 2]), 1.7)
+    top = net.constant(np.float32(6))
+    g = net.node("Clip", [net.conv(f, (5, 8, 2, 3)), net.constant(np.float32(0)), top])
+    g = net.quantized(g, 6 / 255, 0)
+    return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [t]) for t in (d, g)], axis=1))
+
+
+def products(net):
+    x = net.quantized("x", .0079, 126)
+    w, = net.weights(x, (48, 40), 1, bias=False)
+    a = net.quantized(net.node("MatMul", [x, w]), .07)
+    b = net.quantized(net.node("Gemm", [a, *net.weights(a, (24, 40), 0)], transB=1), .6, 90)
+    c = net.quantized(net.node("Relu", [net.node("Gemm", [b, *net.weights(b, (24, 33), 1)])]), 2, 0)
+    return net.model({"x": [5, 48]}, net.node("Gemm", [c, *net.weights(c, (10, 33), 0)], transB=1))
+
+
+def batches(net):
+    x = net.quantized("x", .0079, 126)
+    w, = net.weights(x, (48, 40), 1, bias=False)
+    a = net.quantized(net.node("MatMul", [x, w]), .07)
+    return net.model({"x": [2, 3, 5, 48]}, a)
+
+
+def residual(net):
+    """What a network is made of, together."""
+    x = net.quantized("x", .0157, 131)
+    a = net.quantized(net.node("Relu", [net.conv(x, (16, 3, 3, 3), pads=[1] * 4)]), .05, 0)
+    b = net.quantized(net.conv(a, (16, 1, 3, 3), pads=[1] * 4, group=16), .13)
+    s = net.quantized(net.node("Add", [a, b]), .15, 101)
+    m = net.quantized(net.node("MaxPool", [s], kernel_shape=[2, 2], strides=[2, 2]), .15, 101)
+    f = net.quantized(net.conv(m, (8, 16, 1, 1)), .9, 128)
+    g = net.quantized(net.node("Relu", [net.conv(m, (8, 8, 3, 3), pads=[1] * 4, group=2)]), .7, 0)
+    k = net.quantized(net.node("Concat", [f, g], axis=1), .95, 125)
+    return net.model(IMAGE, net.quantized(net.node("GlobalAveragePool", [k]), .3, 128))
+
+
+def arithmetic(net):
+    a, b = net.quantized("a", .0079, 126), net.quantized("b", .0063, 155)
+    for i in range(6):
+        op, scales = ("Add", "Mul")[i % 2], net.rng.uniform(.004, .02, 2)
+        b = net.quantized(net.node(op, [a, b]), scales[0], int(net.rng.integers(40, 220)))
+        a = net.quantized(net.node(op, [b, a]), scales[1], int(net.rng.integers(40, 220)))
+    for op in ("Add", "Mul"):
+        for shape in ((), (1, 7, 1, 1), (13,), (1, 1, 13, 13)):
+            constant = net.stored_constant(shape, .011)
+            a = net.quantized(net.node(op, [a, constant]), .013, 111)
+            b = net.quantized(net.node(op, [constant, b]), .012, 133)
+    c = net.quantized(net.node("Relu", [net.node("Add", [a, b])]), .009, 0)
+    return net.model({"a": [1, 7, 13, 13], "b": [1, 7, 13, 13]}, c)
+
+
+def pools(net):
+    x, ends = net.quantized("x", .0079, 126), []
+    windows = [{"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [2, 2]},
+               {"kernel_shape": [3, 2], "strides": [1, 2]},
+               {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1]}]
+    for window, zp in itertools.product(windows, (99, 130)):
+        ends.append(net.quantized(net.node("AveragePool", [x], **window), .0041, zp))
+        ends.append(net.quantized(
+            net.node("AveragePool", [x], count_include_pad=1, **window), .0052, zp))
+        ends.append(net.quantized(net.node("MaxPool", [x], **window), .0079, 126))
+    ends.append(net.quantized(net.node("GlobalAveragePool", [x]), .0011, 126))
+    ends.append(net.quantized(net.node("AveragePool", [x], kernel_shape=[20, 20]), .0009, 120))
+    return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [e]) for e in ends], axis=1))
+
+
+def moves(net):
+    x = net.quantized("x", .0079, 126)
+    a, b = net.node("Split", [x, net.constant(np.array([1, 2]))], 2, axis=1)
+    a, b = net.quantized(a, .0079, 126), net.quantized(b, .0079, 126)
+    c = net.quantized(net.node("Concat", [b, a, x], axis=1), .0091, 117)
+    same = dict(scale=.0091, zp=117)
+    starts, ends = net.constant(np.array([1, 2])), net.constant(np.array([5, 19]))
+    c = net.quantized(net.node("Slice", [c, starts, ends, net.constant(np.array([1, 3]))]), **same)
+    c = net.quantized(net.node("Transpose", [c], perm=[0, 2, 3, 1]), **same)
+    c = net.quantized(net.node("Reshape", [c, net.constant(np.array([1, 10, 34, 4]))]), **same)
+    sizes = net.constant(np.array([1, 1, 2, 2], np.float32))
+    c = net.quantized(net.node("Resize", [c, "", sizes], mode="nearest"), **same)
+    c = net.quantized(net.node("MaxPool", [c], kernel_shape=[2, 2]), .0083, 120)
+    c = net.quantized(net.node("Flatten", [c]), .0083, 120)
+    return net.model(IMAGE, net.node("Unsqueeze", [c, net.constant(np.array([0]))]))
+
+
+def functions(net):
+    x = net.quantized("x", .031, 126)
+    ends = [net.quantized(net.node("Sigmoid", [x]), 1 / 256, 0),
+            net.quantized(net.node("LeakyRelu", [x], alpha=.1), .021, 44),
+            net.quantized(net.node("Tanh", [x]), 1 / 128, 128),
+            net.quantized(net.node("HardSigmoid", [x]), 1 / 255, 0),
+            net.quantized(net.node("Relu", [x]), .017, 3),
+            net.quantized(net.node("Mul", [x, net.node("Sigmoid", [x])]), .019, 30)]
+    ends += [net.quantized(net.node("Mul", [x, ends[0]]), .0185, 33),
+             net.quantized(net.node("Mul", [ends[0], x]), .02, 31)]
+    return net.model(IMAGE, net.node("Concat", ends, axis=1))
+
+
+def softmax(net):
+    x = net.quantized("x", .05, 126)
+    a = net.quantized(net.node("Softmax", [x], axis=1), 1 / 255, 0)
+    b = net.quantized(net.node("Softmax", [net.node("Flatten", [x])], axis=-1), 1 / 400, 0)
+    return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [a]), b], axis=1))
+
+
+WITH_WEIGHTS = [convolutions, products, batches, residual]
+WITHOUT = [arithmetic, pools, moves, functions, softmax]
+
+
+def write_all(folder):
+    """Each network's file; every quantized tensor is an output."""
+    for activation in (np.uint8, np.int8):
+        kinds = [(b, w, c) for b in WITH_WEIGHTS for w in (np.uint8, np.int8) for c in (False, True)]
+        for build, weight, per_channel in kinds + [(b, np.int8, False) for b in WITHOUT]:
+            for every in (True, False):
+                parts = [build.__name__, activation.__name__, weight.__name__]
+                parts += ["channels"] * per_channel + ["inside"] * every
+                path = folder / ("qdq_" + "_".join(parts) + ".onnx")
+                onnx.save(build(Net(activation, weight, per_channel, every)), path)
+                yield path
