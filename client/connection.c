@@ -39,7 +39,7 @@ static void finish_all(struct connection *c)
 {
     struct request *r, *after;
     list_for_each_safe (r, after, &c->waiting, link)
-        incoming_finish(r, STATUS_DEVICE_UNAVAILABLE, &c->why);
+        incoming_finish(c, r, STATUS_DEVICE_UNAVAILABLE, &c->why);
     c->incoming = c->held = NULL;
 }
 
@@ -198,10 +198,21 @@ int connection_send(struct connection *c, struct request *r, const void *message
     return 0;
 }
 
+// True: there was something.
+static bool serve(struct connection *c)
+{
+    struct request *r = steal_ptr(c->to_serve);
+    if (r)
+        r->serve(r);
+    return r;
+}
+
 static int wait_until(struct connection *c, struct request *r, const bool *there, uint64_t until,
                       struct error *e)
 {
     while (!*there && !r->done) {
+        if (serve(c))
+            continue;
         if (until != CLOCK_FOREVER && clock_ms() >= until)
             return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
                              message_row(r->type)->name);
@@ -254,11 +265,12 @@ int connection_drop(struct connection *c, struct request *r, struct error *e)
     return finish_held(c, r, e);
 }
 
-void connection_tell(struct connection *c, uint16_t type, const void *message)
+void connection_tell(struct connection *c, uint16_t type, const void *message,
+                     const struct iovec *segments, int n_segments)
 {
     if (!c->lost)
-        queue(c, message_frame(type, 0, c->next_id++, message_row(type)->request, message, NULL, 0,
-                               NULL, NULL));
+        queue(c, message_frame(type, 0, c->next_id++, message_row(type)->request, message, segments,
+                               n_segments, NULL, NULL));
     while (!c->lost && c->out.bytes)
         turn(c, CLOCK_FOREVER);
 }
@@ -276,6 +288,12 @@ void connection_tend(struct connection *c)
     if (!c->lost)
         write_some(c);
     heartbeat(c, clock_ms());
+}
+
+void connection_attend(struct connection *c)
+{
+    connection_tend(c);
+    serve(c);
 }
 
 static void say_goodbye(struct connection *c)

@@ -31,6 +31,10 @@ struct request {
     bool
         hold; // a payload waits in the stream for connection_take(), as long as nothing else is due
     bool in_parts; // the answer may come in parts (flag MORE)
+    /// Whoever waits on the connection when a part has come calls this, instead of returning from
+    /// connection_wait_part(); clears `part` before the next one may come. The lock may be given up
+    /// meanwhile.
+    void (*serve)(struct request *r);
     // Results:
     bool part;     // one is there; the owner clears this before he lets the next one come
     bool answered; // `reply` is there
@@ -53,6 +57,7 @@ struct connection {
     struct frame_queue out;
     struct list waiting;      // requests without an answer
     struct request *incoming; // whose payload is being read
+    struct request *to_serve; // has a part that nobody has served
     struct request *held; // whose payload waits in the stream: nothing is read until it is taken
     uint32_t next_id;
     unsigned n_pongs; // answers to Ping in `out`
@@ -93,8 +98,9 @@ int connection_take(struct connection *c, struct request *r, const struct iovec 
 /// Drops the payload that `r`, the held request, waits for, and returns when it has passed.
 int connection_drop(struct connection *c, struct request *r, struct error *e);
 
-/// Sends a request that is not answered.
-void connection_tell(struct connection *c, uint16_t type, const void *message);
+/// Sends a request that is not answered, with a payload.
+void connection_tell(struct connection *c, uint16_t type, const void *message,
+                     const struct iovec *segments, int n_segments);
 
 /// connection_send() without payload and connection_wait() for as long as the server lives.
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e);
@@ -102,6 +108,9 @@ int connection_call(struct connection *c, struct request *r, const void *message
 /// Reads and answers what has come, sends a heartbeat that is due, and notices a silent server.
 /// Does not block.
 void connection_tend(struct connection *c);
+
+/// As connection_tend(), and serves a part that has come.
+void connection_attend(struct connection *c);
 
 /// Ends the connection with these words (the server's URI is put in front).
 void connection_lose(struct connection *c, const struct error *why);

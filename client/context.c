@@ -1,6 +1,7 @@
 // Contexts: their making, their end, and who may be inside.
 #include "client/context.h"
 
+#include "client/callbacks.h"
 #include "client/fork.h"
 #include "client/keepalive.h"
 #include "client/payload.h"
@@ -11,7 +12,9 @@ static void context_free(struct context *c)
 {
     if (!c)
         return;
+    callbacks_free(c->callbacks);
     server_disconnect(c->connection);
+    pthread_cond_destroy(&c->back);
     for (uint32_t i = 0; c->inputs && i < c->info.n_inputs; i++)
         free(c->inputs[i].data);
     for (size_t i = 0; i < LIMIT_RUNS; i++)
@@ -69,6 +72,7 @@ int context_open(struct connection *connection, uint16_t type, const void *messa
         server_disconnect(connection);
         return error_no_memory(e, "a context", sizeof *c);
     }
+    pthread_cond_init(&c->back, NULL);
     c->connection = connection;
     c->flags = flags;
     for (size_t i = 0; i < LIMIT_RUNS; i++)
@@ -97,11 +101,10 @@ static void close_at_server(struct context *c)
         connection_lose(to, &e); // the request must not outlive this function
 }
 
-static void release(struct context *c)
+void context_finish(struct context *c)
 {
-    if (!handle_put(&c->handle))
-        return;
     if (!keepalive_is_inherited(c->connection)) {
+        callbacks_stop(c->callbacks);
         pthread_mutex_lock(&c->connection->lock);
         close_at_server(c);
         pthread_mutex_unlock(&c->connection->lock);
@@ -109,11 +112,53 @@ static void release(struct context *c)
     context_free(c);
 }
 
+// The last reference may go in a callback that the context's own thread runs: it goes on from
+// there.
+static void release(struct context *c)
+{
+    if (handle_put(&c->handle) && !callbacks_leave_to_attendant(c->callbacks))
+        context_finish(c);
+}
+
+void context_lock(struct context *c)
+{
+    pthread_mutex_lock(&c->connection->lock);
+    while (c->lent && !pthread_equal(c->borrower, pthread_self()))
+        pthread_cond_wait(&c->back, &c->connection->lock);
+}
+
+void context_unlock(struct context *c)
+{
+    pthread_mutex_unlock(&c->connection->lock);
+}
+
+void context_lend(struct context *c)
+{
+    c->lent = true;
+    c->borrower = pthread_self();
+    context_unlock(c);
+}
+
+void context_take_back(struct context *c)
+{
+    pthread_mutex_lock(&c->connection->lock);
+    c->lent = false;
+    pthread_cond_broadcast(&c->back);
+}
+
+int context_check_free(const struct context *c, struct error *e)
+{
+    return c->lent ? error_set(e, STATUS_FAIL,
+                               "a callback of a run of this context cannot wait for the context's "
+                               "runs: they wait for the callback")
+                   : 0;
+}
+
 void context_leave(struct context *c)
 {
     if (!c)
         return;
-    pthread_mutex_unlock(&c->connection->lock);
+    context_unlock(c);
     release(c);
 }
 
@@ -130,7 +175,7 @@ int context_enter(rknn_context number, struct context **ret, struct error *e)
                          "the context was opened before fork() and belongs to the parent; open "
                          "one in the child");
     }
-    pthread_mutex_lock(&c->connection->lock);
+    context_lock(c);
     if (c->connection->lost) {
         *e = c->connection->why;
         context_leave(c);

@@ -35,6 +35,8 @@ struct run {
     struct context *context;
 };
 
+struct callbacks;
+
 struct context {
     struct handle handle;          // first
     struct connection *connection; // its lock is the context's, too
@@ -49,7 +51,11 @@ struct context {
     uint64_t last_frame;    // 0: nothing was run yet
     rknnd_InferReply times; // of the last run that ended well; attempts 0: none
     uint64_t total_us;
-    char *perf_text; // RKNN_QUERY_PERF_DETAIL
+    char *perf_text;             // RKNN_QUERY_PERF_DETAIL
+    struct callbacks *callbacks; // operators of the program; NULL: none
+    bool lent;                   // a run waits for a callback of the program, which has the context
+    pthread_t borrower;          // the callback's thread
+    pthread_cond_t back;         // it is not lent any more
 };
 
 /// What a context is made of: the answer to ContextOpen or ContextDup on `c`. Takes `c` (also on
@@ -64,6 +70,22 @@ int context_enter(rknn_context number, struct context **ret, struct error *e);
 void context_leave(struct context *c);
 
 CLEANUP_DEFINE(struct context, context_leave)
+
+/// Around a callback that the program gets in the middle of a call: gives up the lock, but keeps
+/// all threads but this one out of the context until context_take_back().
+void context_lend(struct context *c);
+void context_take_back(struct context *c);
+
+/// Refuses what would wait for the run that a callback is a part of, when it comes from inside that
+/// callback.
+int context_check_free(const struct context *c, struct error *e);
+
+/// As context_enter() and context_leave(), for a thread that the context ends before it is freed.
+void context_lock(struct context *c);
+void context_unlock(struct context *c);
+
+/// Closes and frees a context that nobody refers to any more, with that thread.
+void context_finish(struct context *c);
 
 /// Ends a number. What it stood for is closed when the last call on it returns.
 int context_end(rknn_context number, struct error *e);

@@ -1,19 +1,11 @@
-// Operators that the program brings along.
-#include "client/later.h"
-#include "rknn_custom_op.h"
+// rknn_register_custom_ops. (rknn_custom_op_get_op_attr is in custom/, for plugins too.)
+#include "client/callbacks.h"
+#include "client/last_error.h"
 
 RKNN_EXPORT int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op,
                                          uint32_t custom_op_num)
 {
-    (void)ctx, (void)op, (void)custom_op_num;
-    return later_status("rknn_register_custom_ops");
-}
-
-RKNN_EXPORT void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name,
-                                            rknn_custom_op_attr *op_attr)
-{
-    (void)op_ctx, (void)attr_name;
-    if (op_attr)
-        op_attr->n_elems = 0;
-    later_status("rknn_custom_op_get_op_attr");
+    struct error e;
+    return last_error_keep("rknn_register_custom_ops",
+                           callbacks_register(ctx, op, custom_op_num, &e), &e);
 }

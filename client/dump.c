@@ -1,5 +1,6 @@
 // rknnd_dump_layers: what each node computes.
 #include "base/cleanup.h"
+#include "client/callbacks.h"
 #include "client/last_error.h"
 #include "client/run.h"
 #include "protocol/tensor_message.h"
@@ -63,6 +64,8 @@ static int take_part(struct request *request, uint64_t size, struct iovec *segme
     int r = 0;
     if (!more)
         return size ? error_set(e, STATUS_FAIL, "a payload behind the last tensor") : 0;
+    if (d->reply.has_call)
+        return callbacks_take_inputs(d->context, &d->reply.call, size, segments, e);
     if (d->reply.offset == 0)
         r = begin_tensor(d, e);
     if (r == 0)
@@ -101,11 +104,10 @@ static rknnd_tensor to_program(const struct dump *d)
 // this request before it is told to go on.
 static int show(struct dump *d, struct error *e)
 {
-    pthread_mutex_t *lock = &d->context->connection->lock;
     rknnd_tensor tensor = to_program(d);
-    pthread_mutex_unlock(lock);
+    context_lend(d->context);
     int r = d->callback(d->user, &tensor);
-    pthread_mutex_lock(lock);
+    context_take_back(d->context);
     return r < 0 ? error_set(e, status_from_peer(r), "the program ended the dump at tensor %s",
                              d->attr.name)
                  : 0;
@@ -116,7 +118,7 @@ static void cancel(struct dump *d)
 {
     struct connection *c = d->context->connection;
     struct error ignored;
-    connection_tell(c, MESSAGE_CANCEL, &(rknnd_Cancel){.request = d->request.id});
+    connection_tell(c, MESSAGE_CANCEL, &(rknnd_Cancel){.request = d->request.id}, NULL, 0);
     while (!d->request.done) {
         d->request.part = false;
         connection_wait_part(c, &d->request, CLOCK_FOREVER, &ignored);
@@ -130,6 +132,10 @@ static int follow(struct dump *d, struct error *e)
         int r = connection_wait_part(c, &d->request, CLOCK_FOREVER, e);
         if (d->request.done)
             return r;
+        if (d->reply.has_call) {
+            callbacks_compute(d->context, &d->request, &d->reply.call);
+            continue;
+        }
         if (d->whole)
             r = show(d, e);
         if (r < 0) {
@@ -137,7 +143,7 @@ static int follow(struct dump *d, struct error *e)
             return r;
         }
         d->request.part = d->whole = false;
-        connection_tell(c, MESSAGE_DUMP_NEXT, &(rknnd_DumpNext){.request = d->request.id});
+        connection_tell(c, MESSAGE_DUMP_NEXT, &(rknnd_DumpNext){.request = d->request.id}, NULL, 0);
     }
 }
 
@@ -154,6 +160,7 @@ static int dump(struct dump *d, const char *only, struct error *e)
     int r = run_gather(c, &m.run, segments, e);
     if (r < 0)
         return r;
+    callbacks_announce(c, &m.run);
     d->request = (struct request){.type = MESSAGE_DUMP,
                                   .reply = &d->reply,
                                   .payload = take_part,

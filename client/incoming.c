@@ -6,9 +6,11 @@
 // A server that asks for more answers than this without reading any is up to no good.
 #define MAX_PONGS 16
 
-void incoming_finish(struct request *r, int status, const struct error *why)
+void incoming_finish(struct connection *c, struct request *r, int status, const struct error *why)
 {
     list_remove(&r->link);
+    if (c->to_serve == r)
+        c->to_serve = NULL;
     r->status = status;
     if (status < 0)
         r->error = *why;
@@ -74,8 +76,8 @@ static struct request *find_request(struct connection *c, uint32_t id)
     return NULL;
 }
 
-static int take_error(struct request *r, const struct frame_header *h, struct bytes message,
-                      struct error *e)
+static int take_error(struct connection *c, struct request *r, const struct frame_header *h,
+                      struct bytes message, struct error *e)
 {
     rknnd_Error m;
     struct error words;
@@ -86,17 +88,20 @@ static int take_error(struct request *r, const struct frame_header *h, struct by
     if (s < 0)
         return s;
     s = message_error_take(&m, &words);
-    incoming_finish(r, s, &words);
+    incoming_finish(c, r, s, &words);
     return 0;
 }
 
 // An answer, or a part of one, is whole.
 static void end_answer(struct connection *c, struct request *r)
 {
-    if (c->reader.header.flags & FRAME_MORE)
-        r->part = true;
-    else
-        incoming_finish(r, 0, NULL);
+    if (!(c->reader.header.flags & FRAME_MORE)) {
+        incoming_finish(c, r, 0, NULL);
+        return;
+    }
+    r->part = true;
+    if (r->serve)
+        c->to_serve = r;
 }
 
 static int take_answer(struct connection *c, struct request *r, struct bytes message,
@@ -117,7 +122,7 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
         end_answer(c, r);
         return 0;
     }
-    if (r->hold) {
+    if (r->hold && !(h->flags & FRAME_MORE)) {
         r->answered = true;
         r->done_us = clock_us();
         c->held = r;
@@ -154,7 +159,7 @@ static int on_answer(struct connection *c, const struct frame_header *h, struct 
         return error_set(e, STATUS_FAIL, "a part of an answer to %s that was not asked for",
                          message_row(h->type)->name);
     if (h->flags & FRAME_ERROR)
-        return take_error(r, h, message, e);
+        return take_error(c, r, h, message, e);
     return take_answer(c, r, message, e);
 }
 

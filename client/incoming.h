@@ -11,4 +11,4 @@ int incoming_take(struct connection *c, struct error *e);
 int incoming_settle(struct connection *c, struct error *e);
 
 /// Ends a waiting request; `why` for a negative status.
-void incoming_finish(struct request *r, int status, const struct error *why);
+void incoming_finish(struct connection *c, struct request *r, int status, const struct error *why);

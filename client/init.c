@@ -1,5 +1,6 @@
 // rknn_init, rknn_dup_context, rknn_destroy.
 #include "base/log.h"
+#include "client/callbacks.h"
 #include "client/choice.h"
 #include "client/context.h"
 #include "client/fork.h"
@@ -108,11 +109,14 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
     return last_error_keep("rknn_init", r, &e);
 }
 
-static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
+static int open_duplicate(rknn_context from, rknn_context *ret, struct registrations *ops,
+                          struct error *e)
 {
     cleanup(context_leave_p) struct context *c = NULL;
     struct connection *beside = NULL;
     int r = context_enter(from, &c, e);
+    if (r == 0)
+        r = callbacks_copy_registrations(c->callbacks, ops, e);
     if (r < 0)
         return r;
     rknnd_ContextDup message = {.context = c->info.context};
@@ -120,6 +124,24 @@ static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
     if (r < 0)
         return r;
     return context_open(beside, MESSAGE_CONTEXT_DUP, &message, c->flags, ret, e);
+}
+
+// The duplicate has the custom operators of its origin, with an init() of its own.
+static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
+{
+    struct registrations ops = {0};
+    struct error unwanted;
+    rknn_context opened;
+    int r = open_duplicate(from, &opened, &ops, e);
+    if (r == 0) {
+        r = ops.n ? callbacks_register(opened, ops.ops, ops.n, e) : 0;
+        if (r < 0)
+            context_end(opened, &unwanted);
+        else
+            *ret = opened;
+    }
+    free(ops.ops);
+    return r;
 }
 
 RKNN_EXPORT int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)

@@ -20,6 +20,8 @@ int profile_get(struct context *c, struct profile *ret, struct error *e)
     *ret = (struct profile){.list.limit = LIMIT_LIST_BYTES};
     if (!(c->flags & RKNN_FLAG_COLLECT_PERF_MASK))
         return 0;
+    if (context_check_free(c, e) < 0)
+        return e->code;
     rknnd_Profile m = {.context = c->info.context};
     struct request r = {.type = MESSAGE_PROFILE,
                         .reply = &ret->reply,

@@ -2,6 +2,7 @@
 #include "client/run.h"
 
 #include "base/log.h"
+#include "client/callbacks.h"
 #include "client/last_error.h"
 #include "client/perf_text.h"
 
@@ -27,6 +28,11 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
 {
     struct run *r = request->owner;
     struct context *c = r->context;
+    bool more = c->connection->reader.header.flags & FRAME_MORE;
+    if (more != r->reply.has_call)
+        return error_set(e, STATUS_FAIL, "a part that is no call");
+    if (more)
+        return callbacks_take_inputs(c, &r->reply.call, size, segments, e);
     if (size != c->output_size)
         return error_set(e, STATUS_FAIL, "%llu bytes of outputs, the model has %llu",
                          (unsigned long long)size, (unsigned long long)c->output_size);
@@ -47,6 +53,8 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
         return error_set(e, STATUS_CTX_INVALID,
                          "the context was opened for RKNN_QUERY_MEM_SIZE only "
                          "(RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)");
+    if (context_check_free(c, e) < 0)
+        return e->code;
     if (c->info.n_inputs > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs cannot be run, %d are possible",
                          c->info.n_inputs, FRAME_MAX_SEGMENTS);
@@ -101,6 +109,12 @@ static int find_room(struct context *c, struct run **ret, struct error *e)
     return 0;
 }
 
+static void serve_call(struct request *request)
+{
+    struct run *r = request->owner;
+    callbacks_compute(r->context, request, &r->reply.call);
+}
+
 static int start(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = NULL;
@@ -113,11 +127,14 @@ static int start(struct context *c, struct run **ret, struct error *e)
         s = find_room(c, &r, e);
     if (s < 0)
         return s;
+    bool calls = callbacks_announce(c, &m);
     r->request = (struct request){.type = MESSAGE_INFER,
                                   .reply = &r->reply,
                                   .payload = take_outputs,
                                   .owner = r,
-                                  .hold = c->output_size >= HOLD_BYTES};
+                                  .hold = c->output_size >= HOLD_BYTES,
+                                  .in_parts = calls,
+                                  .serve = calls ? serve_call : NULL};
     r->input_version = c->input_version;
     r->given = false;
     r->sent_us = clock_us();
@@ -143,7 +160,10 @@ static void drop_older(struct context *c, uint64_t frame)
 
 int run_select(struct context *c, struct run *r, uint64_t until, struct error *e)
 {
-    int s = connection_wait_answer(c->connection, &r->request, until, e);
+    int s = context_check_free(c, e);
+    if (s < 0)
+        return s;
+    s = connection_wait_answer(c->connection, &r->request, until, e);
     if (!r->request.answered)
         return s;
     drop_older(c, r->frame);
@@ -171,7 +191,7 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
     if (extend)
         extend->frame_id = r->frame;
     if (async || (extend && extend->non_block))
-        return 0;
+        return callbacks_attend(c, e);
     return run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/custom.h"
 #include "base/error.h"
 #include "base/tensor.h"
 
@@ -50,6 +51,8 @@ struct npu_model_info {
     uint32_t core_limit;                      // cores one run can use
     uint32_t batch;                           // rknn_batch_size, 1 where the model has none
     const char *custom_string;                // never NULL
+    uint32_t n_custom; // nodes that a program or a plugin may compute; at most CUSTOM_MAX_NODES
+    const struct custom_node *custom;
 };
 
 // ---- running --------------------------------------------------------------------------------
@@ -88,6 +91,17 @@ struct npu_tap {
     int (*tensor)(struct npu_tap *tap, const struct npu_tensor *t, struct error *e);
 };
 
+// Computes some of npu_model_info.custom's nodes in a job, from the thread that runs the job.
+struct npu_custom {
+    /// Whether it computes node `node`: 1, and then *tensors says where the node's n_inputs tensors
+    /// are to be put and its n_outputs tensors will be; 0, and the device does it; or negative: the
+    /// job ends with this status and these words.
+    int (*begin)(struct npu_custom *custom, uint32_t node, void *const **tensors, struct error *e);
+    /// After a begin() that was answered with 1: the inputs are there; returns when the outputs
+    /// are, or a negative status as above. May block; the job waits.
+    int (*compute)(struct npu_custom *custom, uint32_t node, struct error *e);
+};
+
 /// Called exactly once for each accepted job, from any thread, also from inside context_submit.
 /// `status` 0 or negative, then with words in job->error. May not block and may not submit.
 typedef void npu_job_done(struct npu_job *job, int status);
@@ -99,6 +113,7 @@ struct npu_job {
     uint32_t core_mask;               // bit i: core i; never 0
     bool collect_perf;                // fill the context's layer times (npu_layer)
     struct npu_tap *tap;              // NULL: nobody looks; never set if the device never_blocks
+    struct npu_custom *custom;        // NULL: the device computes all nodes itself; as tap
     npu_job_done *done;
     void *owner; // the caller's
 

@@ -212,6 +212,12 @@ void frame_reader_payload_skip(struct frame_reader *r)
     r->state = FRAME_READER_BODY;
 }
 
+void frame_reader_payload_forget(struct frame_reader *r)
+{
+    assert(r->state == FRAME_READER_BODY);
+    r->skip = true;
+}
+
 struct frame_out *frame_out_new(const struct frame_header *h, struct bytes message,
                                 const struct iovec *segments, int n_segments,
                                 void (*release)(void *owner), void *owner)

@@ -101,6 +101,10 @@ void frame_reader_payload_into(struct frame_reader *r, const struct iovec *segme
 /// … or nowhere: FRAME_PAYLOAD comes all the same, when the bytes have been read and dropped.
 void frame_reader_payload_skip(struct frame_reader *r);
 
+/// While a payload is being read: what is left of it goes nowhere, FRAME_PAYLOAD comes all the
+/// same.
+void frame_reader_payload_forget(struct frame_reader *r);
+
 // ---- writing -----------------------------------------------------------------------------------
 
 // One frame on its way out.

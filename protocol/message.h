@@ -18,7 +18,7 @@
 #define PROTOCOL_FEATURES UINT64_C(0)
 
 // X(number, NAME, request message, reply message, request payload, reply payload). CANCEL,
-// GOODBYE and DUMP_NEXT are never answered. Numbers from 128 on are for workers only.
+// GOODBYE, DUMP_NEXT and CUSTOM_DONE are never answered. Numbers from 128 on are for workers only.
 // clang-format off
 #define MESSAGE_LIST(X)                                                     \
     X(1,   HELLO,             Hello,          HelloReply,      false, false) \
@@ -36,6 +36,8 @@
     X(49,  PROFILE,           Profile,        ProfileReply,    false, true)  \
     X(50,  DUMP,              Dump,           DumpReply,       true,  true)  \
     X(51,  DUMP_NEXT,         DumpNext,       Empty,           false, false) \
+    X(52,  CUSTOM_LIST,       CustomList,     CustomListReply, false, true)  \
+    X(53,  CUSTOM_DONE,       CustomDone,     Empty,           true,  false) \
     X(128, WORKER_START,      WorkerStart,    Device,          false, false) \
     X(129, WORKER_LOAD,       WorkerLoad,     ContextInfo,     false, true)  \
     X(130, WORKER_DESCRIBE,   WorkerDescribe, Empty,           false, true)  \

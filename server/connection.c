@@ -171,6 +171,12 @@ void connection_receive(struct connection *c, const struct iovec *segments, int 
     frame_reader_payload_into(&c->channel.reader, segments, n_segments);
 }
 
+void connection_forget_payload(struct connection *c)
+{
+    c->payload_done = NULL;
+    frame_reader_payload_forget(&c->channel.reader);
+}
+
 struct request *connection_find_request(struct connection *c, uint32_t id)
 {
     struct request *r;

@@ -68,6 +68,9 @@ void connection_reply_error(struct connection *c, const struct frame_header *h,
 void connection_receive(struct connection *c, const struct iovec *segments, int n_segments,
                         void (*done)(struct connection *c, void *owner), void *owner);
 
+/// What is left of the payload that is being received is dropped, and done() does not come.
+void connection_forget_payload(struct connection *c);
+
 struct request *connection_find_request(struct connection *c, uint32_t id);
 
 /// Stops or resumes reading, as the limits say. To be called when requests or bytes have gone.

@@ -32,6 +32,7 @@ static void answer_opening(struct context *x)
         .sram_free = info->device.sram_size,
         .core_limit = info->core_limit,
         .batch = info->batch,
+        .n_custom = info->custom->n,
     };
     message_set_text(m.custom_string, info->custom_string);
     // The tensors lie in the model; it stays until they have gone.

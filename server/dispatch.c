@@ -38,6 +38,8 @@ static const struct row rows[] = {
     {MESSAGE_PROFILE,        READY, USE,    true,  true,  handle_profile},
     {MESSAGE_DUMP,           READY, USE,    true,  true,  handle_dump},
     {MESSAGE_DUMP_NEXT,      OPEN,  USE,    false, false, handle_dump_next},
+    {MESSAGE_CUSTOM_LIST,    READY, USE,    true,  true,  handle_custom_list},
+    {MESSAGE_CUSTOM_DONE,    OPEN,  USE,    false, false, handle_custom_done},
 };
 // clang-format on
 

@@ -26,6 +26,8 @@ handle_function handle_infer;
 handle_function handle_profile;
 handle_function handle_dump;
 handle_function handle_dump_next;
+handle_function handle_custom_list;
+handle_function handle_custom_done;
 
 /// A job for what INFER (or DUMP) asks, with room for its inputs and `output_room` bytes; then
 /// infer_receive() takes the inputs and starts it. The job is the connection's from there on.

@@ -1,6 +1,7 @@
 // INFER: checks a request against the model before a byte of its inputs is read.
 #include "base/log.h"
 #include "server/context.h"
+#include "server/custom.h"
 #include "server/handle.h"
 #include "server/job.h"
 #include "server/server.h"
@@ -145,6 +146,28 @@ static uint32_t deadline(const struct server *s, const rknnd_Infer *m)
     return m->timeout_ms > 0 && m->timeout_ms < limit ? m->timeout_ms : limit;
 }
 
+// A job with what its run needs of custom operators; *m is checked but for those.
+static int new_job(struct context *x, const rknnd_Infer *m, uint64_t output_room, struct job **ret,
+                   struct error *e)
+{
+    const struct host_info *info = host_info(x->model->host);
+    const struct options *o = x->server->options;
+    struct custom_set set;
+    uint64_t custom = 0;
+    int r = custom_set_from_message(m->custom_nodes, info->custom->n, &set, e);
+    if (r == 0 && m->custom_nodes.size > 0)
+        r = custom_room(info, &set, output_room, o->max_payload, &custom, e);
+    if (r == 0)
+        r = job_new(x, info->n_inputs, input_room(m), output_room + custom, ret, e);
+    if (r < 0)
+        return r;
+    (*ret)->output_size = output_room;
+    r = m->custom_nodes.size > 0 ? custom_new(*ret, info, &set, output_room, e) : 0;
+    if (r < 0)
+        job_drop(*ret);
+    return r;
+}
+
 int infer_new(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
               uint64_t output_room, struct job **ret, struct error *e)
 {
@@ -158,7 +181,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r == 0)
         r = read_core_mask(c->server, m->core_mask, &cores, e);
     if (r == 0)
-        r = job_new(x, info->n_inputs, input_room(m), output_room, &j, e);
+        r = new_job(x, m, output_room, &j, e);
     if (r < 0)
         return r;
     j->cores = cores;

@@ -41,6 +41,8 @@ static void free_parts(struct host *h)
     buffer_pool_free(h->buffers);
     model_file_done(&h->model);
     free(h->info.tensors);
+    custom_list_free(h->info.custom);
+    free((uint8_t *)h->info.custom_payload.data);
 }
 
 int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
@@ -104,6 +106,26 @@ void host_info_sum_outputs(struct host_info *info)
         info->output_size += info->tensors[info->n_inputs + i].logical.size;
 }
 
+int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,
+                          struct error *e)
+{
+    struct bytes rest = *payload;
+    struct custom_list *list;
+    int r = custom_list_decode(&rest, n, &list, e);
+    if (r < 0)
+        return r;
+    size_t size = payload->size - rest.size;
+    uint8_t *copy = malloc(size + 1);
+    if (!copy) {
+        custom_list_free(list);
+        return error_no_memory(e, "custom operators", size);
+    }
+    info->custom = list;
+    info->custom_payload = (struct bytes){memcpy(copy, payload->data, size), size};
+    *payload = rest;
+    return 0;
+}
+
 // ---- deadlines ---------------------------------------------------------------------------------
 
 // One timer for everything. It is only moved to go off earlier: when it finds nothing overdue it
@@ -128,16 +150,29 @@ static struct host_context *find_overdue(struct host *h, uint64_t now)
     return NULL;
 }
 
-// Nobody takes the part that is out.
-static void end_late_dump(struct host_context *c)
+static void end_waiting(struct host_context *c, const struct error *e)
 {
-    struct host_job *job = c->job;
-    struct error e;
-    error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
-              c->host->model.name, c->timeout_ms);
-    c->job = NULL;
+    struct host_job *job = steal_ptr(c->job);
     resume(c, true);
-    job->done(job, &e);
+    if (job)
+        job->done(job, e);
+}
+
+// Nobody takes the part that is out, or computes the node.
+static void end_late(struct host_context *c)
+{
+    const struct host *h = c->host;
+    struct error e;
+    if (c->waits == WAITS_WITH_PART) {
+        error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
+                  h->model.name, c->timeout_ms);
+    } else {
+        const struct custom_node *n = &h->info.custom->nodes[c->called];
+        error_set(&e, STATUS_TIMEOUT,
+                  "model %s: operator %s (node %s) was not computed by its program within %u ms",
+                  h->model.name, n->op, n->name, c->timeout_ms);
+    }
+    end_waiting(c, &e);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -152,8 +187,8 @@ static void on_timer(uv_timer_t *timer)
         h->kind->overdue(h, NULL);
     }
     while ((c = find_overdue(h, now))) {
-        if (c->part_out) {
-            end_late_dump(c);
+        if (c->waits) {
+            end_late(c);
         } else {
             c->overdue = true;
             h->kind->overdue(h, c);
@@ -181,10 +216,10 @@ static void make_busy(struct host_context *c, uint32_t timeout_ms)
     alarm_at(c->host, c->deadline_ms);
 }
 
-// The dump goes on, or ends.
+// The job goes on, or ends.
 static void resume(struct host_context *c, bool stop)
 {
-    c->part_out = false;
+    c->waits = WAITS_NOT;
     make_busy(c, c->timeout_ms);
     c->host->kind->next(c, stop);
 }
@@ -245,7 +280,7 @@ static void start(struct host_context *c, struct host_job *job)
         o->counters->jobs_retried++;
     c->job = job;
     c->buffer = buffer_ref(job->buffer);
-    c->part_out = false;
+    c->waits = WAITS_NOT;
     c->timeout_ms = job->timeout_ms ? job->timeout_ms : o->job_timeout_ms;
     make_busy(c, c->timeout_ms);
     c->host->kind->run(c);
@@ -266,7 +301,7 @@ void host_submit(struct host_job *job)
 void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
 {
     struct host_job *job = c->job;
-    c->part_out = true;
+    c->waits = WAITS_WITH_PART;
     if (!job) {
         resume(c, true);
         return;
@@ -276,22 +311,41 @@ void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
     job->part(job, part);
 }
 
-static bool has_part_out(const struct host_job *job)
+void host_context_called(struct host_context *c, uint32_t node)
+{
+    struct host_job *job = c->job;
+    c->waits = WAITS_WITH_CALL;
+    c->called = node;
+    if (!job) {
+        resume(c, true);
+        return;
+    }
+    make_busy(c, c->timeout_ms);
+    job->call(job, node);
+}
+
+bool host_job_waits(const struct host_job *job)
 {
     const struct host_context *c = job->context;
-    return c->job == job && c->part_out;
+    return c->job == job && c->waits;
 }
 
 void host_job_next(struct host_job *job)
 {
-    if (has_part_out(job))
+    if (host_job_waits(job))
         resume(job->context, false);
 }
 
 void host_job_stop(struct host_job *job)
 {
-    if (has_part_out(job))
+    if (host_job_waits(job))
         resume(job->context, true);
+}
+
+void host_job_fail(struct host_job *job, const struct error *e)
+{
+    if (host_job_waits(job))
+        end_waiting(job->context, e);
 }
 
 void host_job_cancel(struct host_job *job)
@@ -320,7 +374,8 @@ void host_context_ran(struct host_context *c, const struct error *e)
     if (job)
         job->done(job, e);
     buffer_unref(steal_ptr(c->buffer));
-    c->busy = c->part_out = false;
+    c->busy = false;
+    c->waits = WAITS_NOT;
     advance(c);
 }
 
@@ -506,7 +561,8 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
     list_for_each (c, &h->contexts, link) {
         requeue(c, c->overdue ? &overdue : &failed);
         buffer_unref(steal_ptr(c->buffer));
-        c->busy = c->overdue = c->part_out = false;
+        c->busy = c->overdue = false;
+        c->waits = WAITS_NOT;
         c->state = CONTEXT_CLOSED;
     }
     struct error e;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "npu/npu.h"
+#include "protocol/custom_message.h"
 #include "protocol/message.h"
 #include "server/buffer.h"
 #include "server/model_file.h"
@@ -46,7 +47,9 @@ struct host_info {
     uint64_t weight_size, internal_size, memory_size;
     uint32_t core_limit, batch;
     char custom_string[1024];
-    uint64_t output_size; // bytes of all outputs, one after the other
+    struct custom_list *custom;  // nodes that others may compute
+    struct bytes custom_payload; // of CustomListReply
+    uint64_t output_size;        // bytes of all outputs, one after the other
 };
 
 struct host_events {
@@ -89,6 +92,11 @@ struct host_job {
     void (*part)(struct host_job *job, const rknnd_DumpReply *part); // NULL: no dump
     const char *only;                                                // as rknnd_Dump.only
     uint64_t window;
+    // For nodes that the caller computes: call() comes when the inputs of one are there; the job
+    // waits until host_job_next(). May come again for a node when the job runs a second time.
+    void (*call)(struct host_job *job, uint32_t node); // NULL: there are none
+    struct custom_set custom;
+    uint64_t custom_inputs, custom_outputs;                    // where they lie in buffer->output
     void (*done)(struct host_job *job, const struct error *e); // e NULL: outputs are in the buffer,
                                                                // one after the other, packed
     // Results:
@@ -110,12 +118,18 @@ struct buffer_pool *host_buffers(struct host *h);
 /// STATUS_DEVICE_UNAVAILABLE and words that say so.
 void host_submit(struct host_job *job);
 
-/// A dump's part has been taken: it goes on. A part that stays out for longer than the job's
-/// timeout ends the job with STATUS_TIMEOUT.
+/// A dump's part has been taken, or a node is computed: the job goes on. What stays out for longer
+/// than the job's timeout ends the job with STATUS_TIMEOUT.
 void host_job_next(struct host_job *job);
 
-/// Ends a dump if a part of it is out; done() will come with an error. Else nothing happens.
+/// Whether the job waits for host_job_next().
+bool host_job_waits(const struct host_job *job);
+
+/// Ends a job that waits; done() will come with an error. Else nothing happens.
 void host_job_stop(struct host_job *job);
+
+/// Ends a job that waits, with this error: done() comes from inside. Else nothing happens.
+void host_job_fail(struct host_job *job, const struct error *e);
 
 /// Forgets a job: done() will not come. What it runs on finishes by itself.
 void host_job_cancel(struct host_job *job);

@@ -11,10 +11,11 @@ struct host_kind {
     size_t context_size; // bytes of the kind's struct, which begins with a host_context
     /// Frees the host in the background. The contexts that are left are freed by their users.
     void (*end)(struct host *h);
-    void (*open)(struct host_context *c);            // answer: host_context_opened()
-    void (*run)(struct host_context *c);             // c->job; answer: host_context_ran()
-    void (*next)(struct host_context *c, bool stop); // after host_context_dumped(); not answered
-    void (*profile)(struct host_context *c);         // answer: host_context_profiled()
+    void (*open)(struct host_context *c); // answer: host_context_opened()
+    void (*run)(struct host_context *c);  // c->job; answer: host_context_ran()
+    /// After host_context_dumped() and _called(); not answered.
+    void (*next)(struct host_context *c, bool stop);
+    void (*profile)(struct host_context *c); // answer: host_context_profiled()
     /// The context is not busy and nobody wants it any more: frees it, with host_context_done().
     void (*close)(struct host_context *c);
     /// The deadline of a busy context, or of the host itself (c NULL), has passed.
@@ -55,7 +56,8 @@ struct host_context {
     enum context_state state;
     struct error failure;
     bool busy, advancing, freed;
-    bool part_out;         // of the dump that runs
+    enum { WAITS_NOT, WAITS_WITH_PART, WAITS_WITH_CALL } waits; // the job that runs
+    uint32_t called;                                            // node of the call
     bool overdue;          // what it is busy with is past its deadline
     uint64_t deadline_ms;  // of what it is busy with
     uint32_t timeout_ms;   // of the job that runs
@@ -107,6 +109,9 @@ void host_context_ran(struct host_context *c, const struct error *e);
 /// A part of the dump that runs is there; the kind's next() comes, perhaps from inside.
 void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part);
 
+/// The job that runs has come to a node that its owner computes; next() comes as above.
+void host_context_called(struct host_context *c, uint32_t node);
+
 /// Whoever waits for what the context is busy with is told that it failed; it stays busy.
 void host_context_give_up(struct host_context *c, const struct error *e);
 
@@ -118,3 +123,8 @@ void host_set_deadline(struct host *h, uint64_t at_ms);
 
 /// The info's output_size, from its tensors.
 void host_info_sum_outputs(struct host_info *info);
+
+/// Takes the nodes that others may compute, in the form of CustomListReply's payload, from the
+/// front of *payload into the info.
+int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,
+                          struct error *e);

@@ -189,6 +189,9 @@ static void put_run(const struct process_context *c, const struct host_job *job,
     m->core_mask = job->core_mask;
     m->collect_perf = job->collect_perf;
     put_inputs(job, c->base.host->info.n_inputs, m);
+    custom_set_to_message(&job->custom, m->custom_nodes);
+    m->custom_inputs = job->custom_inputs;
+    m->custom_outputs = job->custom_outputs;
 }
 
 static void dump(struct process_context *c, const struct host_job *job)
@@ -244,7 +247,9 @@ static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct 
     if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)
         return error_set(e, STATUS_FAIL, "a model for %u cores and a batch of %u", m->core_limit,
                          m->batch);
-    int r = tensor_list_decode(payload, m->n_inputs + m->n_outputs, &info->tensors, e);
+    int r = host_info_take_custom(info, &payload, m->n_custom, e);
+    if (r == 0)
+        r = tensor_list_decode(payload, m->n_inputs + m->n_outputs, &info->tensors, e);
     if (r < 0)
         return r;
     info->n_inputs = m->n_inputs;
@@ -308,12 +313,30 @@ static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct
 static int on_part(struct process_context *c, const rknnd_DumpReply *part, struct error *e)
 {
     const struct host_context *base = &c->base;
-    if (base->part_out || !base->buffer || part->size > base->buffer->output_size ||
+    if (base->waits || !base->buffer || part->size > base->buffer->output_size ||
         (base->job && part->size > base->job->window))
         return error_set(e, STATUS_FAIL, "a part of %llu bytes of a dump",
                          (unsigned long long)part->size);
     host_context_dumped(&c->base, part);
     return 0;
+}
+
+static int on_custom(struct process_context *c, const rknnd_CustomCall *m, struct error *e)
+{
+    const struct host_context *base = &c->base;
+    if (base->waits || (base->job && !custom_set_has(&base->job->custom, m->node)))
+        return error_set(e, STATUS_FAIL, "a call for node %u", m->node);
+    host_context_called(&c->base, m->node);
+    return 0;
+}
+
+// An answer that is not the last one.
+static int on_more(struct process_context *c, const union message_any *m, struct error *e)
+{
+    bool run = c->request_type == MESSAGE_WORKER_RUN;
+    if (!run && !m->WORKER_DUMP_reply.has_call)
+        return on_part(c, &m->WORKER_DUMP_reply, e);
+    return on_custom(c, run ? &m->WORKER_RUN_reply.call : &m->WORKER_DUMP_reply.call, e);
 }
 
 static int on_call_answered(struct process_host *h, struct process_context *c,
@@ -371,7 +394,7 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
     if (failed)
         message_error_take(&m.error, &failure);
     if (f->flags & FRAME_MORE)
-        return on_part(find_call(h, f), &m.WORKER_DUMP_reply, e);
+        return on_more(find_call(h, f), &m, e);
     if (h->state == READY)
         return on_call_answered(h, find_call(h, f), failed ? &failure : NULL, &m, payload, e);
     if (failed)

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/caller.h"
 #include "server/engine.h"
 #include "server/host_kind.h"
 #include "server/layers.h"
@@ -32,8 +33,11 @@ struct thread_context {
     struct npu_job job;
     struct npu_input *inputs; // copies: the caller may cancel and free his
     struct npu_output *outputs;
+    struct pause pause;
     struct tap tap;
     struct task part; // of a dump: tells the loop
+    struct caller caller;
+    struct task call; // tells the loop
     atomic_int left;  // of a run: the submit's return and the backend's done()
 };
 
@@ -106,6 +110,16 @@ static void end(struct host *base)
 
 // ---- loading -----------------------------------------------------------------------------------
 
+static int fill_custom(struct host_info *info, const struct npu_model_info *m, struct error *e)
+{
+    size_t size;
+    cleanup(free_p) uint8_t *list = custom_list_encode(m->custom, m->n_custom, &size);
+    if (!list)
+        return error_no_memory(e, "custom operators", 0);
+    struct bytes payload = {list, size};
+    return host_info_take_custom(info, &payload, m->n_custom, e);
+}
+
 static int fill_info(struct thread_host *h, struct error *e)
 {
     const struct npu_model_info *m = h->engine.backend->model_info(h->engine.model);
@@ -129,7 +143,7 @@ static int fill_info(struct thread_host *h, struct error *e)
     info->batch = m->batch;
     message_set_text(info->custom_string, m->custom_string);
     host_info_sum_outputs(info);
-    return 0;
+    return fill_custom(info, m, e);
 }
 
 static void work_load(struct task *t)
@@ -145,8 +159,9 @@ static void work_load(struct task *t)
 static int become_ready(struct thread_host *h, struct error *e)
 {
     int r = fill_info(h, e);
+    // One more than can run: what a custom operator's callback asks for does not wait for the run.
     if (r == 0 && !h->base.info.device.never_blocks)
-        r = threads_grow(h->threads, h->base.info.device.n_cores, e);
+        r = threads_grow(h->threads, h->base.info.device.n_cores + 1, e);
     return r;
 }
 
@@ -235,13 +250,15 @@ static void finish_open(struct task *t)
 }
 
 static void finish_part(struct task *t);
+static void finish_call(struct task *t);
 
 static int make_tables(struct thread_context *c, struct error *e)
 {
     const struct host_info *info = &c->base.host->info;
     if (!c->part.finish)
-        tap_init(&c->tap);
+        pause_init(&c->pause);
     c->part.finish = finish_part;
+    c->call.finish = finish_call;
     if (!c->inputs)
         c->inputs = calloc(info->n_inputs + 1, sizeof *c->inputs);
     if (!c->outputs)
@@ -278,7 +295,7 @@ static void finish_close_context(struct task *t)
     struct thread_host *h = host_of_context(c);
     host_context_done(&c->base);
     if (c->part.finish)
-        tap_done(&c->tap);
+        pause_done(&c->pause);
     free(c->inputs);
     free(c->outputs);
     free(c);
@@ -356,9 +373,21 @@ static void finish_part(struct task *t)
     host_context_dumped(&c->base, &c->tap.part);
 }
 
+static void post_call(struct caller *caller)
+{
+    struct thread_context *c = container_of(caller, struct thread_context, caller);
+    threads_post(host_of_context(c)->threads, &c->call);
+}
+
+static void finish_call(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, call);
+    host_context_called(&c->base, c->caller.node);
+}
+
 static void next(struct host_context *base, bool stop)
 {
-    tap_next(&context_of(base)->tap, stop);
+    pause_end(&context_of(base)->pause, stop);
 }
 
 static void prepare_job(struct thread_context *c)
@@ -378,9 +407,18 @@ static void prepare_job(struct thread_context *c)
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    pause_start(&c->pause);
     if (job->part) {
-        tap_start(&c->tap, job->only, job->buffer->output, job->window, post_part);
+        tap_start(&c->tap, job->only, job->buffer->output, job->window, &c->pause, post_part);
         c->job.tap = &c->tap.npu;
+    }
+    if (job->call) {
+        const struct engine *g = &host_of_context(c)->engine;
+        uint8_t *memory = job->buffer->output;
+        caller_start(&c->caller, g->backend->model_info(g->model), &job->custom,
+                     memory + job->custom_inputs, memory + job->custom_outputs, &c->pause,
+                     post_call);
+        c->job.custom = &c->caller.npu;
     }
 }
 

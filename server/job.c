@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "server/connection.h"
 #include "server/context.h"
+#include "server/custom.h"
 #include "server/dump.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -67,6 +68,7 @@ static void job_free(struct job *j)
     uncharge(j);
     list_remove(&j->link);
     dump_free(j->dump);
+    custom_free(j->custom);
     buffer_unref(j->host.buffer);
     user_give_request(j->user, j->held_bytes);
     user_unref(j->user);
@@ -136,12 +138,13 @@ static void on_done(struct host_job *host, const struct error *e)
     server_check_drained(s);
 }
 
-// What waits is dropped. What runs cannot be stopped, but for a dump at its next part: it keeps its
-// core until it is done.
+// What waits is dropped. What runs can only be stopped where it waits for the client, in a dump or
+// at a custom operator: it keeps its core until it is done.
 static void on_abandoned(struct request *r)
 {
     struct job *j = container_of(r, struct job, request);
     uncharge(j);
+    custom_abandon(j->custom);
     if (j->state == JOB_RUNNING) {
         host_job_stop(&j->host);
         return;
@@ -161,6 +164,7 @@ void job_context_closed(struct job *j, const struct error *why)
     } else {
         request_fail(&j->request, why);
         uncharge(j);
+        custom_abandon(j->custom);
         if (j->state == JOB_RUNNING)
             host_job_stop(&j->host);
     }

@@ -7,6 +7,7 @@
 
 struct connection;
 struct context;
+struct custom;
 struct dump;
 struct server;
 
@@ -25,7 +26,8 @@ struct job {
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
-    struct dump *dump; // NULL: an ordinary run
+    struct dump *dump;     // NULL: an ordinary run
+    struct custom *custom; // NULL: the client computes nothing
     struct sched_job sched;
     struct host_job host;
     struct sched_cores cores;

@@ -12,19 +12,10 @@ static bool wants(struct npu_tap *npu, const char *name)
     return !t->only[0] || strcmp(t->only, name) == 0 || fnmatch(t->only, name, 0) == 0;
 }
 
-// Waits until the part is taken. False: nobody wants more.
-static bool hand_over(struct tap *t)
+static void post(void *owner)
 {
-    pthread_mutex_lock(&t->lock);
-    t->state = TAP_OUT;
-    pthread_mutex_unlock(&t->lock);
+    struct tap *t = owner;
     t->post(t);
-    pthread_mutex_lock(&t->lock);
-    while (t->state == TAP_OUT)
-        pthread_cond_wait(&t->changed, &t->lock);
-    bool stopped = t->state == TAP_STOPPED;
-    pthread_mutex_unlock(&t->lock);
-    return !stopped;
 }
 
 static void describe(struct tap *t, const struct npu_tensor *tensor)
@@ -45,23 +36,10 @@ static int show(struct npu_tap *npu, const struct npu_tensor *tensor, struct err
         t->part.size = left < t->window_size ? left : t->window_size;
         memcpy(t->window, (const uint8_t *)tensor->data + t->part.offset, t->part.size);
         left -= t->part.size;
-        if (!hand_over(t))
+        if (!pause_wait(t->pause, post, t))
             return error_set(e, STATUS_FAIL, "the dump was ended");
     } while (left > 0);
     return 0;
-}
-
-void tap_init(struct tap *t)
-{
-    *t = (struct tap){.npu = {wants, show}};
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->changed, NULL);
-}
-
-void tap_done(struct tap *t)
-{
-    pthread_mutex_destroy(&t->lock);
-    pthread_cond_destroy(&t->changed);
 }
 
 int tap_check(const struct npu_device_info *device, struct error *e)
@@ -73,21 +51,12 @@ int tap_check(const struct npu_device_info *device, struct error *e)
 }
 
 void tap_start(struct tap *t, const char *only, void *window, uint64_t window_size,
-               void (*post)(struct tap *t))
+               struct pause *pause, void (*post_part)(struct tap *t))
 {
+    *t = (struct tap){.npu = {wants, show},
+                      .window = window,
+                      .window_size = window_size,
+                      .pause = pause,
+                      .post = post_part};
     message_set_text(t->only, only);
-    t->window = window;
-    t->window_size = window_size;
-    t->post = post;
-    t->n_tensors = 0;
-    t->state = TAP_FREE;
-}
-
-void tap_next(struct tap *t, bool stop)
-{
-    pthread_mutex_lock(&t->lock);
-    if (t->state == TAP_OUT)
-        t->state = stop ? TAP_STOPPED : TAP_FREE;
-    pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->lock);
 }

@@ -2,10 +2,9 @@
 // at a time. The run waits while one is out, so a dump holds no more than its window.
 #pragma once
 
-#include <pthread.h>
-
 #include "npu/npu.h"
 #include "protocol/message.h"
+#include "server/pause.h"
 
 struct tap {
     struct npu_tap npu; // for npu_job.tap
@@ -16,22 +15,14 @@ struct tap {
     char only[sizeof((rknnd_WorkerDump){0}.only)];
     uint8_t *window;
     uint64_t window_size;
+    struct pause *pause;
     void (*post)(struct tap *t);
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    enum { TAP_FREE, TAP_OUT, TAP_STOPPED } state;
 };
-
-void tap_init(struct tap *t);
-void tap_done(struct tap *t);
 
 /// Refuses devices that never block: they cannot wait for a part to be taken.
 int tap_check(const struct npu_device_info *device, struct error *e);
 
 /// For one run: tensors that match `only` ("": all) go to the window; post(t) comes from the run's
-/// thread when a part is there.
+/// thread when a part is there, and the run goes on after pause_end().
 void tap_start(struct tap *t, const char *only, void *window, uint64_t window_size,
-               void (*post)(struct tap *t));
-
-/// From any thread, once for each part: it has been taken; the run goes on, or (`stop`) ends.
-void tap_next(struct tap *t, bool stop);
+               struct pause *pause, void (*post)(struct tap *t));

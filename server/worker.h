@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "protocol/message.h"
+#include "server/caller.h"
 #include "server/engine.h"
 #include "server/tap.h"
 
@@ -43,7 +44,9 @@ struct worker_context {
     struct npu_job job;
     struct npu_input *inputs;
     struct npu_output *outputs;
+    struct pause pause;
     struct tap tap;
+    struct caller caller;
     uint16_t type;   // WORKER_RUN or WORKER_DUMP
     atomic_int left; // of a run: the submit's return and the backend's done()
     int status;

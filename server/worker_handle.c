@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "protocol/custom_message.h"
 #include "protocol/tensor_message.h"
 #include "server/layers.h"
 #include "server/worker.h"
@@ -110,24 +111,46 @@ static int check_started(const struct engine *g, struct error *e)
     return g->device ? 0 : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the worker has no device");
 }
 
-static int answer_model(const struct request *r, const struct npu_model_info *m, struct error *e)
+static uint8_t *encode_tensors(const struct npu_model_info *m, size_t *ret_size)
 {
-    size_t n = (size_t)m->n_inputs + m->n_outputs, size;
+    size_t n = (size_t)m->n_inputs + m->n_outputs;
     cleanup(free_p) const struct tensor_io **all = calloc(n + 1, sizeof *all);
     if (!all)
-        return error_no_memory(e, "a model's inputs and outputs", n * sizeof *all);
+        return NULL;
     for (size_t i = 0; i < n; i++)
         all[i] = i < m->n_inputs ? &m->inputs[i] : &m->outputs[i - m->n_inputs];
-    cleanup(free_p) uint8_t *list = tensor_list_encode(all, n, &size);
+    return tensor_list_encode(all, n, ret_size);
+}
+
+// Custom operators first, then inputs and outputs.
+static uint8_t *encode_model(const struct npu_model_info *m, size_t *ret_size)
+{
+    size_t custom_size, tensors_size;
+    cleanup(free_p) uint8_t *custom = custom_list_encode(m->custom, m->n_custom, &custom_size);
+    cleanup(free_p) uint8_t *tensors = encode_tensors(m, &tensors_size);
+    uint8_t *all = custom && tensors ? realloc(custom, custom_size + tensors_size + 1) : NULL;
+    if (!all)
+        return NULL;
+    steal_ptr(custom);
+    memcpy(all + custom_size, tensors, tensors_size);
+    *ret_size = custom_size + tensors_size;
+    return all;
+}
+
+static int answer_model(const struct request *r, const struct npu_model_info *m, struct error *e)
+{
+    size_t size;
+    cleanup(free_p) uint8_t *list = encode_model(m, &size);
     if (!list)
-        return error_no_memory(e, "a model's inputs and outputs", n * sizeof(struct tensor_io));
+        return error_no_memory(e, "a model's description", 0);
     rknnd_ContextInfo reply = {.n_inputs = m->n_inputs,
                                .n_outputs = m->n_outputs,
                                .weight_size = m->weight_size,
                                .internal_size = m->internal_size,
                                .memory_size = m->memory_size,
                                .core_limit = m->core_limit,
-                               .batch = m->batch};
+                               .batch = m->batch,
+                               .n_custom = m->n_custom};
     message_set_text(reply.custom_string, m->custom_string);
     answer(r, &reply, list, size);
     return 0;
@@ -171,7 +194,7 @@ static void context_free(struct worker_context *c)
 {
     if (c->npu)
         c->worker->engine.backend->context_free(c->npu);
-    tap_done(&c->tap);
+    pause_done(&c->pause);
     free(c->inputs);
     free(c->outputs);
     free(c);
@@ -184,7 +207,7 @@ static int context_new(struct worker *w, struct worker_context **ret, struct err
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
     c->worker = w;
-    tap_init(&c->tap);
+    pause_init(&c->pause);
     c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
     c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
     int s = c->inputs && c->outputs ? 0 : error_no_memory(e, "a context", sizeof *c);
@@ -344,6 +367,38 @@ void worker_run(struct worker_context *c)
         end_run(c, c->status, &c->job.error);
 }
 
+static void post_call(struct caller *caller)
+{
+    struct worker_context *c = container_of(caller, struct worker_context, caller);
+    rknnd_CustomCall call = {.node = caller->node};
+    rknnd_InferReply run = {.has_call = true, .call = call};
+    rknnd_DumpReply dump = {.has_call = true, .call = call};
+    const void *message = c->type == MESSAGE_WORKER_RUN ? (void *)&run : (void *)&dump;
+    worker_answer(c->worker,
+                  message_frame(c->type, FRAME_REPLY | FRAME_MORE, c->request,
+                                message_row(c->type)->reply, message, NULL, 0, NULL, NULL));
+}
+
+static void prepare_calls(struct worker_context *c, const struct worker_buffer *b,
+                          const rknnd_WorkerRun *m, const struct npu_model_info *info)
+{
+    struct custom_set set;
+    struct bytes inputs, outputs;
+    struct error e;
+    if (m->custom_nodes.size == 0)
+        return;
+    if (custom_set_from_message(m->custom_nodes, info->n_custom, &set, &e) < 0)
+        worker_die("%s", e.text);
+    if (!bytes_slice((struct bytes){b->output, b->output_size}, m->custom_inputs,
+                     custom_input_room(info->custom, &set), &inputs) ||
+        !bytes_slice((struct bytes){b->output, b->output_size}, m->custom_outputs,
+                     custom_output_room(info->custom, &set), &outputs))
+        worker_die("custom operators outside their buffer");
+    caller_start(&c->caller, info, &set, (uint8_t *)inputs.data, (uint8_t *)outputs.data, &c->pause,
+                 post_call);
+    c->job.custom = &c->caller.npu;
+}
+
 static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,
                         const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
@@ -358,6 +413,8 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    pause_start(&c->pause);
+    prepare_calls(c, b, m, info);
     atomic_store(&c->left, 2);
     atomic_store(&c->running, true);
     r->run = c;
@@ -401,7 +458,7 @@ static int handle_dump(struct request *r, struct error *e)
     for (uint32_t i = 0; i < info->n_outputs; i++)
         c->outputs[i] = (struct npu_output){0};
     prepare_run(r, c, b, &m->run, info);
-    tap_start(&c->tap, m->only, b->output, m->window, post_part);
+    tap_start(&c->tap, m->only, b->output, m->window, &c->pause, post_part);
     c->job.tap = &c->tap.npu;
     return 0;
 }
@@ -413,7 +470,7 @@ static int handle_next(struct request *r, struct error *e)
     (void)e;
     if (!c)
         worker_die("there is no context %u", m->context);
-    tap_next(&c->tap, m->stop);
+    pause_end(&c->pause, m->stop);
     return 0;
 }
 

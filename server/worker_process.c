@@ -142,7 +142,7 @@ static bool makes_sense(const struct worker_process *w, const struct frame_heade
 {
     const struct message_row *row = message_row(h->type);
     bool may_have_payload = row && row->reply_payload && !(h->flags & FRAME_ERROR);
-    bool may_go_on = h->type == MESSAGE_WORKER_DUMP;
+    bool may_go_on = h->type == MESSAGE_WORKER_DUMP || h->type == MESSAGE_WORKER_RUN;
     return row && (h->flags & FRAME_REPLY) && (may_go_on || !(h->flags & FRAME_MORE)) &&
            (h->payload_size == 0 || may_have_payload) && w->events->expects(w->owner, h);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/custom.h"
 #include "base/tensor.h"
 #include "npu/sim/pool.h"
 
@@ -143,6 +144,9 @@ struct graph_node {
     bool on_cpu;
     uint32_t n_inputs, n_outputs;
     const int32_t *inputs, *outputs; // tensor indices; -1: unused. Convolution: x, weight, [bias]
+    uint32_t n_attributes;           // of nodes that others may compute
+    const struct custom_attribute *attributes;
+    uint32_t custom; // its number, from 1, among those nodes; 0: only the executor computes it
     uint32_t n_post;
     struct graph_post post[GRAPH_MAX_POST];
     union {

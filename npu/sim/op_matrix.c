@@ -150,7 +150,8 @@ static int run_custom(const struct step *s, struct run *r, struct error *e)
 {
     (void)r;
     return error_set(e, STATUS_FAIL,
-                     "node %s: no implementation of the custom operator %s is registered",
+                     "node %s: nobody computes operator %s: register it with "
+                     "rknn_register_custom_ops(), or install a plugin for it at the server",
                      s->node->name, s->node->type);
 }
 

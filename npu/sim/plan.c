@@ -8,6 +8,7 @@
 #include "npu/sim/ops.h"
 #include "npu/sim/places.h"
 #include "npu/sim/rows.h"
+#include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_tap.h"
 
 #define ALIGNMENT   64
@@ -167,15 +168,22 @@ void run_done(struct run *r)
     *r = (struct run){0};
 }
 
+static int run_step(struct run *r, const struct step *s, struct error *e)
+{
+    int status = r->custom ? sim_custom(r, s, e) : 0;
+    if (status == 0)
+        status = s->op->run(s, r, e);
+    if (status >= 0 && r->tap)
+        status = sim_tap(r, s, e);
+    return status;
+}
+
 int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
-        const struct step *s = &r->plan->steps[i];
-        int status = s->op->run(s, r, e);
+        int status = run_step(r, &r->plan->steps[i], e);
         if (status < 0)
-            return status;
-        if (r->tap && (status = sim_tap(r, s, e)) < 0)
             return status;
         if (r->step_us) {
             uint64_t now = clock_us();

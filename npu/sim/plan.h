@@ -70,8 +70,9 @@ struct run {
     const struct plan *plan;
     uint8_t *arena, *scratch;
     struct dnn_bound *bound;
-    uint64_t *step_us;   // of the last run; NULL: not wanted
-    struct npu_tap *tap; // looks at what steps compute; NULL: nobody does
+    uint64_t *step_us;         // of the last run; NULL: not wanted
+    struct npu_tap *tap;       // looks at what steps compute; NULL: nobody does
+    struct npu_custom *custom; // computes some nodes; NULL: none
 };
 
 int run_init(struct run *r, const struct plan *p, struct error *e);

@@ -145,3 +145,133 @@ json_t *rknn_attrs_json(const struct rknn_node *n)
     }
     return attrs ? attrs : json_object();
 }
+
+// ---- for programs that compute the node --------------------------------------------------------
+
+// One attribute while it grows; counted first (no memory), then written.
+struct values {
+    enum tensor_type type;
+    uint32_t n;   // elements
+    size_t size;  // bytes
+    uint8_t *to;  // NULL: only counted
+    bool real;    // numbers are reals, however they are stored
+    bool unknown; // something is in it that has no type here
+};
+
+static void add(struct values *v, enum tensor_type type, const void *data, size_t size, uint32_t n)
+{
+    v->unknown = v->unknown || (v->n && v->type != type);
+    v->type = type;
+    if (v->to)
+        memcpy(v->to + v->size, data, size);
+    v->size += size;
+    v->n += n;
+}
+
+static void add_number(struct values *v, const bson_iter_t *at)
+{
+    if (v->real || BSON_ITER_HOLDS_DOUBLE(at)) {
+        float real = (float)bson_iter_as_double(at);
+        add(v, TENSOR_FLOAT32, &real, sizeof real, 1);
+    } else {
+        int64_t whole = bson_iter_as_int64(at);
+        add(v, TENSOR_INT64, &whole, sizeof whole, 1);
+    }
+}
+
+// A single text is terminated behind its end; in a list each is, so that they can be told apart.
+static void add_text(struct values *v, const bson_iter_t *at, bool in_list)
+{
+    uint32_t length;
+    const char *text = bson_iter_utf8(at, &length);
+    add(v, TENSOR_UINT8, text, length + in_list, length + in_list);
+}
+
+static void add_value(struct values *v, const bson_iter_t *at, bool in_list)
+{
+    if (BSON_ITER_HOLDS_BOOL(at)) {
+        uint8_t truth = bson_iter_bool(at);
+        add(v, TENSOR_BOOL, &truth, 1, 1);
+    } else if (BSON_ITER_HOLDS_UTF8(at)) {
+        add_text(v, at, in_list);
+    } else if (BSON_ITER_HOLDS_BINARY(at)) {
+        const uint8_t *data;
+        uint32_t size;
+        bson_iter_binary(at, NULL, &size, &data);
+        add(v, TENSOR_UINT8, data, size, size);
+    } else if (BSON_ITER_HOLDS_NUMBER(at)) {
+        add_number(v, at);
+    } else {
+        v->unknown = true;
+    }
+}
+
+static void add_all(struct values *v, const bson_iter_t *value)
+{
+    bson_iter_t item;
+    if (!BSON_ITER_HOLDS_ARRAY(value))
+        add_value(v, value, false);
+    else if (bson_iter_recurse(value, &item))
+        while (bson_iter_next(&item))
+            add_value(v, &item, true);
+}
+
+// {dtype: …, value: …}: the value, and what kind of list an empty one is.
+static bool find_typed(const bson_iter_t *attribute, bson_iter_t *ret, struct values *empty)
+{
+    bson_iter_t inside;
+    if (!BSON_ITER_HOLDS_DOCUMENT(attribute) || !bson_iter_recurse(attribute, &inside))
+        return false;
+    bson_iter_t dtype = inside;
+    bool real = bson_iter_find(&dtype, "dtype") && BSON_ITER_HOLDS_UTF8(&dtype) &&
+                bson_iter_utf8(&dtype, NULL)[0] == 'f';
+    *empty = (struct values){.type = real ? TENSOR_FLOAT32 : TENSOR_INT64, .real = real};
+    *ret = inside;
+    return bson_iter_find(ret, "value");
+}
+
+// 1: taken; 0: left out.
+static int take(const bson_iter_t *at, struct pool *pool, struct custom_attribute *ret,
+                struct error *e)
+{
+    bson_iter_t value;
+    struct values v;
+    const char *key = bson_iter_key(at);
+    if (!find_typed(at, &value, &v))
+        return 0;
+    struct values written = v;
+    add_all(&v, &value);
+    if (v.unknown)
+        return 0;
+    written.to = pool_alloc(pool, v.size + 1, 1);
+    ret->name = pool_text(pool, (struct bytes){(const uint8_t *)key, strlen(key)});
+    if (!written.to || !ret->name)
+        return error_no_memory(e, "attributes", v.size);
+    add_all(&written, &value);
+    ret->type = v.type;
+    ret->n_elems = v.n;
+    ret->data = (struct bytes){written.to, v.size};
+    return 1;
+}
+
+int rknn_attrs_all(const struct rknn_node *n, struct pool *pool,
+                   const struct custom_attribute **ret, uint32_t *ret_n, struct error *e)
+{
+    bson_t b;
+    bson_iter_t at;
+    if (!open_bson(n, &b))
+        return 0;
+    uint32_t count = bson_count_keys(&b), taken = 0;
+    struct custom_attribute *all = pool_alloc(pool, count, sizeof *all);
+    if (!all || !bson_iter_init(&at, &b))
+        return error_no_memory(e, "attributes", count * sizeof *all);
+    while (taken < count && bson_iter_next(&at)) {
+        int r = take(&at, pool, &all[taken], e);
+        if (r < 0)
+            return r;
+        taken += (uint32_t)r;
+    }
+    *ret = all;
+    *ret_n = taken;
+    return 0;
+}

@@ -2,6 +2,7 @@
 // typed table, or its BSON.
 #pragma once
 
+#include "base/custom.h"
 #include "npu/sim/rknn_file.h"
 
 /// Up to `max` integers of the attribute (a scalar is one). Returns how many; 0: absent.
@@ -12,6 +13,12 @@ double rknn_attr_float(const struct rknn_node *n, const char *name, double absen
 /// Writes a terminated text of at most size-1 bytes; `absent` when there is none that fits.
 void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,
                     size_t size);
+
+/// All BSON attributes, in the file's order: integers as INT64, reals as FLOAT32, truth values as
+/// BOOL, texts and bytes as UINT8, lists likewise (texts with a zero behind each). Others are left
+/// out. Memory is the pool's.
+int rknn_attrs_all(const struct rknn_node *n, struct pool *pool,
+                   const struct custom_attribute **ret, uint32_t *ret_n, struct error *e);
 
 /// The BSON attributes as a JSON object (new reference; NULL: no memory). Empty when there is none.
 json_t *rknn_attrs_json(const struct rknn_node *n);

@@ -253,6 +253,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     out->n_outputs = node->n_outputs;
     rknn_regs_load(l->regs, l->f, node);
     r = lower_node(l, e);
+    if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
+        r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
     if (r == 0)
         r = check_packed(l, e);
     l->g->n_nodes += r == 0;

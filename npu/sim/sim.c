@@ -11,6 +11,7 @@
 #include "npu/sim/memo.h"
 #include "npu/sim/onnx_graph.h"
 #include "npu/sim/rknn_graph.h"
+#include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_layers.h"
@@ -185,6 +186,8 @@ static int load(struct npu_device *d, struct npu_model *m, const struct npu_mode
     if (r == 0)
         r = onnx_is_model(file) ? load_onnx(d, m, file, e) : load_rknn(d, m, file, e);
     if (r == 0)
+        r = sim_custom_nodes(&m->graph, &m->info.custom, &m->info.n_custom, e);
+    if (r == 0)
         r = plan_init(&m->plan, &m->graph, e);
     return r < 0 ? r : fill_info(m, e);
 }
@@ -268,6 +271,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     uint64_t start = clock_us();
     c->run.step_us = job->collect_perf ? c->step_us : NULL;
     c->run.tap = job->tap;
+    c->run.custom = job->custom;
     if (r == 0)
         r = run_steps(&c->run, e);
     job->run_us = clock_us() - start;
@@ -276,7 +280,8 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     return r;
 }
 
-// Takes the time that the chip would take. What is measured or looked into is computed.
+// Takes the time that the chip would take. What is measured or looked into is computed, and what
+// others have a part in.
 static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;
@@ -284,9 +289,9 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
     double us = (double)m->paced_us[n_cores < NPU_MAX_CORES ? n_cores : NPU_MAX_CORES] /
                 m->device->options.speed;
     int r = 0;
-    if (job->collect_perf || job->tap || !memo_answer(&c->memo, job)) {
+    if (job->collect_perf || job->tap || job->custom || !memo_answer(&c->memo, job)) {
         r = run_job(c, job, e);
-        if (r == 0)
+        if (r == 0 && !job->custom)
             memo_keep(&c->memo, job, m->info.n_inputs, m->info.n_outputs);
     }
     clock_sleep_until(start + (uint64_t)us);

@@ -2,10 +2,12 @@
 // encoding must mean the same.
 //
 // Input: the type and the flags of a frame, then its message. Flags 0xff: a list of as many tensors
-// as the type says; 0xfe: a list of layers.
+// as the type says; 0xfe: a list of layers; 0xfd: a list of as many custom operators as the type
+// says.
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/custom_message.h"
 #include "protocol/message.h"
 #include "protocol/tensor_message.h"
 
@@ -72,6 +74,25 @@ static void try_layers(struct bytes b)
         check_encoding(rknnd_Layer_fields, &m.any);
 }
 
+// Lists that decode mean the same when they are encoded again.
+static void try_custom(uint32_t n, struct bytes b)
+{
+    struct custom_list *list, *again;
+    struct error e;
+    size_t size, size_again;
+    if (custom_list_decode(&b, n, &list, &e) < 0)
+        return;
+    uint8_t *encoded = custom_list_encode(list->nodes, list->n, &size);
+    struct bytes rest = {encoded, size};
+    check(custom_list_decode(&rest, n, &again, &e) == 0 && rest.size == 0);
+    uint8_t *encoded_again = custom_list_encode(again->nodes, again->n, &size_again);
+    check(size == size_again && memcmp(encoded, encoded_again, size) == 0);
+    free(encoded);
+    free(encoded_again);
+    custom_list_free(again);
+    custom_list_free(list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
@@ -82,6 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_tensors(data[0], b);
     else if (data[1] == 0xfe)
         try_layers(b);
+    else if (data[1] == 0xfd)
+        try_custom(data[0], b);
     else
         try_message(&h, b);
     return 0;

@@ -18,6 +18,10 @@ def _element(name, value):
         return b"\x02" + key + struct.pack("<i", len(text)) + text
     if isinstance(value, float):
         return b"\x01" + key + struct.pack("<d", value)
+    if isinstance(value, bool):
+        return b"\x08" + key + bytes([value])
+    if abs(value) >= 1 << 31:
+        return b"\x12" + key + struct.pack("<q", value)
     return b"\x10" + key + struct.pack("<i", value)
 
 
@@ -29,9 +33,9 @@ def document(fields):
 def _dtype(value):
     if isinstance(value, (list, tuple)):
         return _dtype(value[0]) + "s"
-    return {str: "s", float: "f"}.get(type(value), "i")
+    return {str: "s", float: "f", bool: "b"}.get(type(value), "i")
 
 
 def attributes(attrs):
-    """The blob of node slot 9 for {name: int, float, str or list}, in alphabetic order."""
+    """The blob of node slot 9 for {name: int, bool, float, str or list}, in alphabetic order."""
     return document({k: {"dtype": _dtype(v), "value": v} for k, v in sorted(attrs.items())})

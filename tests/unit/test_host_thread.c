@@ -131,20 +131,24 @@ static void test_job_that_waits_is_taken_back(void **state)
 {
     (void)state;
     struct rig r;
-    struct rig_job first, second;
+    struct rig_job jobs[2], late; // there are two threads
     rig_init(&r, true, "64:64,delay_us=300000,cores=1");
     rig_load(&r);
-    struct host_context *a = rig_open(&r), *b = rig_open(&r);
-    rig_submit(&r, &first, a, 1);
+    struct host_context *a = rig_open(&r), *b = rig_open(&r), *c = rig_open(&r);
+    rig_submit(&r, &jobs[0], a, 1);
+    rig_submit(&r, &jobs[1], b, 1);
     r.timeout_ms = 20;
-    rig_submit(&r, &second, b, 2);
-    rig_wait(&r, &second);
-    assert_int_equal(second.error.code, STATUS_TIMEOUT);
-    rig_drop(&second);
-    rig_wait(&r, &first);
-    rig_check(&r, &first, 1);
+    rig_submit(&r, &late, c, 2);
+    rig_wait(&r, &late);
+    assert_int_equal(late.error.code, STATUS_TIMEOUT);
+    rig_drop(&late);
+    for (int i = 0; i < 2; i++) {
+        rig_wait(&r, &jobs[i]);
+        rig_check(&r, &jobs[i], 1);
+    }
     host_context_free(a);
     host_context_free(b);
+    host_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }

@@ -105,7 +105,8 @@ static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .sram_free = 25,
                                               .core_limit = 7,
                                               .batch = 26,
-                                              .custom_string = "made for 猫"};
+                                              .custom_string = "made for 猫",
+                                              .n_custom = 57};
 static const rknnd_ContextClose ContextClose = {.context = 27};
 static const rknnd_Infer Infer = {
     .context = 28,
@@ -114,9 +115,10 @@ static const rknnd_Infer Infer = {
     .collect_perf = true,
     .no_outputs = true,
     .inputs_count = 2,
-    .inputs = {FORM, {.size = UINT64_C(1) << 32, .type = 10, .layout = 3}}};
+    .inputs = {FORM, {.size = UINT64_C(1) << 32, .type = 10, .layout = 3}},
+    .custom_nodes = {3, {5, 0, 0x80}}};
 static const rknnd_InferReply InferReply = {
-    .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2};
+    .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2, .has_call = true, .call = {58, 59}};
 static const rknnd_Profile Profile = {.context = 30};
 static const rknnd_ProfileReply ProfileReply = {.n_layers = 31, .run_us = 32};
 static const rknnd_Layer Layer = {.name = "Conv:conv1",
@@ -147,8 +149,15 @@ static const rknnd_DumpReply DumpReply = {.index = 51,
                                           .op = "ConvClip",
                                           .offset = UINT64_C(1) << 42,
                                           .size = 52,
-                                          .n_tensors = 53};
+                                          .n_tensors = 53,
+                                          .has_call = true,
+                                          .call = {60, 61}};
 static const rknnd_DumpNext DumpNext = {UINT32_MAX - 1};
+static const rknnd_CustomList CustomList = {(UINT64_C(1) << 44) + 62};
+static const rknnd_CustomListReply CustomListReply = {63};
+static const rknnd_CustomDone CustomDone = {UINT32_MAX - 2, 64, -5, "compute() said so"};
+static const rknnd_CustomNode CustomNode = {"cstRelu:act1", "cstRelu", true, 65, 66, 67};
+static const rknnd_CustomAttribute CustomAttribute = {"alpha", 8, 68, 544};
 static const rknnd_TensorIo TensorIo = {
     .has_logical = true,
     .logical = ATTR,
@@ -163,7 +172,7 @@ static const rknnd_TensorIo TensorIo = {
                    .std = {4, 8},
                    .order_count = 2,
                    .order = {1, 0}}};
-static const rknnd_WorkerStart WorkerStart = {"null", "64:64"};
+static const rknnd_WorkerStart WorkerStart = {"null", "64:64", "/plugins"};
 static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn", "shape a=1"};
 static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn", "shape b=2"};
 static const rknnd_WorkerContext WorkerContext = {41};
@@ -176,7 +185,10 @@ static const rknnd_WorkerRun WorkerRun = {
     .inputs_count = 2,
     .inputs = {{64, true, FORM}, {.has_form = true, .form = {.pass_through = true}}},
     .output_offsets_count = 3,
-    .output_offsets = {0, 128, UINT64_C(1) << 41}};
+    .output_offsets = {0, 128, UINT64_C(1) << 41},
+    .custom_nodes = {1, {0x81}},
+    .custom_inputs = 69,
+    .custom_outputs = UINT64_C(1) << 45};
 static const rknnd_WorkerDump WorkerDump = {.has_run = true,
                                             .run = {.context = 54,
                                                     .buffer = 55,
@@ -298,7 +310,8 @@ static void test_every_message(void **state)
     (void)state;
 #define X(number, name, request, reply, request_payload, reply_payload)                            \
     check(number, #name, 0, &request, request_payload);                                            \
-    if (number != MESSAGE_CANCEL && number != MESSAGE_GOODBYE && number != MESSAGE_DUMP_NEXT)      \
+    if (number != MESSAGE_CANCEL && number != MESSAGE_GOODBYE && number != MESSAGE_DUMP_NEXT &&    \
+        number != MESSAGE_CUSTOM_DONE)                                                             \
         check(number, #name, FRAME_REPLY, &reply, reply_payload);
     MESSAGE_LIST(X)
 #undef X
@@ -336,8 +349,12 @@ static void test_sequences(void **state)
     (void)state;
     rknnd_TensorIo io;
     rknnd_Layer layer;
+    rknnd_CustomNode node;
+    rknnd_CustomAttribute attribute;
     check_sequence("TensorIo", rknnd_TensorIo_fields, &TensorIo, &io);
     check_sequence("Layer", rknnd_Layer_fields, &Layer, &layer);
+    check_sequence("CustomNode", rknnd_CustomNode_fields, &CustomNode, &node);
+    check_sequence("CustomAttribute", rknnd_CustomAttribute_fields, &CustomAttribute, &attribute);
 }
 
 // The layout of PROTOCOL.md, byte by byte.

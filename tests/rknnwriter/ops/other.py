@@ -99,10 +99,11 @@ def _gather(node, x, indices):
     return np.take(x, indices.astype(int), node.attrs["axis"])
 
 
-def custom(m, op, inputs, shapes, attrs, *, name=None):
-    """A custom operator `cst…` on the CPU; nothing here can compute it."""
+def custom(m, op, inputs, shapes, attrs, *, outs=None, dtype=None, name=None):
+    """A custom operator `cst…` on the CPU; `outs`: each output's quantization. Its reference is its
+    inventor's."""
     name = m.unique(name or op)
-    outputs = [m.activation(f"{name}_out{i}", s, None, inputs[0].dtype)
+    outputs = [m.activation(f"{name}_out{i}", s, outs and outs[i], dtype or inputs[0].dtype)
                for i, s in enumerate(shapes)]
     _node(m, op, inputs, outputs, name, attrs, cpu=True)
     return outputs

@@ -66,12 +66,14 @@ def samples(p):
         "ContextInfo": p.ContextInfo(
             context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
             memory_size=23, sram_total=24, sram_free=25, core_limit=7, batch=26,
-            custom_string="made for \u732b"),
+            custom_string="made for \u732b", n_custom=57),
         "ContextClose": p.ContextClose(context=27),
         "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
                          no_outputs=True,
-                         inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)]),
-        "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2),
+                         inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)],
+                         custom_nodes=b"\x05\x00\x80"),
+        "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
+                                   call=p.CustomCall(node=58, number=59)),
         "Profile": p.Profile(context=30),
         "ProfileReply": p.ProfileReply(n_layers=31, run_us=32),
         "Layer": p.Layer(name="Conv:conv1", op="ConvRelu", type="INT8", target="NPU",
@@ -82,14 +84,21 @@ def samples(p):
         "Dump": p.Dump(run=p.Infer(context=49, core_mask=7, timeout_ms=50, inputs=[form]),
                        only="conv*_out"),
         "DumpReply": p.DumpReply(index=51, tensor=attr, node="Conv:conv2", op="ConvClip",
-                                 offset=1 << 42, size=52, n_tensors=53),
+                                 offset=1 << 42, size=52, n_tensors=53,
+                                 call=p.CustomCall(node=60, number=61)),
         "DumpNext": p.DumpNext(request=U32 - 1),
+        "CustomList": p.CustomList(context=(1 << 44) + 62),
+        "CustomListReply": p.CustomListReply(n_nodes=63),
+        "CustomDone": p.CustomDone(request=U32 - 2, number=64, status=-5, text="compute() said so"),
+        "CustomNode": p.CustomNode(name="cstRelu:act1", op="cstRelu", known=True, n_inputs=65,
+                                   n_outputs=66, n_attributes=67),
+        "CustomAttribute": p.CustomAttribute(name="alpha", type=8, n_elems=68, size=544),
         "TensorIo": p.TensorIo(
             logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
             native_nhwc=p.TensorAttr(name="h", type=1),
             preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0])),
         "Device": device,
-        "WorkerStart": p.WorkerStart(backend="null", options="64:64"),
+        "WorkerStart": p.WorkerStart(backend="null", options="64:64", plugin_dir="/plugins"),
         "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn", options="shape a=1"),
         "WorkerDescribe": p.WorkerDescribe(size=40, name="b.rknn", options="shape b=2"),
         "WorkerContext": p.WorkerContext(context=41),
@@ -98,7 +107,8 @@ def samples(p):
             context=45, buffer=46, core_mask=3, collect_perf=True,
             inputs=[p.WorkerSlot(offset=64, form=form),
                     p.WorkerSlot(form=p.InferInput(pass_through=True))],
-            output_offsets=[0, 128, 1 << 41]),
+            output_offsets=[0, 128, 1 << 41], custom_nodes=b"\x81", custom_inputs=69,
+            custom_outputs=1 << 45),
         "WorkerDump": p.WorkerDump(
             run=p.WorkerRun(context=54, buffer=55, core_mask=1,
                             inputs=[p.WorkerSlot(offset=192, form=form)]),
@@ -124,6 +134,8 @@ TYPES = [
     (49, "PROFILE", "Profile", "ProfileReply", False, True, 0),
     (50, "DUMP", "Dump", "DumpReply", True, True, 0),
     (51, "DUMP_NEXT", "DumpNext", None, False, False, 0),
+    (52, "CUSTOM_LIST", "CustomList", "CustomListReply", False, True, 0),
+    (53, "CUSTOM_DONE", "CustomDone", None, True, False, 0),
     (128, "WORKER_START", "WorkerStart", "Device", False, False, 0),
     (129, "WORKER_LOAD", "WorkerLoad", "ContextInfo", False, True, 1),
     (130, "WORKER_DESCRIBE", "WorkerDescribe", "Empty", False, True, 1),
@@ -172,8 +184,8 @@ def main():
         if reply:
             data = frame(number, REPLY, 0, s[reply], payload if payload_down else b"")
             lines.append(f"{name} reply {data.hex()}")
-    lines.append(f"TensorIo sequence {sequence(s['TensorIo']).hex()}")
-    lines.append(f"Layer sequence {sequence(s['Layer']).hex()}")
+    for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute"):
+        lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 
 

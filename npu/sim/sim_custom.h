@@ -1,0 +1,14 @@
+// Custom operators: which nodes of a graph others may compute, and their data on the way out and
+// back.
+#pragma once
+
+#include "npu/sim/plan.h"
+
+/// The nodes of a .rknn file that its compiler left to the CPU, and those that only a program or a
+/// plugin can compute, described in memory of the graph's pool; numbers them (graph_node.custom).
+/// Refuses nodes of the second kind that cannot be described.
+int sim_custom_nodes(struct graph *g, const struct custom_node **ret, uint32_t *ret_n,
+                     struct error *e);
+
+/// Lets r->custom compute the step if it wants to: 1; 0: it does not.
+int sim_custom(const struct run *r, const struct step *s, struct error *e);
