@@ -184,6 +184,7 @@ struct graph_node {
             const int64_t *ints; // what they mean is the operator's affair
             uint32_t n_ints;
             float reals[4];
+            bool dequantize; // quantized tensors are the real numbers that they stand for
         } wide;
         struct {
             float alpha, beta; // MatMul: alpha * A * B + beta * input 2

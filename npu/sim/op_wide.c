@@ -1,4 +1,5 @@
 // Runs the operators on wide numbers.
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,11 +14,6 @@ struct wide_step {
 bool wide_type_known(enum tensor_type type)
 {
     return type <= TENSOR_BOOL;
-}
-
-static bool is_real(enum tensor_type type)
-{
-    return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
 }
 
 int wide_fail(const struct wide_call *c, struct error *e, const char *format, ...)
@@ -152,9 +148,36 @@ static void store_one(enum tensor_type type, uint8_t *p, union wide v)
     }
 }
 
-// An internal tensor is quantized when a u8 or s8 of the file is kept with another zero point.
-static void load(const struct graph_tensor *t, const uint8_t *src, union wide *dst)
+// Whether a tensor is worked on as the real numbers that its integers stand for.
+static bool is_dequantized(const struct graph_node *n, const struct graph_tensor *t)
 {
+    return n->wide.dequantize && t->quantized;
+}
+
+static bool is_real(const struct graph_node *n, const struct graph_tensor *t)
+{
+    return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 || is_dequantized(n, t);
+}
+
+static union wide dequantize(const struct graph_tensor *t, union wide v)
+{
+    return (union wide){.r = (double)(v.i - t->zp) * (double)t->scale};
+}
+
+static union wide quantize(const struct graph_tensor *t, union wide v)
+{
+    double low = t->type == TENSOR_UINT8 ? 0 : t->type == TENSOR_INT8 ? INT8_MIN : INT16_MIN;
+    double high = t->type == TENSOR_UINT8  ? UINT8_MAX
+                  : t->type == TENSOR_INT8 ? INT8_MAX
+                                           : INT16_MAX;
+    double steps = rint(v.r / (double)t->scale + t->zp);
+    return (union wide){.i = (int64_t)fmin(fmax(steps, low), high)};
+}
+
+static void load(const struct graph_node *n, const struct graph_tensor *t, const uint8_t *src,
+                 union wide *dst)
+{
+    bool reals = is_dequantized(n, t);
     int64_t strides[GRAPH_MAX_DIMS];
     size_t element = tensor_type_size(t->type);
     struct wide_walk w;
@@ -162,19 +185,24 @@ static void load(const struct graph_tensor *t, const uint8_t *src, union wide *d
     graph_tensor_strides(t, strides);
     memcpy(w.strides[0], strides, sizeof strides);
     w.n_operands = 1;
-    for (uint64_t k = 0; k < t->n_elems; k++, wide_walk_next(&w))
+    for (uint64_t k = 0; k < t->n_elems; k++, wide_walk_next(&w)) {
         dst[k] = load_one(t->type, src + w.at[0] * (int64_t)element);
+        if (reals)
+            dst[k] = dequantize(t, dst[k]);
+    }
 }
 
-static void store(const struct graph_tensor *t, uint8_t *dst, const union wide *src)
+static void store(const struct graph_node *n, const struct graph_tensor *t, uint8_t *dst,
+                  const union wide *src)
 {
+    bool reals = is_dequantized(n, t);
     size_t element = tensor_type_size(t->type);
     struct wide_walk w;
     wide_walk_init(&w, t);
     graph_tensor_strides(t, w.strides[0]);
     w.n_operands = 1;
     for (uint64_t k = 0; k < t->n_elems; k++, wide_walk_next(&w))
-        store_one(t->type, dst + w.at[0] * (int64_t)element, src[k]);
+        store_one(t->type, dst + w.at[0] * (int64_t)element, reals ? quantize(t, src[k]) : src[k]);
 }
 
 // ---- the operator ----
@@ -188,7 +216,7 @@ static int take(struct step *s, const struct graph_tensor *t, struct wide_tensor
     if (!wide_type_known(t->type) || t->unpack)
         return step_refuse(s, e, "tensor %s: type %s is not supported", t->name,
                            tensor_type_name(t->type));
-    w->real = is_real(t->type);
+    w->real = is_real(s->node, t);
     return step_scratch(s, t->n_elems * sizeof(union wide), at, e);
 }
 
@@ -217,18 +245,18 @@ static int run(const struct step *s, struct run *r, struct error *e)
         const struct graph_tensor *t = step_input(s, i);
         if (!t)
             continue;
-        c.in[i] = (struct wide_tensor){t, is_real(t->type), run_scratch(r, p->in[i])};
-        load(t, run_input(s, r, i), c.in[i].v);
+        c.in[i] = (struct wide_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
+        load(s->node, t, run_input(s, r, i), c.in[i].v);
     }
     for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS; i++) {
         const struct graph_tensor *t = step_output(s, i);
         if (t)
-            c.out[i] = (struct wide_tensor){t, is_real(t->type), run_scratch(r, p->out[i])};
+            c.out[i] = (struct wide_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
     }
     int status = s->node->wide.operator->run(&c, e);
     for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS && status == 0; i++)
         if (c.out[i].t)
-            store(c.out[i].t, run_output(s, r, i), c.out[i].v);
+            store(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
     return status;
 }
 

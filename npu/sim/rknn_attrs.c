@@ -24,6 +24,7 @@ static const struct {
     {19, 0, INT, "axis"},          {20, 0, INT, "axis"},       {20, 1, INTS, "split"},
     {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},
     {26, 0, TEXT, "coordinate_transformation_mode"},           {26, 4, TEXT, "mode"},
+    {26, 5, TEXT, "nearest_mode"}, {30, 0, TEXT, "mode"},
     // clang-format on
 };
 

@@ -81,6 +81,27 @@ static int window_from_registers(const struct rknn_lowering *l, struct graph_win
     return 0;
 }
 
+// A transposed convolution's output may have some lines more than its window says, fewer than a
+// step. Without attributes its strides would be guessed.
+static int check_transposed(const struct rknn_lowering *l, const struct graph_window *w,
+                            struct error *e)
+{
+    int64_t strides[2];
+    if (!rknn_attr_ints(l->node, "strides", strides, 2))
+        return lower_refuse(l, e, "the file does not say its strides");
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t all = ((int64_t)x->dims[2 + i] - 1) * w->stride[i] + reach;
+        int64_t more = y->dims[2 + i] - (all - w->pad[i] - w->pad[2 + i]);
+        uint32_t step = w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i];
+        if (more < 0 || more >= step)
+            return lower_refuse(l, e, "an image of %u does not give one of %u in dimension %d",
+                                x->dims[2 + i], y->dims[2 + i], 2 + i);
+    }
+    return 0;
+}
+
 // ---- weights ----
 
 static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor *weight,
@@ -238,6 +259,8 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     r = l->f->container.kind == RKNN_LITE && l->out->op == GRAPH_CONV
             ? window_from_registers(l, window, e)
             : take_window(l, window, e);
+    if (r == 0 && l->out->op == GRAPH_CONV_TRANSPOSE)
+        r = check_transposed(l, window, e);
     if (r < 0)
         return r;
     if (!depthwise && take_numbers(l, "group", 1, 0, &window->groups, e) < 0)

@@ -1,7 +1,6 @@
 // Turns a .rknn file into a graph.
 #include "npu/sim/rknn_graph.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -9,6 +8,8 @@
 #include "npu/sim/rknn_weights.h"
 
 #define ARENA_MAX UINT32_MAX
+#define SCALE_MIN 1e-30f
+#define SCALE_MAX 1e30f
 
 static int no_memory(struct error *e)
 {
@@ -69,6 +70,34 @@ static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
     return 0;
 }
 
+// A zero point is a value that the type can hold. Of scales, those whose products and quotients
+// with whole numbers stay finite in floats.
+static int check_quantization(const struct graph_tensor *t, struct error *e)
+{
+    int32_t low = 0, high = 0;
+    switch (t->type) {
+    case TENSOR_INT8:
+        low = INT8_MIN, high = INT8_MAX;
+        break;
+    case TENSOR_UINT8:
+        high = UINT8_MAX;
+        break;
+    case TENSOR_INT16:
+        low = INT16_MIN, high = INT16_MAX;
+        break;
+    default:
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: a scale of type %s is not supported",
+                         t->name, tensor_type_name(t->type));
+    }
+    if (!(t->scale >= SCALE_MIN && t->scale <= SCALE_MAX))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
+                         (double)t->scale);
+    if (t->zp < low || t->zp > high)
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: zero point %d is no %s", t->name,
+                         t->zp, tensor_type_name(t->type));
+    return 0;
+}
+
 // Whether a tensor that a node works on is one that can be worked on.
 static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
 {
@@ -88,9 +117,8 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
     if (from->n_scales > 1)
         return error_set(e, STATUS_MODEL_INVALID,
                          "tensor %s: quantization per channel is not supported", t->name);
-    if (t->quantized && !(t->scale > 0 && isfinite(t->scale)))
-        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
-                         (double)t->scale);
+    if (t->quantized && check_quantization(t, e) < 0)
+        return STATUS_MODEL_INVALID;
     if (!t->constant)
         return 0;
     if (from->layout == RKNN_NC1HWC2 && from->n_native == 5)

@@ -1,4 +1,4 @@
-// What the parts of rknn_graph() share. Only rknn_graph.c, rknn_nodes.c and rknn_conv.c use it.
+// What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_conv.c, rknn_wide.c.
 #pragma once
 
 #include "npu/sim/rknn_attrs.h"
@@ -28,9 +28,25 @@ struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i);
 /// Fills l->out from l->node.
 int lower_node(struct rknn_lowering *l, struct error *e);
 
+/// Takes the first n inputs, which must all be there.
+int lower_inputs(struct rknn_lowering *l, uint32_t n, struct error *e);
+
+/// Integers of an input that is a constant, at most 2 * GRAPH_MAX_DIMS; *n is 0 when it is left
+/// out.
+int lower_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_t *n,
+               struct error *e);
+
 /// Convolutions and transposed ones; `suffix` is what follows in the operator's name.
 int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e);
 int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
+
+/// Add, Sub, …, of real numbers or of integers; l->out->op says which.
+int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e);
+int lower_cast(struct rknn_lowering *l, struct error *e);
+int lower_mean(struct rknn_lowering *l, struct error *e);
+
+/// Operators that have no kernel of their own, by their names in ONNX. Refuses what is none.
+int lower_wide(struct rknn_lowering *l, struct error *e);
 
 /// The activations named in `suffix`, in order. "Add" is taken with `addend` (-1: refused).
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e);

@@ -123,7 +123,7 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 
 // ---- operators without a window ----
 
-static int keep_inputs(struct rknn_lowering *l, uint32_t n, struct error *e)
+int lower_inputs(struct rknn_lowering *l, uint32_t n, struct error *e)
 {
     if (l->n_inputs < n)
         return lower_refuse(l, e, "it has %u inputs, %u are expected", l->n_inputs, n);
@@ -134,22 +134,20 @@ static int keep_inputs(struct rknn_lowering *l, uint32_t n, struct error *e)
     return 0;
 }
 
-static int lower_unary(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_unary(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
+    int r = lower_inputs(l, 1, e);
     return r < 0 ? r : lower_posts(l, l->node->op, -1, e);
 }
 
-static int lower_one(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_one(struct rknn_lowering *l, struct error *e)
 {
-    int r = keep_inputs(l, 1, e);
-    return r < 0 ? r : lower_posts(l, suffix, -1, e);
+    return lower_inputs(l, 1, e);
 }
 
 static int lower_two(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
-    int r = keep_inputs(l, 2, e);
+    int r = lower_inputs(l, 2, e);
     return r < 0 ? r : lower_posts(l, suffix, -1, e);
 }
 
@@ -165,10 +163,9 @@ static int take_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
     return 0;
 }
 
-static int lower_concat(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_concat(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
+    int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = take_axis(l, INT64_MIN / 2, e)) < 0)
         return r;
     // Inputs that the output has no room for are the chip's working memory.
@@ -185,31 +182,28 @@ static int lower_concat(struct rknn_lowering *l, const char *suffix, struct erro
     return 0;
 }
 
-static int lower_split(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_split(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
+    int r = lower_inputs(l, 1, e);
     return r < 0 ? r : take_axis(l, 0, e);
 }
 
-static int lower_last_axis(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_last_axis(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
+    int r = lower_inputs(l, 1, e);
     return r < 0 ? r : take_axis(l, -1, e);
 }
 
-static int lower_argmax(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_argmax(struct rknn_lowering *l, struct error *e)
 {
     if (rknn_attr_int(l->node, "select_last_index", 0))
         return lower_refuse(l, e, "select_last_index is not supported");
-    return lower_split(l, suffix, e);
+    return lower_split(l, e);
 }
 
-static int lower_transpose(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_transpose(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
+    int r = lower_inputs(l, 1, e);
     if (r < 0)
         return r;
     const struct graph_tensor *x = lower_input(l, 0);
@@ -226,8 +220,8 @@ static int lower_transpose(struct rknn_lowering *l, const char *suffix, struct e
     return 0;
 }
 
-static int take_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_t *n,
-                     struct error *e)
+int lower_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_t *n,
+               struct error *e)
 {
     const struct graph_tensor *t = lower_input(l, input);
     if (!t) {
@@ -239,13 +233,12 @@ static int take_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, u
     return 0;
 }
 
-static int lower_slice(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_slice(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
     int64_t starts[2 * GRAPH_MAX_DIMS], axes[2 * GRAPH_MAX_DIMS], steps[2 * GRAPH_MAX_DIMS];
     uint32_t n, n_axes, n_steps;
-    if (keep_inputs(l, 2, e) < 0 || take_ints(l, 1, starts, &n, e) < 0 ||
-        take_ints(l, 3, axes, &n_axes, e) < 0 || take_ints(l, 4, steps, &n_steps, e) < 0)
+    if (lower_inputs(l, 2, e) < 0 || lower_ints(l, 1, starts, &n, e) < 0 ||
+        lower_ints(l, 3, axes, &n_axes, e) < 0 || lower_ints(l, 4, steps, &n_steps, e) < 0)
         return STATUS_MODEL_INVALID;
     const struct graph_tensor *x = lower_input(l, 0);
     if ((n_axes && n_axes != n) || (n_steps && n_steps != n) || n > x->n_dims)
@@ -267,13 +260,12 @@ static int lower_slice(struct rknn_lowering *l, const char *suffix, struct error
     return 0;
 }
 
-static int lower_pad(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_pad(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
     int64_t pads[2 * GRAPH_MAX_DIMS];
     uint32_t n;
     char mode[16];
-    if (keep_inputs(l, 2, e) < 0 || take_ints(l, 1, pads, &n, e) < 0)
+    if (lower_inputs(l, 2, e) < 0 || lower_ints(l, 1, pads, &n, e) < 0)
         return STATUS_MODEL_INVALID;
     const struct graph_tensor *x = lower_input(l, 0);
     if (n != 2 * x->n_dims)
@@ -308,7 +300,7 @@ static int pick(const struct rknn_lowering *l, const char *attr, const char *abs
     return lower_refuse(l, e, "%s \"%s\" is not supported", attr, text);
 }
 
-static int lower_resize(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_resize(struct rknn_lowering *l, struct error *e)
 {
     static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
                                               "asymmetric"};
@@ -316,8 +308,7 @@ static int lower_resize(struct rknn_lowering *l, const char *suffix, struct erro
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                           "ceil"};
     uint32_t c, m, r;
-    (void)suffix;
-    if (keep_inputs(l, 1, e) < 0 ||
+    if (lower_inputs(l, 1, e) < 0 ||
         pick(l, "coordinate_transformation_mode", "half_pixel", coordinates, 4, &c, e) < 0 ||
         pick(l, "mode", "nearest", modes, 3, &m, e) < 0 ||
         pick(l, "nearest_mode", c == COORDINATES_ASYMMETRIC ? "floor" : "round_prefer_floor",
@@ -333,16 +324,15 @@ static int lower_resize(struct rknn_lowering *l, const char *suffix, struct erro
 
 static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
-    int r = keep_inputs(l, 5, e);
+    int r = lower_inputs(l, 5, e);
     if (r < 0)
         return r;
     l->out->norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
     return lower_posts(l, suffix, -1, e);
 }
 
-static int lower_layer_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_layer_norm(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
     if (l->n_inputs < 2)
         return lower_refuse(l, e, "it has no scale");
     l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
@@ -350,50 +340,22 @@ static int lower_layer_norm(struct rknn_lowering *l, const char *suffix, struct 
     return take_axis(l, -1, e);
 }
 
-// The reduced dimensions are those that the output has as 1; without keepdims they must be named.
-static int lower_reduce(struct rknn_lowering *l, const char *suffix, struct error *e)
-{
-    (void)suffix;
-    int r = keep_inputs(l, 1, e);
-    if (r < 0)
-        return r;
-    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
-    if (x->n_dims == y->n_dims) {
-        for (uint32_t i = 0; i < x->n_dims; i++)
-            l->out->axes |= (uint32_t)(x->dims[i] != y->dims[i]) << i;
-        return 0;
-    }
-    int64_t axes[2 * GRAPH_MAX_DIMS];
-    uint32_t n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
-    if (!n && take_ints(l, 1, axes, &n, e) < 0)
-        return STATUS_MODEL_INVALID;
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t axis = axes[i] + (axes[i] < 0 ? x->n_dims : 0);
-        if (axis < 0 || axis >= x->n_dims)
-            return lower_refuse(l, e, "axis %lld is out of range", (long long)axes[i]);
-        l->out->axes |= 1u << axis;
-    }
-    return n ? 0 : lower_refuse(l, e, "the file does not say what it reduces");
-}
-
-static int lower_ex_mat_mul(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_ex_mat_mul(struct rknn_lowering *l, struct error *e)
 {
     char form[16];
-    (void)suffix;
     rknn_attr_text(l->node, "c_type", "", form, sizeof form);
     l->out->multiply = strcmp(form, "mul") == 0;
     if (form[0] && !l->out->multiply)
         return lower_refuse(l, e, "c_type \"%s\" is not known", form);
-    return keep_inputs(l, l->out->multiply ? 3 : 2, e);
+    return lower_inputs(l, l->out->multiply ? 3 : 2, e);
 }
 
-static int lower_grid_sample(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_grid_sample(struct rknn_lowering *l, struct error *e)
 {
     static const char *const modes[] = {"bilinear", "nearest"};
     static const char *const outside[] = {"zeros", "border", "reflection"};
     uint32_t m, o;
-    (void)suffix;
-    if (keep_inputs(l, 2, e) < 0 || pick(l, "mode", "bilinear", modes, 2, &m, e) < 0 ||
+    if (lower_inputs(l, 2, e) < 0 || pick(l, "mode", "bilinear", modes, 2, &m, e) < 0 ||
         pick(l, "padding_mode", "zeros", outside, 3, &o, e) < 0)
         return STATUS_MODEL_INVALID;
     l->out->grid.align_corners = rknn_attr_int(l->node, "align_corners", 0) != 0;
@@ -402,16 +364,15 @@ static int lower_grid_sample(struct rknn_lowering *l, const char *suffix, struct
     return 0;
 }
 
-static int lower_top_k(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_top_k(struct rknn_lowering *l, struct error *e)
 {
     l->out->largest = rknn_attr_int(l->node, "largest", 1) != 0;
-    return lower_last_axis(l, suffix, e);
+    return lower_last_axis(l, e);
 }
 
-static int lower_gather(struct rknn_lowering *l, const char *suffix, struct error *e)
+static int lower_gather(struct rknn_lowering *l, struct error *e)
 {
-    (void)suffix;
-    int r = keep_inputs(l, 2, e);
+    int r = lower_inputs(l, 2, e);
     return r < 0 ? r : take_axis(l, 0, e);
 }
 
@@ -423,29 +384,39 @@ static int lower_custom(struct rknn_lowering *l, const char *suffix, struct erro
     return 0;
 }
 
-// ---- the table ----
+// ---- the tables ----
 
 // Found by the longest name that the node's operator starts with; what follows is fused into it.
-static const struct {
+static const struct fusing {
     const char *name;
     enum graph_op op;
     int (*lower)(struct rknn_lowering *l, const char *suffix, struct error *e);
-} operators[] = {
+} fusing[] = {
     {"Conv", GRAPH_CONV, lower_conv},
     {"ConvTranspose", GRAPH_CONV_TRANSPOSE, lower_conv},
     {"MaxPool", GRAPH_MAX_POOL, lower_pool},
     {"GlobalMaxPool", GRAPH_MAX_POOL, lower_pool},
     {"AveragePool", GRAPH_AVERAGE_POOL, lower_pool},
     {"GlobalAveragePool", GRAPH_AVERAGE_POOL, lower_pool},
-    {"Add", GRAPH_ADD, lower_two},
-    {"Sub", GRAPH_SUB, lower_two},
-    {"Mul", GRAPH_MUL, lower_two},
-    {"Div", GRAPH_DIV, lower_two},
-    {"Pow", GRAPH_POW, lower_two},
-    {"Mod", GRAPH_MOD, lower_two},
-    {"Max", GRAPH_MAX, lower_two},
-    {"Min", GRAPH_MIN, lower_two},
+    {"Add", GRAPH_ADD, lower_arithmetic},
+    {"Sub", GRAPH_SUB, lower_arithmetic},
+    {"Mul", GRAPH_MUL, lower_arithmetic},
+    {"Div", GRAPH_DIV, lower_arithmetic},
+    {"Pow", GRAPH_POW, lower_arithmetic},
+    {"Mod", GRAPH_MOD, lower_arithmetic},
+    {"Max", GRAPH_MAX, lower_arithmetic},
+    {"Min", GRAPH_MIN, lower_arithmetic},
     {"PRelu", GRAPH_PRELU, lower_two},
+    {"BatchNormalization", GRAPH_BATCH_NORM, lower_norm},
+    {"cst", GRAPH_CUSTOM, lower_custom},
+};
+
+// Found by their whole names.
+static const struct {
+    const char *name;
+    enum graph_op op;
+    int (*lower)(struct rknn_lowering *l, struct error *e);
+} operators[] = {
     {"Concat", GRAPH_CONCAT, lower_concat},
     {"Split", GRAPH_SPLIT, lower_split},
     {"Slice", GRAPH_SLICE, lower_slice},
@@ -458,41 +429,51 @@ static const struct {
     {"Identity", GRAPH_RESHAPE, lower_one},
     {"Transpose", GRAPH_TRANSPOSE, lower_transpose},
     {"Resize", GRAPH_RESIZE, lower_resize},
-    {"BatchNormalization", GRAPH_BATCH_NORM, lower_norm},
     {"LayerNormalization", GRAPH_LAYER_NORM, lower_layer_norm},
     {"exLayerNorm", GRAPH_LAYER_NORM, lower_layer_norm},
     {"exSoftmax13", GRAPH_SOFTMAX, lower_last_axis},
     {"Softmax", GRAPH_SOFTMAX, lower_last_axis},
-    {"ReduceMean", GRAPH_REDUCE_MEAN, lower_reduce},
+    {"ReduceMean", GRAPH_REDUCE_MEAN, lower_mean},
     {"ArgMax", GRAPH_ARG_MAX, lower_argmax},
     {"exDataConvert", GRAPH_CONVERT, lower_one},
-    {"Cast", GRAPH_CONVERT, lower_one},
+    {"Cast", GRAPH_CONVERT, lower_cast},
     {"exMatMul", GRAPH_EX_MAT_MUL, lower_ex_mat_mul},
     {"GridSample", GRAPH_GRID_SAMPLE, lower_grid_sample},
     {"TopK", GRAPH_TOP_K, lower_top_k},
     {"Gather", GRAPH_GATHER, lower_gather},
     {"GatherElements", GRAPH_GATHER_ELEMENTS, lower_gather},
-    {"cst", GRAPH_CUSTOM, lower_custom},
 };
+
+static const struct fusing *find_fusing(const char *name)
+{
+    const struct fusing *best = NULL;
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++) {
+        size_t n = strlen(fusing[i].name);
+        if (n <= length || strncmp(name, fusing[i].name, n) != 0)
+            continue;
+        best = &fusing[i];
+        length = n;
+    }
+    return best;
+}
 
 int lower_node(struct rknn_lowering *l, struct error *e)
 {
     const char *name = l->node->op;
-    size_t best = 0, length = 0;
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        size_t n = strlen(operators[i].name);
-        if (n > length && strncmp(name, operators[i].name, n) == 0) {
-            best = i;
-            length = n;
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (strcmp(name, operators[i].name) == 0) {
+            l->out->op = operators[i].op;
+            return operators[i].lower(l, e);
         }
-    }
     const struct activation *a = find_activation(name);
     if (a && strcmp(a->name, name) == 0) {
         l->out->op = GRAPH_UNARY;
-        return lower_unary(l, "", e);
+        return lower_unary(l, e);
     }
-    if (!length)
-        return lower_refuse(l, e, "operator \"%s\" is not known", name);
-    l->out->op = operators[best].op;
-    return operators[best].lower(l, name + length, e);
+    const struct fusing *f = find_fusing(name);
+    if (!f)
+        return lower_wide(l, e);
+    l->out->op = f->op;
+    return f->lower(l, name + strlen(f->name), e);
 }

@@ -134,14 +134,13 @@ static int read_table(const struct rknn_conv_sources *s, const struct table_form
                          "its bias table has %zu bytes, %u channels need %zu", b.size, q->n,
                          (q->n + group - 1) / group * record);
     for (uint32_t o = 0; o < q->n; o++) {
-        const uint8_t *at = b.data + o / group * record;
-        size_t k = o % group;
-        const uint8_t *muls = at + 4 * group + (form->has_nz ? 2 * group : 0);
-        q->bias[o] = s->bias ? (int32_t)read_le32(at + 4 * k) : 0;
-        int16_t nz = form->has_nz ? (int16_t)read_le16(at + 4 * group + 2 * k) : form->nz;
+        size_t at = o / group * record, k = o % group, nzs = at + 4 * group;
+        size_t muls = nzs + (form->has_nz ? 2 * group : 0);
+        q->bias[o] = s->bias ? (int32_t)read_le32(b.data + at + 4 * k) : 0;
+        int16_t nz = form->has_nz ? (int16_t)read_le16(b.data + nzs + 2 * k) : form->nz;
         if (!q->nz_in_taps)
             q->nz[o] = nz;
-        int16_t m = form->has_mul ? (int16_t)read_le16(muls + 2 * k) : form->mul;
+        int16_t m = form->has_mul ? (int16_t)read_le16(b.data + muls + 2 * k) : form->mul;
         q->scale[o] = ldexp(m, -(int)form->mul_shift);
     }
     return 0;

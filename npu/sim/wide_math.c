@@ -273,8 +273,9 @@ static int check_where(const struct wide_call *c, uint64_t *ret_extra, struct er
     for (int i = 0; i < 3; i++)
         if (!c->in[i].t || !wide_walk_broadcast(&w, c->in[i].t))
             return wide_refuse(c, e, "its inputs do not fit its output");
-    if (c->in[0].real || c->in[1].t->type != c->in[2].t->type ||
-        c->in[1].t->type != c->out[0].t->type)
+    if (c->in[0].real || c->in[1].real != c->in[2].real || c->in[1].real != c->out[0].real ||
+        (!c->in[1].real &&
+         (c->in[1].t->type != c->in[2].t->type || c->in[1].t->type != c->out[0].t->type)))
         return wide_refuse(c, e, "its types do not fit together");
     return 0;
 }

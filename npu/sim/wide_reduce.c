@@ -21,7 +21,8 @@ static int check_reduce(const struct wide_call *c, uint64_t *ret_extra, struct e
     bool needs_reals = kind == WIDE_LOG_SUM || kind == WIDE_LOG_SUM_EXP;
     for (uint32_t i = 0; x && i < x->n_dims; i++)
         kept *= is_reduced(c->node, i) ? 1 : x->dims[i];
-    if (!x || kept != y->n_elems || (!x->n_elems && kept) || x->type != y->type ||
+    bool same = c->in[0].real ? c->out[0].real : x && x->type == y->type;
+    if (!x || kept != y->n_elems || (!x->n_elems && kept) || !same ||
         (needs_reals && !c->in[0].real))
         return wide_refuse(c, e, "its output does not fit its reduced input");
     *ret_extra = kind == WIDE_LOG_SUM_EXP ? kept : 0;

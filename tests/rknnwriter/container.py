@@ -28,13 +28,13 @@ _UNIONS = {
     "Split": (20, {0: "axis", 1: "split"}),
     "Transpose": (25, {0: "perm"}),
     "Resize": (26, {0: "coordinate_transformation_mode", 4: "mode", 5: "nearest_mode"}),
-    "Pad": (30, {}),
+    "Pad": (30, {0: "mode"}),
     "ArgMax": (51, {0: "axis"}),
 }
 
 
 def union_of(node):
-    op = "Conv" if node.op.startswith("Conv") and node.op != "ConvTranspose" else node.op
+    op = next((op for op in ("ConvTranspose", "Conv") if node.op.startswith(op)), node.op)
     return _UNIONS.get(op)
 
 

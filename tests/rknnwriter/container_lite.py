@@ -52,13 +52,14 @@ def _command_tensor(name, kind, index):
 
 def _node(f, node):
     inputs, outputs = ([f.index[t] for t in side] for side in (node.inputs, node.outputs))
-    union = None if node.op.startswith("Conv") else union_of(node)
+    bare = node.op.startswith("Conv") and not node.op.startswith("ConvTranspose")
+    union = None if bare else union_of(node)
     return Table({
         1: node.op, 2: node.name, 3: Scalar("b", 2 if node.device == "npu" else 0),
         4: Vector("i", inputs), 5: Vector("i", outputs),
         6: Scalar("B", union[0]) if union else None,
         7: attribute_table(node) if union else None,
-        8: Blob(b"") if node.op.startswith("Conv") else bson_of(node),
+        8: Blob(b"") if bare else bson_of(node),
         9: Vector("i", [len(node.tasks) + len(node.lut_tasks)]),
         10: Vector("i", [len(node.lut_tasks)]),
     })

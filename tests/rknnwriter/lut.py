@@ -8,7 +8,8 @@ import numpy as np
 from .ops.activation import activate
 from .quantize import fixed_point
 
-FUNCTIONS = ("sigmoid", "swish", "hard_swish", "hard_sigmoid")
+FUNCTIONS = ("sigmoid", "swish", "hard_swish", "hard_sigmoid", "tanh", "gelu", "mish", "elu",
+             "softplus")
 _TOP = 16384
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
+from .. import Model, Quant, lut, ops
 from ..chips import CHIPS, LITE_CHIPS
 from . import EXACT, STEP, case
 
@@ -27,10 +27,22 @@ def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=
     return m
 
 
+def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, **how):
+    rng = np.random.default_rng(i * 100 + o)
+    kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
+    m = Model(chip)
+    x = m.input("x", (batch, i, *size), IN)
+    weight = rng.normal(size=(i, o, *kernel)) / np.sqrt(i * np.prod(kernel) / 4)
+    how.setdefault("out", Quant.of_range(-4, 5))
+    m.output(ops.conv_transpose(m, x, weight, stride=stride, pad=pad, **how), "y")
+    return m
+
+
 def _add(family, name, **options):
     # Sums are scaled without a rounding that counts; addends and tables may meet ties.
     error = STEP if family in ("fused", "lookup") else EXACT
-    case(family, name, error)(lambda: single(**options))
+    build = transposed if family == "deconv" else single
+    case(family, name, error)(lambda: build(**options))
 
 
 for _chip in CHIPS:
@@ -60,6 +72,26 @@ for _chip in ("rk3576", "rv1126b"):
     _add("forms", f"{_chip}_rows_64", chip=_chip, i=3, o=64, picture=True, packed_first=True)
     _add("forms", f"{_chip}_rows_gray", chip=_chip, i=1, o=32, picture=True, packed_first=True)
 
+for _chip in CHIPS:
+    for _k in (1, 2, 4, 5, 7, 11):
+        _add("kernels", f"{_chip}_{_k}", chip=_chip, i=20, o=10, kernel=_k, pad=_k // 2, stride=2,
+             size=(12, 13))
+        _add("kernels", f"{_chip}_depthwise_{_k}", chip=_chip, i=20, o=20, group=20, kernel=_k,
+             pad=_k // 2, size=(12, 13))
+    _add("kernels", f"{_chip}_dilation", chip=_chip, i=20, o=10, dilation=(2, 3), pad=(2, 3))
+    _add("kernels", f"{_chip}_depthwise_dilation", chip=_chip, i=20, o=20, group=20, dilation=3,
+         pad=3)
+    _add("groups", f"{_chip}_2", chip=_chip, i=32, o=24, group=2, pad=1)
+    _add("groups", f"{_chip}_5", chip=_chip, i=20, o=35, group=5, pad=1)
+    _add("groups", f"{_chip}_plain", chip=_chip, i=32, o=24, group=4, kernel=1, symmetric=True)
+    _add("batch", f"{_chip}_conv", chip=_chip, i=20, o=12, batch=3, pad=1)
+    _add("batch", f"{_chip}_depthwise", chip=_chip, i=20, o=20, group=20, batch=3, pad=1)
+    _add("batch", f"{_chip}_picture", chip=_chip, i=3, o=12, batch=2, pad=1, picture=True)
+    case("batch", f"{_chip}_add")(lambda chip=_chip: _with_addend(chip, "relu", batch=2))
+    _add("deconv", f"{_chip}", chip=_chip, i=20, o=12)
+    _add("deconv", f"{_chip}_batch", chip=_chip, i=5, o=40, batch=2, act="relu",
+         out=Quant.of_range(0, 5))
+
 for _k in range(1, 12):
     _add("shapes", f"kernel_{_k}", chip="rk3588", i=6, o=5, kernel=_k, pad=_k // 2, size=(12, 13))
 _add("shapes", "kernel_1x7", chip="rk3588", i=6, o=5, kernel=(1, 7), pad=(0, 3))
@@ -80,22 +112,35 @@ _add("shapes", "one_row", chip="rk3588", i=16, o=16, kernel=(1, 3), pad=(0, 1), 
 # ---- fused forms ----------------------------------------------------------------------------
 
 _RANGES = {"relu": (0, 5), "clip": (0, 6), "leaky_relu": (-1, 5), "sigmoid": (0, 1),
-           "swish": (-0.4, 5), "hard_swish": (-0.4, 5), "hard_sigmoid": (0, 1)}
+           "swish": (-0.4, 5), "hard_swish": (-0.4, 5), "hard_sigmoid": (0, 1), "tanh": (-1, 1),
+           "gelu": (-0.2, 5), "mish": (-0.4, 5), "elu": (-1, 5), "softplus": (0, 5)}
 
 for _chip in CHIPS:
     for _act in ("relu", "clip", "leaky_relu"):
         _add("fused", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
              out=Quant.of_range(*_RANGES[_act]))
-for _act in ("sigmoid", "swish", "hard_swish", "hard_sigmoid"):
-    _add("lookup", _act, chip="rk3588", i=20, o=24, pad=1, act=_act,
-         out=Quant.of_range(*_RANGES[_act]))
+    for _act in lut.FUNCTIONS:
+        _add("lookup", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
+             out=Quant.of_range(*_RANGES[_act]))
+    _add("lookup", f"{_chip}_depthwise", chip=_chip, i=24, o=24, group=24, pad=1, act="swish",
+         out=Quant.of_range(*_RANGES["swish"]))
+_add("lookup", "plain", chip="rk3576", i=20, o=24, pad=1, form="plain", act="sigmoid",
+     out=Quant.of_range(0, 1))
+_add("lookup", "tasks", chip="rk3568", i=20, o=24, pad=1, tasks=3, act="swish",
+     out=Quant.of_range(*_RANGES["swish"]))
 
 
-def _with_addend(chip, act, shape=None):
+_add("deconv", "3x2", chip="rk3588", i=20, o=9, kernel=(3, 2), stride=(3, 1), pad=(1, 0))
+_add("deconv", "odd", chip="rk3568", i=20, o=9, kernel=3, extra=(1, 1))
+_add("deconv", "dilation", chip="rk3588", i=8, o=9, kernel=3, stride=1, dilation=2)
+_add("deconv", "stride_beyond", chip="rk3576", i=8, o=9, kernel=2, stride=3, pad=0)
+
+
+def _with_addend(chip, act, batch=1):
     rng = np.random.default_rng(3)
     m = Model(chip)
-    x = m.input("x", (1, 20, 6, 7), IN)
-    other = m.input("other", shape or (1, 24, 6, 7), Quant.of_range(-5, 1))
+    x = m.input("x", (batch, 20, 6, 7), IN)
+    other = m.input("other", (batch, 24, 6, 7), Quant.of_range(-5, 1))
     y = ops.conv(m, x, rng.normal(size=(24, 20, 3, 3)) * 0.1, rng.normal(size=24), pad=1,
                  addend=other, act=act, out=Quant.of_range(0 if act else -6, 6))
     m.output(y, "y")

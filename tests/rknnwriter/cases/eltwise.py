@@ -42,6 +42,27 @@ _two("mul_pixel", ops.mul, shapes=(SHAPE, (1, 1, 6, 7)), out=Quant.of_range(-16,
 _two("sub_other_way", ops.sub, shapes=((1, 20, 1, 1), SHAPE))
 _two("add_row", ops.add, shapes=(SHAPE, (1, 20, 1, 7)))
 _two("batch", ops.add, shapes=((2, 20, 6, 7), (2, 20, 6, 7)))
+_two("batch_channel", ops.mul, shapes=((3, 20, 6, 7), (1, 20, 1, 1)), out=Quant.of_range(-16, 11))
+_two("channel_left", ops.mul, shapes=((1, 20, 1, 1), SHAPE), out=Quant.of_range(-16, 11))
+_two("row_left", ops.sub, shapes=((1, 20, 1, 7), SHAPE))
+_two("both_sides", ops.add, shapes=((1, 20, 1, 7), (1, 1, 6, 1)))
+_two("column", ops.add, shapes=(SHAPE, (1, 20, 6, 1)))
+_two("scalar", ops.mul, shapes=(SHAPE, (1, 1, 1, 1)), out=Quant.of_range(-16, 11))
+_two("three_dims", ops.mul, shapes=((1, 9, 24), (1, 1, 24)), out=Quant.of_range(-16, 11))
+# A step of the sum is up to two of the quotient.
+case("eltwise", "div", "2")(lambda: two(
+    lambda m, a, b, out: ops.div(m, a, ops.add(m, b, [6.0], out=Quant.of_range(0, 8)), out=out),
+    out=Quant.of_range(-3, 3)))
+_two("maximum", ops.maximum)
+_two("minimum", ops.minimum)
+for _chip in CHIPS:
+    _two(f"sub_{_chip}", ops.sub, chip=_chip)
+    _two(f"mul_channel_{_chip}", ops.mul, chip=_chip, shapes=(SHAPE, (1, 20, 1, 1)),
+         out=Quant.of_range(-16, 11))
+for _act, _range in (("relu", (0, 4)), ("sigmoid", (0, 1)), ("swish", (-0.3, 4)),
+                     ("hard_swish", (-0.4, 4)), ("tanh", (-1, 1)), ("gelu", (-0.2, 4))):
+    _two(f"add_{_act}_fused", ops.add, act=_act, out=Quant.of_range(*_range))
+    _two(f"mul_{_act}_fused", ops.mul, act=_act, out=Quant.of_range(*_range))
 
 # Half of these sums lie between two output steps: the even stored value is taken.
 for _zp in (4, 7, -9):
@@ -59,6 +80,9 @@ _one("eltwise", "square", lambda m, x: ops.pow(m, x, [2.0], out=Quant.of_range(0
 _one("eltwise", "native_constant", lambda m, x: ops.add(
     m, x, m.native_constant("c", _CONSTANT, Quant.of_range(-3, 3)), out=OUT))
 
+for _act, _range in (("swish", (-0.3, 3)), ("hard_swish", (-0.4, 3)), ("gelu", (-0.2, 3)),
+                     ("mish", (-0.4, 3)), ("elu", (-1, 3)), ("softplus", (0, 3.1))):
+    _one("activations", _act, ops.activation, _act, out=Quant.of_range(*_range))
 _one("activations", "relu", ops.relu)
 _one("activations", "sigmoid", ops.sigmoid, out=Quant(1 / 256, -128))
 _one("activations", "tanh", ops.tanh, out=Quant(1 / 128, 0))
@@ -74,6 +98,15 @@ _one("activations", "batch_norm_relu", ops.batch_norm, np.linspace(0.5, 2, 20),
 for _chip in CHIPS:
     _one("pool", f"max_{_chip}", ops.max_pool, 2, chip=_chip)
     _one("pool", f"average_{_chip}", ops.average_pool, 2, chip=_chip)
+    _one("pool", f"average_ceil_{_chip}", ops.average_pool, 3, stride=2, pad=1, ceil=True,
+         chip=_chip, shape=(2, 20, 7, 9))
+_one("pool", "average_ceil_members", ops.average_pool, 3, stride=2, pad=1, ceil=True,
+     count_pad=False, shape=(1, 20, 7, 9))
+_one("pool", "average_pads_differ", ops.average_pool, (3, 2), stride=(1, 2), pad=(1, 0, 0, 1))
+_one("pool", "average_batch", ops.average_pool, 2, shape=(3, 8, 6, 6))
+_one("pool", "global_batch", ops.global_average_pool, shape=(3, 8, 6, 6))
+for _k in (1, 4, 5, 9, 13):
+    _one("pool", f"max_kernel_{_k}", ops.max_pool, _k, stride=1, pad=_k // 2, shape=(1, 8, 20, 13))
 _one("pool", "max_pad", ops.max_pool, 3, stride=2, pad=1)
 _one("pool", "max_pads_differ", ops.max_pool, (3, 2), stride=(1, 2), pad=(1, 0, 0, 1))
 _one("pool", "max_ceil", ops.max_pool, 2, stride=2, ceil=True, shape=(1, 20, 7, 9))
@@ -94,5 +127,16 @@ _one("reduce", "softmax_2d", ops.softmax, shape=(1, 10), out=_PROBABILITY)
 _one("reduce", "softmax_cpu", ops.softmax, cpu=True, out=_PROBABILITY)
 _one("reduce", "mean_pixels", ops.reduce_mean, (2, 3), out=Quant.of_range(-1, 2))
 _one("reduce", "mean_channels", ops.reduce_mean, (1,), out=Quant.of_range(-1, 2))
+_one("reduce", "mean_all", ops.reduce_mean, (1, 2, 3), out=Quant.of_range(-1, 2))
+_one("reduce", "mean_without_keepdims", ops.reduce_mean, (2, 3), keep=False,
+     out=Quant.of_range(-1, 2))
+_one("reduce", "mean_batch", ops.reduce_mean, (2, 3), shape=(3, 8, 6, 6),
+     out=Quant.of_range(-1, 2))
+for _op, _range in (("Max", (-2, 3)), ("Min", (-2, 3)), ("Sum", (-15, 20)), ("L1", (0, 25)),
+                    ("L2", (0, 8)), ("SumSquare", (0, 60)), ("Prod", (-50, 50))):
+    _one("reduce", f"{_op.lower()}", lambda m, x, op="Reduce" + _op, r=_range: ops.reduce(
+        m, op, x, (2,), out=Quant.of_range(*r)))
+_one("reduce", "max_without_keepdims", lambda m, x: ops.reduce(m, "ReduceMax", x, (1,), keep=False,
+                                                               out=A))
 _one("reduce", "argmax", ops.argmax)
 _one("reduce", "argmax_rows", ops.argmax, axis=2)

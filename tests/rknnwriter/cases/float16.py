@@ -10,13 +10,13 @@ from .eltwise import A
 SHAPE = (1, 20, 6, 7)
 
 
-def _conv(chip, i, o, kernel=3, size=(8, 9), group=1, **how):
+def _conv(chip, i, o, kernel=3, size=(8, 9), group=1, batch=1, **how):
     rng = np.random.default_rng(i * 10 + o)
     m = Model(chip)
     kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
     weight = rng.normal(size=(o, i // group, *kernel)) / np.sqrt(i // group * np.prod(kernel))
     bias = None if how.pop("plain", False) else rng.normal(size=o)
-    m.output(ops.conv(m, m.input("x", (1, i, *size)), weight, bias, group=group, **how), "y")
+    m.output(ops.conv(m, m.input("x", (batch, i, *size)), weight, bias, group=group, **how), "y")
     return m
 
 
@@ -108,4 +108,84 @@ def _float_output():
     m = Model("rk3588")
     x = m.input("x", SHAPE, A)
     m.output(ops.convert(m, x), "y")
+    return m
+
+
+# ---- every chip -------------------------------------------------------------------------------
+
+for _chip in CHIPS:
+    for _act in ("relu", "sigmoid", "swish", "hard_swish", "tanh", "gelu", "mish", "softplus"):
+        if (_chip, _act) != ("rk3588", "relu"):
+            _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
+        case("float16_fused", f"{_chip}_depthwise_{_act}", HALF)(
+            lambda chip=_chip, act=_act: _conv(chip, 20, 20, group=20, pad=1, act=act))
+    for _k in (1, 2, 5, 7, 11):
+        case("float16_kernels", f"{_chip}_{_k}", HALF)(
+            lambda chip=_chip, k=_k: _conv(chip, 20, 10, k, (12, 13), pad=k // 2, stride=2))
+        case("float16_kernels", f"{_chip}_depthwise_{_k}", HALF)(
+            lambda chip=_chip, k=_k: _conv(chip, 20, 20, k, (12, 13), group=20, pad=k // 2))
+    case("float16_kernels", f"{_chip}_dilation", HALF)(
+        lambda chip=_chip: _conv(chip, 20, 10, dilation=(2, 3), pad=(0, 1, 2, 3)))
+    case("float16_kernels", f"{_chip}_group", HALF)(
+        lambda chip=_chip: _conv(chip, 32, 24, group=2, pad=1))
+    case("float16_kernels", f"{_chip}_batch", HALF)(
+        lambda chip=_chip: _conv(chip, 20, 24, batch=3, pad=1))
+    for _name, _how in (("deconv", {}), ("deconv_relu", {"act": "relu"}),
+                        ("deconv_odd", {"extra": (1, 1)})):
+        case("float16_fused", f"{_chip}_{_name}", HALF)(lambda chip=_chip, how=_how: one(
+            ops.conv_transpose, np.random.default_rng(2).normal(size=(20, 9, 3, 3)) * 0.1,
+            chip=chip, stride=2, pad=1, **how))
+
+for _act in ("sigmoid", "swish", "hard_swish", "tanh", "gelu"):
+    _two(f"add_{_act}", ops.add, act=_act)
+    _two(f"mul_{_act}", ops.mul, act=_act)
+for _act in ("swish", "hard_swish", "gelu", "mish", "elu", "softplus"):
+    _one(f"alone_{_act}", ops.activation, _act)
+_one("prelu", ops.prelu, np.linspace(-0.5, 0.5, 20))
+_one("clip", ops.clip, -0.5, 1.0)
+_one("square", lambda m, x: ops.pow(m, x, [2.0]))
+_one("div_channel", lambda m, x: ops.div(m, x, 1 + np.arange(20.0).reshape(1, 20, 1, 1)))
+_one("div_into", lambda m, x: ops.div(m, [1.0], ops.add(m, x, [3.0])))
+_one("minus_from", lambda m, x: ops.sub(m, [1.0], x))
+_one("max_scalar", lambda m, x: ops.maximum(m, x, [0.25]))
+_one("min_scalar", lambda m, x: ops.minimum(m, x, [0.25]))
+_two("maximum", ops.maximum)
+_two("mul_row_left", ops.mul, (1, 20, 1, 7), SHAPE)
+_two("add_both_sides", ops.add, (1, 20, 1, 7), (1, 1, 6, 1))
+_two("batch", ops.add, (3, 20, 6, 7), (3, 20, 6, 7))
+_two("batch_channel", ops.mul, (3, 20, 6, 7), (1, 20, 1, 1))
+_one("softmax_rows", ops.softmax, axis=3)
+_one("softmax_batch", ops.softmax, shape=(3, 10, 4, 5))
+_one("max_pool_ceil", ops.max_pool, 3, stride=2, ceil=True, shape=(2, 12, 8, 9))
+_one("average_ceil", ops.average_pool, 3, stride=2, pad=1, ceil=True, shape=(1, 12, 7, 9))
+_one("average_ceil_members", ops.average_pool, 3, stride=2, pad=1, ceil=True, count_pad=False,
+     shape=(1, 12, 7, 9))
+_one("mean_without_keepdims", ops.reduce_mean, (2, 3), keep=False)
+for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+    _one(f"resize_{_mode}", ops.resize, (4, 15), coordinates=_mode)
+    _one(f"resize_nearest_{_mode}", ops.resize, (9, 15), mode="nearest", coordinates=_mode)
+_one("slice", ops.slice_, [2, 1], [17, 6], [1, 3])
+_one("expand", ops.expand, SHAPE, shape=(1, 20, 1, 1))
+_one("pad_edge", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="edge")
+_one("pad_reflect", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="reflect")
+for _op in ("LayerNormalization", "exLayerNorm"):
+    _one(f"{_op}", ops.layer_norm, np.linspace(0.5, 2, 24), np.linspace(-1, 1, 24), op=_op,
+         shape=(1, 9, 24))
+_one("layer_norm_two_axes", ops.layer_norm, np.linspace(0.5, 2, 60).reshape(5, 12), axis=-2,
+     shape=(3, 5, 12))
+_one("layer_norm_cpu", ops.layer_norm, np.linspace(0.5, 2, 24), np.linspace(-1, 1, 24), cpu=True,
+     epsilon=1e-3, shape=(2, 9, 24))
+
+
+@case("mixed", "around_a_float_layer")
+def _around_a_float_layer():
+    """int8 convolutions around a softmax in half precision."""
+    rng = np.random.default_rng(8)
+    m = Model("rk3588")
+    a = ops.conv(m, m.input("x", SHAPE, A), rng.normal(size=(24, 20, 1, 1)) * 0.2, np.zeros(24),
+                 out=Quant.of_range(-4, 4))
+    b = ops.softmax(m, ops.convert(m, a))
+    c = ops.convert(m, b, out=Quant(1 / 256, -128))
+    m.output(ops.conv(m, c, rng.normal(size=(8, 24, 1, 1)), np.zeros(8), out=Quant.of_range(-1, 1)),
+             "y")
     return m

@@ -23,21 +23,29 @@ def _concat(name, shapes, **options):
                                         **options))
 
 
-for _chip in CHIPS:
-    _concat(f"concat_{_chip}", ((1, 20, 4, 5), (1, 3, 4, 5), (1, 16, 4, 5)), chip=_chip)
-    _one(f"transpose_{_chip}", ops.transpose, (0, 2, 1, 3), chip=_chip)
-    _one(f"reshape_{_chip}", ops.reshape, (1, 10, 12, 7), chip=_chip)
-_concat("concat_rows", ((1, 20, 4, 5), (1, 20, 2, 5)), axis=2)
-_concat("concat_columns", ((1, 20, 4, 5), (1, 20, 4, 3)), axis=3)
-_concat("concat_cpu", ((1, 20, 4, 5), (1, 3, 4, 5)), cpu=True)
-
-
-def _splits(sizes, quants, **how):
-    m = Model("rk3588")
+def _splits(sizes, quants, chip="rk3588", **how):
+    m = Model(chip)
     x = m.input("x", SHAPE, A)
     for i, part in enumerate(ops.split(m, x, sizes, out=quants, **how)):
         m.output(part, f"y{i}")
     return m
+
+
+for _chip in CHIPS:
+    _concat(f"concat_{_chip}", ((1, 20, 4, 5), (1, 3, 4, 5), (1, 16, 4, 5)), chip=_chip)
+    _one(f"transpose_{_chip}", ops.transpose, (0, 2, 1, 3), chip=_chip)
+    _one(f"reshape_{_chip}", ops.reshape, (1, 10, 12, 7), chip=_chip)
+    _one(f"resize_{_chip}", ops.resize, (9, 11), chip=_chip)
+    _one(f"pad_{_chip}", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], chip=_chip)
+    _one(f"expand_{_chip}", ops.expand, SHAPE, shape=(1, 20, 1, 1), chip=_chip)
+    case("moves", f"split_{_chip}")(lambda chip=_chip: _splits(
+        (3, 16, 1), (B, A, Quant.of_range(-1, 1)), chip))
+_concat("concat_rows", ((1, 20, 4, 5), (1, 20, 2, 5)), axis=2)
+_concat("concat_columns", ((1, 20, 4, 5), (1, 20, 4, 3)), axis=3)
+_concat("concat_batch", ((3, 20, 4, 5), (3, 3, 4, 5)))
+_concat("concat_3d", ((1, 20, 4), (1, 20, 7)), axis=2)
+_concat("concat_first", ((1, 20, 4, 5), (2, 20, 4, 5)), axis=0)
+_concat("concat_cpu", ((1, 20, 4, 5), (1, 3, 4, 5)), cpu=True)
 
 
 case("moves", "split")(lambda: _splits((3, 16, 1), None))
@@ -56,10 +64,24 @@ _one("pad_value", ops.pad, [0, 0, 1, 1, 0, 0, 1, 1], -1.0)
 _one("pad_channels", ops.pad, [0, 3, 0, 0, 0, 5, 0, 0])
 _one("expand", ops.expand, SHAPE, shape=(1, 20, 1, 1))
 _one("expand_rows", ops.expand, SHAPE, shape=(1, 20, 6, 1))
-_one("gather", ops.gather, [3, 0, 19, 3])
 for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
     _one(f"resize_linear_{_mode}", ops.resize, (12, 14), coordinates=_mode)
     _one(f"resize_linear_down_{_mode}", ops.resize, (3, 4), coordinates=_mode)
 _one("resize_nearest", ops.resize, (12, 14), mode="nearest", coordinates="asymmetric")
 _one("resize_nearest_odd", ops.resize, (9, 10), mode="nearest", coordinates="asymmetric")
 _one("resize_nearest_down", ops.resize, (3, 3), mode="nearest", coordinates="asymmetric")
+for _chip in CHIPS:
+    _one(f"nearest_{_chip}", ops.resize, (12, 14), mode="nearest", coordinates="asymmetric",
+         chip=_chip)
+for _mode in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+    _one(f"resize_nearest_{_mode}", ops.resize, (9, 10), mode="nearest", coordinates=_mode)
+_one("resize_batch", ops.resize, (9, 10), shape=(3, 8, 6, 7))
+_one("pad_edge", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="edge")
+_one("pad_reflect", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="reflect", cpu=True)
+_one("slice_backwards", ops.slice_, [-1], [-6], [3], [-1])
+_one("slice_batch", ops.slice_, [1, 0], [3, 10], [0, 1], shape=(3, 20, 4, 5))
+_one("expand_more_dims", ops.expand, (2, 3, 24), shape=(3, 1))
+_one("transpose_batch", ops.transpose, (0, 2, 3, 1), shape=(3, 20, 4, 5))
+_one("transpose_3d", ops.transpose, (0, 2, 1), shape=(1, 9, 24))
+_one("transpose_5d", ops.transpose, (0, 2, 1, 4, 3), shape=(1, 2, 10, 3, 4))
+_one("reshape_5d", ops.reshape, (1, 2, 10, 6, 7), cpu=True)

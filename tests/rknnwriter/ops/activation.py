@@ -1,10 +1,13 @@
 """Activation functions, by the names of this package and by the suffixes of fused operators."""
 
+from math import erf
+
 import numpy as np
 
 SUFFIXES = {None: "", "relu": "Relu", "clip": "Clip", "leaky_relu": "LeakyRelu",
             "sigmoid": "Sigmoid", "swish": "ExSwish", "hard_swish": "HardSwish",
-            "hard_sigmoid": "HardSigmoid"}
+            "hard_sigmoid": "HardSigmoid", "tanh": "Tanh", "gelu": "ExGelu", "mish": "ExMish",
+            "elu": "Elu", "softplus": "Softplus"}
 
 
 def sigmoid(x):
@@ -14,6 +17,12 @@ def sigmoid(x):
 def hard_sigmoid(x):
     return np.clip(x / 6 + 0.5, 0, 1)
 
+
+def softplus(x):
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+_erf = np.vectorize(erf, otypes=[np.float64])
 
 _FUNCTIONS = {
     None: lambda x, alpha: x,
@@ -25,6 +34,10 @@ _FUNCTIONS = {
     "hard_swish": lambda x, alpha: x * hard_sigmoid(x),
     "hard_sigmoid": lambda x, alpha: hard_sigmoid(x),
     "tanh": lambda x, alpha: np.tanh(x),
+    "gelu": lambda x, alpha: x * (1 + _erf(x / np.sqrt(2))) / 2,
+    "mish": lambda x, alpha: x * np.tanh(softplus(x)),
+    "elu": lambda x, alpha: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
+    "softplus": lambda x, alpha: softplus(x),
 }
 
 

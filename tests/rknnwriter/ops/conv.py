@@ -10,6 +10,7 @@ from .activation import SUFFIXES, activate
 from .windows import four, out_size, pair, windows
 
 ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
+_FLOAT_UNKNOWN = ("leaky_relu", "hard_sigmoid", "clip", "elu")  # where are their numbers?
 
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
@@ -24,12 +25,12 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     """
     weight = np.asarray(weight if params is None else params.weight, np.float64)
     stride, dilation, pads = pair(stride), pair(dilation), four(pad)
-    depthwise = group > 1
+    depthwise = group > 1 and group == x.shape[1]
     o, kernel = len(weight), weight.shape[2:]
     if depthwise and params is not None:
         o = weight.shape[1]
-    if depthwise and not o == group == x.shape[1]:
-        raise ValueError("a grouped convolution is split into plain ones before it gets here")
+    if depthwise and o != group:
+        raise ValueError("how several outputs of one channel are packed is not known")
     op = _op_name(act, addend)
     name = m.unique(name or "conv")
     attrs = {"dilations": list(dilation), "group": group, "kernel_shape": list(kernel),
@@ -152,7 +153,7 @@ class FloatParams:
 def _float16(spec, form, symmetric, params):
     if form or symmetric or params:
         raise ValueError("quantization options for a float16 convolution")
-    if spec.act in ("leaky_relu", "hard_sigmoid"):
+    if spec.act in _FLOAT_UNKNOWN:
         raise ValueError(f"how a float16 convolution says its {spec.act} is not known")
     chip = spec.m.chip
     weight = spec.weight.astype("<f2")
@@ -182,7 +183,10 @@ def _accumulate(node, x, weight, fill):
                    y.shape[2:])
     if p.depthwise:
         return np.einsum("nchwij,cij->nchw", view, weight[0], optimize=True)
-    return np.tensordot(view, weight, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    inputs = view.shape[1] // a["group"]
+    parts = [np.tensordot(view[:, g * inputs : (g + 1) * inputs], w, ((1, 4, 5), (1, 2, 3)))
+             for g, w in enumerate(np.split(weight, a["group"]))]
+    return np.concatenate(parts, -1).transpose(0, 3, 1, 2)
 
 
 def _channels(values):
@@ -219,44 +223,3 @@ def _conv(node, x, weight, bias=None, addend=None):
     if addend is not None:
         real = real + addend.astype(np.float64)
     return store(node.outputs[0], activate(p.act, real, p.alpha))
-
-
-# ---- transposed -----------------------------------------------------------------------------
-
-
-def conv_transpose(m, x, weight, *, stride=1, pad=0, name=None):
-    """ConvTranspose of float16, weight [I, O, kh, kw], no bias: that is an Add behind it."""
-    weight = np.asarray(weight, "<f2")
-    stride, pads = pair(stride), four(pad)
-    kernel = weight.shape[2:]
-    size = [(x.shape[2 + a] - 1) * stride[a] + kernel[a] - pads[a] - pads[a + 2] for a in (0, 1)]
-    name = m.unique(name or "deconv")
-    y = m.activation(name + "_out", (x.shape[0], weight.shape[1], *size), None, x.dtype,
-                     m.chip.o2["float16"])
-    turned = np.ascontiguousarray(weight.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1])
-    outputs, inputs = pack.weight_blocks(m.chip, "float16", *turned.shape[:2], False)
-    w = m.packed_constant(name + ".weight", weight.shape, "float16",
-                          pack.native_shape(outputs, inputs, *kernel),
-                          pack.pack_weights(turned, outputs, inputs), "weight")
-    attrs = {"dilations": [1, 1], "group": 1, "kernel_shape": list(kernel), "pads": list(pads),
-             "strides": list(stride)}
-    node = m.add("ConvTranspose", [x, w], [y], name="ConvTranspose:" + name, attrs=attrs,
-                 params=weight)
-    roles = {"input": x, "weight": w, "output": y}
-    node.tasks = [regs.conv_task(m.chip, regs.float_conversion(m.chip, False), roles)]
-    return y
-
-
-@reference_stored("ConvTranspose")
-def _conv_transpose(node, x, weight):
-    w, (sy, sx) = node.params.astype(np.float64), node.attrs["strides"]
-    top, left = node.attrs["pads"][:2]
-    n, _, h, wd = x.shape
-    kh, kw = w.shape[2:]
-    full = np.zeros((n, w.shape[1], (h - 1) * sy + kh, (wd - 1) * sx + kw))
-    for i in range(kh):
-        for j in range(kw):
-            part = np.einsum("nchw,co->nohw", x.astype(np.float64), w[:, :, i, j])
-            full[:, :, i : i + h * sy : sy, j : j + wd * sx : sx][:, :, :h, :wd] += part
-    oh, ow = node.outputs[0].shape[2:]
-    return store(node.outputs[0], full[:, :, top : top + oh, left : left + ow])

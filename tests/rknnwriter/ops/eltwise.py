@@ -5,10 +5,10 @@ import numpy as np
 from .. import regs
 from ..model import Tensor
 from ..reference import reference
-from .activation import activate
+from .activation import SUFFIXES, activate
 
-__all__ = ["add", "sub", "mul", "div", "pow", "relu", "sigmoid", "tanh", "leaky_relu", "clip",
-           "prelu", "batch_norm"]
+__all__ = ["add", "sub", "mul", "div", "pow", "mod", "maximum", "minimum", "compare", "where",
+           "activation", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu", "batch_norm"]
 
 
 def _task(m, node, cpu):
@@ -21,19 +21,21 @@ def _task(m, node, cpu):
     node.tasks = [regs.simple_task(m.chip, roles)]
 
 
-def _operand(m, name, b):
-    """Arrays become float constants, as the toolkit leaves them (kind 5)."""
-    return b if isinstance(b, Tensor) else m.constant(name, np.asarray(b, "<f4"), "float32")
+def _operand(m, name, b, other):
+    """Arrays become constants, as the toolkit leaves them (kind 5): floats beside floats."""
+    if isinstance(b, Tensor):
+        return b
+    whole = isinstance(other, Tensor) and other.dtype in ("int32", "int64")
+    return m.constant(name, np.asarray(b), other.dtype if whole else "float32")
 
 
 def _binary(m, op, a, b, out, act, cpu, name):
     name = m.unique(name or op.lower())
-    a, b = _operand(m, name + "_a", a), _operand(m, name + "_b", b)
+    a, b = _operand(m, name + "_a", a, b), _operand(m, name + "_b", b, a)
     shape = np.broadcast_shapes(a.shape, b.shape)
     dtype = next(t.dtype for t in (a, b) if not t.is_const)
     y = m.activation(name + "_out", shape, out, dtype)
-    node = m.add(op + ("Relu" if act == "relu" else ""), [a, b], [y], name=f"{op}:{name}",
-                 fused=act is not None)
+    node = m.add(op + SUFFIXES[act], [a, b], [y], name=f"{op}:{name}", fused=act is not None)
     _task(m, node, cpu)
     return y
 
@@ -42,12 +44,12 @@ def add(m, a, b, *, out=None, act=None, cpu=False, name=None):
     return _binary(m, "Add", a, b, out, act, cpu, name)
 
 
-def sub(m, a, b, *, out=None, cpu=False, name=None):
-    return _binary(m, "Sub", a, b, out, None, cpu, name)
+def sub(m, a, b, *, out=None, act=None, cpu=False, name=None):
+    return _binary(m, "Sub", a, b, out, act, cpu, name)
 
 
-def mul(m, a, b, *, out=None, cpu=False, name=None):
-    return _binary(m, "Mul", a, b, out, None, cpu, name)
+def mul(m, a, b, *, out=None, act=None, cpu=False, name=None):
+    return _binary(m, "Mul", a, b, out, act, cpu, name)
 
 
 def div(m, a, b, *, out=None, cpu=True, name=None):
@@ -58,34 +60,69 @@ def pow(m, a, b, *, out=None, cpu=False, name=None):
     return _binary(m, "Pow", a, b, out, None, cpu, name)
 
 
-@reference("Add")
-def _add(node, a, b):
-    return a + b
+def mod(m, a, b, *, name=None):
+    return _binary(m, "Mod", a, b, None, None, True, name)
 
 
-@reference("AddRelu")
-def _add_relu(node, a, b):
-    return np.maximum(a + b, 0)
+def maximum(m, a, b, *, out=None, cpu=False, name=None):
+    return _binary(m, "Max", a, b, out, None, cpu, name)
 
 
-@reference("Sub")
-def _sub(node, a, b):
-    return a - b
+def minimum(m, a, b, *, out=None, cpu=False, name=None):
+    return _binary(m, "Min", a, b, out, None, cpu, name)
 
 
-@reference("Mul")
-def _mul(node, a, b):
-    return a * b
+_ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum,
+               "Min": np.minimum, "Pow": np.power, "Mod": np.mod}
+_FUSED = (None, "relu", "sigmoid", "swish", "hard_swish", "tanh", "gelu")
+
+
+def _register(op, act):
+    @reference(op + SUFFIXES[act])
+    def _arithmetic(node, a, b):
+        return activate(act, _ARITHMETIC[op](a, b))
+
+
+for _op in _ARITHMETIC:
+    for _act in _FUSED if _op in ("Add", "Sub", "Mul") else (None,):
+        _register(_op, _act)
 
 
 @reference("Div")
 def _div(node, a, b):
-    return a / b
+    return np.trunc(a / b) if node.outputs[0].dtype.startswith("int6") else a / b
 
 
-@reference("Pow")
-def _pow(node, a, b):
-    return a**b
+_COMPARE = {"Equal": np.equal, "Less": np.less, "LessOrEqual": np.less_equal,
+            "Greater": np.greater, "GreaterOrEqual": np.greater_equal}
+
+
+def compare(m, op, a, b, *, name=None):
+    """`op` is ONNX's name; the result is bool."""
+    name = m.unique(name or op.lower())
+    b = _operand(m, name + "_b", b, a)
+    y = m.activation(name + "_out", np.broadcast_shapes(a.shape, b.shape), None, "bool")
+    _task(m, m.add(op, [a, b], [y], name=f"{op}:{name}"), True)
+    return y
+
+
+@reference(*_COMPARE)
+def _compare(node, a, b):
+    return _COMPARE[node.op](a, b)
+
+
+def where(m, condition, a, b, *, out=None, name=None):
+    name = m.unique(name or "where")
+    b = _operand(m, name + "_b", b, a)
+    shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+    y = m.activation(name + "_out", shape, out, a.dtype)
+    _task(m, m.add("Where", [condition, a, b], [y], name="Where:" + name), True)
+    return y
+
+
+@reference("Where")
+def _where(node, condition, a, b):
+    return np.where(condition != 0, a, b)
 
 
 def _unary(m, op, x, out, cpu, name, attrs=None, constants=()):
@@ -97,16 +134,21 @@ def _unary(m, op, x, out, cpu, name, attrs=None, constants=()):
     return y
 
 
-def relu(m, x, *, out=None, cpu=False, name=None):
-    return _unary(m, "Relu", x, out, cpu, name)
+def activation(m, x, act, *, out=None, cpu=False, name=None):
+    """One without numbers of its own, by the names of `SUFFIXES`."""
+    return _unary(m, SUFFIXES[act], x, out, cpu, name)
 
 
-def sigmoid(m, x, *, out=None, cpu=False, name=None):
-    return _unary(m, "Sigmoid", x, out, cpu, name)
+def relu(m, x, **how):
+    return activation(m, x, "relu", **how)
 
 
-def tanh(m, x, *, out=None, cpu=False, name=None):
-    return _unary(m, "Tanh", x, out, cpu, name)
+def sigmoid(m, x, **how):
+    return activation(m, x, "sigmoid", **how)
+
+
+def tanh(m, x, **how):
+    return activation(m, x, "tanh", **how)
 
 
 def leaky_relu(m, x, alpha, *, out=None, cpu=False, name=None):
@@ -123,19 +165,14 @@ def prelu(m, x, slopes, *, out=None, cpu=False, name=None):
     return _unary(m, "PRelu", x, out, cpu, name, constants=(slopes,))
 
 
-@reference("Relu")
-def _relu(node, x):
-    return activate("relu", x)
+def _register_alone(act):
+    @reference(SUFFIXES[act])
+    def _alone(node, x):
+        return activate(act, x)
 
 
-@reference("Sigmoid")
-def _sigmoid(node, x):
-    return activate("sigmoid", x)
-
-
-@reference("Tanh")
-def _tanh(node, x):
-    return np.tanh(x)
+for _act in ("relu", "sigmoid", "tanh", "swish", "hard_swish", "gelu", "mish", "elu", "softplus"):
+    _register_alone(_act)
 
 
 @reference("LeakyRelu")

@@ -1,4 +1,4 @@
-"""Softmax, reductions, matrix products, type conversion, indexing."""
+"""Softmax, reductions, normalization, matrix products, type conversion."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from .. import regs
 from ..model import Tensor
 from ..reference import reference
 
-__all__ = ["softmax", "argmax", "reduce_mean", "matmul", "convert", "gather", "custom"]
+__all__ = ["softmax", "argmax", "reduce", "reduce_mean", "layer_norm", "matmul", "convert", "cast",
+           "custom"]
 
 
 def _node(m, op, inputs, outputs, name, attrs=None, cpu=False, params=None):
@@ -44,16 +45,48 @@ def _argmax(node, x):
     return np.expand_dims(x.argmax(node.attrs["axis"]), node.attrs["axis"])
 
 
-def reduce_mean(m, x, axes, *, out=None, cpu=False, name=None):
-    name = m.unique(name or "reducemean")
-    shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
+def reduce(m, op, x, axes, *, keep=True, out=None, cpu=True, name=None):
+    """`op` is ONNX's name. Without `keep` the dimensions are gone."""
+    name = m.unique(name or op.lower())
+    shape = [1 if i in axes else d for i, d in enumerate(x.shape) if keep or i not in axes]
     y = m.activation(name + "_out", shape, out, x.dtype)
-    return _node(m, "ReduceMean", [x], [y], name, {"axes": list(axes), "keepdims": 1}, cpu)
+    return _node(m, op, [x], [y], name, {"axes": list(axes), "keepdims": int(keep)}, cpu)
 
 
-@reference("ReduceMean")
-def _reduce_mean(node, x):
-    return x.mean(tuple(node.attrs["axes"]), keepdims=True)
+def reduce_mean(m, x, axes, *, cpu=False, **how):
+    return reduce(m, "ReduceMean", x, axes, cpu=cpu, **how)
+
+
+_REDUCTIONS = {"ReduceMean": np.mean, "ReduceMax": np.max, "ReduceMin": np.min,
+               "ReduceSum": np.sum, "ReduceProd": np.prod,
+               "ReduceL1": lambda x, *how, **more: np.abs(x).sum(*how, **more),
+               "ReduceL2": lambda x, *how, **more: np.sqrt((x * x).sum(*how, **more)),
+               "ReduceSumSquare": lambda x, *how, **more: (x * x).sum(*how, **more)}
+
+
+@reference(*_REDUCTIONS)
+def _reduce(node, x):
+    axes, keep = tuple(node.attrs["axes"]), bool(node.attrs["keepdims"])
+    return _REDUCTIONS[node.op](x, axes, keepdims=keep)
+
+
+def layer_norm(m, x, scale, bias=None, *, axis=-1, epsilon=1e-5, op="LayerNormalization", cpu=False,
+               out=None, name=None):
+    name = m.unique(name or "layernorm")
+    parts = [m.constant(f"{name}_{part}", v, "float32")
+             for part, v in (("scale", scale), ("bias", bias)) if v is not None]
+    y = m.activation(name + "_out", x.shape, out, x.dtype)
+    attrs = {"axis": axis, "epsilon": float(np.float32(epsilon))}
+    return _node(m, op, [x, *parts], [y], name, attrs, cpu)
+
+
+@reference("LayerNormalization", "exLayerNorm")
+def _layer_norm(node, x, scale, bias=0.0):
+    axis = node.attrs["axis"]
+    axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
+    mean, spread = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    y = (x - mean) / np.sqrt(spread + node.attrs["epsilon"])
+    return y * scale + bias
 
 
 def matmul(m, a, b, *, out=None, scale=None, name=None):
@@ -86,17 +119,18 @@ def _convert(node, x):
     return x
 
 
-def gather(m, x, indices, *, axis=1, name=None):
-    name = m.unique(name or "gather")
-    numbers = m.constant(name + "_indices", indices, "int64")
-    shape = np.take(np.zeros(x.shape, "?"), indices, axis).shape
-    y = m.activation(name + "_out", shape, x.quant, x.dtype)
-    return _node(m, "Gather", [x, numbers], [y], name, {"axis": axis}, cpu=True)
+def cast(m, x, dtype, *, out=None, name=None):
+    """Cast on the CPU: floats lose their fraction where they become integers."""
+    name = m.unique(name or "cast")
+    y = m.activation(name + "_out", x.shape, out, dtype)
+    number = {"float32": 1, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}[dtype]
+    return _node(m, "Cast", [x], [y], name, {"to": number}, cpu=True)
 
 
-@reference("Gather")
-def _gather(node, x, indices):
-    return np.take(x, indices.astype(int), node.attrs["axis"])
+@reference("Cast")
+def _cast(node, x):
+    dtype = node.outputs[0].dtype
+    return x != 0 if dtype == "bool" else np.trunc(x) if dtype in ("int32", "int64") else x
 
 
 def custom(m, op, inputs, shapes, attrs, *, outs=None, dtype=None, name=None):

@@ -107,15 +107,15 @@ def _slice(node, x, *numbers):
     return x[node.params]
 
 
-def pad(m, x, pads, value=0.0, *, cpu=False, name=None):
-    """Constant pad; `pads` begin and end per axis, as ONNX lists them."""
+def pad(m, x, pads, value=0.0, *, mode="constant", cpu=False, name=None):
+    """`pads` begin and end per axis, as ONNX lists them."""
     name = m.unique(name or "pad")
     half = len(pads) // 2
     shape = [d + pads[i] + pads[i + half] for i, d in enumerate(x.shape)]
     amounts = m.constant(name + "_pads", pads, "int64")
     fill = m.constant(name + "_value", np.float32(value), "float32")
     y = m.activation(name + "_out", shape, x.quant, x.dtype)
-    _node(m, "Pad", [x, amounts, fill], [y], name, {"mode": "constant"}, cpu)
+    _node(m, "Pad", [x, amounts, fill], [y], name, {"mode": mode}, cpu)
     return y
 
 
@@ -123,7 +123,9 @@ def pad(m, x, pads, value=0.0, *, cpu=False, name=None):
 def _pad(node, x, pads, value):
     pads = pads.astype(int)
     half = len(pads) // 2
-    return np.pad(x, list(zip(pads[:half], pads[half:])), constant_values=float(value.ravel()[0]))
+    widths, mode = list(zip(pads[:half], pads[half:])), node.attrs["mode"]
+    values = {"constant_values": float(value.ravel()[0])} if mode == "constant" else {}
+    return np.pad(x, widths, mode, **values)
 
 
 def expand(m, x, shape, *, cpu=False, name=None):

@@ -1,0 +1,85 @@
+"""ConvTranspose: as a convolution over an image with zeros between its pixels, turned by 180°."""
+
+import numpy as np
+
+from .. import pack, quantize, regs
+from ..reference import reference_stored, store
+from .activation import SUFFIXES, activate
+from .windows import four, pair
+
+
+def conv_transpose(m, x, weight, *, stride=1, pad=0, dilation=1, extra=(0, 0), out=None, act=None,
+                   name=None):
+    """`weight` [I, O, kh, kw], no bias: that is an Add behind it. int8 when `x` is; then `out` is
+    its Quant. `extra`: lines and columns more at the bottom and right (output_padding)."""
+    stride, pads, dilation = pair(stride), four(pad), pair(dilation)
+    kernel = np.shape(weight)[2:]
+    size = [(x.shape[2 + a] - 1) * stride[a] + dilation[a] * (kernel[a] - 1) + 1 - pads[a]
+            - pads[a + 2] + extra[a] for a in (0, 1)]
+    name = m.unique(name or "deconv")
+    y = m.activation(name + "_out", (x.shape[0], np.shape(weight)[1], *size), out, x.dtype,
+                     m.chip.o2[x.dtype])
+    turned = np.ascontiguousarray(np.swapaxes(weight, 0, 1)[:, :, ::-1, ::-1])
+    build = _int8 if x.dtype == "int8" else _float16
+    inputs, params, commands = build(m, name, x, y, turned, act)
+    attrs = {"dilations": list(dilation), "group": 1, "kernel_shape": list(kernel),
+             "pads": list(pads), "strides": list(stride)}
+    node = m.add("ConvTranspose" + SUFFIXES[act], inputs, [y], name="ConvTranspose:" + name,
+                 attrs=attrs, params=(params, act), fused=act is not None)
+    roles = {"input": x, "weight": inputs[1], "output": y}
+    node.tasks = [regs.conv_task(m.chip, commands, roles)]
+    return y
+
+
+def _weight(m, name, turned, dtype, zero=None):
+    outputs, inputs = pack.weight_blocks(m.chip, dtype, *turned.shape[:2], False)
+    logical = (turned.shape[1], turned.shape[0], *turned.shape[2:])
+    return m.packed_constant(name + ".weight", logical, dtype,
+                             pack.native_shape(outputs, inputs, *turned.shape[2:]),
+                             pack.pack_weights(turned, outputs, inputs, zero), "weight")
+
+
+def _float16(m, name, x, y, turned, act):
+    turned = turned.astype("<f2")
+    return [x, _weight(m, name, turned, "float16")], turned, \
+        regs.float_conversion(m.chip, act == "relu")
+
+
+def _int8(m, name, x, y, turned, act):
+    p = quantize.quantize(turned, np.zeros(len(turned)), x.quant, y.quant)
+    p.act = act
+    table = pack.full_table(m.chip, p.bias, p.nz, p.mul)
+    bias = m.packed_constant(name + ".bias", [len(turned)], "int32", [len(table) // 4], table)
+    return [x, _weight(m, name, p.weight, "int8", -p.nz), bias], p, regs.conversion(m.chip, p)
+
+
+def _spread(x, turned, node):
+    """Σ of each pixel times the kernel, where the kernel falls."""
+    (sy, sx), (dy, dx) = node.attrs["strides"], node.attrs["dilations"]
+    top, left = node.attrs["pads"][:2]
+    n, _, h, w = x.shape
+    o, _, kh, kw = turned.shape
+    oh, ow = node.outputs[0].shape[2:]
+    full = np.zeros((n, o, top + max(oh, (h - 1) * sy + dy * kh), left + max(ow, (w - 1) * sx + dx * kw)))
+    for i in range(kh):
+        for j in range(kw):
+            part = np.einsum("nchw,oc->nohw", x, turned[:, :, kh - 1 - i, kw - 1 - j])
+            y, z = i * dy, j * dx
+            full[:, :, y : y + (h - 1) * sy + 1 : sy, z : z + (w - 1) * sx + 1 : sx] += part
+    return full[:, :, top : top + oh, left : left + ow]
+
+
+def _conv_transpose(node, x, weight, bias=None):
+    params, act = node.params
+    y = node.outputs[0]
+    if x.dtype != np.int8:
+        real = _spread(x.astype(np.float64), params.astype(np.float64), node)
+        return store(y, activate(act, real))
+    real = _spread(x.astype(np.float64) - node.inputs[0].quant.zero_point,
+                   params.weight.astype(np.float64) + params.nz[:, None, None, None], node)
+    steps = real * params.factor[:, None, None]
+    steps = np.maximum(steps, 0) if act == "relu" else steps
+    return np.clip(np.rint(steps + params.out_offset), -128, 127).astype(np.int8)
+
+
+reference_stored(*("ConvTranspose" + SUFFIXES[a] for a in (None, "relu")))(_conv_transpose)
