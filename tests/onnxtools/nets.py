@@ -28,7 +28,8 @@ class Net:
         return names[0] if outputs == 1 else names
 
     def form(self, scale, zp):
-        return [self.constant(np.float32(scale)), self.constant(np.array(self.low + zp, self.activation))]
+        return [self.constant(np.float32(scale)),
+                self.constant(np.array(self.low + zp, self.activation))]
 
     def quantized(self, x, scale, zp=121):
         """The tensor after QuantizeLinear and DequantizeLinear."""

@@ -1,8 +1,10 @@
 // node ort.js FOLDER_OF_NODE_MODULES: ONNX Runtime (all graph optimizations, one thread) at the
 // other end of a pipe. Each line of standard input is a request, each line of standard output its answer,
 // both JSON:
-//   {model, folder}  runs on FOLDER/inN.bin (pseudo-random numbers are written there where there
-//                    is none) and writes FOLDER/outN.bin; answers with the outputs' types
+//   {model, folder, integers}  runs on FOLDER/inN.bin (pseudo-random numbers are written there where
+//                    there is none) and writes FOLDER/outN.bin; answers with the outputs' types.
+//                    integers: convolutions of signed numbers are not left to floats, as they are
+//                    on x86 otherwise
 //   {model, ranges}  the least and the largest value of each output
 //   {model, runs}    runs on zeros; answers with the times in microseconds
 // An answer with `error` says why not.
@@ -14,9 +16,10 @@ const ort = require(path.join(process.argv[2], 'onnxruntime-node'));
 
 const kept = new Map();
 
-async function sessionOf(model) {
+async function sessionOf(model, integers) {
     const options = {intraOpNumThreads: 1, interOpNumThreads: 1, graphOptimizationLevel: 'all',
                      logSeverityLevel: 3};
+    if (integers) options.extra = {session: {qdqisint8allowed: '1'}};
     return ort.InferenceSession.create(model, options);
 }
 
@@ -53,8 +56,8 @@ function feedsOf(session, folder) {
     return feeds;
 }
 
-async function compute({model, folder}) {
-    const session = await sessionOf(model);
+async function compute({model, folder, integers}) {
+    const session = await sessionOf(model, integers);
     const results = await session.run(feedsOf(session, folder));
     session.outputNames.forEach((name, i) => {
         const d = results[name].data;

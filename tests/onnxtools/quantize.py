@@ -8,7 +8,8 @@ ACTIVATIONS = {"Relu", "Clip"}  # of the node before them: nothing is quantized 
 KEEPS_FORM = {"MaxPool", "Reshape", "Flatten"}  # the output has its input's scale
 
 
-def _with_outputs(model, names):
+def with_outputs(model, names):
+    """A copy of the model with more tensors as outputs."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     known = {o.name for o in copy.graph.output}
@@ -16,10 +17,20 @@ def _with_outputs(model, names):
     return copy
 
 
+def with_quantized_outputs(model):
+    """Every quantized tensor is an output, before those of the model."""
+    stored = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
+    copy = with_outputs(model, stored)
+    outputs = sorted(copy.graph.output, key=lambda o: o.name not in stored)
+    del copy.graph.output[:]
+    copy.graph.output.extend(outputs)
+    return copy
+
+
 def measure(runtime, model, path):
     """The range of each tensor, as ONNX Runtime computes it on pseudo-random inputs."""
     names = [o for n in model.graph.node for o in n.output]
-    onnx.save(_with_outputs(model, names), path)
+    onnx.save(with_outputs(model, names), path)
     ranges = runtime.ranges(path)
     path.unlink()
     ranges.update({i.name: [-1, 1] for i in model.graph.input})
