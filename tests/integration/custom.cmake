@@ -1,0 +1,5 @@
+if(TARGET rknnrt AND TARGET rknnd AND TARGET rknnctl AND TARGET npu_sim)
+  add_executable(custom_client custom_client.c)
+  target_link_libraries(custom_client PRIVATE rknnd_options conformance rknnrt m)
+  rknnd_python_test(test_custom test_custom.py)
+endif()

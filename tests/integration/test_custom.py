@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""Custom operators of the program: real models, and what happens when somebody dies in a callback."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from service import BUILD, PATIENCE, SOURCE, Daemon, wait_for
+
+sys.path.insert(0, str(SOURCE / "tests"))
+from conformance import models as conformance  # noqa: E402
+from rknnwriter import cases  # noqa: E402
+
+CLIENT = BUILD / "tests/integration/custom_client"
+SHARED = pathlib.Path(os.environ.get("RKNND_SHARED", SOURCE.parent / "shared")) / "models"
+FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="custom-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def daemon(self, *options, **more):
+        d = Daemon(*options, **more)
+        self.addCleanup(d.stop)
+        return d
+
+    def run_plain(self, daemon, name):
+        done = subprocess.run([CLIENT, self.folder, name], env=daemon.env, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, f"{name}: {done.stdout}{done.stderr}")
+
+
+class RealModels(Case):
+    """Models that the vendor's toolkit made."""
+
+    def setUp(self):
+        super().setUp()
+        if not SHARED.is_dir():
+            self.skipTest(f"no folder of shared models ({SHARED})")
+
+    def put(self, chip_file, inputs, outputs):
+        name = chip_file.name[:-5]
+        os.symlink(chip_file, self.folder / chip_file.name)
+        for kind, arrays in (("in", inputs), ("out", outputs)):
+            for i, array in enumerate(arrays):
+                array.tofile(self.folder / f"{name}.{kind}{i}.bin")
+        return name
+
+    def dual_residual(self):
+        """The convolutions in front of the operator, which the toolkit adds, change nothing."""
+        rng = np.random.default_rng(3)
+        for path in sorted((SHARED / "rknn").glob("dual_residual_custom.*.rknn")):
+            a, b = rng.uniform(-4, 4, (2, 1, 10, 10, 3)).astype(np.float16).astype(np.float32)
+            y, z = (v.transpose(0, 3, 1, 2).astype(np.float16) for v in (a + b / 2, b - a / 2))
+            yield self.put(path, [a, b], [y, z])
+
+    def segmentation(self):
+        """ArgMax, which the runtime knows, computed by the program."""
+        for path in sorted((SHARED / "rknn").glob("pp_human_segv2_custom_argmax.*.rknn")):
+            golden = str(SHARED / "golden" / path.name[:-5])
+            yield self.put(path, [np.load(golden + ".in0.npy")],
+                           [np.load(golden + ".out0.npy").astype(np.int64)])
+
+    def test_they_run_everywhere(self):
+        names = [*self.dual_residual(), *self.segmentation()]
+        self.assertEqual(len(names), 9)
+        for transport in ("unix", "tcp"):
+            for isolation in ("process", "thread"):
+                daemon = self.daemon("--isolation", isolation, transport=transport)
+                for name in names:
+                    with self.subTest(transport=transport, isolation=isolation, model=name):
+                        self.run_plain(daemon, name)
+
+
+class InTheMiddle(Case):
+    def setUp(self):
+        super().setUp()
+        cases.write(self.folder, "custom", conformance.custom(), cases.STEP)
+
+    def begin(self, daemon, code):
+        """A client whose callback waits."""
+        client = subprocess.Popen([CLIENT, self.folder, "custom", str(code)], env=daemon.env,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(client.kill)
+        self.expect_call(client)
+        return client
+
+    def expect_call(self, client):
+        self.assertEqual(client.stdout.readline(), "computing\n")
+
+    def go_on(self, client):
+        client.stdin.write("\n")
+        client.stdin.flush()
+
+    def end(self, client):
+        self.go_on(client)
+        out, _ = client.communicate(timeout=PATIENCE)
+        self.assertEqual(client.returncode, 0, out)
+        return out
+
+    def test_a_worker_that_dies_costs_a_second_call(self):
+        daemon = self.daemon()
+        client = self.begin(daemon, 0)
+        os.kill(daemon.children()[0], signal.SIGKILL)
+        wait_for("the death", lambda: daemon.status()["worker_deaths"] == 1)
+        self.go_on(client)
+        self.expect_call(client)
+        self.assertIn("attempts 2", self.end(client))
+
+    def test_a_worker_that_dies_twice(self):
+        daemon = self.daemon()
+        client = self.begin(daemon, -3)
+        for deaths in (1, 2):
+            os.kill(daemon.children()[0], signal.SIGKILL)
+            wait_for("the death", lambda n=deaths: daemon.status()["worker_deaths"] == n)
+            if deaths == 1:
+                self.go_on(client)
+                self.expect_call(client)
+        self.assertIn("tried 2 times", self.end(client))
+
+    def test_the_answer_to_the_first_call_comes_during_the_second_attempt(self):
+        """The first call is answered when the second worker already waits for the same node."""
+        daemon = self.daemon()
+        client = self.begin(daemon, 0)
+        first = daemon.children()[0]
+        os.kill(first, signal.SIGKILL)
+        wait_for("another worker that runs the job", lambda: daemon.status()["worker_deaths"] == 1
+                 and daemon.children() and daemon.children()[0] != first
+                 and daemon.status()["jobs_retried"] == 1)
+        self.go_on(client)
+        self.expect_call(client)
+        self.assertIn("attempts 2", self.end(client))
+
+    def test_a_client_that_dies_leaves_nothing(self):
+        for isolation in ("process", "thread"):
+            for transport in ("unix", "tcp"):
+                daemon = self.daemon("--isolation", isolation, *FRESH, transport=transport)
+                before = daemon.held()
+                client = self.begin(daemon, 0)
+                client.kill()
+                client.communicate(timeout=PATIENCE)
+                wait_for(lambda d=daemon, b=before: f"{d.held()} to be {b}",
+                         lambda d=daemon, b=before: d.held() == b)
+                self.assertEqual(daemon.status()["worker_deaths"], 0)
+
+    def test_a_callback_that_takes_too_long(self):
+        for isolation in ("process", "thread"):
+            daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "500")
+            client = self.begin(daemon, -2)
+            wait_for("the job to end", lambda d=daemon: d.status()["jobs_running"] == 0)
+            self.assertIn("cstDualResidual", self.end(client))
+            self.assertEqual(daemon.status()["worker_deaths"], 0)
+            self.run_plain(daemon, "custom")
+
+    def test_a_worker_whose_client_is_gone_serves_the_others(self):
+        daemon = self.daemon()
+        first, second = self.begin(daemon, 0), self.begin(daemon, 0)
+        first.kill()
+        first.communicate(timeout=PATIENCE)
+        self.end(second)
+        self.run_plain(daemon, "custom")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
