@@ -120,8 +120,10 @@ int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_
         custom_list_free(list);
         return error_no_memory(e, "custom operators", size);
     }
+    if (size > 0)
+        memcpy(copy, payload->data, size);
     info->custom = list;
-    info->custom_payload = (struct bytes){memcpy(copy, payload->data, size), size};
+    info->custom_payload = (struct bytes){copy, size};
     *payload = rest;
     return 0;
 }

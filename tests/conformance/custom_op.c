@@ -188,7 +188,6 @@ static void run_failing(void)
     other_op.init = fail_init;
     other_op.prepare = fail_prepare;
     other_op.compute = fail_compute;
-    other_op.destroy = NULL;
     rknn_context c = conformance_open("custom.rknn", 0);
     conformance_set_inputs(c, "custom");
     answers[0] = RKNN_ERR_MALLOC_FAIL;
