@@ -27,21 +27,54 @@ static void context_free(struct context *c)
 
 CLEANUP_DEFINE(struct context, context_free)
 
+uint64_t context_output_size(const struct context *c, uint32_t row)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < c->info.n_outputs; i++)
+        size += context_output_in(c, row, i)->logical.size;
+    return size;
+}
+
+static uint64_t elements(const struct context *c, uint32_t row)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < c->info.n_inputs; i++)
+        n += context_input_in(c, row, i)->logical.n_elems;
+    return n;
+}
+
+// The largest shapes are those that a program sees first, so that it makes enough memory (SDK guide
+// 5.4.4.2), and those that a context begins with.
+static int survey_rows(struct context *c, struct error *e)
+{
+    for (uint32_t row = 0; row < c->info.n_rows; row++) {
+        uint64_t size = context_output_size(c, row);
+        if (size > c->connection->peer.limits.payload_size)
+            return error_set(e, STATUS_FAIL, "outputs of %llu bytes are more than it sends at once",
+                             (unsigned long long)size);
+        c->output_room = size > c->output_room ? size : c->output_room;
+        if (elements(c, row) > elements(c, c->largest_row))
+            c->largest_row = row;
+    }
+    c->row = c->largest_row;
+    return 0;
+}
+
 static int take_info(struct context *c, struct bytes list, struct error *e)
 {
-    const rknnd_ContextInfo *info = &c->info;
-    uint32_t n;
-    if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &n))
-        return error_set(e, STATUS_FAIL, "%u inputs and %u outputs", info->n_inputs,
-                         info->n_outputs);
+    rknnd_ContextInfo *info = &c->info;
+    uint32_t n, per_row;
+    info->n_rows = info->n_rows ? info->n_rows : 1;
+    if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &per_row) ||
+        __builtin_mul_overflow(per_row, info->n_rows, &n) || info->n_rows > LIMIT_ROWS)
+        return error_set(e, STATUS_FAIL, "%u inputs and %u outputs in %u rows of shapes",
+                         info->n_inputs, info->n_outputs, info->n_rows);
     int r = tensor_list_decode(list, n, &c->tensors, e);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < info->n_outputs; i++)
-        c->output_size += context_output(c, i)->logical.size;
-    if (c->output_size > c->connection->peer.limits.payload_size)
-        return error_set(e, STATUS_FAIL, "outputs of %llu bytes are more than it sends at once",
-                         (unsigned long long)c->output_size);
+    r = survey_rows(c, e);
+    if (r < 0)
+        return r;
     c->inputs = calloc(info->n_inputs ? info->n_inputs : 1, sizeof *c->inputs);
     return c->inputs ? 0 : error_no_memory(e, "inputs", info->n_inputs * sizeof *c->inputs);
 }

@@ -28,6 +28,7 @@ struct run {
     enum run_state state;
     bool fetched; // its outputs, since it was selected
     uint64_t frame;
+    uint32_t row;     // of shapes, that its outputs have
     uint64_t sent_us; // clock_us()
     uint8_t *outputs; // all of them, one after the other; allocated with the run's first use
     bool given;       // some went straight to the program and are not in `outputs`
@@ -42,10 +43,11 @@ struct context {
     struct connection *connection; // its lock is the context's, too
     uint32_t flags;                // RKNN_FLAG_*
     rknnd_ContextInfo info;
-    struct tensor_io *tensors; // inputs, then outputs
+    struct tensor_io *tensors; // of each row of shapes: inputs, then outputs
+    uint32_t row, largest_row; // of shapes: that inputs have now; that needs the most memory
     struct input *inputs;
     uint64_t input_version; // counts rknn_inputs_set()
-    uint64_t output_size;
+    uint64_t output_room;   // for the outputs of any row
     uint32_t core_mask;
     struct run runs[LIMIT_RUNS];
     uint64_t last_frame;    // 0: nothing was run yet
@@ -90,12 +92,29 @@ void context_finish(struct context *c);
 /// Ends a number. What it stood for is closed when the last call on it returns.
 int context_end(rknn_context number, struct error *e);
 
+/// Inputs and outputs in a row of shapes; a model of fixed shapes has one, 0.
+static inline const struct tensor_io *context_input_in(const struct context *c, uint32_t row,
+                                                       uint32_t i)
+{
+    return &c->tensors[(size_t)row * (c->info.n_inputs + c->info.n_outputs) + i];
+}
+
+static inline const struct tensor_io *context_output_in(const struct context *c, uint32_t row,
+                                                        uint32_t i)
+{
+    return context_input_in(c, row, c->info.n_inputs + i);
+}
+
+/// … in the row that is set.
 static inline const struct tensor_io *context_input(const struct context *c, uint32_t i)
 {
-    return &c->tensors[i];
+    return context_input_in(c, c->row, i);
 }
 
 static inline const struct tensor_io *context_output(const struct context *c, uint32_t i)
 {
-    return &c->tensors[c->info.n_inputs + i];
+    return context_output_in(c, c->row, i);
 }
+
+/// Bytes of all outputs in a row, as the model stores them.
+uint64_t context_output_size(const struct context *c, uint32_t row);

@@ -45,8 +45,8 @@ static struct bytes output_bytes(const struct context *c, const struct run *r, u
 {
     size_t at = 0;
     for (uint32_t i = 0; i < index; i++)
-        at += context_output(c, i)->logical.size;
-    return (struct bytes){r->outputs + at, context_output(c, index)->logical.size};
+        at += context_output_in(c, r->row, i)->logical.size;
+    return (struct bytes){r->outputs + at, context_output_in(c, r->row, index)->logical.size};
 }
 
 static int output_size(const struct tensor_attr *a, bool want_float, uint32_t *ret, struct error *e)
@@ -58,28 +58,20 @@ static int output_size(const struct tensor_attr *a, bool want_float, uint32_t *r
     return 0;
 }
 
-static int check_output(const struct context *c, const rknn_output *o, struct error *e)
+// Room for an output of `run`: the program's, or it is made.
+static int find_room(const struct context *c, const struct run *run, rknn_output *o,
+                     struct error *e)
 {
     uint32_t size = 0;
-    if (o->index >= c->info.n_outputs)
-        return error_set(e, STATUS_OUTPUT_INVALID, "output %u: the model has %u", o->index,
-                         c->info.n_outputs);
-    const struct tensor_attr *a = &context_output(c, o->index)->logical;
+    const struct tensor_attr *a = &context_output_in(c, run->row, o->index)->logical;
     int r = output_size(a, o->want_float, &size, e);
-    if (r == 0 && o->is_prealloc && !o->buf)
-        r = error_set(e, STATUS_OUTPUT_INVALID, "buf is NULL and is_prealloc set");
     if (r == 0 && o->is_prealloc && o->size < size)
         r = error_set(e, STATUS_OUTPUT_INVALID, "buf has %u bytes, %u are needed%s", o->size, size,
                       o->want_float ? " for float32" : "");
-    return r < 0 ? error_prefix(e, "output %u (%s)", o->index, a->name) : 0;
-}
-
-static int make_room(const struct context *c, rknn_output *o, struct error *e)
-{
-    uint32_t size;
-    int r = output_size(&context_output(c, o->index)->logical, o->want_float, &size, e);
-    if (r < 0 || o->is_prealloc)
-        return r;
+    if (r < 0)
+        return error_prefix(e, "output %u (%s)", o->index, a->name);
+    if (o->is_prealloc)
+        return 0;
     o->buf = malloc(size ? size : 1);
     if (!o->buf)
         return error_no_memory(e, "an output", size);
@@ -90,7 +82,7 @@ static int make_room(const struct context *c, rknn_output *o, struct error *e)
 static int get_output(const struct context *c, const struct run *run, rknn_output *o,
                       struct error *e)
 {
-    const struct tensor_attr *a = &context_output(c, o->index)->logical;
+    const struct tensor_attr *a = &context_output_in(c, run->row, o->index)->logical;
     struct bytes from = output_bytes(c, run, o->index);
     if (o->want_float)
         return convert_to_float(a, from.data, from.size, o->buf, a->n_elems, e);
@@ -168,16 +160,20 @@ static void release(uint32_t n, rknn_output *outputs)
     }
 }
 
-static int check_all(const struct context *c, uint32_t n, const rknn_output *outputs,
-                     struct error *e)
+static int check_outputs(const struct context *c, uint32_t n, const rknn_output *outputs,
+                         struct error *e)
 {
     if (n == 0 || n > c->info.n_outputs || !outputs)
         return error_set(e, STATUS_PARAM_INVALID, "%u outputs wanted%s, the model has %u", n,
                          outputs ? "" : " (and no place for them)", c->info.n_outputs);
     for (uint32_t i = 0; i < n; i++) {
-        int r = check_output(c, &outputs[i], e);
-        if (r < 0)
-            return r;
+        const rknn_output *o = &outputs[i];
+        if (o->index >= c->info.n_outputs)
+            return error_set(e, STATUS_OUTPUT_INVALID, "output %u: the model has %u", o->index,
+                             c->info.n_outputs);
+        if (o->is_prealloc && !o->buf)
+            return error_set(e, STATUS_OUTPUT_INVALID, "output %u: buf is NULL and is_prealloc set",
+                             o->index);
     }
     return 0;
 }
@@ -186,7 +182,7 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
                        rknn_output_extend *extend, struct error *e)
 {
     struct run *run = NULL;
-    int r = check_all(c, n, outputs, e);
+    int r = check_outputs(c, n, outputs, e);
     if (r == 0)
         r = choose(c, &run, e);
     if (r < 0)
@@ -199,7 +195,7 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
             outputs[i].buf = NULL;
     r = get_back(c, &run, e);
     for (uint32_t i = 0; i < n && r == 0; i++)
-        r = make_room(c, &outputs[i], e);
+        r = find_room(c, run, &outputs[i], e);
     if (r == 0)
         r = take_held(c, run, n, outputs, direct, e);
     for (uint32_t i = 0; i < n && r == 0; i++)

@@ -18,6 +18,7 @@ union answer {
     rknn_sdk_version sdk_version;
     rknn_mem_size mem_size;
     rknn_custom_string custom_string;
+    rknn_input_range input_range;
 };
 
 enum tensor_view { VIEW_LOGICAL, VIEW_NATIVE, VIEW_NATIVE_NHWC };
@@ -26,7 +27,7 @@ struct query {
     const char *name;
     uint32_t size, old_size; // of the struct
     int (*fill)(struct context *c, const struct query *q, union answer *ret, struct error *e);
-    bool outputs; // of attributes
+    bool outputs, current; // of attributes; current: of the shapes that are set
     enum tensor_view view;
 };
 
@@ -70,9 +71,34 @@ static int fill_attr(struct context *c, const struct query *q, union answer *ret
     if (index >= n)
         return error_set(e, STATUS_PARAM_INVALID, "index %u: the model has %u %s", index, n,
                          q->outputs ? "outputs" : "inputs");
-    const struct tensor_io *io = q->outputs ? context_output(c, index) : context_input(c, index);
+    uint32_t row = q->current ? c->row : c->largest_row;
+    const struct tensor_io *io =
+        q->outputs ? context_output_in(c, row, index) : context_input_in(c, row, index);
     const struct tensor_attr *views[] = {&io->logical, &io->native, &io->native_nhwc};
     attr_to_program(views[q->view], index, &ret->attr);
+    return 0;
+}
+
+static int fill_input_range(struct context *c, const struct query *q, union answer *ret,
+                            struct error *e)
+{
+    rknn_input_range *range = &ret->input_range;
+    uint32_t index = range->index;
+    (void)q;
+    if (c->info.n_rows == 1)
+        return error_set(e, STATUS_FAIL, "the model's shapes are fixed");
+    if (index >= c->info.n_inputs)
+        return error_set(e, STATUS_PARAM_INVALID, "index %u: the model has %u inputs", index,
+                         c->info.n_inputs);
+    const struct tensor_attr *a = &context_input_in(c, 0, index)->logical;
+    *range = (rknn_input_range){.index = index,
+                                .shape_number = c->info.n_rows,
+                                .fmt = (rknn_tensor_format)a->layout,
+                                .n_dims = a->n_dims};
+    memcpy(range->name, a->name, sizeof range->name);
+    for (uint32_t row = 0; row < c->info.n_rows; row++)
+        memcpy(range->dyn_range[row], context_input_in(c, row, index)->logical.dims,
+               sizeof range->dyn_range[row]);
     return 0;
 }
 
@@ -147,12 +173,17 @@ static int fill_custom_string(struct context *c, const struct query *q, union an
         .name = "rknn_tensor_attr", .size = sizeof(rknn_tensor_attr),                              \
         .old_size = OLD_TENSOR_ATTR_SIZE, .fill = fill_attr, .outputs = (is_output), .view = (of)  \
     }
+#define CURRENT(is_output, of)                                                                     \
+    {                                                                                              \
+        .name = "rknn_tensor_attr", .size = sizeof(rknn_tensor_attr),                              \
+        .old_size = OLD_TENSOR_ATTR_SIZE, .fill = fill_attr, .outputs = (is_output), .view = (of), \
+        .current = true                                                                            \
+    }
 #define PLAIN(type, member)                                                                        \
     {                                                                                              \
         .name = #type, .size = sizeof(type), .fill = fill_##member                                 \
     }
 
-// The current shape of a static model is its only one.
 static const struct query queries[RKNN_QUERY_CMD_MAX] = {
     [RKNN_QUERY_IN_OUT_NUM] = PLAIN(rknn_input_output_num, in_out_num),
     [RKNN_QUERY_INPUT_ATTR] = ATTR(false, VIEW_LOGICAL),
@@ -169,10 +200,11 @@ static const struct query queries[RKNN_QUERY_CMD_MAX] = {
     [RKNN_QUERY_NATIVE_OUTPUT_ATTR] = ATTR(true, VIEW_NATIVE),
     [RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR] = ATTR(false, VIEW_NATIVE_NHWC),
     [RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR] = ATTR(true, VIEW_NATIVE_NHWC),
-    [RKNN_QUERY_CURRENT_INPUT_ATTR] = ATTR(false, VIEW_LOGICAL),
-    [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = ATTR(true, VIEW_LOGICAL),
-    [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = ATTR(false, VIEW_NATIVE),
-    [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = ATTR(true, VIEW_NATIVE),
+    [RKNN_QUERY_INPUT_DYNAMIC_RANGE] = PLAIN(rknn_input_range, input_range),
+    [RKNN_QUERY_CURRENT_INPUT_ATTR] = CURRENT(false, VIEW_LOGICAL),
+    [RKNN_QUERY_CURRENT_OUTPUT_ATTR] = CURRENT(true, VIEW_LOGICAL),
+    [RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR] = CURRENT(false, VIEW_NATIVE),
+    [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = CURRENT(true, VIEW_NATIVE),
 };
 
 static int find_query(int cmd, uint32_t size, const struct query **ret, struct error *e)
@@ -182,11 +214,8 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
     const struct query *q = &queries[cmd];
     if (!q->fill)
         return error_set(e, STATUS_FAIL,
-                         cmd == RKNN_QUERY_INPUT_DYNAMIC_RANGE
-                             ? "the model has no dynamic shapes (they are not in this version of "
-                               "rknnd)"
-                             : "device memory info exists only on RV1103 and RV1106, whose API is "
-                               "not in this version of rknnd");
+                         "device memory info (command %d) exists only on RV1103 and RV1106 boards",
+                         cmd);
     if (size != q->size && (size != q->old_size || !q->old_size))
         return error_set(e, STATUS_PARAM_INVALID,
                          "command %d with %u bytes; %s has %u (%u in older programs)", cmd, size,

@@ -33,10 +33,11 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
         return error_set(e, STATUS_FAIL, "a part that is no call");
     if (more)
         return callbacks_take_inputs(c, &r->reply.call, size, segments, e);
-    if (size != c->output_size)
+    uint64_t expected = context_output_size(c, r->row);
+    if (size != expected)
         return error_set(e, STATUS_FAIL, "%llu bytes of outputs, the model has %llu",
-                         (unsigned long long)size, (unsigned long long)c->output_size);
-    segments[0] = (struct iovec){r->outputs, c->output_size};
+                         (unsigned long long)size, (unsigned long long)expected);
+    segments[0] = (struct iovec){r->outputs, expected};
     return 1;
 }
 
@@ -68,6 +69,7 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
         total += in->form.size;
     }
     m->inputs_count = (pb_size_t)c->info.n_inputs;
+    m->row = c->row;
     if (total > l->payload_size)
         return error_set(e, STATUS_INPUT_INVALID,
                          "inputs of %llu bytes, the server takes %llu at once",
@@ -103,8 +105,8 @@ static int find_room(struct context *c, struct run **ret, struct error *e)
                                 (unsigned long long)r->frame);
     }
     r->state = RUN_FREE;
-    if (!r->outputs && !(r->outputs = malloc(c->output_size ? c->output_size : 1)))
-        return error_no_memory(e, "outputs", c->output_size);
+    if (!r->outputs && !(r->outputs = malloc(c->output_room ? c->output_room : 1)))
+        return error_no_memory(e, "outputs", c->output_room);
     *ret = r;
     return 0;
 }
@@ -132,9 +134,10 @@ static int start(struct context *c, struct run **ret, struct error *e)
                                   .reply = &r->reply,
                                   .payload = take_outputs,
                                   .owner = r,
-                                  .hold = c->output_size >= HOLD_BYTES,
+                                  .hold = context_output_size(c, c->row) >= HOLD_BYTES,
                                   .in_parts = calls,
                                   .serve = calls ? serve_call : NULL};
+    r->row = c->row;
     r->input_version = c->input_version;
     r->given = false;
     r->sent_us = clock_us();

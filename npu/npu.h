@@ -43,9 +43,13 @@ struct npu_model_source {
     const char *options; // load options, one a line (PROTOCOL.md); NULL or "": none
 };
 
+#define NPU_MAX_ROWS 512 // RKNN_MAX_DYNAMIC_SHAPE_NUM
+
 struct npu_model_info {
     uint32_t n_inputs, n_outputs;
-    const struct tensor_io *inputs, *outputs; // owned by the model
+    // Shapes that the inputs may have together; 0 is as 1: they are fixed. At most NPU_MAX_ROWS.
+    uint32_t n_rows;
+    const struct tensor_io *inputs, *outputs; // of each row in turn; owned by the model
     uint64_t weight_size, internal_size;      // bytes, as the chip would report them
     uint64_t memory_size;                     // bytes the model really holds here
     uint32_t core_limit;                      // cores one run can use
@@ -110,6 +114,7 @@ typedef void npu_job_done(struct npu_job *job, int status);
 struct npu_job {
     const struct npu_input *inputs;   // n_inputs of the model
     const struct npu_output *outputs; // n_outputs of the model
+    uint32_t row;                     // of shapes, that inputs and outputs have
     uint32_t core_mask;               // bit i: core i; never 0
     bool collect_perf;                // fill the context's layer times (npu_layer)
     struct npu_tap *tap;              // NULL: nobody looks; never set if the device never_blocks

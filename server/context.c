@@ -25,6 +25,7 @@ static void answer_opening(struct context *x)
         .context = x->handle,
         .n_inputs = info->n_inputs,
         .n_outputs = info->n_outputs,
+        .n_rows = info->n_rows,
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -63,6 +64,19 @@ int engine_load(struct engine *g, const struct model_file *file, struct error *e
         return r;
     struct npu_model_source source = source_of(g, file);
     return g->backend->model_load(g->device, &source, &g->model, e);
+}
+
+const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n)
+{
+    size_t per_row = (size_t)m->n_inputs + m->n_outputs, n = per_row * (m->n_rows ? m->n_rows : 1);
+    const struct tensor_io **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++) {
+        size_t row = i / per_row, k = i % per_row;
+        list[i] = k < m->n_inputs ? &m->inputs[row * m->n_inputs + k]
+                                  : &m->outputs[row * m->n_outputs + k - m->n_inputs];
+    }
+    *ret_n = n;
+    return list;
 }
 
 int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e)

@@ -23,6 +23,10 @@ int engine_open(struct engine *g, const char *module_dir, const char *backend, c
 /// file may not change.
 int engine_load(struct engine *g, const struct model_file *file, struct error *e);
 
+/// A loaded model's tensors: of each row of shapes the inputs, then the outputs. A malloc'ed list
+/// of pointers into the model; NULL: no memory.
+const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n);
+
 /// The backend's description of a model file: JSON text, malloc'ed, the caller's. May block.
 int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e);
 

@@ -58,15 +58,24 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     return check_typed(i, io, in, e);
 }
 
+static int check_row(const struct host_info *info, const rknnd_Infer *m, struct error *e)
+{
+    return m->row < info->n_rows
+               ? 0
+               : error_set(e, STATUS_INPUT_INVALID, "row %u of shapes, the model has %u", m->row,
+                           info->n_rows);
+}
+
 static int check_inputs(const struct host_info *info, const rknnd_Infer *m,
                         const struct frame_header *h, struct error *e)
 {
+    const struct tensor_io *inputs = host_info_row(info, m->row);
     uint64_t total = 0;
     if (m->inputs_count != info->n_inputs)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
                          (unsigned)m->inputs_count, info->n_inputs);
     for (unsigned i = 0; i < info->n_inputs; i++) {
-        int r = check_input(i, &info->tensors[i], &m->inputs[i], e);
+        int r = check_input(i, &inputs[i], &m->inputs[i], e);
         if (r < 0)
             return r;
         total += m->inputs[i].size; // at most 128 numbers that fit 32 bits and a factor of 8
@@ -177,7 +186,9 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (!x)
         return STATUS_CTX_INVALID;
     const struct host_info *info = host_info(x->model->host);
-    int r = check_inputs(info, m, h, e);
+    int r = check_row(info, m, e);
+    if (r == 0)
+        r = check_inputs(info, m, h, e);
     if (r == 0)
         r = read_core_mask(c->server, m->core_mask, &cores, e);
     if (r == 0)
@@ -185,6 +196,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r < 0)
         return r;
     j->cores = cores;
+    j->host.row = m->row;
     j->no_outputs = m->no_outputs;
     j->host.timeout_ms = deadline(c->server, m);
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
@@ -212,7 +224,10 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
-    int r = infer_new(c, h, m, host_info(x->model->host)->output_size, &j, e);
+    const struct host_info *info = host_info(x->model->host);
+    int r = check_row(info, m, e);
+    if (r == 0)
+        r = infer_new(c, h, m, host_info_output_size(info, m->row), &j, e);
     if (r == 0)
         infer_receive(c, h, m, j);
     return r;

@@ -99,11 +99,13 @@ struct buffer_pool *host_buffers(struct host *h)
     return h->buffers;
 }
 
-void host_info_sum_outputs(struct host_info *info)
+uint64_t host_info_output_size(const struct host_info *info, uint32_t row)
 {
-    info->output_size = 0;
+    const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;
+    uint64_t size = 0;
     for (uint32_t i = 0; i < info->n_outputs; i++)
-        info->output_size += info->tensors[info->n_inputs + i].logical.size;
+        size += outputs[i].logical.size;
+    return size;
 }
 
 int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,

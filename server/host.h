@@ -43,14 +43,25 @@ struct host_counters {
 struct host_info {
     struct npu_device_info device;
     uint32_t n_inputs, n_outputs;
-    struct tensor_io *tensors; // inputs, then outputs
+    uint32_t n_rows;           // of shapes, at least 1
+    struct tensor_io *tensors; // of each row: inputs, then outputs
     uint64_t weight_size, internal_size, memory_size;
     uint32_t core_limit, batch;
     char custom_string[1024];
     struct custom_list *custom;  // nodes that others may compute
     struct bytes custom_payload; // of CustomListReply
-    uint64_t output_size;        // bytes of all outputs, one after the other
 };
+
+/// Number of tensors of one row, all of its tensors, and bytes of its outputs, one after the other.
+static inline size_t host_info_count(const struct host_info *info)
+{
+    return (size_t)info->n_inputs + info->n_outputs;
+}
+static inline const struct tensor_io *host_info_row(const struct host_info *info, uint32_t row)
+{
+    return info->tensors + row * host_info_count(info);
+}
+uint64_t host_info_output_size(const struct host_info *info, uint32_t row);
 
 struct host_events {
     /// Loaded; or not (e != NULL), and then the host is only good for host_free(): a worker that
@@ -84,6 +95,7 @@ struct host_job {
     struct host_context *context;
     struct buffer *buffer;          // of host_buffers(); the host takes references of its own
     const struct npu_input *inputs; // `data` as a pointer into buffer->input; n_inputs of them
+    uint32_t row;                   // of shapes
     uint32_t core_mask;
     uint32_t timeout_ms; // 0: host_options.job_timeout_ms
     bool collect_perf;

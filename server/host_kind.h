@@ -121,9 +121,6 @@ void host_context_profiled(struct host_context *c, const struct error *e,
 /// What the host itself waits for has to come by then; HOST_NEVER: nothing.
 void host_set_deadline(struct host *h, uint64_t at_ms);
 
-/// The info's output_size, from its tensors.
-void host_info_sum_outputs(struct host_info *info);
-
 /// Takes the nodes that others may compute, in the form of CustomListReply's payload, from the
 /// front of *payload into the info.
 int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,

@@ -172,13 +172,14 @@ static void put_inputs(const struct host_job *job, uint32_t n, rknnd_WorkerRun *
     }
 }
 
-static void put_outputs(const struct host_info *info, rknnd_WorkerRun *m)
+static void put_outputs(const struct host_info *info, uint32_t row, rknnd_WorkerRun *m)
 {
+    const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;
     uint64_t offset = 0;
     m->output_offsets_count = (pb_size_t)info->n_outputs;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         m->output_offsets[i] = offset;
-        offset += info->tensors[info->n_inputs + i].logical.size;
+        offset += outputs[i].logical.size;
     }
 }
 
@@ -187,6 +188,7 @@ static void put_run(const struct process_context *c, const struct host_job *job,
     m->context = c->id;
     m->buffer = job->buffer->id;
     m->core_mask = job->core_mask;
+    m->row = job->row;
     m->collect_perf = job->collect_perf;
     put_inputs(job, c->base.host->info.n_inputs, m);
     custom_set_to_message(&job->custom, m->custom_nodes);
@@ -217,7 +219,7 @@ static void run(struct host_context *base)
     }
     rknnd_WorkerRun m; // 7 KB, of which only what is counted is ever looked at
     put_run(c, job, &m);
-    put_outputs(&base->host->info, &m);
+    put_outputs(&base->host->info, job->row, &m);
     call(c, MESSAGE_WORKER_RUN, &m);
 }
 
@@ -247,20 +249,24 @@ static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct 
     if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)
         return error_set(e, STATUS_FAIL, "a model for %u cores and a batch of %u", m->core_limit,
                          m->batch);
+    uint32_t n_rows = m->n_rows ? m->n_rows : 1;
+    if (n_rows > NPU_MAX_ROWS)
+        return error_set(e, STATUS_FAIL, "a model with %u rows of shapes", n_rows);
     int r = host_info_take_custom(info, &payload, m->n_custom, e);
     if (r == 0)
-        r = tensor_list_decode(payload, m->n_inputs + m->n_outputs, &info->tensors, e);
+        r = tensor_list_decode(payload, (size_t)n_rows * (m->n_inputs + m->n_outputs),
+                               &info->tensors, e);
     if (r < 0)
         return r;
     info->n_inputs = m->n_inputs;
     info->n_outputs = m->n_outputs;
+    info->n_rows = n_rows;
     info->weight_size = m->weight_size;
     info->internal_size = m->internal_size;
     info->memory_size = m->memory_size;
     info->core_limit = m->core_limit;
     info->batch = m->batch;
     message_set_text(info->custom_string, m->custom_string);
-    host_info_sum_outputs(info);
     return 0;
 }
 

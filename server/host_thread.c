@@ -124,25 +124,23 @@ static int fill_info(struct thread_host *h, struct error *e)
 {
     const struct npu_model_info *m = h->engine.backend->model_info(h->engine.model);
     struct host_info *info = &h->base.info;
-    uint32_t n;
-    if (__builtin_add_overflow(m->n_inputs, m->n_outputs, &n))
-        return error_set(e, STATUS_MODEL_INVALID, "%u inputs and %u outputs", m->n_inputs,
-                         m->n_outputs);
-    info->tensors = calloc(n ? n : 1, sizeof *info->tensors);
+    size_t n;
+    cleanup(free_p) const struct tensor_io **tensors = engine_tensors(m, &n);
+    info->tensors = tensors ? calloc(n + 1, sizeof *info->tensors) : NULL;
     if (!info->tensors)
         return error_no_memory(e, "a model's inputs and outputs", n * sizeof *info->tensors);
+    for (size_t i = 0; i < n; i++)
+        info->tensors[i] = *tensors[i];
     info->device = *h->engine.backend->device_info(h->engine.device);
     info->n_inputs = m->n_inputs;
     info->n_outputs = m->n_outputs;
-    for (uint32_t i = 0; i < n; i++)
-        info->tensors[i] = i < m->n_inputs ? m->inputs[i] : m->outputs[i - m->n_inputs];
+    info->n_rows = m->n_rows ? m->n_rows : 1;
     info->weight_size = m->weight_size;
     info->internal_size = m->internal_size;
     info->memory_size = m->memory_size;
     info->core_limit = m->core_limit;
     info->batch = m->batch;
     message_set_text(info->custom_string, m->custom_string);
-    host_info_sum_outputs(info);
     return fill_custom(info, m, e);
 }
 
@@ -394,15 +392,17 @@ static void prepare_job(struct thread_context *c)
 {
     const struct host_info *info = &c->base.host->info;
     const struct host_job *job = c->base.job;
+    const struct tensor_io *outputs = host_info_row(info, job->row) + info->n_inputs;
     uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
-        uint32_t size = info->tensors[info->n_inputs + i].logical.size;
+        uint32_t size = outputs[i].logical.size;
         c->outputs[i] = (struct npu_output){at, size};
         at = at ? at + size : NULL;
     }
     memcpy(c->inputs, job->inputs, info->n_inputs * sizeof *c->inputs);
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
+                              .row = job->row,
                               .core_mask = job->core_mask,
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,

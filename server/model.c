@@ -13,7 +13,7 @@
 static int encode_tensors(struct model *m, struct error *e)
 {
     const struct host_info *info = host_info(m->host);
-    size_t n = (size_t)info->n_inputs + info->n_outputs;
+    size_t n = info->n_rows * host_info_count(info);
     cleanup(free_p) const struct tensor_io **tensors = calloc(n + 1, sizeof *tensors);
     if (!tensors)
         return error_no_memory(e, "a model's tensors", n * sizeof *tensors);

@@ -113,13 +113,9 @@ static int check_started(const struct engine *g, struct error *e)
 
 static uint8_t *encode_tensors(const struct npu_model_info *m, size_t *ret_size)
 {
-    size_t n = (size_t)m->n_inputs + m->n_outputs;
-    cleanup(free_p) const struct tensor_io **all = calloc(n + 1, sizeof *all);
-    if (!all)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        all[i] = i < m->n_inputs ? &m->inputs[i] : &m->outputs[i - m->n_inputs];
-    return tensor_list_encode(all, n, ret_size);
+    size_t n;
+    cleanup(free_p) const struct tensor_io **all = engine_tensors(m, &n);
+    return all ? tensor_list_encode(all, n, ret_size) : NULL;
 }
 
 // Custom operators first, then inputs and outputs.
@@ -145,6 +141,7 @@ static int answer_model(const struct request *r, const struct npu_model_info *m,
         return error_no_memory(e, "a model's description", 0);
     rknnd_ContextInfo reply = {.n_inputs = m->n_inputs,
                                .n_outputs = m->n_outputs,
+                               .n_rows = m->n_rows,
                                .weight_size = m->weight_size,
                                .internal_size = m->internal_size,
                                .memory_size = m->memory_size,
@@ -321,8 +318,9 @@ static void prepare_inputs(struct worker_context *c, const struct worker_buffer 
 static void prepare_outputs(struct worker_context *c, const struct worker_buffer *b,
                             const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
+    const struct tensor_io *outputs = info->outputs + (size_t)m->row * info->n_outputs;
     for (pb_size_t i = 0; i < m->output_offsets_count; i++) {
-        size_t size = info->outputs[i].logical.size;
+        size_t size = outputs[i].logical.size;
         struct bytes data;
         if (!bytes_slice((struct bytes){b->output, b->output_size}, m->output_offsets[i], size,
                          &data))
@@ -409,6 +407,7 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
     c->type = r->header->type;
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
+                              .row = m->row,
                               .core_mask = m->core_mask,
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
@@ -430,6 +429,8 @@ static int handle_run(struct request *r, struct error *e)
     (void)e;
     if (m->output_offsets_count != info->n_outputs)
         worker_die("a run with %u outputs", m->output_offsets_count);
+    if (m->row && m->row >= info->n_rows)
+        worker_die("a run with row %u of shapes", m->row);
     prepare_outputs(c, b, m, info);
     prepare_run(r, c, b, m, info);
     return 0;

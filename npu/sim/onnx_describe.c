@@ -78,17 +78,26 @@ static void add_file(json_t *root, const struct onnx_file *f)
 }
 
 // Whether it runs: the way of loading, without keeping anything.
-static int try_to_load(struct bytes file, const struct load_options *options, struct error *e)
+static int try_row(struct bytes file, const struct load_options *options, uint32_t row,
+                   struct error *e)
 {
     struct graph g;
     struct plan p;
-    int r = onnx_graph(&g, file, options, 0, e);
+    int r = onnx_graph(&g, file, options, row, e);
     if (r < 0)
         return r;
     r = plan_init(&p, &g, e);
     if (r == 0)
         plan_done(&p);
     graph_done(&g);
+    return r;
+}
+
+static int try_to_load(struct bytes file, const struct load_options *options, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < options->n_rows && r == 0; i++)
+        r = try_row(file, options, i, e);
     return r;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/sim/pyliteral.h"
 #include "npu/sim/rknn_lower.h"
 #include "npu/sim/rknn_weights.h"
 
@@ -325,6 +326,24 @@ static int measure_arena(struct graph *g, struct error *e)
     return 0;
 }
 
+// How files hold the shapes beside the first one is not known (docs/rknn-format.md).
+static int check_shapes(const struct rknn_file *f, struct error *e)
+{
+    json_t *attrs;
+    if (!f->attrs_text[0])
+        return 0;
+    int r = pyliteral_parse(f->attrs_text, &attrs, e);
+    if (r < 0)
+        return error_prefix(e, "the file's build attributes");
+    size_t n = json_object_size(json_object_get(attrs, "dynamic_shapes"));
+    json_decref(attrs);
+    return n == 0 ? 0
+                  : error_set(e, STATUS_MODEL_INVALID,
+                              "the file has dynamic shapes (dynamic_input), which the software NPU "
+                              "cannot read from .rknn files: convert it with fixed shapes, or load "
+                              "its ONNX model with a list of shapes");
+}
+
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
 {
     *g = (struct graph){0};
@@ -332,7 +351,9 @@ int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *ch
     if (!regs)
         return no_memory(e);
     struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
-    int r = convert_tensors(&l, e);
+    int r = check_shapes(f, e);
+    if (r == 0)
+        r = convert_tensors(&l, e);
     if (r == 0)
         r = convert_ports(&l, e);
     if (r == 0)

@@ -6,15 +6,13 @@
 #include "base/clock.h"
 #include "npu/npu.h"
 #include "npu/sim/dnn.h"
-#include "npu/sim/estimate_graph.h"
 #include "npu/sim/fault.h"
-#include "npu/sim/memo.h"
 #include "npu/sim/onnx_graph.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
-#include "npu/sim/sim_layers.h"
+#include "npu/sim/sim_row.h"
 
 #define ONNX_CHIP "rk3588" // that a device of any chip stands for when it runs ONNX models
 #define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
@@ -29,23 +27,18 @@ struct npu_model {
     struct npu_device *device;
     char *name;
     const struct chip *chip;
-    struct pool option_pool;
+    struct pool pool; // of what follows
     struct load_options options;
     struct rknn_file file;
-    struct graph graph;
-    struct plan plan;
-    struct npu_layer *layers;
+    struct sim_row *rows;
     struct npu_model_info info;
-    uint64_t paced_us[NPU_MAX_CORES + 1]; // of a job, by its number of cores
 };
 
 struct npu_context {
     struct npu_model *model;
-    struct run run;
-    uint64_t *step_us;
-    struct npu_layer *layers; // of the last run that was measured
+    struct sim_use *uses;           // of each row
+    const struct npu_layer *layers; // of the last run, if it was measured
     size_t n_layers;
-    struct memo memo; // in paced mode
 };
 
 // ---- device ----
@@ -89,55 +82,15 @@ static void model_free(struct npu_model *m)
 {
     if (!m)
         return;
-    plan_done(&m->plan);
-    graph_done(&m->graph);
+    for (uint32_t i = 0; m->rows && i < m->info.n_rows; i++)
+        sim_row_done(&m->rows[i]);
     rknn_file_done(&m->file);
-    pool_done(&m->option_pool);
+    pool_done(&m->pool);
     free(m->name);
     free(m);
 }
 
 CLEANUP_DEFINE(struct npu_model, model_free)
-
-static int describe_ports(struct npu_model *m, struct error *e)
-{
-    const struct graph *g = &m->graph;
-    struct tensor_io *inputs = pool_alloc(&m->graph.pool, g->n_inputs, sizeof *inputs);
-    struct tensor_io *outputs = pool_alloc(&m->graph.pool, g->n_outputs, sizeof *outputs);
-    int r = inputs && outputs ? 0 : error_no_memory(e, "the model's description", 0);
-    for (uint32_t i = 0; i < g->n_inputs && r == 0; i++)
-        r = sim_describe_input(g, m->chip, i, &inputs[i], e);
-    for (uint32_t i = 0; i < g->n_outputs && r == 0; i++)
-        r = sim_describe_output(g, m->chip, i, &outputs[i], e);
-    m->info.inputs = inputs;
-    m->info.outputs = outputs;
-    return r;
-}
-
-static int fill_info(struct npu_model *m, struct error *e)
-{
-    const struct graph *g = &m->graph;
-    int r = describe_ports(m, e);
-    if (r == 0)
-        r = sim_layers(g, m->chip, &m->graph.pool, &m->layers, e);
-    if (r < 0)
-        return r;
-    for (uint32_t n = 1; n <= NPU_MAX_CORES; n++)
-        m->paced_us[n] = estimate_graph_us(g, m->chip, n);
-    struct estimate_memory memory;
-    r = estimate_memory(g, m->chip, &memory, e);
-    if (r < 0)
-        return r;
-    m->info.n_inputs = g->n_inputs;
-    m->info.n_outputs = g->n_outputs;
-    m->info.weight_size = m->file.weight_size ? m->file.weight_size : memory.weight_size;
-    m->info.internal_size = m->file.internal_size ? m->file.internal_size : m->plan.arena_size;
-    m->info.memory_size = m->file.pool.total + g->pool.total + m->plan.pool.total;
-    m->info.core_limit = m->chip->n_cores;
-    m->info.batch = 1;
-    m->info.custom_string = m->file.custom_string ? m->file.custom_string : "";
-    return 0;
-}
 
 int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
                   struct error *e)
@@ -156,40 +109,88 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
 }
 
 // ONNX files are for no chip: every device runs them.
-static int load_onnx(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+static int load_onnx(struct npu_model *m, struct bytes file, uint32_t row, struct graph *ret,
+                     struct error *e)
 {
-    m->chip = d->options.chip ? d->options.chip : chip_find(ONNX_CHIP);
-    if (m->options.n_rows > 1)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "an ONNX model takes one shape for each input in this version of rknnd");
-    return onnx_graph(&m->graph, file, &m->options, 0, e);
+    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ONNX_CHIP);
+    return onnx_graph(ret, file, &m->options, row, e);
 }
 
-static int load_rknn(struct npu_device *d, struct npu_model *m, struct bytes file, struct error *e)
+static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, struct error *e)
 {
     if (m->options.n_shapes)
         return error_set(e, STATUS_PARAM_INVALID,
                          "the load options give shapes, and those of a .rknn file are fixed");
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
-        r = sim_find_chip(d->options.chip, &m->file, &m->chip, e);
+        r = sim_find_chip(m->device->options.chip, &m->file, &m->chip, e);
     if (r == 0)
-        r = rknn_graph(&m->graph, &m->file, m->chip, e);
+        r = rknn_graph(ret, &m->file, m->chip, e);
     return r;
 }
 
-static int load(struct npu_device *d, struct npu_model *m, const struct npu_model_source *source,
-                struct error *e)
+// The first row says how many inputs and outputs there are.
+static int make_tables(struct npu_model *m, const struct graph *g, struct error *e)
 {
-    struct bytes file = source->file;
-    int r = load_options_parse(&m->options, &m->option_pool, source->options, e);
+    size_t n = m->info.n_rows;
+    m->info.n_inputs = g->n_inputs;
+    m->info.n_outputs = g->n_outputs;
+    m->info.inputs = pool_alloc(&m->pool, n * g->n_inputs, sizeof *m->info.inputs);
+    m->info.outputs = pool_alloc(&m->pool, n * g->n_outputs, sizeof *m->info.outputs);
+    m->rows = pool_alloc(&m->pool, n, sizeof *m->rows);
+    return m->info.inputs && m->info.outputs && m->rows
+               ? 0
+               : error_no_memory(e, "the model's description", 0);
+}
+
+static int load_row(struct npu_model *m, struct bytes file, uint32_t row, struct error *e)
+{
+    struct npu_model_info *info = &m->info;
+    struct graph g = {0};
+    int r = onnx_is_model(file) ? load_onnx(m, file, row, &g, e) : load_rknn(m, file, &g, e);
+    if (r == 0 && row == 0)
+        r = make_tables(m, &g, e);
+    if (r == 0 && info->n_rows == 1) // a node's description has one shape
+        r = sim_custom_nodes(&g, &info->custom, &info->n_custom, e);
+    if (r < 0) {
+        graph_done(&g);
+        return r;
+    }
+    return sim_row_init(&m->rows[row], &g, m->chip, row == 0,
+                        (struct tensor_io *)info->inputs + (size_t)row * info->n_inputs,
+                        (struct tensor_io *)info->outputs + (size_t)row * info->n_outputs, e);
+}
+
+// Memory is that of the row that needs the most.
+static void fill_info(struct npu_model *m)
+{
+    struct npu_model_info *info = &m->info;
+    const struct sim_row *first = &m->rows[0];
+    uint64_t arena = 0, graphs = 0;
+    for (uint32_t i = 0; i < info->n_rows; i++) {
+        arena = m->rows[i].arena_size > arena ? m->rows[i].arena_size : arena;
+        graphs += m->rows[i].graph.pool.total;
+    }
+    info->weight_size = m->file.weight_size ? m->file.weight_size : first->memory.weight_size;
+    info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
+    info->memory_size = m->file.pool.total + graphs + first->plan.pool.total;
+    info->core_limit = m->chip->n_cores;
+    info->batch = 1;
+    info->custom_string = m->file.custom_string ? m->file.custom_string : "";
+}
+
+static int load(struct npu_model *m, const struct npu_model_source *source, struct error *e)
+{
+    int r = load_options_parse(&m->options, &m->pool, source->options, e);
+    m->info.n_rows = m->options.n_rows;
+    if (r == 0 && m->info.n_rows > NPU_MAX_ROWS)
+        r = error_set(e, STATUS_PARAM_INVALID, "%u shapes of an input; %u are possible",
+                      m->info.n_rows, NPU_MAX_ROWS);
+    for (uint32_t i = 0; i < m->info.n_rows && r == 0; i++)
+        r = load_row(m, source->file, i, e);
     if (r == 0)
-        r = onnx_is_model(file) ? load_onnx(d, m, file, e) : load_rknn(d, m, file, e);
-    if (r == 0)
-        r = sim_custom_nodes(&m->graph, &m->info.custom, &m->info.n_custom, e);
-    if (r == 0)
-        r = plan_init(&m->plan, &m->graph, e);
-    return r < 0 ? r : fill_info(m, e);
+        fill_info(m);
+    return r;
 }
 
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
@@ -200,7 +201,7 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     m->name = strdup(source->name);
-    int r = m->name ? load(d, m, source, e) : error_no_memory(e, "a model", sizeof *m);
+    int r = m->name ? load(m, source, e) : error_no_memory(e, "a model", sizeof *m);
     if (r < 0)
         return r;
     *ret = steal_ptr(m);
@@ -225,10 +226,9 @@ static void context_free(struct npu_context *c)
 {
     if (!c)
         return;
-    run_done(&c->run);
-    memo_done(&c->memo);
-    free(c->step_us);
-    free(c->layers);
+    for (uint32_t i = 0; c->uses && i < c->model->info.n_rows; i++)
+        sim_use_done(&c->uses[i]);
+    free(c->uses);
     free(c);
 }
 
@@ -239,13 +239,11 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     cleanup(context_free_p) struct npu_context *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
-    size_t n = (size_t)m->plan.n_steps + 1;
     c->model = m;
-    c->step_us = calloc(n, sizeof *c->step_us);
-    c->layers = calloc(n, sizeof *c->layers);
-    if (!c->step_us || !c->layers)
-        return error_no_memory(e, "a context", n * sizeof *c->layers);
-    int r = run_init(&c->run, &m->plan, e);
+    c->uses = calloc(m->info.n_rows, sizeof *c->uses);
+    if (!c->uses)
+        return error_no_memory(e, "a context", m->info.n_rows * sizeof *c->uses);
+    int r = sim_use_begin(&c->uses[0], &m->rows[0], e);
     if (r < 0)
         return r;
     *ret = steal_ptr(c);
@@ -254,29 +252,35 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
 
 static void note_layers(struct npu_context *c, const struct npu_job *job)
 {
-    c->n_layers = c->model->plan.n_steps;
+    const struct sim_row *row = &c->model->rows[job->row];
+    struct sim_use *use = &c->uses[job->row];
+    c->n_layers = row->plan.n_steps;
+    c->layers = use->layers;
     for (size_t i = 0; i < c->n_layers; i++) {
-        c->layers[i] = c->model->layers[i];
-        c->layers[i].time_us = c->step_us[i];
+        use->layers[i] = row->layers[i];
+        use->layers[i].time_us = use->step_us[i];
     }
-    estimate_shares(&c->model->graph, c->model->chip, job->core_mask, c->layers);
+    estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
 }
 
 static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *info = &c->model->info;
+    const struct tensor_io *inputs = info->inputs + (size_t)job->row * info->n_inputs;
+    const struct tensor_io *outputs = info->outputs + (size_t)job->row * info->n_outputs;
+    struct sim_use *use = &c->uses[job->row];
     int r = 0;
     for (uint32_t i = 0; i < info->n_inputs && r == 0; i++)
-        r = sim_put_input(&c->run, i, &info->inputs[i], &job->inputs[i], e);
+        r = sim_put_input(&use->run, i, &inputs[i], &job->inputs[i], e);
     uint64_t start = clock_us();
-    c->run.step_us = job->collect_perf ? c->step_us : NULL;
-    c->run.tap = job->tap;
-    c->run.custom = job->custom;
+    use->run.step_us = job->collect_perf ? use->step_us : NULL;
+    use->run.tap = job->tap;
+    use->run.custom = job->custom;
     if (r == 0)
-        r = run_steps(&c->run, e);
+        r = run_steps(&use->run, e);
     job->run_us = clock_us() - start;
     for (uint32_t i = 0; i < info->n_outputs && r == 0; i++)
-        r = sim_get_output(&c->run, i, &info->outputs[i], &job->outputs[i], e);
+        r = sim_get_output(&use->run, i, &outputs[i], &job->outputs[i], e);
     return r;
 }
 
@@ -286,13 +290,15 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
 {
     const struct npu_model *m = c->model;
     uint64_t start = clock_us(), n_cores = (uint64_t)__builtin_popcount(job->core_mask);
-    double us = (double)m->paced_us[n_cores < NPU_MAX_CORES ? n_cores : NPU_MAX_CORES] /
-                m->device->options.speed;
+    double us =
+        (double)m->rows[job->row].paced_us[n_cores < NPU_MAX_CORES ? n_cores : NPU_MAX_CORES] /
+        m->device->options.speed;
+    struct memo *memo = &c->uses[job->row].memo;
     int r = 0;
-    if (job->collect_perf || job->tap || job->custom || !memo_answer(&c->memo, job)) {
+    if (job->collect_perf || job->tap || job->custom || !memo_answer(memo, job)) {
         r = run_job(c, job, e);
         if (r == 0 && !job->custom)
-            memo_keep(&c->memo, job, m->info.n_inputs, m->info.n_outputs);
+            memo_keep(memo, job, m->info.n_inputs, m->info.n_outputs);
     }
     clock_sleep_until(start + (uint64_t)us);
     job->run_us = clock_us() - start;
@@ -313,9 +319,13 @@ static int run_with_faults(struct npu_context *c, struct npu_job *job, struct er
 
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
-    (void)e;
+    const struct npu_model *m = c->model;
     c->n_layers = 0;
-    int r = run_with_faults(c, job, &job->error);
+    if (job->row >= m->info.n_rows)
+        return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->row, m->info.n_rows);
+    int r = sim_use_begin(&c->uses[job->row], &m->rows[job->row], &job->error);
+    if (r == 0)
+        r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)
         note_layers(c, job);
     job->done(job, r);

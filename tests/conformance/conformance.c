@@ -194,9 +194,9 @@ void conformance_compare(const rknn_tensor_attr *a, const char *name, uint32_t i
     free(file);
 }
 
-void conformance_expect_outputs(rknn_context c, const char *name)
+static void expect_outputs(rknn_context c, const char *name, rknn_query_cmd query)
 {
-    rknn_tensor_attr *attrs = conformance_attrs(c, RKNN_QUERY_OUTPUT_ATTR);
+    rknn_tensor_attr *attrs = conformance_attrs(c, query);
     uint32_t n = conformance_count(c).n_output;
     rknn_output *outputs = calloc(n, sizeof *outputs);
     NEED(outputs);
@@ -209,4 +209,14 @@ void conformance_expect_outputs(rknn_context c, const char *name)
     }
     free(outputs);
     free(attrs);
+}
+
+void conformance_expect_outputs(rknn_context c, const char *name)
+{
+    expect_outputs(c, name, RKNN_QUERY_OUTPUT_ATTR);
+}
+
+void conformance_expect_current_outputs(rknn_context c, const char *name)
+{
+    expect_outputs(c, name, RKNN_QUERY_CURRENT_OUTPUT_ATTR);
 }

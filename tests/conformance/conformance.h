@@ -67,13 +67,18 @@ rknn_input_output_num conformance_count(rknn_context c);
 /// Sets all inputs to FOLDER/NAME.in<i>.bin.
 void conformance_set_inputs(rknn_context c, const char *name);
 
+/// Opens a model of dynamic shapes: how they come to be is the server's matter (rknnd_rows.c).
+rknn_context conformance_open_rows(const char *name, const char *rows, uint32_t flags);
+
 /// Compares n stored values in the attribute's type with FOLDER/NAME.out<index>.bin: equal within
 /// one step for integers, within a relative 1/500 for float16.
 void conformance_compare(const rknn_tensor_attr *a, const char *name, uint32_t index,
                          const void *values, size_t size);
 
-/// Gets all outputs by rknn_outputs_get() and compares them.
+/// Gets all outputs by rknn_outputs_get() and compares them; of a model of dynamic shapes in those
+/// that are set.
 void conformance_expect_outputs(rknn_context c, const char *name);
+void conformance_expect_current_outputs(rknn_context c, const char *name);
 
 /// The numbers that `size` bytes of a type hold, as doubles, malloc'ed.
 double *conformance_numbers(rknn_tensor_type type, const void *values, size_t size, size_t *ret_n);

@@ -7,6 +7,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from rknnwriter import Model, Quant, cases, examples, ops, reference  # noqa: E402
 
@@ -67,6 +69,63 @@ def custom_int64(chip="rk3588"):
     return m
 
 
+# ---- dynamic shapes: ONNX models whose inputs are open, and what each row of shapes gives
+
+PICTURE_ROWS = ((1, 3, 12, 10), (1, 3, 6, 10), (1, 3, 20, 16))
+VECTOR_ROWS = ((1, 224), (1, 40)), ((1, 112), (1, 80)), ((1, 224), (1, 80))
+
+
+def save_onnx(folder, name, nodes, inputs, outputs, constants):
+    def ports(shapes):
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    graph = helper.make_graph(nodes, name, ports(inputs), ports(outputs),
+                              [numpy_helper.from_array(v, n) for n, v in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]),
+              folder / f"{name}.onnx")
+
+
+def save_row(folder, name, inputs, outputs):
+    for kind, arrays in (("in", inputs), ("out", outputs)):
+        for i, array in enumerate(arrays):
+            np.asarray(array, np.float32).tofile(folder / f"{name}.{kind}{i}.bin")
+
+
+def conv3x3(x, weight):
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, weight)
+
+
+def dynamic_picture(folder):
+    """A convolution with Relu, and the mean of each of its channels."""
+    rng = np.random.default_rng(9)
+    weight = rng.normal(size=(8, 3, 3, 3)).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["data", "w"], ["c"], pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["c"], ["features"]),
+             helper.make_node("GlobalAveragePool", ["features"], ["mean"])]
+    save_onnx(folder, "dynamic_picture", nodes, {"data": [1, 3, "h", "w"]},
+              {"features": [1, 8, "h", "w"], "mean": [1, 8, 1, 1]}, {"w": weight})
+    for i, shape in enumerate(PICTURE_ROWS):
+        x = rng.integers(0, 256, shape).astype(np.float32)
+        y = np.maximum(conv3x3(x, weight), 0)
+        save_row(folder, f"dynamic_picture.row{i}", [x.transpose(0, 2, 3, 1)],
+                 [y, y.mean((2, 3), keepdims=True)])
+
+
+def dynamic_vectors(folder):
+    """Two inputs that change together: one after the other, doubled."""
+    rng = np.random.default_rng(10)
+    nodes = [helper.make_node("Concat", ["a", "b"], ["both"], axis=1),
+             helper.make_node("Add", ["both", "both"], ["doubled"])]
+    save_onnx(folder, "dynamic_vectors", nodes, {"a": [1, "m"], "b": [1, "n"]},
+              {"doubled": [1, "k"]}, {})
+    for i, shapes in enumerate(VECTOR_ROWS):
+        a, b = (rng.normal(size=s).astype(np.float32) for s in shapes)
+        save_row(folder, f"dynamic_vectors.row{i}", [a, b], [2 * np.concatenate([a, b], 1)])
+
+
+DYNAMIC = (dynamic_picture, dynamic_vectors)
+
 MODELS = {
     "conv": examples.conv,
     "residual": examples.residual,
@@ -83,6 +142,8 @@ def main(out):
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in MODELS.items():
         cases.write(folder, name, make(), cases.STEP)
+    for make in DYNAMIC:
+        make(folder)
 
 
 if __name__ == "__main__":

@@ -95,9 +95,16 @@ class Shapes(Case):
             options = [word for shape in shapes for word in ("--shape", shape)]
             self.expect(1, words, "bench", net, "-n", "1", *options)
         self.expect(4, "dimension 2 is not fixed", "bench", net, "--shape", "y=1x1x1")
-        self.expect(4, "one shape for each input", "bench", net, "--shape", "x=1x2x5,1x2x6",
-                    "--shape", "y=1x1x1")
         self.expect(2, "NAME=", "bench", net, "--shape", "x")
+
+    def test_a_run_has_the_largest_of_several_shapes(self):
+        net = self.save(open_sum())
+        x = np.arange(14).reshape(1, 2, 7)
+        self.expect(0, "", "run", net, "-x", "x=1x2x5,1x2x7", "-x", "y=1x1x1",
+                    "-i", self.array("x.npy", x), "-i", self.array("y.npy", [[[1]]]),
+                    "-l", "nchw", "-o", self.folder)
+        np.testing.assert_array_equal(np.load(self.folder / "out0.npy").reshape(2),
+                                      x.sum(-1)[0] + 1)
 
     def test_files_with_fixed_shapes_take_none(self):
         net = self.save(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 4]},

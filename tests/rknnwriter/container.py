@@ -243,7 +243,7 @@ def attrs_text(model):
         table[t.name] = {"name": t.name, "dtype": "float32", "qmethod": "layer",
                          "qtype": "asymmetric_quantized", "min": low, "max": high, "scale": [],
                          "zero_point": [], "ori_min": low, "ori_max": high}
-    return repr({"attrs": attrs, "quant_tab": table, "dynamic_shapes": {}})
+    return repr({"attrs": attrs, "quant_tab": table, "dynamic_shapes": model.dynamic_shapes})
 
 
 def _ends_json(tensors, layout):

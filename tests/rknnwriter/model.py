@@ -81,6 +81,7 @@ class Model:
         if (self.container == 0x1004) != self.chip.lite:
             raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []
+        self.dynamic_shapes = {}  # as the file's attributes say them; input name -> shapes
         self._counts = {}
 
     # ---- tensors

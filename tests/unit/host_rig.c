@@ -178,10 +178,10 @@ void rig_submit(struct rig *r, struct rig_job *j, struct host_context *c, uint8_
     const struct host_info *info = host_info(r->host);
     uint64_t size = info->tensors[0].logical.size;
     struct buffer *b;
-    if (buffer_get(host_buffers(r->host), size, info->output_size, &b, &e) < 0)
+    if (buffer_get(host_buffers(r->host), size, host_info_output_size(info, 0), &b, &e) < 0)
         fail_msg("%s", e.text);
     memset(b->input, fill, size);
-    memset(b->output, (uint8_t)~fill, info->output_size);
+    memset(b->output, (uint8_t)~fill, host_info_output_size(info, 0));
     *j =
         (struct rig_job){.rig = r, .input = {.data = b->input, .size = size, .type = TENSOR_UINT8}};
     j->job = (struct host_job){.context = c,
@@ -210,7 +210,7 @@ void rig_check(struct rig *r, struct rig_job *j, uint8_t fill)
     assert_true(j->done);
     if (j->error.code < 0)
         fail_msg("%s", j->error.text);
-    for (uint64_t i = 0; i < host_info(r->host)->output_size; i++)
+    for (uint64_t i = 0; i < host_info_output_size(host_info(r->host), 0); i++)
         assert_int_equal(j->job.buffer->output[i], fill);
     rig_drop(j);
 }

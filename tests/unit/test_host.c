@@ -23,7 +23,7 @@ static void test_runs(void **state)
     const struct host_info *info = host_info(r.host);
     assert_int_equal(info->n_inputs, 1);
     assert_int_equal(info->n_outputs, 1);
-    assert_int_equal(info->output_size, 250);
+    assert_int_equal(host_info_output_size(info, 0), 250);
     assert_int_equal(info->tensors[1].logical.n_elems, 250);
     assert_int_equal(info->weight_size, r.model.size);
     assert_int_equal(info->device.n_cores, 3);

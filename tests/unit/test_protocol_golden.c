@@ -106,7 +106,8 @@ static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .core_limit = 7,
                                               .batch = 26,
                                               .custom_string = "made for 猫",
-                                              .n_custom = 57};
+                                              .n_custom = 57,
+                                              .n_rows = 60};
 static const rknnd_ContextClose ContextClose = {.context = 27};
 static const rknnd_Infer Infer = {
     .context = 28,
@@ -116,7 +117,8 @@ static const rknnd_Infer Infer = {
     .no_outputs = true,
     .inputs_count = 2,
     .inputs = {FORM, {.size = UINT64_C(1) << 32, .type = 10, .layout = 3}},
-    .custom_nodes = {3, {5, 0, 0x80}}};
+    .custom_nodes = {3, {5, 0, 0x80}},
+    .row = 61};
 static const rknnd_InferReply InferReply = {
     .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2, .has_call = true, .call = {58, 59}};
 static const rknnd_Profile Profile = {.context = 30};
@@ -188,7 +190,8 @@ static const rknnd_WorkerRun WorkerRun = {
     .output_offsets = {0, 128, UINT64_C(1) << 41},
     .custom_nodes = {1, {0x81}},
     .custom_inputs = 69,
-    .custom_outputs = UINT64_C(1) << 45};
+    .custom_outputs = UINT64_C(1) << 45,
+    .row = 62};
 static const rknnd_WorkerDump WorkerDump = {.has_run = true,
                                             .run = {.context = 54,
                                                     .buffer = 55,

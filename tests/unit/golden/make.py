@@ -66,12 +66,12 @@ def samples(p):
         "ContextInfo": p.ContextInfo(
             context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
             memory_size=23, sram_total=24, sram_free=25, core_limit=7, batch=26,
-            custom_string="made for \u732b", n_custom=57),
+            custom_string="made for \u732b", n_custom=57, n_rows=60),
         "ContextClose": p.ContextClose(context=27),
         "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
                          no_outputs=True,
                          inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)],
-                         custom_nodes=b"\x05\x00\x80"),
+                         custom_nodes=b"\x05\x00\x80", row=61),
         "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
                                    call=p.CustomCall(node=58, number=59)),
         "Profile": p.Profile(context=30),
@@ -108,7 +108,7 @@ def samples(p):
             inputs=[p.WorkerSlot(offset=64, form=form),
                     p.WorkerSlot(form=p.InferInput(pass_through=True))],
             output_offsets=[0, 128, 1 << 41], custom_nodes=b"\x81", custom_inputs=69,
-            custom_outputs=1 << 45),
+            custom_outputs=1 << 45, row=62),
         "WorkerDump": p.WorkerDump(
             run=p.WorkerRun(context=54, buffer=55, core_mask=1,
                             inputs=[p.WorkerSlot(offset=192, form=form)]),
