@@ -5,8 +5,6 @@
 #include "npu/sim/copy.h"
 #include "npu/sim/onnx_lower.h"
 
-#define FOLDED_MAX ((uint64_t)128 << 20) // bytes of all folded constants of a model
-
 struct fold {
     struct graph g;
     struct graph_node node;
@@ -107,9 +105,9 @@ int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error 
 {
     for (uint32_t i = 0; i < n->n_outputs; i++)
         l->folded += n->outputs[i] < 0 ? 0 : l->g->tensors[n->outputs[i]].size;
-    if (l->folded > FOLDED_MAX)
+    if (l->folded > ONNX_FOLDED_MAX)
         return onnx_refuse(l, e, "its constants make up more than %llu MB",
-                           (unsigned long long)(FOLDED_MAX >> 20));
+                           (unsigned long long)(ONNX_FOLDED_MAX >> 20));
     struct fold f = {0};
     int r = compute(l, &f, n, e);
     fold_done(&f);

@@ -217,6 +217,26 @@ static bool is_standard(const char *domain)
     return !domain[0] || strcmp(domain, "ai.onnx") == 0;
 }
 
+// Products take weights in any form.
+static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
+{
+    uint32_t n_dims = l->g->tensors[l->in[i]].n_dims;
+    if (i == 0 || !is_standard(l->node->domain))
+        return false;
+    if (strcmp(l->node->op, "Conv") == 0)
+        return n_dims == (i == 1 ? 4 : 1);
+    return strcmp(l->node->op, "MatMul") == 0 || strcmp(l->node->op, "Gemm") == 0;
+}
+
+static int unpack_inputs(struct onnx_lowering *l, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < l->n_in && r == 0; i++)
+        if (l->in[i] >= 0 && !takes_packed(l, i))
+            r = onnx_unpacked(l, l->in[i], e);
+    return r;
+}
+
 static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct error *e)
 {
     uint32_t first = l->g->n_nodes;
@@ -226,6 +246,8 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     int r = take_edges(l, e);
     if (r == 0)
         r = check_node(l, op, e);
+    if (r == 0)
+        r = unpack_inputs(l, e);
     if (r == 0)
         r = op->lower(l, e);
     return r < 0 ? r : fold_from(l, first, e);
@@ -264,7 +286,9 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
         int32_t tensor = onnx_names_find(l->names, v->name);
         if (tensor < 0)
             return error_set(e, STATUS_MODEL_INVALID, "output %s: nothing makes it", v->name);
-        int r = g->tensors[tensor].constant ? write_constant(l, v, &tensor, e) : 0;
+        int r = onnx_unpacked(l, tensor, e);
+        if (r == 0 && g->tensors[tensor].constant)
+            r = write_constant(l, v, &tensor, e);
         if (r < 0)
             return r;
         outputs[i] = (uint32_t)tensor;

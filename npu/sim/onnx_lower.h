@@ -5,7 +5,8 @@
 #include "npu/sim/onnx_file.h"
 #include "npu/sim/wide.h"
 
-#define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
+#define ONNX_MAX_SHAPE  64                    // numbers of a shape, of axes, of pads
+#define ONNX_FOLDED_MAX ((uint64_t)128 << 20) // bytes of a model's constants that were computed
 
 struct onnx_names;
 struct onnx_operator;
@@ -116,6 +117,10 @@ int onnx_emit_wide(struct onnx_lowering *l, const struct wide_operator *operator
 
 /// Makes output 0 the same tensor as `tensor`, or a copy where it must be one of its own.
 int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e);
+
+/// Weights of DequantizeLinear are kept as the file holds them: computes such a constant's real
+/// numbers. Nothing happens to other tensors.
+int onnx_unpacked(struct onnx_lowering *l, int32_t tensor, struct error *e);
 
 /// Gives output i the data of a constant that is known at once.
 int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e);

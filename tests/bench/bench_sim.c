@@ -1,10 +1,10 @@
 // The software NPU against what the machine can do.
 //
-// bench_sim MODEL.rknn…        each model's run on one thread, against the sum of oneDNN's own
+// bench_sim MODEL…        each model's run on one thread, against the sum of oneDNN's own
 // times
 //                              for its convolutions and the time that memory takes for the rest
-// bench_sim --layers MODEL.rknn  the same for each layer
-// bench_sim --load MODEL.rknn  loading, against reading the file
+// bench_sim --layers MODEL  the same for each layer
+// bench_sim --load MODEL  loading, against reading the file
 // bench_sim --rounds MODEL     for each number on standard input: as many runs, and their times in
 //                              microseconds (for bench_ort.py)
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "npu/sim/onnx_graph.h"
 #include "npu/sim/rknn_graph.h"
 #include "tests/bench/conv_times.h"
 #include "tests/bench/samples.h"
@@ -95,6 +96,12 @@ static void load_graph(struct loaded *m, const char *path)
     struct error e;
     size_t size;
     *m = (struct loaded){.data = sim_read_file(path, &size, &e)};
+    struct load_options options = {0};
+    if (m->data && onnx_is_model((struct bytes){m->data, size})) {
+        if (onnx_graph(&m->graph, (struct bytes){m->data, size}, &options, 0, &e) < 0)
+            give_up(path, &e);
+        return;
+    }
     if (!m->data || rknn_file_open(&m->file, (struct bytes){m->data, size}, &e) < 0 ||
         rknn_graph(&m->graph, &m->file, chip_find(m->file.chip), &e) < 0)
         give_up(path, &e);
@@ -339,7 +346,7 @@ int main(int argc, char **argv)
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
-        fprintf(stderr, "usage: bench_sim MODEL.rknn… | --layers MODEL.rknn | --load MODEL.rknn | "
+        fprintf(stderr, "usage: bench_sim MODEL… | --layers MODEL | --load MODEL | "
                         "--rounds MODEL\n");
         return 2;
     }
