@@ -1,12 +1,11 @@
 // The software NPU against what the machine can do.
 //
-// bench_sim MODEL…        each model's run on one thread, against the sum of oneDNN's own
-// times
-//                              for its convolutions and the time that memory takes for the rest
+// bench_sim MODEL…          each model's run on one thread, against the sum of oneDNN's own times
+//                           for its convolutions and the time that memory takes for the rest
 // bench_sim --layers MODEL  the same for each layer
-// bench_sim --load MODEL  loading, against reading the file
-// bench_sim --rounds MODEL     for each number on standard input: as many runs, and their times in
-//                              microseconds (for bench_ort.py)
+// bench_sim --load MODEL    loading, against reading the file
+// bench_sim --rounds MODEL  for each number on standard input: as many runs, and their times in
+//                           microseconds (for bench_ort.py)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
