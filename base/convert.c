@@ -1,10 +1,8 @@
 // Conversion of tensors between types: halves, quantization, mean and std.
-#include "base/convert.h"
+#include "base/convert_inner.h"
 
 #include <math.h>
 #include <string.h>
-
-#define CHUNK 512 // elements that are converted at a time
 
 // ---- halves
 
@@ -44,7 +42,7 @@ uint16_t convert_float_to_half(float f)
 }
 
 // To float with the last bit set if anything was lost: a second rounding, to half, is then exact.
-static float round_to_odd(double x)
+float convert_round_to_odd(double x)
 {
     float f = (float)x;
     uint32_t u = float_bits(f);
@@ -106,7 +104,7 @@ int8_t convert_quantize_i8(float real, float scale, int32_t zp)
     }                                                                                              \
     break
 
-static void load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret)
+void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret)
 {
     switch (type) {
     case TENSOR_FLOAT32:
@@ -144,7 +142,7 @@ static void store(const struct tensor_attr *a, const double *x, double mean, dou
     case TENSOR_FLOAT32:
         STORE(float, (x[i] - mean) / std);
     case TENSOR_FLOAT16:
-        STORE(uint16_t, convert_float_to_half(round_to_odd((x[i] - mean) / std)));
+        STORE(uint16_t, convert_float_to_half(convert_round_to_odd((x[i] - mean) / std)));
     case TENSOR_INT8:
         STORE(int8_t, quantize(x[i] - mean, d, &q));
     case TENSOR_UINT8:
@@ -167,23 +165,40 @@ static void copy(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_s
 
 // ---- inputs
 
-// A tensor as images of pixels of channels; an array that is not 4-D is one image of one channel.
-// Steps are elements.
+// A tensor as images of rows of pixels of channels; an array that is not 4-D is one row of one
+// channel. Steps are elements.
 struct view {
-    size_t images, pixels, channels;
-    size_t image_step, pixel_step, channel_step;
+    size_t images, rows, columns, channels;
+    size_t image_step, row_step, column_step, channel_step;
 };
 
-static struct view view_of(const struct tensor_attr *a, enum tensor_layout layout)
+static struct view flat_view(size_t n)
 {
+    return (struct view){1, 1, n, 1, 0, 0, 1, 0};
+}
+
+static struct view view_of(const struct tensor_attr *a, const struct convert_form *f)
+{
+    uint32_t d[4];
     if (a->n_dims != 4 || a->layout == TENSOR_UNDEFINED)
-        return (struct view){1, a->n_elems, 1, 0, 1, 0};
-    bool planar = a->layout == TENSOR_NCHW;
-    size_t channels = a->dims[planar ? 1 : 3];
-    size_t pixels = planar ? (size_t)a->dims[2] * a->dims[3] : (size_t)a->dims[1] * a->dims[2];
-    if (layout == TENSOR_NCHW)
-        return (struct view){a->dims[0], pixels, channels, pixels * channels, 1, pixels};
-    return (struct view){a->dims[0], pixels, channels, pixels * channels, channels, 1};
+        return flat_view(a->n_elems);
+    convert_dims(a, d);
+    size_t pitch = f->w_stride ? f->w_stride : d[3], height = f->h_stride ? f->h_stride : d[2];
+    size_t channels = d[1], plane = pitch * height;
+    if (f->layout == TENSOR_NCHW)
+        return (struct view){d[0], d[2], d[3], channels, plane * channels, pitch, 1, plane};
+    return (struct view){d[0],     d[2], d[3], channels, plane * channels, pitch * channels,
+                         channels, 1};
+}
+
+// Rows that follow one another without a gap are one.
+static void join_rows(struct view *a, struct view *b)
+{
+    if (a->row_step != a->columns * a->column_step || b->row_step != b->columns * b->column_step)
+        return;
+    a->columns *= a->rows;
+    b->columns *= b->rows;
+    a->rows = b->rows = 1;
 }
 
 struct conversion {
@@ -195,7 +210,7 @@ struct conversion {
     uint8_t tables[4][256 * sizeof(float)];
 };
 
-static bool has_arithmetic(enum tensor_type type)
+bool convert_has_arithmetic(enum tensor_type type)
 {
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16 || type == TENSOR_INT16 ||
            type == TENSOR_INT8 || type == TENSOR_UINT8;
@@ -206,7 +221,7 @@ static bool is_float(enum tensor_type type)
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
 }
 
-static bool is_quantized(const struct tensor_attr *a)
+bool convert_is_quantized(const struct tensor_attr *a)
 {
     return a->qnt != TENSOR_QNT_NONE && !is_float(a->type) && (a->zp != 0 || a->scale != 1);
 }
@@ -223,7 +238,7 @@ static int check_preprocess(const struct conversion *c, struct error *e)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
     const struct tensor_attr *a = &c->io->logical;
-    if (!has_arithmetic(a->type) || p->n_channels > 4 || c->dst.channels > p->n_channels ||
+    if (!convert_has_arithmetic(a->type) || p->n_channels > 4 || c->dst.channels > p->n_channels ||
         (a->n_dims != 4 && p->n_channels != 1))
         return error_set(e, STATUS_MODEL_INVALID,
                          "input \"%s\" (%s, %zu channels) has mean and std for %u channels",
@@ -241,12 +256,14 @@ static int check_types(const struct conversion *c, struct error *e)
 {
     const struct tensor_attr *a = &c->io->logical;
     if (tensor_type_size(a->type) == 0 ||
-        (c->from != a->type && !(has_arithmetic(c->from) && has_arithmetic(a->type))))
+        (c->from != a->type &&
+         !(convert_has_arithmetic(c->from) && convert_has_arithmetic(a->type))))
         return error_set(e, STATUS_INPUT_INVALID,
                          "input \"%s\" is %s in the model and cannot be set as %s", a->name,
                          tensor_type_name(a->type), tensor_type_name(c->from));
-    if (is_quantized(a) && (a->qnt != TENSOR_QNT_AFFINE || !has_arithmetic(a->type) ||
-                            !(a->scale > 0) || isinf(a->scale)))
+    if (convert_is_quantized(a) &&
+        (a->qnt != TENSOR_QNT_AFFINE || !convert_has_arithmetic(a->type) || !(a->scale > 0) ||
+         isinf(a->scale)))
         return error_set(e, STATUS_MODEL_INVALID,
                          "input \"%s\" has quantization %s with scale %g of %s, which is not known",
                          a->name, tensor_qnt_name(a->qnt), (double)a->scale,
@@ -254,22 +271,25 @@ static int check_types(const struct conversion *c, struct error *e)
     return c->preprocessed ? check_preprocess(c, e) : 0;
 }
 
-static int check_shape(const struct conversion *c, enum tensor_layout layout, size_t src_size,
+static int check_shape(const struct conversion *c, const struct convert_form *from, size_t src_size,
                        size_t dst_size, struct error *e)
 {
     const struct tensor_attr *a = &c->io->logical;
+    bool image = a->n_dims == 4 && a->layout != TENSOR_UNDEFINED;
+    uint32_t dims[4];
     size_t wanted = 0;
-    if (layout == TENSOR_NC1HWC2 || (a->n_dims == 4 && a->layout != TENSOR_UNDEFINED &&
-                                     layout != TENSOR_NHWC && layout != TENSOR_NCHW))
+    if (from->layout == TENSOR_NC1HWC2 ||
+        (image && from->layout != TENSOR_NHWC && from->layout != TENSOR_NCHW))
         return error_set(e, STATUS_INPUT_INVALID, "input \"%s\" is given as %s%s", a->name,
-                         tensor_layout_name(layout),
+                         tensor_layout_name(from->layout),
                          a->n_dims == 4 ? "; give it as NHWC or NCHW" : "");
-    if (!tensor_bytes(c->from, a->n_elems, &wanted) || src_size != wanted)
+    convert_dims(a, dims);
+    if (convert_form_bytes(dims, from, &wanted, NULL) < 0 || src_size != wanted)
         return error_set(e, STATUS_INPUT_INVALID,
                          "input \"%s\" has %zu bytes, but its %u elements of %s take %zu", a->name,
                          src_size, a->n_elems, tensor_type_name(c->from), wanted);
     if (dst_size != a->size || !tensor_bytes(a->type, a->n_elems, &wanted) || dst_size != wanted ||
-        c->dst.images * c->dst.pixels * c->dst.channels != a->n_elems)
+        (uint64_t)dims[0] * dims[1] * dims[2] * dims[3] != a->n_elems)
         return error_set(e, STATUS_PARAM_INVALID, "input \"%s\" of %u elements in %zu bytes",
                          a->name, a->n_elems, dst_size);
     return 0;
@@ -279,8 +299,8 @@ static void convert_by_arithmetic(const struct conversion *c, size_t channel, co
                                   size_t src_step, uint8_t *dst, size_t dst_step, size_t n)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
-    double x[CHUNK];
-    load(c->from, src, src_step, n, x);
+    double x[CONVERT_CHUNK];
+    convert_load(c->from, src, src_step, n, x);
     store(&c->io->logical, x, c->preprocessed ? (double)p->mean[channel] : 0,
           c->preprocessed ? (double)p->std[channel] : 1, dst, dst_step, n);
 }
@@ -326,11 +346,11 @@ static void floats_to_halves(const uint8_t *src, size_t src_step, uint8_t *dst, 
     }
 }
 
-// At most CHUNK elements of one channel.
+// At most CONVERT_CHUNK elements of one channel.
 static void convert_chunk(const struct conversion *c, size_t channel, const uint8_t *src,
                           uint8_t *dst, size_t n)
 {
-    size_t src_step = c->src.pixel_step, dst_step = c->dst.pixel_step;
+    size_t src_step = c->src.column_step, dst_step = c->dst.column_step;
     size_t element = tensor_type_size(c->from);
     if (c->copied)
         copy(src, src_step, dst, dst_step, n, element);
@@ -342,86 +362,54 @@ static void convert_chunk(const struct conversion *c, size_t channel, const uint
         convert_by_arithmetic(c, channel, src, src_step, dst, dst_step, n);
 }
 
-static void convert_all(const struct conversion *c, const uint8_t *src, uint8_t *dst)
+// One channel of the pixels [column, column + n) of a row.
+static void convert_part(const struct conversion *c, size_t image, size_t row, size_t column,
+                         size_t channel, size_t n, const uint8_t *src, uint8_t *dst)
 {
     const struct view *s = &c->src, *d = &c->dst;
-    const uint8_t *order = c->io->preprocess.order;
-    size_t src_element = tensor_type_size(c->from);
-    size_t dst_element = tensor_type_size(c->io->logical.type);
-    for (size_t image = 0; image < d->images; image++)
-        for (size_t pixel = 0; pixel < d->pixels; pixel += CHUNK)
-            for (size_t channel = 0; channel < d->channels; channel++) {
-                size_t n = d->pixels - pixel < CHUNK ? d->pixels - pixel : CHUNK;
-                size_t given = c->preprocessed ? order[channel] : channel;
-                size_t from =
-                    image * s->image_step + pixel * s->pixel_step + given * s->channel_step;
-                size_t to =
-                    image * d->image_step + pixel * d->pixel_step + channel * d->channel_step;
-                convert_chunk(c, channel, src + from * src_element, dst + to * dst_element, n);
-            }
+    size_t given = c->preprocessed ? c->io->preprocess.order[channel] : channel;
+    size_t from = image * s->image_step + row * s->row_step + column * s->column_step +
+                  given * s->channel_step;
+    size_t to = image * d->image_step + row * d->row_step + column * d->column_step +
+                channel * d->channel_step;
+    convert_chunk(c, channel, src + from * tensor_type_size(c->from),
+                  dst + to * tensor_type_size(c->io->logical.type), n);
 }
 
-int convert_input(const struct tensor_io *io, enum tensor_type type, enum tensor_layout layout,
-                  const void *src, size_t src_size, void *dst, size_t dst_size, struct error *e)
+static void convert_all(const struct conversion *c, const uint8_t *src, uint8_t *dst)
+{
+    const struct view *d = &c->dst;
+    for (size_t image = 0; image < d->images; image++)
+        for (size_t row = 0; row < d->rows; row++)
+            for (size_t column = 0; column < d->columns; column += CONVERT_CHUNK)
+                for (size_t channel = 0; channel < d->channels; channel++) {
+                    size_t left = d->columns - column;
+                    size_t n = left < CONVERT_CHUNK ? left : CONVERT_CHUNK;
+                    convert_part(c, image, row, column, channel, n, src, dst);
+                }
+}
+
+int convert_input(const struct tensor_io *io, const struct convert_form *from, const void *src,
+                  size_t src_size, void *dst, size_t dst_size, struct error *e)
 {
     const struct tensor_attr *a = &io->logical;
+    const struct convert_form packed = {.type = a->type, .layout = a->layout};
     struct conversion c = {.io = io,
-                           .from = type,
-                           .src = view_of(a, layout),
-                           .dst = view_of(a, a->layout),
+                           .from = from->type,
+                           .src = view_of(a, from),
+                           .dst = view_of(a, &packed),
                            .preprocessed = changes(&io->preprocess)};
-    int r = check_shape(&c, layout, src_size, dst_size, e);
+    int r = check_shape(&c, from, src_size, dst_size, e);
     if (r == 0)
         r = check_types(&c, e);
     if (r < 0)
         return r;
-    c.copied = type == a->type && !c.preprocessed && !is_quantized(a);
-    if (!c.preprocessed && c.src.channel_step == c.dst.channel_step)
-        c.src = c.dst = (struct view){1, a->n_elems, 1, 0, 1, 0};
-    if (!c.copied && tensor_type_size(type) == 1)
+    c.copied = from->type == a->type && !c.preprocessed && !convert_is_quantized(a);
+    join_rows(&c.src, &c.dst);
+    if (!c.preprocessed && c.src.rows == 1 && c.src.channel_step == c.dst.channel_step)
+        c.src = c.dst = flat_view(a->n_elems);
+    if (!c.copied && tensor_type_size(from->type) == 1)
         make_tables(&c);
     convert_all(&c, src, dst);
-    return 0;
-}
-
-// ---- outputs
-
-static void int64_to_float(const uint8_t *src, float *dst, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        int64_t v;
-        memcpy(&v, src + i * sizeof v, sizeof v);
-        dst[i] = (float)v;
-    }
-}
-
-int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src_size, float *dst,
-                     size_t n, struct error *e)
-{
-    size_t element = tensor_type_size(attr->type), wanted;
-    bool quantized = is_quantized(attr);
-    bool known = has_arithmetic(attr->type) || attr->type == TENSOR_INT32 ||
-                 attr->type == TENSOR_INT64 || attr->type == TENSOR_BOOL;
-    if (!known || (quantized && attr->qnt != TENSOR_QNT_AFFINE))
-        return error_set(e, STATUS_OUTPUT_INVALID, "output \"%s\" of %s, quantization %s, as float",
-                         attr->name, tensor_type_name(attr->type), tensor_qnt_name(attr->qnt));
-    if (!tensor_bytes(attr->type, attr->n_elems, &wanted) || src_size != wanted ||
-        n != attr->n_elems)
-        return error_set(e, STATUS_OUTPUT_INVALID,
-                         "output \"%s\" has %u elements (%s), not %zu from %zu bytes", attr->name,
-                         attr->n_elems, tensor_type_name(attr->type), n, src_size);
-    if (attr->type == TENSOR_INT64 && !quantized) {
-        int64_to_float(src, dst, n);
-        return 0;
-    }
-    const uint8_t *p = src;
-    double zp = quantized ? attr->zp : 0, scale = quantized ? (double)attr->scale : 1;
-    for (size_t done = 0; done < n; done += CHUNK) {
-        double x[CHUNK];
-        size_t part = n - done < CHUNK ? n - done : CHUNK;
-        load(attr->type, p + done * element, 1, part, x);
-        for (size_t i = 0; i < part; i++)
-            dst[done + i] = (float)((x[i] - zp) * scale);
-    }
     return 0;
 }

@@ -1,23 +1,18 @@
 // Conversion of tensors between layouts and strides.
 #include <string.h>
 
-#include "base/convert.h"
+#include "base/convert_inner.h"
 
-// Where the elements of one form are, in elements: channel c is in block c / c2, at c % c2.
-struct strides {
-    size_t image, block, row, column, channel;
-    size_t c2;
-    size_t total; // with all padding
-};
-
-static bool strides_of(const uint32_t dims[4], const struct convert_form *f, struct strides *ret)
+bool convert_steps_of(const uint32_t dims[4], const struct convert_form *f,
+                      struct convert_steps *ret)
 {
-    size_t images = dims[0], channels = dims[1], height = dims[2];
+    size_t images = dims[0], channels = dims[1];
+    size_t height = f->h_stride ? f->h_stride : dims[2];
     size_t width = f->w_stride ? f->w_stride : dims[3];
     size_t c2 = f->layout == TENSOR_NHWC ? channels : f->layout == TENSOR_NC1HWC2 ? f->c2 : 1;
     size_t blocks = c2 ? (channels + c2 - 1) / c2 : 0;
-    struct strides s = {.column = c2, .channel = 1, .c2 = c2 ? c2 : 1};
-    if (width < dims[3] || (c2 == 0 && channels > 0))
+    struct convert_steps s = {.column = c2, .channel = 1, .c2 = c2 ? c2 : 1};
+    if (width < dims[3] || height < dims[2] || (c2 == 0 && channels > 0))
         return false;
     if (__builtin_mul_overflow(width, s.column, &s.row) ||
         __builtin_mul_overflow(height, s.row, &s.block) ||
@@ -26,6 +21,27 @@ static bool strides_of(const uint32_t dims[4], const struct convert_form *f, str
         return false;
     *ret = s;
     return true;
+}
+
+void convert_dims(const struct tensor_attr *logical, uint32_t ret[4])
+{
+    const uint32_t *d = logical->dims;
+    bool last = logical->layout == TENSOR_NHWC;
+    const uint32_t image[4] = {d[0], last ? d[3] : d[1], last ? d[1] : d[2], last ? d[2] : d[3]};
+    const uint32_t flat[4] = {1, 1, 1, logical->n_elems};
+    memcpy(ret, logical->n_dims == 4 ? image : flat, sizeof image);
+}
+
+int convert_form_bytes(const uint32_t dims[4], const struct convert_form *form, size_t *ret,
+                       struct error *e)
+{
+    struct convert_steps s;
+    if (convert_steps_of(dims, form, &s) && tensor_bytes(form->type, s.total, ret))
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "%ux%ux%ux%u (NCHW) cannot be %s %s with strides %u and %u", dims[0], dims[1],
+                     dims[2], dims[3], tensor_type_name(form->type),
+                     tensor_layout_name(form->layout), form->w_stride, form->h_stride);
 }
 
 // The other side's bytes as they are, where one side is UNDEFINED.
@@ -65,9 +81,21 @@ static void move_elements(const uint8_t *src, size_t src_step, uint8_t *dst, siz
     }
 }
 
+// Between equal layouts whole rows are moved.
+static void move_rows(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
+                      const struct convert_steps *to, uint8_t *dst, size_t element)
+{
+    size_t blocks = from->block ? from->image / from->block : 0;
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t h = 0; h < dims[2]; h++)
+            memcpy(dst + (b * to->block + h * to->row) * element,
+                   src + (b * from->block + h * from->row) * element,
+                   dims[3] * from->column * element);
+}
+
 // Row by row with the channels inside: both sides of a row stay in the cache.
-static void move_image(const uint32_t dims[4], const struct strides *from, const uint8_t *src,
-                       const struct strides *to, uint8_t *dst, size_t element)
+static void move_image(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
+                       const struct convert_steps *to, uint8_t *dst, size_t element)
 {
     for (size_t h = 0; h < dims[2]; h++)
         for (size_t c = 0; c < dims[1]; c++) {
@@ -93,10 +121,11 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
                    size_t src_size, const struct convert_form *to, void *dst, size_t dst_size,
                    int64_t fill, struct error *e)
 {
-    struct strides a, b;
+    struct convert_steps a, b;
     size_t element = tensor_type_size(from->type), src_bytes, dst_bytes;
-    if (from->type != to->type || element == 0 || !strides_of(dims, defined_form(from, to), &a) ||
-        !strides_of(dims, defined_form(to, from), &b) ||
+    if (from->type != to->type || element == 0 ||
+        !convert_steps_of(dims, defined_form(from, to), &a) ||
+        !convert_steps_of(dims, defined_form(to, from), &b) ||
         !tensor_bytes(from->type, a.total, &src_bytes) ||
         !tensor_bytes(to->type, b.total, &dst_bytes))
         return error_set(e, STATUS_PARAM_INVALID,
@@ -112,10 +141,11 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
         memcpy(dst, src, dst_bytes);
         return 0;
     }
+    bool same = from->layout == to->layout && a.c2 == b.c2 && dims[1] % a.c2 == 0;
     if (b.total != (size_t)dims[0] * dims[1] * dims[2] * dims[3])
         fill_elements(dst, b.total, element, fill);
     for (size_t n = 0; n < dims[0]; n++)
-        move_image(dims, &a, (const uint8_t *)src + n * a.image * element, &b,
-                   (uint8_t *)dst + n * b.image * element, element);
+        (same ? move_rows : move_image)(dims, &a, (const uint8_t *)src + n * a.image * element, &b,
+                                        (uint8_t *)dst + n * b.image * element, element);
     return 0;
 }

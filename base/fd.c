@@ -30,11 +30,49 @@ int fd_memory(const char *name, uint64_t size, struct error *e)
     return steal_fd(&fd);
 }
 
+void *fd_map(int fd, uint64_t size, struct error *e)
+{
+    void *memory = MAP_FAILED;
+    errno = ENOMEM;
+    if (size <= PTRDIFF_MAX)
+        memory = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory != MAP_FAILED)
+        return memory;
+    error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot map %llu bytes of shared memory",
+                    (unsigned long long)size);
+    return NULL;
+}
+
+int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_map,
+                     struct error *e)
+{
+    cleanup(fd_close_p) int fd = fd_memory(name, size, e);
+    if (fd < 0)
+        return fd;
+    void *memory = fd_map(fd, size, e);
+    if (!memory)
+        return STATUS_MALLOC_FAIL;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+        int code = error_set_errno(e, STATUS_FAIL, errno, "cannot seal shared memory");
+        munmap(memory, (size_t)size);
+        return code;
+    }
+    fcntl(fd, F_ADD_SEALS, last_seal | F_SEAL_SEAL);
+    *ret_map = memory;
+    return steal_fd(&fd);
+}
+
+bool fd_is_unix(int socket)
+{
+    int family = AF_UNSPEC;
+    socklen_t size = sizeof family;
+    return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
+}
+
 void fd_widen(int socket)
 {
-    int family = AF_UNSPEC, wanted = 1 << 20;
-    socklen_t size = sizeof family;
-    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX)
+    int wanted = 1 << 20;
+    if (fd_is_unix(socket))
         setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted); // the kernel has a limit
 }
 

@@ -1,6 +1,7 @@
 // File descriptors: shared memory, and passing them over Unix sockets.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,6 +14,18 @@
 
 /// An anonymous file of `size` bytes that can be shared, close-on-exec. Negative status on failure.
 int fd_memory(const char *name, uint64_t size, struct error *e);
+
+/// As fd_memory(), mapped for reading and writing, and sealed against any change of its size and
+/// then, with `last_seal` (F_SEAL_*, or 0; may be one that the kernel does not know), for good:
+/// whoever has it mapped is safe from whoever else has the fd. Returns the fd.
+int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_map,
+                     struct error *e);
+
+/// Maps `size` bytes of a file for reading and writing, shared. NULL: it cannot be.
+void *fd_map(int fd, uint64_t size, struct error *e);
+
+/// Whether a socket is one that file descriptors can pass.
+bool fd_is_unix(int socket);
 
 /// Asks for a larger send buffer where that helps: a Unix socket's is small and does not grow, so
 /// the two ends of a large frame would run in lockstep. TCP sizes its own.

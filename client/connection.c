@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -60,7 +61,8 @@ static bool read_once(struct connection *c, struct error *e)
 {
     void *space;
     size_t size = frame_reader_space(&c->reader, &space);
-    ssize_t n = fd_receive(c->fd, space, size, NULL, NULL, 0);
+    struct frame_reader *f = &c->reader;
+    ssize_t n = fd_receive(c->fd, space, size, f->fds, &f->n_fds, FRAME_READER_FDS);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return false;
     int r = 0;
@@ -186,9 +188,16 @@ int connection_send(struct connection *c, struct request *r, const void *message
     }
     r->id = c->next_id++;
     r->answered = r->done = r->part = false;
+    struct frame_out *f = message_frame(r->type, 0, r->id, message_row(r->type)->request, message,
+                                        segments, n_segments, NULL, NULL);
+    if (f && r->send_fd && (f->fds[0] = fcntl(*r->send_fd, F_DUPFD_CLOEXEC, 3)) < 0) {
+        frame_out_free(f);
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "file descriptor %d", *r->send_fd);
+    }
+    if (f && r->send_fd)
+        f->n_fds = 1;
     list_append(&c->waiting, &r->link);
-    queue(c, message_frame(r->type, 0, r->id, message_row(r->type)->request, message, segments,
-                           n_segments, NULL, NULL));
+    queue(c, f);
     while (!c->lost && c->out.bytes)
         turn(c, CLOCK_FOREVER);
     if (c->lost) {

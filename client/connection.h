@@ -35,6 +35,9 @@ struct request {
     /// connection_wait_part(); clears `part` before the next one may come. The lock may be given up
     /// meanwhile.
     void (*serve)(struct request *r);
+    const int
+        *send_fd; // goes beside the request (duplicated), where the server takes it; NULL: none
+    int *take_fd; // what comes beside the answer is put here, the caller's then; NULL: none
     // Results:
     bool part;     // one is there; the owner clears this before he lets the next one come
     bool answered; // `reply` is there

@@ -4,6 +4,7 @@
 #include "client/callbacks.h"
 #include "client/fork.h"
 #include "client/keepalive.h"
+#include "client/mem.h"
 #include "client/payload.h"
 #include "client/server.h"
 #include "protocol/tensor_message.h"
@@ -17,8 +18,12 @@ static void context_free(struct context *c)
     pthread_cond_destroy(&c->back);
     for (uint32_t i = 0; c->inputs && i < c->info.n_inputs; i++)
         free(c->inputs[i].data);
+    for (uint32_t i = 0; c->bound && i < c->info.n_inputs + c->info.n_outputs; i++)
+        mem_put(c->bound[i].mem);
+    mem_put(c->internal);
     for (size_t i = 0; i < LIMIT_RUNS; i++)
         free(c->runs[i].outputs);
+    free(c->bound);
     free(c->inputs);
     free(c->tensors);
     free(c->perf_text);
@@ -76,7 +81,8 @@ static int take_info(struct context *c, struct bytes list, struct error *e)
     if (r < 0)
         return r;
     c->inputs = calloc(info->n_inputs ? info->n_inputs : 1, sizeof *c->inputs);
-    return c->inputs ? 0 : error_no_memory(e, "inputs", info->n_inputs * sizeof *c->inputs);
+    c->bound = calloc(n, sizeof *c->bound);
+    return c->inputs && c->bound ? 0 : error_no_memory(e, "inputs", n * sizeof *c->inputs);
 }
 
 static int ask(struct context *c, uint16_t type, const void *message, struct error *e)
@@ -227,4 +233,39 @@ int context_end(rknn_context number, struct error *e)
                          (unsigned long long)number);
     release(c);
     return 0;
+}
+
+struct bound *context_bound(const struct context *c, bool output, uint32_t i)
+{
+    struct bound *b = &c->bound[output ? c->info.n_inputs + i : i];
+    return b->mem ? b : NULL;
+}
+
+struct bound *context_bound_copy(const struct context *c, bool output, uint32_t i)
+{
+    struct bound *b = context_bound(c, output, i);
+    return b && !b->home->shared ? b : NULL;
+}
+
+struct session_key {
+    uint64_t id;
+    const uint8_t *secret;
+};
+
+static bool is_of_session(const struct handle *h, const void *with)
+{
+    const struct context *c = (const struct context *)h;
+    const rknnd_HelloReply *peer = &c->connection->peer;
+    const struct session_key *key = with;
+    return peer->session == key->id &&
+           memcmp(peer->session_secret.bytes, key->secret, HELLO_SECRET_SIZE) == 0;
+}
+
+struct context *context_of_session(uint64_t session, const uint8_t secret[HELLO_SECRET_SIZE])
+{
+    struct session_key key = {session, secret};
+    struct error unwanted;
+    struct context *c = NULL;
+    rknn_context number = handle_find(is_of_session, &key);
+    return number && context_enter(number, &c, &unwanted) == 0 ? c : NULL;
 }

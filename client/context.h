@@ -20,6 +20,8 @@ enum run_state {
     RUN_SELECTED, // waited for: the one whose outputs rknn_outputs_get() gives
 };
 
+#define RUN_INPUTS_UNKNOWN UINT64_MAX // they lie in memory that the program may have changed
+
 // One run and the outputs that came of it. Embedded in the context, so that its request may wait
 // as long as it likes.
 struct run {
@@ -28,15 +30,24 @@ struct run {
     enum run_state state;
     bool fetched; // its outputs, since it was selected
     uint64_t frame;
-    uint32_t row;     // of shapes, that its outputs have
-    uint64_t sent_us; // clock_us()
-    uint8_t *outputs; // all of them, one after the other; allocated with the run's first use
-    bool given;       // some went straight to the program and are not in `outputs`
-    uint64_t input_version;
+    uint32_t row;           // of shapes, that its outputs have
+    uint64_t sent_us;       // clock_us()
+    uint8_t *outputs;       // all of them, one after the other; allocated with the run's first use
+    bool given;             // some went straight to the program and are not in `outputs`
+    uint64_t input_version; // of the context's, when it was sent
     struct context *context;
 };
 
 struct callbacks;
+struct mem;
+struct mem_home;
+
+// A tensor's place in the program's memory (rknn_set_io_mem).
+struct bound {
+    struct mem *mem; // NULL: none. One reference
+    struct mem_home *home;
+    uint64_t size; // bytes from the memory's start that a run uses
+};
 
 struct context {
     struct handle handle;          // first
@@ -46,6 +57,8 @@ struct context {
     struct tensor_io *tensors; // of each row of shapes: inputs, then outputs
     uint32_t row, largest_row; // of shapes: that inputs have now; that needs the most memory
     struct input *inputs;
+    struct bound *bound;    // inputs, then outputs
+    struct mem *internal;   // rknn_set_internal_mem; one reference
     uint64_t input_version; // counts rknn_inputs_set()
     uint64_t output_room;   // for the outputs of any row
     uint32_t core_mask;
@@ -91,6 +104,16 @@ void context_finish(struct context *c);
 
 /// Ends a number. What it stood for is closed when the last call on it returns.
 int context_end(rknn_context number, struct error *e);
+
+/// The place in memory of input or output `i`; NULL when it is not bound.
+struct bound *context_bound(const struct context *c, bool output, uint32_t i);
+
+/// The same, when what the server has there is a copy.
+struct bound *context_bound_copy(const struct context *c, bool output, uint32_t i);
+
+/// A context of this session, referenced and locked as by context_enter(); NULL: there is none any
+/// more.
+struct context *context_of_session(uint64_t session, const uint8_t secret[HELLO_SECRET_SIZE]);
 
 /// Inputs and outputs in a row of shapes; a model of fixed shapes has one, 0.
 static inline const struct tensor_io *context_input_in(const struct context *c, uint32_t row,

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "client/callbacks.h"
 #include "client/last_error.h"
+#include "client/mem_copy.h"
 #include "client/run.h"
 #include "protocol/tensor_message.h"
 #include "rknnd.h"
@@ -157,17 +158,20 @@ static int dump(struct dump *d, const char *only, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID, "a name of %zu bytes, %zu are possible",
                          strlen(only), sizeof m.only - 1);
     message_set_text(m.only, only ? only : "");
-    int r = run_gather(c, &m.run, segments, e);
-    if (r < 0)
-        return r;
+    int n = run_gather(c, &m.run, segments, e);
+    if (n < 0)
+        return n;
     callbacks_announce(c, &m.run);
     d->request = (struct request){.type = MESSAGE_DUMP,
                                   .reply = &d->reply,
                                   .payload = take_part,
                                   .in_parts = true,
                                   .owner = d};
-    r = connection_send(c->connection, &d->request, &m, segments, (int)c->info.n_inputs, e);
-    return r < 0 ? r : follow(d, e);
+    int r = connection_send(c->connection, &d->request, &m, segments, n, e);
+    if (r == 0)
+        r = follow(d, e);
+    mem_copy_ran(c, r == 0);
+    return r;
 }
 
 RKNN_EXPORT int rknnd_dump_layers(rknn_context context, const char *only,

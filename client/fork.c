@@ -6,6 +6,7 @@
 #include "client/choice.h"
 #include "client/handle.h"
 #include "client/keepalive.h"
+#include "client/mem.h"
 #include "client/model.h"
 #include "client/server.h"
 
@@ -14,9 +15,9 @@ static const struct {
     void (*before)(void);
     void (*after)(bool child);
 } modules[] = {
-    {choice_before_fork, choice_after_fork},       {model_before_fork, model_after_fork},
-    {server_before_fork, server_after_fork},       {handle_before_fork, handle_after_fork},
-    {keepalive_before_fork, keepalive_after_fork},
+    {choice_before_fork, choice_after_fork}, {model_before_fork, model_after_fork},
+    {server_before_fork, server_after_fork}, {mem_before_fork, mem_after_fork},
+    {handle_before_fork, handle_after_fork}, {keepalive_before_fork, keepalive_after_fork},
 };
 #define N_MODULES (sizeof modules / sizeof *modules)
 

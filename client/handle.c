@@ -74,6 +74,18 @@ struct handle *handle_take(rknn_context number)
     return h;
 }
 
+rknn_context handle_find(bool (*matches)(const struct handle *h, const void *with),
+                         const void *with)
+{
+    rknn_context found = 0;
+    pthread_mutex_lock(&table.lock);
+    for (uint32_t i = 0; i < table.n_slots && !found; i++)
+        if (table.slots[i].handle && matches(table.slots[i].handle, with))
+            found = table.slots[i].handle->number;
+    pthread_mutex_unlock(&table.lock);
+    return found;
+}
+
 struct handle *handle_remove(rknn_context number)
 {
     pthread_mutex_lock(&table.lock);

@@ -20,6 +20,10 @@ int handle_add(struct handle *h, struct error *e);
 /// The object of a number, with a reference; NULL if there is none (any more).
 struct handle *handle_take(rknn_context number);
 
+/// Some number for whose object matches(h, with), of which there may be many; 0: there is none.
+rknn_context handle_find(bool (*matches)(const struct handle *h, const void *with),
+                         const void *with);
+
 /// Ends a number and hands the table's reference to the caller; NULL as above.
 struct handle *handle_remove(rknn_context number);
 

@@ -112,6 +112,8 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
     struct iovec segments[FRAME_MAX_SEGMENTS];
     union message_any unwanted;
     int n = message_decode(row->reply, message, r->reply ? r->reply : &unwanted, e);
+    if (n == 0 && r->take_fd)
+        *r->take_fd = frame_reader_take_fd(&c->reader);
     if (n == 0 && r->payload)
         n = r->payload(r, h->payload_size, segments, e);
     else if (n == 0 && h->payload_size > 0)

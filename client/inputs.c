@@ -3,6 +3,7 @@
 
 #include "client/context.h"
 #include "client/last_error.h"
+#include "client/mem.h"
 
 // How one input is to go to the server.
 struct plan {
@@ -87,12 +88,26 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
         return r;
     slot->form.size = 0; // until it is whole
     if (plan.convert)
-        r = convert_input(io, (enum tensor_type)in->type, plan.layout, in->buf, in->size,
-                          slot->data, plan.form.size, e);
+        r = convert_input(
+            io, &(struct convert_form){.type = (enum tensor_type)in->type, .layout = plan.layout},
+            in->buf, in->size, slot->data, plan.form.size, e);
     else
         memcpy(slot->data, in->buf, in->size);
     if (r == 0)
         slot->form = plan.form;
+    return r;
+}
+
+// What was set last counts: memory, or what is given here.
+static int unbind(struct context *c, uint32_t index, struct error *e)
+{
+    struct mem *old = NULL;
+    int r = context_bound(c, false, index) ? mem_unbind_input(c, index, &old, e) : 0;
+    if (!old)
+        return r;
+    pthread_mutex_unlock(&c->connection->lock);
+    mem_put(old);
+    pthread_mutex_lock(&c->connection->lock);
     return r;
 }
 
@@ -107,7 +122,9 @@ static int set_inputs(struct context *c, uint32_t n, const rknn_input *inputs, s
         if (index >= c->info.n_inputs)
             return error_set(e, STATUS_INPUT_INVALID, "input %u: the model has %u", index,
                              c->info.n_inputs);
-        int r = set_input(c, &inputs[i], e);
+        int r = unbind(c, index, e);
+        if (r == 0)
+            r = set_input(c, &inputs[i], e);
         if (r < 0)
             return error_prefix(e, "input %u (%s)", index, context_input(c, index)->logical.name);
     }

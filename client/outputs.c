@@ -45,7 +45,7 @@ static struct bytes output_bytes(const struct context *c, const struct run *r, u
 {
     size_t at = 0;
     for (uint32_t i = 0; i < index; i++)
-        at += context_output_in(c, r->row, i)->logical.size;
+        at += context_bound(c, true, i) ? 0 : context_output_in(c, r->row, i)->logical.size;
     return (struct bytes){r->outputs + at, context_output_in(c, r->row, index)->logical.size};
 }
 
@@ -64,6 +64,10 @@ static int find_room(const struct context *c, const struct run *run, rknn_output
 {
     uint32_t size = 0;
     const struct tensor_attr *a = &context_output_in(c, run->row, o->index)->logical;
+    if (context_bound(c, true, o->index))
+        return error_set(e, STATUS_OUTPUT_INVALID,
+                         "output %u (%s) lies in the memory that rknn_set_io_mem was given",
+                         o->index, a->name);
     int r = output_size(a, o->want_float, &size, e);
     if (r == 0 && o->is_prealloc && o->size < size)
         r = error_set(e, STATUS_OUTPUT_INVALID, "buf has %u bytes, %u are needed%s", o->size, size,
@@ -122,12 +126,14 @@ static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_
     uint64_t start_us = clock_us();
     if (c->connection->held != &run->request || !choose_places(c, n, outputs, places))
         return connection_wait(c->connection, &run->request, CLOCK_FOREVER, e);
+    int n_segments = 0;
     for (uint32_t i = 0; i < c->info.n_outputs; i++) {
         struct bytes own = output_bytes(c, run, i);
-        segments[i] =
-            (struct iovec){places[i] ? places[i]->buf : (void *)(uintptr_t)own.data, own.size};
+        if (!context_bound(c, true, i))
+            segments[n_segments++] =
+                (struct iovec){places[i] ? places[i]->buf : (void *)(uintptr_t)own.data, own.size};
     }
-    int r = connection_take(c->connection, &run->request, segments, (int)c->info.n_outputs, e);
+    int r = connection_take(c->connection, &run->request, segments, n_segments, e);
     c->total_us += run->request.done_us - start_us;
     run->given = true;
     for (uint32_t i = 0; i < n; i++)

@@ -1,9 +1,12 @@
 // rknn_run, rknn_wait.
 #include "client/run.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "client/callbacks.h"
 #include "client/last_error.h"
+#include "client/mem_copy.h"
 #include "client/perf_text.h"
 
 uint64_t run_deadline(int32_t timeout_ms)
@@ -22,7 +25,24 @@ struct run *run_find(struct context *c, enum run_state state)
     return oldest;
 }
 
-// request.payload: the outputs lie in the run's buffer, one after the other.
+// Bytes that come with the answer of a run; *ret_copied: some go to the program's memory.
+static uint64_t answer_size(const struct context *c, uint32_t row, bool *ret_copied)
+{
+    uint64_t size = 0;
+    *ret_copied = false;
+    for (uint32_t i = 0; i < c->info.n_outputs; i++) {
+        const struct bound *copy = context_bound_copy(c, true, i);
+        if (!context_bound(c, true, i))
+            size += context_output_in(c, row, i)->logical.size;
+        else if (copy)
+            size += copy->size;
+        *ret_copied |= copy != NULL;
+    }
+    return size;
+}
+
+// request.payload: outputs lie in the run's buffer, one after the other, but for those that are
+// bound to memory.
 static int take_outputs(struct request *request, uint64_t size, struct iovec *segments,
                         struct error *e)
 {
@@ -33,12 +53,27 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
         return error_set(e, STATUS_FAIL, "a part that is no call");
     if (more)
         return callbacks_take_inputs(c, &r->reply.call, size, segments, e);
-    uint64_t expected = context_output_size(c, r->row);
+    bool copied;
+    uint64_t expected = answer_size(c, r->row, &copied);
+    uint8_t *at = r->outputs;
+    int n = 0;
     if (size != expected)
         return error_set(e, STATUS_FAIL, "%llu bytes of outputs, the model has %llu",
                          (unsigned long long)size, (unsigned long long)expected);
-    segments[0] = (struct iovec){r->outputs, expected};
-    return 1;
+    if (!copied) {
+        segments[0] = (struct iovec){at, (size_t)size};
+        return 1;
+    }
+    for (uint32_t i = 0; i < c->info.n_outputs; i++) {
+        const struct bound *copy = context_bound_copy(c, true, i);
+        size_t own = context_bound(c, true, i) ? 0 : context_output_in(c, r->row, i)->logical.size;
+        if (copy)
+            segments[n++] = (struct iovec){copy->mem->map + copy->mem->offset, (size_t)copy->size};
+        else if (own)
+            segments[n++] = (struct iovec){at, own};
+        at += own;
+    }
+    return n;
 }
 
 // Outputs of at least this size are left in the stream until it is known where they are wanted.
@@ -46,10 +81,42 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
 
 // ---- starting ----------------------------------------------------------------------------------
 
+// What comes with the run, of inputs that are not bound to memory. Returns the number of segments.
+static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *segments,
+                      struct error *e)
+{
+    int n = 0;
+    m->inputs_count = (pb_size_t)c->info.n_inputs;
+    for (uint32_t i = 0; i < c->info.n_inputs; i++) {
+        const struct input *in = &c->inputs[i];
+        if (context_bound(c, false, i))
+            continue;
+        if (!in->form.size)
+            return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
+                             context_input(c, i)->logical.name);
+        segments[n++] = (struct iovec){in->data, in->form.size};
+        m->inputs[i] = in->form;
+    }
+    return n;
+}
+
+static int check_payload(const struct context *c, const struct iovec *segments, int n,
+                         struct error *e)
+{
+    const rknnd_Limits *l = &c->connection->peer.limits;
+    uint64_t total = 0;
+    for (int i = 0; i < n; i++)
+        total += segments[i].iov_len;
+    if (total <= l->payload_size)
+        return 0;
+    return error_set(e, STATUS_INPUT_INVALID, "inputs of %llu bytes, the server takes %llu at once",
+                     (unsigned long long)total, (unsigned long long)l->payload_size);
+}
+
 int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
 {
-    uint64_t total = 0;
-    const rknnd_Limits *l = &c->connection->peer.limits;
+    struct iovec set[FRAME_MAX_SEGMENTS];
+    int n = 0;
     if (c->flags & RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)
         return error_set(e, STATUS_CTX_INVALID,
                          "the context was opened for RKNN_QUERY_MEM_SIZE only "
@@ -59,22 +126,17 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
     if (c->info.n_inputs > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs cannot be run, %d are possible",
                          c->info.n_inputs, FRAME_MAX_SEGMENTS);
-    for (uint32_t i = 0; i < c->info.n_inputs; i++) {
-        const struct input *in = &c->inputs[i];
-        if (!in->form.size)
-            return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
-                             context_input(c, i)->logical.name);
-        segments[i] = (struct iovec){in->data, in->form.size};
-        m->inputs[i] = in->form;
-        total += in->form.size;
+    int n_set = gather_set(c, m, set, e);
+    int r = n_set < 0 ? n_set : mem_copy_changes(c, m, segments, &n, e);
+    if (r == 0) {
+        memcpy(segments + n, set, (size_t)n_set * sizeof *set);
+        n += n_set;
+        r = check_payload(c, segments, n, e);
     }
-    m->inputs_count = (pb_size_t)c->info.n_inputs;
     m->row = c->row;
-    if (total > l->payload_size)
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "inputs of %llu bytes, the server takes %llu at once",
-                         (unsigned long long)total, (unsigned long long)l->payload_size);
-    return 0;
+    if (r < 0)
+        mem_copy_ran(c, false);
+    return r < 0 ? r : n;
 }
 
 // Nobody wants the outputs of a selected run any more. NULL is fine.
@@ -100,6 +162,7 @@ static int find_room(struct context *c, struct run **ret, struct error *e)
         r = run_find(c, RUN_PENDING);
         int s = connection_wait(c->connection, &r->request, CLOCK_FOREVER, e);
         r->state = RUN_FREE;
+        mem_copy_ran(c, s == 0);
         if (s < 0)
             return error_prefix(e, "run %llu, which nobody waited for",
                                 (unsigned long long)r->frame);
@@ -117,6 +180,14 @@ static void serve_call(struct request *request)
     callbacks_compute(r->context, request, &r->reply.call);
 }
 
+static bool reads_memory(const struct context *c)
+{
+    for (uint32_t i = 0; i < c->info.n_inputs; i++)
+        if (context_bound(c, false, i))
+            return true;
+    return false;
+}
+
 static int start(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = NULL;
@@ -124,24 +195,29 @@ static int start(struct context *c, struct run **ret, struct error *e)
     rknnd_Infer m = {.context = c->info.context,
                      .core_mask = c->core_mask,
                      .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK};
-    int s = run_gather(c, &m, segments, e);
-    if (s == 0)
-        s = find_room(c, &r, e);
-    if (s < 0)
+    bool copied;
+    int n = run_gather(c, &m, segments, e);
+    if (n < 0)
+        return n;
+    int s = find_room(c, &r, e);
+    if (s < 0) {
+        mem_copy_ran(c, false);
         return s;
+    }
     bool calls = callbacks_announce(c, &m);
+    mem_copy_results(c, &m);
     r->request = (struct request){.type = MESSAGE_INFER,
                                   .reply = &r->reply,
                                   .payload = take_outputs,
                                   .owner = r,
-                                  .hold = context_output_size(c, c->row) >= HOLD_BYTES,
+                                  .hold = answer_size(c, c->row, &copied) >= HOLD_BYTES && !copied,
                                   .in_parts = calls,
                                   .serve = calls ? serve_call : NULL};
     r->row = c->row;
-    r->input_version = c->input_version;
+    r->input_version = reads_memory(c) ? RUN_INPUTS_UNKNOWN : c->input_version;
     r->given = false;
     r->sent_us = clock_us();
-    s = connection_send(c->connection, &r->request, &m, segments, (int)c->info.n_inputs, e);
+    s = connection_send(c->connection, &r->request, &m, segments, n, e);
     if (s < 0)
         return s;
     r->frame = ++c->last_frame;
@@ -169,6 +245,7 @@ int run_select(struct context *c, struct run *r, uint64_t until, struct error *e
     s = connection_wait_answer(c->connection, &r->request, until, e);
     if (!r->request.answered)
         return s;
+    mem_copy_ran(c, s == 0);
     drop_older(c, r->frame);
     if (s < 0) {
         r->state = RUN_FREE;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/convert.h"
 #include "base/custom.h"
 #include "base/error.h"
 #include "base/tensor.h"
@@ -61,20 +62,28 @@ struct npu_model_info {
 
 // ---- running --------------------------------------------------------------------------------
 
-// An input of one job. `data` is only read. Inputs are complete: one for each of the model's.
+// An input of one job. `data` is only read; where a program has bound its own memory it may change
+// at any time, so nothing that was checked in it may be trusted later. Inputs are complete: one for
+// each of the model's.
 struct npu_input {
     const void *data;
     size_t size;
-    enum tensor_type type;     // of data; ignored with pass_through
-    enum tensor_layout layout; // of data: NHWC or NCHW when 4-D; ignored with pass_through
-    bool pass_through;         // data is in the native form (tensor_io.native, with stride)
-    bool converted;            // data already is what convert_input() makes (tensor_io.logical)
+    enum tensor_type type;       // of data; ignored with pass_through
+    enum tensor_layout layout;   // of data: NHWC or NCHW when 4-D; ignored with pass_through
+    uint32_t w_stride, h_stride; // as in convert_form; ignored with pass_through and converted
+    bool pass_through;           // data is in the native form (tensor_io.native, with stride)
+    bool converted;              // data already is what convert_input() makes (tensor_io.logical)
+    bool stored; // data are values as the model stores them, of the model's type, in this layout
 };
 
-// Where an output goes: tensor_io.logical's type and layout, packed; need not be aligned.
+// Where an output goes; need not be aligned. The backend writes straight into it: it may be memory
+// of the program.
 struct npu_output {
     void *data; // NULL: not wanted
     size_t size;
+    // NULL: tensor_io.logical's type and layout, packed. Else that is asked for: the model's type,
+    // or FLOAT32 or FLOAT16 for real values; `size` is what convert_form_bytes() says.
+    const struct convert_form *form;
 };
 
 struct npu_job;
@@ -167,6 +176,13 @@ struct npu_backend {
 
     int (*context_new)(struct npu_model *model, struct npu_context **ret, struct error *e);
     void (*context_free)(struct npu_context *context); // not while a job is in flight
+
+    /// From the next job on intermediate results lie in this memory if it is large enough for them;
+    /// NULL: in the context's own again. Others may write to it between jobs, and a hostile client
+    /// at any time. May be NULL: the backend has no use for such memory. Not while a job is in
+    /// flight.
+    int (*context_set_internal)(struct npu_context *context, void *memory, size_t size,
+                                struct error *e);
 
     /// Starts a job. Either accepts it (returns 0; done() comes exactly once) or refuses it at
     /// once with a negative status (done() does not come). May block as long as the job runs

@@ -14,8 +14,10 @@
 #define HELLO_SECRET_SIZE 16
 #define MODEL_SHA256_SIZE 32
 
-// Feature bits of HELLO that this software has: none are defined in version 1.
-#define PROTOCOL_FEATURES UINT64_C(0)
+// Feature bits of HELLO.
+#define PROTOCOL_FEATURE_FDS                                                                       \
+    UINT64_C(1) // file descriptors beside frames, both ways: Unix sockets only
+#define PROTOCOL_FEATURES PROTOCOL_FEATURE_FDS // that this software has
 
 // X(number, NAME, request message, reply message, request payload, reply payload). CANCEL,
 // GOODBYE, DUMP_NEXT and CUSTOM_DONE are never answered. Numbers from 128 on are for workers only.
@@ -32,12 +34,17 @@
     X(32,  CONTEXT_OPEN,      ContextOpen,    ContextInfo,     false, true)  \
     X(33,  CONTEXT_DUP,       ContextDup,     ContextInfo,     false, true)  \
     X(34,  CONTEXT_CLOSE,     ContextClose,   Empty,           false, false) \
+    X(35,  CONTEXT_BIND,      ContextBind,    ContextBindReply, false, false) \
+    X(36,  CONTEXT_INTERNAL,  ContextInternal, Empty,          false, false) \
     X(48,  INFER,             Infer,          InferReply,      true,  true)  \
     X(49,  PROFILE,           Profile,        ProfileReply,    false, true)  \
     X(50,  DUMP,              Dump,           DumpReply,       true,  true)  \
     X(51,  DUMP_NEXT,         DumpNext,       Empty,           false, false) \
     X(52,  CUSTOM_LIST,       CustomList,     CustomListReply, false, true)  \
     X(53,  CUSTOM_DONE,       CustomDone,     Empty,           true,  false) \
+    X(64,  MEMORY_CREATE,     MemoryCreate,   MemoryInfo,      false, false) \
+    X(65,  MEMORY_IMPORT,     Empty,          MemoryInfo,      false, false) \
+    X(66,  MEMORY_FREE,       MemoryFree,     Empty,           false, false) \
     X(128, WORKER_START,      WorkerStart,    Device,          false, false) \
     X(129, WORKER_LOAD,       WorkerLoad,     ContextInfo,     false, true)  \
     X(130, WORKER_DESCRIBE,   WorkerDescribe, Empty,           false, true)  \
@@ -48,7 +55,11 @@
     X(135, WORKER_RUN,        WorkerRun,      InferReply,      false, false) \
     X(136, WORKER_PROFILE,    WorkerContext,  ProfileReply,    false, true)  \
     X(137, WORKER_DUMP,       WorkerDump,     DumpReply,       false, false) \
-    X(138, WORKER_NEXT,       WorkerNext,     Empty,           false, false)
+    X(138, WORKER_NEXT,       WorkerNext,     Empty,           false, false) \
+    X(139, WORKER_MEMORY,     WorkerMemory,   Empty,           false, false) \
+    X(140, WORKER_MEMORY_FREE, WorkerMemory,  Empty,           false, false) \
+    X(141, WORKER_BIND,       WorkerBind,     Empty,           false, false) \
+    X(142, WORKER_INTERNAL,   WorkerInternal, Empty,           false, false)
 // clang-format on
 
 enum message_type {

@@ -58,26 +58,17 @@ void buffer_pool_on_forget(struct buffer_pool *p, void (*forget)(struct buffer *
 
 // ---- one buffer --------------------------------------------------------------------------------
 
+// The inputs' last seal is one that older kernels lack. A worker of ours maps them read-only all
+// the same.
 static int map_shared(const char *name, uint64_t size, int last_seal, int *ret_fd, uint8_t **ret,
                       struct error *e)
 {
-    cleanup(fd_close_p) int fd = fd_memory(name, size, e);
+    void *memory;
+    int fd = fd_memory_sealed(name, size, last_seal, &memory, e);
     if (fd < 0)
         return fd;
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "%llu bytes of shared memory",
-                               (unsigned long long)size);
-    // Without this a worker could shrink the file and so kill whoever touches the mapping.
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
-        int code = error_set_errno(e, STATUS_FAIL, errno, "cannot seal shared memory");
-        munmap(memory, size);
-        return code;
-    }
-    // Older kernels lack this one. A worker of ours maps the inputs read-only all the same.
-    fcntl(fd, F_ADD_SEALS, last_seal | F_SEAL_SEAL);
     *ret = memory;
-    *ret_fd = steal_fd(&fd);
+    *ret_fd = fd;
     return 0;
 }
 

@@ -41,7 +41,7 @@ struct channel {
 };
 
 /// Takes over `fd` (made non-blocking) and starts reading. On failure the fd is not taken.
-/// takes_fds: accept file descriptors beside frames (workers; clients on Unix sockets later).
+/// takes_fds: accept file descriptors beside frames (workers, clients on Unix sockets).
 int channel_init(struct channel *c, uv_loop_t *loop, int fd, uint64_t payload_limit, bool takes_fds,
                  const struct channel_ops *ops, struct error *e);
 

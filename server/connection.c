@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "server/context.h"
 #include "server/dispatch.h"
@@ -61,7 +62,8 @@ struct connection *connection_new(struct server *s, int fd, const struct origin 
         log_error("a connection was refused: out of memory");
         return NULL;
     }
-    if (channel_init(&c->channel, s->loop, socket, UINT64_MAX, false, &ops, &e) < 0) {
+    bool takes_fds = fd_is_unix(socket);
+    if (channel_init(&c->channel, s->loop, socket, UINT64_MAX, takes_fds, &ops, &e) < 0) {
         log_error("a connection was refused: %s", e.text);
         free(c);
         return NULL;

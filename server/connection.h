@@ -28,6 +28,7 @@ struct connection {
     struct list link;
     enum connection_state state;
     unsigned permissions; // enum permission
+    uint64_t features;    // PROTOCOL_FEATURE_* that both sides have
     uint32_t number;      // "c12" in logs
     struct origin origin;
     char program[64];        // as it says, printable

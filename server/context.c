@@ -136,6 +136,7 @@ void context_check_idle(struct context *x)
     if (x->connection || x->n_running > 0)
         return;
     host_context_free(steal_ptr(x->host));
+    binding_unref(x->binding);
     model_use_end(&x->use);
     store_unref(x->model);
     list_remove(&x->all);

@@ -1,6 +1,7 @@
 // A context: one client's use of a model.
 #pragma once
 
+#include "server/binding.h"
 #include "server/model.h"
 #include "server/request.h"
 #include "server/sched.h"
@@ -22,9 +23,10 @@ struct context {
     uint64_t handle; // 0: not open yet
     uint32_t flags;  // RKNN_FLAG_*
     struct sched_queue queue;
-    struct list jobs;     // struct job: all of them
-    struct list profiles; // struct profile: being asked for
-    unsigned n_running;   // jobs that the device has; they keep a closed context
+    struct binding *binding; // NULL: nothing is bound
+    struct list jobs;        // struct job: all of them
+    struct list profiles;    // struct profile: being asked for
+    unsigned n_running;      // jobs that the device has; they keep a closed context
 };
 
 /// Starts opening a context on the connection; the request `h` is answered when it is done. Takes

@@ -60,7 +60,7 @@ static void welcome(struct connection *c, const struct frame_header *h, const rk
 {
     rknnd_HelloReply reply = {
         .version = m->version_max < PROTOCOL_VERSION_MAX ? m->version_max : PROTOCOL_VERSION_MAX,
-        .features = m->features & PROTOCOL_FEATURES,
+        .features = c->features,
         .software = "rknnd " RKNND_VERSION,
         .has_device = true,
         .has_limits = true,
@@ -86,6 +86,8 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     if (r < 0)
         return r;
     message_set_text(c->program, m.program);
+    c->features = m.features & PROTOCOL_FEATURES &
+                  (c->channel.takes_fds ? ~UINT64_C(0) : ~PROTOCOL_FEATURE_FDS);
     c->state = CONNECTION_READY;
     c->permissions = PERMIT_OBSERVE | PERMIT_USE;
     c->since_ms = uv_now(c->server->loop);

@@ -66,24 +66,67 @@ static int check_row(const struct host_info *info, const rknnd_Infer *m, struct 
                            info->n_rows);
 }
 
-static int check_inputs(const struct host_info *info, const rknnd_Infer *m,
-                        const struct frame_header *h, struct error *e)
+static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
+                       struct error *e)
+{
+    if (in->size == 0 && !in->converted && !in->pass_through)
+        return 0;
+    return error_set(e, STATUS_INPUT_INVALID,
+                     "input %u (%.64s) is bound to memory, and yet it came", i, io->logical.name);
+}
+
+static int check_inputs(const struct host_info *info, const struct binding *b, const rknnd_Infer *m,
+                        uint64_t *total, struct error *e)
 {
     const struct tensor_io *inputs = host_info_row(info, m->row);
-    uint64_t total = 0;
     if (m->inputs_count != info->n_inputs)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
                          (unsigned)m->inputs_count, info->n_inputs);
     for (unsigned i = 0; i < info->n_inputs; i++) {
-        int r = check_input(i, &inputs[i], &m->inputs[i], e);
+        int r = (binding_find(b, i) ? check_bound : check_input)(i, &inputs[i], &m->inputs[i], e);
         if (r < 0)
             return r;
-        total += m->inputs[i].size; // at most 128 numbers that fit 32 bits and a factor of 8
+        *total += m->inputs[i].size; // at most 128 numbers that fit 32 bits and a factor of 8
     }
-    if (total != h->payload_size)
-        return error_set(e, STATUS_INPUT_INVALID, "the inputs are %llu bytes, %llu came with them",
-                         (unsigned long long)total, (unsigned long long)h->payload_size);
     return 0;
+}
+
+static int check_writes(const struct host_info *info, const struct binding *b, const rknnd_Infer *m,
+                        uint64_t *total, struct error *e)
+{
+    if (m->writes_count + m->inputs_count > FRAME_MAX_SEGMENTS)
+        return error_set(e, STATUS_INPUT_INVALID, "%u inputs and %u changes of memory at once",
+                         (unsigned)m->inputs_count, (unsigned)m->writes_count);
+    for (unsigned i = 0; i < m->writes_count; i++) {
+        const rknnd_InferWrite *w = &m->writes[i];
+        const struct bound *place = w->input < info->n_inputs ? binding_find(b, w->input) : NULL;
+        if (!place || w->offset > place->size || w->size > place->size - w->offset)
+            return error_set(
+                e, STATUS_INPUT_INVALID,
+                "a change of %llu bytes at %llu of input %u, which are not in its memory",
+                (unsigned long long)w->size, (unsigned long long)w->offset, w->input);
+        *total += w->size; // inside a memory
+    }
+    return 0;
+}
+
+static int check_payload(const struct host_info *info, const struct binding *b,
+                         const rknnd_Infer *m, const struct frame_header *h, struct error *e)
+{
+    uint64_t total = 0;
+    int r = binding_check_row(b, info, m->row, e);
+    if (r == 0)
+        r = check_inputs(info, b, m, &total, e);
+    for (unsigned i = 0; i < m->outputs_back_count && r == 0; i++)
+        if (m->outputs_back[i] >= info->n_outputs || m->outputs_back[i] >= FRAME_MAX_SEGMENTS)
+            r = error_set(e, STATUS_OUTPUT_INVALID, "output %u: the model has %u",
+                          m->outputs_back[i], info->n_outputs);
+    if (r == 0)
+        r = check_writes(info, b, m, &total, e);
+    if (r == 0 && total != h->payload_size)
+        r = error_set(e, STATUS_INPUT_INVALID, "the inputs are %llu bytes, %llu came with them",
+                      (unsigned long long)total, (unsigned long long)h->payload_size);
+    return r;
 }
 
 // RKNN_NPU_CORE_*: one core, or the first cores together; 0 is any one, and all that a single-core
@@ -124,12 +167,25 @@ static uint64_t input_room(const rknnd_Infer *m)
     return total;
 }
 
-// Where each input lies in the job's buffer, for the host and for the reader.
-static void place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segments)
+// Where each input lies in the job's buffer or its memory, for the host; and where the payload
+// goes.
+static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segments)
 {
+    const struct binding *b = j->host.binding;
     uint8_t *at = j->host.buffer->input;
+    int n = 0;
+    for (unsigned i = 0; i < m->writes_count; i++) {
+        const rknnd_InferWrite *w = &m->writes[i];
+        const struct bound *place = binding_find(b, w->input);
+        segments[n++] =
+            (struct iovec){place->memory->map + place->offset + w->offset, (size_t)w->size};
+    }
     for (unsigned i = 0; i < j->n_inputs; i++) {
         const rknnd_InferInput *in = &m->inputs[i];
+        if (binding_find(b, i)) {
+            j->inputs[i] = binding_input(binding_find(b, i));
+            continue;
+        }
         j->inputs[i] = (struct npu_input){
             .data = at,
             .size = (size_t)in->size,
@@ -138,9 +194,10 @@ static void place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segm
             .pass_through = in->pass_through,
             .converted = in->converted,
         };
-        segments[i] = (struct iovec){at, (size_t)in->size};
+        segments[n++] = (struct iovec){at, (size_t)in->size};
         at += align_up(in->size);
     }
+    return n;
 }
 
 static void on_inputs(struct connection *c, void *owner)
@@ -188,7 +245,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     const struct host_info *info = host_info(x->model->host);
     int r = check_row(info, m, e);
     if (r == 0)
-        r = check_inputs(info, m, h, e);
+        r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
         r = read_core_mask(c->server, m->core_mask, &cores, e);
     if (r == 0)
@@ -198,6 +255,8 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     j->cores = cores;
     j->host.row = m->row;
     j->no_outputs = m->no_outputs;
+    for (unsigned i = 0; i < m->outputs_back_count; i++)
+        j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;
     j->host.timeout_ms = deadline(c->server, m);
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
     *ret = j;
@@ -208,10 +267,10 @@ void infer_receive(struct connection *c, const struct frame_header *h, const rkn
                    struct job *j)
 {
     struct iovec segments[FRAME_MAX_SEGMENTS];
-    place_inputs(j, m, segments);
+    int n = place_inputs(j, m, segments);
     job_charge(j, c, h);
     if (h->payload_size > 0)
-        connection_receive(c, segments, (int)j->n_inputs, on_inputs, j);
+        connection_receive(c, segments, n, on_inputs, j);
     else
         job_start(j);
 }
@@ -227,7 +286,7 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     const struct host_info *info = host_info(x->model->host);
     int r = check_row(info, m, e);
     if (r == 0)
-        r = infer_new(c, h, m, host_info_output_size(info, m->row), &j, e);
+        r = infer_new(c, h, m, binding_output_size(x->binding, info, m->row), &j, e);
     if (r == 0)
         infer_receive(c, h, m, j);
     return r;

@@ -271,6 +271,7 @@ void host_context_done(struct host_context *c)
 {
     list_remove(&c->link);
     buffer_unref(c->buffer);
+    binding_unref(c->binding);
 }
 
 // ---- jobs --------------------------------------------------------------------------------------
@@ -284,6 +285,7 @@ static void start(struct host_context *c, struct host_job *job)
         o->counters->jobs_retried++;
     c->job = job;
     c->buffer = buffer_ref(job->buffer);
+    c->binding = binding_ref(job->binding);
     c->waits = WAITS_NOT;
     c->timeout_ms = job->timeout_ms ? job->timeout_ms : o->job_timeout_ms;
     make_busy(c, c->timeout_ms);
@@ -378,6 +380,7 @@ void host_context_ran(struct host_context *c, const struct error *e)
     if (job)
         job->done(job, e);
     buffer_unref(steal_ptr(c->buffer));
+    binding_unref(steal_ptr(c->binding));
     c->busy = false;
     c->waits = WAITS_NOT;
     advance(c);
@@ -565,6 +568,7 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
     list_for_each (c, &h->contexts, link) {
         requeue(c, c->overdue ? &overdue : &failed);
         buffer_unref(steal_ptr(c->buffer));
+        binding_unref(steal_ptr(c->binding));
         c->busy = c->overdue = false;
         c->waits = WAITS_NOT;
         c->state = CONTEXT_CLOSED;

@@ -11,6 +11,7 @@
 #include "npu/npu.h"
 #include "protocol/custom_message.h"
 #include "protocol/message.h"
+#include "server/binding.h"
 #include "server/buffer.h"
 #include "server/model_file.h"
 
@@ -94,7 +95,9 @@ struct host_job {
     // Set by the caller, who owns the job; it stays until done() or host_job_cancel().
     struct host_context *context;
     struct buffer *buffer;          // of host_buffers(); the host takes references of its own
-    const struct npu_input *inputs; // `data` as a pointer into buffer->input; n_inputs of them
+    const struct npu_input *inputs; // n_inputs of them; `data` points into buffer->input, or into
+                                    // the memory to which the input is bound
+    struct binding *binding;        // of tensors to memory, or NULL; the host takes a reference
     uint32_t row;                   // of shapes
     uint32_t core_mask;
     uint32_t timeout_ms; // 0: host_options.job_timeout_ms
@@ -108,9 +111,9 @@ struct host_job {
     // waits until host_job_next(). May come again for a node when the job runs a second time.
     void (*call)(struct host_job *job, uint32_t node); // NULL: there are none
     struct custom_set custom;
-    uint64_t custom_inputs, custom_outputs;                    // where they lie in buffer->output
-    void (*done)(struct host_job *job, const struct error *e); // e NULL: outputs are in the buffer,
-                                                               // one after the other, packed
+    uint64_t custom_inputs, custom_outputs; // where they lie in buffer->output
+    /// e NULL: outputs are in the buffer, one after the other, packed, or where they are bound.
+    void (*done)(struct host_job *job, const struct error *e);
     // Results:
     uint64_t run_us;    // on the device
     uint32_t attempts;  // 2: the first worker died

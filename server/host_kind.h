@@ -58,13 +58,14 @@ struct host_context {
     bool busy, advancing, freed;
     enum { WAITS_NOT, WAITS_WITH_PART, WAITS_WITH_CALL } waits; // the job that runs
     uint32_t called;                                            // node of the call
-    bool overdue;          // what it is busy with is past its deadline
-    uint64_t deadline_ms;  // of what it is busy with
-    uint32_t timeout_ms;   // of the job that runs
-    struct host_job *job;  // that runs; NULL: cancelled, or none
-    struct buffer *buffer; // that it uses
-    struct list waiting;   // jobs
-    struct list profiles;  // requests
+    bool overdue;            // what it is busy with is past its deadline
+    uint64_t deadline_ms;    // of what it is busy with
+    uint32_t timeout_ms;     // of the job that runs
+    struct host_job *job;    // that runs; NULL: cancelled, or none
+    struct buffer *buffer;   // that it uses
+    struct binding *binding; // and this; may be NULL
+    struct list waiting;     // jobs
+    struct list profiles;    // requests
 };
 
 #define HOST_NEVER UINT64_MAX

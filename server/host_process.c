@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "protocol/tensor_message.h"
 #include "server/host_kind.h"
+#include "server/worker_binding.h"
 #include "server/worker_process.h"
 
 // Deaths in a row: so many are followed by a new worker at once, then pauses double from the first
@@ -43,7 +44,8 @@ struct process_host {
     bool started;                  // START is answered
     bool load_overdue;
     uint64_t ready_ms;
-    unsigned deaths;   // in a row: since a job was finished
+    unsigned deaths; // in a row: since a job was finished
+    struct worker_memories memories;
     struct list calls; // contexts that wait for an answer, in the order of their requests
 };
 
@@ -53,6 +55,7 @@ struct process_context {
     struct list call;
     uint32_t request;
     uint16_t request_type;
+    struct binding *told; // the worker knows these bindings
 };
 
 static struct process_host *host_of(struct host *h)
@@ -115,6 +118,7 @@ static struct process_context *find_call(struct process_host *h, const struct fr
 static void open_context(struct host_context *base)
 {
     struct process_context *c = context_of(base);
+    binding_unref(steal_ptr(c->told));
     if (c->id == 0) {
         list_init(&c->call);
         c->id = ++host_of(base->host)->last_context;
@@ -130,6 +134,7 @@ static void close_context(struct host_context *base)
         send_request(h, MESSAGE_WORKER_CLOSE, next_request(h),
                      &(rknnd_WorkerContext){.context = c->id}, NULL, 0, NULL);
     host_context_done(base);
+    binding_unref(c->told);
     free(c);
 }
 
@@ -147,6 +152,17 @@ static int pass_buffer(struct process_host *h, struct buffer *b, struct error *e
     return r;
 }
 
+static int tell_bindings(struct process_context *c, struct binding *b, struct error *e)
+{
+    struct process_host *h = host_of(c->base.host);
+    int r = worker_memories_bind(&h->memories, c->id, c->told, b, e);
+    if (r < 0 || c->told == b)
+        return r;
+    binding_unref(c->told);
+    c->told = binding_ref(b);
+    return 0;
+}
+
 static void forget_buffer(struct buffer *b, void *owner)
 {
     struct process_host *h = owner;
@@ -160,6 +176,9 @@ static void put_inputs(const struct host_job *job, uint32_t n, rknnd_WorkerRun *
     m->inputs_count = (pb_size_t)n;
     for (uint32_t i = 0; i < n; i++) {
         const struct npu_input *in = &job->inputs[i];
+        m->inputs[i] = (rknnd_WorkerSlot){0};
+        if (binding_find(job->binding, i))
+            continue;
         m->inputs[i] = (rknnd_WorkerSlot){
             .offset = (uint64_t)((const uint8_t *)in->data - job->buffer->input),
             .has_form = true,
@@ -172,14 +191,16 @@ static void put_inputs(const struct host_job *job, uint32_t n, rknnd_WorkerRun *
     }
 }
 
-static void put_outputs(const struct host_info *info, uint32_t row, rknnd_WorkerRun *m)
+static void put_outputs(const struct host_info *info, const struct host_job *job,
+                        rknnd_WorkerRun *m)
 {
-    const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;
+    const struct tensor_io *outputs = host_info_row(info, job->row) + info->n_inputs;
     uint64_t offset = 0;
     m->output_offsets_count = (pb_size_t)info->n_outputs;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
-        m->output_offsets[i] = offset;
-        offset += outputs[i].logical.size;
+        bool bound = binding_find(job->binding, info->n_inputs + i);
+        m->output_offsets[i] = bound ? 0 : offset;
+        offset += bound ? 0 : outputs[i].logical.size;
     }
 }
 
@@ -209,7 +230,8 @@ static void run(struct host_context *base)
     struct process_context *c = context_of(base);
     const struct host_job *job = base->job;
     struct error e;
-    if (pass_buffer(host_of(base->host), job->buffer, &e) < 0) {
+    if (pass_buffer(host_of(base->host), job->buffer, &e) < 0 ||
+        tell_bindings(c, job->binding, &e) < 0) {
         host_context_ran(base, &e);
         return;
     }
@@ -219,7 +241,7 @@ static void run(struct host_context *base)
     }
     rknnd_WorkerRun m; // 7 KB, of which only what is counted is ever looked at
     put_run(c, job, &m);
-    put_outputs(&base->host->info, job->row, &m);
+    put_outputs(&base->host->info, job, &m);
     call(c, MESSAGE_WORKER_RUN, &m);
 }
 
@@ -270,12 +292,18 @@ static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct 
     return 0;
 }
 
+static void free_worker(struct process_host *h)
+{
+    worker_memories_reset(&h->memories, NULL);
+    worker_process_free(steal_ptr(h->worker));
+}
+
 // The model or its device is refused: no other worker would say anything else.
 static void refuse(struct process_host *h, const struct error *e)
 {
     h->state = FAILED;
     host_set_deadline(&h->base, HOST_NEVER);
-    worker_process_free(steal_ptr(h->worker));
+    free_worker(h);
     host_has_lost_contexts(&h->base, e);
     host_has_failed(&h->base, e);
 }
@@ -428,6 +456,7 @@ static int start_worker(struct process_host *h, struct error *e)
     int r = worker_process_new(o, h->base.model.name, &worker_events, h, &h->worker, e);
     if (r < 0)
         return r;
+    worker_memories_reset(&h->memories, h->worker);
     h->state = STARTING;
     h->generation++;
     h->last_request = 1; // which was WORKER_START
@@ -437,7 +466,7 @@ static int start_worker(struct process_host *h, struct error *e)
     message_set_text(load.options, h->base.model.options);
     r = send_request(h, MESSAGE_WORKER_LOAD, next_request(h), &load, &h->base.model.fd, 1, e);
     if (r < 0) {
-        worker_process_free(steal_ptr(h->worker));
+        free_worker(h);
         return r;
     }
     host_set_deadline(&h->base, uv_now(o->loop) + o->load_timeout_ms);
@@ -493,7 +522,7 @@ static void on_dead(void *owner, const struct error *why)
 {
     struct process_host *h = owner;
     h->base.options->counters->worker_deaths++;
-    worker_process_free(steal_ptr(h->worker));
+    free_worker(h);
     died(h, why);
 }
 
@@ -533,7 +562,7 @@ static void end(struct host *base)
 {
     struct process_host *h = host_of(base);
     struct host_context *c;
-    worker_process_free(steal_ptr(h->worker));
+    free_worker(h);
     while ((c = list_first(&base->contexts, struct host_context, link)))
         close_context(c);
     host_done(base, on_base_closed);
@@ -563,6 +592,7 @@ int host_process_new(const struct host_options *options, const struct model_file
         return r;
     }
     list_init(&h->calls);
+    worker_memories_init(&h->memories);
     buffer_pool_on_forget(h->base.buffers, forget_buffer, h);
     r = start_worker(h, e);
     if (r < 0) {

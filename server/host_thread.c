@@ -395,8 +395,13 @@ static void prepare_job(struct thread_context *c)
     const struct tensor_io *outputs = host_info_row(info, job->row) + info->n_inputs;
     uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
+        const struct bound *place = binding_find(job->binding, info->n_inputs + i);
         uint32_t size = outputs[i].logical.size;
-        c->outputs[i] = (struct npu_output){at, size};
+        if (place && !job->part) {
+            c->outputs[i] = binding_output(place);
+            continue;
+        }
+        c->outputs[i] = (struct npu_output){.data = at, .size = size};
         at = at ? at + size : NULL;
     }
     memcpy(c->inputs, job->inputs, info->n_inputs * sizeof *c->inputs);

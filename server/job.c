@@ -19,7 +19,7 @@ static uint64_t now_us(void)
 static void uncharge(struct job *j)
 {
     if (j->charged)
-        j->charged->held_bytes -= j->held_bytes;
+        j->charged->held_bytes -= j->held_bytes + j->back_bytes;
     j->charged = NULL;
 }
 
@@ -48,6 +48,7 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     j->context = x;
     j->state = JOB_RECEIVING;
     j->number = ++x->server->next_job;
+    j->host.binding = binding_ref(x->binding);
     j->output_size = output_size;
     j->n_inputs = n_inputs;
     list_init(&j->request.link);
@@ -70,6 +71,7 @@ static void job_free(struct job *j)
     dump_free(j->dump);
     custom_free(j->custom);
     buffer_unref(j->host.buffer);
+    binding_unref(j->host.binding);
     user_give_request(j->user, j->held_bytes);
     user_unref(j->user);
     free(j);
@@ -94,18 +96,45 @@ static void fail(struct job *j, const struct error *e)
     job_free(j);
 }
 
-static void answer(struct job *j)
+static bool goes_back(const struct job *j, uint32_t output)
+{
+    return output < 128 && j->outputs_back[output / 64] >> output % 64 & 1;
+}
+
+// The outputs in their order: those of the buffer, and those in memory if they are wanted.
+static int gather_outputs(const struct job *j, const struct host_info *info, struct iovec *segments)
+{
+    const struct binding *b = j->host.binding;
+    uint8_t *at = j->host.buffer->output;
+    int n = 0;
+    if (!b) {
+        segments[0] = (struct iovec){at, (size_t)j->output_size};
+        return j->output_size > 0;
+    }
+    for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
+        const struct bound *place = binding_find(b, i);
+        size_t size = host_info_row(info, j->host.row)[i].logical.size;
+        if (!place)
+            segments[n++] = (struct iovec){at, size};
+        else if (goes_back(j, i - info->n_inputs))
+            segments[n++] = (struct iovec){place->memory->map + place->offset, place->size};
+        at += place ? 0 : size;
+    }
+    return n;
+}
+
+static void answer(struct job *j, const struct host_info *info)
 {
     rknnd_InferReply m = {
         .run_us = j->host.run_us,
         .queue_us = j->sched.started_us - j->sched.waiting_since_us,
         .attempts = j->host.attempts,
     };
-    struct iovec outputs = {j->host.buffer->output, (size_t)j->output_size};
-    int n = j->no_outputs || j->output_size == 0 ? 0 : 1;
+    struct iovec outputs[FRAME_MAX_SEGMENTS];
+    int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);
     j->server->jobs_done++;
     j->state = JOB_DONE;
-    request_answer(&j->request, rknnd_InferReply_fields, &m, &outputs, n, release, j);
+    request_answer(&j->request, rknnd_InferReply_fields, &m, outputs, n, release, j);
 }
 
 static void answer_dump(struct job *j)
@@ -131,7 +160,7 @@ static void on_done(struct host_job *host, const struct error *e)
     else if (j->dump)
         answer_dump(j);
     else
-        answer(j);
+        answer(j, host_info(x->model->host));
     x->n_running--;
     context_check_idle(x);
     jobs_schedule(s);
@@ -181,11 +210,29 @@ void job_kill(struct job *j)
 
 // ---- the way in ---------------------------------------------------------------------------------
 
+// Bytes that go back out of memories.
+static uint64_t back_size(const struct job *j)
+{
+    const struct binding *b = j->host.binding;
+    uint64_t size = 0;
+    for (uint32_t i = 0; b && i < b->n_outputs; i++)
+        size += goes_back(j, i) ? b->tensors[b->n_inputs + i].size : 0;
+    return size;
+}
+
 void job_charge(struct job *j, struct connection *c, const struct frame_header *h)
 {
     j->charged = c;
-    c->held_bytes += j->held_bytes;
+    j->back_bytes = back_size(j);
+    c->held_bytes += j->held_bytes + j->back_bytes;
     request_begin(&j->request, c, h, on_abandoned);
+}
+
+// Jobs that use the same internal memory wait for one another.
+static struct sched_queue *queue_of(struct job *j)
+{
+    struct memory *internal = j->host.binding ? j->host.binding->internal : NULL;
+    return internal ? &internal->queue : &j->context->queue;
 }
 
 void job_start(struct job *j)
@@ -197,7 +244,7 @@ void job_start(struct job *j)
         return;
     }
     j->state = JOB_WAITING;
-    sched_add(&j->server->sched, &j->sched, &j->context->queue, j->cores, now_us());
+    sched_add(&j->server->sched, &j->sched, queue_of(j), j->cores, now_us());
     jobs_schedule(j->server);
 }
 

@@ -1,6 +1,7 @@
 // One inference: from the first byte of its inputs to the last byte of its outputs.
 #pragma once
 
+#include "server/binding.h"
 #include "server/host.h"
 #include "server/request.h"
 #include "server/sched.h"
@@ -26,13 +27,15 @@ struct job {
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
-    struct dump *dump;     // NULL: an ordinary run
-    struct custom *custom; // NULL: the client computes nothing
+    uint64_t outputs_back[2]; // bit i: output i goes back although it is bound to memory
+    struct dump *dump;        // NULL: an ordinary run
+    struct custom *custom;    // NULL: the client computes nothing
     struct sched_job sched;
     struct host_job host;
     struct sched_cores cores;
     uint64_t output_size; // bytes
     uint64_t held_bytes;  // counted in `charged` until freed, in `user` until the job is
+    uint64_t back_bytes;  // of bound outputs that go back; counted in `charged`, too
     struct connection *charged;
     struct user *user; // one reference
     unsigned n_inputs;

@@ -29,6 +29,8 @@ struct options {
 
     uint32_t max_connections;
     uint32_t max_contexts;       // of one session
+    uint32_t max_memories;       // of one session
+    uint64_t max_memory;         // bytes of them
     uint32_t max_inflight;       // unanswered requests of one connection
     uint64_t max_inflight_bytes; // in job buffers, of one connection
     uint64_t max_payload;        // bytes of one frame's payload

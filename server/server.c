@@ -187,6 +187,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     uv_timer_init(loop, &s->drain);
     store_init(&s->store, s);
     uploads_init(&s->uploads, s);
+    memories_init(&s->memories);
 }
 
 int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "server/host.h"
+#include "server/memory.h"
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/sched.h"
@@ -39,6 +40,7 @@ struct server {
     uint64_t next_job, next_session;
     struct store store;
     struct uploads uploads;
+    struct memories memories;
     struct sched sched;
     bool scheduling;
     uint64_t jobs_done, jobs_failed;

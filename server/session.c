@@ -59,10 +59,22 @@ struct session *session_ref(struct session *s)
     return s;
 }
 
+// Memories that outlive the session, in another program's hands.
+static void give_up_queues(struct session *s)
+{
+    struct memory *m;
+    list_for_each (m, &s->server->memories.all, link)
+        if (m->queue_session == s)
+            m->queue_session = NULL;
+}
+
 void session_unref(struct session *s)
 {
     if (!s || --s->refs > 0)
         return;
+    give_up_queues(s);
+    user_give_bytes(s->user, s->memories.bytes);
+    memory_table_done(&s->memories);
     sched_client_done(&s->server->sched, &s->sched);
     list_remove(&s->link);
     s->server->n_sessions--;

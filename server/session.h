@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "protocol/message.h"
+#include "server/memory.h"
 #include "server/sched.h"
 
 struct server;
@@ -23,6 +24,7 @@ struct session {
     uint32_t n_slots;
     uint32_t n_contexts; // open or being opened
     uint32_t generation; // of the last handle
+    struct memory_table memories;
 };
 
 /// A new session with one reference, of the user who is there.

@@ -153,6 +153,7 @@ int host_worker_main(int fd, const char *module_dir)
     for (int i = 0; i < WORKER_BUCKETS; i++) {
         list_init(&w->contexts[i]);
         list_init(&w->buffers[i]);
+        list_init(&w->memories[i]);
     }
     serve(w);
     return 0;

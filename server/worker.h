@@ -27,11 +27,20 @@ struct worker {
     struct engine engine;
     struct list contexts[WORKER_BUCKETS];
     struct list buffers[WORKER_BUCKETS];
+    struct list memories[WORKER_BUCKETS];
     pthread_mutex_t writing; // of answers
     // What a thread did before its answer comes before what any thread does for a later request.
     // The daemon sees to that, but it is another process: the language knows of an order only by
     // this.
     atomic_uint n_answers;
+};
+
+// A tensor's place in a client's memory.
+struct worker_bound {
+    bool there;             // else it lies in the job's buffer
+    struct npu_input input; // one of the two
+    struct npu_output output;
+    struct convert_form form; // of the output
 };
 
 // A context. One job at a time, and the daemon knows of its end before it asks for more.
@@ -44,6 +53,8 @@ struct worker_context {
     struct npu_job job;
     struct npu_input *inputs;
     struct npu_output *outputs;
+    struct worker_bound *bound; // inputs, then outputs
+    struct error unusable;      // code 0: it is not
     struct pause pause;
     struct tap tap;
     struct caller caller;
@@ -52,6 +63,10 @@ struct worker_context {
     int status;
     struct error error;
 };
+
+/// Things by their number; NULL: there is none. The caller has `reading`.
+void *worker_find(struct list *buckets, uint32_t number);
+void worker_add(struct list *buckets, struct numbered *n, uint32_t number);
 
 /// Handles one request. A run is prepared only: *ret_run is its context. The caller has `reading`.
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,

@@ -2,22 +2,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "protocol/custom_message.h"
 #include "protocol/tensor_message.h"
 #include "server/layers.h"
-#include "server/worker.h"
-
-// Shared memory of jobs.
-struct worker_buffer {
-    struct numbered number;
-    const uint8_t *input;
-    uint8_t *output;
-    uint64_t input_size, output_size;
-};
+#include "server/worker_memory.h"
 
 struct request {
     struct worker *worker;
@@ -28,7 +18,7 @@ struct request {
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-static void *find(struct list *buckets, uint32_t number)
+void *worker_find(struct list *buckets, uint32_t number)
 {
     struct numbered *n;
     list_for_each (n, &buckets[number % WORKER_BUCKETS], link)
@@ -37,9 +27,9 @@ static void *find(struct list *buckets, uint32_t number)
     return NULL;
 }
 
-static void add(struct list *buckets, struct numbered *n, uint32_t number)
+void worker_add(struct list *buckets, struct numbered *n, uint32_t number)
 {
-    if (find(buckets, number))
+    if (worker_find(buckets, number))
         worker_die("number %u is given twice", number);
     n->number = number;
     list_append(&buckets[number % WORKER_BUCKETS], &n->link);
@@ -48,18 +38,10 @@ static void add(struct list *buckets, struct numbered *n, uint32_t number)
 // A context that nothing runs on.
 static struct worker_context *context(const struct request *r, uint32_t number)
 {
-    struct worker_context *c = find(r->worker->contexts, number);
+    struct worker_context *c = worker_find(r->worker->contexts, number);
     if (!c || atomic_load(&c->running))
         worker_die("there is no idle context %u", number);
     return c;
-}
-
-static struct worker_buffer *buffer(const struct request *r, uint32_t number)
-{
-    struct worker_buffer *b = find(r->worker->buffers, number);
-    if (!b)
-        worker_die("there is no buffer %u", number);
-    return b;
 }
 
 // ---- answers -----------------------------------------------------------------------------------
@@ -194,6 +176,7 @@ static void context_free(struct worker_context *c)
     pause_done(&c->pause);
     free(c->inputs);
     free(c->outputs);
+    free(c->bound);
     free(c);
 }
 
@@ -207,7 +190,8 @@ static int context_new(struct worker *w, struct worker_context **ret, struct err
     pause_init(&c->pause);
     c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
     c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
-    int s = c->inputs && c->outputs ? 0 : error_no_memory(e, "a context", sizeof *c);
+    c->bound = calloc((size_t)info->n_inputs + info->n_outputs + 1, sizeof *c->bound);
+    int s = c->inputs && c->outputs && c->bound ? 0 : error_no_memory(e, "a context", sizeof *c);
     if (s == 0)
         s = w->engine.backend->context_new(w->engine.model, &c->npu, e);
     if (s < 0) {
@@ -226,7 +210,7 @@ static int handle_open(struct request *r, struct error *e)
     int s = context_new(r->worker, &c, e);
     if (s < 0)
         return s;
-    add(r->worker->contexts, &c->number, r->message->WORKER_OPEN_request.context);
+    worker_add(r->worker->contexts, &c->number, r->message->WORKER_OPEN_request.context);
     answer(r, &(rknnd_Empty){0}, NULL, 0);
     return 0;
 }
@@ -253,45 +237,49 @@ static int handle_profile(struct request *r, struct error *e)
     return 0;
 }
 
-// ---- buffers -----------------------------------------------------------------------------------
-
-static void *map(int fd, uint64_t size, int protection)
-{
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
-        worker_die("a buffer of %llu bytes without them", (unsigned long long)size);
-    void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        worker_die("cannot map a buffer of %llu bytes: %s", (unsigned long long)size,
-                   strerror(errno));
-    return memory;
-}
+// ---- memory ------------------------------------------------------------------------------------
 
 static int handle_buffer(struct request *r, struct error *e)
 {
-    const rknnd_WorkerBuffer *m = &r->message->WORKER_BUFFER_request;
-    cleanup(fd_close_p) int input_fd = frame_reader_take_fd(&r->worker->reader);
-    cleanup(fd_close_p) int output_fd = frame_reader_take_fd(&r->worker->reader);
-    struct worker_buffer *b = malloc(sizeof *b);
     (void)e;
-    if (!b)
-        worker_die("no memory for a buffer");
-    *b = (struct worker_buffer){.input = map(input_fd, m->input_size, PROT_READ),
-                                .output = map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
-                                .input_size = m->input_size,
-                                .output_size = m->output_size};
-    add(r->worker->buffers, &b->number, m->buffer);
+    worker_buffer_add(r->worker, &r->message->WORKER_BUFFER_request);
     return 0;
 }
 
 static int handle_buffer_free(struct request *r, struct error *e)
 {
-    struct worker_buffer *b = buffer(r, r->message->WORKER_BUFFER_FREE_request.buffer);
     (void)e;
-    list_remove(&b->number.link);
-    munmap((void *)b->input, b->input_size);
-    munmap(b->output, b->output_size);
-    free(b);
+    worker_buffer_drop(r->worker, r->message->WORKER_BUFFER_FREE_request.buffer);
+    return 0;
+}
+
+static int handle_memory(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_memory_add(r->worker, &r->message->WORKER_MEMORY_request);
+    return 0;
+}
+
+static int handle_memory_free(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_memory_drop(r->worker, r->message->WORKER_MEMORY_FREE_request.memory);
+    return 0;
+}
+
+static int handle_bind(struct request *r, struct error *e)
+{
+    const rknnd_WorkerBind *m = &r->message->WORKER_BIND_request;
+    (void)e;
+    worker_bind(context(r, m->context), m);
+    return 0;
+}
+
+static int handle_internal(struct request *r, struct error *e)
+{
+    const rknnd_WorkerInternal *m = &r->message->WORKER_INTERNAL_request;
+    (void)e;
+    worker_set_internal(context(r, m->context), m);
     return 0;
 }
 
@@ -303,6 +291,10 @@ static void prepare_inputs(struct worker_context *c, const struct worker_buffer 
     for (pb_size_t i = 0; i < m->inputs_count; i++) {
         const rknnd_InferInput *form = &m->inputs[i].form;
         struct bytes data;
+        if (c->bound[i].there) {
+            c->inputs[i] = c->bound[i].input;
+            continue;
+        }
         if (!bytes_slice((struct bytes){b->input, b->input_size}, m->inputs[i].offset, form->size,
                          &data))
             worker_die("input %u lies outside its buffer", i);
@@ -320,12 +312,17 @@ static void prepare_outputs(struct worker_context *c, const struct worker_buffer
 {
     const struct tensor_io *outputs = info->outputs + (size_t)m->row * info->n_outputs;
     for (pb_size_t i = 0; i < m->output_offsets_count; i++) {
+        const struct worker_bound *bound = &c->bound[info->n_inputs + i];
         size_t size = outputs[i].logical.size;
         struct bytes data;
+        if (bound->there) {
+            c->outputs[i] = bound->output;
+            continue;
+        }
         if (!bytes_slice((struct bytes){b->output, b->output_size}, m->output_offsets[i], size,
                          &data))
             worker_die("output %u lies outside its buffer", i);
-        c->outputs[i] = (struct npu_output){(void *)data.data, size};
+        c->outputs[i] = (struct npu_output){.data = (void *)data.data, .size = size};
     }
 }
 
@@ -357,8 +354,10 @@ static void on_job_done(struct npu_job *job, int status)
 
 void worker_run(struct worker_context *c)
 {
-    struct error e;
-    int s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
+    struct error e = c->unusable;
+    int s = e.code;
+    if (s == 0)
+        s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
     if (s < 0)
         end_run(c, s, &e);
     else if (atomic_fetch_sub(&c->left, 1) == 1)
@@ -423,7 +422,7 @@ static int handle_run(struct request *r, struct error *e)
 {
     const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
     struct worker_context *c = context(r, m->context);
-    const struct worker_buffer *b = buffer(r, m->buffer);
+    const struct worker_buffer *b = worker_buffer_find(r->worker, m->buffer);
     const struct engine *g = &r->worker->engine;
     const struct npu_model_info *info = g->backend->model_info(g->model);
     (void)e;
@@ -448,7 +447,7 @@ static int handle_dump(struct request *r, struct error *e)
 {
     const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
     struct worker_context *c = context(r, m->run.context);
-    const struct worker_buffer *b = buffer(r, m->run.buffer);
+    const struct worker_buffer *b = worker_buffer_find(r->worker, m->run.buffer);
     const struct engine *g = &r->worker->engine;
     const struct npu_model_info *info = g->backend->model_info(g->model);
     int s = tap_check(g->backend->device_info(g->device), e);
@@ -467,7 +466,7 @@ static int handle_dump(struct request *r, struct error *e)
 static int handle_next(struct request *r, struct error *e)
 {
     const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
-    struct worker_context *c = find(r->worker->contexts, m->context);
+    struct worker_context *c = worker_find(r->worker->contexts, m->context);
     (void)e;
     if (!c)
         worker_die("there is no context %u", m->context);
@@ -481,12 +480,14 @@ static const struct {
     uint16_t type;
     int (*handle)(struct request *r, struct error *e); // an error is the answer
 } handlers[] = {
-    {MESSAGE_WORKER_RUN, handle_run},         {MESSAGE_WORKER_START, handle_start},
-    {MESSAGE_WORKER_LOAD, handle_load},       {MESSAGE_WORKER_DESCRIBE, handle_describe},
-    {MESSAGE_WORKER_OPEN, handle_open},       {MESSAGE_WORKER_CLOSE, handle_close},
-    {MESSAGE_WORKER_BUFFER, handle_buffer},   {MESSAGE_WORKER_BUFFER_FREE, handle_buffer_free},
-    {MESSAGE_WORKER_PROFILE, handle_profile}, {MESSAGE_WORKER_DUMP, handle_dump},
-    {MESSAGE_WORKER_NEXT, handle_next},
+    {MESSAGE_WORKER_RUN, handle_run},           {MESSAGE_WORKER_START, handle_start},
+    {MESSAGE_WORKER_LOAD, handle_load},         {MESSAGE_WORKER_DESCRIBE, handle_describe},
+    {MESSAGE_WORKER_OPEN, handle_open},         {MESSAGE_WORKER_CLOSE, handle_close},
+    {MESSAGE_WORKER_BUFFER, handle_buffer},     {MESSAGE_WORKER_BUFFER_FREE, handle_buffer_free},
+    {MESSAGE_WORKER_PROFILE, handle_profile},   {MESSAGE_WORKER_DUMP, handle_dump},
+    {MESSAGE_WORKER_NEXT, handle_next},         {MESSAGE_WORKER_MEMORY, handle_memory},
+    {MESSAGE_WORKER_BIND, handle_bind},         {MESSAGE_WORKER_MEMORY_FREE, handle_memory_free},
+    {MESSAGE_WORKER_INTERNAL, handle_internal},
 };
 
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,

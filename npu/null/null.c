@@ -261,7 +261,7 @@ static int show_output(const struct npu_model *m, struct npu_job *job)
     cleanup(free_p) void *data = malloc(attr->size);
     if (!data)
         return error_no_memory(&job->error, "a tensor", attr->size);
-    repeat(&job->inputs[0], &(struct npu_output){data, attr->size}, attr->size);
+    repeat(&job->inputs[0], &(struct npu_output){.data = data, .size = attr->size}, attr->size);
     struct npu_tensor t = {.attr = attr, .node = "Repeat:output", .op = "Repeat", .data = data};
     return job->tap->tensor(job->tap, &t, &job->error);
 }

@@ -132,6 +132,12 @@ static int check_size(const char *what, size_t size, size_t expected, int code, 
     return error_set(e, code, "%s has %zu bytes, %zu are expected", what, size, expected);
 }
 
+// The executor's own layout of a tensor that is not plain.
+static enum tensor_layout stored_layout(const struct graph_tensor *t)
+{
+    return t->channels_last ? TENSOR_NHWC : t->n_dims == 4 ? TENSOR_NCHW : TENSOR_UNDEFINED;
+}
+
 // The device's own form into the executor's.
 static int pass_through(const struct graph_tensor *t, const struct tensor_io *io,
                         const struct npu_input *input, void *dst, struct error *e)
@@ -154,6 +160,35 @@ static int pass_through(const struct graph_tensor *t, const struct tensor_io *io
                : convert_layout(t->dims, &from, input->data, input->size, &to, dst, t->size, 0, e);
 }
 
+// Stored values in a layout of the program's choice.
+static int put_stored(const struct graph_tensor *t, const struct tensor_io *io,
+                      const struct npu_input *input, void *dst, struct error *e)
+{
+    uint32_t dims[4];
+    size_t expected;
+    struct convert_form from = {.type = t->type,
+                                .layout = input->layout,
+                                .w_stride = input->w_stride,
+                                .h_stride = input->h_stride};
+    struct convert_form to = {.type = t->type, .layout = stored_layout(t)};
+    convert_dims(&io->logical, dims);
+    int r = convert_form_bytes(dims, &from, &expected, e);
+    if (r == 0)
+        r = check_size(t->name, input->size, expected, STATUS_INPUT_INVALID, e);
+    return r < 0 ? r
+                 : convert_layout(dims, &from, input->data, input->size, &to, dst, t->size, 0, e);
+}
+
+static int put_real(const struct graph_tensor *t, const struct tensor_io *io,
+                    const struct npu_input *input, void *dst, struct error *e)
+{
+    struct convert_form from = {.type = input->type,
+                                .layout = input->layout,
+                                .w_stride = input->w_stride,
+                                .h_stride = input->h_stride};
+    return convert_input(io, &from, input->data, input->size, dst, t->size, e);
+}
+
 int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
                   const struct npu_input *input, struct error *e)
 {
@@ -167,9 +202,10 @@ int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
             memcpy(dst, input->data, t->size);
     } else if (input->pass_through) {
         status = pass_through(t, io, input, dst, e);
+    } else if (input->stored) {
+        status = put_stored(t, io, input, dst, e);
     } else {
-        status = convert_input(io, input->type, input->layout, input->data, input->size, dst,
-                               t->size, e);
+        status = put_real(t, io, input, dst, e);
     }
     return status < 0 ? error_prefix(e, "input %u", i) : 0;
 }
@@ -187,15 +223,36 @@ int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error
     return convert_layout(t->dims, &from, src, t->size, &to, dst, t->size, 0, e);
 }
 
+static int get_form(const struct run *r, uint32_t index, const struct tensor_io *io,
+                    const struct npu_output *output, struct error *e)
+{
+    const struct graph_tensor *t = &r->plan->graph->tensors[index];
+    const struct convert_form from = {.type = t->type, .layout = stored_layout(t)};
+    uint32_t dims[4];
+    size_t expected;
+    convert_dims(&io->logical, dims);
+    int status = convert_form_bytes(dims, output->form, &expected, e);
+    if (status == 0)
+        status = check_size(t->name, output->size, expected, STATUS_OUTPUT_INVALID, e);
+    return status < 0 ? status
+                      : convert_output(&io->logical, dims, &from, run_tensor(r, index), t->size,
+                                       output->form, output->data, output->size, e);
+}
+
 int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *output, struct error *e)
 {
     uint32_t index = r->plan->graph->outputs[i];
     const struct graph_tensor *t = &r->plan->graph->tensors[index];
+    int status;
     if (!output->data)
         return 0;
-    int status = check_size(t->name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
-    if (status == 0)
-        status = sim_read_tensor(r, index, output->data, e);
+    if (output->form) {
+        status = get_form(r, index, io, output, e);
+    } else {
+        status = check_size(t->name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
+        if (status == 0)
+            status = sim_read_tensor(r, index, output->data, e);
+    }
     return status < 0 ? error_prefix(e, "output %u", i) : 0;
 }

@@ -152,7 +152,7 @@ static void make_tensors(struct running *r)
     }
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         size_t size = m->outputs[i].logical.size;
-        r->outputs[i] = (struct npu_output){malloc(size), size};
+        r->outputs[i] = (struct npu_output){.data = malloc(size), .size = size};
     }
 }
 

@@ -107,8 +107,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < info->n_inputs; i++)
         in[i] = read_input(&info->inputs[i].logical, argv[2], i);
     for (uint32_t i = 0; i < info->n_outputs; i++)
-        out[i] = (struct npu_output){malloc(info->outputs[i].logical.size + 1),
-                                     info->outputs[i].logical.size};
+        out[i] = (struct npu_output){.data = malloc(info->outputs[i].logical.size + 1),
+                                     .size = info->outputs[i].logical.size};
     bool good = measure(m, in, out, argc > 3 ? atoi(argv[3]) : 1, &e) == 0;
     if (!good)
         printf("failed: %s\n", e.text);

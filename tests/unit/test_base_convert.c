@@ -55,7 +55,8 @@ static void floats_go_to_the_nearest_half(void **state)
 
 // ---- inputs
 
-#define MAX_ELEMENTS (2 * 30 * 40 * 4)
+#define FORM(type_, layout_) ((struct convert_form){.type = (type_), .layout = (layout_)})
+#define MAX_ELEMENTS         (2 * 30 * 40 * 4)
 
 static void set_dims(struct tensor_attr *a, uint32_t n, uint32_t h, uint32_t w, uint32_t c)
 {
@@ -163,7 +164,8 @@ static void check_random_input(enum tensor_type from, enum tensor_type to,
     for (size_t i = 0; i < a->n_elems; i++)
         eighths[i] = put_random(from, src + 1 + i * element, &seed);
     assert_int_equal(
-        convert_input(&io, from, layout, src + 1, a->n_elems * element, dst, a->size, &e), 0);
+        convert_input(&io, &FORM(from, layout), src + 1, a->n_elems * element, dst, a->size, &e),
+        0);
     int64_t low = to == TENSOR_INT8 ? -128 : to == TENSOR_UINT8 ? 0 : -32768;
     int64_t high = to == TENSOR_INT8 ? 127 : to == TENSOR_UINT8 ? 255 : 32767;
     size_t channels = a->dims[3], pixels = (size_t)a->dims[1] * a->dims[2];
@@ -203,7 +205,8 @@ static void inputs_near_halves_are_exact(void **state)
     set_dims(&io.logical, 1, 16, 16, 1);
     for (int i = 0; i < 256; i++)
         src[i] = (uint8_t)i;
-    assert_int_equal(convert_input(&io, TENSOR_UINT8, TENSOR_NHWC, src, 256, dst, 256, NULL), 0);
+    assert_int_equal(convert_input(&io, &FORM(TENSOR_UINT8, TENSOR_NHWC), src, 256, dst, 256, NULL),
+                     0);
     int64_t mantissa = (int64_t)ldexp((double)io.logical.scale, 34);
     for (int i = 0; i < 256; i++)
         assert_int_equal(dst[i], exactly(8 * i, 1020, 1020, mantissa, 34, 0, -128, 127));
@@ -246,7 +249,8 @@ static void false_halves_are_seen(void **state)
         set_dims(&io.logical, 1, 1, 1, 1);
         float x = (float)(n2 - low) / 2;
         int8_t q;
-        assert_int_equal(convert_input(&io, TENSOR_FLOAT32, TENSOR_NHWC, &x, 4, &q, 1, NULL), 0);
+        assert_int_equal(convert_input(&io, &FORM(TENSOR_FLOAT32, TENSOR_NHWC), &x, 4, &q, 1, NULL),
+                         0);
         assert_int_equal(q, whole + up);
         above += up;
     }
@@ -275,7 +279,8 @@ static void halves_are_rounded_once(void **state)
     set_dims(&io.logical, 1, 1, 1, 1);
     float src = 1 + 0x1p-11f;
     uint16_t dst;
-    assert_int_equal(convert_input(&io, TENSOR_FLOAT32, TENSOR_NHWC, &src, 4, &dst, 2, NULL), 0);
+    assert_int_equal(convert_input(&io, &FORM(TENSOR_FLOAT32, TENSOR_NHWC), &src, 4, &dst, 2, NULL),
+                     0);
     assert_int_equal(dst, 0x3c01);
 }
 
@@ -289,8 +294,9 @@ static void pictures_become_halves(void **state)
     set_dims(&io.logical, 1, 1, 256, 3);
     for (size_t i = 0; i < sizeof src; i++)
         src[i] = (uint8_t)(i / 3);
-    assert_int_equal(
-        convert_input(&io, TENSOR_UINT8, TENSOR_NHWC, src, sizeof src, dst, sizeof dst, NULL), 0);
+    assert_int_equal(convert_input(&io, &FORM(TENSOR_UINT8, TENSOR_NHWC), src, sizeof src, dst,
+                                   sizeof dst, NULL),
+                     0);
     for (size_t i = 0; i < sizeof src; i++)
         assert_true(half_value(dst[i]) == src[i]);
 }
@@ -301,7 +307,8 @@ static void integers_only_move(void **state)
     struct tensor_io io = {.logical = {.type = TENSOR_INT64, .qnt = TENSOR_QNT_AFFINE, .scale = 1}};
     int64_t dst[6], src[6] = {INT64_MIN, -1, 1, 2, 3, INT64_MAX};
     set_dims(&io.logical, 1, 1, 3, 2);
-    assert_int_equal(convert_input(&io, TENSOR_INT64, TENSOR_NCHW, src, 48, dst, 48, NULL), 0);
+    assert_int_equal(convert_input(&io, &FORM(TENSOR_INT64, TENSOR_NCHW), src, 48, dst, 48, NULL),
+                     0);
     assert_memory_equal(dst, ((int64_t[]){INT64_MIN, 2, -1, 3, 1, INT64_MAX}), sizeof dst);
 }
 
@@ -310,7 +317,8 @@ static void check_refused(const struct tensor_io *io, enum tensor_type type,
 {
     uint8_t src[64] = {0}, dst[64];
     struct error e = {0};
-    assert_int_equal(convert_input(io, type, layout, src, size, dst, io->logical.size, &e), code);
+    assert_int_equal(convert_input(io, &FORM(type, layout), src, size, dst, io->logical.size, &e),
+                     code);
     assert_int_equal(e.code, code);
     assert_non_null(strstr(e.text, words));
 }
@@ -413,10 +421,10 @@ static void layouts_move_and_pad(void **state)
 {
     (void)state;
     static const struct convert_form forms[] = {
-        {TENSOR_FLOAT16, TENSOR_NCHW, 0, 0},    {TENSOR_FLOAT16, TENSOR_NCHW, 8, 0},
-        {TENSOR_FLOAT16, TENSOR_NHWC, 0, 0},    {TENSOR_FLOAT16, TENSOR_NHWC, 7, 0},
-        {TENSOR_FLOAT16, TENSOR_NC1HWC2, 0, 8}, {TENSOR_FLOAT16, TENSOR_NC1HWC2, 6, 8},
-        {TENSOR_FLOAT16, TENSOR_NC1HWC2, 0, 4}};
+        {TENSOR_FLOAT16, TENSOR_NCHW, 0, 0, 0},    {TENSOR_FLOAT16, TENSOR_NCHW, 8, 0, 0},
+        {TENSOR_FLOAT16, TENSOR_NHWC, 0, 0, 0},    {TENSOR_FLOAT16, TENSOR_NHWC, 7, 0, 0},
+        {TENSOR_FLOAT16, TENSOR_NC1HWC2, 0, 8, 0}, {TENSOR_FLOAT16, TENSOR_NC1HWC2, 6, 8, 0},
+        {TENSOR_FLOAT16, TENSOR_NC1HWC2, 0, 4, 0}};
     for (size_t i = 0; i < 7; i++)
         for (size_t j = 0; j < 7; j++)
             check_move(&forms[i], &forms[j]);
@@ -424,7 +432,7 @@ static void layouts_move_and_pad(void **state)
 
 static void check_impossible(const uint32_t dims[4], struct convert_form to, size_t dst_size)
 {
-    const struct convert_form nchw = {TENSOR_INT8, TENSOR_NCHW, 0, 0};
+    const struct convert_form nchw = {TENSOR_INT8, TENSOR_NCHW, 0, 0, 0};
     uint8_t src[12] = {0}, dst[64];
     assert_int_equal(convert_layout(dims, &nchw, src, 12, &to, dst, dst_size, 0, NULL),
                      STATUS_PARAM_INVALID);
@@ -434,18 +442,18 @@ static void impossible_layouts_are_refused(void **state)
 {
     (void)state;
     const uint32_t d[4] = {1, 3, 2, 2}, huge[4] = {65536, 65536, 65536, 65536};
-    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 0, 0}, 11);
-    check_impossible(huge, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 0, 0}, 64);
-    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NC1HWC2, 0, 0}, 64);
-    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 1, 0}, 64);
-    check_impossible(d, (struct convert_form){TENSOR_UINT8, TENSOR_NHWC, 0, 0}, 64);
+    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 0, 0, 0}, 11);
+    check_impossible(huge, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 0, 0, 0}, 64);
+    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NC1HWC2, 0, 0, 0}, 64);
+    check_impossible(d, (struct convert_form){TENSOR_INT8, TENSOR_NHWC, 1, 0, 0}, 64);
+    check_impossible(d, (struct convert_form){TENSOR_UINT8, TENSOR_NHWC, 0, 0, 0}, 64);
 }
 
 static void undefined_layouts_are_copied(void **state)
 {
     (void)state;
-    const struct convert_form nchw = {TENSOR_INT8, TENSOR_NCHW, 0, 0};
-    const struct convert_form undefined = {TENSOR_INT8, TENSOR_UNDEFINED, 0, 0};
+    const struct convert_form nchw = {TENSOR_INT8, TENSOR_NCHW, 0, 0, 0};
+    const struct convert_form undefined = {TENSOR_INT8, TENSOR_UNDEFINED, 0, 0, 0};
     const uint8_t src[6] = {1, 2, 3, 4, 5, 6};
     uint8_t dst[6];
     assert_int_equal(

@@ -496,8 +496,6 @@ static void test_not_yet(void **state)
     rknn_matmul_ctx m;
     rknn_matmul_info info = {0};
     rknn_matmul_io_attr io;
-    assert_null(rknn_create_mem(c, 100));
-    assert_non_null(strstr(rknnd_last_error(), "not in this version"));
     assert_true(rknn_matmul_create(&m, &info, &io) < 0);
     assert_true(rknn_register_custom_ops(c, NULL, 0) < 0);
     assert_true(rknn_set_input_shapes(c, 0, NULL) < 0);

@@ -74,7 +74,7 @@ static void test_what_follows_a_convolution_is_one_layer_with_it(void **state)
     float x[50] = {0}, y[75];
     int status = -1;
     struct npu_input in = {.data = x, .size = sizeof x, .layout = TENSOR_NHWC};
-    struct npu_output out = {y, sizeof y};
+    struct npu_output out = {.data = y, .size = sizeof y};
     struct npu_job job = {.inputs = &in,
                           .outputs = &out,
                           .core_mask = 1,

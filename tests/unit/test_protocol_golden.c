@@ -118,7 +118,11 @@ static const rknnd_Infer Infer = {
     .inputs_count = 2,
     .inputs = {FORM, {.size = UINT64_C(1) << 32, .type = 10, .layout = 3}},
     .custom_nodes = {3, {5, 0, 0x80}},
-    .row = 61};
+    .row = 61,
+    .writes_count = 1,
+    .writes = {{77, UINT64_C(1) << 51, 78}},
+    .outputs_back_count = 2,
+    .outputs_back = {79, 300}};
 static const rknnd_InferReply InferReply = {
     .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2, .has_call = true, .call = {58, 59}};
 static const rknnd_Profile Profile = {.context = 30};
@@ -201,6 +205,37 @@ static const rknnd_WorkerDump WorkerDump = {.has_run = true,
                                             .only = "*",
                                             .window = UINT64_C(1) << 43};
 static const rknnd_WorkerNext WorkerNext = {56, true};
+static const rknnd_MemoryCreate MemoryCreate = {UINT64_C(1) << 44, 3};
+static const rknnd_MemoryInfo MemoryInfo = {UINT64_C(1) << 45, 57};
+static const rknnd_MemoryFree MemoryFree = {58};
+static const rknnd_ContextBind ContextBind = {.context = 59,
+                                              .output = true,
+                                              .index = 60,
+                                              .memory = 61,
+                                              .offset = UINT64_C(1) << 46,
+                                              .type = 4,
+                                              .layout = 1,
+                                              .w_stride = 62,
+                                              .h_stride = 63,
+                                              .pass_through = true,
+                                              .row = 80};
+static const rknnd_ContextBindReply ContextBindReply = {UINT64_C(1) << 47};
+static const rknnd_ContextInternal ContextInternal = {64, 65, 66};
+static const rknnd_WorkerMemory WorkerMemory = {67, UINT64_C(1) << 48};
+static const rknnd_WorkerBind WorkerBind = {.context = 68,
+                                            .output = true,
+                                            .index = 69,
+                                            .memory = 70,
+                                            .offset = 71,
+                                            .size = UINT64_C(1) << 49,
+                                            .type = 5,
+                                            .layout = 2,
+                                            .w_stride = 72,
+                                            .h_stride = 73,
+                                            .c2 = 16,
+                                            .pass_through = true,
+                                            .stored = true};
+static const rknnd_WorkerInternal WorkerInternal = {74, 75, 76, UINT64_C(1) << 50};
 
 struct golden {
     uint8_t data[4096];
@@ -302,7 +337,9 @@ static void check(uint16_t type, const char *name, uint8_t flags, const void *sa
     struct frame_header h = {.type = type, .flags = flags, .id = 0x01020300u + type};
     if (type == MESSAGE_WORKER_BUFFER && !flags)
         h.n_fds = 2;
-    if ((type == MESSAGE_WORKER_LOAD || type == MESSAGE_WORKER_DESCRIBE) && !flags)
+    if ((type == MESSAGE_WORKER_LOAD || type == MESSAGE_WORKER_DESCRIBE ||
+         type == MESSAGE_WORKER_MEMORY || type == MESSAGE_MEMORY_IMPORT) &&
+        !flags)
         h.n_fds = 1;
     check_encoding(&h, sample, payload, g);
     check_decoding(&h, payload, g);

@@ -109,7 +109,7 @@ static void run_case(void **state)
     }
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         size_t size = info->outputs[i].logical.size;
-        outputs[i] = (struct npu_output){malloc(size), size};
+        outputs[i] = (struct npu_output){.data = malloc(size), .size = size};
     }
     if (sim_run_once(&s, inputs, outputs, &e) < 0)
         fail_msg("%s: %s", c->name, e.text);

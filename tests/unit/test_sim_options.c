@@ -76,7 +76,7 @@ static int run_digits(struct digits *d)
 {
     struct npu_input in = {
         .data = d->image, .size = d->run.info->inputs[0].logical.size, .converted = true};
-    struct npu_output out = {d->output, d->run.info->outputs[0].logical.size};
+    struct npu_output out = {.data = d->output, .size = d->run.info->outputs[0].logical.size};
     struct error e;
     memset(d->output, 0, sizeof d->output);
     return sim_run_once(&d->run, &in, &out, &e);

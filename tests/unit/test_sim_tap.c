@@ -61,7 +61,7 @@ static struct outcome run(struct sim_run *s, struct watcher *w, uint8_t *output)
     uint8_t image[4096] = {0};
     struct npu_input in = {
         .data = image, .size = s->info->inputs[0].logical.size, .converted = true};
-    struct npu_output out = {output, s->info->outputs[0].logical.size};
+    struct npu_output out = {.data = output, .size = s->info->outputs[0].logical.size};
     struct npu_job job = {
         .inputs = &in, .outputs = &out, .core_mask = 1, .tap = &w->tap, .done = done, .owner = &o};
     assert_true(in.size <= sizeof image);

@@ -71,7 +71,9 @@ def samples(p):
         "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
                          no_outputs=True,
                          inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)],
-                         custom_nodes=b"\x05\x00\x80", row=61),
+                         custom_nodes=b"\x05\x00\x80", row=61,
+                         writes=[p.InferWrite(input=77, offset=1 << 51, size=78)],
+                         outputs_back=[79, 300]),
         "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
                                    call=p.CustomCall(node=58, number=59)),
         "Profile": p.Profile(context=30),
@@ -114,6 +116,19 @@ def samples(p):
                             inputs=[p.WorkerSlot(offset=192, form=form)]),
             only="*", window=1 << 43),
         "WorkerNext": p.WorkerNext(context=56, stop=True),
+        "MemoryCreate": p.MemoryCreate(size=1 << 44, flags=3),
+        "MemoryInfo": p.MemoryInfo(memory=1 << 45, size=57),
+        "MemoryFree": p.MemoryFree(memory=58),
+        "ContextBind": p.ContextBind(context=59, output=True, index=60, memory=61, offset=1 << 46,
+                                     type=4, layout=1, w_stride=62, h_stride=63,
+                                     pass_through=True, row=80),
+        "ContextBindReply": p.ContextBindReply(size=1 << 47),
+        "ContextInternal": p.ContextInternal(context=64, memory=65, offset=66),
+        "WorkerMemory": p.WorkerMemory(memory=67, size=1 << 48),
+        "WorkerBind": p.WorkerBind(context=68, output=True, index=69, memory=70, offset=71,
+                                   size=1 << 49, type=5, layout=2, w_stride=72, h_stride=73, c2=16,
+                                   pass_through=True, stored=True),
+        "WorkerInternal": p.WorkerInternal(context=74, memory=75, offset=76, size=1 << 50),
     }
 
 
@@ -130,6 +145,11 @@ TYPES = [
     (32, "CONTEXT_OPEN", "ContextOpen", "ContextInfo", False, True, 0),
     (33, "CONTEXT_DUP", "ContextDup", "ContextInfo", False, True, 0),
     (34, "CONTEXT_CLOSE", "ContextClose", "Empty", False, False, 0),
+    (35, "CONTEXT_BIND", "ContextBind", "ContextBindReply", False, False, 0),
+    (36, "CONTEXT_INTERNAL", "ContextInternal", "Empty", False, False, 0),
+    (64, "MEMORY_CREATE", "MemoryCreate", "MemoryInfo", False, False, 0),
+    (65, "MEMORY_IMPORT", "Empty", "MemoryInfo", False, False, 1),
+    (66, "MEMORY_FREE", "MemoryFree", "Empty", False, False, 0),
     (48, "INFER", "Infer", "InferReply", True, True, 0),
     (49, "PROFILE", "Profile", "ProfileReply", False, True, 0),
     (50, "DUMP", "Dump", "DumpReply", True, True, 0),
@@ -147,6 +167,10 @@ TYPES = [
     (136, "WORKER_PROFILE", "WorkerContext", "ProfileReply", False, True, 0),
     (137, "WORKER_DUMP", "WorkerDump", "DumpReply", False, False, 0),
     (138, "WORKER_NEXT", "WorkerNext", "Empty", False, False, 0),
+    (139, "WORKER_MEMORY", "WorkerMemory", "Empty", False, False, 1),
+    (140, "WORKER_MEMORY_FREE", "WorkerMemory", "Empty", False, False, 0),
+    (141, "WORKER_BIND", "WorkerBind", "Empty", False, False, 0),
+    (142, "WORKER_INTERNAL", "WorkerInternal", "Empty", False, False, 0),
 ]
 
 

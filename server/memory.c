@@ -1,0 +1,201 @@
+// Memories and their handles.
+#include "server/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#include "base/fd.h"
+
+void memories_init(struct memories *all)
+{
+    *all = (struct memories){0};
+    list_init(&all->all);
+}
+
+// Takes fd and map, also on failure.
+static int add(struct memories *all, int fd, void *map, uint64_t size, struct memory **ret,
+               struct error *e)
+{
+    struct stat st;
+    struct memory *m = calloc(1, sizeof *m);
+    if (!m || fstat(fd, &st) < 0) {
+        munmap(map, size);
+        fd_close(fd);
+        free(m);
+        return error_no_memory(e, "a memory", sizeof *m);
+    }
+    *m = (struct memory){.memories = all,
+                         .refs = 1,
+                         .id = ++all->last_id,
+                         .fd = fd,
+                         .map = map,
+                         .size = size,
+                         .device = st.st_dev,
+                         .inode = st.st_ino};
+    list_init(&m->users);
+    list_append(&all->all, &m->link);
+    all->bytes += size;
+    *ret = m;
+    return 0;
+}
+
+int memory_new(struct memories *all, uint64_t size, struct memory **ret, struct error *e)
+{
+    void *map;
+    if (size == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "a memory of 0 bytes");
+    int fd = fd_memory_sealed("rknnd-mem", size, 0, &map, e);
+    return fd < 0 ? fd : add(all, fd, map, size, ret, e);
+}
+
+static struct memory *find_file(struct memories *all, const struct stat *st)
+{
+    struct memory *m;
+    list_for_each (m, &all->all, link)
+        if (m->device == st->st_dev && m->inode == st->st_ino)
+            return m;
+    return NULL;
+}
+
+// Whoever maps a file dies when he touches what its owner has cut off, and a file of huge pages
+// kills him when there are none left: only a memfd of ordinary pages that cannot shrink is safe.
+static int check_file(int fd, const struct stat *st, struct error *e)
+{
+    struct statfs fs;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "the file descriptor is no memfd of ordinary pages; use rknn_create_mem, or "
+            "memfd_create with MFD_ALLOW_SEALING");
+    if (seals & (F_SEAL_WRITE | 0x10)) // F_SEAL_FUTURE_WRITE
+        return error_set(e, STATUS_PARAM_INVALID, "the memfd is sealed against writing");
+    if (!(seals & F_SEAL_SHRINK) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno,
+                               "the file can shrink and cannot be sealed against it; make it by "
+                               "memfd_create with MFD_ALLOW_SEALING, open for writing");
+    if (st->st_size <= 0)
+        return error_set(e, STATUS_PARAM_INVALID, "the memfd is empty");
+    return 0;
+}
+
+int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e)
+{
+    cleanup(fd_close_p) int file = fd;
+    struct stat st;
+    if (fstat(file, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+    struct memory *known = find_file(all, &st);
+    if (known) {
+        *ret = memory_ref(known);
+        return 0;
+    }
+    int r = check_file(file, &st, e);
+    if (r == 0 && fstat(file, &st) < 0) // its size, now that it cannot shrink
+        r = error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+    if (r < 0)
+        return r;
+    uint64_t size = (uint64_t)st.st_size;
+    void *map = fd_map(file, size, e);
+    return map ? add(all, steal_fd(&file), map, size, ret, e) : STATUS_MALLOC_FAIL;
+}
+
+struct memory *memory_ref(struct memory *m)
+{
+    m->refs++;
+    return m;
+}
+
+void memory_unref(struct memory *m)
+{
+    if (!m || --m->refs > 0)
+        return;
+    while (!list_empty(&m->users)) {
+        struct memory_user *u = list_first(&m->users, struct memory_user, in_memory);
+        u->gone(u);
+    }
+    list_remove(&m->link);
+    m->memories->bytes -= m->size;
+    munmap(m->map, m->size);
+    fd_close(m->fd);
+    free(m);
+}
+
+// ---- handles -----------------------------------------------------------------------------------
+
+static void free_slot(struct memory_table *t, struct memory_slot *s)
+{
+    t->bytes -= s->memory->size;
+    t->n_memories--;
+    memory_unref(s->memory);
+    s->memory = NULL;
+}
+
+void memory_table_done(struct memory_table *t)
+{
+    for (uint32_t i = 0; i < t->n_slots; i++)
+        if (t->slots[i].memory)
+            free_slot(t, &t->slots[i]);
+    free(t->slots);
+    *t = (struct memory_table){0};
+}
+
+static int grow(struct memory_table *t, struct error *e)
+{
+    uint32_t n = t->n_slots ? 2 * t->n_slots : 8;
+    struct memory_slot *slots = reallocarray(t->slots, n, sizeof *slots);
+    if (!slots)
+        return error_no_memory(e, "a session's memories", n * sizeof *slots);
+    memset(slots + t->n_slots, 0, (n - t->n_slots) * sizeof *slots);
+    t->slots = slots;
+    t->n_slots = n;
+    return 0;
+}
+
+int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_handle,
+                     struct error *e)
+{
+    uint32_t i = 0;
+    while (i < t->n_slots && t->slots[i].memory)
+        i++;
+    int r = i == t->n_slots ? grow(t, e) : 0;
+    if (r < 0)
+        return r;
+    uint64_t handle = (uint64_t)++t->generation << 32 | (i + 1);
+    t->slots[i] = (struct memory_slot){memory_ref(m), handle};
+    t->n_memories++;
+    t->bytes += m->size;
+    *ret_handle = handle;
+    return 0;
+}
+
+static struct memory_slot *find(const struct memory_table *t, uint64_t handle, struct error *e)
+{
+    uint32_t i = (uint32_t)handle - 1;
+    struct memory_slot *s = (uint32_t)handle && i < t->n_slots ? &t->slots[i] : NULL;
+    if (s && s->memory && s->handle == handle)
+        return s;
+    error_set(e, STATUS_PARAM_INVALID, "there is no memory 0x%llx in this session",
+              (unsigned long long)handle);
+    return NULL;
+}
+
+struct memory *memory_table_find(const struct memory_table *t, uint64_t handle, struct error *e)
+{
+    struct memory_slot *s = find(t, handle, e);
+    return s ? s->memory : NULL;
+}
+
+int memory_table_free(struct memory_table *t, uint64_t handle, struct error *e)
+{
+    struct memory_slot *s = find(t, handle, e);
+    if (!s)
+        return STATUS_PARAM_INVALID;
+    free_slot(t, s);
+    return 0;
+}

@@ -1,0 +1,24 @@
+// Memory in a worker: that of jobs, and that of clients, to which tensors are bound.
+#pragma once
+
+#include "server/worker.h"
+
+// Shared memory of jobs.
+struct worker_buffer {
+    struct numbered number;
+    const uint8_t *input;
+    uint8_t *output;
+    uint64_t input_size, output_size;
+};
+
+/// What the daemon's messages of these names ask for. The fds are those of the present frame.
+void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m);
+void worker_buffer_drop(struct worker *w, uint32_t number);
+void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m);
+void worker_memory_drop(struct worker *w, uint32_t number);
+void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m);
+
+/// A context that cannot take the memory is unusable, with words, until it gets another one.
+void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m);
+
+struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t number);
