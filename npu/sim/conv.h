@@ -10,8 +10,34 @@
 
 enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
-    CONV_PLAIN,     // exact integers on CPUs where oneDNN's are not
+    CONV_PLAIN,     // exact integers where oneDNN's are not
     CONV_DEPTHWISE, // integers, one filter for each channel
+};
+
+// How many elements are worked on together. Arrays of sums and of channels have this many more than
+// are used.
+#define CONV_LANES 16
+
+// How an int8 output is made from sums when nothing is done to it that takes real numbers. `v` is
+// in steps of the output: v = (unit[c] + unit_lost[c]) * sum; v < 0: v *= alpha; v += addend; v is
+// rounded, put into its bounds and stored.
+struct conv_steps {
+    enum { FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT } kind; // conv_steps.c
+    float *unit, *unit_lost; // unit NULL: this does not do, it takes real numbers
+    float alpha;
+    double low, high; // whole numbers
+    int32_t addend;   // a tensor; -1: none
+    int32_t addend_zp;
+    float addend_steps, addend_steps_lost;
+    struct row_form form; // of the output
+};
+
+// Lines of the output that oneDNN computes in one call: so many that their sums stay in the second
+// cache until conv_finish() has made outputs of them.
+struct conv_tile {
+    uint32_t call;
+    size_t image;         // bytes before its first line
+    size_t first, pixels; // of the output
 };
 
 struct conv {
@@ -26,15 +52,16 @@ struct conv {
     // itself), the sums, and the sums of image windows.
     bool own_image;
     uint64_t image_at, sums_at, window_at, lines_at;
-    uint32_t call;
+    uint32_t n_tiles; // CONV_DNN
+    struct conv_tile *tiles;
 
     // Integers: real = scale[c] * (sum + nz[c] * window sum + bias[c]).
     int32_t x_zp;
     int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
     float *scale;
-    double *steps;    // output steps of each unit of a sum, where conv_steps_finish() is to work
-    int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group], CONV_DEPTHWISE: [ky][kx][c]
-    bool repeat;      // CONV_DEPTHWISE: [ky][kx][x][c], the same for each x of a line
+    struct conv_steps steps;
+    int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
+    float *taps;      // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES]
 
     // Floats: real = sum + float_bias[c].
     float *float_bias; // NULL: none
@@ -50,9 +77,15 @@ static inline size_t conv_pixels(const struct conv *c)
     return (size_t)c->n * c->oh * c->ow;
 }
 
-/// Prepares CONV_DNN: makes the primitive and its weights. `weights` is [oc][ic of a
+/// Most lines of the output in a tile.
+uint32_t conv_tile_lines(const struct conv *c);
+
+/// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
 /// group][kh][kw], int8_t or float.
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e);
+
+/// The zero point of one weight; `taps` is the size of a kernel's window.
+int32_t conv_nz(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap);
 
 /// Prepares integer weights and zero points: `w` is [oc][ic of a group][kh][kw].
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e);
@@ -63,20 +96,28 @@ struct conv_part {
     size_t pixels, from, n;
 };
 
-/// Runs the plain integer kernels with conv_finish() row by row.
+/// Runs the plain integer kernel with conv_finish() row by row.
 void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
                       const int8_t *image);
 
 /// Sums of (x - zp) over each output's window, per group, into scratch memory.
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
 
-/// Prepares c->steps where the output is int8 and nothing is done to it that takes real numbers.
+/// CONV_DEPTHWISE: sums are counted in floats, which hold them exactly where conv_depthwise_fits().
+bool conv_depthwise_fits(const struct step *s);
+int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
+int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);
+void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
+                        const int8_t *image);
+
+/// Prepares c->steps where it does.
 int conv_steps_prepare(struct step *s, struct conv *c, struct error *e);
 
 /// As conv_finish(), for c->steps.
 void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
                        const int32_t *sums, size_t first, size_t n_pixels);
 
-/// Turns the sums of `n_pixels` outputs from `first` on into stored outputs.
+/// Turns the sums of `n_pixels` outputs from `first` on into stored outputs. CONV_LANES more sums
+/// must be readable behind them.
 void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,
                  size_t first, size_t n_pixels);

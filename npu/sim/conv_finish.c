@@ -109,7 +109,7 @@ static void store(const struct step *s, const struct run *r, size_t at, float *v
 void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,
                  size_t first, size_t n_pixels)
 {
-    if (c->steps) {
+    if (c->steps.unit) {
         conv_steps_finish(s, c, r, sums, first, n_pixels);
         return;
     }

@@ -1,33 +1,14 @@
 // Convolutions of integers without oneDNN, and the zero points of weights.
 #include "npu/sim/conv.h"
 
-#define SHORT_ROW 64 // channels
-
 // ---- preparation ----
 
-static int32_t nz_of(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
+int32_t conv_nz(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
 {
     return q->nz_in_taps ? q->nz[o * taps + tap] : q->nz[o];
 }
 
-// Repeats each tap's weights for all pixels of a line, where rows would be short otherwise.
-static int repeat_weights(struct step *s, struct conv *c, size_t taps, struct error *e)
-{
-    size_t channels = c->oc;
-    c->repeat = c->window.stride[1] == 1 && channels < SHORT_ROW;
-    if (!c->repeat)
-        return 0;
-    int16_t *repeated = step_alloc(s, taps * c->ow * channels, sizeof *repeated);
-    if (!repeated)
-        return error_no_memory(e, "a weight", taps * c->ow * channels * sizeof *repeated);
-    for (size_t i = 0; i < taps * c->ow; i++)
-        memcpy(repeated + i * channels, c->weights + i / c->ow * channels,
-               channels * sizeof *repeated);
-    c->weights = repeated;
-    return 0;
-}
-
-// Weights with their zero points added, in the order of the plain kernels.
+// Weights with their zero points added, in the order of the plain kernel.
 static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     const struct graph_conv_quant *q = s->node->quant;
@@ -39,12 +20,10 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
     for (uint32_t o = 0; o < c->oc; o++)
         for (size_t i = 0; i < inputs; i++)
             for (size_t tap = 0; tap < taps; tap++) {
-                int32_t value = w[(o * inputs + i) * taps + tap] + nz_of(q, taps, o, tap);
-                size_t at =
-                    c->kernel == CONV_DEPTHWISE ? tap * c->oc + o : (o * taps + tap) * inputs + i;
-                c->weights[at] = (int16_t)value;
+                int32_t value = w[(o * inputs + i) * taps + tap] + conv_nz(q, taps, o, tap);
+                c->weights[(o * taps + tap) * inputs + i] = (int16_t)value;
             }
-    return c->kernel == CONV_DEPTHWISE ? repeat_weights(s, c, taps, e) : 0;
+    return 0;
 }
 
 // Σ (w + nz) of one output channel.
@@ -55,7 +34,7 @@ static int64_t sum_weights(const struct graph_conv_quant *q, const int8_t *w, si
     for (size_t k = 0; k < inputs * taps; k++)
         sum += w[k];
     for (size_t tap = 0; tap < taps; tap++)
-        nz += nz_of(q, taps, o, tap);
+        nz += conv_nz(q, taps, o, tap);
     return sum + (int64_t)inputs * nz;
 }
 
@@ -75,7 +54,7 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
 {
     const struct graph_conv_quant *q = s->node->quant;
     c->x_zp = step_input(s, 0)->zp;
-    c->bias = step_alloc(s, c->oc, sizeof *c->bias);
+    c->bias = step_alloc(s, c->oc + CONV_LANES, sizeof *c->bias);
     c->scale = step_alloc(s, c->oc, sizeof *c->scale);
     if (!c->bias || !c->scale || q->n != c->oc)
         return error_no_memory(e, "a bias", c->oc * sizeof *c->bias);
@@ -87,7 +66,9 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     if (r < 0)
         return r;
     correct_bias(s, c, w);
-    if (c->kernel != CONV_DNN)
+    if (c->kernel == CONV_DEPTHWISE)
+        return conv_depthwise_prepare(s, c, w, e);
+    if (c->kernel == CONV_PLAIN)
         return widen_weights(s, c, w, e);
     if (q->nz_in_taps)
         return step_refuse(s, e, "zero points of each tap are only known of depthwise weights");
@@ -96,7 +77,7 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
         any = any || q->nz[o];
     if (!any)
         return 0;
-    c->nz = step_alloc(s, c->oc, sizeof *c->nz);
+    c->nz = step_alloc(s, c->oc + CONV_LANES, sizeof *c->nz);
     if (!c->nz)
         return error_no_memory(e, "zero points", c->oc * sizeof *c->nz);
     for (uint32_t o = 0; o < c->oc; o++)
@@ -106,11 +87,57 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
 
 // ---- window sums ----
 
-// Sums of `inputs` neighbours each, less `zero`.
-KERNEL static void sum_channels(const int8_t *restrict x, size_t n_sums, size_t inputs,
-                                int32_t zero, int32_t *restrict sums)
+// The sum of a number's 8 bytes.
+static inline int32_t sum_eight(const int8_t *x)
 {
-    switch (inputs) { // the few channels of first layers, in one go
+    const uint64_t every_other = 0x00ff00ff00ff00ff;
+    uint64_t v;
+    memcpy(&v, x, sizeof v);
+    v ^= 0x8080808080808080; // from -128..127 to 0..255
+    v = (v & every_other) + (v >> 8 & every_other);
+    return (int32_t)(v * 0x0001000100010001 >> 48) - 8 * 128;
+}
+
+KERNEL static void sum_eights(const int8_t *restrict x, size_t n, int32_t *restrict sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = sum_eight(x + 8 * i);
+}
+
+KERNEL static void sum_pairs(const int32_t *restrict parts, size_t n, int32_t *restrict sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = parts[2 * i] + parts[2 * i + 1];
+}
+
+// Sums of 8 * `eights` neighbours: of eights, then of pairs as often as that works.
+static void sum_many(const int8_t *x, size_t n_sums, size_t eights, int32_t zero, int32_t *sums)
+{
+    int32_t memory[2][ROW_CHUNK], *parts = memory[0], *other = memory[1];
+    size_t together = ROW_CHUNK / eights;
+    for (size_t done = 0; done < n_sums; done += together) {
+        size_t n = n_sums - done < together ? n_sums - done : together, rest = eights;
+        sum_eights(x + done * eights * 8, n * eights, parts);
+        for (; rest % 2 == 0; rest /= 2) {
+            int32_t *sums_of_pairs = other;
+            sum_pairs(parts, n * rest / 2, sums_of_pairs);
+            other = parts;
+            parts = sums_of_pairs;
+        }
+        for (size_t i = 0; i < n; i++) {
+            int32_t sum = -zero;
+            for (size_t k = 0; k < rest; k++)
+                sum += parts[i * rest + k];
+            sums[done + i] = sum;
+        }
+    }
+}
+
+// Sums of `inputs` neighbours each, less `zero`.
+KERNEL static void sum_few(const int8_t *restrict x, size_t n_sums, size_t inputs, int32_t zero,
+                           int32_t *restrict sums)
+{
+    switch (inputs) {
     case 1:
         for (size_t i = 0; i < n_sums; i++)
             sums[i] = x[i] - zero;
@@ -129,6 +156,14 @@ KERNEL static void sum_channels(const int8_t *restrict x, size_t n_sums, size_t 
     }
 }
 
+static void sum_channels(const int8_t *x, size_t n_sums, size_t inputs, int32_t zero, int32_t *sums)
+{
+    if (inputs % 8 == 0 && inputs / 8 <= ROW_CHUNK)
+        sum_many(x, n_sums, inputs / 8, zero, sums);
+    else
+        sum_few(x, n_sums, inputs, zero, sums);
+}
+
 // The outputs along a dimension whose tap k lies inside: [*first, *last).
 static void inside(const struct graph_window *w, int dim, uint32_t k, uint32_t n_in, uint32_t n_out,
                    uint32_t *first, uint32_t *last)
@@ -139,6 +174,13 @@ static void inside(const struct graph_window *w, int dim, uint32_t k, uint32_t n
     high = high > n_out ? n_out : high;
     *first = (uint32_t)(low < high ? low : high);
     *last = (uint32_t)high;
+}
+
+static inline void add_strided(int32_t *restrict out, size_t out_step, const int32_t *restrict in,
+                               size_t in_step, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i * out_step] += in[i * in_step];
 }
 
 // Adds, for each output along a line, the inputs that its taps reach. `step`: between neighbours.
@@ -152,9 +194,21 @@ KERNEL static void add_taps(const struct conv *c, const int32_t *in, int32_t *ou
         inside(w, 1, k, c->iw, c->ow, &first, &last);
         int64_t start = (int64_t)k * w->dilation[1] - w->pad[1];
         const int32_t *from = in + (start + (int64_t)first * w->stride[1]) * (int64_t)step;
-        for (uint32_t o = first; o < last; o++)
-            out[o * step] += from[(size_t)(o - first) * w->stride[1] * step];
+        int32_t *to = out + first * step;
+        size_t stride = w->stride[1] * step, n = last - first;
+        if (step == 1 && stride == 1)
+            add_strided(to, 1, from, 1, n);
+        else if (step == 1 && stride == 2)
+            add_strided(to, 1, from, 2, n);
+        else
+            add_strided(to, step, from, stride, n);
     }
+}
+
+KERNEL static void add_line(int32_t *restrict to, const int32_t *restrict from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
 }
 
 // Down the columns: whole lines at a time.
@@ -168,9 +222,7 @@ static void add_lines(const struct conv *c, const int32_t *lines, int32_t *out)
             int64_t i = (int64_t)o * w->stride[0] + (int64_t)k * w->dilation[0] - w->pad[0];
             if (i < 0 || i >= c->ih)
                 continue;
-            const int32_t *from = lines + (size_t)i * line;
-            for (size_t x = 0; x < line; x++)
-                out[o * line + x] += from[x];
+            add_line(out + o * line, lines + (size_t)i * line, line);
         }
 }
 
@@ -181,6 +233,11 @@ void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image)
     int32_t *sums = run_scratch(r, c->window_at), *pixels = run_scratch(r, c->lines_at);
     int32_t *lines = pixels + (size_t)c->ih * c->iw * groups;
     int32_t zero = c->x_zp * (int32_t)inputs;
+    bool pixelwise = w->kernel[0] * w->kernel[1] == 1 && c->ih == c->oh && c->iw == c->ow;
+    if (pixelwise) {
+        sum_channels(image, conv_pixels(c) * groups, inputs, zero, sums);
+        return;
+    }
     for (uint32_t n = 0; n < c->n; n++) {
         size_t count = (size_t)c->ih * c->iw * groups;
         sum_channels(image + n * count * inputs, count, inputs, zero, pixels);
@@ -192,7 +249,7 @@ void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image)
     }
 }
 
-// ---- plain kernels ----
+// ---- the plain kernel ----
 
 KERNEL static int32_t dot_i16(const int16_t *a, const int16_t *b, size_t n)
 {
@@ -206,36 +263,6 @@ KERNEL static void widen_image(const int8_t *x, int32_t zp, size_t n, int16_t *d
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int16_t)(x[i] - zp);
-}
-
-KERNEL static void multiply_add(int32_t *sums, const int8_t *x, int32_t zp, const int16_t *w,
-                                size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sums[i] += (x[i] - zp) * w[i];
-}
-
-#define LANES 16
-
-typedef int8_t lanes_i8 __attribute__((vector_size(LANES), aligned(1), may_alias));
-typedef int16_t lanes_i16 __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
-typedef int32_t lanes_i32 __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-
-// The same for n pixels whose inputs are `step` apart. Their rows are short, so each vector of
-// channels is spelled out rather than left to the compiler's loops.
-KERNEL static void multiply_add_pixels(int32_t *sums, const int8_t *x, size_t step, int32_t zp,
-                                       const int16_t *w, size_t channels, size_t n)
-{
-    for (size_t i = 0; i < n; i++, sums += channels, x += step) {
-        size_t c = 0;
-        for (; c + LANES <= channels; c += LANES) {
-            lanes_i32 in = __builtin_convertvector(*(const lanes_i8 *)(x + c), lanes_i32) - zp;
-            lanes_i32 by = __builtin_convertvector(*(const lanes_i16 *)(w + c), lanes_i32);
-            *(lanes_i32 *)(sums + c) += in * by;
-        }
-        for (; c < channels; c++)
-            sums[c] += (x[c] - zp) * w[c];
-    }
 }
 
 // The output pixels of one line, each tap that lies inside the image.
@@ -254,39 +281,6 @@ static int64_t input_pixel(const struct conv *c, const struct line *l, uint32_t 
     if (iy < 0 || iy >= c->ih || ix < 0 || ix >= c->iw)
         return -1;
     return ((int64_t)l->n * c->ih + iy) * c->iw + ix;
-}
-
-// With stride 1 a tap's inputs follow each other all along the line, and so do its weights once
-// they are repeated for each pixel: one long row instead of one for each pixel.
-static void depthwise_tap(const struct conv *c, const int8_t *image, const struct line *l,
-                          size_t tap)
-{
-    const struct graph_window *w = &c->window;
-    uint32_t kx = (uint32_t)(tap % w->kernel[1]), first, last;
-    inside(w, 1, kx, c->iw, c->ow, &first, &last);
-    if (first == last)
-        return;
-    size_t repeated = c->repeat ? c->ow : 1, channels = c->oc;
-    const int16_t *weights = c->weights + tap * channels * repeated;
-    const int8_t *from = image + input_pixel(c, l, first, tap) * (int64_t)channels;
-    int32_t *sums = l->sums + first * channels;
-    if (c->repeat) {
-        multiply_add(sums, from, c->x_zp, weights, (last - first) * channels);
-        return;
-    }
-    multiply_add_pixels(sums, from, w->stride[1] * channels, c->x_zp, weights, channels,
-                        last - first);
-}
-
-static void depthwise_line(const struct conv *c, const int8_t *image, const struct line *l)
-{
-    const struct graph_window *w = &c->window;
-    memset(l->sums, 0, (size_t)c->ow * c->oc * sizeof *l->sums);
-    for (size_t ky = 0; ky < w->kernel[0]; ky++) {
-        int64_t iy = (int64_t)(l->y * w->stride[0] + ky * w->dilation[0]) - w->pad[0];
-        for (size_t kx = 0; kx < w->kernel[1] && iy >= 0 && iy < c->ih; kx++)
-            depthwise_tap(c, image, l, ky * w->kernel[1] + kx);
-    }
 }
 
 static void plain_line(const struct conv *c, const int16_t *image, const struct line *l)
@@ -310,15 +304,11 @@ void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
                       const int8_t *image)
 {
     int16_t *wide = run_scratch(r, c->lines_at);
-    if (c->kernel == CONV_PLAIN)
-        widen_image(image, c->x_zp, (size_t)c->n * c->ih * c->iw * c->ic, wide);
+    widen_image(image, c->x_zp, (size_t)c->n * c->ih * c->iw * c->ic, wide);
     struct line l = {.sums = run_scratch(r, c->sums_at)};
     for (l.n = 0; l.n < c->n; l.n++)
         for (l.y = 0; l.y < c->oh; l.y++) {
-            if (c->kernel == CONV_PLAIN)
-                plain_line(c, wide, &l);
-            else
-                depthwise_line(c, image, &l);
+            plain_line(c, wide, &l);
             conv_finish(s, c, r, l.sums, (l.n * c->oh + l.y) * c->ow, c->ow);
         }
 }

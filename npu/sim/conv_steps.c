@@ -1,204 +1,249 @@
-// From the sums of an integer convolution to int8, counted in steps of the output.
+// From the sums of an integer convolution to int8, counted in steps of the output. All that is
+// known of their rounding is here:
 //
-// In doubles: a float's roundings would now and then move a sum over a half, and one such step in
-// an early layer becomes many in a deep net.
+// The chips store the int8 that is nearest to the real number, ties to the even one. So what a
+// float cannot hold is kept beside it until the end: a float alone would now and then move a number
+// over a half, and one such step in an early layer becomes many in a deep net. ONNX Runtime counts
+// in floats, and so does FINISH_FLOAT. This file is compiled without contracted products.
 #include <math.h>
 
 #include "npu/sim/conv.h"
 
+// Added to a float below 2^22 it leaves the nearest integer (ties to even) in the lowest bits.
+#define TO_INTEGER 12582912.0f
+
 // ---- preparation ----
-
-static bool keeps_steps(const struct step *s, const struct graph_post *post)
-{
-    if (post->kind != POST_ADD)
-        return post->kind == POST_RELU || post->kind == POST_CLIP || post->kind == POST_LEAKY_RELU;
-    const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
-    return t->type == TENSOR_INT8 && t->quantized;
-}
-
-static bool counts_steps(const struct step *s)
-{
-    const struct graph_tensor *y = step_output(s, 0);
-    bool steps = y->type == TENSOR_INT8 && y->quantized && !s->node->quant->in_steps;
-    for (uint32_t i = 0; i < s->node->n_post; i++)
-        steps = steps && keeps_steps(s, &s->node->post[i]);
-    return steps;
-}
-
-int conv_steps_prepare(struct step *s, struct conv *c, struct error *e)
-{
-    if (!counts_steps(s))
-        return 0;
-    c->steps = step_alloc(s, c->oc, sizeof *c->steps);
-    if (!c->steps)
-        return error_no_memory(e, "scales", c->oc * sizeof *c->steps);
-    for (uint32_t o = 0; o < c->oc; o++)
-        c->steps[o] = s->node->quant->scale[o] / (double)step_output(s, 0)->scale;
-    return 0;
-}
-
-// ---- sums to steps ----
-
-// The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
-static inline void row_with_nz(const int32_t *restrict sums, const int32_t *restrict bias,
-                               const int32_t *restrict nz, uint32_t window,
-                               const double *restrict scale, size_t n, double *restrict dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i] + (uint32_t)nz[i] * window;
-        dst[i] = (int32_t)sum * scale[i];
-    }
-}
-
-static inline void row_without_nz(const int32_t *restrict sums, const int32_t *restrict bias,
-                                  const double *restrict scale, size_t n, double *restrict dst)
-{
-    for (size_t i = 0; i < n; i++)
-        dst[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
-}
-
-KERNEL static void steps_without_nz(const struct conv *c, const struct conv_part *p, double *dst)
-{
-    size_t n = p->n, channels = c->oc, pixels = p->pixels;
-    const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
-    const double *scale = c->steps + p->from;
-    for (size_t k = 0; k < pixels; k++)
-        row_without_nz(sums + k * channels, bias, scale, n, dst + k * n);
-}
-
-KERNEL static void steps_with_nz(const struct conv *c, const struct conv_part *p, double *dst)
-{
-    size_t n = p->n, channels = c->oc, pixels = p->pixels;
-    const int32_t *sums = p->sums + p->from, *windows = p->windows;
-    const int32_t *bias = c->bias + p->from, *nz = c->nz + p->from;
-    const double *scale = c->steps + p->from;
-    for (size_t k = 0; k < pixels; k++)
-        row_with_nz(sums + k * channels, bias, nz, (uint32_t)windows[k], scale, n, dst + k * n);
-}
-
-// Each group has window sums of its own.
-static void steps_of_groups(const struct conv *c, const struct conv_part *p, double *dst)
-{
-    size_t groups = c->window.groups, outputs = c->oc / groups;
-    for (size_t k = 0; k < p->pixels; k++)
-        for (size_t o = p->from; o < p->from + p->n; o++)
-            row_with_nz(p->sums + k * c->oc + o, c->bias + o, c->nz + o,
-                        (uint32_t)p->windows[k * groups + o / outputs], c->steps + o, 1, dst++);
-}
-
-// ---- what is done to steps ----
-
-// Products of all, so that this is vector code.
-KERNEL static void leaky_steps(double *v, double alpha, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        double below = v[i] * alpha;
-        v[i] = v[i] < 0 ? below : v[i];
-    }
-}
-
-KERNEL static void add_steps(double *restrict v, const int8_t *restrict x, int32_t zp, double ratio,
-                             size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        v[i] += ((double)x[i] - zp) * ratio;
-}
-
-struct bounds {
-    double low, high;
-};
-
-static inline double within(struct bounds b, double v)
-{
-    v = v > b.low ? v : b.low;
-    return v < b.high ? v : b.high;
-}
-
-KERNEL static void clip_steps(double *v, struct bounds b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        v[i] = within(b, v[i]);
-}
-
-// Rounds and stores what lies within the bounds.
-KERNEL static void round_steps(int8_t *restrict dst, size_t n, int32_t odd, int32_t rest,
-                               struct bounds b, const double *restrict v)
-{
-    struct bounds stored = {-128.0 - rest - odd, 127.0 - rest - odd};
-    struct bounds both = {within(stored, b.low), within(stored, b.high)};
-    for (size_t i = 0; i < n; i++)
-        dst[i] = (int8_t)((int32_t)rint(within(both, v[i]) + odd) + rest);
-}
 
 static bool is_clip(const struct graph_post *post)
 {
     return post->kind == POST_RELU || post->kind == POST_CLIP;
 }
 
-static struct bounds clip_bounds(const struct graph_post *post, double step)
+static bool take_addend(const struct step *s, struct conv_steps *f, const struct graph_post *post,
+                        double step)
 {
-    if (post->kind == POST_RELU)
-        return (struct bounds){0, INFINITY};
-    return (struct bounds){(double)post->alpha / step, (double)post->beta / step};
+    const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
+    double steps = (double)t->scale / step;
+    f->addend = post->operand;
+    f->addend_zp = t->zp;
+    f->addend_steps = (float)steps;
+    f->addend_steps_lost = (float)(steps - (double)f->addend_steps);
+    return t->type == TENSOR_INT8 && t->quantized;
 }
 
-static void post_steps(const struct step *s, const struct run *r, const struct graph_post *post,
-                       size_t at, double *v, size_t n)
+// Takes what is done to outputs, as far as it comes in the order of struct conv_steps.
+static bool take_posts(const struct step *s, struct conv_steps *f, double step)
 {
-    double step = (double)step_output(s, 0)->scale;
-    if (is_clip(post)) {
-        clip_steps(v, clip_bounds(post, step), n);
-    } else if (post->kind == POST_LEAKY_RELU) {
-        leaky_steps(v, (double)post->alpha, n);
-    } else {
-        const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
-        const int8_t *x = run_tensor(r, (uint32_t)post->operand);
-        add_steps(v, x + at, t->zp, (double)t->scale / step, n);
+    const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
+    bool floats = s->node->quant->in_steps, fits = true; // of floats only bounds are known
+    if (post < end && !floats && post->kind == POST_LEAKY_RELU)
+        f->alpha = post++->alpha;
+    if (post < end && !floats && post->kind == POST_ADD)
+        fits = take_addend(s, f, post++, step);
+    for (; post < end && is_clip(post); post++) {
+        bool relu = post->kind == POST_RELU;
+        f->low = fmax(f->low, relu ? 0 : (double)post->alpha / step);
+        f->high = fmin(f->high, relu ? INFINITY : (double)post->beta / step);
     }
+    f->high = fmax(f->high, -128 - f->form.zp);
+    return fits && post == end;
 }
 
-static void store_steps(const struct step *s, const struct run *r, size_t at, double *v, size_t n)
+// Bounds are rounded as what lies beyond them would be.
+static void choose_kind(const struct step *s, struct conv_steps *f)
+{
+    int32_t odd = f->form.odd;
+    f->low = rint(f->low - odd) + odd;
+    f->high = rint(f->high - odd) + odd;
+    f->kind = s->node->quant->in_steps ? FINISH_FLOAT
+              : f->addend >= 0         ? FINISH_ADD
+              : f->alpha != 1          ? FINISH_LEAKY
+                                       : FINISH_PLAIN;
+}
+
+int conv_steps_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
-    const struct graph_post *post = s->node->post;
-    struct row_form form = row_form(y);
-    struct bounds bounds = {-INFINITY, INFINITY};
-    uint32_t n_post = s->node->n_post;
-    if (n_post && is_clip(&post[n_post - 1])) // costs nothing when the steps are stored
-        bounds = clip_bounds(&post[--n_post], (double)y->scale);
-    for (uint32_t i = 0; i < n_post; i++)
-        post_steps(s, r, &post[i], at, v, n);
-    round_steps((int8_t *)run_output(s, r, 0) + at, n, form.odd, form.zp - form.odd, bounds, v);
+    const struct graph_conv_quant *q = s->node->quant;
+    struct conv_steps *f = &c->steps;
+    double step = q->in_steps ? 1 : (double)y->scale;
+    size_t n = c->oc + CONV_LANES;
+    *f = (struct conv_steps){.alpha = 1, .addend = -1, .form = row_form(y)};
+    f->low = -128 - f->form.zp;
+    f->high = 127 - f->form.zp;
+    if (y->type != TENSOR_INT8 || !y->quantized || !take_posts(s, f, step))
+        return 0;
+    choose_kind(s, f);
+    f->unit = step_alloc(s, n, sizeof *f->unit);
+    f->unit_lost = step_alloc(s, n, sizeof *f->unit_lost);
+    if (!f->unit || !f->unit_lost)
+        return error_no_memory(e, "scales", n * sizeof *f->unit);
+    for (uint32_t o = 0; o < c->oc; o++) {
+        double unit = q->scale[o] / step;
+        f->unit[o] = (float)unit;
+        f->unit_lost[o] = (float)(unit - (double)f->unit[o]);
+    }
+    return 0;
 }
 
-// ---- all of it ----
+// ---- real numbers ----
 
-static void finish_part(const struct step *s, const struct conv *c, const struct run *r,
-                        const struct conv_part *p, size_t at)
+// A number and what its float has lost of it.
+struct real {
+    float value, lost;
+};
+
+static inline struct real real_product(float x, float y, float y_lost)
 {
-    double v[ROW_CHUNK];
-    if (!p->windows)
-        steps_without_nz(c, p, v);
-    else if (c->window.groups == 1)
-        steps_with_nz(c, p, v);
-    else
-        steps_of_groups(c, p, v);
-    store_steps(s, r, at, v, p->pixels * p->n);
+    float product = x * y;
+    return (struct real){product, fmaf(x, y, -product) + x * y_lost};
 }
+
+static inline struct real real_sum(struct real a, struct real b)
+{
+    float sum = a.value + b.value, part = sum - a.value;
+    float lost = (a.value - (sum - part)) + (b.value - part);
+    return (struct real){sum, lost + (a.lost + b.lost)};
+}
+
+static inline struct real real_leaky(struct real v, float alpha)
+{
+    struct real below = real_product(v.value, alpha, 0);
+    below.lost += v.lost * alpha;
+    return (struct real){v.value < 0 ? below.value : v.value, v.value < 0 ? below.lost : v.lost};
+}
+
+// The nearest whole number, ties to one that is even with `odd`.
+static inline float real_round(struct real v, float odd)
+{
+    float near = rintf(v.value - odd) + odd;
+    return near + rintf((v.value - near) + v.lost);
+}
+
+// ---- sums to steps ----
+
+typedef int8_t lanes_i8 __attribute__((vector_size(CONV_LANES), aligned(1), may_alias));
+typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), may_alias));
+
+// One call of conv_steps_finish(). The kernels work on a copy, which no store can change.
+struct finish {
+    size_t pixels, groups, channels; // channels of a group
+    const int32_t *sums, *windows, *bias, *nz;
+    const float *unit, *unit_lost;
+    const int8_t *addend;
+    int8_t *dst;
+    float alpha, low, high, steps, steps_lost, odd;
+    int32_t addend_zp, zp;
+};
+
+// The elements from `at` on, which are channels from `o` on: all lanes of them, or only the `left`
+// ones that there are.
+static inline __attribute__((always_inline)) void finish_lanes(const struct finish *t, size_t at,
+                                                               size_t o, size_t left, bool nz,
+                                                               uint32_t window, const int kind)
+{
+    const int32_t *sums = t->sums + at, *bias = t->bias + o;
+    lanes_i8 addend = {0};
+    lanes_i32 stored;
+    if (kind == FINISH_ADD)
+        memcpy(&addend, t->addend + at, left);
+    lanes_i32 wide = __builtin_convertvector(addend, lanes_i32);
+    for (int i = 0; i < CONV_LANES; i++) {
+        size_t k = o + (size_t)i;
+        // As the chip does it: 32 bits that wrap.
+        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i];
+        if (nz)
+            sum += (uint32_t)t->nz[k] * window;
+        struct real v = real_product((float)(int32_t)sum, t->unit[k], t->unit_lost[k]);
+        if (kind == FINISH_LEAKY || kind == FINISH_ADD)
+            v = real_leaky(v, t->alpha);
+        if (kind == FINISH_ADD)
+            v = real_sum(v, real_product((float)(wide[i] - t->addend_zp), t->steps, t->steps_lost));
+        float steps = kind == FINISH_FLOAT ? v.value : real_round(v, t->odd);
+        steps = steps > t->low ? steps : t->low;
+        steps = steps < t->high ? steps : t->high;
+        union {
+            float real;
+            int32_t bits;
+        } whole = {steps + TO_INTEGER};
+        stored[i] = whole.bits + t->zp;
+    }
+    lanes_i8 bytes = __builtin_convertvector(stored, lanes_i8);
+    memcpy(t->dst + at, &bytes, left);
+}
+
+// The same channels of all pixels, so that what belongs to them stays in registers.
+static inline __attribute__((always_inline)) void
+finish_channels(const struct finish *t, size_t o, size_t group, bool nz, const int kind)
+{
+    const struct finish f = *t;
+    size_t step = f.groups * f.channels, total = f.pixels * step, at = o, p = 0;
+    const int32_t *window = nz ? f.windows + group : f.sums;
+    for (; p < f.pixels && at + CONV_LANES <= total; p++, at += step, window += f.groups)
+        finish_lanes(&f, at, o, CONV_LANES, nz, (uint32_t)*window, kind);
+    for (; p < f.pixels; p++, at += step, window += f.groups)
+        finish_lanes(&f, at, o, total - at, nz, (uint32_t)*window, kind);
+}
+
+// The last channels of many are moved back so that they end where the channels end. Few are written
+// with more behind them, which the next pixel (or group) overwrites.
+static inline __attribute__((always_inline)) void finish(const struct finish *t, bool nz,
+                                                         const int kind)
+{
+    size_t n = t->channels;
+    for (size_t g = 0; g < t->groups; g++)
+        for (size_t i = 0; i < n; i += CONV_LANES) {
+            size_t back = n > CONV_LANES && i + CONV_LANES > n ? i + CONV_LANES - n : 0;
+            finish_channels(t, g * n + i - back, g, nz, kind);
+        }
+}
+
+#define FINISH(name, nz, kind)                                                                     \
+    KERNEL static void name(const struct finish *t)                                                \
+    {                                                                                              \
+        finish(t, nz, kind);                                                                       \
+    }
+
+FINISH(plain, false, FINISH_PLAIN)
+FINISH(plain_nz, true, FINISH_PLAIN)
+FINISH(leaky, false, FINISH_LEAKY)
+FINISH(leaky_nz, true, FINISH_LEAKY)
+FINISH(add, false, FINISH_ADD)
+FINISH(add_nz, true, FINISH_ADD)
+FINISH(floats, false, FINISH_FLOAT)
+FINISH(floats_nz, true, FINISH_FLOAT)
 
 void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
                        const int32_t *sums, size_t first, size_t n_pixels)
 {
-    const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
-    size_t channels = c->oc, groups = c->window.groups;
-    size_t most = channels < ROW_CHUNK ? channels : ROW_CHUNK, together = ROW_CHUNK / most;
-    for (size_t p = 0; p < n_pixels; p += together)
-        for (size_t from = 0; from < channels; from += most) {
-            struct conv_part part = {.sums = sums + p * channels,
-                                     .windows = windows ? windows + (first + p) * groups : NULL,
-                                     .pixels = n_pixels - p < together ? n_pixels - p : together,
-                                     .from = from,
-                                     .n = channels - from < most ? channels - from : most};
-            finish_part(s, c, r, &part, (first + p) * channels + from);
-        }
+    static void (*const kernels[][2])(const struct finish *t) = {
+        [FINISH_PLAIN] = {plain, plain_nz},
+        [FINISH_LEAKY] = {leaky, leaky_nz},
+        [FINISH_ADD] = {add, add_nz},
+        [FINISH_FLOAT] = {floats, floats_nz},
+    };
+    const struct conv_steps *f = &c->steps;
+    bool nz = c->nz != NULL;
+    struct finish t = {.pixels = n_pixels,
+                       .groups = nz ? c->window.groups : 1,
+                       .channels = nz ? c->oc / c->window.groups : c->oc,
+                       .sums = sums,
+                       .bias = c->bias,
+                       .nz = c->nz,
+                       .unit = f->unit,
+                       .unit_lost = f->unit_lost,
+                       .alpha = f->alpha,
+                       .low = (float)f->low,
+                       .high = (float)f->high,
+                       .steps = f->addend_steps,
+                       .steps_lost = f->addend_steps_lost,
+                       .odd = (float)f->form.odd,
+                       .addend_zp = f->addend_zp,
+                       .zp = f->form.zp};
+    t.dst = (int8_t *)run_output(s, r, 0) + first * c->oc;
+    if (nz)
+        t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
+    if (f->kind == FINISH_ADD)
+        t.addend = (const int8_t *)run_tensor(r, (uint32_t)f->addend) + first * c->oc;
+    kernels[f->kind][nz](&t);
 }

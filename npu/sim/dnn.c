@@ -189,6 +189,17 @@ int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e
     return status == dnnl_success ? 0 : dnn_error(s, status, "a run", e);
 }
 
+int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *from, void *to,
+                struct error *e)
+{
+    const dnnl_exec_arg_t *args = r->bound->args[call];
+    dnnl_status_t status = dnnl_memory_set_data_handle(args[0].memory, (void *)from);
+    if (status == dnnl_success)
+        status = dnnl_memory_set_data_handle(args[1].memory, to);
+    return status == dnnl_success ? dnn_call(s, r, call, e)
+                                  : dnn_error(s, status, "a run's memory", e);
+}
+
 // ---- reordering ----
 
 static void memory_destroy(dnnl_memory_t *m)

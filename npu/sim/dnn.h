@@ -37,6 +37,10 @@ void dnn_bound_free(struct dnn_bound *bound);
 /// Runs a primitive. The thread that calls it is the only one that works.
 int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e);
 
+/// The same with other memory for its first two arguments, which are what it reads and writes.
+int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *from, void *to,
+                struct error *e);
+
 /// Reorders once, at preparation. Both are plain memory.
 int dnn_reorder(struct step *s, const dnnl_memory_desc_t *from, void *src,
                 const dnnl_memory_desc_t *to, void *dst, struct error *e);

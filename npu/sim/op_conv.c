@@ -104,9 +104,9 @@ static void take_sizes(const struct step *s, struct conv *c)
                        .integer = s->node->quant != NULL};
     bool depthwise = c->integer && c->window.groups == c->ic && c->ic == c->oc;
     bool own = !dnn_int8_is_exact() || (c->integer && has_zero_points(s->node->quant));
-    if (depthwise && own)
+    if (depthwise && own && conv_depthwise_fits(s))
         c->kernel = CONV_DEPTHWISE;
-    else if (c->integer && !dnn_int8_is_exact())
+    else if (c->integer && (!dnn_int8_is_exact() || s->node->quant->nz_in_taps))
         c->kernel = CONV_PLAIN;
 }
 
@@ -118,9 +118,11 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t element = c->integer ? 1 : sizeof(float);
     if (c->own_image && step_scratch(s, image * c->ic * element, &c->image_at, e) < 0)
         return STATUS_MODEL_INVALID;
-    // The plain kernels finish each row at once.
-    uint64_t kept = c->direct ? 0 : c->kernel == CONV_DNN ? pixels : c->ow;
-    if (step_scratch(s, kept * c->oc * 4, &c->sums_at, e) < 0)
+    if (c->kernel == CONV_DEPTHWISE)
+        return conv_depthwise_scratch(s, c, e);
+    // The plain kernel finishes each row at once, oneDNN each tile.
+    uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
+    if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
         return STATUS_MODEL_INVALID;
     if (c->kernel == CONV_PLAIN)
         return step_scratch(s, image * c->ic * sizeof(int16_t), &c->lines_at, e);
@@ -220,22 +222,36 @@ static void fill_image(const struct step *s, const struct conv *c, struct run *r
             }
 }
 
+static int run_dnn(const struct step *s, const struct conv *c, struct run *r, const int8_t *image,
+                   struct error *e)
+{
+    if (c->direct)
+        return dnn_call(s, r, c->tiles[0].call, e);
+    void *sums = run_scratch(r, c->sums_at);
+    if (c->nz)
+        conv_window_sums(c, r, image);
+    for (uint32_t i = 0; i < c->n_tiles; i++) {
+        const struct conv_tile *t = &c->tiles[i];
+        int status = dnn_call_on(s, r, t->call, image + t->image, sums, e);
+        if (status < 0)
+            return status;
+        conv_finish(s, c, r, sums, t->first, t->pixels);
+    }
+    return 0;
+}
+
 static int run(const struct step *s, struct run *r, struct error *e)
 {
     const struct conv *c = s->state;
     if (c->own_image)
         fill_image(s, c, r);
     const int8_t *image = c->own_image ? run_scratch(r, c->image_at) : run_input(s, r, 0);
-    if (c->kernel != CONV_DNN) {
+    if (c->kernel == CONV_PLAIN)
         conv_integer_run(s, c, r, image);
-        return 0;
-    }
-    int status = dnn_call(s, r, c->call, e);
-    if (status < 0 || c->direct)
-        return status;
-    if (c->nz)
-        conv_window_sums(c, r, image);
-    conv_finish(s, c, r, run_scratch(r, c->sums_at), 0, conv_pixels(c));
+    else if (c->kernel == CONV_DEPTHWISE)
+        conv_depthwise_run(s, c, r, image);
+    else
+        return run_dnn(s, c, r, image, e);
     return 0;
 }
 
