@@ -19,14 +19,14 @@ enum conv_kernel {
 #define CONV_LANES 16
 
 // How an int8 output is made from sums when nothing is done to it that takes real numbers. `v` is
-// in steps of the output: v = (unit[c] + unit_lost[c]) * sum; v < 0: v *= alpha; v += addend; v is
-// rounded, put into its bounds and stored.
+// in steps of the output: v = (unit[c] + unit_lost[c]) * sum, or that of `below` where the sum is
+// negative; v += addend; v is rounded, put into its bounds and stored.
 struct conv_steps {
     enum { FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT } kind; // conv_steps.c
-    float *unit, *unit_lost; // unit NULL: this does not do, it takes real numbers
-    float alpha;
-    double low, high; // whole numbers
-    int32_t addend;   // a tensor; -1: none
+    float *unit, *unit_lost, *below, *below_lost; // unit NULL: that does not do
+    float alpha;                                  // LeakyRelu, 1: none
+    double low, high;                             // whole numbers
+    int32_t addend;                               // a tensor; -1: none
     int32_t addend_zp;
     float addend_steps, addend_steps_lost;
     struct row_form form; // of the output

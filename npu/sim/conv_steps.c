@@ -61,29 +61,37 @@ static void choose_kind(const struct step *s, struct conv_steps *f)
                                        : FINISH_PLAIN;
 }
 
+static int split(struct step *s, const double *from, size_t n, double factor, float **ret,
+                 float **ret_lost, struct error *e)
+{
+    float *value = step_alloc(s, n + CONV_LANES, sizeof *value);
+    float *lost = step_alloc(s, n + CONV_LANES, sizeof *lost);
+    if (!value || !lost)
+        return error_no_memory(e, "scales", n * sizeof *value);
+    for (size_t i = 0; i < n; i++) {
+        value[i] = (float)(from[i] * factor);
+        lost[i] = (float)(from[i] * factor - (double)value[i]);
+    }
+    *ret = value;
+    *ret_lost = lost;
+    return 0;
+}
+
 int conv_steps_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
     const struct graph_conv_quant *q = s->node->quant;
     struct conv_steps *f = &c->steps;
     double step = q->in_steps ? 1 : (double)y->scale;
-    size_t n = c->oc + CONV_LANES;
     *f = (struct conv_steps){.alpha = 1, .addend = -1, .form = row_form(y)};
     f->low = -128 - f->form.zp;
     f->high = 127 - f->form.zp;
     if (y->type != TENSOR_INT8 || !y->quantized || !take_posts(s, f, step))
         return 0;
     choose_kind(s, f);
-    f->unit = step_alloc(s, n, sizeof *f->unit);
-    f->unit_lost = step_alloc(s, n, sizeof *f->unit_lost);
-    if (!f->unit || !f->unit_lost)
-        return error_no_memory(e, "scales", n * sizeof *f->unit);
-    for (uint32_t o = 0; o < c->oc; o++) {
-        double unit = q->scale[o] / step;
-        f->unit[o] = (float)unit;
-        f->unit_lost[o] = (float)(unit - (double)f->unit[o]);
-    }
-    return 0;
+    int r = split(s, q->scale, c->oc, 1 / step, &f->unit, &f->unit_lost, e);
+    return r < 0 ? r
+                 : split(s, q->scale, c->oc, (double)f->alpha / step, &f->below, &f->below_lost, e);
 }
 
 // ---- real numbers ----
@@ -96,7 +104,7 @@ struct real {
 static inline struct real real_product(float x, float y, float y_lost)
 {
     float product = x * y;
-    return (struct real){product, fmaf(x, y, -product) + x * y_lost};
+    return (struct real){product, fmaf(x, y_lost, fmaf(x, y, -product))};
 }
 
 static inline struct real real_sum(struct real a, struct real b)
@@ -106,96 +114,119 @@ static inline struct real real_sum(struct real a, struct real b)
     return (struct real){sum, lost + (a.lost + b.lost)};
 }
 
-static inline struct real real_leaky(struct real v, float alpha)
+// The nearest whole number, ties to one that is even with `to_integer`.
+static inline float real_round(struct real v, float to_integer)
 {
-    struct real below = real_product(v.value, alpha, 0);
-    below.lost += v.lost * alpha;
-    return (struct real){v.value < 0 ? below.value : v.value, v.value < 0 ? below.lost : v.lost};
-}
-
-// The nearest whole number, ties to one that is even with `odd`.
-static inline float real_round(struct real v, float odd)
-{
-    float near = rintf(v.value - odd) + odd;
+    float near = (v.value + to_integer) - to_integer;
     return near + rintf((v.value - near) + v.lost);
 }
 
 // ---- sums to steps ----
 
-typedef int8_t lanes_i8 __attribute__((vector_size(CONV_LANES), aligned(1), may_alias));
-typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), may_alias));
-
-// One call of conv_steps_finish(). The kernels work on a copy, which no store can change.
+// One call of conv_steps_finish(), for each pixel and group one after the other. The kernels work
+// on a copy, which no store can change.
 struct finish {
-    size_t pixels, groups, channels; // channels of a group
+    size_t n, groups, channels; // pixels x groups; channels of a group
     const int32_t *sums, *windows, *bias, *nz;
-    const float *unit, *unit_lost;
+    const float *unit, *unit_lost, *below, *below_lost;
     const int8_t *addend;
     int8_t *dst;
-    float alpha, low, high, steps, steps_lost, odd;
+    float low, high, steps, steps_lost, to_integer;
     int32_t addend_zp, zp;
 };
 
-// The elements from `at` on, which are channels from `o` on: all lanes of them, or only the `left`
-// ones that there are.
-static inline __attribute__((always_inline)) void finish_lanes(const struct finish *t, size_t at,
-                                                               size_t o, size_t left, bool nz,
-                                                               uint32_t window, const int kind)
+static inline __attribute__((always_inline)) struct real
+real_of_sum(const struct finish *t, int32_t sum, size_t k, const int kind)
 {
-    const int32_t *sums = t->sums + at, *bias = t->bias + o;
-    lanes_i8 addend = {0};
-    lanes_i32 stored;
-    if (kind == FINISH_ADD)
-        memcpy(&addend, t->addend + at, left);
-    lanes_i32 wide = __builtin_convertvector(addend, lanes_i32);
+    float unit = t->unit[k], unit_lost = t->unit_lost[k];
+    if (kind == FINISH_LEAKY || kind == FINISH_ADD) {
+        float below = t->below[k], below_lost = t->below_lost[k];
+        unit = sum < 0 ? below : unit;
+        unit_lost = sum < 0 ? below_lost : unit_lost;
+    }
+    return real_product((float)sum, unit, unit_lost);
+}
+
+// CONV_LANES outputs, which are channels from `o` on, in the lowest bytes of dst.
+static inline __attribute__((always_inline)) void
+finish_lanes(const struct finish *t, const int32_t *restrict sums, size_t o, bool nz,
+             uint32_t window, const int kind, const int32_t *restrict addend, int32_t *restrict dst)
+{
     for (int i = 0; i < CONV_LANES; i++) {
         size_t k = o + (size_t)i;
         // As the chip does it: 32 bits that wrap.
-        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i];
+        uint32_t sum = (uint32_t)sums[i] + (uint32_t)t->bias[k];
         if (nz)
             sum += (uint32_t)t->nz[k] * window;
-        struct real v = real_product((float)(int32_t)sum, t->unit[k], t->unit_lost[k]);
-        if (kind == FINISH_LEAKY || kind == FINISH_ADD)
-            v = real_leaky(v, t->alpha);
+        struct real v = real_of_sum(t, (int32_t)sum, k, kind);
         if (kind == FINISH_ADD)
-            v = real_sum(v, real_product((float)(wide[i] - t->addend_zp), t->steps, t->steps_lost));
-        float steps = kind == FINISH_FLOAT ? v.value : real_round(v, t->odd);
+            v = real_sum(v,
+                         real_product((float)(addend[i] - t->addend_zp), t->steps, t->steps_lost));
+        float steps = kind == FINISH_FLOAT ? v.value : real_round(v, t->to_integer);
         steps = steps > t->low ? steps : t->low;
         steps = steps < t->high ? steps : t->high;
         union {
             float real;
             int32_t bits;
         } whole = {steps + TO_INTEGER};
-        stored[i] = whole.bits + t->zp;
+        dst[i] = whole.bits + t->zp;
     }
-    lanes_i8 bytes = __builtin_convertvector(stored, lanes_i8);
-    memcpy(t->dst + at, &bytes, left);
 }
 
-// The same channels of all pixels, so that what belongs to them stays in registers.
+// The last of many lanes are moved back so that they end where the channels end. Few are written
+// with more behind them, which the next group overwrites.
 static inline __attribute__((always_inline)) void
-finish_channels(const struct finish *t, size_t o, size_t group, bool nz, const int kind)
+finish_channels(const struct finish *t, const int32_t *sums, size_t o, size_t n, bool nz,
+                uint32_t window, const int kind, const int32_t *addend, int32_t *dst)
 {
-    const struct finish f = *t;
-    size_t step = f.groups * f.channels, total = f.pixels * step, at = o, p = 0;
-    const int32_t *window = nz ? f.windows + group : f.sums;
-    for (; p < f.pixels && at + CONV_LANES <= total; p++, at += step, window += f.groups)
-        finish_lanes(&f, at, o, CONV_LANES, nz, (uint32_t)*window, kind);
-    for (; p < f.pixels; p++, at += step, window += f.groups)
-        finish_lanes(&f, at, o, total - at, nz, (uint32_t)*window, kind);
+    size_t i = 0;
+    for (; i + CONV_LANES <= n; i += CONV_LANES)
+        finish_lanes(t, sums + i, o + i, nz, window, kind, addend + i, dst + i);
+    if (i == n)
+        return;
+    i = n > CONV_LANES ? n - CONV_LANES : 0;
+    finish_lanes(t, sums + i, o + i, nz, window, kind, addend + i, dst + i);
 }
 
-// The last channels of many are moved back so that they end where the channels end. Few are written
-// with more behind them, which the next pixel (or group) overwrites.
-static inline __attribute__((always_inline)) void finish(const struct finish *t, bool nz,
+static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = x[i];
+}
+
+static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int8_t)x[i];
+}
+
+// Elements that follow each other: channels from `from` on, of `n` groups from `first` on.
+static inline __attribute__((always_inline)) void finish_part(const struct finish *t, size_t first,
+                                                              size_t n, size_t from, size_t count,
+                                                              bool nz, const int kind)
+{
+    int32_t addend[ROW_CHUNK + CONV_LANES], stored[ROW_CHUNK + CONV_LANES];
+    size_t at = first * t->channels + from;
+    if (kind == FINISH_ADD)
+        widen(t->addend + at, n * count, addend);
+    for (size_t k = 0; k < n; k++) {
+        size_t o = t->groups == 1 ? from : (first + k) % t->groups * t->channels + from;
+        uint32_t window = nz ? (uint32_t)t->windows[first + k] : 0;
+        finish_channels(t, t->sums + at + k * count, o, count, nz, window, kind, addend + k * count,
+                        stored + k * count);
+    }
+    narrow(stored, n * count, t->dst + at);
+}
+
+static inline __attribute__((always_inline)) void finish(const struct finish *call, bool nz,
                                                          const int kind)
 {
-    size_t n = t->channels;
-    for (size_t g = 0; g < t->groups; g++)
-        for (size_t i = 0; i < n; i += CONV_LANES) {
-            size_t back = n > CONV_LANES && i + CONV_LANES > n ? i + CONV_LANES - n : 0;
-            finish_channels(t, g * n + i - back, g, nz, kind);
-        }
+    const struct finish t = *call;
+    size_t most = t.channels < ROW_CHUNK ? t.channels : ROW_CHUNK, together = ROW_CHUNK / most;
+    for (size_t i = 0; i < t.n; i += together)
+        for (size_t from = 0; from < t.channels; from += most)
+            finish_part(&t, i, t.n - i < together ? t.n - i : together, from,
+                        t.channels - from < most ? t.channels - from : most, nz, kind);
 }
 
 #define FINISH(name, nz, kind)                                                                     \
@@ -224,25 +255,27 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
     };
     const struct conv_steps *f = &c->steps;
     bool nz = c->nz != NULL;
-    struct finish t = {.pixels = n_pixels,
-                       .groups = nz ? c->window.groups : 1,
-                       .channels = nz ? c->oc / c->window.groups : c->oc,
+    size_t groups = nz ? c->window.groups : 1;
+    struct finish t = {.n = n_pixels * groups,
+                       .groups = groups,
+                       .channels = c->oc / groups,
                        .sums = sums,
                        .bias = c->bias,
                        .nz = c->nz,
                        .unit = f->unit,
                        .unit_lost = f->unit_lost,
-                       .alpha = f->alpha,
+                       .below = f->below,
+                       .below_lost = f->below_lost,
                        .low = (float)f->low,
                        .high = (float)f->high,
                        .steps = f->addend_steps,
                        .steps_lost = f->addend_steps_lost,
-                       .odd = (float)f->form.odd,
+                       .to_integer = TO_INTEGER + (float)f->form.odd,
                        .addend_zp = f->addend_zp,
                        .zp = f->form.zp};
     t.dst = (int8_t *)run_output(s, r, 0) + first * c->oc;
     if (nz)
-        t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
+        t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * groups;
     if (f->kind == FINISH_ADD)
         t.addend = (const int8_t *)run_tensor(r, (uint32_t)f->addend) + first * c->oc;
     kernels[f->kind][nz](&t);
