@@ -127,6 +127,7 @@ enum graph_coordinates {
     COORDINATES_PYTORCH_HALF_PIXEL,
     COORDINATES_ALIGN_CORNERS,
     COORDINATES_ASYMMETRIC,
+    COORDINATES_HALF_PIXEL_NN, // tf_half_pixel_for_nn
 };
 
 enum graph_interpolation { INTERPOLATE_NEAREST, INTERPOLATE_LINEAR, INTERPOLATE_CUBIC };
@@ -136,6 +137,8 @@ struct graph_resize {
     enum graph_coordinates coordinates;
     enum { NEAREST_ROUND_DOWN, NEAREST_ROUND_UP, NEAREST_FLOOR, NEAREST_CEIL } nearest;
     float cubic_a;
+    float scale[2];       // of height and width; 0: as the sizes say
+    bool exclude_outside; // cubic: only pixels of the image count
 };
 
 struct graph_node {

@@ -19,6 +19,7 @@ enum onnx_type {
     ONNX_INT64 = 7,
     ONNX_BOOL = 9,
     ONNX_FLOAT16 = 10,
+    ONNX_DOUBLE = 11,
     ONNX_UINT32 = 12,
 };
 
@@ -92,10 +93,10 @@ int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, st
 int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,
                      struct error *e);
 
-/// False: the data type is not known.
+/// False: the data type is not known. Doubles become floats: devices and the API have no doubles.
 bool onnx_type_of(int32_t type, enum tensor_type *ret);
 
 /// Turns a tensor into a constant of the graph: its raw data in place, else converted into memory
-/// of the pool.
+/// of the pool. Refuses doubles that no float comes near, and whole ones that no float equals.
 int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e);

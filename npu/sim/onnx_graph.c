@@ -8,7 +8,7 @@
 #include "npu/sim/onnx_names.h"
 #include "npu/sim/rknn_container.h"
 
-#define OPSET_MIN 6
+#define OPSET_MIN 6 // of models of all operators
 #define OPSET_MAX 20
 
 static int no_memory(struct error *e)
@@ -165,14 +165,31 @@ static int take_edges(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// Operators that mean in operator set 1 what they mean in OPSET_MIN.
+static bool is_as_ever(const char *op)
+{
+    static const char *const names[] = {
+        "AveragePool",  "Conv",    "DepthToSpace", "GlobalAveragePool", "GlobalMaxPool",
+        "LRN",          "MaxPool", "Not",          "Softplus",          "Softsign",
+        "SpaceToDepth", "Squeeze", "Transpose",    "Unsqueeze"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], op) == 0)
+            return true;
+    return false;
+}
+
 static int check_node(const struct onnx_lowering *l, const struct onnx_operator *op,
                       struct error *e)
 {
     const struct onnx_node *n = l->node;
+    if (op && l->f->opset < OPSET_MIN && !is_as_ever(n->op))
+        return onnx_refuse(l, e, "its form of operator set %lld is not supported",
+                           (long long)l->f->opset);
     if (!op)
         return onnx_refuse(l, e, "this operator%s%s is not supported",
                            n->domain[0] ? " of domain " : "", n->domain);
-    if (l->n_in < op->min_inputs || l->n_in > op->max_inputs || !l->n_out || l->out[0] < 0)
+    bool first = l->out[0] >= 0 || op->lower == onnx_lower_recurrent;
+    if (l->n_in < op->min_inputs || l->n_in > op->max_inputs || !l->n_out || !first)
         return onnx_refuse(l, e, "%u inputs are not supported, or it has no output", l->n_in);
     if (l->n_out > op->max_outputs)
         return onnx_refuse(l, e, "its output %u is not supported", l->n_out - 1);
@@ -241,6 +258,9 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
 {
     uint32_t first = l->g->n_nodes;
     const struct onnx_operator *op = is_standard(n->domain) ? onnx_operator(n->op) : NULL;
+    const struct onnx_expansion *x = is_standard(n->domain) ? onnx_expansion(n->op) : NULL;
+    if (x)
+        return onnx_expand(l, x, n, take_node, e);
     l->node = n;
     l->operator= op;
     int r = take_edges(l, e);
@@ -320,13 +340,13 @@ static int lower_file(struct graph *g, const struct onnx_file *f,
 {
     uint64_t n_names = (uint64_t)f->n_initializers + f->n_inputs + f->n_nodes;
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        n_names += f->nodes[i].n_outputs;
+        n_names += f->nodes[i].n_outputs + (onnx_expansion(f->nodes[i].op) ? ONNX_MAX_PARTS : 0);
     if (n_names > UINT32_MAX / 4)
         return error_set(e, STATUS_MODEL_INVALID, "the model has too many tensors");
-    if (f->opset < OPSET_MIN || f->opset > OPSET_MAX)
+    if (f->opset < 1 || f->opset > OPSET_MAX)
         return error_set(e, STATUS_MODEL_INVALID,
                          "the model uses operator set %lld; %d to %d are supported",
-                         (long long)f->opset, OPSET_MIN, OPSET_MAX);
+                         (long long)f->opset, 1, OPSET_MAX);
     if (f->has_sparse)
         return error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");
     cleanup(free_p) struct onnx_lowering *l = calloc(1, sizeof *l);

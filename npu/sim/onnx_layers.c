@@ -156,6 +156,13 @@ static void image_size(const struct graph_tensor *x, uint32_t in[2])
 
 // ---- Conv ----
 
+// A convolution that is none of images with constant weights.
+static bool is_unusual(const struct onnx_lowering *l)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *w = onnx_in(l, 1), *b = onnx_in(l, 2);
+    return x->n_dims > 4 || !w->constant || (b && !b->constant);
+}
+
 static int check_weight(const struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *w = onnx_in(l, 1), *b = onnx_in(l, 2);
@@ -194,6 +201,8 @@ int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
 {
     struct graph_node n = {0};
     uint32_t in[2], dims[4];
+    if (is_unusual(l))
+        return onnx_lower_any_conv(l, e);
     int r = check_weight(l, e);
     if (r == 0)
         r = take_kernel(l, &n.window, e);
@@ -239,15 +248,13 @@ static int32_t turn_weight(struct onnx_lowering *l, const struct graph_window *w
 static int transposed_size(const struct onnx_lowering *l, struct graph_window *w,
                            const uint32_t in[2], uint32_t out[2], struct error *e)
 {
-    uint32_t spatial = onnx_in(l, 0)->n_dims - 2, n, n_shape;
-    int64_t more[ONNX_MAX_SHAPE] = {0}, shape[ONNX_MAX_SHAPE];
+    uint32_t spatial = onnx_in(l, 0)->n_dims - 2, n;
+    int64_t more[ONNX_MAX_SHAPE] = {0};
     int r = onnx_ints(l, "output_padding", more, &n, e);
-    if (r == 0)
-        r = onnx_ints(l, "output_shape", shape, &n_shape, e);
     if (r < 0)
         return r;
-    if ((n && n != spatial) || n_shape || !onnx_text_is(l, "auto_pad", "NOTSET", "NOTSET"))
-        return onnx_refuse(l, e, "output_shape and auto_pad are not supported");
+    if (n && n != spatial)
+        return onnx_refuse(l, e, "attribute output_padding has %u numbers", n);
     for (uint32_t i = 0; i < 2; i++) {
         int64_t extra = n && i >= 2 - spatial ? more[i - (2 - spatial)] : 0;
         int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
@@ -264,6 +271,9 @@ int onnx_lower_conv_transpose(struct onnx_lowering *l, struct error *e)
 {
     struct graph_node n = {0};
     uint32_t in[2], dims[4];
+    if (is_unusual(l) || onnx_has_attr(l, "output_shape") ||
+        !onnx_text_is(l, "auto_pad", "NOTSET", "NOTSET"))
+        return onnx_lower_any_conv_transpose(l, e);
     int r = check_weight(l, e);
     if (r == 0)
         r = take_kernel(l, &n.window, e);
@@ -289,6 +299,8 @@ int onnx_lower_pool(struct onnx_lowering *l, struct error *e)
     struct graph_node n = {0};
     const struct graph_tensor *x = onnx_in(l, 0);
     uint32_t in[2], dims[4];
+    if (x->n_dims > 4 || l->n_out > 1)
+        return onnx_lower_any_pool(l, e);
     int r = check_image(l, e);
     if (r < 0)
         return r;

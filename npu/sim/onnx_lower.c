@@ -61,6 +61,18 @@ bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *v
     return a->s.size == strlen(value) && memcmp(a->s.data, value, a->s.size) == 0;
 }
 
+struct bytes onnx_text(const struct onnx_lowering *l, const char *name)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? a->s : (struct bytes){0};
+}
+
+const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? &a->strings : NULL;
+}
+
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e)
 {

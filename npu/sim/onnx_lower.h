@@ -8,6 +8,9 @@
 #define ONNX_MAX_SHAPE  64                    // numbers of a shape, of axes, of pads
 #define ONNX_FOLDED_MAX ((uint64_t)128 << 20) // bytes of a model's constants that were computed
 
+#define ONNX_MAX_PARTS 8 // names that an operator done as several others adds
+
+struct onnx_expansion;
 struct onnx_names;
 struct onnx_operator;
 
@@ -61,6 +64,10 @@ float onnx_float(const struct onnx_lowering *l, const char *name, float otherwis
 bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *value,
                   const char *otherwise);
 
+/// Empty: the attribute is not there.
+struct bytes onnx_text(const struct onnx_lowering *l, const char *name);
+/// A list of texts. NULL: the attribute is not there.
+const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name);
 /// A list of whole numbers. *ret_n is 0 when the attribute is not there.
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e);
@@ -158,6 +165,7 @@ int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e);
 int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e);
 int onnx_lower_lrn(struct onnx_lowering *l, struct error *e);
 int onnx_lower_resize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e);
 int onnx_lower_constant(struct onnx_lowering *l, struct error *e);
 int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e);
 int onnx_lower_shape(struct onnx_lowering *l, struct error *e);
@@ -180,6 +188,25 @@ int onnx_lower_scatter(struct onnx_lowering *l, struct error *e);
 int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e);
 int onnx_lower_trilu(struct onnx_lowering *l, struct error *e);
 int onnx_lower_depth_space(struct onnx_lowering *l, struct error *e);
+int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e);
+int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e);
+int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e);
+int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e);
+int onnx_lower_einsum(struct onnx_lowering *l, struct error *e);
+int onnx_lower_range(struct onnx_lowering *l, struct error *e);
+int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e);
+
+/// Convolutions and pools that graph nodes of images cannot do: slow.
+int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e);
+int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e);
+int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e);
+
+/// An operator that is done as several others, which take() takes one by one. NULL: it is none.
+const struct onnx_expansion *onnx_expansion(const char *op);
+int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
+                int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
+                struct error *e);
 
 /// Computes a node whose inputs are all constants: its outputs become constants. Refuses what the
 /// executor refuses.

@@ -244,6 +244,10 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     else if (!onnx_type_of((int32_t)onnx_int(l, "to", 0), &to))
         return onnx_refuse(l, e, "element type %lld is not supported",
                            (long long)onnx_int(l, "to", 0));
+    bool wide = x->type == TENSOR_INT64 || x->type == TENSOR_INT32 || x->type == TENSOR_UINT32;
+    if (wide && onnx_int(l, "to", 0) == ONNX_DOUBLE)
+        return onnx_refuse(l, e, "doubles are taken as floats, which cannot hold every %s",
+                           tensor_type_name(x->type));
     l->n_in = 1;
     if (to == x->type)
         return onnx_same(l, l->in[0], e);

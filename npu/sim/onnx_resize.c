@@ -1,4 +1,4 @@
-// Resize and Upsample of ONNX.
+// Resize, Upsample and GridSample of ONNX.
 #include <math.h>
 
 #include "npu/sim/onnx_lower.h"
@@ -13,6 +13,7 @@ static int take_coordinates(const struct onnx_lowering *l, struct graph_resize *
         {"pytorch_half_pixel", COORDINATES_PYTORCH_HALF_PIXEL},
         {"align_corners", COORDINATES_ALIGN_CORNERS},
         {"asymmetric", COORDINATES_ASYMMETRIC},
+        {"tf_half_pixel_for_nn", COORDINATES_HALF_PIXEL_NN},
     };
     const char *otherwise = l->f->opset < 11 ? "asymmetric" : "half_pixel";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -46,19 +47,19 @@ static int take_mode(const struct onnx_lowering *l, struct graph_resize *z, stru
         z->mode = INTERPOLATE_CUBIC;
     else
         return onnx_refuse(l, e, "its mode is not known");
-    if (onnx_int(l, "exclude_outside", 0) || onnx_int(l, "antialias", 0) ||
-        onnx_has_attr(l, "axes") ||
+    z->exclude_outside = onnx_int(l, "exclude_outside", 0);
+    if (onnx_int(l, "antialias", 0) || onnx_has_attr(l, "axes") ||
         !onnx_text_is(l, "keep_aspect_ratio_policy", "stretch", "stretch"))
         return onnx_refuse(l, e,
-                           "exclude_outside, antialias, axes or keep_aspect_ratio_policy "
+                           "antialias, axes or keep_aspect_ratio_policy "
                            "is not supported");
     int r = take_coordinates(l, z, e);
     return r < 0 ? r : take_nearest(l, z, e);
 }
 
-// Positions are computed from sizes: a scale must give a whole one.
+// Where a scale gives no whole size, positions are computed from the scale.
 static int scale_dims(const struct onnx_lowering *l, const float *scales, uint32_t n,
-                      uint32_t *dims, struct error *e)
+                      struct graph_resize *z, uint32_t *dims, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
     if (n != x->n_dims)
@@ -67,8 +68,8 @@ static int scale_dims(const struct onnx_lowering *l, const float *scales, uint32
         double exact = (double)x->dims[i] * (double)scales[i], size = floor(exact);
         if (!(size >= 1 && size < 65536))
             return onnx_refuse(l, e, "a scale of %g makes no sense", (double)scales[i]);
-        if (exact != size)
-            return onnx_refuse(l, e, "a scale of %g does not give a whole size", (double)scales[i]);
+        if (exact != size && i >= 2 && i < 4)
+            z->scale[i - 2] = scales[i];
         dims[i] = (uint32_t)size;
     }
     return 0;
@@ -91,7 +92,8 @@ static int take_sizes(const struct onnx_lowering *l, uint32_t *dims, struct erro
     return 0;
 }
 
-static int take_dims(const struct onnx_lowering *l, uint32_t *dims, struct error *e)
+static int take_dims(const struct onnx_lowering *l, struct graph_resize *z, uint32_t *dims,
+                     struct error *e)
 {
     float scales[ONNX_MAX_SHAPE];
     uint32_t n, where = l->f->opset < 11 ? 1 : 2;
@@ -99,7 +101,7 @@ static int take_dims(const struct onnx_lowering *l, uint32_t *dims, struct error
         return take_sizes(l, dims, e);
     int r = onnx_in(l, where) ? onnx_in_floats(l, where, scales, &n, e)
                               : onnx_floats(l, "scales", scales, &n, e);
-    return r < 0 ? r : scale_dims(l, scales, n, dims, e);
+    return r < 0 ? r : scale_dims(l, scales, n, z, dims, e);
 }
 
 int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
@@ -109,7 +111,7 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
     uint32_t dims[GRAPH_MAX_DIMS];
     int r = take_mode(l, &z, e);
     if (r == 0)
-        r = take_dims(l, dims, e);
+        r = take_dims(l, &z, dims, e);
     if (r < 0)
         return r;
     if (x->n_dims != 4 || dims[0] != x->dims[0] || dims[1] != x->dims[1] || !x->n_elems ||
@@ -121,4 +123,38 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
         return r < 0 ? r : STATUS_MALLOC_FAIL;
     n->resize = z;
     return 0;
+}
+
+static int take_outside(const struct onnx_lowering *l, struct graph_node *n, struct error *e)
+{
+    if (onnx_text_is(l, "padding_mode", "zeros", "zeros"))
+        n->grid.outside = GRID_ZEROS;
+    else if (onnx_text_is(l, "padding_mode", "border", "zeros"))
+        n->grid.outside = GRID_BORDER;
+    else if (onnx_text_is(l, "padding_mode", "reflection", "zeros"))
+        n->grid.outside = GRID_REFLECTION;
+    else
+        return onnx_refuse(l, e, "its padding_mode is not known");
+    return 0;
+}
+
+// "bilinear" and "linear": before and since operator set 20.
+int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *grid = onnx_in(l, 1);
+    bool nearest = onnx_text_is(l, "mode", "nearest", "bilinear");
+    if (!nearest && !onnx_text_is(l, "mode", "bilinear", "bilinear") &&
+        !onnx_text_is(l, "mode", "linear", "bilinear"))
+        return onnx_refuse(l, e, "its mode is not supported");
+    if (x->n_dims != 4 || grid->n_dims != 4 || grid->dims[3] != 2 || !x->n_elems ||
+        grid->dims[0] != x->dims[0] || !onnx_is_float(x->type) || grid->type != x->type)
+        return onnx_refuse(l, e, "it works on images of floats, by places in two dimensions");
+    uint32_t dims[] = {x->dims[0], x->dims[1], grid->dims[1], grid->dims[2]};
+    int r = onnx_shape(l, 0, x->type, 4, dims, e);
+    struct graph_node *n = r < 0 ? NULL : onnx_emit_own(l, GRAPH_GRID_SAMPLE, 2, e);
+    if (!n)
+        return r < 0 ? r : STATUS_MALLOC_FAIL;
+    n->grid.nearest = nearest;
+    n->grid.align_corners = onnx_int(l, "align_corners", 0);
+    return take_outside(l, n, e);
 }

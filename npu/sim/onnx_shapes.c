@@ -118,10 +118,20 @@ static int know_mask(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_known(l, 1, mask, e);
 }
 
+// Whether input i is a constant all of whose bytes are 0.
+static bool is_zero(const struct onnx_lowering *l, uint32_t i)
+{
+    const struct graph_tensor *t = onnx_in(l, i);
+    bool zero = t && t->constant && t->data.size;
+    for (size_t k = 0; zero && k < t->data.size; k++)
+        zero = t->data.data[k] == 0;
+    return zero;
+}
+
+// Dropout drops when it trains, and then what its ratio says.
 int onnx_lower_identity(struct onnx_lowering *l, struct error *e)
 {
-    if (l->n_in > 2 && onnx_in(l, 2) &&
-        !(onnx_in(l, 2)->constant && onnx_in(l, 2)->data.size && !onnx_in(l, 2)->data.data[0]))
+    if (onnx_in(l, 2) && !is_zero(l, 2) && !is_zero(l, 1))
         return onnx_refuse(l, e, "training_mode is not supported");
     if (l->f->opset < 7 && l->operator->argument && !onnx_int(l, "is_test", 0))
         return onnx_refuse(l, e, "training is not supported");

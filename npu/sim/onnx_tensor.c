@@ -1,4 +1,6 @@
 // Tensors that ONNX files hold, as constants.
+#include <math.h>
+
 #include "base/convert.h"
 #include "npu/sim/onnx_file.h"
 
@@ -8,10 +10,10 @@ bool onnx_type_of(int32_t type, enum tensor_type *ret)
         int32_t onnx;
         enum tensor_type type;
     } types[] = {
-        {ONNX_FLOAT, TENSOR_FLOAT32}, {ONNX_UINT8, TENSOR_UINT8}, {ONNX_INT8, TENSOR_INT8},
-        {ONNX_UINT16, TENSOR_UINT16}, {ONNX_INT16, TENSOR_INT16}, {ONNX_INT32, TENSOR_INT32},
-        {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},   {ONNX_FLOAT16, TENSOR_FLOAT16},
-        {ONNX_UINT32, TENSOR_UINT32},
+        {ONNX_FLOAT, TENSOR_FLOAT32}, {ONNX_UINT8, TENSOR_UINT8},    {ONNX_INT8, TENSOR_INT8},
+        {ONNX_UINT16, TENSOR_UINT16}, {ONNX_INT16, TENSOR_INT16},    {ONNX_INT32, TENSOR_INT32},
+        {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},      {ONNX_FLOAT16, TENSOR_FLOAT16},
+        {ONNX_UINT32, TENSOR_UINT32}, {ONNX_DOUBLE, TENSOR_FLOAT32},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].onnx == type) {
@@ -47,6 +49,33 @@ static int narrow(const struct onnx_file *f, const struct onnx_tensor *t, struct
     return 0;
 }
 
+static bool fits_float(double v)
+{
+    return !isfinite(v) || (isfinite((float)v) && (v != trunc(v) || (double)(float)v == v));
+}
+
+static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
+                         struct graph_tensor *ret, struct error *e)
+{
+    struct bytes from = t->raw.size ? t->raw : t->doubles;
+    if (from.size / sizeof(double) != ret->n_elems || from.size % sizeof(double))
+        return refuse_size(t, from.size / sizeof(double), ret->n_elems, e);
+    float *to = pool_alloc(f->pool, ret->n_elems, sizeof *to);
+    if (!to)
+        return error_no_memory(e, "a constant", ret->size);
+    for (uint64_t i = 0; i < ret->n_elems; i++) {
+        double v;
+        memcpy(&v, from.data + i * sizeof v, sizeof v);
+        if (!fits_float(v))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s holds the double %.17g, and doubles are taken as floats",
+                             t->name, v);
+        to[i] = (float)v;
+    }
+    ret->data = (struct bytes){(const uint8_t *)to, ret->size};
+    return 0;
+}
+
 int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e)
 {
@@ -65,6 +94,8 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
     int r = graph_tensor_measure(ret, e);
     if (r < 0)
         return r;
+    if (t->type == ONNX_DOUBLE)
+        return round_doubles(f, t, ret, e);
     struct bytes data = t->raw.size ? t->raw : t->floats;
     bool packed = t->raw.size || ret->type == TENSOR_FLOAT32 || !ret->n_elems;
     if (!packed)

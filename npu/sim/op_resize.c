@@ -17,14 +17,20 @@ struct resize {
     uint64_t scratch;
 };
 
-static float source(const struct graph_resize *r, uint32_t out, uint32_t n_out, uint32_t n_in)
+// Of height (i 0) or width.
+static float source(const struct graph_resize *r, int i, uint32_t out, uint32_t n_out,
+                    uint32_t n_in)
 {
-    float scale = (float)n_out / (float)n_in, x = (float)out;
+    float scale = r->scale[i] > 0 ? r->scale[i] : (float)n_out / (float)n_in, x = (float)out;
+    float last = scale * (float)n_in - 1; // align_corners: in the same fractions
     switch (r->coordinates) {
     case COORDINATES_ALIGN_CORNERS:
-        return n_out > 1 ? x * (float)(n_in - 1) / (float)(n_out - 1) : 0;
+        return n_out > 1 ? x * (float)(n_in - 1) / (r->scale[i] > 0 ? last : (float)(n_out - 1))
+                         : 0;
     case COORDINATES_ASYMMETRIC:
         return x / scale;
+    case COORDINATES_HALF_PIXEL_NN:
+        return (x + 0.5f) / scale;
     case COORDINATES_PYTORCH_HALF_PIXEL:
         return n_out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
     default:
@@ -61,10 +67,23 @@ static void cubic_weights(float a, float t, float *w)
     }
 }
 
-static void make_tap(const struct graph_resize *r, struct tap *t, uint32_t out, uint32_t n_out,
-                     uint32_t n_in)
+// Weights of pixels outside go to the others.
+static void exclude_outside(struct tap *t, float low, uint32_t n)
 {
-    float at = source(r, out, n_out, n_in), low = floorf(at);
+    float sum = 0;
+    for (int i = 0; i < 4; i++) {
+        float at = low - 1 + (float)i;
+        t->weight[i] = at < 0 || at >= (float)n ? 0 : t->weight[i];
+        sum += t->weight[i];
+    }
+    for (int i = 0; i < 4; i++)
+        t->weight[i] /= sum;
+}
+
+static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_t out,
+                     uint32_t n_out, uint32_t n_in)
+{
+    float at = source(r, i, out, n_out, n_in), low = floorf(at);
     *t = (struct tap){.weight = {1}};
     switch (r->mode) {
     case INTERPOLATE_NEAREST:
@@ -77,9 +96,11 @@ static void make_tap(const struct graph_resize *r, struct tap *t, uint32_t out, 
         t->weight[0] = 1 - t->weight[1];
         break;
     default:
-        for (int i = 0; i < 4; i++)
-            t->at[i] = inside(low - 1 + (float)i, n_in);
+        for (int k = 0; k < 4; k++)
+            t->at[k] = inside(low - 1 + (float)k, n_in);
         cubic_weights(r->cubic_a, at - low, t->weight);
+        if (r->exclude_outside)
+            exclude_outside(t, low, n_in);
     }
 }
 
@@ -103,7 +124,7 @@ static int prepare(struct step *s, struct error *e)
         if (!p->taps[i])
             return error_no_memory(e, "a step", n_out * sizeof *p->taps[i]);
         for (uint32_t o = 0; o < n_out; o++)
-            make_tap(&s->node->resize, &p->taps[i][o], o, n_out, x->dims[2 + i]);
+            make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
     // An input line at the output's height, one to add to it, and an output line, in floats.
     uint64_t pixels = 2 * (uint64_t)x->dims[3] + y->dims[3];

@@ -6,6 +6,7 @@
 
 #define WIDE_MAX_INPUTS  8
 #define WIDE_MAX_OUTPUTS 4
+#define WIDE_MAX_LABELS  16 // of Einsum
 
 union wide {
     int64_t i; // integers and truth values
@@ -65,6 +66,9 @@ void wide_walk_next(struct wide_walk *w);
 
 /// Steps of the dimensions of a packed tensor in plain order.
 void wide_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
+
+// ints of wide_einsum: number of labels, of those of the output, which come first; then
+// GRAPH_MAX_DIMS labels of each input's dimensions.
 
 // ints[0] of wide_binary. Comparisons give truth values.
 enum wide_binary_kind {
@@ -135,8 +139,25 @@ enum wide_reduce_kind {
     WIDE_LOG_SUM_EXP,
 };
 
+// ints of windows: number of dimensions, groups, flags; then of each dimension the kernel, of each
+// the stride, and so on: dilation, padding in front, padding behind.
+enum wide_window_flag {
+    WIDE_ZERO_POINTS = 1,   // Conv: inputs 2 and 3 are zero points of the others, else 2 is a bias
+    WIDE_TRANSPOSED = 2,    // Conv
+    WIDE_COUNT_PAD = 4,     // AveragePool
+    WIDE_COLUMNS_FIRST = 8, // MaxPool: how output 1 counts places
+};
+
+// ints of wide_recurrent: kind, direction, layout, linear_before_reset, input_forget; then three
+// activations of each direction. reals: clip, 0 for none.
+enum wide_recurrent_kind { WIDE_RNN, WIDE_LSTM, WIDE_GRU };
+enum wide_direction { WIDE_FORWARD, WIDE_BACKWARD, WIDE_BOTH };
+enum wide_gate { WIDE_GATE_SIGMOID, WIDE_GATE_TANH, WIDE_GATE_RELU };
+
 extern const struct wide_operator wide_binary, wide_unary, wide_where, wide_clip, wide_cast,
     wide_reduce, wide_arg_reduce, wide_softmax, wide_hardmax, wide_cum_sum, wide_top_k, wide_gather,
     wide_gather_elements, wide_gather_nd, wide_scatter_elements, wide_scatter_nd, wide_pad,
     wide_tile, wide_trilu, wide_layer_norm, wide_instance_norm, wide_lrn, wide_quantize,
-    wide_dequantize;
+    wide_dequantize, wide_conv, wide_conv_transpose, wide_max_pool, wide_average_pool,
+    wide_recurrent, wide_one_hot, wide_einsum, wide_range, wide_eye, wide_mat_mul_integer,
+    wide_dynamic_quantize;

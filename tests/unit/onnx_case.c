@@ -100,13 +100,15 @@ static void append_constant(struct sim_file *file, const struct array *a, const 
     memcpy(at, name, strlen(name));
 }
 
-enum attempt { AS_IT_IS, WHOLE_NUMBERS, ALL_BUT_FIRST, ATTEMPTS };
+enum attempt { AS_IT_IS, WHOLE_NUMBERS, SINGLE_NUMBERS, ALL_BUT_FIRST, ATTEMPTS };
 
 static bool becomes_constant(const struct one_case *c, uint32_t i, enum attempt attempt)
 {
     enum tensor_type type = c->in[i].t.type;
     if (c->in[i].none || attempt == AS_IT_IS)
         return false;
+    if (attempt == SINGLE_NUMBERS)
+        return c->in[i].t.n_dims == 0;
     bool whole = type == TENSOR_INT64 || type == TENSOR_INT32;
     return attempt == ALL_BUT_FIRST ? i > 0 : whole && (i > 0 || c->model.n_inputs == 1);
 }
@@ -169,7 +171,8 @@ static int run_set(const struct one_case *c, struct npu_model *m, struct error *
             if (strcmp(c->model.inputs[k].name, attr->name) == 0)
                 a = &c->in[k];
         if (!a || a->none || a->t.size != attr->size)
-            return error_set(e, STATUS_FAIL, "input %s has another size than its data", attr->name);
+            return error_set(e, a && a->none ? STATUS_INPUT_INVALID : STATUS_FAIL,
+                             "input %s has another size or type than its data", attr->name);
     }
     for (uint32_t i = 0; i < info->n_inputs; i++)
         for (uint32_t k = 0; k < c->model.n_inputs; k++)
@@ -217,7 +220,8 @@ static enum onnx_result attempt_set(struct one_case *c, struct npu_device *devic
     struct npu_model_source source = {.file = {file.data, file.size}, .name = c->folder};
     enum onnx_result result = ONNX_REFUSED;
     if (npu_backend.model_load(device, &source, &m, e) == 0) {
-        result = run_set(c, m, e) == 0 ? ONNX_PASSED : ONNX_WRONG;
+        int r = run_set(c, m, e);
+        result = r == 0 ? ONNX_PASSED : r == STATUS_INPUT_INVALID ? ONNX_REFUSED : ONNX_WRONG;
         npu_backend.model_free(m);
     }
     sim_file_free(&file);
@@ -257,4 +261,26 @@ enum onnx_result onnx_case_run(struct npu_device *device, const char *folder, st
     pool_done(&c->pool);
     free(c);
     return result;
+}
+
+static bool is_in(const char *op, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(*list, op) == 0)
+            return true;
+    return false;
+}
+
+bool onnx_case_uses_only(const char *folder, const char *const *operators)
+{
+    struct pool pool = {0};
+    struct onnx_file f;
+    struct sim_file file;
+    bool only = sim_file_read(&file, "%s/model.onnx", folder) &&
+                onnx_file_read(&f, &pool, (struct bytes){file.data, file.size}, NULL) == 0;
+    for (uint32_t i = 0; only && i < f.n_nodes; i++)
+        only = is_in(f.nodes[i].op, operators);
+    sim_file_free(&file);
+    pool_done(&pool);
+    return only;
 }
