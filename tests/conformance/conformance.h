@@ -67,6 +67,10 @@ rknn_input_output_num conformance_count(rknn_context c);
 /// Sets all inputs to FOLDER/NAME.in<i>.bin.
 void conformance_set_inputs(rknn_context c, const char *name);
 
+/// The server's words for the thread's last failure; NULL where the library has none
+/// (rknnd_words.c).
+const char *conformance_words(void);
+
 /// Opens a model of dynamic shapes: how they come to be is the server's matter (rknnd_rows.c).
 rknn_context conformance_open_rows(const char *name, const char *rows, uint32_t flags);
 

@@ -126,7 +126,24 @@ def dynamic_vectors(folder):
 
 DYNAMIC = (dynamic_picture, dynamic_vectors)
 
+def other_chip():
+    """For a chip that the tests' servers are not."""
+    return examples.conv("rk3568")
+
+
+def batch(chip="rk3588"):
+    """Three pictures at a time (rknn_batch_size)."""
+    rng, m = np.random.default_rng(11), Model(chip, "batch")
+    x = m.input("image", (3, 3, 8, 8), Quant.of_range(0, 255))
+    y = ops.conv(m, x, rng.normal(size=(8, 3, 3, 3)), rng.normal(size=8), pad=1,
+                 out=Quant.of_range(-1500, 1500))
+    m.output(y, "out")
+    return m
+
+
 MODELS = {
+    "other_chip": other_chip,
+    "batch": batch,
     "conv": examples.conv,
     "residual": examples.residual,
     "float16": examples.float16,
