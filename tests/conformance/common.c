@@ -99,5 +99,6 @@ int main(int argc, char **argv)
     run_model("residual");
     run_model("float16");
     run_model("two_inputs");
+    run_model("batch");
     return conformance_finish();
 }
