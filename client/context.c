@@ -4,6 +4,7 @@
 #include "client/callbacks.h"
 #include "client/fork.h"
 #include "client/keepalive.h"
+#include "client/matmul.h"
 #include "client/mem.h"
 #include "client/payload.h"
 #include "client/server.h"
@@ -27,6 +28,7 @@ static void context_free(struct context *c)
     free(c->inputs);
     free(c->tensors);
     free(c->perf_text);
+    matmul_free(c->matmul);
     free(c);
 }
 

@@ -39,6 +39,7 @@ struct run {
 };
 
 struct callbacks;
+struct matmul;
 struct mem;
 struct mem_home;
 
@@ -71,6 +72,7 @@ struct context {
     bool lent;                   // a run waits for a callback of the program, which has the context
     pthread_t borrower;          // the callback's thread
     pthread_cond_t back;         // it is not lent any more
+    struct matmul *matmul;       // matmul.h; NULL: a model
 };
 
 /// What a context is made of: the answer to ContextOpen or ContextDup on `c`. Takes `c` (also on

@@ -1,5 +1,6 @@
 // rknn_set_core_mask, rknn_set_batch_core_num.
-#include "client/context.h"
+#include "client/cores.h"
+
 #include "client/last_error.h"
 
 // Chips with one core have nothing to choose (abi notes, "What each chip family offers").
@@ -28,17 +29,23 @@ static int check_mask(const struct context *c, uint32_t mask, struct error *e)
     return 0;
 }
 
+int cores_set_mask(struct context *c, uint32_t mask, struct error *e)
+{
+    int r = check_chip(c, e);
+    if (r == 0)
+        r = check_mask(c, mask, e);
+    if (r == 0)
+        c->core_mask = mask;
+    return r;
+}
+
 RKNN_EXPORT int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask)
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
     int r = context_enter(context, &c, &e);
     if (r == 0)
-        r = check_chip(c, &e);
-    if (r == 0)
-        r = check_mask(c, (uint32_t)core_mask, &e);
-    if (r == 0)
-        c->core_mask = (uint32_t)core_mask;
+        r = cores_set_mask(c, (uint32_t)core_mask, &e);
     return last_error_keep("rknn_set_core_mask", r, &e);
 }
 

@@ -1,4 +1,5 @@
 // rknn_init, rknn_dup_context, rknn_destroy.
+#include "client/init.h"
 #include "base/log.h"
 #include "client/callbacks.h"
 #include "client/choice.h"
@@ -12,7 +13,7 @@
 #define FLAGS_FENCE (RKNN_FLAG_FENCE_IN_OUTSIDE | RKNN_FLAG_FENCE_OUT_OUTSIDE)
 #define FLAGS_KNOWN 0x1ffffu
 
-static void prepare(void)
+void init_prepare(void)
 {
     last_error_read_log_level();
     fork_prepare();
@@ -76,7 +77,8 @@ static int connect_with_model(const struct model *m, struct connection **ret, st
     }
 }
 
-static int open_model(const struct model *m, uint32_t flags, rknn_context *ret, struct error *e)
+int init_open_model(const struct model *m, uint32_t flags, const char *options, rknn_context *ret,
+                    struct error *e)
 {
     struct connection *c = NULL;
     rknnd_ContextOpen message = {.flags = flags};
@@ -84,7 +86,7 @@ static int open_model(const struct model *m, uint32_t flags, rknn_context *ret, 
     if (r < 0)
         return r;
     memcpy(message.sha256, m->sha256, sizeof message.sha256);
-    message_set_text(message.options, load_options());
+    message_set_text(message.options, options);
     r = context_open(c, MESSAGE_CONTEXT_OPEN, &message, flags, ret, e);
     return r;
 }
@@ -94,7 +96,7 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
 {
     struct error e;
     struct model m = {.fd = -1};
-    prepare();
+    init_prepare();
     int r = context ? check_flags(flag, &e)
                     : error_set(&e, STATUS_PARAM_INVALID, "the place for the context is NULL");
     if (log_level_now() >= LOG_DEBUG) // the SDK guide (5.3.2): level 4 shows every layer
@@ -102,7 +104,7 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
     if (r == 0)
         r = find_model(&m, model, size, extend, &e);
     if (r == 0)
-        r = open_model(&m, flag, context, &e);
+        r = init_open_model(&m, flag, load_options(), context, &e);
     if (r < 0 && m.name[0])
         error_prefix(&e, "model %s", m.name);
     model_done(&m);

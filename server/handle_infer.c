@@ -47,6 +47,10 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     if (in->converted && in->pass_through)
         return error_set(e, STATUS_INPUT_INVALID, "input %u is both converted and passed through",
                          i);
+    if (io->shrinks && in->pass_through)
+        return in->size <= native->size
+                   ? 0
+                   : wrong_size(i, io, in, "passed through, at most", native->size, e);
     if (in->converted)
         return in->size == io->logical.size
                    ? 0
@@ -257,6 +261,8 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     j->no_outputs = m->no_outputs;
     for (unsigned i = 0; i < m->outputs_back_count; i++)
         j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;
+    if (m->output_limit > 0 && m->output_limit < output_room)
+        j->output_size = m->output_limit;
     j->host.timeout_ms = deadline(c->server, m);
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
     *ret = j;

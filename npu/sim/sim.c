@@ -8,13 +8,14 @@
 #include "npu/sim/dnn.h"
 #include "npu/sim/fault.h"
 #include "npu/sim/onnx_graph.h"
+#include "npu/sim/product.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_row.h"
 
-#define ONNX_CHIP "rk3588" // that a device of any chip stands for when it runs ONNX models
+#define ANY_CHIP  "rk3588" // that a device of any chip stands for when a model is for no chip
 #define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
 
 struct npu_device {
@@ -23,6 +24,7 @@ struct npu_device {
     struct npu_device_info info;
 };
 
+// A graph for each row of shapes, or a product of matrices.
 struct npu_model {
     struct npu_device *device;
     char *name;
@@ -31,12 +33,14 @@ struct npu_model {
     struct load_options options;
     struct rknn_file file;
     struct sim_row *rows;
+    struct product *product; // NULL: a graph
     struct npu_model_info info;
 };
 
 struct npu_context {
     struct npu_model *model;
     struct sim_use *uses;           // of each row
+    struct product_state *product;  // NULL: a graph
     const struct npu_layer *layers; // of the last run, if it was measured
     size_t n_layers;
 };
@@ -86,6 +90,7 @@ static void model_free(struct npu_model *m)
         sim_row_done(&m->rows[i]);
     rknn_file_done(&m->file);
     pool_done(&m->pool);
+    free(m->product);
     free(m->name);
     free(m);
 }
@@ -112,7 +117,7 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
 static int load_onnx(struct npu_model *m, struct bytes file, uint32_t row, struct graph *ret,
                      struct error *e)
 {
-    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ONNX_CHIP);
+    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ANY_CHIP);
     return onnx_graph(ret, file, &m->options, row, e);
 }
 
@@ -192,8 +197,22 @@ static void fill_info(struct npu_model *m)
     info->custom_string = m->file.custom_string ? m->file.custom_string : "";
 }
 
+static int load_product(struct npu_model *m, struct bytes file, struct error *e)
+{
+    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ANY_CHIP);
+    m->product = malloc(sizeof *m->product);
+    if (!m->product)
+        return error_no_memory(e, "a matmul", sizeof *m->product);
+    int r = product_init(m->product, m->chip, file, e);
+    if (r == 0)
+        product_info(m->product, &m->info);
+    return r;
+}
+
 static int load(struct npu_model *m, const struct npu_model_source *source, struct error *e)
 {
+    if (matmul_model_is(source->file))
+        return load_product(m, source->file, e);
     int r = load_options_parse(&m->options, &m->pool, source->options, e);
     m->info.n_rows = m->options.n_rows;
     if (r == 0 && m->info.n_rows > NPU_MAX_ROWS)
@@ -229,6 +248,8 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
+    if (matmul_model_is(source->file))
+        return product_describe(source->file, ret, e);
     return onnx_is_model(source->file) ? onnx_describe(source->file, source->options, ret, e)
                                        : sim_describe(d->options.chip, source->file, ret, e);
 }
@@ -241,6 +262,7 @@ static void context_free(struct npu_context *c)
         return;
     for (uint32_t i = 0; c->uses && i < c->model->info.n_rows; i++)
         sim_use_done(&c->uses[i]);
+    product_state_free(c->product);
     free(c->uses);
     free(c);
 }
@@ -256,7 +278,8 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     c->uses = calloc(m->info.n_rows, sizeof *c->uses);
     if (!c->uses)
         return error_no_memory(e, "a context", m->info.n_rows * sizeof *c->uses);
-    int r = sim_use_begin(&c->uses[0], &m->rows[0], e);
+    int r = m->product ? product_state_new(m->product, &c->product, e)
+                       : sim_use_begin(&c->uses[0], &m->rows[0], e);
     if (r < 0)
         return r;
     *ret = steal_ptr(c);
@@ -265,6 +288,11 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
 
 static void note_layers(struct npu_context *c, const struct npu_job *job)
 {
+    if (c->product) {
+        c->layers = product_layer(c->product);
+        c->n_layers = 1;
+        return;
+    }
     const struct sim_row *row = &c->model->rows[job->row];
     struct sim_use *use = &c->uses[job->row];
     c->n_layers = row->plan.n_steps;
@@ -318,13 +346,26 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
     return r;
 }
 
+static int run_product(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    const struct sim_options *o = &c->model->device->options;
+    uint64_t start = clock_us();
+    int r = product_run(c->product, job, e);
+    if (r == 0 && o->paced)
+        clock_sleep_until(start + (uint64_t)(product_us(c->product) / o->speed));
+    job->run_us = clock_us() - start;
+    return r;
+}
+
 static int run_with_faults(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     struct npu_model *m = c->model;
     enum sim_fault fault = faults_next(&m->device->faults, m->name);
     int r = fault_before(fault, e);
     if (r == 0)
-        r = m->device->options.paced ? run_paced(c, job, e) : run_job(c, job, e);
+        r = c->product                 ? run_product(c, job, e)
+            : m->device->options.paced ? run_paced(c, job, e)
+                                       : run_job(c, job, e);
     if (r == 0)
         fault_after(fault, job->outputs, m->info.n_outputs);
     return r;
@@ -336,7 +377,7 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     c->n_layers = 0;
     if (job->row >= m->info.n_rows)
         return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->row, m->info.n_rows);
-    int r = sim_use_begin(&c->uses[job->row], &m->rows[job->row], &job->error);
+    int r = c->product ? 0 : sim_use_begin(&c->uses[job->row], &m->rows[job->row], &job->error);
     if (r == 0)
         r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)

@@ -122,7 +122,8 @@ static const rknnd_Infer Infer = {
     .writes_count = 1,
     .writes = {{77, UINT64_C(1) << 51, 78}},
     .outputs_back_count = 2,
-    .outputs_back = {79, 300}};
+    .outputs_back = {79, 300},
+    .output_limit = UINT64_C(1) << 44};
 static const rknnd_InferReply InferReply = {
     .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2, .has_call = true, .call = {58, 59}};
 static const rknnd_Profile Profile = {.context = 30};
@@ -177,7 +178,8 @@ static const rknnd_TensorIo TensorIo = {
                    .std_count = 2,
                    .std = {4, 8},
                    .order_count = 2,
-                   .order = {1, 0}}};
+                   .order = {1, 0}},
+    .shrinks = true};
 static const rknnd_WorkerStart WorkerStart = {"null", "64:64", "/plugins"};
 static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn", "shape a=1"};
 static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn", "shape b=2"};

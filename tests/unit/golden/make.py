@@ -73,7 +73,7 @@ def samples(p):
                          inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)],
                          custom_nodes=b"\x05\x00\x80", row=61,
                          writes=[p.InferWrite(input=77, offset=1 << 51, size=78)],
-                         outputs_back=[79, 300]),
+                         outputs_back=[79, 300], output_limit=1 << 44),
         "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
                                    call=p.CustomCall(node=58, number=59)),
         "Profile": p.Profile(context=30),
@@ -98,7 +98,7 @@ def samples(p):
         "TensorIo": p.TensorIo(
             logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
             native_nhwc=p.TensorAttr(name="h", type=1),
-            preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0])),
+            preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0]), shrinks=True),
         "Device": device,
         "WorkerStart": p.WorkerStart(backend="null", options="64:64", plugin_dir="/plugins"),
         "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn", options="shape a=1"),
