@@ -31,8 +31,8 @@ int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "it works on floats");
     int r = onnx_shape(l, 0, TENSOR_UINT8, x->n_dims, x->dims, e);
     if (r == 0)
-        r = onnx_shape(l, 1, TENSOR_FLOAT32, 0, NULL, e);
+        r = onnx_shape(l, 1, TENSOR_FLOAT32, 0, x->dims, e);
     if (r == 0)
-        r = onnx_shape(l, 2, TENSOR_UINT8, 0, NULL, e);
+        r = onnx_shape(l, 2, TENSOR_UINT8, 0, x->dims, e);
     return r < 0 ? r : onnx_emit_wide(l, &wide_dynamic_quantize, 1, NULL, 0, e);
 }
