@@ -90,21 +90,36 @@ static int prepare_arg_max(struct step *s, struct error *e)
     return 0;
 }
 
+// The first of the largest, for each of n neighbours.
+KERNEL static void arg_max(const float *restrict x, size_t size, size_t step, size_t n,
+                           float *restrict best, float *restrict index)
+{
+    for (size_t i = 0; i < n; i++) {
+        best[i] = x[i];
+        index[i] = 0;
+    }
+    for (size_t k = 1; k < size; k++) {
+        const float *v = x + k * step;
+        float this = (float)k;
+        for (size_t i = 0; i < n; i++) {
+            float last = best[i], found = index[i];
+            index[i] = v[i] > last ? this : found;
+            best[i] = v[i] > last ? v[i] : last;
+        }
+    }
+}
+
 static int run_arg_max(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]);
-    float *y = plain_values(r, &p->out[0]);
+    float *y = plain_values(r, &p->out[0]), best[ROW_CHUNK];
     struct along a = p->along;
     for (size_t o = 0; o < a.outer; o++)
-        for (size_t i = 0; i < a.inner; i++) {
-            const float *v = x + o * a.size * a.inner + i;
-            size_t best = 0;
-            for (size_t k = 1; k < a.size; k++)
-                best = v[k * a.inner] > v[best * a.inner] ? k : best;
-            y[o * a.inner + i] = (float)best;
-        }
+        for (size_t i = 0; i < a.inner; i += ROW_CHUNK)
+            arg_max(x + o * a.size * a.inner + i, a.size, a.inner,
+                    a.inner - i < ROW_CHUNK ? a.inner - i : ROW_CHUNK, best, y + o * a.inner + i);
     plain_store(s, r, &p->out[0]);
     return 0;
 }

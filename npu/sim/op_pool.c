@@ -10,7 +10,7 @@ struct pool_step {
     bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
     bool whole;    // steps: of all pixels, from sums of integers
     struct row_form from, to;
-    uint64_t sums; // scratch: one pixel's channels
+    uint64_t sums; // scratch: one pixel's channels, twice; raw: one line
 };
 
 static int check_size(const struct step *s, const struct graph_tensor *x,
@@ -58,7 +58,8 @@ static int prepare(struct step *s, struct error *e)
     bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
     p->raw = p->max && same && x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && !s->node->n_post;
     int r = check_size(s, x, y, e);
-    return r < 0 ? r : step_scratch(s, 2 * x->dims[1] * sizeof(float), &p->sums, e);
+    uint64_t line = (uint64_t)x->dims[3] * x->dims[1], pixels = 2 * x->dims[1] * sizeof(float);
+    return r < 0 ? r : step_scratch(s, p->raw ? line : pixels, &p->sums, e);
 }
 
 KERNEL static void max_i8(int8_t *y, const int8_t *x, size_t n)
@@ -117,13 +118,36 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
     return at->image + (iy * x->dims[3] + ix) * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-static void pool_raw(const struct window_at *at, int8_t *dst)
+// For each pixel of an output line the largest of its row of the window.
+KERNEL static void max_row(const struct step *s, const int8_t *line, int8_t *dst)
 {
-    size_t channels = step_input(at->s, 0)->dims[1];
-    memset(dst, 0x80, channels);
-    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
-        for (uint32_t kx = at->x.first; kx < at->x.last; kx++)
-            max_i8(dst, (const int8_t *)pixel(at, ky, kx), channels);
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_window *w = &s->node->window;
+    size_t channels = x->dims[1];
+    for (uint32_t o = 0; o < y->dims[3]; o++, dst += channels) {
+        int64_t start = (int64_t)o * w->stride[1] - w->pad[1];
+        for (uint32_t k = 0; k < w->kernel[1]; k++, start += w->dilation[1]) {
+            if (start < 0 || start >= x->dims[3])
+                continue;
+            const int8_t *from = line + (size_t)start * channels;
+            for (size_t c = 0; c < channels; c++)
+                dst[c] = dst[c] > from[c] ? dst[c] : from[c];
+        }
+    }
+}
+
+// One output line: first the lines under it, then along what is left.
+static void pool_raw(const struct window_at *at, int8_t *line, int8_t *dst)
+{
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    size_t size = (size_t)x->dims[3] * x->dims[1];
+    memset(line, 0x80, size);
+    memset(dst, 0x80, (size_t)y->dims[3] * y->dims[1]);
+    for (uint32_t k = at->y.first; k < at->y.last; k++) {
+        int64_t iy = at->y.start + (int64_t)k * at->s->node->window.dilation[0];
+        max_i8(line, (const int8_t *)at->image + (size_t)iy * size, size);
+    }
+    max_row(at->s, line, dst);
 }
 
 static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
@@ -201,12 +225,13 @@ static int run(const struct step *s, struct run *r, struct error *e)
     for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->n_elems / x->dims[0] * in)
         for (uint32_t oy = 0; oy < y->dims[2]; oy++) {
             at.y = find_span(w, 0, oy, x->dims[2]);
+            if (p->raw) {
+                pool_raw(&at, (int8_t *)sums, (int8_t *)dst);
+                dst += y->dims[3] * pixel_size;
+                continue;
+            }
             for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
                 at.x = find_span(w, 1, ox, x->dims[3]);
-                if (p->raw) {
-                    pool_raw(&at, (int8_t *)dst);
-                    continue;
-                }
                 if (p->steps) {
                     pool_steps(&at, p, sums, (int8_t *)dst);
                     continue;

@@ -10,8 +10,11 @@ struct tap {
     float weight[4];
 };
 
+#define LINES 4 // that an output line is made of, at most
+
 struct resize {
     uint32_t n_taps;
+    size_t line;         // elements of an output line
     struct tap *taps[2]; // of lines, of columns
     bool raw;            // nearest without conversion
     uint64_t scratch;
@@ -126,9 +129,10 @@ static int prepare(struct step *s, struct error *e)
         for (uint32_t o = 0; o < n_out; o++)
             make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
-    // An input line at the output's height, one to add to it, and an output line, in floats.
-    uint64_t pixels = 2 * (uint64_t)x->dims[3] + y->dims[3];
-    return step_scratch(s, pixels * x->dims[1] * sizeof(float), &p->scratch, e);
+    // Input lines at the output's width, then an input line and an output line, in floats.
+    p->line = (size_t)y->dims[3] * y->dims[1];
+    uint64_t values = (LINES + 1) * (uint64_t)p->line + (uint64_t)x->dims[3] * x->dims[1];
+    return step_scratch(s, values * sizeof(float), &p->scratch, e);
 }
 
 KERNEL static void add_scaled(float *y, const float *x, float factor, size_t n)
@@ -137,41 +141,60 @@ KERNEL static void add_scaled(float *y, const float *x, float factor, size_t n)
         y[i] += x[i] * factor;
 }
 
-// One input line at the output's height.
-static void blend_lines(const struct step *s, const struct resize *p, const uint8_t *image,
-                        uint32_t oy, float *line, float *values)
+// Neighbours: pixels of `channels` elements, each the sum of its taps in the line.
+KERNEL static void widen_line(const struct resize *p, const float *line, size_t n_out,
+                              size_t channels, float *out)
 {
-    const struct graph_tensor *x = step_input(s, 0);
-    struct row_form form, to;
-    row_forms_of_average(x, step_output(s, 0), &form, &to);
-    size_t n = (size_t)x->dims[3] * x->dims[1];
-    memset(line, 0, n * sizeof *line);
-    for (uint32_t k = 0; k < p->n_taps; k++) {
-        const struct tap *t = &p->taps[0][oy];
-        if (t->weight[k] == 0)
-            continue;
-        row_load(&form, image + t->at[k] * n * tensor_type_size(x->type), n, values);
-        add_scaled(line, values, t->weight[k], n);
+    for (size_t o = 0; o < n_out; o++, out += channels) {
+        const struct tap *t = &p->taps[1][o];
+        for (size_t c = 0; c < channels; c++)
+            out[c] = 0;
+        for (uint32_t k = 0; k < p->n_taps; k++) {
+            const float *in = line + t->at[k] * channels;
+            for (size_t c = 0; c < channels; c++)
+                out[c] += in[c] * t->weight[k];
+        }
     }
 }
 
-static void resize_line(const struct step *s, const struct resize *p, struct run *r,
-                        const uint8_t *image, uint32_t oy, uint8_t *dst)
+// The input lines that the last output lines were made of, at the output's width. Those of one
+// output line are neighbours, so that each has a place of its own.
+struct lines {
+    float *lines;
+    bool there[LINES];
+    uint32_t at[LINES];
+};
+
+static const float *find_line(const struct step *s, const struct resize *p, struct lines *l,
+                              const uint8_t *image, uint32_t at)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint32_t slot = at % LINES;
+    float *line = l->lines + slot * p->line, *values = l->lines + (LINES + 1) * p->line;
+    size_t n = (size_t)x->dims[3] * x->dims[1];
     struct row_form from, to;
+    if (l->there[slot] && l->at[slot] == at)
+        return line;
     row_forms_of_average(x, y, &from, &to);
-    size_t channels = x->dims[1], width = x->dims[3];
-    float *line = run_scratch(r, p->scratch), *values = line + width * channels;
-    float *out = values + width * channels, *pixel = out;
-    blend_lines(s, p, image, oy, line, values);
-    memset(out, 0, y->dims[3] * channels * sizeof *out);
-    for (uint32_t ox = 0; ox < y->dims[3]; ox++, pixel += channels) {
-        const struct tap *t = &p->taps[1][ox];
-        for (uint32_t k = 0; k < p->n_taps; k++)
-            add_scaled(pixel, line + t->at[k] * channels, t->weight[k], channels);
-    }
-    row_store(&to, dst, y->dims[3] * channels, out);
+    row_load(&from, image + at * n * tensor_type_size(x->type), n, values);
+    widen_line(p, values, y->dims[3], y->dims[1], line);
+    l->there[slot] = true;
+    l->at[slot] = at;
+    return line;
+}
+
+static void resize_line(const struct step *s, const struct resize *p, struct lines *l,
+                        const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct tap *t = &p->taps[0][oy];
+    float *out = l->lines + LINES * p->line;
+    struct row_form from, to;
+    row_forms_of_average(step_input(s, 0), step_output(s, 0), &from, &to);
+    memset(out, 0, p->line * sizeof *out);
+    for (uint32_t k = 0; k < p->n_taps; k++)
+        if (t->weight[k] != 0)
+            add_scaled(out, find_line(s, p, l, image, t->at[k]), t->weight[k], p->line);
+    row_store(&to, dst, p->line, out);
 }
 
 static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,
@@ -192,13 +215,15 @@ static int run(const struct step *s, struct run *r, struct error *e)
     size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
     const uint8_t *image = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
-    for (uint32_t n = 0; n < x->dims[0]; n++, image += x->size / x->dims[0])
+    for (uint32_t n = 0; n < x->dims[0]; n++, image += x->size / x->dims[0]) {
+        struct lines lines = {.lines = run_scratch(r, p->scratch)};
         for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
             if (p->raw)
                 copy_line(s, p, image, oy, dst);
             else
-                resize_line(s, p, r, image, oy, dst);
+                resize_line(s, p, &lines, image, oy, dst);
         }
+    }
     return 0;
 }
 

@@ -120,6 +120,8 @@ static struct bound bound_of(const char *path)
     load_graph(&m, path);
     for (uint32_t i = 0; i < m.graph.n_nodes; i++)
         add_node(&b, &m.graph, &m.graph.nodes[i]);
+    b.memory_bytes += 2 * bytes_of(&m.graph, (const int32_t *)m.graph.inputs, m.graph.n_inputs);
+    b.memory_bytes += 2 * bytes_of(&m.graph, (const int32_t *)m.graph.outputs, m.graph.n_outputs);
     free_graph(&m);
     return b;
 }
@@ -166,33 +168,47 @@ static void free_tensors(struct running *r)
     free(r->outputs);
 }
 
-static double run_time_ns(const char *path)
+#define ROUNDS 3
+
+// The bound and the run take turns, so that both meet the machine as it is; the best of each
+// counts.
+static void bench_run(const char *path, double bandwidth)
 {
+    const char *name = strrchr(path, '/');
     struct running r = {.path = path};
+    struct bound b = {0};
     struct error e;
+    double run = 0;
     if (sim_run_init(&r.run, path, &e) < 0)
         give_up(path, &e);
     make_tensors(&r);
-    double ns = samples_best_ns(run_once, &r);
+    for (int k = 0; k < ROUNDS; k++) {
+        struct bound now = bound_of(path);
+        double ns = samples_best_ns(run_once, &r);
+        b = k == 0 || now.conv_ns < b.conv_ns ? now : b;
+        run = k == 0 || ns < run ? ns : run;
+    }
+    double rest = b.memory_bytes / bandwidth;
+    printf("%9.1f %9.1f %9.1f %6.2f %6u %6u  %s\n", run / 1e3, b.conv_ns / 1e3, rest / 1e3,
+           run / (b.conv_ns + rest), b.n_convs, b.n_others, name ? name + 1 : path);
+    fflush(stdout);
     free_tensors(&r);
     sim_run_done(&r.run);
-    return ns;
 }
 
 static void bench_runs(char *const *paths)
 {
     double bandwidth = copy_bandwidth();
-    printf("memory: %.1f GB/s read and written\n\n", bandwidth);
+    printf(
+        "convs: the sum of oneDNN's own best times for the convolutions, with all that it fuses\n"
+        "rest: what all other operators, what is added behind convolutions, inputs and outputs\n"
+        "      read and write, each byte once, at the speed of a large copy: %.1f GB/s\n"
+        "ratio: run / (convs + rest)\n\n",
+        bandwidth);
     printf("%9s %9s %9s %6s %6s %6s  model\n", "run us", "convs us", "rest us", "ratio", "convs",
            "others");
-    for (; *paths; paths++) {
-        struct bound b = bound_of(*paths);
-        double run = run_time_ns(*paths), rest = b.memory_bytes / bandwidth;
-        const char *name = strrchr(*paths, '/');
-        printf("%9.1f %9.1f %9.1f %6.2f %6u %6u  %s\n", run / 1e3, b.conv_ns / 1e3, rest / 1e3,
-               run / (b.conv_ns + rest), b.n_convs, b.n_others, name ? name + 1 : *paths);
-        fflush(stdout);
-    }
+    for (; *paths; paths++)
+        bench_run(*paths, bandwidth);
 }
 
 static void bench_rounds(const char *path)
