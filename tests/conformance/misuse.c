@@ -70,6 +70,30 @@ static void wrong_init(void)
     free(other);
 }
 
+// A function that answers NULL, with words.
+#define NONE(word, call)                                                                           \
+    do {                                                                                           \
+        EXPECT((call) == NULL);                                                                    \
+        expect_words(__LINE__, word);                                                              \
+    } while (0)
+
+static void wrong_context_memory(rknn_context c, rknn_tensor_attr *attr)
+{
+    rknn_context good = conformance_open("conv.rknn", 0);
+    rknn_tensor_mem *mem = rknn_create_mem(good, 4096);
+    NEED(mem);
+    NONE("rknn_create_mem: ", rknn_create_mem(c, 64));
+    NONE("rknn_create_mem2: ", rknn_create_mem2(c, 64, RKNN_FLAG_MEMORY_FLAGS_DEFAULT));
+    NONE("rknn_create_mem_from_fd: ", rknn_create_mem_from_fd(c, mem->fd, mem->virt_addr, 64, 0));
+    NONE("rknn_create_mem_from_phys: ", rknn_create_mem_from_phys(c, 4096, mem->virt_addr, 64));
+    NONE("rknn_create_mem_from_mb_blk: ", rknn_create_mem_from_mb_blk(c, mem, 0));
+    BAD(INVALID_CTX, "rknn_set_io_mem: ", rknn_set_io_mem(c, mem, attr));
+    BAD(INVALID_CTX, "rknn_set_weight_mem: ", rknn_set_weight_mem(c, mem));
+    BAD(INVALID_CTX, "rknn_set_internal_mem: ", rknn_set_internal_mem(c, mem));
+    EXPECT_OK(rknn_destroy_mem(good, mem));
+    EXPECT_OK(rknn_destroy(good));
+}
+
 // Every function with a number that is no context.
 static void wrong_context(rknn_context c)
 {
@@ -96,6 +120,7 @@ static void wrong_context(rknn_context c)
     BAD(INVALID_CTX, "rknn_set_input_shape: ", rknn_set_input_shape(c, &attr));
     BAD(INVALID_CTX, "rknn_set_input_shapes: ", rknn_set_input_shapes(c, 1, &attr));
     EXPECT(copy == 5 && !out.buf);
+    wrong_context_memory(c, &attr);
 }
 
 static void wrong_contexts(void)
@@ -288,6 +313,46 @@ static void wrong_cores(rknn_context c)
     EXPECT_OK(rknn_destroy(b));
 }
 
+// ---- memory ------------------------------------------------------------------------------------
+
+static int bind(rknn_context c, rknn_tensor_mem *mem, rknn_query_cmd query, int type, int fmt)
+{
+    rknn_tensor_attr *a = conformance_attrs(c, query);
+    a[0].type = type < 0 ? a[0].type : (rknn_tensor_type)type;
+    a[0].fmt = fmt < 0 ? a[0].fmt : (rknn_tensor_format)fmt;
+    int r = rknn_set_io_mem(c, mem, a);
+    free(a);
+    return r;
+}
+
+static void wrong_memory(rknn_context c)
+{
+    rknn_tensor_attr nameless = {.n_dims = 4};
+    rknn_tensor_mem *mem = rknn_create_mem(c, 4096), *small = rknn_create_mem(c, 100);
+    NEED(mem && small);
+    NONE("0 bytes", rknn_create_mem(c, 0));
+    NONE("0 bytes", rknn_create_mem2(c, 0, RKNN_FLAG_MEMORY_FLAGS_DEFAULT));
+    NONE("flags", rknn_create_mem2(c, 64, 1u << 20));
+    NONE("fd", rknn_create_mem_from_fd(c, -1, mem->virt_addr, 64, 0));
+    BAD(INVALID_PARAM, "is none", rknn_set_io_mem(c, NULL, &nameless));
+    BAD(INVALID_PARAM, "NULL", rknn_set_io_mem(c, mem, NULL));
+    BAD(INVALID_PARAM, "rknn_set_io_mem", rknn_set_io_mem(c, mem, &nameless));
+    BAD(INVALID_IN, "rknn_set_io_mem",
+        bind(c, mem, RKNN_QUERY_INPUT_ATTR, RKNN_TENSOR_TYPE_MAX, -1));
+    BAD(INVALID_IN, "rknn_set_io_mem",
+        bind(c, mem, RKNN_QUERY_INPUT_ATTR, -1, RKNN_TENSOR_FORMAT_MAX));
+    BAD(INVALID_IN, "bytes", bind(c, small, RKNN_QUERY_INPUT_ATTR, -1, -1));
+    BAD(INVALID_OUT, "bytes", bind(c, small, RKNN_QUERY_OUTPUT_ATTR, -1, -1));
+    BAD(INVALID_PARAM, "is none", rknn_set_weight_mem(c, NULL));
+    BAD(INVALID_PARAM, "is none", rknn_set_internal_mem(c, NULL));
+    BAD(INVALID_PARAM, "is none", rknn_destroy_mem(c, NULL));
+    BAD(INVALID_PARAM, "is none", rknn_mem_sync(c, NULL, RKNN_MEMORY_SYNC_TO_DEVICE));
+    BAD(INVALID_PARAM, "mode", rknn_mem_sync(c, mem, (rknn_mem_sync_mode)0));
+    BAD(INVALID_PARAM, "mode", rknn_mem_sync(c, mem, (rknn_mem_sync_mode)8));
+    EXPECT_OK(rknn_destroy_mem(c, mem));
+    EXPECT_OK(rknn_destroy_mem(c, small));
+}
+
 static int set_shape(rknn_context c, uint32_t index, const char *name, uint32_t rows, int fmt)
 {
     rknn_tensor_attr a = {
@@ -327,6 +392,7 @@ int main(int argc, char **argv)
     wrong_order(c);
     wrong_cores(c);
     wrong_shapes(c);
+    wrong_memory(c);
     wrong_outputs(c);
     conformance_set_inputs(c, "conv"); // and after all of that it still works
     EXPECT_OK(rknn_run(c, NULL));
