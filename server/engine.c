@@ -63,7 +63,11 @@ int engine_load(struct engine *g, const struct model_file *file, struct error *e
     if (r < 0)
         return r;
     struct npu_model_source source = source_of(g, file);
-    return g->backend->model_load(g->device, &source, &g->model, e);
+    r = g->backend->model_load(g->device, &source, &g->model, e);
+    // What the backend made of the weights is kept by now: pages of the file that are needed again
+    // come back from it.
+    madvise(g->file, g->file_size, MADV_DONTNEED);
+    return r;
 }
 
 const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n)

@@ -9,8 +9,8 @@
 
 struct pool_block {
     struct pool_block *next;
-    size_t size, used; // of data
-    _Alignas(ALIGNMENT) uint8_t data[];
+    uint8_t *data; // behind this, aligned
+    size_t size, used;
 };
 
 static struct pool_block *block_new(size_t size)
@@ -18,12 +18,13 @@ static struct pool_block *block_new(size_t size)
     size_t total;
     if (__builtin_add_overflow(size, sizeof(struct pool_block) + ALIGNMENT, &total))
         return NULL;
-    total = total / ALIGNMENT * ALIGNMENT;
-    struct pool_block *b = aligned_alloc(ALIGNMENT, total);
+    // Large blocks come zeroed from the kernel: their pages are not touched here.
+    struct pool_block *b = calloc(1, total);
     if (!b)
         return NULL;
-    b->size = total - sizeof *b;
-    b->used = 0;
+    uintptr_t data = (uintptr_t)(b + 1);
+    b->data = (uint8_t *)(b + 1) + (ALIGNMENT - data % ALIGNMENT) % ALIGNMENT;
+    b->size = size;
     return b;
 }
 
@@ -51,7 +52,7 @@ void *pool_alloc(struct pool *p, size_t n, size_t size)
     void *piece = b->data + b->used;
     b->used += bytes;
     p->total += bytes;
-    return memset(piece, 0, bytes);
+    return piece;
 }
 
 const char *pool_text(struct pool *p, struct bytes text)

@@ -14,7 +14,8 @@ static int emit(struct rknn_lowering *l, const struct wide_operator *operator, u
     int64_t *own = pool_alloc(&l->g->pool, n_ints, sizeof *own);
     if (!own)
         return error_no_memory(e, "a node", n_ints * sizeof *own);
-    memcpy(own, ints, n_ints * sizeof *own);
+    for (uint32_t i = 0; i < n_ints; i++)
+        own[i] = ints[i];
     l->out->op = GRAPH_WIDE;
     l->out->n_inputs = n_in;
     l->out->wide.operator= operator;
