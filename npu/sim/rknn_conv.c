@@ -3,7 +3,8 @@
 #include "npu/sim/rknn_quant.h"
 #include "npu/sim/rknn_weights.h"
 
-#define MAX_WINDOW 4096 // of a kernel, stride, dilation or pad
+#define MAX_WINDOW 4096      // of a kernel, stride, dilation or pad
+#define MAX_SIDE   (1 << 20) // of an image: making a convolution takes memory for each column
 
 // ---- geometry ----
 
@@ -206,6 +207,10 @@ static int check_operands(const struct rknn_lowering *l, struct error *e)
     if (x->n_dims != 4 || w->n_dims != 4 || y->n_dims != 4 || !x->n_elems || !w->n_elems ||
         !y->n_elems)
         return lower_refuse(l, e, "only images (4 dimensions, none of them 0) can be convolved");
+    for (int i = 2; i < 4; i++)
+        if (x->dims[i] > MAX_SIDE || y->dims[i] > MAX_SIDE)
+            return lower_refuse(l, e, "an image of %ux%u is larger than %d on a side", x->dims[2],
+                                x->dims[3], MAX_SIDE);
     bool integer = x->type == TENSOR_INT8 && w->type == TENSOR_INT8 && y->type == TENSOR_INT8;
     bool real = x->type == TENSOR_FLOAT16 && w->type == TENSOR_FLOAT16 &&
                 (y->type == TENSOR_FLOAT16 || y->type == TENSOR_FLOAT32);

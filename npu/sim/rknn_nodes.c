@@ -333,8 +333,9 @@ static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error 
 
 static int lower_layer_norm(struct rknn_lowering *l, struct error *e)
 {
-    if (l->n_inputs < 2)
-        return lower_refuse(l, e, "it has no scale");
+    int r = lower_inputs(l, 2, e);
+    if (r < 0)
+        return r;
     l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
     l->out->norm_epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
     return take_axis(l, -1, e);

@@ -18,9 +18,9 @@ def _lifetimes(model):
                 life.setdefault(_root(t), [step, step])[1] = step
         for t in node.inputs:
             if t is not None and not t.is_const:
-                life[_root(t)][1] = step
+                life.setdefault(_root(t), [step, step])[1] = step
     for t in model.outputs:
-        life[_root(t)][1] = len(model.nodes) + 1
+        life.setdefault(_root(t), [0, 0])[1] = len(model.nodes) + 1
     return life
 
 

@@ -4,6 +4,8 @@ shares has no underscore."""
 import json
 import struct
 
+import numpy as np
+
 from . import arena, bson, pack, regs
 from .slots import Blob, Scalar, Table, Vector, finish
 
@@ -101,7 +103,7 @@ def _tensor(f, t):
         12: Scalar("i", t.size), 13: Scalar("i", f.offsets.get(t, 0)),
         15: Vector("i", []), 16: Vector("i", []), 17: Vector("i", []),
         18: Scalar("i", f.buffer(t.data) if t.data else 0),
-        19: Scalar("i", 4 if is_plane and t.shape[2] * t.shape[3] > 1 else 0),
+        19: Scalar("i", 4 if is_plane and np.prod(t.shape[2:]) > 1 else 0),
         20: Scalar("i", t.stride),
     })
 
@@ -123,7 +125,7 @@ def _columns(chip, node):
 def _core_bytes(chip, node):
     if not chip.core_bytes or not node.outputs:
         return Vector("i", [0] * chip.core_bytes) if chip.core_bytes else None
-    total = sum(t.size for t in node.outputs)
+    total = sum(t.size for t in node.outputs if t is not None)
     return Vector("i", [total] + [0] * (chip.core_bytes - 1))
 
 

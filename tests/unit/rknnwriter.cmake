@@ -19,6 +19,12 @@ if(TARGET npu_sim)
       FIXTURES_REQUIRED rknnwriter_cases TIMEOUT 120 LABELS unit)
   endforeach()
 
+  add_executable(test_sim_refusals test_sim_refusals.c sim_run.c)
+  target_link_libraries(test_sim_refusals PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
+  add_test(NAME test_sim_refusals COMMAND test_sim_refusals ${cases}/refusals)
+  set_tests_properties(test_sim_refusals PROPERTIES
+    FIXTURES_REQUIRED rknnwriter_cases TIMEOUT 120 LABELS unit)
+
   pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
   rknnd_test(test_sim_digits SOURCES test_sim_digits.c sim_run.c LIBS npu_sim base PkgConfig::PNG)
   target_compile_definitions(test_sim_digits PRIVATE

@@ -1,0 +1,421 @@
+"""Models that must be refused when they load, each with the words that say why: what the operators
+of this package write, spoilt in one place.
+
+python3 -m rknnwriter.cases OUT refusals writes OUT/refusals/NAME.rknn and OUT/refusals/words.txt,
+one line a case: NAME and words of the message.
+"""
+
+import numpy as np
+
+from .. import Model, Quant, ops
+from .conv import IN, single, transposed
+from .eltwise import A, SHAPE, one, two
+from .float16 import _conv as half_conv
+from .float16 import one as half
+
+REFUSALS = {}  # name -> (function, words)
+
+
+def refuse(name, words, build, spoil=lambda m, node: None):
+    """`spoil` is called with the model and its last node."""
+    assert name not in REFUSALS, name
+
+    def make():
+        m = build()
+        spoil(m, m.nodes[-1])
+        return m
+
+    REFUSALS[name] = (make, words)
+
+
+def write(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, (build, words) in REFUSALS.items():
+        build().save(folder / f"{name}.rknn")
+        lines.append(f"{name} {words}\n")
+    (folder / "words.txt").write_text("".join(lines))
+
+
+def attr(**values):
+    return lambda m, node: node.attrs.update(values)
+
+
+def op(name):
+    def spoil(m, node):
+        node.op = name
+
+    return spoil
+
+
+def shape(*dims, which=0, inputs=False):
+    def spoil(m, node):
+        (node.inputs if inputs else node.outputs)[which].shape = dims
+
+    return spoil
+
+
+def constant(which, values):
+    """Other numbers in an input that is a constant."""
+    def spoil(m, node):
+        dtype = node.inputs[which].dtype
+        node.inputs[which] = m.constant("spoilt", values, dtype)
+
+    return spoil
+
+
+def inputs(count):
+    def spoil(m, node):
+        del node.inputs[count:]
+
+    return spoil
+
+
+def command(register, value):
+    """Another value in a node's first task; None: the command is not there."""
+    def spoil(m, node):
+        task = node.tasks[0]
+        if value is None:
+            task.commands = [c for c in task.commands if c[1] != register]
+            task.relocations = []
+        else:
+            task.commands = [(t, r, value if r == register else v) for t, r, v in task.commands]
+
+    return spoil
+
+
+def quant(scale, zero, which=0):
+    def spoil(m, node):
+        node.inputs[which].quant = Quant(scale, zero)
+
+    return spoil
+
+
+def conv(chip="rk3588", i=20, o=12, **how):
+    return lambda: single(chip, i, o, pad=1, **how)
+
+
+def unary(function, *args, **how):
+    return lambda: one(function, *args, **how)
+
+
+def spoilt(which, **fields):
+    """Fields of an input tensor."""
+    def spoil(m, node):
+        for name, value in fields.items():
+            setattr(node.inputs[which], name, value)
+
+    return spoil
+
+
+# ---- names of operators ---------------------------------------------------------------------
+
+for _name, _words in (
+        ("Frobnicate", 'operator "Frobnicate" is not known'),
+        ("ReluFrobnicate", 'operator "ReluFrobnicate" is not known'),
+        ("GatherND", 'operator "GatherND" is not known'),
+        ("ReshapeRelu", 'operator "ReshapeRelu" is not known'),
+        ("AddFrobnicate", '"Frobnicate" in it is not'),
+        ("AddReluReluReluReluRelu", "more than 4 operators are fused"),
+        ("AddLeakyReluAdd", '"Add" in it is not')):
+    refuse(f"name_{_name}", _words, lambda: two(ops.add), op(_name))
+refuse("name_of_a_pool", '"Frobnicate" in it is not', lambda: one(ops.max_pool, 2),
+       op("MaxPoolFrobnicate"))
+refuse("integers_fuse_nothing", '"Relu" is not fused into arithmetic of integers',
+       lambda: _whole(lambda m, x: ops.add(m, x, [1])), op("AddRelu"))
+
+
+def _whole(function):
+    m = Model("rk3588")
+    m.output(function(m, ops.cast(m, m.input("x", (1, 12), A), "int64")), "y")
+    return m
+
+
+# ---- tensors --------------------------------------------------------------------------------
+
+refuse("zero_point", "zero point 200 is no INT8", unary(ops.relu), quant(1, 200))
+refuse("zero_point_low", "zero point -129 is no INT8", unary(ops.relu), quant(1, -129))
+refuse("scale_zero", "scale 0 makes no sense", unary(ops.relu), quant(0, 0))
+refuse("scale_negative", "scale -1 makes no sense", unary(ops.relu), quant(-1, 0))
+refuse("scale_infinite", "makes no sense", unary(ops.relu), quant(np.inf, 0))
+refuse("scale_nan", "makes no sense", unary(ops.relu), quant(np.nan, 0))
+refuse("scale_of_floats", "a scale of type FP32 is not supported", unary(ops.relu),
+       spoilt(0, dtype="float32"))
+refuse("size_overflows", "its size overflows", unary(ops.relu),
+       shape(1 << 20, 1 << 20, 1 << 20, 1 << 20))
+refuse("element_type", "element type 13 is not known", unary(ops.relu), spoilt(0, dtype="uint64"))
+refuse("no_output", "it has no output", unary(ops.relu),
+       lambda m, node: m.nodes.append(_copy(node, outputs=[])))
+refuse("output_is_constant", "is a constant", lambda: two(ops.add),
+       lambda m, node: node.outputs.__setitem__(0, m.constant("fixed", np.zeros(SHAPE), "float32")))
+refuse("written_twice", "is written twice", unary(ops.relu),
+       lambda m, node: m.nodes.append(_copy(node)))
+refuse("read_before_written", "is read before anything has written it",
+       unary(lambda m, x: ops.relu(m, ops.relu(m, x))), lambda m, node: m.nodes.reverse())
+refuse("only_constants", "is a constant", unary(ops.softmax, out=Quant(1 / 256, -128)),
+       lambda m, node: node.inputs.__setitem__(0, m.constant("fixed", np.zeros(SHAPE), "float32")))
+refuse("packed_weights_elsewhere", "is packed as a convolution's weights", lambda: two(ops.add),
+       lambda m, node: node.inputs.__setitem__(1, m.packed_constant(
+           "packed", SHAPE, "int8", [1, 1, 6, 7, 32, 32], bytes(1 << 16), "weight")))
+refuse("short_constant", "bytes of", lambda: one(ops.add, np.ones((1, 20, 1, 1)), out=A),
+       lambda m, node: setattr(node.inputs[1], "data", b"12345678"))
+refuse("edges", "tensors where at most", lambda: two(ops.add),
+       lambda m, node: setattr(node, "inputs", node.inputs * 3000))
+refuse("nothing_to_work_on", "or nothing to work on", unary(ops.softmax, out=A),
+       lambda m, node: (shape(1, 0, 6, 7)(m, node), shape(1, 0, 6, 7, inputs=True)(m, node)))
+refuse("working_memory", "bytes to work in", unary(ops.softmax, out=A),
+       lambda m, node: [shape(1, 20, 1 << 14, 1 << 13, inputs=i)(m, node) for i in (False, True)])
+refuse("tensors_too_large", "elements of INT8 are too much", unary(ops.relu),
+       lambda m, node: [shape(1, 20, 1 << 14, 1 << 14, inputs=i)(m, node) for i in (False, True)])
+refuse("plane_of_integers", "is not supported", lambda: one(lambda m, x: ops.compare(
+    m, "Less", x, m.native_constant("c", np.ones((1, 20, 1, 1)), A))))
+refuse("plane_shape", "its native shape is not known", lambda: _planes(),
+       lambda m, node: setattr(node.inputs[1], "native", [1, 1, 1, 1, 1]))
+refuse("plane_short", "bytes are too few", lambda: _planes(),
+       lambda m, node: setattr(node.inputs[1], "data", b"1234"))
+refuse("plane_empty", "is empty", lambda: _planes(), shape(0, 20, 1, 1, which=1, inputs=True))
+
+
+def _planes():
+    return one(lambda m, x: ops.add(m, x, m.native_constant("c", np.ones((1, 20, 1, 1)), A), out=A))
+
+
+def _copy(node, **changes):
+    copy = type(node)(**{**vars(node), **changes})
+    copy.name = node.name + "_again"
+    return copy
+
+
+# ---- convolutions ---------------------------------------------------------------------------
+
+refuse("conv_size", "an image of 8 does not give one of", conv(), attr(strides=[3, 3]))
+refuse("conv_stride_zero", "strides 0 is out of range", conv(), attr(strides=[0, 1]))
+refuse("conv_pads_negative", "pads -1 is out of range", conv(), attr(pads=[-1, 0, 0, 0]))
+refuse("conv_three_strides", "strides has 1 numbers, 2 are expected", conv(), attr(strides=[1]))
+refuse("conv_group", "does not fit", conv(), attr(group=3))
+refuse("conv_kernel", "does not fit", conv(), attr(kernel_shape=[5, 5]))
+refuse("conv_wide", "is larger than 1048576 on a side", conv(),
+       shape(1, 20, 1, 1 << 21, inputs=True))
+refuse("conv_types", "INT8 x INT8 -> FP16 is not supported", conv(),
+       lambda m, node: setattr(node.outputs[0], "dtype", "float16")
+       or setattr(node.outputs[0], "quant", None))
+refuse("conv_no_scale", "its input or output has no scale", conv(),
+       lambda m, node: setattr(node.outputs[0], "quant", None))
+refuse("conv_three_dims", "only images (4 dimensions", conv(), shape(20, 8, 9, inputs=True))
+refuse("conv_weight_computed", "its weight is not a constant", conv(),
+       lambda m, node: node.inputs.__setitem__(1, node.inputs[0]))
+refuse("conv_not_an_image", "is not laid out as one",
+       lambda: single("rk3588", 20, 12), lambda m, node: _behind(m, node, layout="nchw"))
+refuse("conv_bias_short", "its weight or bias does not fit", lambda: half_conv("rk3588", 20, 12),
+       lambda m, node: setattr(node.inputs[2], "shape", (3,)) or setattr(
+           node.inputs[2], "native", [3]))
+refuse("conv_table_short", "its bias table has", conv(),
+       lambda m, node: setattr(node.inputs[2], "data", bytes(64)))
+refuse("conv_no_table", "its bias table has 0 bytes", conv(), inputs(2))
+refuse("conv_addend", "has not the output's shape", lambda: _added(), shape(
+    1, 12, 4, 9, which=3, inputs=True))
+refuse("conv_no_addend", '"Add" in it is not', lambda: _added(), inputs(3))
+refuse("conv_prelu", '"PRelu" in it is not', conv(), op("ConvPRelu"))
+refuse("conv_packing_numbers", "a packing of 5 numbers is not known", conv(),
+       spoilt(1, native=[1, 1, 3, 3, 32]))
+refuse("conv_packing_kernel", "its packing is for a kernel of 5x5", conv(),
+       spoilt(1, native=[1, 1, 5, 5, 32, 32]))
+refuse("conv_packing_channels", "its packing does not hold", conv(),
+       spoilt(1, native=[1, 1, 3, 3, 4, 32]))
+refuse("conv_packing_bytes", "3000 bytes are there", conv(),
+       spoilt(1, data=bytes(3000)))
+refuse("conv_weight_layout", "layout 0", conv(), spoilt(1, layout=None))
+refuse("conv_weight_twice", "is used in two different ways", conv(i=12, o=12),
+       lambda m, node: _second_use(m, node))
+refuse("conv_table_of_lut", "do not load the lookup table", conv(), op("ConvSigmoid"))
+refuse("half_leaky", "the slope of its LeakyRelu is not known in half precision",
+       lambda: half_conv("rk3588", 20, 12), op("ConvLeakyRelu"))
+refuse("half_clip", "the bounds of its Clip", lambda: half_conv("rk3588", 20, 12), op("ConvClip"))
+refuse("half_hard_sigmoid", "the bounds of its HardSigmoid", lambda: half_conv("rk3588", 20, 12),
+       op("ConvHardSigmoid"))
+
+for _chip, _register, _value, _words in (
+        ("rk3588", 0x4084, None, "do not set 0x4084, so its scale is not known"),
+        ("rk3588", 0x4040, None, "do not set 0x4040"),
+        ("rk3588", 0x4040, 0x20150, "0x4050 holds 0x00000125"),
+        ("rk3576", 0x40B0, None, "do not set 0x40b0"),
+        ("rk3576", 0x4050, 0x80071011, "0x4050 holds 0x80071011"),
+        ("rk3576", 0x4050, 0x80021011, "with its zero point is missing"),
+        ("rk3562", 0x4050, 0, "0x4050 holds 0x00000000"),
+        ("rk3562", 0x4054, 0xE0000, "0x4054 holds 0x000e0000"),
+        ("rv1106", 0x4050, 0, "0x4050 holds 0x00000000"),
+        ("rv1106", 0x1014, None, "neither attributes nor register commands"),
+        ("rv1106", 0x1014, 0, "says stride 0")):
+    _shown = "absent" if _value is None else f"{_value:x}"
+    refuse(f"{_chip}_{_register:x}_{_shown}", _words, conv(_chip),
+           lambda m, node, r=_register, v=_value: (_without_side(m), command(r, v)(m, node)))
+refuse("rv1106_output", "its output is too large", conv("rv1106"), shape(1, 12, 8, 9000))
+refuse("leaky_without_slope", "do not set 0x4068", conv(act="leaky_relu"), command(0x4068, None))
+
+
+def _without_side(m):
+    m.tensors = [t for t in m.tensors if not t.name.endswith("_BScfgTensor")]
+
+
+def _behind(m, node, **fields):
+    """A second convolution reads what the first writes."""
+    middle = node.outputs[0]
+    middle.kind = "activation"
+    m.outputs.clear()
+    m.output(ops.relu(m, middle), "z")
+    node.inputs[0], m.nodes[-1].inputs[0] = node.inputs[0], middle
+    for name, value in fields.items():
+        setattr(middle, name, value)
+
+
+def _second_use(m, node):
+    other = m.input("other", (1, 1, 8, 9), IN)
+    y = m.activation("second", (1, 12, 8, 9), IN)
+    m.nodes.append(_copy(node, inputs=[other, *node.inputs[1:]], outputs=[y]))
+    node.inputs[1].shape = (1, 12, 3, 3)
+
+
+def _added():
+    m = Model("rk3588")
+    x, other = m.input("x", (1, 20, 8, 9), IN), m.input("other", (1, 12, 8, 9), IN)
+    weight = np.random.default_rng(1).normal(size=(12, 20, 3, 3))
+    m.output(ops.conv(m, x, weight, np.zeros(12), pad=1, addend=other, out=IN), "y")
+    return m
+
+
+for _name, _words, _spoil in (
+        ("strides", "does not say its strides", lambda m, node: node.attrs.pop("strides")),
+        ("size", "does not give one of", shape(1, 12, 14, 12)),
+        ("small", "does not give one of", shape(1, 12, 6, 12))):
+    refuse(f"deconv_{_name}", _words, lambda: transposed("rk3588", 20, 12), _spoil)
+refuse("deconv_pads", "its padding is larger than its kernel",
+       lambda: transposed("rk3588", 20, 12, 2, (9, 9), pad=3))
+
+# ---- pools ----------------------------------------------------------------------------------
+
+refuse("pool_three_dims", "only images (4 dimensions) can be pooled", unary(ops.max_pool, 2),
+       shape(20, 6, 7, inputs=True))
+refuse("pool_kernel", "its kernel's size is not known", unary(ops.max_pool, 2),
+       lambda m, node: node.attrs.pop("kernel_shape"))
+refuse("pool_size", "an image of 6 does not give one of", unary(ops.max_pool, 2),
+       attr(strides=[1, 1]))
+refuse("pool_channels", "not images of as many channels", unary(ops.max_pool, 2),
+       shape(1, 21, 3, 3))
+
+# ---- the others: operator, how it is spoilt, words ------------------------------------------
+
+_CONCAT = lambda: two(lambda m, a, b, out: ops.concat(m, [a, b], out=out))
+_SPLIT = lambda: one(lambda m, x: ops.split(m, x, (8, 12))[0])
+_SLICE = unary(ops.slice_, [2, 1], [17, 6], [1, 3])
+_PAD = unary(ops.pad, [0, 0, 1, 2, 0, 0, 3, 1])
+_TOP = lambda: one(lambda m, x: ops.top_k(m, x, 3)[0])
+_MATMUL = lambda: two(ops.matmul, shapes=((1, 12, 1, 5), (1, 12, 1, 9)))
+_NORM = unary(ops.batch_norm, np.ones(20), np.zeros(20), np.zeros(20), np.ones(20), out=A)
+_LAYER = lambda: half(ops.layer_norm, np.ones(24), np.zeros(24), shape=(1, 9, 24))
+
+
+def _grid():
+    m = Model("rk3588")
+    x, grid = m.input("x", SHAPE), m.input("grid", (1, 4, 5, 2), None, "float16")
+    m.output(ops.grid_sample(m, x, grid), "y")
+    return m
+
+
+for _name, _words, _build, _spoil in (
+        ("inputs", "it has 1 inputs, 2 are expected", lambda: two(ops.add), inputs(1)),
+        ("input_missing", "its input 1 is missing", lambda: two(ops.add),
+         lambda m, node: node.inputs.__setitem__(1, None)),
+        ("add_shapes", "does not fit its output", lambda: two(ops.add),
+         shape(1, 20, 5, 7, which=1, inputs=True)),
+        ("concat_sum", "do not add up to its output", _CONCAT, shape(1, 99, 6, 7)),
+        ("concat_axis", "it has no valid axis", _CONCAT, attr(axis=4)),
+        ("concat_fits", "does not fit in dimension 2", _CONCAT, shape(1, 40, 5, 7)),
+        ("concat_dims", "dimensions", _CONCAT, shape(1, 20, 6, 7, 1, which=1, inputs=True)),
+        ("concat_packed", "part 1 is a packed constant", lambda: one(
+            lambda m, x: ops.concat(m, [x, m.native_constant("c", np.ones(SHAPE), A)], out=A)),
+         lambda m, node: None),
+        ("split_sum", "its parts do not make up the whole", _SPLIT,
+         shape(1, 11, 6, 7, which=1)),
+        ("split_too_much", "does not fit along axis 1", _SPLIT, shape(1, 13, 6, 7, which=1)),
+        ("split_missing", "part 1 is missing", _SPLIT,
+         lambda m, node: node.outputs.__setitem__(1, None)),
+        ("slice_lists", "do not fit together", _SLICE, constant(3, [1])),
+        ("slice_axis", "axis or step 1 is out of range", _SLICE, constant(3, [1, 4])),
+        ("slice_step", "axis or step 0 is out of range", _SLICE, constant(4, [0, 1])),
+        ("slice_dims", "differ in dimensions", _SLICE, shape(15, 6, 5)),
+        ("slice_outside", "reaches outside its input", _SLICE, shape(1, 19, 6, 5)),
+        ("slice_computed", "is not a constant", _SLICE,
+         lambda m, node: node.inputs.__setitem__(1, node.inputs[0])),
+        ("slice_long", "is not a constant of at most 16 integers", _SLICE, constant(1, [0] * 17)),
+        ("expand", "cannot be expanded", unary(ops.expand, SHAPE, shape=(1, 20, 1, 1)),
+         shape(1, 21, 6, 7)),
+        ("perm", "no permutation", unary(ops.transpose, (0, 2, 1, 3)), attr(perm=[0, 2, 2, 3])),
+        ("perm_range", "no permutation", unary(ops.transpose, (0, 2, 1, 3)),
+         attr(perm=[0, 2, 1, 4])),
+        ("perm_short", "no permutation of 4 dimensions", unary(ops.transpose, (0, 2, 1, 3)),
+         attr(perm=[1, 0])),
+        ("transpose_dims", "differ in dimensions", unary(ops.transpose, (0, 2, 1, 3)),
+         shape(6, 20, 7)),
+        ("transpose_shape", "is not its transposed input", unary(ops.transpose, (0, 2, 1, 3)),
+         shape(1, 20, 6, 7)),
+        ("reshape", "differ in size", unary(ops.reshape, (1, 10, 12, 7)), shape(1, 10, 12, 8)),
+        ("pads", "6 pads for 4 dimensions", _PAD, constant(1, [0] * 6)),
+        ("pad_negative", "pad -1 is out of range", _PAD, constant(1, [0, 0, -1, 0, 0, 0, 0, 0])),
+        ("pad_mode", 'mode "wrap" is not known', _PAD, attr(mode="wrap")),
+        ("pad_value", "padding value is not a constant", _PAD,
+         lambda m, node: node.inputs.__setitem__(2, node.inputs[0])),
+        ("pad_dims", "differ in dimensions", _PAD, shape(20, 10, 10)),
+        ("pad_small", "its output is too small", _PAD, shape(1, 20, 6, 10)),
+        ("resize_mode", 'mode "lanczos" is not supported', unary(ops.resize, (9, 11)),
+         attr(mode="lanczos")),
+        ("resize_nearest", "nearest_mode", unary(ops.resize, (9, 11)), attr(nearest_mode="best")),
+        ("resize_crop", "coordinate_transformation_mode", unary(ops.resize, (9, 11)),
+         attr(coordinate_transformation_mode="tf_crop_and_resize")),
+        ("resize_channels", "only height and width", unary(ops.resize, (9, 11)),
+         shape(1, 10, 9, 11)),
+        ("argmax_last", "select_last_index is not supported", unary(ops.argmax),
+         attr(select_last_index=1)),
+        ("argmax_axis", "it has no valid axis", unary(ops.argmax), attr(axis=7)),
+        ("argmax_size", "has not the size of its reduced input", unary(ops.argmax),
+         shape(1, 2, 6, 7)),
+        ("softmax_size", "differ in size", unary(ops.softmax, out=A), shape(1, 20, 6, 8)),
+        ("mean_unnamed", "does not say what it reduces",
+         unary(ops.reduce_mean, (2, 3), keep=False, out=A), lambda m, node: node.attrs.pop("axes")),
+        ("mean_axis", "axis 9 is out of range",
+         unary(ops.reduce_mean, (2, 3), keep=False, out=A), attr(axes=[9])),
+        ("mean_size", "has not the size of its reduced input",
+         unary(ops.reduce_mean, (2, 3), out=A), shape(1, 2, 1, 1)),
+        ("reduces_nothing", "it reduces nothing",
+         unary(lambda m, x: ops.reduce(m, "ReduceMax", x, (2,), out=A), shape=(2, 20, 6, 7)),
+         shape(2, 20, 6, 7)),
+        ("reduce_size", "does not fit its reduced input",
+         unary(lambda m, x: ops.reduce(m, "ReduceMax", x, (2,), out=A)), shape(1, 20, 3, 7)),
+        ("tile", "is not a multiple of its input", unary(ops.tile, [1, 2, 1, 3]),
+         shape(1, 41, 6, 21)),
+        ("where_types", "its types do not fit together", lambda: one(lambda m, x: ops.where(
+            m, ops.compare(m, "Greater", x, [0.5]), x, [-1.0], out=A)),
+         lambda m, node: node.inputs.__setitem__(0, node.inputs[1])),
+        ("top_k_size", "its outputs do not fit its input", _TOP, shape(1, 20, 6, 9)),
+        ("top_k_axis", "it has no valid axis", _TOP, attr(axis=4)),
+        ("gather_size", "its output does not fit its input", unary(ops.gather, [3, 0, 19]),
+         shape(1, 4, 6, 7)),
+        ("elements_size", "its indices do not fit its input",
+         unary(ops.gather_elements, np.zeros((1, 20, 3, 7)), axis=2), shape(1, 20, 4, 7)),
+        ("matmul", "do not fit together", _MATMUL, shape(1, 6, 1, 9)),
+        ("matmul_form", 'c_type "div" is not known', _MATMUL, attr(c_type="div")),
+        ("grid", "image, grid and output do not fit", _grid, shape(1, 20, 4, 6)),
+        ("grid_mode", 'mode "bicubic" is not supported', _grid, attr(mode="bicubic")),
+        ("norm_channels", "is not a constant of 20 channels", _NORM, constant(1, np.ones(19))),
+        ("norm_shape", "differ in shape", _NORM, shape(1, 20, 7, 6)),
+        ("layer_scale", "it has 1 inputs, 2 are expected", _LAYER, inputs(1)),
+        ("layer_image_missing", "its input 0 is missing", _LAYER,
+         lambda m, node: node.inputs.__setitem__(0, None)),
+        ("layer_size", "is not a constant of 24 channels", _LAYER, constant(1, np.ones(23))),
+        ("layer_shape", "do not fit together", _LAYER, shape(1, 9, 25)),
+        ("layer_image", "without image layout only",
+         lambda: half(ops.layer_norm, np.ones(7), shape=SHAPE), lambda m, node: None),
+        ("clip_bounds", "the bounds of its Clip", lambda: two(ops.add),
+         lambda m, node: (op("AddClip")(m, node),
+                          setattr(node.outputs[0], "dtype", "float16"),
+                          setattr(node.outputs[0], "quant", None)))):
+    refuse(_name, _words, _build, _spoil)
