@@ -1,5 +1,8 @@
 // rknn_init, rknn_dup_context, rknn_destroy.
 #include "client/init.h"
+
+#include <stdio.h>
+
 #include "base/log.h"
 #include "client/callbacks.h"
 #include "client/choice.h"
@@ -25,19 +28,41 @@ static int check_flags(uint32_t flags, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID, "flag 0x%x is not known", flags & ~FLAGS_KNOWN);
     if ((flags & 3) == 3)
         return error_set(e, STATUS_PARAM_INVALID, "the flags name two priorities");
-    if (flags & (FLAGS_FENCE | RKNN_FLAG_MODEL_BUFFER_ZERO_COPY))
+    if (flags & FLAGS_FENCE)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "fences and models in zero-copy memory (flag 0x%x) are not in this "
-                         "version of rknnd",
-                         flags & (FLAGS_FENCE | RKNN_FLAG_MODEL_BUFFER_ZERO_COPY));
+                         "fences (flag 0x%x) are not in this version of rknnd",
+                         flags & FLAGS_FENCE);
     return 0;
 }
 
-static int find_model(struct model *m, const void *model, uint32_t size,
+static int check_shared(uint32_t flags, const rknn_init_extend *extend, struct error *e)
+{
+    cleanup(context_leave_p) struct context *c = NULL;
+    if (!(flags & RKNN_FLAG_SHARE_WEIGHT_MEM))
+        return 0;
+    int r = context_enter(extend ? extend->ctx : 0, &c, e);
+    return r < 0 ? error_prefix(e, "RKNN_FLAG_SHARE_WEIGHT_MEM, extend->ctx") : 0;
+}
+
+// RKNN_FLAG_MODEL_BUFFER_ZERO_COPY without an address: the model is known by its file descriptor.
+static int model_from_fd(struct model *m, const rknn_init_extend *extend, uint64_t offset,
+                         uint64_t size, struct error *e)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", extend->model_buffer_fd);
+    return model_from_file(m, path, offset, size, e);
+}
+
+static int find_model(struct model *m, const void *model, uint32_t size, uint32_t flags,
                       const rknn_init_extend *extend, struct error *e)
 {
     uint64_t part_offset = 0, part_size = 0;
-    if (!model)
+    bool in_memory = flags & RKNN_FLAG_MODEL_BUFFER_ZERO_COPY;
+    if (in_memory && !extend)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "a model in zero-copy memory (flag 0x%x) needs extend",
+                         RKNN_FLAG_MODEL_BUFFER_ZERO_COPY);
+    if (!model && !in_memory)
         return error_set(e, STATUS_PARAM_INVALID, "the model is NULL");
     if (extend && extend->real_model_offset < 0)
         return error_set(e, STATUS_PARAM_INVALID, "real_model_offset %d is negative",
@@ -46,6 +71,10 @@ static int find_model(struct model *m, const void *model, uint32_t size,
         part_offset = (uint64_t)extend->real_model_offset;
         part_size = extend->real_model_size;
     }
+    if (!model)
+        return model_from_fd(m, extend, part_offset, part_size, e);
+    if (in_memory && !size)
+        size = (uint32_t)extend->real_model_offset + extend->real_model_size;
     return size ? model_from_memory(m, model, size, part_offset, part_size, e)
                 : model_from_file(m, model, part_offset, part_size, e);
 }
@@ -102,7 +131,9 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
     if (log_level_now() >= LOG_DEBUG) // the SDK guide (5.3.2): level 4 shows every layer
         flag |= RKNN_FLAG_COLLECT_PERF_MASK;
     if (r == 0)
-        r = find_model(&m, model, size, extend, &e);
+        r = check_shared(flag, extend, &e);
+    if (r == 0)
+        r = find_model(&m, model, size, flag, extend, &e);
     if (r == 0)
         r = init_open_model(&m, flag, load_options(), context, &e);
     if (r < 0 && m.name[0])

@@ -151,16 +151,30 @@ static uint32_t clamp(uint64_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+static int ask_free_sram(struct context *c, uint64_t *ret, struct error *e)
+{
+    rknnd_ServerStatus status;
+    struct request r = {.type = MESSAGE_SERVER_STATUS, .reply = &status};
+    int s = connection_call(c->connection, &r, &(rknnd_Empty){0}, e);
+    if (s == 0)
+        *ret = status.sram_free;
+    return s;
+}
+
 static int fill_mem_size(struct context *c, const struct query *q, union answer *ret,
                          struct error *e)
 {
     const rknnd_ContextInfo *i = &c->info;
-    (void)q, (void)e;
+    uint64_t sram_free = 0;
+    (void)q;
+    int r = i->sram_total ? ask_free_sram(c, &sram_free, e) : 0;
+    if (r < 0)
+        return r;
     ret->mem_size = (rknn_mem_size){.total_weight_size = clamp(i->weight_size),
                                     .total_internal_size = clamp(i->internal_size),
                                     .total_dma_allocated_size = i->memory_size,
                                     .total_sram_size = clamp(i->sram_total),
-                                    .free_sram_size = clamp(i->sram_free)};
+                                    .free_sram_size = clamp(sram_free)};
     return 0;
 }
 

@@ -79,6 +79,8 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
 // Outputs of at least this size are left in the stream until it is known where they are wanted.
 #define HOLD_BYTES (64u << 10)
 
+#define INTERNAL_OUTSIDE (RKNN_FLAG_MEM_ALLOC_OUTSIDE | RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE)
+
 // ---- starting ----------------------------------------------------------------------------------
 
 // What comes with the run, of inputs that are not bound to memory. Returns the number of segments.
@@ -123,6 +125,11 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
                          "(RKNN_FLAG_COLLECT_MODEL_INFO_ONLY)");
     if (context_check_free(c, e) < 0)
         return e->code;
+    if ((c->flags & INTERNAL_OUTSIDE) && !c->internal && c->info.internal_size > 0)
+        return error_set(e, STATUS_FAIL,
+                         "the context was opened for internal memory from outside (flag 0x%x): "
+                         "rknn_set_internal_mem comes before rknn_run",
+                         c->flags & INTERNAL_OUTSIDE);
     if (c->info.n_inputs > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs cannot be run, %d are possible",
                          c->info.n_inputs, FRAME_MAX_SEGMENTS);

@@ -11,7 +11,8 @@
 #include "server/server.h"
 #include "server/session.h"
 
-#define PRIORITY_MASK 3u // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW
+#define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM
+#define PRIORITY_MASK 3u     // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW
 
 static void release_model(void *owner)
 {
@@ -29,8 +30,8 @@ static void answer_opening(struct context *x)
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,
-        .sram_total = info->device.sram_size,
-        .sram_free = info->device.sram_size,
+        .sram_total = x->server->sram.total,
+        .sram_free = x->server->sram.total - x->server->sram.used,
         .core_limit = info->core_limit,
         .batch = info->batch,
         .n_custom = info->custom->n,
@@ -54,10 +55,13 @@ static void on_opened(void *owner, const struct error *why)
     struct error e;
     if (!why && session_add(x->session, x, &x->handle, &e) < 0)
         why = &e;
-    if (why)
+    if (why) {
         fail_opening(x, why);
-    else
-        answer_opening(x);
+        return;
+    }
+    if (x->flags & ENABLE_SRAM)
+        x->sram = sram_take(&x->server->sram, host_info(x->model->host)->internal_size);
+    answer_opening(x);
 }
 
 static void on_ready(struct model_use *use, const struct error *why)
@@ -137,6 +141,7 @@ void context_check_idle(struct context *x)
         return;
     host_context_free(steal_ptr(x->host));
     binding_unref(x->binding);
+    sram_give(&x->server->sram, x->sram);
     model_use_end(&x->use);
     store_unref(x->model);
     list_remove(&x->all);

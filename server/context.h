@@ -23,6 +23,7 @@ struct context {
     uint64_t handle; // 0: not open yet
     uint32_t flags;  // RKNN_FLAG_*
     struct sched_queue queue;
+    uint64_t sram;           // bytes of it that are the context's
     struct binding *binding; // NULL: nothing is bound
     struct list jobs;        // struct job: all of them
     struct list profiles;    // struct profile: being asked for

@@ -64,6 +64,7 @@ int handle_server_status(struct connection *c, const struct frame_header *h,
         .jobs_retried = s->counters.jobs_retried,
         .worker_deaths = s->counters.worker_deaths,
         .memory_bytes = s->memories.bytes,
+        .sram_free = s->sram.total - s->sram.used,
     };
     message_set_text(m.isolation, s->options->threads ? "thread" : "process");
     connection_reply(c, h, rknnd_ServerStatus_fields, &m);

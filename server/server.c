@@ -87,6 +87,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
         return;
     }
     s->device = *info;
+    s->sram.total = info->sram_size;
     uint32_t n = info->n_cores < SCHED_MAX_CORES ? info->n_cores : SCHED_MAX_CORES;
     sched_init(&s->sched, n > 0 ? n : 1);
     s->state = SERVER_SERVING;

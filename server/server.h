@@ -8,6 +8,7 @@
 #include "server/notify.h"
 #include "server/options.h"
 #include "server/sched.h"
+#include "server/sram.h"
 #include "server/store.h"
 #include "server/upload.h"
 #include "server/user.h"
@@ -41,6 +42,7 @@ struct server {
     struct store store;
     struct uploads uploads;
     struct memories memories;
+    struct sram sram; // that models use
     struct sched sched;
     bool scheduling;
     uint64_t jobs_done, jobs_failed;

@@ -149,7 +149,8 @@ static void *memory_new(uint64_t size)
 int run_init(struct run *r, const struct plan *p, struct error *e)
 {
     *r = (struct run){
-        .plan = p, .arena = memory_new(p->arena_size), .scratch = memory_new(p->scratch_size)};
+        .plan = p, .own = memory_new(p->arena_size), .scratch = memory_new(p->scratch_size)};
+    r->arena = r->own;
     int status = 0;
     if (!r->arena || !r->scratch)
         status = error_no_memory(e, "a context", p->arena_size + p->scratch_size);
@@ -163,9 +164,29 @@ int run_init(struct run *r, const struct plan *p, struct error *e)
 void run_done(struct run *r)
 {
     dnn_bound_free(r->bound);
-    free(r->arena);
+    free(r->own);
     free(r->scratch);
     *r = (struct run){0};
+}
+
+int run_place(struct run *r, void *memory, struct error *e)
+{
+    struct run placed = *r;
+    if (memory ? r->arena == memory : r->own != NULL)
+        return 0;
+    placed.own = memory ? NULL : memory_new(r->plan->arena_size);
+    placed.arena = memory ? memory : placed.own;
+    if (!placed.arena)
+        return error_no_memory(e, "a context", r->plan->arena_size);
+    int status = dnn_bind(&placed, &placed.bound, e);
+    if (status < 0) {
+        free(placed.own);
+        return status;
+    }
+    dnn_bound_free(r->bound);
+    free(r->own);
+    *r = placed;
+    return 0;
 }
 
 static int run_step(struct run *r, const struct step *s, struct error *e)

@@ -69,6 +69,7 @@ int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struc
 struct run {
     const struct plan *plan;
     uint8_t *arena, *scratch;
+    uint8_t *own; // the arena, unless run_place() has put it elsewhere
     struct dnn_bound *bound;
     uint64_t *step_us;         // of the last run; NULL: not wanted
     struct npu_tap *tap;       // looks at what steps compute; NULL: nobody does
@@ -77,6 +78,10 @@ struct run {
 
 int run_init(struct run *r, const struct plan *p, struct error *e);
 void run_done(struct run *r);
+
+/// Puts the arena of the next runs into other memory (plan.arena_size bytes, aligned to 64), whose
+/// contents do not matter; NULL: into memory of its own. On failure it stays where it is.
+int run_place(struct run *r, void *memory, struct error *e);
 
 /// Runs all steps.
 int run_steps(struct run *r, struct error *e);

@@ -42,6 +42,8 @@ struct npu_context {
     struct sim_use *uses;           // of each row
     struct product_state *product;  // NULL: a graph
     const struct npu_layer *layers; // of the last run, if it was measured
+    void *internal;                 // context_set_internal()
+    size_t internal_size;
     size_t n_layers;
 };
 
@@ -304,13 +306,28 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
     estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
 }
 
+static int context_set_internal(struct npu_context *c, void *memory, size_t size, struct error *e)
+{
+    (void)e;
+    c->internal = memory;
+    c->internal_size = size;
+    return 0;
+}
+
+// The memory from outside, if the row's results fit there.
+static int place(struct npu_context *c, struct sim_use *use, struct error *e)
+{
+    bool fits = use->run.plan->arena_size <= c->internal_size && (uintptr_t)c->internal % 64 == 0;
+    return run_place(&use->run, fits ? c->internal : NULL, e);
+}
+
 static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *info = &c->model->info;
     const struct tensor_io *inputs = info->inputs + (size_t)job->row * info->n_inputs;
     const struct tensor_io *outputs = info->outputs + (size_t)job->row * info->n_outputs;
     struct sim_use *use = &c->uses[job->row];
-    int r = 0;
+    int r = place(c, use, e);
     for (uint32_t i = 0; i < info->n_inputs && r == 0; i++)
         r = sim_put_input(&use->run, i, &inputs[i], &job->inputs[i], e);
     uint64_t start = clock_us();
@@ -403,6 +420,7 @@ __attribute__((visibility("default"))) const struct npu_backend npu_backend = {
     .model_describe = model_describe,
     .context_new = context_new,
     .context_free = context_free,
+    .context_set_internal = context_set_internal,
     .context_submit = context_submit,
     .context_layers = context_layers,
 };

@@ -106,6 +106,7 @@ void in_process_join(struct in_process *s)
     assert_int_equal(pthread_join(s->thread, NULL), 0);
     assert_int_equal(s->exit_code, 0);
     assert_int_equal(s->server.counters.buffer_bytes, 0);
+    assert_int_equal(s->server.memories.bytes, 0);
     assert_true(access(s->path, F_OK) < 0); // the socket is gone
     rmdir(s->folder);
     options_done(&s->options);
@@ -155,8 +156,8 @@ static bool is_same(const rknnd_ServerStatus *now, const void *with)
            now->contexts == before->contexts && now->models == before->models &&
            now->workers == before->workers && now->uploads == before->uploads &&
            now->upload_bytes == before->upload_bytes && now->model_bytes == before->model_bytes &&
-           now->buffer_bytes == before->buffer_bytes && now->jobs_waiting == before->jobs_waiting &&
-           now->jobs_running == before->jobs_running;
+           now->memory_bytes == before->memory_bytes && now->buffer_bytes == before->buffer_bytes &&
+           now->jobs_waiting == before->jobs_waiting && now->jobs_running == before->jobs_running;
 }
 
 void in_process_wait_same(struct peer *p, const rknnd_ServerStatus *before)

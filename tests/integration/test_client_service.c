@@ -184,6 +184,46 @@ static void test_worker_dies(void **state)
     stop_daemon(SIGTERM);
 }
 
+static rknn_tensor_mem *bind_memory(rknn_context c, rknn_query_cmd query)
+{
+    rknn_tensor_attr a = {0};
+    CHECK(rknn_query(c, query, &a, sizeof a));
+    rknn_tensor_mem *m = rknn_create_mem(c, a.size_with_stride);
+    assert_non_null(m);
+    CHECK(rknn_set_io_mem(c, m, &a));
+    return m;
+}
+
+// The worker that follows one that died knows the memory, too.
+static void run_in_memory(const char *uri)
+{
+    rknn_context c;
+    rknnd_run_info info = {.struct_size = sizeof info};
+    start_daemon("null:5000:5000,crash=3", "process");
+    CHECK(rknnd_set_server(uri));
+    CHECK(rknn_init(&c, model, sizeof model, 0, NULL));
+    rknn_tensor_mem *in = bind_memory(c, RKNN_QUERY_NATIVE_INPUT_ATTR);
+    rknn_tensor_mem *out = bind_memory(c, RKNN_QUERY_NATIVE_OUTPUT_ATTR);
+    for (int i = 0; i < 4; i++) {
+        memset((uint8_t *)in->virt_addr + i * 1000, 'a' + i, 500);
+        CHECK(rknn_run(c, NULL));
+        assert_memory_equal(out->virt_addr, in->virt_addr, 5000);
+        CHECK(rknnd_get_run_info(c, &info));
+        assert_int_equal(info.attempts, i == 2 ? 2 : 1);
+    }
+    CHECK(rknn_destroy_mem(c, in));
+    CHECK(rknn_destroy(c));
+    CHECK(rknn_destroy_mem(c, out));
+    stop_daemon(SIGTERM);
+}
+
+static void test_worker_dies_with_memory(void **state)
+{
+    (void)state;
+    run_in_memory(unix_uri);
+    run_in_memory(tcp_uri);
+}
+
 static void test_daemon_dies(void **state)
 {
     (void)state;
@@ -361,9 +401,13 @@ static void test_refused_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_worker_dies),
-        cmocka_unit_test(test_daemon_dies), cmocka_unit_test(test_daemon_dies_during_upload),
-        cmocka_unit_test(test_real_models), cmocka_unit_test(test_refused_models),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_worker_dies),
+        cmocka_unit_test(test_worker_dies_with_memory),
+        cmocka_unit_test(test_daemon_dies),
+        cmocka_unit_test(test_daemon_dies_during_upload),
+        cmocka_unit_test(test_real_models),
+        cmocka_unit_test(test_refused_models),
     };
     return cmocka_run_group_tests(tests, listen_all, close_all);
 }

@@ -48,6 +48,24 @@ static int stop(void **state)
     return 0;
 }
 
+// The output goes to memory of 1 MB.
+static void bind_memory(struct peer *p, uint64_t context)
+{
+    struct peer_frame f;
+    struct error e;
+    peer_call(p, MESSAGE_MEMORY_CREATE, &(rknnd_MemoryCreate){.size = 1 << 20}, NULL, 0, &f, &e);
+    uint64_t memory = f.m.MEMORY_CREATE_reply.memory;
+    peer_frame_done(&f);
+    rknnd_ContextBind bind = {.context = context,
+                              .output = true,
+                              .memory = memory,
+                              .type = TENSOR_UINT8,
+                              .layout = TENSOR_UNDEFINED};
+    peer_call(p, MESSAGE_CONTEXT_BIND, &bind, NULL, 0, &f, &e);
+    peer_frame_done(&f);
+    peer_send(p, MESSAGE_MEMORY_FREE, &(rknnd_MemoryFree){.memory = memory}, NULL, 0);
+}
+
 // Everything that a client does, in one life.
 static void live(struct peer *p)
 {
@@ -57,6 +75,7 @@ static void live(struct peer *p)
     peer_hello(p, 0, NULL);
     peer_upload(p, model, sizeof model, 1000, hash);
     uint64_t x = peer_open(p, hash, 0).context;
+    bind_memory(p, x);
     peer_call(p, MESSAGE_CONTEXT_DUP, &(rknnd_ContextDup){.context = x}, NULL, 0, &f, &e);
     uint64_t y = f.m.CONTEXT_DUP_reply.context;
     peer_frame_done(&f);

@@ -155,7 +155,7 @@ static void send_info(struct fake_peer *p, const struct frame_header *h)
                            .internal_size = 2222,
                            .memory_size = 3333,
                            .sram_total = 4444,
-                           .sram_free = 555,
+                           .sram_free = 444,
                            .core_limit = 3,
                            .batch = 1,
                            .custom_string = "made by hand"};
@@ -302,7 +302,8 @@ void fake_answer(struct fake_peer *p, const struct frame_header *h, const union 
 {
     static const char json[] = "{\"fake\": true}";
     rknnd_Empty empty = {0};
-    rknnd_ServerStatus status = {.contexts = p->server->n_contexts, .isolation = "process"};
+    rknnd_ServerStatus status = {
+        .contexts = p->server->n_contexts, .isolation = "process", .sram_free = 555};
     switch (h->type) {
     case MESSAGE_HELLO:
         return on_hello(p, h, &m->HELLO_request);

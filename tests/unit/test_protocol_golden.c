@@ -84,7 +84,9 @@ static const rknnd_ServerStatus ServerStatus = {.uptime_ms = UINT64_C(1) << 40,
                                                 .jobs_failed = 15,
                                                 .jobs_retried = 16,
                                                 .worker_deaths = 17,
-                                                .isolation = "process"};
+                                                .isolation = "process",
+                                                .memory_bytes = 81,
+                                                .sram_free = 82};
 static const rknnd_ModelOffer ModelOffer = {
     .sha256 = SHA, .size = UINT64_C(3) << 30, .name = "yolo.rknn"};
 static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UINT64_C(1) << 32};

@@ -55,7 +55,7 @@ def samples(p):
             uptime_ms=1 << 40, connections=2, sessions=3, contexts=4, models=5, workers=6,
             uploads=7, upload_bytes=1 << 33, cached_bytes=9, model_bytes=10, buffer_bytes=11,
             jobs_waiting=12, jobs_running=13, jobs_done=14, jobs_failed=15, jobs_retried=16,
-            worker_deaths=17, isolation="process"),
+            worker_deaths=17, isolation="process", memory_bytes=81, sram_free=82),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
         "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),

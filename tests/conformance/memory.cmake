@@ -1,0 +1,1 @@
+rknnd_conformance(memory)

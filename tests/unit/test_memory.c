@@ -1,0 +1,128 @@
+// Memories of the server: which files are taken, what handles mean, what is freed when.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "server/memory.h"
+
+static struct memories all;
+
+static int begin(void **state)
+{
+    (void)state;
+    memories_init(&all);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return list_empty(&all.all) && all.bytes == 0 ? 0 : -1;
+}
+
+static int make_file(unsigned flags, off_t size, int seals)
+{
+    int fd = memfd_create("client", MFD_CLOEXEC | flags);
+    assert_true(fd >= 0 && ftruncate(fd, size) == 0);
+    assert_true(!seals || fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+static void expect_taken(int fd, uint64_t size)
+{
+    struct memory *m = NULL;
+    struct error e;
+    int client = dup(fd);
+    assert_int_equal(memory_import(&all, fd, &m, &e), 0);
+    assert_int_equal(m->size, size);
+    m->map[size - 1] = 7;
+    assert_int_equal(ftruncate(client, 0), -1); // not under our feet
+    memory_unref(m);
+    close(client);
+}
+
+static void expect_refused(int fd, const char *words)
+{
+    struct memory *m = NULL;
+    struct error e;
+    assert_int_equal(memory_import(&all, fd, &m, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, words));
+    assert_int_equal(fcntl(fd, F_GETFD), -1); // closed
+}
+
+static void files_that_cannot_shrink(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test-memory-XXXXXX";
+    int pipes[2];
+    expect_taken(make_file(MFD_ALLOW_SEALING, 10000, 0), 10000);
+    expect_taken(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK | F_SEAL_SEAL), 4096);
+    expect_refused(make_file(0, 4096, 0), "MFD_ALLOW_SEALING");
+    expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_GROW | F_SEAL_SEAL), "can shrink");
+    expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_WRITE), "against writing");
+    expect_refused(make_file(MFD_ALLOW_SEALING, 0, 0), "empty");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, 4096) == 0);
+    expect_refused(fd, "no memfd");
+    assert_int_equal(pipe(pipes), 0);
+    expect_refused(pipes[0], "no memfd");
+    close(pipes[1]);
+}
+
+static void one_file_is_one_memory(void **state)
+{
+    (void)state;
+    struct memory_table table = {0};
+    struct memory *m = NULL, *again = NULL;
+    uint64_t a, b;
+    assert_int_equal(memory_new(&all, 100, &m, NULL), 0);
+    assert_int_equal(memory_import(&all, dup(m->fd), &again, NULL), 0);
+    assert_ptr_equal(m, again);
+    assert_int_equal(memory_table_add(&table, m, &a, NULL), 0);
+    assert_int_equal(memory_table_add(&table, again, &b, NULL), 0);
+    memory_unref(m);
+    memory_unref(again);
+    assert_true(a != b && table.n_memories == 2 && table.bytes == 200);
+    assert_int_equal(all.bytes, 100);
+    assert_int_equal(memory_table_free(&table, a, NULL), 0);
+    assert_int_equal(memory_table_free(&table, a, NULL), STATUS_PARAM_INVALID);
+    assert_null(memory_table_find(&table, a, NULL));
+    assert_ptr_equal(memory_table_find(&table, b, NULL), m);
+    memory_table_done(&table);
+}
+
+static void handles_are_not_used_again(void **state)
+{
+    (void)state;
+    struct memory_table table = {0};
+    struct memory *m = NULL;
+    uint64_t first, second;
+    assert_int_equal(memory_new(&all, 1, &m, NULL), 0);
+    assert_int_equal(memory_table_add(&table, m, &first, NULL), 0);
+    assert_int_equal(memory_table_free(&table, first, NULL), 0);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(memory_table_add(&table, m, &second, NULL), 0);
+    assert_null(memory_table_find(&table, first, NULL));
+    assert_null(memory_table_find(&table, 0, NULL));
+    assert_null(memory_table_find(&table, UINT64_MAX, NULL));
+    memory_table_done(&table);
+    memory_unref(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(files_that_cannot_shrink, begin, end),
+        cmocka_unit_test_setup_teardown(one_file_is_one_memory, begin, end),
+        cmocka_unit_test_setup_teardown(handles_are_not_used_again, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
