@@ -79,6 +79,8 @@ const uint8_t *model_read(const struct model *m, uint64_t at, size_t size, uint8
 {
     if (m->data)
         return m->data + at;
+    if (m->bundle)
+        return bundle_read(m->bundle, at, size, buffer, e) < 0 ? NULL : buffer;
     for (size_t done = 0; done < size;) {
         ssize_t n = pread(m->fd, buffer + done, size - done, (off_t)(m->offset + at + done));
         if (n < 0 && errno == EINTR)
@@ -173,6 +175,27 @@ static int hash_file(struct model *m, const struct stat *st, struct error *e)
     return r;
 }
 
+static bool may_have_others(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
+}
+
+static int join_files(struct model *m, const char *path, struct error *e)
+{
+    const char *slash = strrchr(path, '/');
+    cleanup(free_p) char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    if (!name)
+        return error_no_memory(e, "a file's name", strlen(path));
+    cleanup(fd_close_p) int folder = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "folder %.300s", name);
+    int r = bundle_open(m->fd, m->size, folder, &m->bundle, e);
+    if (r == 0 && m->bundle)
+        m->size = bundle_size(m->bundle);
+    return r;
+}
+
 int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t size,
                     struct error *e)
 {
@@ -187,8 +210,10 @@ int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t
         return error_set(e, STATUS_MODEL_INVALID, "%.300s is not a file", path);
     m->fd = fd;
     int r = choose_part(m, (uint64_t)st.st_size, offset, size, e);
+    if (r == 0 && m->size == (uint64_t)st.st_size && may_have_others(path))
+        r = join_files(m, path, e);
     if (r == 0)
-        r = hash_file(m, &st, e);
+        r = m->bundle ? hash(m, e) : hash_file(m, &st, e);
     if (r < 0)
         m->fd = -1;
     else
@@ -198,5 +223,7 @@ int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t
 
 void model_done(struct model *m)
 {
+    bundle_free(m->bundle);
+    m->bundle = NULL;
     m->fd = fd_close(m->fd);
 }

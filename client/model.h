@@ -6,20 +6,22 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "client/bundle.h"
 #include "protocol/message.h"
 
 struct model {
     const uint8_t *data; // the program's memory; NULL: a file
     int fd;
-    uint64_t offset; // of the model in the file
+    struct bundle *bundle; // of the file and others; NULL: it is alone
+    uint64_t offset;       // of the model in the file
     uint64_t size;
     uint8_t sha256[MODEL_SHA256_SIZE];
     char name[128]; // for people
 };
 
 /// The part [offset, offset + size) of memory or of a file (size 0: all from offset on), hashed. A
-/// file's hash is remembered as long as the file is unchanged. The memory must stay until
-/// model_done().
+/// file's hash is remembered as long as the file is unchanged. A whole file called *.onnx is joined
+/// with the weights that it has in other files. The memory must stay until model_done().
 int model_from_memory(struct model *m, const void *data, uint64_t all, uint64_t offset,
                       uint64_t size, struct error *e);
 int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t size,

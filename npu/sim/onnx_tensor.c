@@ -83,8 +83,8 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
         .name = t->name, .constant = true, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
     if (t->external)
         return error_set(e, STATUS_MODEL_INVALID,
-                         "tensor %s lies in another file, which is not supported: save the model "
-                         "as one file",
+                         "tensor %s lies in another file: open the model by its path, beside which "
+                         "the file lies, or save it as one file",
                          t->name);
     if (!onnx_type_of(t->type, &ret->type))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %d is not supported",

@@ -122,7 +122,7 @@ static void softmax(const struct softmax *p, const struct graph_tensor *form, co
                     int8_t *y)
 {
     size_t n = p->along.size, step = p->along.inner;
-    float sum = 0, steps = floorf(1 / form->scale);
+    float sum = 0, steps = fminf(floorf(1 / form->scale), 1e30f);
     int top = -128;
     for (size_t i = 0; i < n; i++)
         top = x[i * step] > top ? x[i * step] : top;
@@ -130,7 +130,7 @@ static void softmax(const struct softmax *p, const struct graph_tensor *form, co
         sum += p->exponentials[x[i * step] + 255 - top];
     for (size_t i = 0; i < n; i++) {
         float v = p->exponentials[x[i * step] + 255 - top] * steps / sum;
-        int32_t stored = (int32_t)rintf(v) + form->zp;
+        int32_t stored = (int32_t)rintf(fminf(v, 1000)) + form->zp;
         y[i * step] = (int8_t)(stored < 127 ? stored : 127);
     }
 }

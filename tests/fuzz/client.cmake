@@ -1,1 +1,2 @@
 rknnd_fuzz(fuzz_client SOURCES fuzz_client.c LIBS rknnrt_core CORPUS corpus/client)
+rknnd_fuzz(fuzz_bundle SOURCES fuzz_bundle.c LIBS rknnrt_core base CORPUS corpus/bundle)

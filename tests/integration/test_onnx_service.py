@@ -113,5 +113,69 @@ class Shapes(Case):
         self.expect(1, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
 
 
+class OtherFiles(Case):
+    def setUp(self):
+        super().setUp()
+        self.weight = np.random.default_rng(3).normal(size=(4, 1000)).astype(np.float32)
+
+    def save_apart(self, **options):
+        net = model([helper.make_node("MatMul", ["x", "w"], ["p"]),
+                     helper.make_node("Add", ["p", "b"], ["y"])],
+                    {"x": [1, 4]}, {"y": [1, 1000]}, {"w": self.weight, "b": self.weight[1]})
+        for file in self.folder.glob("[wb]"):
+            file.unlink()
+        onnx.save(net, str(self.folder / "net.onnx"), save_as_external_data=True, size_threshold=0,
+                  **options)
+        self.assertLess((self.folder / "net.onnx").stat().st_size, 1000)
+        return self.folder / "net.onnx"
+
+    def check_runs(self, path):
+        self.expect(0, "", "run", path, "-i", self.array("x.npy", [[1, 2, 3, 4]]),
+                    "-o", self.folder)
+        y = np.load(self.folder / "out0.npy").reshape(-1)
+        np.testing.assert_allclose(y, np.array([1, 2, 3, 4]) @ self.weight + self.weight[1],
+                                   rtol=1e-4, atol=1e-5)
+
+    def test_weights_beside_the_model_come_along(self):
+        self.check_runs(self.save_apart(location="w"))
+
+    def test_each_tensor_may_have_its_file(self):
+        self.check_runs(self.save_apart(all_tensors_to_one_file=False))
+
+    def test_changed_weights_are_another_model(self):
+        path = self.save_apart(location="w")
+        self.check_runs(path)
+        self.weight = self.weight * 2
+        raw = np.frombuffer((self.folder / "w").read_bytes(), np.float32) * 2
+        (self.folder / "w").write_bytes(raw.tobytes())
+        self.check_runs(path)
+
+    def test_a_description_knows_them(self):
+        said = json.loads(self.expect(0, "", "info", self.save_apart(location="w"), "--json"))
+        self.assertNotIn("refused", said["model"])
+
+    def test_other_places_are_refused(self):
+        (self.folder / "below").mkdir()
+        (self.folder / "below/data").write_bytes(bytes(100000))
+        (self.folder / "link").symlink_to("below/data")
+        for words, values in (("own folder", {"location": "/etc/passwd"}),
+                              ("own folder", {"location": "../secret"}),
+                              ("own folder", {"location": "below/data"}),
+                              ("own folder", {"location": ".."}),
+                              ("not followed", {"location": "link"}),
+                              ("no file", {"location": "below"}),
+                              ("No such file", {"location": "none"}),
+                              ("which has", {"offset": 1 << 40}),
+                              ("which has", {"length": 1 << 40}),
+                              ("makes no sense", {"offset": -4}),
+                              ("elements", {"length": 16})):
+            path = self.save_apart(location="w")
+            net = onnx.load(str(path), load_external_data=False)
+            for entry in net.graph.initializer[0].external_data:
+                entry.value = str(values.get(entry.key, entry.value))
+            path.write_bytes(net.SerializeToString())
+            self.expect(4, words, "bench", path, "-n", "1")
+
+
 if __name__ == "__main__":
     unittest.main()
