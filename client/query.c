@@ -75,7 +75,8 @@ static int fill_attr(struct context *c, const struct query *q, union answer *ret
     const struct tensor_io *io =
         q->outputs ? context_output_in(c, row, index) : context_input_in(c, row, index);
     const struct tensor_attr *views[] = {&io->logical, &io->native, &io->native_nhwc};
-    attr_to_program(views[q->view], index, &ret->attr);
+    bool native = c->info.native_attrs && !q->current && q->view == VIEW_LOGICAL;
+    attr_to_program(views[native ? VIEW_NATIVE : q->view], index, &ret->attr);
     // Programs write rows at the pitch that the query of the plain form says, too.
     if (q->view == VIEW_LOGICAL && !q->outputs) {
         ret->attr.w_stride = io->native_nhwc.w_stride;

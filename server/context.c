@@ -27,6 +27,7 @@ static void answer_opening(struct context *x)
         .n_inputs = info->n_inputs,
         .n_outputs = info->n_outputs,
         .n_rows = info->n_rows,
+        .native_attrs = info->native_attrs,
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,

@@ -44,8 +44,8 @@ static int query_model(struct model *m, struct failure *f)
         return failure_rknn(f, r, "model %s", m->path);
     m->n_inputs = n.n_input;
     m->n_outputs = n.n_output;
-    r = query_attrs(m, RKNN_QUERY_INPUT_ATTR, m->n_inputs, &m->inputs, f);
-    return r ? r : query_attrs(m, RKNN_QUERY_OUTPUT_ATTR, m->n_outputs, &m->outputs, f);
+    r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, &m->inputs, f);
+    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, &m->outputs, f);
 }
 
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,

@@ -364,6 +364,8 @@ int rknn_destroy(rknn_context context);
 /// Fills `info`, whose struct depends on `cmd`. `size` is the struct's size as the program was
 /// compiled; the smaller ones of older headers are accepted, anything else is
 /// RKNN_ERR_PARAM_INVALID.
+/// On RV1103 and RV1106, whose programs use zero copy only, RKNN_QUERY_INPUT_ATTR and OUTPUT_ATTR
+/// give the native attributes, and the CURRENT ones those of rknn_inputs_set and rknn_outputs_get.
 int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size);
 
 /// Sets inputs of the runs that follow, converted as `type`, `fmt` and the model ask for. The

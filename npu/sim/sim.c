@@ -196,6 +196,7 @@ static void fill_info(struct npu_model *m)
     info->memory_size = m->file.pool.total + graphs + first->plan.pool.total;
     info->core_limit = m->chip->n_cores;
     info->batch = batch(info);
+    info->native_attrs = strcmp(m->chip->target, "rv1106") == 0;
     info->custom_string = m->file.custom_string ? m->file.custom_string : "";
 }
 

@@ -141,7 +141,16 @@ def batch(chip="rk3588"):
     return m
 
 
+def dynamic_rknn():
+    """Says that its input has several shapes, as dynamic_input makes files say."""
+    m = examples.conv()
+    m.dynamic_shapes = {"image": [[1, 3, 8, 8], [1, 3, 4, 4]]}
+    return m
+
+
 MODELS = {
+    "dynamic_rknn": dynamic_rknn,
+    "small_chip": examples.lite,
     "other_chip": other_chip,
     "batch": batch,
     "conv": examples.conv,

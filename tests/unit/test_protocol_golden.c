@@ -109,7 +109,8 @@ static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .batch = 26,
                                               .custom_string = "made for 猫",
                                               .n_custom = 57,
-                                              .n_rows = 60};
+                                              .n_rows = 60,
+                                              .native_attrs = true};
 static const rknnd_ContextClose ContextClose = {.context = 27};
 static const rknnd_Infer Infer = {
     .context = 28,
