@@ -2,14 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/choice.h"
+#include "client/ask.h"
 #include "client/context.h"
-#include "client/fork.h"
 #include "client/last_error.h"
 #include "client/load_options.h"
 #include "client/payload.h"
 #include "client/profile.h"
-#include "client/server.h"
 #include "client/upload.h"
 #include "rknnd.h"
 
@@ -24,24 +22,6 @@ static int hand_over(void *to, const void *from, size_t size, struct error *e)
     memcpy((char *)to + sizeof theirs, (const char *)from + sizeof theirs, n - sizeof theirs);
     return 0;
 }
-
-static int connect_locked(const char *uri, struct connection **ret, struct error *e)
-{
-    fork_prepare();
-    int r = choice_connect(uri, ret, e);
-    if (r == 0)
-        pthread_mutex_lock(&(*ret)->lock);
-    return r;
-}
-
-static void unlock_disconnect(struct connection *c)
-{
-    if (c)
-        pthread_mutex_unlock(&c->lock);
-    server_disconnect(c);
-}
-
-CLEANUP_DEFINE(struct connection, unlock_disconnect)
 
 RKNN_EXPORT const char *rknnd_version(void)
 {
@@ -76,10 +56,9 @@ static void describe_server(const struct connection *c, rknnd_server_info *ret)
 RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
 {
     struct error e;
-    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    cleanup(ask_end_p) struct connection *c = NULL;
     rknnd_server_info ours;
-    int r =
-        info ? connect_locked(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
+    int r = info ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
     if (r == 0) {
         describe_server(c, &ours);
         r = hand_over(info, &ours, sizeof ours, &e);
@@ -112,12 +91,11 @@ static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
 RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *status)
 {
     struct error e;
-    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    cleanup(ask_end_p) struct connection *c = NULL;
     rknnd_ServerStatus reply;
     rknnd_server_status ours;
     struct request request = {.type = MESSAGE_SERVER_STATUS, .reply = &reply};
-    int r = status ? connect_locked(uri, &c, &e)
-                   : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
+    int r = status ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0) {
@@ -153,8 +131,8 @@ static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struc
 RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
 {
     struct error e;
-    cleanup(unlock_disconnect_p) struct connection *c = NULL;
-    int r = round_trip_ns || !n ? connect_locked(uri, &c, &e)
+    cleanup(ask_end_p) struct connection *c = NULL;
+    int r = round_trip_ns || !n ? ask_begin(uri, &c, &e)
                                 : error_set(&e, STATUS_PARAM_INVALID, "round_trip_ns is NULL");
     if (r == 0)
         r = ping(c, n, round_trip_ns, &e);
@@ -185,11 +163,11 @@ RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **j
 {
     struct error e;
     struct model m = {.fd = -1};
-    cleanup(unlock_disconnect_p) struct connection *c = NULL;
+    cleanup(ask_end_p) struct connection *c = NULL;
     int r = path && json ? model_from_file(&m, path, 0, 0, &e)
                          : error_set(&e, STATUS_PARAM_INVALID, "path or json is NULL");
     if (r == 0)
-        r = connect_locked(uri, &c, &e);
+        r = ask_begin(uri, &c, &e);
     if (r == 0)
         r = describe(c, &m, json, &e);
     model_done(&m);

@@ -99,6 +99,16 @@ struct buffer_pool *host_buffers(struct host *h)
     return h->buffers;
 }
 
+pid_t host_worker(const struct host *h)
+{
+    return h->worker;
+}
+
+uint32_t host_deaths(const struct host *h)
+{
+    return h->deaths;
+}
+
 uint64_t host_info_output_size(const struct host_info *info, uint32_t row)
 {
     const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;

@@ -123,6 +123,10 @@ struct host_job {
     struct list link;
 };
 
+/// The process that the model is in; 0: in this one, or none now. And how many have died.
+pid_t host_worker(const struct host *h);
+uint32_t host_deaths(const struct host *h);
+
 struct buffer_pool *host_buffers(struct host *h);
 
 /// Runs a job; a dump is not run again once a part of it is out. done() comes exactly once,

@@ -30,6 +30,8 @@ struct host {
     struct model_file model; // a copy
     struct host_info info;
     struct buffer_pool *buffers;
+    pid_t worker;    // 0: there is no process now
+    uint32_t deaths; // of workers
     struct list contexts;
     bool ready;  // contexts can be opened and run
     bool loaded; // on_loaded() has come

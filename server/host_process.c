@@ -470,6 +470,7 @@ static int start_worker(struct process_host *h, struct error *e)
         free_worker(h);
         return r;
     }
+    h->base.worker = worker_process_pid(h->worker);
     host_set_deadline(&h->base, uv_now(o->loop) + o->load_timeout_ms);
     return 0;
 }
@@ -524,6 +525,8 @@ static void on_dead(void *owner, const struct error *why)
     struct process_host *h = owner;
     h->base.options->counters->worker_deaths++;
     free_worker(h);
+    h->base.worker = 0;
+    h->base.deaths++;
     died(h, why);
 }
 

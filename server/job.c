@@ -43,7 +43,7 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     r = user_take_request(x->session->user, j->held_bytes, e);
     if (r < 0)
         goto refused;
-    j->user = user_ref(x->session->user);
+    j->session = session_ref(x->session);
     j->server = x->server;
     j->context = x;
     j->state = JOB_RECEIVING;
@@ -72,8 +72,8 @@ static void job_free(struct job *j)
     custom_free(j->custom);
     buffer_unref(j->host.buffer);
     binding_unref(j->host.binding);
-    user_give_request(j->user, j->held_bytes);
-    user_unref(j->user);
+    user_give_request(j->session->user, j->held_bytes);
+    session_unref(j->session);
     free(j);
 }
 
@@ -92,8 +92,16 @@ static void release(void *owner)
 static void fail(struct job *j, const struct error *e)
 {
     j->server->jobs_failed++;
+    j->session->jobs_failed++;
     request_fail(&j->request, e);
     job_free(j);
+}
+
+static void count_done(struct job *j)
+{
+    j->server->jobs_done++;
+    j->session->jobs_done++;
+    j->state = JOB_DONE;
 }
 
 static bool goes_back(const struct job *j, uint32_t output)
@@ -132,16 +140,14 @@ static void answer(struct job *j, const struct host_info *info)
     };
     struct iovec outputs[FRAME_MAX_SEGMENTS];
     int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);
-    j->server->jobs_done++;
-    j->state = JOB_DONE;
+    count_done(j);
     request_answer(&j->request, rknnd_InferReply_fields, &m, outputs, n, release, j);
 }
 
 static void answer_dump(struct job *j)
 {
     rknnd_DumpReply m = {.n_tensors = j->host.n_tensors};
-    j->server->jobs_done++;
-    j->state = JOB_DONE;
+    count_done(j);
     request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
 }
 
@@ -151,6 +157,9 @@ static void on_done(struct host_job *host, const struct error *e)
     struct context *x = j->context;
     struct server *s = j->server;
     sched_end(&s->sched, &j->sched, now_us());
+    j->session->queue_us += j->sched.started_us - j->sched.waiting_since_us;
+    x->model->n_jobs++;
+    x->model->run_us += j->host.run_us;
     detach_context(j);
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,

@@ -34,10 +34,10 @@ struct job {
     struct host_job host;
     struct sched_cores cores;
     uint64_t output_size; // bytes
-    uint64_t held_bytes;  // counted in `charged` until freed, in `user` until the job is
+    uint64_t held_bytes;  // counted in `charged` until freed, with the user until the job is
     uint64_t back_bytes;  // of bound outputs that go back; counted in `charged`, too
     struct connection *charged;
-    struct user *user; // one reference
+    struct session *session; // one reference
     unsigned n_inputs;
     struct npu_input inputs[];
 };

@@ -25,7 +25,8 @@ struct model {
     struct host *host;   // not when COLD; holds a reference to the model
     struct list waiting; // model_use: until it is loaded
     unsigned n_uses;
-    uint8_t *tensors; // payload of ContextInfo, once loaded
+    uint64_t n_jobs, run_us; // done since it was loaded; time on the device
+    uint8_t *tensors;        // payload of ContextInfo, once loaded
     size_t tensors_size;
     uint64_t idle_since_ms; // uv_now(); while loaded without uses
 };

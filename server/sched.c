@@ -141,23 +141,26 @@ void sched_remove(struct sched *s, struct sched_job *j)
 // ---- what runs ---------------------------------------------------------------------------------
 
 // Accounts a running job's time up to now, so that choices see what everyone has had so far.
-static void charge(struct sched_job *j, uint64_t now_us)
+static void charge(struct sched *s, struct sched_job *j, uint64_t now_us)
 {
     struct sched_client *c = j->queue->client;
     struct sched_group *g = c->group;
-    uint64_t core_us = (now_us - j->charged_us) * (unsigned)__builtin_popcount(j->placed);
+    uint64_t us = now_us - j->charged_us;
+    uint64_t core_us = us * (unsigned)__builtin_popcount(j->placed);
     j->charged_us = now_us;
+    for (uint32_t i = 0; i < s->n_cores; i++)
+        s->core_us[i] += j->placed >> i & 1 ? us : 0;
     c->core_us += core_us;
     g->core_us += core_us;
     client_share(j)->used += core_us;
     group_share(j)->used += core_us * SCHED_UNIT / g->weight;
 }
 
-static void charge_all(struct sched *s, uint64_t now_us)
+void sched_charge(struct sched *s, uint64_t now_us)
 {
     struct sched_job *j;
     list_for_each (j, &s->running, link)
-        charge(j, now_us);
+        charge(s, j, now_us);
 }
 
 // The first `n` of the cores.
@@ -199,7 +202,7 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
 {
     struct sched_queue *q = j->queue;
     assert(j->placed);
-    charge(j, now_us);
+    charge(s, j, now_us);
     list_remove(&j->link);
     s->busy &= ~j->placed;
     s->n_running--;
@@ -311,7 +314,7 @@ struct sched_job *sched_next(struct sched *s, uint64_t now_us)
     uint32_t idle = all_cores(s) & ~s->busy;
     if (!idle || s->n_waiting == 0)
         return NULL;
-    charge_all(s, now_us);
+    sched_charge(s, now_us);
     struct sched_job *j = choose(s, idle, now_us);
     if (j)
         start(s, j, idle, now_us);

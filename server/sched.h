@@ -90,6 +90,7 @@ struct sched {
     uint32_t aging_us;           // 0: none. Both may be changed at any time
     uint32_t patience_us;
     unsigned n_waiting, n_running;
+    uint64_t core_us[SCHED_MAX_CORES]; // that each core was busy
 };
 
 void sched_init(struct sched *s, uint32_t n_cores); // 1..SCHED_MAX_CORES
@@ -113,6 +114,9 @@ struct sched_job *sched_next(struct sched *s, uint64_t now_us);
 
 /// A started job has ended (whatever came of it); its cores are free and its time is accounted.
 void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us);
+
+/// Accounts the time of what runs up to now, so that core_us and the like are true.
+void sched_charge(struct sched *s, uint64_t now_us);
 
 /// Takes a waiting job out.
 void sched_remove(struct sched *s, struct sched_job *j);

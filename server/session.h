@@ -20,6 +20,7 @@ struct session {
     uint64_t id;
     uint8_t secret[HELLO_SECRET_SIZE];
     struct sched_client sched;
+    uint64_t jobs_done, jobs_failed, queue_us;
     struct context **contexts; // by index; NULL: free
     uint32_t n_slots;
     uint32_t n_contexts; // open or being opened

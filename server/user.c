@@ -63,12 +63,6 @@ int user_get(struct server *s, const struct origin *p, struct user **ret, struct
     return 0;
 }
 
-struct user *user_ref(struct user *u)
-{
-    u->refs++;
-    return u;
-}
-
 void user_unref(struct user *u)
 {
     if (!u || --u->refs > 0)

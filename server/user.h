@@ -22,7 +22,7 @@ struct origin {
 struct user {
     struct list link;
     struct server *server;
-    unsigned refs; // sessions and jobs
+    unsigned refs; // sessions
     bool local;
     uid_t uid;     // of a local one
     char name[32]; // "alice", "1000", "tcp"
@@ -34,7 +34,6 @@ struct user {
 
 /// The user at the other end, with one reference.
 int user_get(struct server *s, const struct origin *p, struct user **ret, struct error *e);
-struct user *user_ref(struct user *u);
 void user_unref(struct user *u);
 
 /// Whether one context, or one request with so many bytes, or so many bytes more, fit the quota; if

@@ -194,6 +194,11 @@ static const struct channel_ops channel_ops = {
     .on_lost = on_lost,
 };
 
+pid_t worker_process_pid(const struct worker_process *w)
+{
+    return w->process.pid;
+}
+
 void worker_process_send(struct worker_process *w, struct frame_out *f)
 {
     channel_send(&w->channel, f);

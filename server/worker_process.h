@@ -29,6 +29,8 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 /// Sends a request (takes ownership of the frame; NULL counts as out of memory and ends it).
 void worker_process_send(struct worker_process *w, struct frame_out *f);
 
+pid_t worker_process_pid(const struct worker_process *w);
+
 /// Ends the process: on_dead() comes, and its words begin with these.
 void worker_process_kill(struct worker_process *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -16,6 +16,9 @@ static const struct command commands[] = {
     {"devices", "list the servers that can be reached", cmd_devices},
     {"ping", "measure round trips to the server", cmd_ping},
     {"status", "show what the server holds and has done", cmd_status},
+    {"top", "watch who uses the device", cmd_top},
+    {"stats", "who has used how much of it, also for Prometheus", cmd_stats},
+    {"kill", "end clients", cmd_kill},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"bench", "measure throughput and latency of a model", cmd_bench},
 };

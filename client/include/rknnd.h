@@ -63,6 +63,51 @@ typedef struct rknnd_server_status {
 /// What a server holds and has done. The asking connection counts itself.
 int rknnd_get_server_status(const char *uri, rknnd_server_status *status);
 
+typedef struct rknnd_core_stats {
+    uint64_t busy_us; // since the server began
+} rknnd_core_stats;
+
+// A client is a program: one session.
+typedef struct rknnd_client_stats {
+    uint64_t client;  // its number, for rknnd_kill_client()
+    char program[64]; // as it says: "digits[1234]"
+    char origin[64];  // "unix, pid 1234, uid 1000"
+    char user[32];    // "alice"; "tcp": everyone from the network
+    uint32_t connections, contexts;
+    uint32_t jobs_waiting, jobs_running;
+    uint64_t jobs_done, jobs_failed;
+    uint64_t core_us;    // device time that it has had: of all cores, added
+    uint64_t queue_us;   // that its jobs have waited for the device
+    uint64_t user_bytes; // of its user: in flight, and in memory objects
+} rknnd_client_stats;
+
+typedef struct rknnd_model_stats {
+    char name[128];
+    uint32_t contexts;
+    uint32_t worker_pid;    // 0: the model has no process of its own
+    uint32_t worker_deaths; // of its workers
+    uint32_t reserved;
+    uint64_t jobs;
+    uint64_t run_us;      // on the device, of all jobs
+    uint64_t memory_size; // bytes that it holds, weights included
+} rknnd_model_stats;
+
+typedef struct rknnd_stats {
+    uint32_t n_cores, n_clients, n_models, reserved;
+    uint64_t uptime_ms;
+    const rknnd_core_stats *cores;
+    const rknnd_client_stats *clients; // the one that asks is among them
+    const rknnd_model_stats *models;   // those that are loaded
+} rknnd_stats;
+
+/// Who uses a server's device, and how much of it each has had. *stats is one block: rknnd_free().
+int rknnd_get_stats(const char *uri, rknnd_stats **stats);
+
+/// Ends a program's connections: what it waits for fails with RKNN_ERR_DEVICE_UNAVAILABLE. On the
+/// server's own machine; root and the service's user may end every client, others their own.
+/// RKNN_ERR_PARAM_INVALID: there is no such client.
+int rknnd_kill_client(const char *uri, uint64_t client);
+
 /// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
 int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 

@@ -87,6 +87,29 @@ static const rknnd_ServerStatus ServerStatus = {.uptime_ms = UINT64_C(1) << 40,
                                                 .isolation = "process",
                                                 .memory_bytes = 81,
                                                 .sram_free = 82};
+static const rknnd_StatsReply StatsReply = {UINT64_C(1) << 44, 1, 57, 58};
+static const rknnd_CoreStats CoreStats = {UINT64_C(1) << 45};
+static const rknnd_ClientStats ClientStats = {.client = UINT64_C(1) << 46,
+                                              .program = "digits[42]",
+                                              .origin = "unix, pid 42, uid 7",
+                                              .user = "alice",
+                                              .connections = 59,
+                                              .contexts = 60,
+                                              .waiting = 61,
+                                              .running = 62,
+                                              .done = 63,
+                                              .failed = 64,
+                                              .core_us = UINT64_C(1) << 47,
+                                              .queue_us = 65,
+                                              .user_bytes = UINT64_C(1) << 48};
+static const rknnd_ModelStats ModelStats = {.name = "c.rknn",
+                                            .contexts = 66,
+                                            .jobs = 67,
+                                            .run_us = UINT64_C(1) << 49,
+                                            .memory_size = UINT64_C(1) << 50,
+                                            .worker = 68,
+                                            .deaths = 69};
+static const rknnd_ClientKill ClientKill = {70};
 static const rknnd_ModelOffer ModelOffer = {
     .sha256 = SHA, .size = UINT64_C(3) << 30, .name = "yolo.rknn"};
 static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UINT64_C(1) << 32};
@@ -396,10 +419,16 @@ static void test_sequences(void **state)
     rknnd_Layer layer;
     rknnd_CustomNode node;
     rknnd_CustomAttribute attribute;
+    rknnd_CoreStats core;
+    rknnd_ClientStats client;
+    rknnd_ModelStats model;
     check_sequence("TensorIo", rknnd_TensorIo_fields, &TensorIo, &io);
     check_sequence("Layer", rknnd_Layer_fields, &Layer, &layer);
     check_sequence("CustomNode", rknnd_CustomNode_fields, &CustomNode, &node);
     check_sequence("CustomAttribute", rknnd_CustomAttribute_fields, &CustomAttribute, &attribute);
+    check_sequence("CoreStats", rknnd_CoreStats_fields, &CoreStats, &core);
+    check_sequence("ClientStats", rknnd_ClientStats_fields, &ClientStats, &client);
+    check_sequence("ModelStats", rknnd_ModelStats_fields, &ModelStats, &model);
 }
 
 // The layout of PROTOCOL.md, byte by byte.

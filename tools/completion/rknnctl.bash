@@ -9,6 +9,9 @@ _rknnctl_options()
     devices) options="--json --help" ;;
     ping) options="--count --json --help" ;;
     status) options="--json --help" ;;
+    top) options="--interval --batch --count --help" ;;
+    stats) options="--json --prometheus --help" ;;
+    kill) options="--help" ;;
     dump) options="--input --shape --output --layout --only --raw --json --help" ;;
     bench) options="--loop --clients --warmup --input --shape --layout --seed --float --core-mask --json --help" ;;
     esac
@@ -23,7 +26,7 @@ _rknnctl_command()
         -s | --server) ((i++)) ;;
         -*) ;;
         : | = | tcp | unix | sim) ;;
-        run | info | devices | ping | status | dump | bench)
+        run | info | devices | ping | status | top | stats | kill | dump | bench)
             command=${COMP_WORDS[i]}
             return
             ;;

@@ -56,6 +56,15 @@ def samples(p):
             uploads=7, upload_bytes=1 << 33, cached_bytes=9, model_bytes=10, buffer_bytes=11,
             jobs_waiting=12, jobs_running=13, jobs_done=14, jobs_failed=15, jobs_retried=16,
             worker_deaths=17, isolation="process", memory_bytes=81, sram_free=82),
+        "StatsReply": p.StatsReply(uptime_ms=1 << 44, n_cores=1, n_clients=57, n_models=58),
+        "CoreStats": p.CoreStats(busy_us=1 << 45),
+        "ClientStats": p.ClientStats(
+            client=1 << 46, program="digits[42]", origin="unix, pid 42, uid 7", user="alice",
+            connections=59, contexts=60, waiting=61, running=62, done=63, failed=64,
+            core_us=1 << 47, queue_us=65, user_bytes=1 << 48),
+        "ModelStats": p.ModelStats(name="c.rknn", contexts=66, jobs=67, run_us=1 << 49,
+                                   memory_size=1 << 50, worker=68, deaths=69),
+        "ClientKill": p.ClientKill(client=70),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
         "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),
@@ -139,6 +148,8 @@ TYPES = [
     (3, "CANCEL", "Cancel", None, False, False, 0),
     (4, "GOODBYE", "Goodbye", None, False, False, 0),
     (5, "SERVER_STATUS", "Empty", "ServerStatus", False, False, 0),
+    (6, "STATS", "Empty", "StatsReply", False, True, 0),
+    (7, "CLIENT_KILL", "ClientKill", "Empty", False, False, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -208,7 +219,8 @@ def main():
         if reply:
             data = frame(number, REPLY, 0, s[reply], payload if payload_down else b"")
             lines.append(f"{name} reply {data.hex()}")
-    for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute"):
+    for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
+                 "ClientStats", "ModelStats"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 
