@@ -1,6 +1,8 @@
-# bench_rpc RKNND: not a test, it measures.
+# bench_rpc RKNND, bench_zero_copy RKNND: no tests, they measure.
 if(TARGET rknnrt AND TARGET rknnd)
-  add_executable(bench_rpc bench_rpc.c load.c plain.c)
-  target_link_libraries(bench_rpc PRIVATE rknnd_options rknnrt Threads::Threads)
-  add_dependencies(bench_rpc rknnd npu_null_module)
+  foreach(name bench_rpc bench_zero_copy)
+    add_executable(${name} ${name}.c daemon.c load.c plain.c samples.c)
+    target_link_libraries(${name} PRIVATE rknnd_options rknnrt Threads::Threads)
+    add_dependencies(${name} rknnd npu_null_module)
+  endforeach()
 endif()

@@ -1,6 +1,7 @@
 // Times of something that is done again and again.
 #include "tests/bench/samples.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #define WARM_UP   3
@@ -27,4 +28,16 @@ double samples_best_ns(void (*call)(void *arg), void *arg)
         best = n == 0 || ns < best ? ns : best;
     }
     return best;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double samples_median(double *values, unsigned n)
+{
+    qsort(values, n, sizeof *values, compare);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

@@ -4,3 +4,6 @@
 /// The shortest time of one call, in nanoseconds, which others on the machine disturb least: of
 /// some calls after a few that warm up, as many as fit half a second, at least 5 and at most 200.
 double samples_best_ns(void (*call)(void *arg), void *arg);
+
+/// The middle of n values, which are sorted.
+double samples_median(double *values, unsigned n);

@@ -80,6 +80,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     set("module-dir", MODULE_DIR);
     listen_nowhere();
     set("max-payload", "1M");
+    set("max-memory", "1M");
     set("max-model-size", "64K");
     set("upload-ttl", "0");
     set("model-cache", "64K");
