@@ -1,1 +1,1 @@
-rknnd_conformance(memory)
+rknnd_conformance(memory LABELS tsan)
