@@ -36,13 +36,18 @@ static int take_parts(struct host *h, const struct model_file *model, struct err
     return model_file_copy(&h->model, model, e);
 }
 
+static void forget_custom(struct host_info *info)
+{
+    custom_list_free(info->custom);
+    free((uint8_t *)info->custom_payload.data);
+}
+
 static void free_parts(struct host *h)
 {
     buffer_pool_free(h->buffers);
     model_file_done(&h->model);
     free(h->info.tensors);
-    custom_list_free(h->info.custom);
-    free((uint8_t *)h->info.custom_payload.data);
+    forget_custom(&h->info);
 }
 
 int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
@@ -134,6 +139,7 @@ int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_
     }
     if (size > 0)
         memcpy(copy, payload->data, size);
+    forget_custom(info);
     info->custom = list;
     info->custom_payload = (struct bytes){copy, size};
     *payload = rest;
