@@ -203,7 +203,7 @@ int custom_set_take(pb_size_t size, const uint8_t *bytes, uint32_t n, struct cus
 {
     struct custom_set s = {0};
     memcpy(s.bits, bytes, size < sizeof s.bits ? size : sizeof s.bits);
-    for (uint32_t i = n; i < CUSTOM_MAX_NODES; i++)
+    for (uint32_t i = n; i < (uint32_t)size * 8 && i < CUSTOM_MAX_NODES; i++)
         if (custom_set_has(&s, i))
             return error_set(e, STATUS_PARAM_INVALID,
                              "node %u: the model has %u that a program "

@@ -25,6 +25,7 @@ struct host_options {
     const char *backend;         // "sim"
     const char *backend_options; // "rk3588"
     const char *module_dir;      // where npu-BACKEND.so lies
+    const char *plugin_dir;      // custom operators; "": none
     uint32_t load_timeout_ms;    // a worker that takes longer is killed
     uint32_t job_timeout_ms;     // default deadline of a job, counted from its start
     // Counters of the server, kept by the hosts.

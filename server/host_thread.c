@@ -14,6 +14,7 @@
 struct thread_host {
     struct host base;
     struct engine engine;
+    struct plugins plugins;
     struct threads *threads;
     struct task task; // loads; at the end closes
     int status;       // of loading
@@ -75,6 +76,7 @@ static void work_close(struct task *t)
 {
     struct thread_host *h = container_of(t, struct thread_host, task);
     engine_close(&h->engine);
+    plugins_done(&h->plugins);
     threads_post(t->threads, t);
 }
 
@@ -201,6 +203,7 @@ int host_thread_new(const struct host_options *options, const struct model_file 
         threads_free(threads, NULL, NULL);
         return r;
     }
+    plugins_init(&h->plugins, options->plugin_dir, options->module_dir, NULL);
     h->threads = threads;
     h->loading = true;
     h->task.work = work_load;
@@ -264,7 +267,10 @@ static int make_tables(struct thread_context *c, struct error *e)
         c->outputs = calloc(info->n_outputs + 1, sizeof *c->outputs);
     if (!c->inputs || !c->outputs)
         return error_no_memory(e, "a context", sizeof *c);
-    return 0;
+    const struct engine *g = &host_of_context(c)->engine;
+    return c->caller.model ? 0
+                           : caller_init(&c->caller, g->backend->model_info(g->model),
+                                         &host_of_context(c)->plugins, e);
 }
 
 static void open_context(struct host_context *base)
@@ -285,6 +291,7 @@ static void work_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
     host_of_context(c)->engine.backend->context_free(c->npu);
+    caller_done(&c->caller);
     threads_post(t->threads, t);
 }
 
@@ -292,6 +299,7 @@ static void finish_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
     struct thread_host *h = host_of_context(c);
+    caller_done(&c->caller);
     host_context_done(&c->base);
     if (c->part.finish)
         pause_done(&c->pause);
@@ -418,14 +426,10 @@ static void prepare_job(struct thread_context *c)
         tap_start(&c->tap, job->only, job->buffer->output, job->window, &c->pause, post_part);
         c->job.tap = &c->tap.npu;
     }
-    if (job->call) {
-        const struct engine *g = &host_of_context(c)->engine;
-        uint8_t *memory = job->buffer->output;
-        caller_start(&c->caller, g->backend->model_info(g->model), &job->custom,
-                     memory + job->custom_inputs, memory + job->custom_outputs, &c->pause,
-                     post_call);
+    uint8_t *memory = job->buffer->output;
+    if (caller_start(&c->caller, &job->custom, memory + job->custom_inputs,
+                     memory + job->custom_outputs, &c->pause, post_call))
         c->job.custom = &c->caller.npu;
-    }
 }
 
 static void run(struct host_context *base)

@@ -82,6 +82,8 @@ static const struct row rows[] = {
      "longest wait for running work at the end"},
     {"quota", KIND_QUOTA, 0, 0, 0, 0, "USER:KEY=N,...",
      "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share; may be repeated"},
+    {"plugin-dir", KIND_TEXT, AT(plugin_dir), 0, 0, 0, "DIR",
+     "where plugins for custom operators lie (default: " PLUGIN_DIR ")"},
     {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends lie"},
     {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
      "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
@@ -218,6 +220,7 @@ void options_done(struct options *o)
     free(o->backend);
     free(o->backend_options);
     free(o->module_dir);
+    free(o->plugin_dir);
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
 }
 

@@ -9,6 +9,7 @@
 #include "server/quota.h"
 
 #define OPTIONS_MAX_LISTEN 16
+#define PLUGIN_DIR         "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4
 #define OPTIONS_MAX_QUOTAS 64
 
 // Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
@@ -23,6 +24,7 @@ struct options {
     char *backend;
     char *backend_options; // "" when there are none
     char *module_dir;      // NULL: the installed one
+    char *plugin_dir;      // NULL: PLUGIN_DIR
     bool threads;          // --isolation=thread
     struct quota quotas[OPTIONS_MAX_QUOTAS];
     uint32_t n_quotas;

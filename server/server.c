@@ -180,6 +180,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
         .backend = options->backend,
         .backend_options = options->backend_options,
         .module_dir = s->module_dir,
+        .plugin_dir = options->plugin_dir ? options->plugin_dir : PLUGIN_DIR,
         .load_timeout_ms = options->load_timeout_ms,
         .job_timeout_ms = options->job_timeout_ms,
         .counters = &s->counters,

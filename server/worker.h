@@ -25,6 +25,8 @@ struct worker {
     pthread_mutex_t reading; // guards what follows but for the engine's contexts
     struct frame_reader reader;
     struct engine engine;
+    struct plugins plugins;
+    char plugin_dir[sizeof((rknnd_WorkerStart){0}.plugin_dir)];
     struct list contexts[WORKER_BUCKETS];
     struct list buffers[WORKER_BUCKETS];
     struct list memories[WORKER_BUCKETS];

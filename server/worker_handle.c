@@ -61,12 +61,37 @@ static void answer_error(const struct request *r, const struct error *e)
 
 // ---- device and model --------------------------------------------------------------------------
 
+static int take_file(const struct request *r)
+{
+    int fd = frame_reader_take_fd(&r->worker->reader);
+    if (fd < 0)
+        worker_die("a file is missing");
+    return fd;
+}
+
+static void *map(int fd, uint64_t size, int protection)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
+        worker_die("a buffer of %llu bytes without them", (unsigned long long)size);
+    void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        worker_die("cannot map a buffer of %llu bytes: %s", (unsigned long long)size,
+                   strerror(errno));
+    return memory;
+}
+
 static int handle_start(struct request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
-    struct engine *g = &r->worker->engine;
+    struct worker *w = r->worker;
+    struct engine *g = &w->engine;
     if (g->backend)
         worker_die("it is started twice");
+    cleanup(fd_close_p) int notes = take_file(r);
+    message_set_text(w->plugin_dir, m->plugin_dir);
+    plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
+                 map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
     int s = engine_open(g, r->worker->module_dir, m->backend, m->options, e);
     if (s < 0)
         return s;
@@ -78,14 +103,6 @@ static int handle_start(struct request *r, struct error *e)
     message_set_text(reply.driver_version, d->driver_version);
     answer(r, &reply, NULL, 0);
     return 0;
-}
-
-static int take_file(const struct request *r)
-{
-    int fd = frame_reader_take_fd(&r->worker->reader);
-    if (fd < 0)
-        worker_die("a file is missing");
-    return fd;
 }
 
 static int check_started(const struct engine *g, struct error *e)
@@ -174,6 +191,7 @@ static void context_free(struct worker_context *c)
 {
     if (c->npu)
         c->worker->engine.backend->context_free(c->npu);
+    caller_done(&c->caller);
     pause_done(&c->pause);
     free(c->inputs);
     free(c->outputs);
@@ -193,6 +211,8 @@ static int context_new(struct worker *w, struct worker_context **ret, struct err
     c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
     c->bound = calloc((size_t)info->n_inputs + info->n_outputs + 1, sizeof *c->bound);
     int s = c->inputs && c->outputs && c->bound ? 0 : error_no_memory(e, "a context", sizeof *c);
+    if (s == 0)
+        s = caller_init(&c->caller, info, &w->plugins, e);
     if (s == 0)
         s = w->engine.backend->context_new(w->engine.model, &c->npu, e);
     if (s < 0) {
@@ -377,24 +397,29 @@ static void post_call(struct caller *caller)
                                 message_row(c->type)->reply, message, NULL, 0, NULL, NULL));
 }
 
+// Where the nodes that the client computes lie; no such nodes need no place.
+static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t size)
+{
+    struct bytes room;
+    if (!bytes_slice((struct bytes){b->output, b->output_size}, at, size, &room))
+        worker_die("custom operators lie outside their buffer");
+    return (uint8_t *)room.data;
+}
+
 static void prepare_calls(struct worker_context *c, const struct worker_buffer *b,
                           const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
     struct custom_set set;
-    struct bytes inputs, outputs;
     struct error e;
-    if (m->custom_nodes.size == 0)
-        return;
+    uint8_t *inputs = NULL, *outputs = NULL;
     if (custom_set_from_message(m->custom_nodes, info->n_custom, &set, &e) < 0)
         worker_die("%s", e.text);
-    if (!bytes_slice((struct bytes){b->output, b->output_size}, m->custom_inputs,
-                     custom_input_room(info->custom, &set), &inputs) ||
-        !bytes_slice((struct bytes){b->output, b->output_size}, m->custom_outputs,
-                     custom_output_room(info->custom, &set), &outputs))
-        worker_die("custom operators outside their buffer");
-    caller_start(&c->caller, info, &set, (uint8_t *)inputs.data, (uint8_t *)outputs.data, &c->pause,
-                 post_call);
-    c->job.custom = &c->caller.npu;
+    if (m->custom_nodes.size > 0) {
+        inputs = find_room(b, m->custom_inputs, custom_input_room(info->custom, &set));
+        outputs = find_room(b, m->custom_outputs, custom_output_room(info->custom, &set));
+    }
+    if (caller_start(&c->caller, &set, inputs, outputs, &c->pause, post_call))
+        c->job.custom = &c->caller.npu;
 }
 
 static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,

@@ -3,14 +3,18 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "server/channel.h"
+#include "server/notes.h"
 
 // The largest answer: descriptions of models and layers.
 #define PAYLOAD_MAX (64u << 20)
@@ -30,6 +34,7 @@ struct worker_process {
     bool killed, exited, reported, freed;
     unsigned n_handles; // not yet closed
     struct error why;   // it was killed by us; "" when it was not
+    struct notes *notes;
     // An answer whose payload is being read:
     struct frame_header header;
     uint8_t *answer; // message, then payload
@@ -37,11 +42,18 @@ struct worker_process {
 
 // ---- the end -----------------------------------------------------------------------------------
 
+static void worker_free_parts(struct worker_process *w)
+{
+    if (w->notes)
+        munmap(w->notes, NOTES_SIZE);
+    free(w->answer);
+}
+
 static void free_if_closed(struct worker_process *w)
 {
     if (w->n_handles > 0 || !w->freed)
         return;
-    free(w->answer);
+    worker_free_parts(w);
     free(w);
 }
 
@@ -75,9 +87,14 @@ static void end_process(struct worker_process *w)
 
 static void report_dead(struct worker_process *w)
 {
+    char note[sizeof w->notes->text[0]];
     if (w->reported || w->freed)
         return;
     w->reported = true;
+    if (notes_last(w->notes, note, sizeof note)) {
+        struct error why = w->why;
+        error_set(&w->why, why.code, "%s, in %s", why.text, note);
+    }
     log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
     w->events->on_dead(w->owner, &w->why);
 }
@@ -269,9 +286,29 @@ static int connect_to(struct worker_process *w, int *ret_far_end, struct error *
     return 0;
 }
 
+// Memory for the worker's notes, of a size that it cannot change.
+static int make_notes(struct notes **ret, int *ret_fd, struct error *e)
+{
+    cleanup(fd_close_p) int fd = fd_memory("a worker's notes", NOTES_SIZE, e);
+    if (fd < 0)
+        return fd;
+    void *notes = MAP_FAILED;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        notes = mmap(NULL, NOTES_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    if (notes == MAP_FAILED)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a worker's notes");
+    *ret = notes;
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
 static int make_start(const struct host_options *o, struct frame_out **ret, struct error *e)
 {
     rknnd_WorkerStart m = {0};
+    if (strlen(o->plugin_dir) >= sizeof m.plugin_dir)
+        return error_set(e, STATUS_PARAM_INVALID, "plugin-dir may have %zu bytes",
+                         sizeof m.plugin_dir - 1);
+    message_set_text(m.plugin_dir, o->plugin_dir);
     if (strlen(o->backend) >= sizeof m.backend || strlen(o->backend_options) >= sizeof m.options)
         return error_set(e, STATUS_PARAM_INVALID,
                          "backend \"%s:%s\" is too long: the name may have %zu bytes, its options "
@@ -305,6 +342,7 @@ static int start(struct worker_process *w, struct frame_out *first, struct error
     int r = connect_to(w, &far_end, e);
     if (r < 0) {
         frame_out_free(first);
+        worker_free_parts(w);
         free(w);
         return r;
     }
@@ -329,6 +367,13 @@ int worker_process_new(const struct host_options *options, const char *name,
         frame_out_free(first);
         return error_no_memory(e, "a worker", sizeof *w);
     }
+    r = make_notes(&w->notes, &first->fds[0], e);
+    if (r < 0) {
+        frame_out_free(first);
+        free(w);
+        return r;
+    }
+    first->n_fds = 1;
     r = start(w, first, e);
     if (r == 0)
         *ret = w;

@@ -2,6 +2,7 @@
 """Custom operators of the program: real models, and what happens when somebody dies in a callback."""
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,6 +168,82 @@ class InTheMiddle(Case):
         first.communicate(timeout=PATIENCE)
         self.end(second)
         self.run_plain(daemon, "custom")
+
+
+class Plugins(Case):
+    def setUp(self):
+        super().setUp()
+        cases.write(self.folder, "custom", conformance.custom(), cases.STEP)
+        self.plugins = self.folder / "plugins"
+        self.plugins.mkdir()
+
+    def put(self, kind, name=None, mode=0o644):
+        path = self.plugins / (name or f"librkcst_{kind}.so")
+        shutil.copy(BUILD / f"tests/integration/libplugin_{kind}.so", path)
+        path.chmod(mode)
+        return path
+
+    def with_plugins(self, *options, **more):
+        return self.daemon("--plugin-dir", self.plugins, *options, **more)
+
+    def run_it(self, daemon, code=0):
+        done = subprocess.run([CLIENT, self.folder, "custom", str(code), "plugin"], env=daemon.env,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_a_good_one(self):
+        self.put("good")
+        self.put("nothing", "another.so")  # not a plugin's name
+        for isolation in ("process", "thread"):
+            for transport in ("unix", "tcp"):
+                daemon = self.with_plugins("--isolation", isolation, *FRESH, transport=transport)
+                before = daemon.held()
+                self.run_it(daemon)
+                wait_for("everything to be freed", lambda d=daemon, b=before: d.held() == b)
+                maps = pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text()
+                self.assertEqual("librkcst_good" in maps, isolation == "thread")
+
+    def test_the_program_comes_first(self):
+        self.put("crash")
+        self.run_plain(self.with_plugins(), "custom")
+
+    def test_unusable_ones(self):
+        for kind, words in (("nothing", "get_rknn_custom_op"), ("version2", "version 2"),
+                            ("failing", "compute() answered -8"), ("init", "does not know")):
+            path = self.put(kind)
+            for isolation in ("process", "thread"):
+                daemon = self.with_plugins("--isolation", isolation)
+                said = self.run_it(daemon, -8 if kind == "failing" else -1)
+                self.assertIn(words, said)
+                self.assertIn(path.name, said)
+                self.assertEqual(daemon.status()["worker_deaths"], 0)
+            path.unlink()
+        (self.plugins / "librkcst_text.so").write_text("no library")
+        self.assertIn("librkcst_text.so", self.run_it(self.with_plugins(), -1))
+        self.put("good")  # after all the others, and works
+        self.run_it(self.with_plugins())
+
+    def test_one_that_others_may_write(self):
+        self.put("good", mode=0o666)
+        self.assertIn("nobody else may write", self.run_it(self.with_plugins(), -1))
+
+    def test_none(self):
+        self.assertIn(str(self.plugins), self.run_it(self.with_plugins(), -1))
+        self.assertIn("/nonexistent", self.run_it(self.daemon("--plugin-dir", "/nonexistent"), -1))
+
+    def test_deadly_ones(self):
+        """The worker dies, its death is told with the plugin's name, and the daemon goes on."""
+        for kind, code, words in (("crash", -3, "Segmentation fault"), ("abort", -3, "Aborted"),
+                                  ("hang", -2, "took too long")):
+            path = self.put(kind)
+            daemon = self.with_plugins("--job-timeout-ms", "1000")
+            said = self.run_it(daemon, code)
+            self.assertIn(words, said)
+            self.assertIn(path.name, said)
+            self.assertEqual(daemon.status()["worker_deaths"], 2)
+            self.run_plain(daemon, "custom")
+            path.unlink()
 
 
 if __name__ == "__main__":

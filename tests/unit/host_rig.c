@@ -69,6 +69,7 @@ void rig_init(struct rig *r, bool threads, const char *options)
                                        .backend = "null",
                                        .backend_options = r->backend_options,
                                        .module_dir = MODULE_DIR,
+                                       .plugin_dir = "",
                                        .load_timeout_ms = 60000,
                                        .job_timeout_ms = 60000,
                                        .counters = &r->counters};

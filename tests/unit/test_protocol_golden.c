@@ -365,8 +365,9 @@ static void check(uint16_t type, const char *name, uint8_t flags, const void *sa
     struct frame_header h = {.type = type, .flags = flags, .id = 0x01020300u + type};
     if (type == MESSAGE_WORKER_BUFFER && !flags)
         h.n_fds = 2;
-    if ((type == MESSAGE_WORKER_LOAD || type == MESSAGE_WORKER_DESCRIBE ||
-         type == MESSAGE_WORKER_MEMORY || type == MESSAGE_MEMORY_IMPORT) &&
+    if ((type == MESSAGE_WORKER_START || type == MESSAGE_WORKER_LOAD ||
+         type == MESSAGE_WORKER_DESCRIBE || type == MESSAGE_WORKER_MEMORY ||
+         type == MESSAGE_MEMORY_IMPORT) &&
         !flags)
         h.n_fds = 1;
     check_encoding(&h, sample, payload, g);

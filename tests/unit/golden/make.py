@@ -167,7 +167,7 @@ TYPES = [
     (51, "DUMP_NEXT", "DumpNext", None, False, False, 0),
     (52, "CUSTOM_LIST", "CustomList", "CustomListReply", False, True, 0),
     (53, "CUSTOM_DONE", "CustomDone", None, True, False, 0),
-    (128, "WORKER_START", "WorkerStart", "Device", False, False, 0),
+    (128, "WORKER_START", "WorkerStart", "Device", False, False, 1),
     (129, "WORKER_LOAD", "WorkerLoad", "ContextInfo", False, True, 1),
     (130, "WORKER_DESCRIBE", "WorkerDescribe", "Empty", False, True, 1),
     (131, "WORKER_OPEN", "WorkerContext", "Empty", False, False, 0),
