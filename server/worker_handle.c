@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "protocol/custom_message.h"
@@ -69,18 +70,6 @@ static int take_file(const struct request *r)
     return fd;
 }
 
-static void *map(int fd, uint64_t size, int protection)
-{
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
-        worker_die("a buffer of %llu bytes without them", (unsigned long long)size);
-    void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        worker_die("cannot map a buffer of %llu bytes: %s", (unsigned long long)size,
-                   strerror(errno));
-    return memory;
-}
-
 static int handle_start(struct request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
@@ -91,7 +80,7 @@ static int handle_start(struct request *r, struct error *e)
     cleanup(fd_close_p) int notes = take_file(r);
     message_set_text(w->plugin_dir, m->plugin_dir);
     plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
-                 map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
+                 worker_map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
     int s = engine_open(g, r->worker->module_dir, m->backend, m->options, e);
     if (s < 0)
         return s;
@@ -385,43 +374,6 @@ void worker_run(struct worker_context *c)
         end_run(c, c->status, &c->job.error);
 }
 
-static void post_call(struct caller *caller)
-{
-    struct worker_context *c = container_of(caller, struct worker_context, caller);
-    rknnd_CustomCall call = {.node = caller->node};
-    rknnd_InferReply run = {.has_call = true, .call = call};
-    rknnd_DumpReply dump = {.has_call = true, .call = call};
-    const void *message = c->type == MESSAGE_WORKER_RUN ? (void *)&run : (void *)&dump;
-    worker_answer(c->worker,
-                  message_frame(c->type, FRAME_REPLY | FRAME_MORE, c->request,
-                                message_row(c->type)->reply, message, NULL, 0, NULL, NULL));
-}
-
-// Where the nodes that the client computes lie; no such nodes need no place.
-static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t size)
-{
-    struct bytes room;
-    if (!bytes_slice((struct bytes){b->output, b->output_size}, at, size, &room))
-        worker_die("custom operators lie outside their buffer");
-    return (uint8_t *)room.data;
-}
-
-static void prepare_calls(struct worker_context *c, const struct worker_buffer *b,
-                          const rknnd_WorkerRun *m, const struct npu_model_info *info)
-{
-    struct custom_set set;
-    struct error e;
-    uint8_t *inputs = NULL, *outputs = NULL;
-    if (custom_set_from_message(m->custom_nodes, info->n_custom, &set, &e) < 0)
-        worker_die("%s", e.text);
-    if (m->custom_nodes.size > 0) {
-        inputs = find_room(b, m->custom_inputs, custom_input_room(info->custom, &set));
-        outputs = find_room(b, m->custom_outputs, custom_output_room(info->custom, &set));
-    }
-    if (caller_start(&c->caller, &set, inputs, outputs, &c->pause, post_call))
-        c->job.custom = &c->caller.npu;
-}
-
 static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,
                         const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
@@ -438,7 +390,7 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .done = on_job_done,
                               .owner = c};
     pause_start(&c->pause);
-    prepare_calls(c, b, m, info);
+    worker_prepare_calls(c, b, m, info);
     atomic_store(&c->left, 2);
     atomic_store(&c->running, true);
     r->run = c;

@@ -15,7 +15,7 @@ struct worker_memory {
     uint64_t size;
 };
 
-static void *map(int fd, uint64_t size, int protection)
+void *worker_map(int fd, uint64_t size, int protection)
 {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
@@ -44,8 +44,9 @@ void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m)
     struct worker_buffer *b = malloc(sizeof *b);
     if (!b)
         worker_die("no memory for a buffer");
-    *b = (struct worker_buffer){.input = map(input_fd, m->input_size, PROT_READ),
-                                .output = map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
+    *b = (struct worker_buffer){.input = worker_map(input_fd, m->input_size, PROT_READ),
+                                .output =
+                                    worker_map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
                                 .input_size = m->input_size,
                                 .output_size = m->output_size};
     worker_add(w->buffers, &b->number, m->buffer);
@@ -76,8 +77,8 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
     struct worker_memory *memory = malloc(sizeof *memory);
     if (!memory)
         worker_die("no memory for a memory");
-    *memory =
-        (struct worker_memory){.data = map(fd, m->size, PROT_READ | PROT_WRITE), .size = m->size};
+    *memory = (struct worker_memory){.data = worker_map(fd, m->size, PROT_READ | PROT_WRITE),
+                                     .size = m->size};
     worker_add(w->memories, &memory->number, m->memory);
 }
 

@@ -11,6 +11,13 @@ struct worker_buffer {
     uint64_t input_size, output_size;
 };
 
+/// Shared memory of the daemon's; `protection` as mmap()'s.
+void *worker_map(int fd, uint64_t size, int protection);
+
+/// Custom operators of a run: those that the client computes have their tensors in its buffer.
+void worker_prepare_calls(struct worker_context *c, const struct worker_buffer *b,
+                          const rknnd_WorkerRun *m, const struct npu_model_info *info);
+
 /// What the daemon's messages of these names ask for. The fds are those of the present frame.
 void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m);
 void worker_buffer_drop(struct worker *w, uint32_t number);
