@@ -2,6 +2,7 @@
 #include "tools/describe.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #define MAX_COLUMNS 12
 #define MAX_DEPTH   8
 #define NAME_COLUMN 22
+#define FEW_ROWS    8
 
 struct printer {
     FILE *out;
@@ -146,6 +148,60 @@ static size_t find_columns(json_t *array, struct table_column *columns)
     return n;
 }
 
+// Text from column `at` on; a long line goes on below it, after a comma.
+static void print_line(const struct printer *p, const char *text, size_t at)
+{
+    size_t room = p->width > at + 2 ? p->width - at - 2 : SIZE_MAX;
+    for (;;) {
+        size_t n = strlen(text), end = n;
+        for (const char *c = strstr(text, ", "); n > room && c; c = strstr(c + 1, ", "))
+            if (end == n || (size_t)(c - text) < room)
+                end = (size_t)(c - text) + 1;
+        fprintf(p->out, "%.*s\n", (int)end, text);
+        if (end == n)
+            return;
+        text += end + 1;
+        fprintf(p->out, "%*s", (int)at + 2, "");
+    }
+}
+
+static char *record_text(json_t *object)
+{
+    char *text = NULL;
+    size_t size;
+    const char *key, *gap = "";
+    json_t *value;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    json_object_foreach(object, key, value)
+    {
+        fprintf(out, "%s%s ", gap, key);
+        write_value(out, value, 0);
+        gap = ", ";
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int print_records(const struct printer *p, json_t *array, const char *indent)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item)
+    {
+        cleanup(free_p) char *text = record_text(item);
+        if (!text)
+            return -1;
+        fputs(indent, p->out);
+        print_line(p, text, strlen(indent));
+    }
+    return 0;
+}
+
+// A few rows that are too long for a line are printed whole, member by member.
 static int print_table(const struct printer *p, json_t *array, const char *indent)
 {
     struct table_column columns[MAX_COLUMNS];
@@ -162,7 +218,9 @@ static int print_table(const struct printer *p, json_t *array, const char *inden
             t.failed = 1;
         table_cell(&t, "%s", text ? text : "");
     }
-    int r = table_print(&t, p->out, indent, p->width);
+    bool too_wide = !t.failed && p->width && table_width(&t) + strlen(indent) > p->width;
+    bool whole = too_wide && json_array_size(array) <= FEW_ROWS;
+    int r = whole ? print_records(p, array, indent) : table_print(&t, p->out, indent, p->width);
     table_done(&t);
     return r;
 }
@@ -184,7 +242,8 @@ static int print_member(const struct printer *p, const char *key, json_t *value,
     cleanup(free_p) char *text = value_text(value);
     if (!text)
         return -1;
-    fprintf(p->out, "%*s%-*s %s\n", margin, "", NAME_COLUMN - margin, key, *text ? text : "-");
+    fprintf(p->out, "%*s%-*s ", margin, "", NAME_COLUMN - margin, key);
+    print_line(p, *text ? text : "-", NAME_COLUMN + 1);
     return 0;
 }
 

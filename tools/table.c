@@ -75,13 +75,25 @@ static void measure(const struct table *t, size_t *widths)
     }
 }
 
-// Takes what is too much from the flexible columns, the widest first.
-static void shrink(const struct table *t, size_t *widths, size_t limit)
+static size_t total_width(const struct table *t, const size_t *widths)
 {
     size_t total = (t->n_columns - 1) * GAP;
     for (size_t c = 0; c < t->n_columns; c++)
         total += widths[c];
-    while (total > limit) {
+    return total;
+}
+
+size_t table_width(const struct table *t)
+{
+    size_t widths[t->n_columns];
+    measure(t, widths);
+    return total_width(t, widths);
+}
+
+// Takes what is too much from the flexible columns, the widest first.
+static void shrink(const struct table *t, size_t *widths, size_t limit)
+{
+    for (size_t total = total_width(t, widths); total > limit; total--) {
         size_t widest = t->n_columns;
         for (size_t c = 0; c < t->n_columns; c++)
             if (t->columns[c].flexible && widths[c] > LEAST_CELL &&
@@ -90,7 +102,6 @@ static void shrink(const struct table *t, size_t *widths, size_t limit)
         if (widest == t->n_columns)
             return;
         widths[widest]--;
-        total--;
     }
 }
 

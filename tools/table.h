@@ -24,6 +24,9 @@ void table_done(struct table *t);
 /// Adds the next cell of the current row.
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/// Columns that a line takes when nothing is cut.
+size_t table_width(const struct table *t);
+
 /// Prints head and rows, each line behind `indent`, in at most `width` columns (0: no limit).
 /// Returns 0, or -1 if memory ran out while cells were added (then nothing is printed).
 int table_print(const struct table *t, FILE *out, const char *indent, size_t width);

@@ -27,7 +27,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
     float *mean, *variance;
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (x->n_dims < 2 || x->n_dims != y->n_dims || x->n_elems != y->n_elems ||
+    if (x->n_dims < 2 || x->n_dims != y->n_dims || !x->n_elems || x->n_elems != y->n_elems ||
         memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
         x->channels_last != y->channels_last)
         return step_refuse(s, e, "input and output differ in shape");

@@ -129,11 +129,15 @@ static json_t *nodes(const struct rknn_file *f)
     return list;
 }
 
-static json_t *op_counts(const struct rknn_file *f)
+// How many nodes of each operator there are. Inputs and outputs are no work for the CPU.
+static json_t *op_counts(const struct rknn_file *f, bool on_cpu)
 {
     json_t *counts = json_object();
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const char *op = f->nodes[i].op;
+        bool port = strcmp(op, "InputOperator") == 0 || strcmp(op, "OutputOperator") == 0;
+        if (on_cpu && (port || f->nodes[i].device != 0))
+            continue;
         json_int_t before = json_integer_value(json_object_get(counts, op));
         json_object_set_new(counts, op, json_integer(before + 1));
     }
@@ -171,7 +175,8 @@ static void add_file(json_t *root, const struct rknn_file *f)
     json_object_set_new(root, "outputs", list);
     json_object_set_new(root, "input_forms", parsed(f->input_json));
     json_object_set_new(root, "output_forms", parsed(f->output_json));
-    json_object_set_new(root, "operators", op_counts(f));
+    json_object_set_new(root, "operators", op_counts(f, false));
+    json_object_set_new(root, "operators_on_cpu", op_counts(f, true));
     add_attrs(root, f);
     json_object_set_new(root, "nodes", nodes(f));
     json_t *build =

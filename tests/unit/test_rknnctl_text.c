@@ -200,6 +200,26 @@ static void descriptions_need_no_known_names(void **state)
     json_decref(o);
 }
 
+static void long_lines_are_broken_after_commas(void **state)
+{
+    (void)state;
+    struct text out;
+    json_t *o = json_loads(
+        "{\"counts\": {\"Add\": 1, \"Conv\": 22, \"Reshape\": 3}, \"t\": \"none\", "
+        "\"in\": [{\"name\": \"picture_0\", \"shape\": [1, 3, 224, 224], \"scale\": 0.5, "
+        "\"zero_point\": 12}]}",
+        0, NULL);
+    assert_non_null(o);
+    assert_int_equal(describe_print(o, text_open(&out), 2, 42), 0);
+    text_check(&out, "  counts               Add 1, Conv 22,\n"
+                     "                         Reshape 3\n"
+                     "  t                    none\n"
+                     "  in (1)\n"
+                     "    name picture_0, shape 1x3x224x224,\n"
+                     "      scale 0.5, zero_point 12\n");
+    json_decref(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +231,7 @@ int main(void)
         cmocka_unit_test(columns_line_up),
         cmocka_unit_test(a_narrow_table_cuts_its_flexible_column),
         cmocka_unit_test(descriptions_need_no_known_names),
+        cmocka_unit_test(long_lines_are_broken_after_commas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
