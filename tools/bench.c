@@ -56,16 +56,8 @@ static int prepare_outputs(struct client *c)
 
 static int prepare(struct client *c)
 {
-    const struct bench_plan *plan = c->bench->plan;
-    int r = model_open(&c->model, plan->model, 0, &plan->shapes, &c->failure);
-    if (r == 0)
-        r = prepare_outputs(c);
-    if (r == 0 && plan->core_mask != RKNN_NPU_CORE_UNDEFINED) {
-        r = rknn_set_core_mask(c->model.context, (rknn_core_mask)plan->core_mask);
-        if (r < 0)
-            r = failure_rknn(&c->failure, r, "--core-mask");
-    }
-    return r;
+    int r = task_open(&c->bench->plan->task, 0, &c->model, &c->failure);
+    return r ? r : prepare_outputs(c);
 }
 
 static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info)

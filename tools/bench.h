@@ -1,14 +1,11 @@
 // Many clients of one model at once, measured.
 #pragma once
 
-#include "tools/input_set.h"
-#include "tools/model.h"
+#include "tools/task.h"
 
 struct bench_plan {
-    const char *model;
-    struct text_list shapes;        // --shape
+    struct task task;
     uint32_t clients, loop, warmup; // loop and warm-up runs are each client's
-    uint32_t core_mask;             // RKNN_NPU_CORE_UNDEFINED: not asked for
     bool want_float;
 };
 

@@ -4,7 +4,6 @@
 #include "tools/bench.h"
 #include "tools/format.h"
 #include "tools/interrupt.h"
-#include "tools/options.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
 
@@ -12,16 +11,12 @@
 
 struct bench_command {
     struct bench_plan plan;
-    struct text_list inputs;
-    rknn_tensor_format layout;
     uint32_t seed;
     bool json;
 };
 
 static int parse(int argc, char **argv, struct bench_command *c, struct failure *f)
 {
-    const char *layout = NULL;
-    int first;
     struct bench_plan *p = &c->plan;
     const struct option_row rows[] = {
         {'n', "loop", OPTION_NUMBER, &p->loop, "N", "runs of each client (default 100)", 1,
@@ -30,33 +25,28 @@ static int parse(int argc, char **argv, struct bench_command *c, struct failure 
          1024},
         {'w', "warmup", OPTION_NUMBER, &p->warmup, "N", "runs before measuring (default 3)", 0,
          1000000},
-        {'i', "input", OPTION_LIST, &c->inputs, "FILE", "as for rknnctl run; default: made up", 0,
-         0},
-        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
-         "an open input's shape: images=1x3x640x640", 0, 0},
-        {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
-         0},
+        TASK_INPUT(&p->task),
+        TASK_SHAPE(&p->task),
+        TASK_LAYOUT(&p->task),
         {'S', "seed", OPTION_NUMBER, &c->seed, "N", "of made-up inputs (default 1)", 0, UINT32_MAX},
         {'f', "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0},
-        {'c', "core-mask", OPTION_CORES, &p->core_mask, "CORES",
-         "auto, all, 0, 0,1, … or a mask 0x3", 0, 0},
+        TASK_CORES(&p->task),
         {'j', "json", OPTION_FLAG, &c->json, NULL, "print JSON", 0, 0},
     };
     const struct options options = {
         .usage = "[--server URI] bench MODEL [--loop N] [--clients N]",
-        .summary = "Measures a model: each client has a context and a thread of its own, and sets\n"
-                   "the inputs, runs and gets the outputs again and again. Ctrl-C ends it early.",
+        .summary =
+            "Measures a model: each client has a context and a thread of its own, and sets\n"
+            "the inputs, runs and gets the outputs again and again. Without -i the inputs are\n"
+            "made up. Ctrl-C ends it early.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = options_parse_n(&options, argc, argv, 1, 1, &first, f);
-    if (r)
-        return r;
-    p->model = argv[first];
-    if ((uint64_t)p->loop * p->clients > MAX_RUNS)
-        return failure_set(f, EXIT_USAGE, "--loop: %u runs of %u clients are more than %u", p->loop,
-                           p->clients, MAX_RUNS);
-    return input_layout_parse(layout, &c->layout, f);
+    int r = task_parse(&p->task, &options, argc, argv, f);
+    if (r == 0 && (uint64_t)p->loop * p->clients > MAX_RUNS)
+        r = failure_set(f, EXIT_USAGE, "--loop: %u runs of %u clients are more than %u", p->loop,
+                        p->clients, MAX_RUNS);
+    return r;
 }
 
 static double per_second(const struct bench_result *r)
@@ -79,7 +69,7 @@ static void print_text(const struct bench_command *c, const rknnd_server_info *i
                        const struct bench_result *r)
 {
     struct format_buffer b;
-    printf("%s on ", c->plan.model);
+    printf("%s on ", c->plan.task.model);
     report_server_line(info);
     printf("\n%zu runs by %u client%s in %s: %.1f runs/s\n", r->n, c->plan.clients,
            c->plan.clients == 1 ? "" : "s", format_ns(&b, r->wall_ns), per_second(r));
@@ -93,9 +83,9 @@ static int print_json(const struct bench_command *c, const rknnd_server_info *in
                       const struct bench_result *r, struct failure *f)
 {
     json_t *o =
-        json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "model", c->plan.model, "server",
-                  report_server_json(info), "clients", (json_int_t)c->plan.clients, "runs",
-                  (json_int_t)r->n, "seconds", report_number((double)r->wall_ns / 1e9),
+        json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "model", c->plan.task.model,
+                  "server", report_server_json(info), "clients", (json_int_t)c->plan.clients,
+                  "runs", (json_int_t)r->n, "seconds", report_number((double)r->wall_ns / 1e9),
                   "runs_per_second", report_number(per_second(r)), "latency_us",
                   report_percentiles_json(r->latency_ns, r->n, 1e3), "queue_us",
                   report_percentiles_json(r->queue_us, r->n, 1), "run_us",
@@ -127,9 +117,9 @@ static int open_and_measure(const struct bench_command *c, struct failure *f)
 {
     struct model model;
     struct input_set inputs = {0};
-    int r = model_open(&model, c->plan.model, 0, &c->plan.shapes, f);
-    if (r == 0 && c->inputs.n)
-        r = input_set_load(&inputs, &model, &c->inputs, c->layout, f);
+    int r = task_open(&c->plan.task, 0, &model, f);
+    if (r == 0 && c->plan.task.inputs.n)
+        r = task_load(&c->plan.task, &model, &inputs, f);
     else if (r == 0)
         r = input_set_random(&inputs, &model, c->seed, f);
     if (r == 0)
@@ -142,13 +132,11 @@ static int open_and_measure(const struct bench_command *c, struct failure *f)
 int cmd_bench(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    struct bench_command c = {
-        .plan = {.clients = 1, .loop = 100, .warmup = 3, .core_mask = RKNN_NPU_CORE_UNDEFINED},
-        .seed = 1};
+    struct bench_command c = {.plan = {.task = TASK_INIT, .clients = 1, .loop = 100, .warmup = 3},
+                              .seed = 1};
     int r = parse(argc, argv, &c, f);
     if (r == 0)
         r = open_and_measure(&c, f);
-    text_list_done(&c.inputs);
-    text_list_done(&c.plan.shapes);
+    task_done(&c.plan.task);
     return r;
 }

@@ -1,20 +1,14 @@
 // rknnctl dump: what each node of a model computes.
 #include "tools/dump.h"
-#include "tools/input_set.h"
 #include "tools/rknnctl.h"
 
 static int parse(int argc, char **argv, struct dump_plan *p, struct failure *f)
 {
-    const char *layout = NULL;
-    int first;
     const struct option_row rows[] = {
-        {'i', "input", OPTION_LIST, &p->inputs, "FILE",
-         ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0},
-        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
-         "an open input's shape: images=1x3x640x640", 0, 0},
+        TASK_INPUT(&p->task),
+        TASK_SHAPE(&p->task),
         {'o', "output", OPTION_TEXT, &p->folder, "DIR", "write each tensor there", 0, 0},
-        {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
-         0},
+        TASK_LAYOUT(&p->task),
         {'O', "only", OPTION_TEXT, &p->only, "NAME", "tensors of this name or shell pattern", 0, 0},
         {'r', "raw", OPTION_FLAG, &p->raw, NULL, "write the stored type, not float32", 0, 0},
         {'j', "json", OPTION_FLAG, &p->json, NULL, "print JSON", 0, 0},
@@ -28,23 +22,19 @@ static int parse(int argc, char **argv, struct dump_plan *p, struct failure *f)
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = options_parse_n(&options, argc, argv, 1, 1, &first, f);
-    if (r)
-        return r;
-    p->model = argv[first];
-    if (!p->folder)
-        return failure_set(f, EXIT_USAGE, "no folder: give one with -o DIR");
-    return input_layout_parse(layout, &p->layout, f);
+    int r = task_parse(&p->task, &options, argc, argv, f);
+    if (r == 0 && !p->folder)
+        r = failure_set(f, EXIT_USAGE, "no folder: give one with -o DIR");
+    return r;
 }
 
 int cmd_dump(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    struct dump_plan plan = {0};
+    struct dump_plan plan = {.task = TASK_INIT};
     int r = parse(argc, argv, &plan, f);
     if (r == 0)
         r = dump_execute(&plan, f);
-    text_list_done(&plan.inputs);
-    text_list_done(&plan.shapes);
+    task_done(&plan.task);
     return r;
 }

@@ -1,16 +1,11 @@
 // rknnctl info: describes the server, and a model file.
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tools/describe.h"
+#include "tools/description.h"
 #include "tools/dot.h"
 #include "tools/format.h"
-#include "tools/load_options.h"
-#include "tools/options.h"
-#include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
 #include "tools/terminal.h"
@@ -31,28 +26,6 @@ static void print_server(const rknnd_server_info *i)
     report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
     report_line("heartbeat", "%u ms; silent peers are dropped after %u ms", i->heartbeat_ms,
                 i->peer_timeout_ms);
-}
-
-// *ret is the caller's to json_decref().
-static int describe(const char *path, json_t **ret, struct failure *f)
-{
-    struct progress progress;
-    json_error_t error;
-    char *text = NULL;
-    if (access(path, R_OK) < 0)
-        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
-    progress_start(&progress, path);
-    int r = rknnd_describe_model(NULL, path, &text);
-    progress_end(&progress);
-    if (r < 0)
-        return failure_rknn(f, r, "model %s", path);
-    *ret = json_loads(text, 0, &error);
-    rknnd_free(text);
-    if (!*ret)
-        return failure_set(f, EXIT_RUNTIME,
-                           "model %s: the server's description is not JSON: line %d: %s", path,
-                           error.line, error.text);
-    return 0;
 }
 
 static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
@@ -96,11 +69,10 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
 {
     (void)settings;
     bool json = false, all = false, dot = false;
-    struct text_list shapes = {0};
+    struct task task = TASK_INIT;
     const struct option_row rows[] = {
         {'a', "all", OPTION_FLAG, &all, NULL, "print long lists too (a large model's nodes)", 0, 0},
-        {'x', "shape", OPTION_LIST, &shapes, "NAME=SHAPE",
-         "an open input's shape: images=1x3x640x640", 0, 0},
+        TASK_SHAPE(&task),
         {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
         {'d', "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
     };
@@ -113,16 +85,14 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
     };
     json_t *model = NULL;
     int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
-    const char *path = r == 0 && first < argc ? argv[first] : NULL;
+    task.model = r == 0 && first < argc ? argv[first] : NULL;
     if (r == 0 && dot && json)
         r = failure_set(f, EXIT_USAGE, "--dot and --json are two forms: ask for one");
+    if (r == 0 && task.model)
+        r = description_get(&task, &model, f);
     if (r == 0)
-        r = load_options_set(&shapes, f);
-    if (r == 0 && path)
-        r = describe(path, &model, f);
-    if (r == 0)
-        r = dot ? print_dot(path, model, f) : print_all(path, model, json, all, f);
+        r = dot ? print_dot(task.model, model, f) : print_all(task.model, model, json, all, f);
     json_decref(model);
-    text_list_done(&shapes);
+    task_done(&task);
     return r;
 }

@@ -1,28 +1,21 @@
 // rknnctl run: a model on inputs from files.
-#include "tools/options.h"
 #include "tools/rknnctl.h"
 #include "tools/run.h"
 
 static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
 {
-    const char *layout = NULL;
-    int first;
     const struct option_row rows[] = {
-        {'i', "input", OPTION_LIST, &p->inputs, "FILE",
-         ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0},
-        {'x', "shape", OPTION_LIST, &p->shapes, "NAME=SHAPE",
-         "an open input's shape: images=1x3x640x640", 0, 0},
+        TASK_INPUT(&p->task),
+        TASK_SHAPE(&p->task),
         {'o', "output", OPTION_TEXT, &p->folder, "DIR", "write each output there as out<i>.npy", 0,
          0},
-        {'l', "layout", OPTION_TEXT, &layout, "LAYOUT", "of 4-D arrays: nhwc (default) or nchw", 0,
-         0},
+        TASK_LAYOUT(&p->task),
         {'r', "raw", OPTION_FLAG, &p->raw, NULL, "write the model's own type, not float32", 0, 0},
         {'n', "loop", OPTION_NUMBER, &p->loop, "N", "run N times (default 1)", 1, 10000000},
         {'t', "top", OPTION_NUMBER, &p->top, "N", "largest values shown (default 5)", 0,
          RUN_MAX_TOP},
         {'p', "perf", OPTION_FLAG, &p->perf, NULL, "show times of layers, and memory", 0, 0},
-        {'c', "core-mask", OPTION_CORES, &p->core_mask, "CORES",
-         "auto, all, 0, 0,1, … or a mask 0x3", 0, 0},
+        TASK_CORES(&p->task),
         {'j', "json", OPTION_FLAG, &p->json, NULL, "print JSON", 0, 0},
     };
     const struct options options = {
@@ -35,11 +28,7 @@ static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = options_parse_n(&options, argc, argv, 1, 1, &first, f);
-    if (r)
-        return r;
-    p->model = argv[first];
-    return input_layout_parse(layout, &p->layout, f);
+    return task_parse(&p->task, &options, argc, argv, f);
 }
 
 static int run_and_show(const struct run_plan *plan, struct failure *f)
@@ -56,11 +45,10 @@ static int run_and_show(const struct run_plan *plan, struct failure *f)
 int cmd_run(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    struct run_plan plan = {.loop = 1, .top = 5, .core_mask = RKNN_NPU_CORE_UNDEFINED};
+    struct run_plan plan = {.task = TASK_INIT, .loop = 1, .top = 5};
     int r = parse(argc, argv, &plan, f);
     if (r == 0)
         r = run_and_show(&plan, f);
-    text_list_done(&plan.inputs);
-    text_list_done(&plan.shapes);
+    task_done(&plan.task);
     return r;
 }

@@ -9,7 +9,6 @@
 
 #include "tools/cleanup.h"
 #include "tools/format.h"
-#include "tools/input_set.h"
 #include "tools/npy.h"
 #include "tools/report.h"
 #include "tools/table.h"
@@ -139,9 +138,9 @@ int dump_execute(const struct dump_plan *plan, struct failure *f)
     struct model m = {0};
     struct input_set inputs = {0};
     table_init(&d.table, columns, sizeof columns / sizeof *columns);
-    int r = model_open(&m, plan->model, 0, &plan->shapes, f);
+    int r = task_open(&plan->task, 0, &m, f);
     if (r == 0)
-        r = input_set_load(&inputs, &m, &plan->inputs, plan->layout, f);
+        r = task_load(&plan->task, &m, &inputs, f);
     if (r == 0)
         r = make_folder(plan->folder, f);
     if (r == 0)

@@ -3,13 +3,10 @@
 
 #include <stdbool.h>
 
-#include "rknn_api.h"
-#include "tools/options.h"
+#include "tools/task.h"
 
 struct dump_plan {
-    const char *model;
-    struct text_list shapes, inputs;
-    rknn_tensor_format layout;
+    struct task task;
     const char *folder; // made if it is not there
     const char *only;   // tensor name or shell pattern; NULL: all
     bool raw, json;

@@ -3,21 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "tools/input_file.h"
 #include "tools/inputs.h"
-
-int input_layout_parse(const char *text, rknn_tensor_format *ret, struct failure *f)
-{
-    if (!text || strcasecmp(text, "nhwc") == 0)
-        *ret = RKNN_TENSOR_NHWC;
-    else if (strcasecmp(text, "nchw") == 0)
-        *ret = RKNN_TENSOR_NCHW;
-    else
-        return failure_set(f, EXIT_USAGE, "--layout: \"%s\" is not nchw or nhwc", text);
-    return 0;
-}
 
 static int init(struct input_set *s, uint32_t n, struct failure *f)
 {

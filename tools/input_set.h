@@ -19,6 +19,3 @@ int input_set_load(struct input_set *s, const struct model *m, const struct text
 int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f);
 
 void input_set_done(struct input_set *s);
-
-/// Parses "nchw" or "nhwc" (NULL: NHWC).
-int input_layout_parse(const char *text, rknn_tensor_format *ret, struct failure *f);

@@ -71,6 +71,8 @@ static int take(const struct option_row *row, const char *text, struct failure *
         return parse_number(what, text, row->min, row->max, row->target, f);
     case OPTION_CORES:
         return parse_core_mask(text, row->target, f);
+    case OPTION_LAYOUT:
+        return parse_layout(text, row->target, f);
     }
     return 0;
 }

@@ -20,6 +20,7 @@ enum option_kind {
     OPTION_LIST,   // struct text_list; each use of the option appends
     OPTION_NUMBER, // uint32_t, in [min, max]
     OPTION_CORES,  // uint32_t, rknn_core_mask
+    OPTION_LAYOUT, // rknn_tensor_format
 };
 
 struct option_row {

@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "rknn_api.h"
+#include <strings.h>
 
 #define MAX_CORES 16
 
@@ -69,5 +68,16 @@ int parse_core_mask(const char *text, uint32_t *ret, struct failure *f)
                            "--core-mask: \"%s\" is not auto, all, core numbers (0 or 0,1 or 0_1_2) "
                            "or a mask (0x3)",
                            text);
+    return 0;
+}
+
+int parse_layout(const char *text, rknn_tensor_format *ret, struct failure *f)
+{
+    if (strcasecmp(text, "nhwc") == 0)
+        *ret = RKNN_TENSOR_NHWC;
+    else if (strcasecmp(text, "nchw") == 0)
+        *ret = RKNN_TENSOR_NCHW;
+    else
+        return failure_set(f, EXIT_USAGE, "--layout: \"%s\" is not nchw or nhwc", text);
     return 0;
 }

@@ -147,27 +147,17 @@ static int check_plan(const struct run_plan *plan, const struct model *m, struct
     return 0;
 }
 
-static int set_cores(const struct run_plan *plan, const struct model *m, struct failure *f)
-{
-    if (plan->core_mask == RKNN_NPU_CORE_UNDEFINED)
-        return 0;
-    int r = rknn_set_core_mask(m->context, (rknn_core_mask)plan->core_mask);
-    return r < 0 ? failure_rknn(f, r, "--core-mask") : 0;
-}
-
 int run_execute(struct run_state *s, const struct run_plan *plan, struct failure *f)
 {
     uint32_t flags = plan->perf ? RKNN_FLAG_COLLECT_PERF_MASK : 0;
     *s = (struct run_state){.result = {.model = &s->model, .inputs = &s->inputs}};
-    int r = model_open(&s->model, plan->model, flags, &plan->shapes, f);
+    int r = task_open(&plan->task, flags, &s->model, f);
     if (r == 0)
         r = report_get_server(&s->result.server, f);
     if (r == 0)
-        r = input_set_load(&s->inputs, &s->model, &plan->inputs, plan->layout, f);
+        r = task_load(&plan->task, &s->model, &s->inputs, f);
     if (r == 0)
         r = check_plan(plan, &s->model, f);
-    if (r == 0)
-        r = set_cores(plan, &s->model, f);
     if (r == 0)
         r = run_all(s, plan, f);
     if (r == 0)

@@ -1,17 +1,14 @@
 // `rknnctl run`, done: model opened, inputs set, runs made, outputs written.
 #pragma once
 
-#include "tools/options.h"
 #include "tools/run_result.h"
+#include "tools/task.h"
 
 struct run_plan {
-    const char *model;
-    struct text_list shapes, inputs;
-    rknn_tensor_format layout;
+    struct task task;
     const char *folder; // for outputs; made if it is not there; NULL: none are written
     bool raw, perf, json;
     uint32_t loop, top;
-    uint32_t core_mask; // RKNN_NPU_CORE_UNDEFINED: not asked for
 };
 
 struct run_state {

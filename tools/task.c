@@ -1,0 +1,30 @@
+// What commands that run a model are told alike.
+#include "tools/task.h"
+
+int task_parse(struct task *t, const struct options *o, int argc, char **argv, struct failure *f)
+{
+    int first, r = options_parse_n(o, argc, argv, 1, 1, &first, f);
+    if (r == 0)
+        t->model = argv[first];
+    return r;
+}
+
+void task_done(struct task *t)
+{
+    text_list_done(&t->inputs);
+    text_list_done(&t->shapes);
+}
+
+int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f)
+{
+    int r = model_open(m, t->model, flags, &t->shapes, f);
+    if (r || t->core_mask == RKNN_NPU_CORE_UNDEFINED)
+        return r;
+    r = rknn_set_core_mask(m->context, (rknn_core_mask)t->core_mask);
+    return r < 0 ? failure_rknn(f, r, "--core-mask") : 0;
+}
+
+int task_load(const struct task *t, const struct model *m, struct input_set *s, struct failure *f)
+{
+    return input_set_load(s, m, &t->inputs, t->layout, f);
+}

@@ -1,0 +1,52 @@
+// What commands that run a model are told alike: which one, on what inputs, in what shapes, where.
+#pragma once
+
+#include "rknn_api.h"
+#include "tools/input_set.h"
+#include "tools/model.h"
+#include "tools/options.h"
+
+struct task {
+    const char *model;
+    struct text_list shapes, inputs;
+    rknn_tensor_format layout; // of 4-D arrays
+    uint32_t core_mask;        // RKNN_NPU_CORE_UNDEFINED: not asked for
+};
+
+#define TASK_INIT                                                                                  \
+    {                                                                                              \
+        .layout = RKNN_TENSOR_NHWC, .core_mask = RKNN_NPU_CORE_UNDEFINED                           \
+    }
+
+// Rows of a command's options, each for one member.
+#define TASK_INPUT(t)                                                                              \
+    {                                                                                              \
+        'i', "input", OPTION_LIST, &(t)->inputs, "FILE",                                           \
+            ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0                                 \
+    }
+#define TASK_SHAPE(t)                                                                              \
+    {                                                                                              \
+        'x', "shape", OPTION_LIST, &(t)->shapes, "NAME=SHAPE",                                     \
+            "an open input's shape: images=1x3x640x640", 0, 0                                      \
+    }
+#define TASK_LAYOUT(t)                                                                             \
+    {                                                                                              \
+        'l', "layout", OPTION_LAYOUT, &(t)->layout, "LAYOUT",                                      \
+            "of 4-D arrays: nhwc (default) or nchw", 0, 0                                          \
+    }
+#define TASK_CORES(t)                                                                              \
+    {                                                                                              \
+        'c', "core-mask", OPTION_CORES, &(t)->core_mask, "CORES",                                  \
+            "auto, all, 0, 0,1, … or a mask 0x3", 0, 0                                             \
+    }
+
+/// As options_parse, for a command whose only argument is the model.
+int task_parse(struct task *t, const struct options *o, int argc, char **argv, struct failure *f);
+void task_done(struct task *t);
+
+/// Opens the model with RKNN_FLAG_* `flags`, for the cores that were asked for. model_close() is
+/// safe after a failure.
+int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f);
+
+/// The inputs' files. input_set_done() is safe after a failure.
+int task_load(const struct task *t, const struct model *m, struct input_set *s, struct failure *f);
