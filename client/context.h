@@ -58,11 +58,11 @@ struct context {
     struct tensor_io *tensors; // of each row of shapes: inputs, then outputs
     uint32_t row, largest_row; // of shapes: that inputs have now; that needs the most memory
     struct input *inputs;
-    struct bound *bound;    // inputs, then outputs
-    struct mem *internal;   // rknn_set_internal_mem; one reference
-    uint64_t input_version; // counts rknn_inputs_set()
-    uint64_t output_room;   // for the outputs of any row
-    uint32_t core_mask;
+    struct bound *bound;             // inputs, then outputs
+    struct mem *internal;            // rknn_set_internal_mem; one reference
+    uint64_t input_version;          // counts rknn_inputs_set()
+    uint64_t output_room;            // for the outputs of any row
+    uint32_t core_mask, batch_cores; // of rknnd_Infer
     struct run runs[LIMIT_RUNS];
     uint64_t last_frame;    // 0: nothing was run yet
     rknnd_InferReply times; // of the last run that ended well; attempts 0: none

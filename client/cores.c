@@ -49,7 +49,8 @@ RKNN_EXPORT int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mas
     return last_error_keep("rknn_set_core_mask", r, &e);
 }
 
-// A batch spreads over as many cores as a run is given.
+// Of a batch all pictures run at once, each on a core of its own, whichever is idle (SDK
+// guide 5.6.1).
 static int set_batch_cores(struct context *c, int n, struct error *e)
 {
     uint32_t n_cores = c->connection->peer.device.n_cores;
@@ -59,10 +60,11 @@ static int set_batch_cores(struct context *c, int n, struct error *e)
     if (c->info.batch <= 1)
         return error_set(e, STATUS_PARAM_INVALID,
                          "the model was not built with rknn_batch_size > 1");
-    if (n < 1 || n > 16 || (uint32_t)n > n_cores)
+    if (n < 1 || (uint32_t)n > n_cores)
         return error_set(e, STATUS_PARAM_INVALID, "%d cores: %s has %u", n,
                          c->connection->peer.device.chip, n_cores);
-    c->core_mask = (1u << n) - 1;
+    c->core_mask = RKNN_NPU_CORE_AUTO;
+    c->batch_cores = (uint32_t)n;
     return 0;
 }
 

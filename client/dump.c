@@ -153,7 +153,6 @@ static int dump(struct dump *d, const char *only, struct error *e)
     struct context *c = d->context;
     struct iovec segments[FRAME_MAX_SEGMENTS];
     rknnd_Dump m = {.has_run = true, .run = {.context = c->info.context}};
-    m.run.core_mask = c->core_mask;
     if (only && strlen(only) >= sizeof m.only)
         return error_set(e, STATUS_PARAM_INVALID, "a name of %zu bytes, %zu are possible",
                          strlen(only), sizeof m.only - 1);

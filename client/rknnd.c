@@ -183,6 +183,7 @@ static int get_run_info(const struct context *c, rknnd_run_info *info, struct er
     if (!c->times.attempts)
         return error_set(e, STATUS_FAIL, "no run has ended yet");
     rknnd_run_info ours = {.attempts = c->times.attempts,
+                           .core_mask = c->times.core_mask,
                            .run_us = c->times.run_us,
                            .queue_us = c->times.queue_us,
                            .total_us = c->total_us};

@@ -141,6 +141,8 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
         r = check_payload(c, segments, n, e);
     }
     m->row = c->row;
+    m->core_mask = c->core_mask;
+    m->batch_cores = c->batch_cores;
     if (r < 0)
         mem_copy_ran(c, false);
     return r < 0 ? r : n;
@@ -200,7 +202,6 @@ static int start(struct context *c, struct run **ret, struct error *e)
     struct run *r = NULL;
     struct iovec segments[FRAME_MAX_SEGMENTS];
     rknnd_Infer m = {.context = c->info.context,
-                     .core_mask = c->core_mask,
                      .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK};
     bool copied;
     int n = run_gather(c, &m, segments, e);

@@ -133,18 +133,14 @@ static int check_payload(const struct host_info *info, const struct binding *b,
     return r;
 }
 
-// RKNN_NPU_CORE_*: one core, or the first cores together; 0 is any one, and all that a single-core
-// chip knows (there rknn_set_core_mask is not offered).
+// RKNN_NPU_CORE_* but AUTO: one core, or the first cores together. A single-core chip knows only
+// AUTO (there rknn_set_core_mask is not offered).
 static int read_core_mask(const struct server *s, uint32_t mask, struct sched_cores *ret,
                           struct error *e)
 {
     const struct npu_device_info *device = &s->device;
     uint32_t all = (1u << s->sched.n_cores) - 1;
     bool one = (mask & (mask - 1)) == 0, first = (mask & (mask + 1)) == 0;
-    if (mask == 0) {
-        *ret = (struct sched_cores){.any = 1};
-        return 0;
-    }
     if (s->sched.n_cores == 1)
         return error_set(e, STATUS_PARAM_INVALID,
                          "core mask 0x%x: %s has one core, only RKNN_NPU_CORE_AUTO (0) is possible",
@@ -155,6 +151,22 @@ static int read_core_mask(const struct server *s, uint32_t mask, struct sched_co
     if ((!one && !first && mask != all) || (mask & ~all) || !sched_can(&s->sched, *ret))
         return error_set(e, STATUS_PARAM_INVALID, "core mask 0x%x: %s has %u cores", mask,
                          device->chip, s->sched.n_cores);
+    return 0;
+}
+
+// Each picture of a batch is run by itself, on whichever core is idle (SDK guide 5.6.1).
+static int read_cores(const struct server *s, const struct host_info *info, const rknnd_Infer *m,
+                      struct sched_cores *ret, struct error *e)
+{
+    uint32_t n_cores = s->sched.n_cores < info->core_limit ? s->sched.n_cores : info->core_limit;
+    uint32_t wanted = m->batch_cores ? m->batch_cores : n_cores;
+    if (m->core_mask)
+        return read_core_mask(s, m->core_mask, ret, e);
+    if (wanted > n_cores)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "a batch on %u cores: the model can have %u of %s", wanted, n_cores,
+                         s->device.chip);
+    *ret = (struct sched_cores){.any = wanted < info->batch ? wanted : info->batch};
     return 0;
 }
 
@@ -251,7 +263,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
-        r = read_core_mask(c->server, m->core_mask, &cores, e);
+        r = read_cores(c->server, info, m, &cores, e);
     if (r == 0)
         r = new_job(x, m, output_room, &j, e);
     if (r < 0)

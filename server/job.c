@@ -137,6 +137,7 @@ static void answer(struct job *j, const struct host_info *info)
         .run_us = j->host.run_us,
         .queue_us = j->sched.started_us - j->sched.waiting_since_us,
         .attempts = j->host.attempts,
+        .core_mask = j->host.core_mask,
     };
     struct iovec outputs[FRAME_MAX_SEGMENTS];
     int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);

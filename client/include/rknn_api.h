@@ -373,7 +373,9 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
 /// value. RKNN_ERR_INPUT_INVALID: size, type, layout or index do not fit the model.
 int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]);
 
-/// How many cores a model with rknn_batch_size > 1 spreads over.
+/// How many cores the pictures of a model with rknn_batch_size > 1 spread over: 1 to the chip's
+/// number, which is also what it is before. Takes back rknn_set_core_mask(). An error for other
+/// models and on chips with one core.
 int rknn_set_batch_core_num(rknn_context context, int core_num);
 
 /// Cores for the context's runs from now on. An error on chips with one core.

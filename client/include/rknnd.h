@@ -143,10 +143,12 @@ void rknnd_free(void *memory);
 
 typedef struct rknnd_run_info {
     uint32_t struct_size;
-    uint32_t attempts; // 2: the first worker died and the run was repeated
-    uint64_t run_us;   // on the device
-    uint64_t queue_us; // waiting for the device
-    uint64_t total_us; // as the program saw it, transfers included
+    uint32_t attempts;  // 2: the first worker died and the run was repeated
+    uint64_t run_us;    // on the device
+    uint64_t queue_us;  // waiting for the device
+    uint64_t total_us;  // as the program saw it, transfers included
+    uint32_t core_mask; // that it ran on: bit i for core i
+    uint32_t reserved;
 } rknnd_run_info;
 
 /// Times of the context's last finished run. RKNN_ERR_FAIL before the first.

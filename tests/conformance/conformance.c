@@ -46,6 +46,27 @@ bool conformance_check(bool good, const char *file, int line, const char *format
     return false;
 }
 
+// ---- what another library does not say ---------------------------------------------------------
+
+__attribute__((weak)) const char *conformance_words(void)
+{
+    return NULL;
+}
+
+__attribute__((weak)) uint32_t conformance_cores(rknn_context c)
+{
+    (void)c;
+    return 0;
+}
+
+__attribute__((weak)) rknn_context conformance_open_rows(const char *name, const char *rows,
+                                                         uint32_t flags)
+{
+    (void)rows, (void)flags;
+    fprintf(stderr, "%s.onnx is for rknnd: convert it with dynamic_input\n", name);
+    conformance_skip("no model of dynamic shapes");
+}
+
 // ---- files -------------------------------------------------------------------------------------
 
 void *conformance_file(size_t *ret_size, const char *name, ...)

@@ -67,11 +67,16 @@ rknn_input_output_num conformance_count(rknn_context c);
 /// Sets all inputs to FOLDER/NAME.in<i>.bin.
 void conformance_set_inputs(rknn_context c, const char *name);
 
-/// The server's words for the thread's last failure; NULL where the library has none
-/// (rknnd_words.c).
+// What the RKNN API cannot say. A program that is linked without rknnd_says.c and rknnd_rows.c, for
+// another library than ours, learns nothing from the first two and is skipped at the third.
+
+/// The library's words for the thread's last failure; NULL: it has none.
 const char *conformance_words(void);
 
-/// Opens a model of dynamic shapes: how they come to be is the server's matter (rknnd_rows.c).
+/// The cores that the context's last run had, bit i for core i; 0: not known.
+uint32_t conformance_cores(rknn_context c);
+
+/// Opens a model of dynamic shapes: how they come to be is the server's matter.
 rknn_context conformance_open_rows(const char *name, const char *rows, uint32_t flags);
 
 /// Compares n stored values in the attribute's type with FOLDER/NAME.out<index>.bin: equal within

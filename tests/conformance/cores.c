@@ -11,6 +11,14 @@ static void run(rknn_context c, const char *name)
     conformance_expect_outputs(c, name);
 }
 
+static void expect_cores(rknn_context c, int n)
+{
+    uint32_t cores = conformance_cores(c);
+    if (cores)
+        conformance_check(__builtin_popcount(cores) == n, __FILE__, __LINE__,
+                          "ran on cores 0x%x, not on %d", cores, n);
+}
+
 static void use_masks(void)
 {
     rknn_context c = conformance_open("residual.rknn", 0);
@@ -18,6 +26,9 @@ static void use_masks(void)
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         EXPECT_OK(rknn_set_core_mask(c, masks[i]));
         run(c, "residual");
+        expect_cores(c, masks[i] == RKNN_NPU_CORE_ALL    ? 3
+                        : masks[i] == RKNN_NPU_CORE_AUTO ? 1
+                                                         : __builtin_popcount(masks[i]));
     }
     EXPECT_OK(rknn_destroy(c));
 }
@@ -31,10 +42,15 @@ static void use_batch(void)
     free(a);
     conformance_set_inputs(c, "batch");
     run(c, "batch");
+    expect_cores(c, 3);
     for (int n = 1; n <= 3; n++) {
         EXPECT_OK(rknn_set_batch_core_num(c, n));
         run(c, "batch");
+        expect_cores(c, n);
     }
+    EXPECT_OK(rknn_set_core_mask(c, RKNN_NPU_CORE_1));
+    run(c, "batch");
+    expect_cores(c, 1);
     EXPECT_OK(rknn_destroy(c));
 }
 

@@ -157,7 +157,7 @@ static void send_info(struct fake_peer *p, const struct frame_header *h)
                            .sram_total = 4444,
                            .sram_free = 444,
                            .core_limit = 3,
-                           .batch = 1,
+                           .batch = s->batch ? s->batch : 1,
                            .custom_string = "made by hand"};
     atomic_fetch_add(&s->n_contexts, 1);
     note(s);

@@ -488,6 +488,28 @@ static void test_cores(void **state)
     rknn_destroy(c);
 }
 
+// What was said last counts; a mask that is given up leaves the number.
+static void test_cores_of_batch(void **state)
+{
+    (void)state;
+    server.batch = 4;
+    rknn_context c = open_context(0);
+    set_inputs(c);
+    assert_int_equal(rknn_set_core_mask(c, RKNN_NPU_CORE_0), RKNN_SUCC);
+    assert_int_equal(rknn_set_batch_core_num(c, 2), RKNN_SUCC);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
+    assert_int_equal(server.last_infer.core_mask, 0);
+    assert_int_equal(server.last_infer.batch_cores, 2);
+    assert_int_equal(rknn_set_batch_core_num(c, 0), RKNN_ERR_PARAM_INVALID);
+    assert_int_equal(rknn_set_batch_core_num(c, 4), RKNN_ERR_PARAM_INVALID);
+    assert_int_equal(rknn_set_batch_core_num(c, -1), RKNN_ERR_PARAM_INVALID);
+    assert_int_equal(rknn_set_core_mask(c, RKNN_NPU_CORE_1), RKNN_SUCC);
+    assert_int_equal(rknn_set_core_mask(c, RKNN_NPU_CORE_AUTO), RKNN_SUCC);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
+    assert_int_equal(server.last_infer.batch_cores, 2);
+    rknn_destroy(c);
+}
+
 // What later versions bring answers in an orderly way.
 static void test_not_yet(void **state)
 {
@@ -589,6 +611,7 @@ int main(void)
         TEST(test_wrong_init),
         TEST(test_wrong_queries),
         TEST(test_cores),
+        TEST(test_cores_of_batch),
         TEST(test_not_yet),
         TEST(test_one_session),
         TEST(test_choice_of_server),

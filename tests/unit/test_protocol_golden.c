@@ -149,9 +149,14 @@ static const rknnd_Infer Infer = {
     .writes = {{77, UINT64_C(1) << 51, 78}},
     .outputs_back_count = 2,
     .outputs_back = {79, 300},
-    .output_limit = UINT64_C(1) << 44};
-static const rknnd_InferReply InferReply = {
-    .run_us = UINT64_C(1) << 37, .queue_us = 29, .attempts = 2, .has_call = true, .call = {58, 59}};
+    .output_limit = UINT64_C(1) << 44,
+    .batch_cores = 80};
+static const rknnd_InferReply InferReply = {.run_us = UINT64_C(1) << 37,
+                                            .queue_us = 29,
+                                            .attempts = 2,
+                                            .has_call = true,
+                                            .call = {58, 59},
+                                            .core_mask = 81};
 static const rknnd_Profile Profile = {.context = 30};
 static const rknnd_ProfileReply ProfileReply = {.n_layers = 31, .run_us = 32};
 static const rknnd_Layer Layer = {.name = "Conv:conv1",
