@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,11 @@
 #include <unistd.h>
 
 static _Atomic int current_level = LOG_WARN;
+
+// The lock is not touched while nobody watches: so a process may fork at any time.
+static pthread_mutex_t watchers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list watchers = {&watchers, &watchers};
+static _Atomic int n_watchers;
 
 void log_set_level(enum log_level level)
 {
@@ -69,17 +75,47 @@ static void blank_control_characters(char *text)
             *text = ' ';
 }
 
+void log_watch(struct log_watcher *w)
+{
+    pthread_mutex_lock(&watchers_lock);
+    list_append(&watchers, &w->link);
+    n_watchers++;
+    pthread_mutex_unlock(&watchers_lock);
+}
+
+void log_unwatch(struct log_watcher *w)
+{
+    pthread_mutex_lock(&watchers_lock);
+    list_remove(&w->link);
+    n_watchers--;
+    pthread_mutex_unlock(&watchers_lock);
+}
+
+static void tell_watchers(enum log_level level, const char *text)
+{
+    struct log_watcher *w;
+    if (n_watchers == 0)
+        return;
+    pthread_mutex_lock(&watchers_lock);
+    list_for_each (w, &watchers, link)
+        w->take(w, level, text);
+    pthread_mutex_unlock(&watchers_lock);
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
     int saved_errno = errno;
     char line[1024];
     int used = write_head(line, sizeof line, level);
+    char *text = line + used;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, args);
+    if (vsnprintf(text, sizeof line - (size_t)used - 1, format, args) < 0)
+        *text = 0;
     va_end(args);
-    size_t length = (size_t)used + (n > 0 ? strlen(line + used) : 0);
-    blank_control_characters(line);
+    blank_control_characters(text);
+    tell_watchers(level, text);
+    size_t length = (size_t)used + strlen(text);
     line[length++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, line, length);
     (void)ignored;

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "base/list.h"
+
 // The numbers are those of the vendor's RKNN_SERVER_LOGLEVEL (SDK guide, section 2.2).
 enum log_level { LOG_SILENT, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
@@ -23,3 +25,15 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 #define log_info(...)      log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...)     log_at(LOG_DEBUG, __VA_ARGS__)
 #define log_trace(...)     log_at(LOG_TRACE, __VA_ARGS__)
+
+// Somebody who is told of every line. Embedded by its owner.
+struct log_watcher {
+    struct list link;
+    /// `text` is the line without time, level and newline. From any thread, one at a time; must not
+    /// log.
+    void (*take)(struct log_watcher *w, enum log_level level, const char *text);
+};
+
+/// From here on, until log_unwatch(), after which take() does not come any more.
+void log_watch(struct log_watcher *w);
+void log_unwatch(struct log_watcher *w);

@@ -18,6 +18,8 @@ handle_function handle_goodbye;
 handle_function handle_server_status;
 handle_function handle_stats;
 handle_function handle_client_kill;
+handle_function handle_log;
+handle_function handle_log_level;
 handle_function handle_model_offer;
 handle_function handle_model_chunk;
 handle_function handle_model_describe;

@@ -1,41 +1,19 @@
 // STATS and CLIENT_KILL: who uses the device, and the way to end one of them.
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "server/handle.h"
+#include "server/sequence.h"
 #include "server/server.h"
 #include "server/session.h"
-
-// A sequence that grows as messages are put.
-struct sequence {
-    uint8_t *data;
-    size_t size, room;
-};
-
-static int put(struct sequence *q, const pb_msgdesc_t *fields, const void *message, struct error *e)
-{
-    size_t need = message_sequence_size(fields, message);
-    if (q->room - q->size < need) {
-        size_t room = 2 * (q->room + need);
-        uint8_t *data = realloc(q->data, room);
-        if (!data)
-            return error_no_memory(e, "statistics", room);
-        q->data = data;
-        q->room = room;
-    }
-    uint8_t *at = q->data + q->size;
-    message_sequence_put(fields, message, &at, q->data + q->room);
-    q->size = (size_t)(at - q->data);
-    return 0;
-}
 
 static int put_cores(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
                      struct error *e)
 {
     int r = 0;
     for (; m->n_cores < s->sched.n_cores && r == 0; m->n_cores++)
-        r = put(q, rknnd_CoreStats_fields, &(rknnd_CoreStats){s->sched.core_us[m->n_cores]}, e);
+        r = sequence_put(q, rknnd_CoreStats_fields,
+                         &(rknnd_CoreStats){s->sched.core_us[m->n_cores]}, e);
     return r;
 }
 
@@ -70,7 +48,7 @@ static int put_client(const struct server *s, const struct session *session, str
         message_set_text(m.program, c->program);
         message_set_text(m.origin, c->origin.text);
     }
-    return put(q, rknnd_ClientStats_fields, &m, e);
+    return sequence_put(q, rknnd_ClientStats_fields, &m, e);
 }
 
 static int put_clients(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
@@ -102,7 +80,7 @@ static int put_models(const struct server *s, struct sequence *q, rknnd_StatsRep
             .deaths = host_deaths(model->host),
         };
         message_set_text(m.name, model->file.name);
-        int r = put(q, rknnd_ModelStats_fields, &m, e);
+        int r = sequence_put(q, rknnd_ModelStats_fields, &m, e);
         if (r < 0)
             return r;
         reply->n_models++;
@@ -148,8 +126,7 @@ static bool may_kill(const struct connection *c, const struct session *session)
 {
     const struct user *victim = session->user;
     const struct origin *o = &c->origin;
-    return o->local &&
-           (o->uid == 0 || o->uid == geteuid() || (victim->local && victim->uid == o->uid));
+    return origin_is_operator(o) || (o->local && victim->local && victim->uid == o->uid);
 }
 
 int handle_client_kill(struct connection *c, const struct frame_header *h,

@@ -195,7 +195,9 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
 int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)
 {
     init_state(s, loop, options);
-    int r = find_modules(s, e);
+    int r = logbook_init(&s->logbook, loop, e);
+    if (r == 0)
+        r = find_modules(s, e);
     if (r == 0)
         r = notify_init(&s->notify, loop, e);
     if (r == 0)
@@ -241,8 +243,11 @@ void server_drain(struct server *s)
         server_stop(s);
     if (s->state != SERVER_SERVING)
         return;
+    struct error why;
     log_info("shutting down: %u jobs to finish", s->sched.n_waiting + s->sched.n_running);
     s->state = SERVER_DRAINING;
+    error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
+    logbook_dismiss(&s->logbook, &why);
     notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
     listeners_close(s);
     list_for_each (c, &s->connections, link)
@@ -274,6 +279,7 @@ void server_stop(struct server *s)
     kill_jobs(s);
     host_cancel_all(&s->host_options);
     handle_describe_stop(s);
+    logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);
     notify_close(&s->notify);

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "server/host.h"
+#include "server/logbook.h"
 #include "server/memory.h"
 #include "server/notify.h"
 #include "server/options.h"
@@ -47,6 +48,7 @@ struct server {
     bool scheduling;
     uint64_t jobs_done, jobs_failed;
 
+    struct logbook logbook;
     struct notify notify;
     uint64_t started_ms, swept_ms; // uv_now()
     uv_timer_t sweep;              // heartbeats and timeouts of everything

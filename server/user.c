@@ -5,8 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/server.h"
+
+bool origin_is_operator(const struct origin *o)
+{
+    return o->local && (o->uid == 0 || o->uid == geteuid());
+}
 
 static void set_name(struct user *u)
 {

@@ -18,6 +18,9 @@ struct origin {
     char text[64]; // for people: "unix, pid 12, uid 1000"
 };
 
+/// Root, or the user that the service runs as, on this machine.
+bool origin_is_operator(const struct origin *o);
+
 // While somebody is connected.
 struct user {
     struct list link;

@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"top", "watch who uses the device", cmd_top},
     {"stats", "who has used how much of it, also for Prometheus", cmd_stats},
     {"kill", "end clients", cmd_kill},
+    {"log", "show what the server logs, and set how much", cmd_log},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"bench", "measure throughput and latency of a model", cmd_bench},
 };

@@ -108,6 +108,29 @@ int rknnd_get_stats(const char *uri, rknnd_stats **stats);
 /// RKNN_ERR_PARAM_INVALID: there is no such client.
 int rknnd_kill_client(const char *uri, uint64_t client);
 
+// A line of a server's log. Valid inside the callback.
+typedef struct rknnd_log_line {
+    uint32_t struct_size; // set by the library
+    uint32_t level;       // 1 error, 2 warning, 3 event, 4 details, 5 everything
+    uint64_t number;      // counts the lines since the server began
+    uint64_t time_us;     // since 1970
+    uint64_t lost;        // lines in front of this one that the server holds no more
+    const char *text;
+} rknnd_log_line;
+
+/// Not 0: no more lines. `line` is NULL now and then while none comes.
+typedef int rknnd_log_callback(void *user, const rknnd_log_line *line);
+
+/// Calls back, from the calling thread, for the last `last` lines that the server has logged (it
+/// holds a few thousand) and, with `follow`, for all that it logs from then on, until the callback
+/// ends that. A callback that is too slow loses lines, and hears how many.
+int rknnd_read_log(const char *uri, uint32_t last, int follow, rknnd_log_callback *callback,
+                   void *user);
+
+/// Sets how much a server logs until it ends: 0 (nothing) to 5, as RKNN_SERVER_LOGLEVEL. For root
+/// and the service's user, on the server's own machine.
+int rknnd_set_log_level(const char *uri, uint32_t level);
+
 /// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
 int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 

@@ -110,6 +110,10 @@ static const rknnd_ModelStats ModelStats = {.name = "c.rknn",
                                             .worker = 68,
                                             .deaths = 69};
 static const rknnd_ClientKill ClientKill = {70};
+static const rknnd_Log Log = {UINT64_C(1) << 52, 83, true};
+static const rknnd_LogReply LogReply = {UINT64_C(1) << 53, 84, UINT64_C(1) << 54, 3};
+static const rknnd_LogLine LogLine = {UINT64_C(1) << 55, 2, "model a.rknn: “gone”"};
+static const rknnd_LogLevel LogLevel = {4};
 static const rknnd_ModelOffer ModelOffer = {
     .sha256 = SHA, .size = UINT64_C(3) << 30, .name = "yolo.rknn"};
 static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UINT64_C(1) << 32};
@@ -427,6 +431,7 @@ static void test_sequences(void **state)
     rknnd_CustomAttribute attribute;
     rknnd_CoreStats core;
     rknnd_ClientStats client;
+    rknnd_LogLine line;
     rknnd_ModelStats model;
     check_sequence("TensorIo", rknnd_TensorIo_fields, &TensorIo, &io);
     check_sequence("Layer", rknnd_Layer_fields, &Layer, &layer);
@@ -434,6 +439,7 @@ static void test_sequences(void **state)
     check_sequence("CustomAttribute", rknnd_CustomAttribute_fields, &CustomAttribute, &attribute);
     check_sequence("CoreStats", rknnd_CoreStats_fields, &CoreStats, &core);
     check_sequence("ClientStats", rknnd_ClientStats_fields, &ClientStats, &client);
+    check_sequence("LogLine", rknnd_LogLine_fields, &LogLine, &line);
     check_sequence("ModelStats", rknnd_ModelStats_fields, &ModelStats, &model);
 }
 

@@ -12,6 +12,7 @@ _rknnctl_options()
     top) options="--interval --batch --count --help" ;;
     stats) options="--json --prometheus --help" ;;
     kill) options="--help" ;;
+    log) options="--lines --follow --level --help" ;;
     dump) options="--input --shape --output --layout --only --raw --json --help" ;;
     bench) options="--loop --clients --warmup --input --shape --layout --seed --float --core-mask --json --help" ;;
     esac
@@ -26,7 +27,7 @@ _rknnctl_command()
         -s | --server) ((i++)) ;;
         -*) ;;
         : | = | tcp | unix | sim) ;;
-        run | info | devices | ping | status | top | stats | kill | dump | bench)
+        run | info | devices | ping | status | top | stats | kill | log | dump | bench)
             command=${COMP_WORDS[i]}
             return
             ;;
@@ -50,7 +51,7 @@ _rknnctl()
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
     elif [[ -z $command ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status dump bench" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status top stats kill log dump bench" -- "$word")
     elif [[ $command == run || $command == info || $command == dump || $command == bench ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi

@@ -65,6 +65,10 @@ def samples(p):
         "ModelStats": p.ModelStats(name="c.rknn", contexts=66, jobs=67, run_us=1 << 49,
                                    memory_size=1 << 50, worker=68, deaths=69),
         "ClientKill": p.ClientKill(client=70),
+        "Log": p.Log(**{"from": 1 << 52}, last=83, wait=True),
+        "LogReply": p.LogReply(first=1 << 53, n_lines=84, end=1 << 54, level=3),
+        "LogLine": p.LogLine(time_us=1 << 55, level=2, text="model a.rknn: \u201cgone\u201d"),
+        "LogLevel": p.LogLevel(level=4),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
         "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),
@@ -150,6 +154,8 @@ TYPES = [
     (5, "SERVER_STATUS", "Empty", "ServerStatus", False, False, 0),
     (6, "STATS", "Empty", "StatsReply", False, True, 0),
     (7, "CLIENT_KILL", "ClientKill", "Empty", False, False, 0),
+    (8, "LOG", "Log", "LogReply", False, True, 0),
+    (9, "LOG_LEVEL", "LogLevel", "Empty", False, False, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -220,7 +226,7 @@ def main():
             data = frame(number, REPLY, 0, s[reply], payload if payload_down else b"")
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
-                 "ClientStats", "ModelStats"):
+                 "ClientStats", "ModelStats", "LogLine"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 

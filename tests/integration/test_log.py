@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""rknnctl log against daemons."""
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import unittest
+
+from service import BUILD, PATIENCE, Daemon, wait_for
+
+LINE = re.compile(r"\d\d:\d\d:\d\d\.\d\d\d [EWIDT] .+")
+
+
+class Log(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon("--backend", "null:64:64")
+        self.addCleanup(self.daemon.stop)
+
+    def follow(self):
+        return subprocess.Popen([BUILD / "bin/rknnctl", "log", "--follow"], env=self.daemon.env,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_shows_the_last_lines(self):
+        done = self.daemon.rknnctl("log")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertRegex(line, LINE)
+        self.assertIn(f"listening on {self.daemon.uri}", done.stdout)
+        last = self.daemon.rknnctl("log", "-n", "1").stdout
+        self.assertEqual(last, done.stdout.splitlines(keepends=True)[-1])
+
+    def test_follows_and_ends_with_ctrl_c(self):
+        client = self.follow()
+        seen = ""
+
+        def shows(words):
+            nonlocal seen
+            if select.select([client.stdout], [], [], 0)[0]:
+                seen += os.read(client.stdout.fileno(), 65536).decode()
+            return words in seen
+
+        wait_for("the old lines", lambda: shows("listening on"))
+        self.assertEqual(self.daemon.rknnctl("log", "--level", "4").stdout, "")
+        wait_for("the new level", lambda: shows("log level 4"))
+        self.daemon.rknnctl("ping", "-c", "1")
+        wait_for("details", lambda: shows(" D c"))
+        client.send_signal(signal.SIGINT)
+        _, err = client.communicate(timeout=PATIENCE)
+        self.assertEqual((client.returncode, err), (0, ""))
+        wait_for("nothing to be left", lambda: self.daemon.status()["connections"] == 1)
+
+    def test_following_ends_with_the_server(self):
+        client = self.follow()
+        self.assertRegex(client.stdout.readline(), LINE)
+        self.daemon.process.terminate()
+        _, err = client.communicate(timeout=PATIENCE)
+        self.assertEqual(client.returncode, 3)
+        self.assertIn("shutting down", err)
+
+    def test_refuses(self):
+        self.assertEqual(self.daemon.rknnctl("log", "--level", "6").returncode, 2)
+        self.assertEqual(self.daemon.rknnctl("log", "x").returncode, 2)
+
+    @unittest.skipUnless(os.geteuid() == 0, "changing the user takes root")
+    def test_others_may_read_but_not_set(self):
+        os.chmod(self.daemon.folder.name, 0o755)
+        os.chmod(self.daemon.uri[5:], 0o666)
+
+        def as_nobody(*words):
+            return subprocess.run([BUILD / "bin/rknnctl", "log", *words], env=self.daemon.env,
+                                  user=65534, group=65534, extra_groups=[], capture_output=True,
+                                  text=True, timeout=PATIENCE, check=False)
+
+        done = as_nobody()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("listening on", done.stdout)
+        done = as_nobody("--level", "5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only root and the service's own user", done.stderr)
+
+
+class FromTheNetwork(unittest.TestCase):
+    def test_the_level_is_not_set(self):
+        daemon = Daemon("--backend", "null:64:64", transport="tcp")
+        done = daemon.rknnctl("log", "--level", "4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("on the service's machine", done.stderr)
+        self.assertEqual(daemon.rknnctl("log").returncode, 0)
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
