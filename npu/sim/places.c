@@ -71,66 +71,131 @@ static int find_lives(const struct plan *p, struct life *lives, struct error *e)
     return 0;
 }
 
-static bool overlap(const struct graph_tensor *a, uint64_t place_a, const struct graph_tensor *b,
-                    uint64_t place_b)
+// What has its place already, by where that begins.
+struct placed {
+    uint64_t begin, end;
+    uint32_t tensor;
+};
+
+struct placing {
+    struct plan *plan;
+    const struct life *lives;
+    struct placed *placed;
+    uint32_t n;
+};
+
+static bool live_together(const struct placing *p, uint32_t i, uint32_t j)
 {
-    return place_a < place_b + b->size && place_b < place_a + a->size;
+    const struct life *a = &p->lives[i], *b = &p->lives[j];
+    return a->from <= b->to && b->from <= a->to;
 }
 
 // A step that works in place may write exactly where its dying input lies.
-static bool in_place(const struct plan *p, const struct life *old, const struct life *fresh,
-                     const struct graph_tensor *a, uint64_t place_a, const struct graph_tensor *b,
-                     uint64_t place_b)
+static bool may_share(const struct placing *p, uint32_t i, uint32_t j)
 {
-    if (old->to != fresh->from || fresh->from < 0 || fresh->from >= (int32_t)p->n_steps)
+    const struct graph_tensor *a = &p->plan->graph->tensors[i], *b = &p->plan->graph->tensors[j];
+    bool later = p->lives[i].from > p->lives[j].from;
+    const struct life *old = &p->lives[later ? j : i], *fresh = &p->lives[later ? i : j];
+    if (old->to != fresh->from || fresh->from < 0 || fresh->from >= (int32_t)p->plan->n_steps)
         return false;
-    return p->steps[fresh->from].op->in_place && place_a == place_b && a->type == b->type &&
-           a->size == b->size && a->channels_last == b->channels_last;
+    return p->plan->steps[fresh->from].op->in_place && a->type == b->type && a->size == b->size &&
+           a->channels_last == b->channels_last;
 }
 
-// Whether tensor i, at its place in the file, disturbs or is disturbed by one placed before.
-static bool conflicts(const struct plan *p, const struct life *lives, const uint32_t *placed,
-                      uint32_t n_placed, uint32_t i)
+// Whether tensor i disturbs or is disturbed there.
+static bool conflicts(const struct placing *p, uint32_t i, uint64_t begin)
 {
-    const struct graph_tensor *tensors = p->graph->tensors;
-    for (uint32_t k = 0; k < n_placed; k++) {
-        uint32_t j = placed[k];
-        if (lives[i].from > lives[j].to || lives[j].from > lives[i].to ||
-            !overlap(&tensors[i], tensors[i].place, &tensors[j], p->places[j]))
-            continue;
-        bool later = lives[i].from > lives[j].from;
-        const struct life *old = &lives[later ? j : i], *fresh = &lives[later ? i : j];
-        if (!in_place(p, old, fresh, &tensors[i], tensors[i].place, &tensors[j], p->places[j]))
+    uint64_t end = begin + p->plan->graph->tensors[i].size;
+    for (uint32_t k = 0; k < p->n && p->placed[k].begin < end; k++) {
+        const struct placed *other = &p->placed[k];
+        if (other->end > begin && live_together(p, i, other->tensor) &&
+            !(other->begin == begin && may_share(p, i, other->tensor)))
             return true;
     }
     return false;
 }
 
+static uint64_t aligned(uint64_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void put(struct placing *p, uint32_t i, uint64_t begin)
+{
+    uint64_t end = begin + p->plan->graph->tensors[i].size;
+    uint32_t k = p->n++;
+    for (; k > 0 && p->placed[k - 1].begin > begin; k--)
+        p->placed[k] = p->placed[k - 1];
+    p->placed[k] = (struct placed){begin, end, i};
+    p->plan->places[i] = begin;
+    if (aligned(end) > p->plan->arena_size)
+        p->plan->arena_size = aligned(end);
+}
+
+// The lowest place that nothing else needs while tensor i lives.
+static uint64_t find_gap(const struct placing *p, uint32_t i)
+{
+    uint64_t begin = 0, size = p->plan->graph->tensors[i].size;
+    for (uint32_t k = 0; k < p->n && p->placed[k].begin < begin + size; k++)
+        if (live_together(p, i, p->placed[k].tensor) && aligned(p->placed[k].end) > begin)
+            begin = aligned(p->placed[k].end);
+    return begin;
+}
+
+static uint64_t find_place(const struct placing *p, uint32_t i)
+{
+    for (uint32_t k = 0; k < p->n; k++)
+        if (may_share(p, i, p->placed[k].tensor) && !conflicts(p, i, p->placed[k].begin))
+            return p->placed[k].begin;
+    return find_gap(p, i);
+}
+
+// The largest first: small ones fit into the gaps between them.
+static int by_size(const void *a, const void *b, void *tensors)
+{
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct graph_tensor *t = tensors;
+    if (t[i].size != t[j].size)
+        return t[i].size > t[j].size ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+// `rest` takes those that have no place in the file, or none that does.
+static uint32_t take_places(struct placing *p, uint32_t *rest)
+{
+    const struct graph *g = p->plan->graph;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        uint64_t place = g->tensors[i].place;
+        if (p->lives[i].from == NEVER)
+            continue;
+        if (place != GRAPH_NO_PLACE && !conflicts(p, i, place))
+            put(p, i, place);
+        else
+            rest[n++] = i;
+    }
+    return n;
+}
+
 int places_choose(struct plan *p, struct error *e)
 {
     const struct graph *g = p->graph;
+    size_t room = (size_t)g->n_tensors + 1;
     p->places = pool_alloc(&p->pool, g->n_tensors, sizeof *p->places);
-    cleanup(free_p) struct life *lives = calloc((size_t)g->n_tensors + 1, sizeof *lives);
-    cleanup(free_p) uint32_t *placed = calloc((size_t)g->n_tensors + 1, sizeof *placed);
-    if (!p->places || !lives || !placed)
-        return error_no_memory(e, "the memory plan", g->n_tensors * sizeof *lives);
+    cleanup(free_p) struct life *lives = calloc(room, sizeof *lives);
+    cleanup(free_p) struct placed *placed = calloc(room, sizeof *placed);
+    cleanup(free_p) uint32_t *rest = calloc(room, sizeof *rest);
+    if (!p->places || !lives || !placed || !rest)
+        return error_no_memory(e, "the memory plan", room * sizeof *placed);
     int r = find_lives(p, lives, e);
     if (r < 0)
         return r;
-    p->arena_size = (g->arena_size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const struct graph_tensor *t = &g->tensors[i];
-        if (lives[i].from == NEVER)
-            continue;
-        if (t->place != GRAPH_NO_PLACE && !conflicts(p, lives, placed, n, i)) {
-            p->places[i] = t->place;
-            placed[n++] = i;
-        } else {
-            p->places[i] = p->arena_size;
-            p->arena_size += (t->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        }
-    }
+    struct placing placing = {.plan = p, .lives = lives, .placed = placed};
+    p->arena_size = aligned(g->arena_size);
+    uint32_t n = take_places(&placing, rest);
+    qsort_r(rest, n, sizeof *rest, by_size, g->tensors);
+    for (uint32_t i = 0; i < n; i++)
+        put(&placing, rest[i], find_place(&placing, rest[i]));
     if (p->arena_size > ARENA_MAX)
         return error_set(e, STATUS_MODEL_INVALID, "its tensors need %llu bytes, more than 4 GB",
                          (unsigned long long)p->arena_size);

@@ -113,6 +113,23 @@ class Shapes(Case):
         self.expect(1, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
 
 
+class Memory(Case):
+    SIZE = 1 << 18  # floats of every tensor: 1 MiB
+
+    def internal_size(self, nodes, last):
+        net = self.save(model(nodes, {"t0": [1, self.SIZE]}, {last: [1, self.SIZE]}))
+        said = self.expect(0, "", "run", net, "--perf", "--json", "-i",
+                           self.array("t0.npy", np.zeros((1, self.SIZE))))
+        return json.loads(said)["memory"]["internal_bytes"]
+
+    def test_tensors_share_places(self):
+        chain = [helper.make_node("Sin", [f"t{i}"], [f"t{i + 1}"]) for i in range(12)]
+        self.assertEqual(self.internal_size(chain, "t12"), 2 << 20)
+        # t1 is still needed at the end.
+        chain.append(helper.make_node("Add", ["t1", "t12"], ["sum"]))
+        self.assertEqual(self.internal_size(chain, "sum"), 3 << 20)
+
+
 class OtherFiles(Case):
     def setUp(self):
         super().setUp()
