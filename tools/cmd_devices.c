@@ -81,8 +81,9 @@ static void add_row(struct table *t, const struct device *d)
 static int print_text(const struct device_list *l, struct failure *f)
 {
     static const struct table_column columns[] = {
-        {"URI", TABLE_LEFT, 1},     {"CHIP", TABLE_LEFT, 0},    {"CORES", TABLE_RIGHT, 0},
-        {"BACKEND", TABLE_LEFT, 0}, {"VERSION", TABLE_LEFT, 1}, {"STATE", TABLE_LEFT, 0},
+        {"URI", TABLE_LEFT, TABLE_CUT_END, 0},     {"CHIP", TABLE_LEFT, TABLE_FIXED, 0},
+        {"CORES", TABLE_RIGHT, TABLE_FIXED, 0},    {"BACKEND", TABLE_LEFT, TABLE_FIXED, 0},
+        {"VERSION", TABLE_LEFT, TABLE_CUT_END, 0}, {"STATE", TABLE_LEFT, TABLE_FIXED, 0},
     };
     struct table t;
     table_init(&t, columns, sizeof columns / sizeof *columns);

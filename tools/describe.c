@@ -141,7 +141,7 @@ static size_t find_columns(json_t *array, struct table_column *columns)
         while (c < n && strcmp(columns[c].title, key) != 0)
             c++;
         if (c == n && n < MAX_COLUMNS)
-            columns[n++] = (struct table_column){key, TABLE_LEFT, 1};
+            columns[n++] = (struct table_column){key, TABLE_LEFT, TABLE_CUT_END, 0};
         if (c < n && json_is_number(value))
             columns[c].align = TABLE_RIGHT;
     }

@@ -1,18 +1,24 @@
-// A model on its way to the server: measured always, drawn on standard error if that is a terminal.
+// Long work: a model on its way to the server, or steps that are counted. Measured always, drawn on
+// standard error if that is a terminal.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct progress {
-    const char *label; // what is on its way; outlives the progress
+    const char *label; // what is on its way, or done; outlives the progress
     bool draw;
+    bool counts; // steps, not bytes
     uint64_t start_ns, drawn_ns, end_ns;
-    uint64_t done, total; // bytes; total 0: the server held them already
+    uint64_t done, total; // total 0: there was nothing to do
 };
 
 /// Watches the uploads of this thread from now on.
 void progress_start(struct progress *p, const char *label);
+
+/// For steps that are counted by the caller with progress_count(), from this thread.
+void progress_start_counting(struct progress *p, const char *label);
+void progress_count(struct progress *p, uint64_t done, uint64_t total);
 
 /// Stops watching and erases what was drawn.
 void progress_end(struct progress *p);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "tools/format.h"
 #include "tools/terminal.h"
 
 #define NAME_COLUMN 12
@@ -101,6 +102,19 @@ void report_line(const char *name, const char *format, ...)
     vprintf(format, args);
     putchar('\n');
     va_end(args);
+}
+
+void report_times(const char *name, const uint64_t *us, uint32_t n)
+{
+    struct format_buffer min, q1, median, q3, max;
+    if (n == 1)
+        report_line(name, "%s", format_us(&median, us[0]));
+    else
+        report_line(name, "median %s, half %s to %s, all %s to %s",
+                    format_us(&median, stats_percentile(us, n, 50)),
+                    format_us(&q1, stats_percentile(us, n, 25)),
+                    format_us(&q3, stats_percentile(us, n, 75)), format_us(&min, us[0]),
+                    format_us(&max, us[n - 1]));
 }
 
 int report_json(json_t *value, struct failure *f)

@@ -17,6 +17,9 @@ json_t *report_attr_json(const rknn_tensor_attr *attr);
 /// One line "name   value" of a list.
 void report_line(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/// A line of n > 0 sorted times: the one, or median, quartiles, smallest and largest.
+void report_times(const char *name, const uint64_t *sorted_us, uint32_t n);
+
 /// A heading above lines.
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

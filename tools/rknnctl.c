@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"kill", "end clients", cmd_kill},
     {"log", "show what the server logs, and set how much", cmd_log},
     {"dump", "write what each node of a model computes", cmd_dump},
+    {"perf", "show where a model's time goes, layer by layer", cmd_perf},
     {"bench", "measure throughput and latency of a model", cmd_bench},
 };
 

@@ -15,5 +15,18 @@ struct command {
     command_run *run;
 };
 
-command_run cmd_bench, cmd_devices, cmd_dump, cmd_info, cmd_kill, cmd_log, cmd_ping, cmd_run,
-    cmd_stats, cmd_status, cmd_top;
+// clang-format off
+command_run
+    cmd_bench,
+    cmd_devices,
+    cmd_dump,
+    cmd_info,
+    cmd_kill,
+    cmd_log,
+    cmd_perf,
+    cmd_ping,
+    cmd_run,
+    cmd_stats,
+    cmd_status,
+    cmd_top;
+// clang-format on

@@ -53,6 +53,9 @@ static int run_all(struct run_state *s, const struct run_plan *plan, struct fail
     r = 0;
     while (r == 0 && t->n < plan->loop && !(t->n > 0 && interrupt_seen()))
         r = run_once(&s->model, t, f);
+    stats_sort(t->queue_us, t->n);
+    stats_sort(t->run_us, t->n);
+    stats_sort(t->total_us, t->n);
     return r;
 }
 

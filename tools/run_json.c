@@ -1,4 +1,5 @@
 // The result of `rknnctl run` as JSON.
+#include "tools/layers.h"
 #include "tools/report.h"
 #include "tools/run_result.h"
 
@@ -42,12 +43,6 @@ static json_t *outputs_json(const struct run_result *r)
     return array;
 }
 
-static json_t *percentiles(uint64_t *us, uint32_t n)
-{
-    stats_sort(us, n);
-    return report_percentiles_json(us, n, 1);
-}
-
 static json_t *times_json(const struct run_result *r)
 {
     const struct run_times *t = &r->times;
@@ -56,22 +51,9 @@ static json_t *times_json(const struct run_result *r)
         "{s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "upload_bytes", (json_int_t)upload->total,
         "upload_us", report_number((double)progress_ns(upload) / 1e3), "load_us",
         report_number((double)r->model->load_ns / 1e3), "runs", (json_int_t)t->n, "repeated_runs",
-        (json_int_t)t->n_repeated, "queue_us", percentiles(t->queue_us, t->n), "run_us",
-        percentiles(t->run_us, t->n), "total_us", percentiles(t->total_us, t->n));
-}
-
-static json_t *layer_json(const rknnd_layer *l)
-{
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:[I, I, I]}",
-        "name", l->name, "op", l->op, "type", l->type, "target", l->target, "input_shapes",
-        l->input_shapes, "output_shapes", l->output_shapes, "time_us", (json_int_t)l->time_us,
-        "ddr_cycles", (json_int_t)l->ddr_cycles, "npu_cycles", (json_int_t)l->npu_cycles,
-        "total_cycles", (json_int_t)l->total_cycles, "macs", (json_int_t)l->macs, "read_bytes",
-        (json_int_t)l->read_bytes, "write_bytes", (json_int_t)l->write_bytes, "core_mask",
-        (json_int_t)l->core_mask, "mac_cycles", (json_int_t)l->mac_cycles, "core_work",
-        (json_int_t)l->core_work[0], (json_int_t)l->core_work[1], (json_int_t)l->core_work[2]);
+        (json_int_t)t->n_repeated, "queue_us", report_percentiles_json(t->queue_us, t->n, 1),
+        "run_us", report_percentiles_json(t->run_us, t->n, 1), "total_us",
+        report_percentiles_json(t->total_us, t->n, 1));
 }
 
 static json_t *memory_json(const rknn_mem_size *m)
@@ -89,10 +71,8 @@ int run_result_print_json(const struct run_result *r, struct failure *f)
                           report_server_json(&r->server), "inputs", inputs_json(r), "outputs",
                           outputs_json(r), "times", times_json(r));
     if (r->has_perf) {
-        json_t *layers = json_array();
-        for (uint32_t i = 0; i < r->n_layers; i++)
-            json_array_append_new(layers, layer_json(&r->layers[i]));
-        json_object_set_new(o, "layers", layers);
+        const struct layer_times t = {.layers = r->layers, .n_layers = r->n_layers, .n_runs = 1};
+        json_object_set_new(o, "layers", layers_json(&t));
         json_object_set_new(o, "memory", memory_json(&r->memory));
     }
     return report_json(o, f);

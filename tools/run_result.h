@@ -15,7 +15,7 @@ struct run_output {
     struct value top[RUN_MAX_TOP];
 };
 
-// Of every run in microseconds; sorted when they are shown.
+// Of every run in microseconds, sorted.
 struct run_times {
     uint32_t n, n_repeated; // runs, and how many of them were done twice (a worker died)
     uint64_t *queue_us, *run_us, *total_us;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tools/format.h"
+#include "tools/layers.h"
 #include "tools/report.h"
 #include "tools/run_result.h"
 #include "tools/table.h"
@@ -36,9 +37,10 @@ static void add_tensor(struct table *t, const rknn_tensor_attr *a, const char *f
 }
 
 static const struct table_column tensor_columns[] = {
-    {"#", TABLE_RIGHT, 0},     {"name", TABLE_LEFT, 1}, {"shape", TABLE_LEFT, 0},
-    {"layout", TABLE_LEFT, 0}, {"type", TABLE_LEFT, 0}, {"scale", TABLE_RIGHT, 0},
-    {"zp", TABLE_RIGHT, 0},    {"file", TABLE_LEFT, 1},
+    {"#", TABLE_RIGHT, TABLE_FIXED, 0},    {"name", TABLE_LEFT, TABLE_CUT_END, 0},
+    {"shape", TABLE_LEFT, TABLE_FIXED, 0}, {"layout", TABLE_LEFT, TABLE_FIXED, 0},
+    {"type", TABLE_LEFT, TABLE_FIXED, 0},  {"scale", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"zp", TABLE_RIGHT, TABLE_FIXED, 0},   {"file", TABLE_LEFT, TABLE_CUT_END, 0},
 };
 
 static int print_inputs(const struct run_result *r, struct failure *f)
@@ -74,18 +76,6 @@ static void print_values(const struct run_output *o, const rknn_tensor_attr *a)
         report_line("NaN", "%llu of %u", (unsigned long long)o->range.n_nan, a->n_elems);
 }
 
-static void print_time(const char *name, uint64_t *us, uint32_t n)
-{
-    struct format_buffer min, median, max;
-    stats_sort(us, n);
-    if (n == 1)
-        report_line(name, "%s", format_us(&median, us[0]));
-    else
-        report_line(name, "median %s, min %s, max %s",
-                    format_us(&median, stats_percentile(us, n, 50)), format_us(&min, us[0]),
-                    format_us(&max, us[n - 1]));
-}
-
 static void print_times(const struct run_result *r)
 {
     const struct progress *upload = &r->model->upload;
@@ -100,51 +90,26 @@ static void print_times(const struct run_result *r)
     else
         report_line("upload", "none, the server held the model");
     report_line("load", "%s, upload included", format_ns(&b, r->model->load_ns));
-    print_time("queue", r->times.queue_us, r->times.n);
-    print_time("run", r->times.run_us, r->times.n);
-    print_time("total", r->times.total_us, r->times.n);
+    report_times("queue", r->times.queue_us, r->times.n);
+    report_times("run", r->times.run_us, r->times.n);
+    report_times("total", r->times.total_us, r->times.n);
     if (r->times.n_repeated)
         report_line("repeated", "%u run%s done twice because a worker died", r->times.n_repeated,
                     r->times.n_repeated == 1 ? " was" : "s were");
 }
 
-static void add_layer(struct table *t, uint32_t i, const rknnd_layer *l)
-{
-    struct format_buffer b;
-    table_cell(t, "%u", i);
-    table_cell(t, "%s", l->name);
-    table_cell(t, "%s", l->op);
-    table_cell(t, "%s", l->type);
-    table_cell(t, "%s", l->target);
-    table_cell(t, "%s", l->output_shapes);
-    table_cell(t, "%llu", (unsigned long long)l->time_us);
-    table_cell(t, "%llu", (unsigned long long)l->total_cycles);
-    table_cell(t, "%s", format_bytes(&b, l->read_bytes + l->write_bytes));
-}
-
 static int print_layers(const struct run_result *r, struct failure *f)
 {
-    static const struct table_column columns[] = {
-        {"#", TABLE_RIGHT, 0},   {"layer", TABLE_LEFT, 1},   {"op", TABLE_LEFT, 1},
-        {"type", TABLE_LEFT, 0}, {"on", TABLE_LEFT, 0},      {"output", TABLE_LEFT, 1},
-        {"us", TABLE_RIGHT, 0},  {"cycles", TABLE_RIGHT, 0}, {"moved", TABLE_RIGHT, 0},
-    };
-    struct table t;
-    uint64_t us = 0;
-    table_init(&t, columns, sizeof columns / sizeof *columns);
-    for (uint32_t i = 0; i < r->n_layers; i++) {
-        add_layer(&t, i, &r->layers[i]);
-        us += r->layers[i].time_us;
-    }
+    const struct layer_times t = {.layers = r->layers, .n_layers = r->n_layers, .n_runs = 1};
     report_heading("Layers of the last run");
     if (r->n_layers == 0) {
-        table_done(&t);
         printf(INDENT "none: the device gives no times of layers\n");
         return 0;
     }
-    int failed = print_table(&t, f);
-    report_line("sum", "%llu us", (unsigned long long)us);
-    return failed;
+    if (layers_print(&t, stdout, INDENT, terminal_width(stdout)) < 0)
+        return failure_no_memory(f);
+    report_line("sum", "%llu us", (unsigned long long)layers_total_us(&t));
+    return 0;
 }
 
 static void print_memory(const rknn_mem_size *m)

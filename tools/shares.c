@@ -72,9 +72,11 @@ static void print_head(const struct span *s, FILE *out)
 static int print_clients(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {
-        {"CLIENT", TABLE_RIGHT, 0}, {"USER", TABLE_LEFT, 0},    {"PROGRAM", TABLE_LEFT, 1},
-        {"CTX", TABLE_RIGHT, 0},    {"WAIT", TABLE_RIGHT, 0},   {"JOBS/S", TABLE_RIGHT, 0},
-        {"DEVICE", TABLE_RIGHT, 0}, {"QUEUED", TABLE_RIGHT, 0}, {"FAILED", TABLE_RIGHT, 0},
+        {"CLIENT", TABLE_RIGHT, TABLE_FIXED, 0},   {"USER", TABLE_LEFT, TABLE_FIXED, 0},
+        {"PROGRAM", TABLE_LEFT, TABLE_CUT_END, 0}, {"CTX", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"WAIT", TABLE_RIGHT, TABLE_FIXED, 0},     {"JOBS/S", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"DEVICE", TABLE_RIGHT, TABLE_FIXED, 0},   {"QUEUED", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"FAILED", TABLE_RIGHT, TABLE_FIXED, 0},
     };
     static const rknnd_client_stats nothing;
     struct table t;
@@ -103,9 +105,10 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
 static int print_models(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {
-        {"MODEL", TABLE_LEFT, 1},   {"CTX", TABLE_RIGHT, 0},    {"JOBS/S", TABLE_RIGHT, 0},
-        {"RUN", TABLE_RIGHT, 0},    {"MEMORY", TABLE_RIGHT, 0}, {"WORKER", TABLE_RIGHT, 0},
-        {"DEATHS", TABLE_RIGHT, 0},
+        {"MODEL", TABLE_LEFT, TABLE_CUT_END, 0}, {"CTX", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"JOBS/S", TABLE_RIGHT, TABLE_FIXED, 0}, {"RUN", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"MEMORY", TABLE_RIGHT, TABLE_FIXED, 0}, {"WORKER", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"DEATHS", TABLE_RIGHT, TABLE_FIXED, 0},
     };
     static const rknnd_model_stats nothing;
     struct format_buffer b;

@@ -2,6 +2,7 @@
 #include "tools/table.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 #define GAP        2
 #define LEAST_CELL 8
+#define GOOD_CELL  16 // others are left out so that a flexible column can have as much
 
 void table_init(struct table *t, const struct table_column *columns, size_t n_columns)
 {
@@ -90,13 +92,45 @@ size_t table_width(const struct table *t)
     return total_width(t, widths);
 }
 
+// Of a column that has been left out.
+#define LEFT_OUT SIZE_MAX
+
+// Width of a line in which flexible columns have at most `flexible` characters.
+static size_t line_width(const struct table *t, const size_t *widths, size_t flexible)
+{
+    size_t total = 0;
+    for (size_t c = 0; c < t->n_columns; c++) {
+        size_t width = widths[c];
+        if (width == LEFT_OUT)
+            continue;
+        if (t->columns[c].flexible && width > flexible)
+            width = flexible;
+        total += width + (total ? GAP : 0);
+    }
+    return total;
+}
+
+static void leave_out(const struct table *t, size_t *widths, size_t limit)
+{
+    while (line_width(t, widths, GOOD_CELL) > limit) {
+        size_t first = t->n_columns;
+        for (size_t c = 0; c < t->n_columns; c++)
+            if (t->columns[c].missable && widths[c] != LEFT_OUT &&
+                (first == t->n_columns || t->columns[c].missable > t->columns[first].missable))
+                first = c;
+        if (first == t->n_columns)
+            return;
+        widths[first] = LEFT_OUT;
+    }
+}
+
 // Takes what is too much from the flexible columns, the widest first.
 static void shrink(const struct table *t, size_t *widths, size_t limit)
 {
-    for (size_t total = total_width(t, widths); total > limit; total--) {
+    for (size_t total = line_width(t, widths, SIZE_MAX); total > limit; total--) {
         size_t widest = t->n_columns;
         for (size_t c = 0; c < t->n_columns; c++)
-            if (t->columns[c].flexible && widths[c] > LEAST_CELL &&
+            if (t->columns[c].flexible && widths[c] != LEFT_OUT && widths[c] > LEAST_CELL &&
                 (widest == t->n_columns || widths[c] > widths[widest]))
                 widest = c;
         if (widest == t->n_columns)
@@ -105,27 +139,49 @@ static void shrink(const struct table *t, size_t *widths, size_t limit)
     }
 }
 
-static void print_cell(FILE *out, const char *text, size_t width, enum table_align align, int last)
+// "a long n~" or "~ong name".
+static void print_cut(FILE *out, const char *text, size_t width, enum table_flex flexible)
+{
+    if (flexible == TABLE_CUT_START)
+        fprintf(out, "~%s", text + bytes_of_width(text, text_width(text) - width + 1));
+    else
+        fprintf(out, "%.*s~", (int)bytes_of_width(text, width - 1), text);
+}
+
+static void print_cell(FILE *out, const char *text, size_t width, const struct table_column *c,
+                       int last)
 {
     size_t n = text_width(text);
     int pad = n < width ? (int)(width - n) : 0;
-    if (align == TABLE_RIGHT)
+    if (c->align == TABLE_RIGHT)
         fprintf(out, "%*s", pad, "");
     if (n > width)
-        fprintf(out, "%.*s~", (int)bytes_of_width(text, width - 1), text);
+        print_cut(out, text, width, c->flexible);
     else
         fputs(text, out);
     if (!last)
-        fprintf(out, "%*s", GAP + (align == TABLE_LEFT ? pad : 0), "");
+        fprintf(out, "%*s", GAP + (c->align == TABLE_LEFT ? pad : 0), "");
 }
 
 static void print_row(const struct table *t, FILE *out, char *const *cells, const size_t *widths)
 {
     for (size_t c = 0; c < t->n_columns; c++) {
         const struct table_column *column = &t->columns[c];
-        print_cell(out, cells ? cells[c] : column->title, widths[c], column->align,
-                   c + 1 == t->n_columns);
+        if (widths[c] != LEFT_OUT)
+            print_cell(out, cells ? cells[c] : column->title, widths[c], column,
+                       c + 1 == t->n_columns);
     }
+}
+
+static void print_left_out(const struct table *t, FILE *out, const char *indent,
+                           const size_t *widths)
+{
+    unsigned n = 0;
+    for (size_t c = 0; c < t->n_columns; c++)
+        n += widths[c] == LEFT_OUT;
+    if (n)
+        fprintf(out, "%s(%u more column%s: on a wider terminal, or in a pipe)\n", indent, n,
+                n == 1 ? "" : "s");
 }
 
 int table_print(const struct table *t, FILE *out, const char *indent, size_t width)
@@ -134,8 +190,11 @@ int table_print(const struct table *t, FILE *out, const char *indent, size_t wid
     if (t->failed)
         return -1;
     measure(t, widths);
-    if (width)
-        shrink(t, widths, width > margin ? width - margin : 1);
+    if (width) {
+        size_t limit = width > margin ? width - margin : 1;
+        leave_out(t, widths, limit);
+        shrink(t, widths, limit);
+    }
     fprintf(out, "%s%s", indent, terminal_style(out, STYLE_BOLD));
     print_row(t, out, NULL, widths);
     fprintf(out, "%s\n", terminal_style(out, STYLE_PLAIN));
@@ -144,5 +203,6 @@ int table_print(const struct table *t, FILE *out, const char *indent, size_t wid
         print_row(t, out, t->cells + i, widths);
         fputc('\n', out);
     }
+    print_left_out(t, out, indent, widths);
     return 0;
 }

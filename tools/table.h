@@ -1,5 +1,5 @@
-// A table of text: columns as wide as their widest cell, the flexible one cut so that a line fits
-// a terminal. In a pipe nothing is cut.
+// A table of text: columns as wide as their widest cell; so that a line fits a terminal, columns
+// that can be missed are left out and the flexible ones are cut. In a pipe nothing is.
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,12 @@
 struct table_column {
     const char *title;
     enum table_align { TABLE_LEFT, TABLE_RIGHT } align;
-    int flexible; // gives way when the line is too long
+    enum table_flex {
+        TABLE_FIXED,
+        TABLE_CUT_END,  // gives way when the line is too long
+        TABLE_CUT_START // the same, for names that differ at their ends
+    } flexible;
+    int missable; // 0: always there; else the larger, the sooner it is left out of a long line
 };
 
 struct table {
@@ -27,6 +32,7 @@ void table_cell(struct table *t, const char *format, ...) __attribute__((format(
 /// Columns that a line takes when nothing is cut.
 size_t table_width(const struct table *t);
 
-/// Prints head and rows, each line behind `indent`, in at most `width` columns (0: no limit).
+/// Prints head and rows, each line behind `indent`, in at most `width` columns (0: no limit); a
+/// last line says how many columns were left out. The last column is not one that can be missed.
 /// Returns 0, or -1 if memory ran out while cells were added (then nothing is printed).
 int table_print(const struct table *t, FILE *out, const char *indent, size_t width);

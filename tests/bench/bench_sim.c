@@ -6,6 +6,7 @@
 // bench_sim --load MODEL    loading, against reading the file
 // bench_sim --rounds MODEL  for each number on standard input: as many runs, and their times in
 //                           microseconds (for bench_ort.py)
+// bench_sim --profile MODEL…  each model's run with layer times, against the run without
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,40 @@ static void bench_rounds(const char *path)
     sim_run_done(&r.run);
 }
 
+// ---- profiles ----------------------------------------------------------------------------------
+
+#define PAIRS 301
+
+// Runs with and without layer times take turns.
+static void bench_profile(const char *path)
+{
+    struct running r = {.path = path};
+    struct error e;
+    double plain[PAIRS], profiled[PAIRS];
+    const char *name = strrchr(path, '/');
+    if (sim_run_init(&r.run, path, &e) < 0)
+        give_up(path, &e);
+    make_tensors(&r);
+    for (int k = 0; k < 2 * PAIRS; k++) {
+        r.run.collect_perf = k % 2;
+        double start = now_s();
+        run_once(&r);
+        (k % 2 ? profiled : plain)[k / 2] = (now_s() - start) * 1e6;
+    }
+    double without = samples_median(plain, PAIRS), with = samples_median(profiled, PAIRS);
+    printf("%9.1f %9.1f %+6.2f%%  %s\n", without, with, 100 * (with / without - 1),
+           name ? name + 1 : path);
+    free_tensors(&r);
+    sim_run_done(&r.run);
+}
+
+static void bench_profiles(char *const *paths)
+{
+    printf("%9s %9s %7s  model\n", "plain us", "perf us", "cost");
+    for (; *paths; paths++)
+        bench_profile(*paths);
+}
+
 // ---- layers ------------------------------------------------------------------------------------
 
 #define LAYER_RUNS 21
@@ -374,11 +409,13 @@ int main(int argc, char **argv)
         bench_layers(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
         bench_rounds(argv[2]);
+    } else if (argc > 2 && strcmp(argv[1], "--profile") == 0) {
+        bench_profiles(argv + 2);
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
         fprintf(stderr, "usage: bench_sim MODEL… | --layers MODEL | --load MODEL | "
-                        "--rounds MODEL\n");
+                        "--rounds MODEL | --profile MODEL…\n");
         return 2;
     }
     return 0;

@@ -72,8 +72,12 @@ int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
 {
     struct wait w;
     sem_init(&w.done, 0, 0);
-    struct npu_job job = {
-        .inputs = inputs, .outputs = outputs, .core_mask = 1, .done = note_done, .owner = &w};
+    struct npu_job job = {.inputs = inputs,
+                          .outputs = outputs,
+                          .core_mask = 1,
+                          .collect_perf = s->collect_perf,
+                          .done = note_done,
+                          .owner = &w};
     int r = npu_backend.context_submit(s->context, &job, e);
     if (r == 0) {
         while (sem_wait(&w.done) < 0 && errno == EINTR)

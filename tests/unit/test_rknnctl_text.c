@@ -12,6 +12,7 @@
 
 #include "tools/describe.h"
 #include "tools/format.h"
+#include "tools/layers.h"
 #include "tools/stats.h"
 #include "tools/table.h"
 #include "tools/values.h"
@@ -119,8 +120,9 @@ static void text_check(struct text *t, const char *expected)
     free(t->text);
 }
 
-static const struct table_column columns[] = {
-    {"name", TABLE_LEFT, 1}, {"n", TABLE_RIGHT, 0}, {"last", TABLE_LEFT, 0}};
+static const struct table_column columns[] = {{"name", TABLE_LEFT, TABLE_CUT_END, 0},
+                                              {"n", TABLE_RIGHT, TABLE_FIXED, 0},
+                                              {"last", TABLE_LEFT, TABLE_FIXED, 0}};
 
 static void fill(struct table *t)
 {
@@ -164,6 +166,90 @@ static void a_narrow_table_cuts_its_flexible_column(void **state)
                      "größer ~  10  x\n"
                      "c         11  x\n");
     table_done(&t);
+}
+
+static void a_narrow_table_leaves_out_what_can_be_missed(void **state)
+{
+    (void)state;
+    static const struct table_column some[] = {{"first", TABLE_LEFT, TABLE_FIXED, 1},
+                                               {"second", TABLE_RIGHT, TABLE_FIXED, 2},
+                                               {"name", TABLE_LEFT, TABLE_CUT_START, 0}};
+    struct table t;
+    struct text out;
+    table_init(&t, some, 3);
+    table_cell(&t, "1");
+    table_cell(&t, "2");
+    table_cell(&t, "/block.12/grüße/Conv");
+    assert_int_equal(table_print(&t, text_open(&out), "", 31), 0);
+    text_check(&out, "first  second  name\n"
+                     "1           2  ~k.12/grüße/Conv\n");
+    assert_int_equal(table_print(&t, text_open(&out), "", 30), 0);
+    text_check(&out, "first  name\n"
+                     "1      /block.12/grüße/Conv\n"
+                     "(1 more column: on a wider terminal, or in a pipe)\n");
+    assert_int_equal(table_print(&t, text_open(&out), "", 22), 0);
+    text_check(&out, "name\n"
+                     "/block.12/grüße/Conv\n"
+                     "(2 more columns: on a wider terminal, or in a pipe)\n");
+    table_done(&t);
+}
+
+static const rknnd_layer layers[] = {
+    {.name = "Conv:a, \"b\"",
+     .op = "Conv",
+     .type = "INT8",
+     .target = "NPU",
+     .input_shapes = "(1,3)",
+     .output_shapes = "(1,4)",
+     .ddr_cycles = 5,
+     .npu_cycles = 7,
+     .total_cycles = 8,
+     .mac_cycles = 2,
+     .read_bytes = 1000,
+     .write_bytes = 1048,
+     .core_work = {3, 1, 0}},
+    {.name = "Pool:p",
+     .op = "Pool",
+     .type = "INT8",
+     .target = "CPU",
+     .input_shapes = "",
+     .output_shapes = ""},
+    {.name = "Conv:c",
+     .op = "Conv",
+     .type = "INT8",
+     .target = "NPU",
+     .input_shapes = "",
+     .output_shapes = ""},
+};
+static const uint64_t layer_us[] = {1, 2, 3, 10, 30, 30, 35, 90, 4, 4, 4, 4};
+static const struct layer_times layer_times = {layers, 3, 4, layer_us};
+
+static void layers_for_a_spreadsheet(void **state)
+{
+    (void)state;
+    struct text out;
+    layers_csv(&layer_times, text_open(&out));
+    text_check(&out,
+               "ID,OpType,DataType,Target,InputShape,OutputShape,DDRCycles,NPUCycles,MaxCycles,"
+               "Time(us),Spread(us),MacUsage(%),WorkLoad(0/1/2),RW(KB),FullName\n"
+               "1,Conv,INT8,NPU,\"(1,3)\",\"(1,4)\",5,7,8,2,2,25.00,75.0%/25.0%/0.0%,2,"
+               "\"Conv:a, \"\"b\"\"\"\n"
+               "2,Pool,INT8,CPU,,,0,0,0,30,5,\\,0.0%/0.0%/0.0%,0,Pool:p\n"
+               "3,Conv,INT8,NPU,,,0,0,0,4,0,\\,0.0%/0.0%/0.0%,0,Conv:c\n");
+}
+
+static void the_operator_with_the_most_time_comes_first(void **state)
+{
+    (void)state;
+    struct text out;
+    assert_int_equal(layers_print_ranking(&layer_times, text_open(&out), "", 0), 0);
+    text_check(&out,
+               "OpType  CallNumber  CPUTime(us)  GPUTime(us)  NPUTime(us)  TotalTime(us)  "
+               "TimeRatio(%)\n"
+               "Pool             1           30            0            0             30         "
+               "83.33\n"
+               "Conv             2            0            0            6              6         "
+               "16.67\n");
 }
 
 static void descriptions_need_no_known_names(void **state)
@@ -230,6 +316,9 @@ int main(void)
         cmocka_unit_test(ranges_leave_nan_out),
         cmocka_unit_test(columns_line_up),
         cmocka_unit_test(a_narrow_table_cuts_its_flexible_column),
+        cmocka_unit_test(a_narrow_table_leaves_out_what_can_be_missed),
+        cmocka_unit_test(layers_for_a_spreadsheet),
+        cmocka_unit_test(the_operator_with_the_most_time_comes_first),
         cmocka_unit_test(descriptions_need_no_known_names),
         cmocka_unit_test(long_lines_are_broken_after_commas),
     };

@@ -1,5 +1,23 @@
 # Bash completion for rknnctl. A row of options for each command.
 
+_rknnctl_of_models=(
+    run
+    info
+    dump
+    perf
+    bench
+)
+_rknnctl_commands=(
+    "${_rknnctl_of_models[@]}"
+    devices
+    ping
+    status
+    top
+    stats
+    kill
+    log
+)
+
 _rknnctl_options()
 {
     case $1 in
@@ -14,6 +32,7 @@ _rknnctl_options()
     kill) options="--help" ;;
     log) options="--lines --follow --level --help" ;;
     dump) options="--input --shape --output --layout --only --raw --json --help" ;;
+    perf) options="--loop --warmup --input --shape --layout --seed --core-mask --json --csv --help" ;;
     bench) options="--loop --clients --warmup --input --shape --layout --seed --float --core-mask --json --help" ;;
     esac
 }
@@ -27,9 +46,11 @@ _rknnctl_command()
         -s | --server) ((i++)) ;;
         -*) ;;
         : | = | tcp | unix | sim) ;;
-        run | info | devices | ping | status | top | stats | kill | log | dump | bench)
-            command=${COMP_WORDS[i]}
-            return
+        *)
+            if [[ " ${_rknnctl_commands[*]} " == *" ${COMP_WORDS[i]} "* ]]; then
+                command=${COMP_WORDS[i]}
+                return
+            fi
             ;;
         esac
     done
@@ -51,8 +72,8 @@ _rknnctl()
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
     elif [[ -z $command ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "run info devices ping status top stats kill log dump bench" -- "$word")
-    elif [[ $command == run || $command == info || $command == dump || $command == bench ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "${_rknnctl_commands[*]}" -- "$word")
+    elif [[ " ${_rknnctl_of_models[*]} " == *" $command "* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
 }

@@ -1,0 +1,8 @@
+// Tables for spreadsheets (RFC 4180, with plain newlines).
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/// Writes one cell, in quotes where it needs them, with the comma before it or the newline behind.
+void csv_cell(FILE *out, const char *text, bool first, bool last);

@@ -1,0 +1,36 @@
+// Layers of a model and their times, as a person, a script or a spreadsheet reads them. The columns
+// are those of the SDK guide's tables (3.2.3).
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "rknnd.h"
+
+struct layer_times {
+    const rknnd_layer *layers;
+    uint32_t n_layers, n_runs;
+    const uint64_t *us; // [layer][run], each layer's sorted; NULL: one run, rknnd_layer.time_us
+};
+
+/// The median of a layer's times, and what lies between their quartiles: half of the runs.
+uint64_t layers_median_us(const struct layer_times *t, uint32_t layer);
+uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer);
+
+/// Of all layers: medians, added; bytes read and written.
+uint64_t layers_total_us(const struct layer_times *t);
+uint64_t layers_total_bytes(const struct layer_times *t);
+
+/// One row a layer. Columns that do not fit into `width` (0: no limit) are left out, and a line
+/// says so. Returns 0, or -1 when memory ran out.
+int layers_print(const struct layer_times *t, FILE *out, const char *indent, size_t width);
+
+/// One row an operator, the one with the most time first. As layers_print.
+int layers_print_ranking(const struct layer_times *t, FILE *out, const char *indent, size_t width);
+
+/// layers_print's table as RFC 4180 has it.
+void layers_csv(const struct layer_times *t, FILE *out);
+
+/// Lists of objects. NULL: out of memory.
+json_t *layers_json(const struct layer_times *t);
+json_t *layers_ranking_json(const struct layer_times *t);
