@@ -69,7 +69,8 @@ struct tensor_io {
     struct tensor_attr native;           // what the device reads or writes (RKNN_QUERY_NATIVE_*)
     struct tensor_attr native_nhwc;      // RKNN_QUERY_NATIVE_NHWC_*
     struct tensor_preprocess preprocess; // inputs only
-    bool shrinks; // a run brings the first bytes, as many as it likes, passed through
+    bool shrinks;         // a run brings the first bytes, as many as it likes, passed through
+    bool device_converts; // only the device knows how: programs' data go to it as they are
 };
 
 /// Bytes of one element; 0 for TENSOR_INT4 (two in a byte) and for anything unknown.

@@ -37,7 +37,7 @@ static int plan_conversion(const rknn_input *in, const struct tensor_io *io, str
     int r = check_layout(in, a, &ret->layout, e);
     if (r < 0)
         return r;
-    ret->convert = size >= a->size;
+    ret->convert = size >= a->size && !io->device_converts;
     ret->form = (rknnd_InferInput){.size = ret->convert ? a->size : size,
                                    .type = ret->convert ? a->type : (uint32_t)in->type,
                                    .layout = ret->convert ? a->layout : ret->layout,

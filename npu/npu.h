@@ -139,7 +139,7 @@ struct npu_job {
 
 #define NPU_MAX_CORES 3 // that can share a layer
 
-// What one layer of the last run with collect_perf did. Strings live as long as the model.
+// What one layer of the last run with collect_perf did. Strings live as long as the list.
 struct npu_layer {
     const char *name, *op, *type, *target;    // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
     const char *input_shapes, *output_shapes; // "(1,224,224,3),(…)"

@@ -35,6 +35,7 @@ void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret)
     tensor_attr_to_message(&io->native, &ret->native);
     tensor_attr_to_message(&io->native_nhwc, &ret->native_nhwc);
     ret->shrinks = io->shrinks;
+    ret->device_converts = io->device_converts;
     ret->has_preprocess = n > 0;
     ret->preprocess.mean_count = ret->preprocess.std_count = ret->preprocess.order_count = n;
     for (pb_size_t i = 0; i < n; i++) {
@@ -88,7 +89,7 @@ static int preprocess_from_message(const rknnd_TensorPreprocess *m, struct tenso
 
 int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struct error *e)
 {
-    struct tensor_io io = {.shrinks = m->shrinks};
+    struct tensor_io io = {.shrinks = m->shrinks, .device_converts = m->device_converts};
     int r = tensor_attr_from_message(&m->logical, "a tensor's logical attributes", &io.logical, e);
     if (r == 0)
         r = tensor_attr_from_message(&m->native, "a tensor's native attributes", &io.native, e);

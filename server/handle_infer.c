@@ -47,6 +47,10 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     if (in->converted && in->pass_through)
         return error_set(e, STATUS_INPUT_INVALID, "input %u is both converted and passed through",
                          i);
+    if (in->converted && io->device_converts)
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input %u (%.64s) is converted, which only the device can do", i,
+                         io->logical.name);
     if (io->shrinks && in->pass_through)
         return in->size <= native->size
                    ? 0

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "npu/npu.h"
+#include "npu/batch.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/fault.h"
 #include "npu/sim/onnx_graph.h"
@@ -168,19 +168,6 @@ static int load_row(struct npu_model *m, struct bytes file, uint32_t row, struct
                         (struct tensor_io *)info->outputs + (size_t)row * info->n_outputs, e);
 }
 
-// rknn_batch_size is the first dimension of every input and output (SDK guide 5.6.3).
-static uint32_t batch(const struct npu_model_info *info)
-{
-    uint32_t n = info->n_inputs ? info->inputs[0].logical.dims[0] : 1;
-    for (uint32_t i = 0; i < info->n_inputs; i++)
-        if (info->inputs[i].logical.n_dims != 4 || info->inputs[i].logical.dims[0] != n)
-            return 1;
-    for (uint32_t i = 0; i < info->n_outputs; i++)
-        if (info->outputs[i].logical.dims[0] != n)
-            return 1;
-    return n;
-}
-
 // Memory is that of the row that needs the most.
 static void fill_info(struct npu_model *m)
 {
@@ -195,7 +182,7 @@ static void fill_info(struct npu_model *m)
     info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
     info->memory_size = m->file.pool.total + graphs + first->plan.pool.total;
     info->core_limit = m->chip->n_cores;
-    info->batch = batch(info);
+    info->batch = npu_batch(info);
     info->native_attrs = strcmp(m->chip->target, "rv1106") == 0;
     info->custom_string = m->file.custom_string ? m->file.custom_string : "";
 }

@@ -9,7 +9,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
-from service import BUILD, Daemon  # noqa: E402
+from service import BUILD, Daemon, vendor_backend  # noqa: E402
 
 
 def run_private(program, chip, isolation):
@@ -22,8 +22,8 @@ def run_private(program, chip, isolation):
         return subprocess.run(program, env=env, check=False).returncode
 
 
-def run_with_daemon(program, transport, chip, isolation):
-    daemon = Daemon("--backend", f"sim:{chip}", "--isolation", isolation, transport=transport)
+def run_with_daemon(program, transport, backend, isolation):
+    daemon = Daemon("--backend", backend, "--isolation", isolation, transport=transport)
     code = subprocess.run(program, env=daemon.env, check=False).returncode
     daemon.stop()
     return code
@@ -34,11 +34,16 @@ def main():
     p.add_argument("--transport", choices=("unix", "tcp", "sim"), required=True)
     p.add_argument("--isolation", choices=("process", "thread"), required=True)
     p.add_argument("--chip", default="rk3588")
+    p.add_argument("--standin", help="by the vendor's backend, with this library of tests/standin")
     p.add_argument("program", nargs=argparse.REMAINDER)
     a = p.parse_args()
     if a.transport == "sim":
         return run_private(a.program, a.chip, a.isolation)
-    return run_with_daemon(a.program, a.transport, a.chip, a.isolation)
+    if not a.standin:
+        return run_with_daemon(a.program, a.transport, f"sim:{a.chip}", a.isolation)
+    with tempfile.TemporaryDirectory(prefix="rknnd-test-") as folder:
+        return run_with_daemon(a.program, a.transport, vendor_backend(folder, a.standin, a.chip),
+                               a.isolation)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,16 @@ def wait_for(what, condition):
         time.sleep(0.01)
 
 
+def vendor_backend(folder, standin, chip="rk3588", **environment):
+    """Value of --backend for a stand-in of the vendor's runtime (tests/standin: "today", "old", …) on
+    a board with this chip; the stand-in's environment is that of this process."""
+    compatible = pathlib.Path(folder) / "compatible"
+    compatible.write_bytes(b"maker,board\0rockchip,%s\0" % chip.encode())
+    library, = (BUILD / "tests/standin" / standin).glob("lib*.so")
+    os.environ.update({"STANDIN": chip, **environment})
+    return f"vendor:{library},compatible={compatible}"
+
+
 def listen_on_any_port():
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -214,7 +214,8 @@ static const rknnd_TensorIo TensorIo = {
                    .std = {4, 8},
                    .order_count = 2,
                    .order = {1, 0}},
-    .shrinks = true};
+    .shrinks = true,
+    .device_converts = true};
 static const rknnd_WorkerStart WorkerStart = {"null", "64:64", "/plugins"};
 static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn", "shape a=1"};
 static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn", "shape b=2"};

@@ -111,7 +111,8 @@ def samples(p):
         "TensorIo": p.TensorIo(
             logical=attr, native=p.TensorAttr(name="n", dims=[1], zp=-(2**31), scale=-1.5),
             native_nhwc=p.TensorAttr(name="h", type=1),
-            preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0]), shrinks=True),
+            preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0]),
+            shrinks=True, device_converts=True),
         "Device": device,
         "WorkerStart": p.WorkerStart(backend="null", options="64:64", plugin_dir="/plugins"),
         "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn", options="shape a=1"),

@@ -1,0 +1,238 @@
+// Backend "vendor": hands models to the board's own runtime. Options: vendor_options.h.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/matmul_model.h"
+#include "npu/batch.h"
+#include "npu/vendor/board.h"
+#include "npu/vendor/describe.h"
+#include "npu/vendor/lanes.h"
+#include "npu/vendor/query.h"
+#include "npu/vendor/rows.h"
+#include "npu/vendor/vendor_options.h"
+
+struct npu_device {
+    struct vendor_options options;
+    struct runtime runtime;
+    struct npu_device_info info;
+};
+
+struct npu_model {
+    struct npu_device *device;
+    struct lanes lanes;
+    struct npu_model_info info;
+    rknn_custom_string custom_string;
+};
+
+// A job brings all that it needs, so the runtime's contexts are not tied to these.
+struct npu_context {
+    struct npu_model *model;
+};
+
+// ---- device ----
+
+static bool is_small(const char *chip)
+{
+    return strncmp(chip, "rv1103", 6) == 0 || strncmp(chip, "rv1106", 6) == 0;
+}
+
+static void fill_device(struct npu_device *d, const struct board *b)
+{
+    const struct runtime *r = &d->runtime;
+    d->info = (struct npu_device_info){.backend = "vendor", .n_cores = b->n_cores};
+    if (b->n_cores > 1 && !r->set_core_mask) {
+        struct error e;
+        runtime_lacks(r, "rknn_set_core_mask", &e);
+        log_warn("backend vendor: one core of %u can be chosen: %s", b->n_cores, e.text);
+        d->info.n_cores = 1;
+    }
+    snprintf(d->info.chip, sizeof d->info.chip, "%s", b->chip);
+    snprintf(d->info.runtime_version, sizeof d->info.runtime_version, "%s", r->version);
+    snprintf(d->info.driver_version, sizeof d->info.driver_version, "%s",
+             *b->driver ? b->driver : "unknown");
+}
+
+static int device_open(const char *options, struct npu_device **ret, struct error *e)
+{
+    struct board board;
+    cleanup(free_p) struct npu_device *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_no_memory(e, "a device", sizeof *d);
+    int s = vendor_options_parse(options, &d->options, e);
+    if (s == 0)
+        s = board_read(d->options.compatible, &board, e);
+    if (s == 0)
+        s = runtime_open(&d->runtime, d->options.library, is_small(board.chip), e);
+    if (s < 0)
+        return s;
+    fill_device(d, &board);
+    log_debug("backend vendor: %s, version %s, on %s", d->runtime.path, d->runtime.version,
+              d->info.chip);
+    *ret = steal_ptr(d);
+    return 0;
+}
+
+static void device_free(struct npu_device *d)
+{
+    free(d);
+}
+
+static const struct npu_device_info *device_info(const struct npu_device *d)
+{
+    return &d->info;
+}
+
+// ---- model ----
+
+static void model_free(struct npu_model *m)
+{
+    if (!m)
+        return;
+    lanes_done(&m->lanes);
+    free((void *)m->info.inputs);
+    free((void *)m->info.outputs);
+    free(m);
+}
+
+CLEANUP_DEFINE(struct npu_model, model_free)
+
+static int check_source(const struct npu_model_source *source, struct error *e)
+{
+    if (matmul_model_is(source->file))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "products of matrices (rknn_matmul_api.h) are not forwarded to the "
+                         "vendor's runtime");
+    if (source->options && *source->options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "load options are for ONNX models, which the vendor's runtime does not "
+                         "take; convert the model with its shapes");
+    return 0;
+}
+
+static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
+{
+    const struct runtime *r = &m->device->runtime;
+    struct npu_model_info *info = &m->info;
+    rknn_mem_size memory;
+    int s = rows_query(r, c, info, e);
+    if (s == 0)
+        s = query_memory(r, c, &memory, e);
+    if (s < 0)
+        return s;
+    query_custom_string(r, c, &m->custom_string);
+    info->weight_size = memory.total_weight_size;
+    info->internal_size = memory.total_internal_size;
+    info->memory_size = memory.total_dma_allocated_size ? memory.total_dma_allocated_size
+                                                        : info->weight_size + info->internal_size;
+    info->core_limit = m->device->info.n_cores;
+    info->batch = npu_batch(info);
+    info->custom_string = m->custom_string.string;
+    info->native_attrs = r->small;
+    return 0;
+}
+
+static int load(struct npu_model *m, struct error *e)
+{
+    struct lane *lane;
+    int s = lanes_take(&m->lanes, 0, &lane, e);
+    if (s < 0)
+        return s;
+    s = fill_model(m, lane->context, e);
+    lanes_give(&m->lanes, lane);
+    return s;
+}
+
+static int model_load(struct npu_device *d, const struct npu_model_source *source,
+                      struct npu_model **ret, struct error *e)
+{
+    int s = check_source(source, e);
+    if (s < 0)
+        return s;
+    cleanup(model_free_p) struct npu_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "a model", sizeof *m);
+    m->device = d;
+    lanes_init(&m->lanes, &d->runtime, source->file, 0, d->info.n_cores, &m->info);
+    s = load(m, e);
+    if (s == 0)
+        *ret = steal_ptr(m);
+    return s;
+}
+
+static const struct npu_model_info *model_info(const struct npu_model *m)
+{
+    return &m->info;
+}
+
+static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
+                          struct error *e)
+{
+    struct npu_model *m = NULL;
+    struct error why;
+    int s = model_load(d, source, &m, &why);
+    s = describe(&source->file, s < 0 ? NULL : &m->info, why.text, ret, e);
+    model_free(m);
+    return s;
+}
+
+// ---- context ----
+
+static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)
+{
+    struct npu_context *c = malloc(sizeof *c);
+    if (!c)
+        return error_no_memory(e, "a context", sizeof *c);
+    *c = (struct npu_context){m};
+    *ret = c;
+    return 0;
+}
+
+static void context_free(struct npu_context *c)
+{
+    free(c);
+}
+
+static int run(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    struct npu_model *m = c->model;
+    uint32_t cores = m->device->info.n_cores > 1 ? job->core_mask : 0;
+    struct lane *lane;
+    int s = lanes_take(&m->lanes, cores, &lane, e);
+    if (s < 0)
+        return s;
+    s = lane_run(lane, job, cores, e);
+    lanes_give(&m->lanes, lane);
+    return s;
+}
+
+static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    (void)e;
+    job->done(job, run(c, job, &job->error));
+    return 0;
+}
+
+static const struct npu_layer *context_layers(const struct npu_context *c, size_t *ret_n)
+{
+    (void)c;
+    *ret_n = 0;
+    return NULL;
+}
+
+__attribute__((visibility("default"))) const struct npu_backend npu_backend = {
+    .name = "vendor",
+    .device_open = device_open,
+    .device_free = device_free,
+    .device_info = device_info,
+    .model_load = model_load,
+    .model_free = model_free,
+    .model_info = model_info,
+    .model_describe = model_describe,
+    .context_new = context_new,
+    .context_free = context_free,
+    .context_submit = context_submit,
+    .context_layers = context_layers,
+};

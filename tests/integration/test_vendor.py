@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""The vendor's backend in front of stand-ins for the vendor's runtime, with the real models and every misfortune."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, vendor_backend
+
+MODELS = pathlib.Path(os.environ.get("RKNND_SHARED", SOURCE / "../shared")) / "models"
+OURS = BUILD / "lib/rknnd/client/librknnrt.so"
+PICTURE = SOURCE / "examples/digits/pictures/7_0.png"
+CHIPS = {"rk3562": "rk3562", "rk3566_rk3568": "rk3568", "rk3568": "rk3568", "rk3576": "rk3576",
+         "rk3588": "rk3588", "rv1106": "rv1106", "rv1126b": "rv1126b"}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="vendor-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        environment = dict(os.environ)
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(environment)))
+
+    def daemon(self, backend, *options):
+        d = Daemon("--backend", backend, "--worker-idle", "0", *options)
+        self.addCleanup(d.stop)
+        return d
+
+    def standin(self, standin="today", chip="rk3588", options=(), **environment):
+        return self.daemon(vendor_backend(self.folder, standin, chip, **environment), *options)
+
+    def run_digit(self, daemon):
+        """Runs a model, whose outputs have to be those of the software NPU."""
+        answer = daemon.rknnctl("run", DIGITS, "-i", PICTURE)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("[0,7]        0.808594", answer.stdout)
+
+    def refused(self, backend):
+        """A daemon that does not start; its words."""
+        r = subprocess.run([BUILD / "bin/rknnd", "--backend", backend, "--listen",
+                            f"unix:{self.folder}/socket"], capture_output=True, text=True,
+                           timeout=PATIENCE, check=False)
+        self.assertNotEqual(r.returncode, 0)
+        return r.stderr
+
+
+@unittest.skipUnless(MODELS.is_dir(), "the shared folder of models is not there")
+class RealModels(Case):
+    def outputs(self, daemon, model):
+        """Files of the outputs by name, or the reason why there are none."""
+        inputs = sorted((MODELS / "golden").glob(f"{model.stem}.in*.npy"))
+        with tempfile.TemporaryDirectory() as out:
+            options = [word for i in inputs for word in ("-i", i)]
+            r = daemon.rknnctl("run", model, *options, "-o", out)
+            return r.returncode, {p.name: p.read_bytes() for p in pathlib.Path(out).iterdir()}
+
+    def test_outputs_are_those_of_the_software_npu(self):
+        sim, devices, n_run = self.daemon("sim"), {}, 0
+        for model in sorted((MODELS / "rknn").glob("*.rknn")):
+            chip = CHIPS[model.stem.rsplit(".", 1)[1]]
+            if chip not in devices:
+                devices[chip] = self.standin("small" if chip == "rv1106" else "today", chip)
+            expected = self.outputs(sim, model)
+            with self.subTest(model.stem):
+                self.assertEqual(self.outputs(devices[chip], model), expected)
+            n_run += expected[0] == 0
+        self.assertGreater(n_run, 25)
+
+
+class Misfortunes(Case):
+    def test_a_crash_is_contained(self):
+        d = self.standin(STANDIN="rk3588,crash@3")
+        answer = d.rknnctl("bench", DIGITS, "--loop", "20")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        status = d.status()
+        self.assertGreater(status["worker_deaths"], 5)
+        self.assertEqual(status["jobs_failed"], 0)
+
+    def test_a_hang_is_ended(self):
+        d = self.standin(STANDIN="rk3588,hang@2", options=("--job-timeout-ms", "200"))
+        answer = d.rknnctl("bench", DIGITS, "--loop", "3")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertGreater(d.status()["worker_deaths"], 0)
+
+    def test_an_old_runtime_does_what_it_can(self):
+        d = self.standin("old")
+        self.run_digit(d)
+        info = d.rknnctl("info").stdout
+        self.assertRegex(info, r"chip +rk3588, 1 core\n")
+        self.assertRegex(info, r"runtime +1\.2\.0 \(standin\)")
+
+    def test_what_a_runtime_lacks_is_named(self):
+        words = self.refused(vendor_backend(self.folder, "broken"))
+        self.assertRegex(words, r"needs runtime >= 1\.2\.0: .*librknnrt.so \(version 1\.1\.0 .*\) "
+                                r"lacks rknn_run")
+
+    def test_versions_that_do_not_fit_are_named(self):
+        d = self.standin(STANDIN_CODE="-10")
+        words = d.rknnctl("run", DIGITS, "-i", PICTURE).stderr
+        self.assertRegex(words, r"rknn_init: device and library do not match \(-10; version 2\.3\.2")
+
+    def test_our_own_client_library_is_not_taken(self):
+        backend = vendor_backend(self.folder, "today")
+        words = self.refused(f"vendor:{OURS},{backend.split(',')[1]}")
+        self.assertIn("is the client library of rknnd", words)
+
+    def test_other_computers_are_refused(self):
+        self.assertIn("not a board with a Rockchip NPU", self.refused("vendor"))
+        (self.folder / "compatible").write_bytes(b"maker,board\0other,chip\0")
+        words = self.refused(f"vendor:,compatible={self.folder}/compatible")
+        self.assertIn('not a board with a Rockchip NPU', words)
+
+    def test_a_library_that_is_not_there_is_named(self):
+        vendor_backend(self.folder, "today")
+        words = self.refused(f"vendor:/nowhere/librknnrt.so,compatible={self.folder}/compatible")
+        self.assertIn("/nowhere/librknnrt.so", words)
+        self.assertIn("is not compatible=FILE", self.refused("vendor:,fast"))
+
+    def test_says_versions_and_describes_models(self):
+        d = self.standin()
+        self.assertIn("runtime 2.3.2 (standin), driver", d.rknnctl("status").stdout)
+        self.assertRegex(d.rknnctl("info", DIGITS).stdout, r"image +INT8 +NHWC +1x8x8x1")
+        (self.folder / "junk.rknn").write_bytes(b"junk")
+        junk = d.rknnctl("info", self.folder / "junk.rknn")
+        self.assertRegex(junk.stdout, r"refused +the runtime's rknn_init: invalid model")
+
+
+if __name__ == "__main__":
+    unittest.main()

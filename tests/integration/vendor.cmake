@@ -1,0 +1,3 @@
+if(TARGET rknnd AND TARGET rknnctl AND TARGET standin_today)
+  rknnd_python_test(test_vendor test_vendor.py)
+endif()

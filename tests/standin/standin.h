@@ -1,0 +1,65 @@
+// A stand-in for the vendor's runtime: the RKNN API in front of the software NPU, in one process.
+// It answers as the vendor's manuals say, and is as trusting as such a library is.
+//
+// Its environment:
+//   STANDIN        options of the software NPU ("rk3588,crash@3"); default rk3588
+//   STANDIN_CODE   rknn_init() answers this number
+//
+// Made with STANDIN_OLD it knows only the structs of the first headers, with STANDIN_SMALL it is
+// librknnmrt.so of RV1103 and RV1106.
+#pragma once
+
+#include <stdatomic.h>
+
+#include "npu/npu.h"
+#include "rknn_api.h"
+
+// A model, which duplicated contexts share.
+struct standin_model {
+    atomic_uint refs;
+    struct npu_device *device;
+    struct npu_model *model;
+    const struct npu_model_info *info;
+    uint8_t *file;
+};
+
+// A tensor of a context: what was set, or where it is bound.
+struct standin_tensor {
+    rknn_tensor_mem *memory; // NULL: not bound
+    rknn_tensor_attr attr;   // as it was bound
+    struct convert_form form;
+    uint8_t *data; // the context's own
+    size_t size;
+};
+
+// What an rknn_context points to.
+struct standin {
+    struct standin_model *model;
+    struct npu_context *context;
+    uint32_t flags, row, core_mask;
+    struct npu_input *inputs;
+    struct npu_output *outputs;
+    struct standin_tensor *tensors; // inputs, then outputs
+    uint64_t run_us;
+};
+
+static inline struct standin *standin_of(rknn_context c)
+{
+    return (struct standin *)(uintptr_t)c;
+}
+
+static inline const struct tensor_io *standin_input(const struct standin *s, uint32_t i)
+{
+    return &s->model->info->inputs[s->row * s->model->info->n_inputs + i];
+}
+
+static inline const struct tensor_io *standin_output(const struct standin *s, uint32_t i)
+{
+    return &s->model->info->outputs[s->row * s->model->info->n_outputs + i];
+}
+
+/// Where the inputs of the next run lie and where its outputs go.
+int standin_gather(struct standin *s);
+
+/// Room for a tensor's data; NULL: none.
+uint8_t *standin_room(struct standin_tensor *t, size_t size);
