@@ -10,6 +10,8 @@
 
 enum matmul_input { MATMUL_A, MATMUL_B, MATMUL_SCALES, MATMUL_RUN, MATMUL_INPUTS };
 
+#define MATMUL_C 2 // beside MATMUL_A and MATMUL_B, where the matrices are meant
+
 // The file: a magic, the kind, and the shapes, as 32-bit little-endian numbers.
 struct matmul_model {
     struct matmul_kind kind;

@@ -69,7 +69,7 @@ struct tensor_io {
     struct tensor_attr native;           // what the device reads or writes (RKNN_QUERY_NATIVE_*)
     struct tensor_attr native_nhwc;      // RKNN_QUERY_NATIVE_NHWC_*
     struct tensor_preprocess preprocess; // inputs only
-    bool shrinks;         // a run brings the first bytes, as many as it likes, passed through
+    bool shrinks; // a run has the first bytes, as many as it likes; an input is passed through
     bool device_converts; // only the device knows how: programs' data go to it as they are
 };
 

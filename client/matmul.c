@@ -249,14 +249,36 @@ RKNN_EXPORT int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_s
     return last_error_keep("rknn_matmul_set_dynamic_shape", r, &e);
 }
 
+// Has the server work in the matrix's new memory, if it can.
+static int share(struct context *c, uint32_t i, struct mem *mem, bool *ret, struct error *e)
+{
+    const struct matmul_place *now = &c->matmul->memory[i];
+    bool output = i == MATMUL_C;
+    const rknn_tensor_attr attr = {.index = output ? 0 : i,
+                                   .type = (rknn_tensor_type)c->matmul->matrices[i].type,
+                                   .fmt = RKNN_TENSOR_UNDEFINED,
+                                   .pass_through = !output};
+    struct mem_home *home = NULL;
+    uint64_t size;
+    if (now->mem == mem && now->shared)
+        return 0;
+    int r = mem_share(c, mem, &home, e);
+    if (r == 0 && (home || now->shared))
+        r = mem_place(c, &attr, output, home, &size, e);
+    if (r == 0)
+        *ret = home;
+    return r;
+}
+
 // What the current shape needs is checked by the run: the shape may still change. *mem comes back
 // as the memory that was there before.
-static int set_memory(struct matmul *m, struct mem **mem, const rknn_matmul_tensor_attr *attr,
+static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_tensor_attr *attr,
                       struct error *e)
 {
     uint32_t i;
-    uint8_t *data = NULL;
+    struct matmul *m = c->matmul;
     struct mem *new = *mem;
+    struct matmul_place place = {.mem = new, .shared = true};
     if (!attr)
         return error_set(e, STATUS_PARAM_INVALID, "the attributes are NULL");
     int r = matmul_find(attr->name, &i, e);
@@ -266,13 +288,14 @@ static int set_memory(struct matmul *m, struct mem **mem, const rknn_matmul_tens
         return error_set(e, STATUS_PARAM_INVALID, "matrix %s takes %u bytes, the memory has %u",
                          m->matrices[i].name, attr->size, new->program.size);
     pthread_mutex_lock(&new->lock);
-    r = mem_data(new, &data, e);
+    r = mem_data(new, &place.data, e);
     pthread_mutex_unlock(&new->lock);
+    if (r == 0)
+        r = share(c, i, new, &place.shared, e);
     if (r < 0)
         return r;
     *mem = m->memory[i].mem;
-    m->memory[i].mem = new;
-    m->memory[i].data = data;
+    m->memory[i] = place;
     if (i == MATMUL_B)
         matmul_touch_b(m);
     return 0;
@@ -286,7 +309,7 @@ RKNN_EXPORT int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem
     cleanup(context_leave_p) struct context *c = NULL;
     int r = m ? matmul_enter(ctx, &c, &e) : e.code;
     if (r == 0)
-        r = set_memory(c->matmul, &m, attr, &e);
+        r = set_memory(c, &m, attr, &e);
     return last_error_keep("rknn_matmul_set_io_mem", r, &e);
 }
 

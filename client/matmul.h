@@ -6,16 +6,19 @@
 #include "client/mem.h"
 #include "rknn_matmul_api.h"
 
-// A product is a model to the server (base/matmul_model.h). A comes with each run. B and its scales
-// come with the first run after rknn_matmul_set_io_mem(); the server keeps them.
+// A product is a model to the server (base/matmul_model.h). Matrices lie where the program and the
+// server have them both, if that can be. Else A goes with each run and C comes with it, and B goes
+// with the first run after rknn_matmul_set_io_mem(), as B's scales always do; the server keeps
+// them.
 struct matmul {
     struct matmul_kind kind;
     uint32_t n_shapes;
     struct matmul_shape *shapes;
     struct matmul_matrix matrices[3]; // A, B, C of the current shape
-    struct {
+    struct matmul_place {
         struct mem *mem; // the program's; NULL: not set. One reference
         uint8_t *data;
+        bool shared; // the server works in it
     } memory[3];
     struct matmul_run run;
     struct bytes scales; // of B, as they are sent; malloc'ed

@@ -38,16 +38,17 @@ static int check_payload(const struct context *c, uint64_t total, struct error *
                                      (unsigned long long)total, (unsigned long long)most);
 }
 
-// request.payload: C goes straight into the program's memory.
+// request.payload: C goes straight into the program's memory, if it is not there already.
 static int take_c(struct request *request, uint64_t size, struct iovec *segments, struct error *e)
 {
     const struct matmul *m = request->owner;
-    const struct matmul_matrix *x = &m->matrices[2];
-    if (size != x->size)
-        return error_set(e, STATUS_FAIL, "%llu bytes of matrix C, which has %u",
-                         (unsigned long long)size, x->size);
-    segments[0] = (struct iovec){m->memory[2].data, x->size};
-    return 1;
+    const struct matmul_matrix *x = &m->matrices[MATMUL_C];
+    uint32_t expected = m->memory[MATMUL_C].shared ? 0 : x->size;
+    if (size != expected)
+        return error_set(e, STATUS_FAIL, "%llu bytes of matrix C, not %u", (unsigned long long)size,
+                         expected);
+    segments[0] = (struct iovec){m->memory[MATMUL_C].data, expected};
+    return expected > 0;
 }
 
 static int send_run(struct context *c, bool with_b, struct error *e)
@@ -55,9 +56,12 @@ static int send_run(struct context *c, bool with_b, struct error *e)
     struct matmul *m = c->matmul;
     uint8_t run[MATMUL_RUN_SIZE];
     matmul_run_encode(&m->run, run);
+    const bool in_memory[MATMUL_INPUTS] = {m->memory[MATMUL_A].shared, m->memory[MATMUL_B].shared};
     const struct iovec data[MATMUL_INPUTS] = {
-        [MATMUL_A] = {m->memory[0].data, m->matrices[0].size},
-        [MATMUL_B] = {m->memory[1].data, with_b ? m->matrices[1].size : 0},
+        [MATMUL_A] = {m->memory[MATMUL_A].data,
+                      in_memory[MATMUL_A] ? 0 : m->matrices[MATMUL_A].size},
+        [MATMUL_B] = {m->memory[MATMUL_B].data,
+                      with_b && !in_memory[MATMUL_B] ? m->matrices[MATMUL_B].size : 0},
         [MATMUL_SCALES] = {(void *)m->scales.data, with_b ? m->scales.size : 0},
         [MATMUL_RUN] = {run, sizeof run},
     };
@@ -65,12 +69,13 @@ static int send_run(struct context *c, bool with_b, struct error *e)
                            .core_mask = c->core_mask,
                            .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK,
                            .inputs_count = MATMUL_INPUTS,
-                           .output_limit = m->matrices[2].size};
+                           .output_limit = m->matrices[MATMUL_C].size};
     struct iovec segments[MATMUL_INPUTS];
     uint64_t total = 0;
     int n = 0;
     for (int i = 0; i < MATMUL_INPUTS; i++) {
-        message.inputs[i] = (rknnd_InferInput){.size = data[i].iov_len, .pass_through = true};
+        message.inputs[i] =
+            (rknnd_InferInput){.size = data[i].iov_len, .pass_through = !in_memory[i]};
         total += data[i].iov_len;
         if (data[i].iov_len > 0)
             segments[n++] = data[i];

@@ -216,6 +216,18 @@ int mem_home(struct context *c, struct mem *m, struct mem_home **ret, struct err
     return r;
 }
 
+int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
+{
+    pthread_mutex_lock(&m->lock);
+    struct mem_home *h = find_home(m, &c->connection->peer);
+    int r = h || !passes_fds(c) ? 0 : share(c, m, &h, e);
+    pthread_mutex_unlock(&m->lock);
+    if (r < 0 && r != STATUS_PARAM_INVALID)
+        return r;
+    *ret = h && h->shared ? h : NULL;
+    return 0;
+}
+
 // ---- making ------------------------------------------------------------------------------------
 
 // The server makes the memory, and its file is mapped here.

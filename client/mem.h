@@ -49,6 +49,15 @@ CLEANUP_DEFINE(struct mem, mem_put)
 /// long as the memory. With the context's lock held.
 int mem_home(struct context *c, struct mem *m, struct mem_home **ret, struct error *e);
 
+/// The home of a memory whose very file the server has, or can have; NULL: it cannot. As
+/// mem_home().
+int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct error *e);
+
+/// Has the server put an input or output of later runs, in the form that attr says, into a memory
+/// (NULL: none any more). *ret_size: bytes that a run uses there. With the context's lock held.
+int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
+              const struct mem_home *home, uint64_t *ret_size, struct error *e);
+
 /// The input comes by rknn_inputs_set from now on. With the context's lock held; the memory that
 /// was bound is *ret, to be put without.
 int mem_unbind_input(struct context *c, uint32_t index, struct mem **ret, struct error *e);

@@ -47,8 +47,8 @@ static void settle_runs(struct context *c, const struct bound *now, bool copied)
     }
 }
 
-static int bind_at_server(struct context *c, const rknn_tensor_attr *attr, bool output,
-                          const struct mem_home *home, uint64_t *ret_size, struct error *e)
+int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
+              const struct mem_home *home, uint64_t *ret_size, struct error *e)
 {
     rknnd_ContextBindReply reply;
     rknnd_ContextBind m = {.context = c->info.context,
@@ -91,9 +91,9 @@ static int bind_tensor(struct context *c, const rknn_tensor_attr *attr, struct m
     struct bound *old = context_bound(c, output, attr->index);
     if (output)
         settle_runs(c, old, old && !old->home->shared);
-    r = bind_at_server(c, attr, output, b.home, &b.size, e);
+    r = mem_place(c, attr, output, b.home, &b.size, e);
     if (r == 0 && (r = check_size(b.mem, b.size, e)) < 0)
-        bind_at_server(c, attr, output, NULL, &b.size, NULL);
+        mem_place(c, attr, output, NULL, &b.size, NULL);
     if (r < 0)
         return r;
     *mem = old ? old->mem : NULL;
@@ -106,7 +106,7 @@ int mem_unbind_input(struct context *c, uint32_t index, struct mem **ret, struct
 {
     uint64_t size;
     struct bound *b = &c->bound[index];
-    int r = bind_at_server(c, &(rknn_tensor_attr){.index = index}, false, NULL, &size, e);
+    int r = mem_place(c, &(rknn_tensor_attr){.index = index}, false, NULL, &size, e);
     if (r < 0)
         return r;
     *ret = b->mem;

@@ -146,6 +146,8 @@ static int make_place(struct connection *c, const struct host_info *info, uint32
         return STATUS_PARAM_INVALID;
     int r = m->output ? binding_check_output(io, m, is_small_chip(&info->device), &b, e)
                       : binding_check_input(io, m, &b, e);
+    if (io->shrinks && m->offset <= memory->size && b.size > memory->size - m->offset)
+        b.size = memory->size - m->offset;
     if (r == 0)
         r = check_fits(memory, m->offset, b.size, io->logical.name,
                        m->output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID, e);

@@ -114,19 +114,22 @@ static int gather_outputs(const struct job *j, const struct host_info *info, str
 {
     const struct binding *b = j->host.binding;
     uint8_t *at = j->host.buffer->output;
+    size_t left = (size_t)j->output_size;
     int n = 0;
     if (!b) {
-        segments[0] = (struct iovec){at, (size_t)j->output_size};
-        return j->output_size > 0;
+        segments[0] = (struct iovec){at, left};
+        return left > 0;
     }
     for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
         const struct bound *place = binding_find(b, i);
-        size_t size = host_info_row(info, j->host.row)[i].logical.size;
-        if (!place)
+        size_t all = host_info_row(info, j->host.row)[i].logical.size;
+        size_t size = place ? 0 : all < left ? all : left;
+        if (size > 0)
             segments[n++] = (struct iovec){at, size};
-        else if (goes_back(j, i - info->n_inputs))
+        if (place && goes_back(j, i - info->n_inputs))
             segments[n++] = (struct iovec){place->memory->map + place->offset, place->size};
-        at += place ? 0 : size;
+        at += size;
+        left -= size;
     }
     return n;
 }

@@ -46,6 +46,14 @@ bool conformance_check(bool good, const char *file, int line, const char *format
     return false;
 }
 
+void conformance_expect_words(const char *file, int line, const char *word)
+{
+    const char *words = conformance_words();
+    if (words)
+        conformance_check(strstr(words, word), file, line, "\"%s\" does not say \"%s\"", words,
+                          word);
+}
+
 // ---- what another library does not say ---------------------------------------------------------
 
 __attribute__((weak)) const char *conformance_words(void)

@@ -41,6 +41,17 @@ bool conformance_check(bool good, const char *file, int line, const char *format
 
 #define EXPECT_OK(call) EXPECT_CODE(RKNN_SUCC, call)
 
+/// Checks that a call is refused with a code, and with words that hold `word` if the library has
+/// words.
+#define EXPECT_REFUSED(code, word, call)                                                           \
+    do {                                                                                           \
+        EXPECT_CODE(code, call);                                                                   \
+        conformance_expect_words(__FILE__, __LINE__, word);                                        \
+    } while (0)
+
+/// Checks the words of the last failure.
+void conformance_expect_words(const char *file, int line, const char *word);
+
 /// Checks what the rest cannot do without.
 #define NEED(condition)                                                                            \
     do {                                                                                           \

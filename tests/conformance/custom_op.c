@@ -207,31 +207,6 @@ static void run_failing(void)
     EXPECT_OK(rknn_destroy(c));
 }
 
-static void register_wrong(void)
-{
-    rknn_custom_op good = custom_op_residual(), none = good, bad = good,
-                   unknown = custom_op_shift();
-    rknn_context c = conformance_open("custom.rknn", 0);
-    conformance_set_inputs(c, "custom");
-    EXPECT(rknn_run(c, NULL) < 0); // nobody computes it
-    EXPECT_OK(rknn_destroy(c));
-    c = conformance_open("custom.rknn", 0);
-    conformance_set_inputs(c, "custom");
-    none.compute = NULL;
-    bad.target = RKNN_TARGET_TYPE_MAX;
-    EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_register_custom_ops(c, NULL, 1));
-    EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_register_custom_ops(c, &good, 0));
-    EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_register_custom_ops(c, &none, 1));
-    EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_register_custom_ops(c, &bad, 1));
-    EXPECT_CODE(RKNN_ERR_CTX_INVALID, rknn_register_custom_ops(c + 12345, &good, 1));
-    EXPECT_OK(rknn_register_custom_ops(c, &unknown, 1)); // not in this model
-    EXPECT_OK(rknn_register_custom_ops(c, &good, 1));
-    EXPECT_OK(rknn_run(c, NULL));
-    conformance_expect_outputs(c, "custom");
-    EXPECT(rknn_register_custom_ops(c, &good, 1) < 0); // too late
-    EXPECT_OK(rknn_destroy(c));
-}
-
 int main(int argc, char **argv)
 {
     conformance_start(argc, argv);
@@ -248,6 +223,5 @@ int main(int argc, char **argv)
     destroy_inside(true);
     destroy_inside(false);
     run_failing();
-    register_wrong();
     return conformance_finish();
 }

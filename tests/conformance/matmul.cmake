@@ -1,5 +1,5 @@
-foreach(program matmul matmul_dynamic matmul_misuse)
-  rknnd_conformance(${program} SOURCES matmul_calls.c matmul_plain.c LABELS tsan)
+foreach(program matmul matmul_dynamic matmul_memory matmul_misuse)
+  rknnd_conformance(${program} SOURCES matmul_calls.c matmul_plain.c rknnd_says.c LABELS tsan)
 endforeach()
 
 # Other chips have other types and blocks.

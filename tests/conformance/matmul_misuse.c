@@ -121,11 +121,77 @@ static void test_calls(const char *chip)
     EXPECT_CODE(RKNN_ERR_CTX_INVALID, rknn_matmul_run(c));
 }
 
+// Every function with a number that is no context of a matmul.
+static void try_context(rknn_matmul_ctx c, rknn_tensor_mem *mem, const char *word)
+{
+    rknn_matmul_tensor_attr attr = {.name = "A", .size = 64};
+    rknn_matmul_shape shape = {1, 64, 64};
+    float scale = 1;
+    rknn_quant_params params = {.name = "A", .scale = &scale, .scale_len = 1};
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_run(c));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_set_io_mem(c, mem, &attr));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_set_core_mask(c, RKNN_NPU_CORE_0));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_set_quant_params(c, &params));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_get_quant_params(c, &params, &scale));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_set_dynamic_shape(c, &shape));
+    EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, word, rknn_matmul_destroy(c));
+}
+
+static void test_contexts(void)
+{
+    rknn_matmul_info info = {.M = 1, .K = 64, .N = 64, .type = RKNN_INT8_MM_INT8_TO_INT32};
+    rknn_matmul_io_attr io;
+    rknn_matmul_ctx closed = 0;
+    rknn_context model = conformance_open("conv.rknn", 0);
+    rknn_tensor_mem *mem = rknn_create_mem(model, 4096);
+    NEED_OK(rknn_matmul_create(&closed, &info, &io));
+    EXPECT_OK(rknn_matmul_destroy(closed));
+    try_context(0, mem, "");
+    try_context(12345, mem, "");
+    try_context(closed, mem, "");
+    try_context(model, mem, "a model");
+    EXPECT_OK(rknn_destroy_mem(model, mem));
+    EXPECT_OK(rknn_destroy(model));
+}
+
+// Memory that is missing, gone, or too small for the shape that is then chosen.
+static void test_memory(void)
+{
+    rknn_matmul_shape shapes[] = {{2, 64, 64}, {64, 64, 64}};
+    rknn_matmul_info info = {.type = RKNN_INT8_MM_INT8_TO_INT32};
+    rknn_matmul_io_attr io[2];
+    rknn_matmul_ctx c = 0;
+    NEED_OK(rknn_matmul_create_dynamic_shape(&c, &info, 2, shapes, io));
+    EXPECT_REFUSED(RKNN_ERR_INPUT_INVALID, "matrix A", rknn_matmul_run(c));
+    rknn_tensor_mem *a = matmul_set_mem(c, &io[0].A, NULL, io[0].A.size);
+    EXPECT_REFUSED(RKNN_ERR_INPUT_INVALID, "matrix B", rknn_matmul_run(c));
+    rknn_tensor_mem *b = matmul_set_mem(c, &io[0].B, NULL, io[0].B.size);
+    EXPECT_REFUSED(RKNN_ERR_OUTPUT_INVALID, "matrix C", rknn_matmul_run(c));
+    rknn_tensor_mem *result = matmul_set_mem(c, &io[0].C, NULL, io[0].C.size);
+    EXPECT_OK(rknn_matmul_run(c));
+    EXPECT_OK(rknn_matmul_set_dynamic_shape(c, &shapes[1]));
+    EXPECT_REFUSED(RKNN_ERR_INPUT_INVALID, "matrix A", rknn_matmul_run(c));
+    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "bytes", rknn_matmul_set_io_mem(c, a, &io[1].A));
+    rknn_tensor_mem *large = matmul_set_mem(c, &io[1].A, NULL, io[1].A.size);
+    EXPECT_REFUSED(RKNN_ERR_OUTPUT_INVALID, "matrix C", rknn_matmul_run(c));
+    EXPECT_OK(rknn_matmul_set_dynamic_shape(c, &shapes[0]));
+    EXPECT_OK(rknn_matmul_run(c));
+    EXPECT_OK(rknn_destroy_mem(c, b)); // the context still has it
+    EXPECT_OK(rknn_matmul_run(c));
+    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "is none", rknn_matmul_set_io_mem(c, b, &io[0].B));
+    EXPECT_OK(rknn_destroy_mem(c, a));
+    EXPECT_OK(rknn_destroy_mem(c, large));
+    EXPECT_OK(rknn_destroy_mem(c, result));
+    EXPECT_OK(rknn_matmul_destroy(c));
+}
+
 int main(int argc, char **argv)
 {
     conformance_start(argc, argv);
     const char *chip = matmul_chip();
     test_create();
+    test_contexts();
+    test_memory();
     test_calls(chip);
     return conformance_finish();
 }

@@ -5,26 +5,12 @@
 static void *model;
 static size_t model_size;
 
-// A call that fails with `code`, and words that hold `word` if the library has words.
-#define BAD(code, word, call)                                                                      \
-    do {                                                                                           \
-        EXPECT_CODE(code, call);                                                                   \
-        expect_words(__LINE__, word);                                                              \
-    } while (0)
-
+#define BAD           EXPECT_REFUSED
 #define INVALID_CTX   RKNN_ERR_CTX_INVALID
 #define INVALID_PARAM RKNN_ERR_PARAM_INVALID
 #define INVALID_IN    RKNN_ERR_INPUT_INVALID
 #define INVALID_OUT   RKNN_ERR_OUTPUT_INVALID
 #define INVALID_MODEL RKNN_ERR_MODEL_INVALID
-
-static void expect_words(int line, const char *word)
-{
-    const char *words = conformance_words();
-    if (words)
-        conformance_check(strstr(words, word), __FILE__, line, "\"%s\" does not say \"%s\"", words,
-                          word);
-}
 
 static int init(void *bytes, size_t size, uint32_t flags, rknn_init_extend *extend)
 {
@@ -74,7 +60,7 @@ static void wrong_init(void)
 #define NONE(word, call)                                                                           \
     do {                                                                                           \
         EXPECT((call) == NULL);                                                                    \
-        expect_words(__LINE__, word);                                                              \
+        conformance_expect_words(__FILE__, __LINE__, word);                                        \
     } while (0)
 
 static void wrong_context_memory(rknn_context c, rknn_tensor_attr *attr)
