@@ -126,9 +126,10 @@ struct npu_job {
     const struct npu_output *outputs; // n_outputs of the model
     uint32_t row;                     // of shapes, that inputs and outputs have
     uint32_t core_mask;               // bit i: core i; never 0
-    bool collect_perf;                // fill the context's layer times (npu_layer)
-    struct npu_tap *tap;              // NULL: nobody looks; never set if the device never_blocks
-    struct npu_custom *custom;        // NULL: the device computes all nodes itself; as tap
+    bool divide_batch;         // each core does some of the batch, instead of a part of each layer
+    bool collect_perf;         // fill the context's layer times (npu_layer)
+    struct npu_tap *tap;       // NULL: nobody looks; never set if the device never_blocks
+    struct npu_custom *custom; // NULL: the device computes all nodes itself; as tap
     npu_job_done *done;
     void *owner; // the caller's
 

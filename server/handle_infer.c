@@ -158,7 +158,7 @@ static int read_core_mask(const struct server *s, uint32_t mask, struct sched_co
     return 0;
 }
 
-// Each picture of a batch is run by itself, on whichever core is idle (SDK guide 5.6.1).
+// The pictures of a batch are run by themselves, on whichever cores are idle (SDK guide 5.6.1).
 static int read_cores(const struct server *s, const struct host_info *info, const rknnd_Infer *m,
                       struct sched_cores *ret, struct error *e)
 {
@@ -170,7 +170,8 @@ static int read_cores(const struct server *s, const struct host_info *info, cons
         return error_set(e, STATUS_PARAM_INVALID,
                          "a batch on %u cores: the model can have %u of %s", wanted, n_cores,
                          s->device.chip);
-    *ret = (struct sched_cores){.any = wanted < info->batch ? wanted : info->batch};
+    *ret = (struct sched_cores){.any = wanted < info->batch ? wanted : info->batch,
+                                .or_fewer = info->batch > 1};
     return 0;
 }
 

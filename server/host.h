@@ -102,6 +102,7 @@ struct host_job {
     struct binding *binding;        // of tensors to memory, or NULL; the host takes a reference
     uint32_t row;                   // of shapes
     uint32_t core_mask;
+    bool divide_batch;   // as npu_job's
     uint32_t timeout_ms; // 0: host_options.job_timeout_ms
     bool collect_perf;
     // For a dump, which gives no outputs: part() comes for each part of a tensor, which lies at the

@@ -209,6 +209,7 @@ static void put_run(const struct process_context *c, const struct host_job *job,
     m->context = c->id;
     m->buffer = job->buffer->id;
     m->core_mask = job->core_mask;
+    m->divide_batch = job->divide_batch;
     m->row = job->row;
     m->collect_perf = job->collect_perf;
     put_inputs(job, c->base.host->info.n_inputs, m);

@@ -418,6 +418,7 @@ static void prepare_job(struct thread_context *c)
                               .outputs = c->outputs,
                               .row = job->row,
                               .core_mask = job->core_mask,
+                              .divide_batch = job->divide_batch,
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};

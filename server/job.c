@@ -268,6 +268,7 @@ static void run(struct job *j)
     j->host.context = j->context->host;
     j->host.inputs = j->inputs;
     j->host.core_mask = j->sched.placed;
+    j->host.divide_batch = j->cores.or_fewer;
     j->host.done = on_done;
     host_submit(&j->host);
 }

@@ -163,27 +163,36 @@ void sched_charge(struct sched *s, uint64_t now_us)
         charge(s, j, now_us);
 }
 
-// The first `n` of the cores.
+// The first `n` of the cores, or all if they are fewer.
 static uint32_t first_cores(uint32_t cores, unsigned n)
 {
     uint32_t ret = 0;
-    for (; n > 0; n--) {
+    for (; n > 0 && cores; n--) {
         ret |= cores & -cores;
         cores &= cores - 1;
     }
     return ret;
 }
 
-static void advance_clock(uint64_t *clock, const struct sched_share *served)
+static void note_passed(const struct sched_class *class, const struct sched_job *by,
+                        uint64_t now_us)
 {
-    if (*clock < served->used)
-        *clock = served->used;
+    struct sched_queue *q;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if (!j->passed && q->client->group == by->queue->client->group &&
+            j->waiting_since_us < by->waiting_since_us) {
+            j->passed = true;
+            j->passed_us = now_us;
+        }
+    }
 }
 
 static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t now_us)
 {
     struct sched_queue *q = j->queue;
     struct sched_class *class = &s->classes[q->priority];
+    note_passed(class, j, now_us);
     take_out(s, j);
     j->placed = j->wanted.mask ? j->wanted.mask : first_cores(idle, j->wanted.any);
     j->started_us = j->charged_us = now_us;
@@ -193,9 +202,6 @@ static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t 
     q->client->n_running++;
     q->running = true;
     update_ready(s, q);
-    class->served_us = now_us;
-    advance_clock(&class->clock, group_share(j));
-    advance_clock(&q->client->group->clock[q->priority], client_share(j));
 }
 
 void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
@@ -216,8 +222,10 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
 
 static bool fits(const struct sched_job *j, uint32_t idle)
 {
-    return j->wanted.mask ? (j->wanted.mask & ~idle) == 0
-                          : (unsigned)__builtin_popcount(idle) >= j->wanted.any;
+    if (j->wanted.mask)
+        return (j->wanted.mask & ~idle) == 0;
+    unsigned needed = j->wanted.or_fewer ? 1 : j->wanted.any;
+    return (unsigned)__builtin_popcount(idle) >= needed;
 }
 
 static bool goes_before(const struct sched_job *a, const struct sched_job *b)
@@ -245,6 +253,27 @@ static struct sched_job *first_in_turn(const struct sched_class *class, uint32_t
             best = j;
     }
     return best;
+}
+
+static bool is_overtaken(const struct sched *s, const struct sched_job *j, uint64_t now_us)
+{
+    return s->aging_us && j->passed && now_us - j->passed_us >= s->aging_us;
+}
+
+// The job that was passed longest, if that is too long and it is time for such a job.
+static struct sched_job *overtaken(const struct sched *s, const struct sched_class *class,
+                                   uint64_t now_us)
+{
+    struct sched_job *longest = NULL;
+    struct sched_queue *q;
+    if (class->relieved || now_us - class->relieved_us < 2ull * s->aging_us)
+        return NULL;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if (is_overtaken(s, j, now_us) && (!longest || j->passed_us < longest->passed_us))
+            longest = j;
+    }
+    return longest;
 }
 
 // Notes that a job's turn has come although its cores are busy. After a while they are kept for it.
@@ -288,23 +317,46 @@ static uint32_t unreserved(const struct sched *s, uint32_t idle)
     return s->reserving->wanted.mask ? idle & ~s->reserving->wanted.mask : 0;
 }
 
-static struct sched_job *choose(struct sched *s, uint32_t idle, uint64_t now_us)
+static void advance_clock(uint64_t *clock, const struct sched_share *served)
 {
-    if (s->reserving && fits(s->reserving, idle))
-        return s->reserving;
-    unsigned untried = (1u << SCHED_PRIORITIES) - 1;
-    int i = most_urgent(s, untried, now_us);
-    if (i >= 0) {
-        struct sched_job *j = first_in_turn(&s->classes[i], idle, true);
-        if (!fits(j, idle))
-            note_blocked(s, j, now_us);
-    }
-    idle = unreserved(s, idle);
-    for (; idle && i >= 0; i = most_urgent(s, untried, now_us)) {
-        struct sched_job *j = first_in_turn(&s->classes[i], idle, false);
+    if (*clock < served->used)
+        *clock = served->used;
+}
+
+// A job starts in its turn.
+static struct sched_job *serve(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_class *class = &s->classes[q->priority];
+    class->served_us = now_us;
+    advance_clock(&class->clock, group_share(j));
+    advance_clock(&q->client->group->clock[q->priority], client_share(j));
+    class->relieved = is_overtaken(s, j, now_us);
+    if (class->relieved)
+        class->relieved_us = now_us;
+    return j;
+}
+
+// The next job to start; *idle: in: the idle cores, out: those of them that it may have.
+static struct sched_job *choose(struct sched *s, uint32_t *idle, uint64_t now_us)
+{
+    const unsigned all = (1u << SCHED_PRIORITIES) - 1;
+    unsigned untried = all;
+    if (s->reserving && fits(s->reserving, *idle))
+        return serve(s, s->reserving, now_us);
+    for (int i; (i = most_urgent(s, untried, now_us)) >= 0; untried &= ~(1u << i)) {
+        struct sched_class *class = &s->classes[i];
+        struct sched_job *turn = overtaken(s, class, now_us);
+        if (!turn)
+            turn = first_in_turn(class, *idle, true);
+        if (untried == all && !fits(turn, *idle))
+            note_blocked(s, turn, now_us);
+        *idle = unreserved(s, *idle);
+        if (fits(turn, *idle))
+            return serve(s, turn, now_us);
+        struct sched_job *j = first_in_turn(class, *idle, false);
         if (j)
             return j;
-        untried &= ~(1u << i);
     }
     return NULL;
 }
@@ -315,7 +367,7 @@ struct sched_job *sched_next(struct sched *s, uint64_t now_us)
     if (!idle || s->n_waiting == 0)
         return NULL;
     sched_charge(s, now_us);
-    struct sched_job *j = choose(s, idle, now_us);
+    struct sched_job *j = choose(s, &idle, now_us);
     if (j)
         start(s, j, idle, now_us);
     return j;

@@ -1,9 +1,10 @@
 // The scheduler: which waiting job runs next, on which cores. Pure logic, no I/O, no clock of its
 // own; the server tells it what happens and what time it is (any clock that does not go back).
 //
-// Between priorities: the higher first, with aging. A priority that has work and was not served for
-// aging_us counts as one step higher, after twice that as two; so under a flood of high-priority
-// jobs a lower one gets a job through now and then: it is late, never starved, and never a flood.
+// Between priorities: the higher first, with aging. A priority whose next job in turn has not
+// started for aging_us counts as one step higher, after twice that as two; so under a flood of
+// high-priority jobs a lower one gets a job through now and then: it is late, never starved, and
+// never a flood.
 //
 // Inside one priority: the group (a user) that has had the least device time for its weight goes
 // first, and in it the client that has had the least, so that ten greedy contexts of one client get
@@ -12,7 +13,9 @@
 //
 // Jobs of one context run in order, one at a time. No core is idle while a job that waits would
 // fit, with one exception: when the job whose turn it is (say, one that wants three cores at once)
-// has been blocked by busy cores for patience_us, the cores it wants are kept for it.
+// has been blocked by busy cores for patience_us, the cores it wants are kept for it. A job that
+// later ones of its own group have passed for aging_us, because they fit where it did not, comes
+// out of turn: at most every second one of a priority, and one in twice aging_us.
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +39,8 @@ struct sched_group {
     uint32_t weight;  // 1..SCHED_UNIT
     uint64_t core_us; // device time had, all in all
     struct sched_share share[SCHED_PRIORITIES];
-    uint64_t clock[SCHED_PRIORITIES]; // share.used of the client served last: where newcomers start
+    uint64_t clock[SCHED_PRIORITIES]; // share.used of the client last served in turn: where
+                                      // newcomers start
 };
 
 // One who shares the device with equal right in its group: a session. Embedded by its owner.
@@ -56,10 +60,11 @@ struct sched_queue {
     bool running;
 };
 
-// The cores that a job wants, all at once.
+// The cores that a job wants, all at the same time.
 struct sched_cores {
     uint32_t mask; // just these; 0:
-    unsigned any;  // so many, whichever
+    unsigned any;  // so many, whichever,
+    bool or_fewer; // but those that are idle are enough
 };
 
 // One job's place. Embedded by its owner.
@@ -71,14 +76,17 @@ struct sched_job {
     uint64_t waiting_since_us, started_us;
     uint64_t charged_us; // its time is accounted up to here
     uint64_t blocked_us; // its turn came then, but its cores were busy
-    bool blocked;
+    uint64_t passed_us;  // a later job of its group started then
+    bool blocked, passed;
 };
 
 struct sched_class {
     struct list ready; // queues
     unsigned n_waiting;
-    uint64_t served_us; // when its last job started, or its first one came
-    uint64_t clock;     // share.used of the group that it served last: where newcomers start
+    uint64_t served_us;   // when the last job whose turn it was started, or its first one came
+    bool relieved;        // that was one which had been passed for long
+    uint64_t relieved_us; // when such a job started last
+    uint64_t clock;       // share.used of the group that it served last: where newcomers start
 };
 
 struct sched {

@@ -386,6 +386,7 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .outputs = c->outputs,
                               .row = m->row,
                               .core_mask = m->core_mask,
+                              .divide_batch = m->divide_batch,
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
                               .owner = c};

@@ -374,8 +374,8 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
 int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]);
 
 /// How many cores the pictures of a model with rknn_batch_size > 1 spread over: 1 to the chip's
-/// number, which is also what it is before. Takes back rknn_set_core_mask(). An error for other
-/// models and on chips with one core.
+/// number, which is also what it is before. A run takes fewer while others are busy. Takes back
+/// rknn_set_core_mask(). An error for other models and on chips with one core.
 int rknn_set_batch_core_num(rknn_context context, int core_num);
 
 /// Cores for the context's runs from now on. An error on chips with one core.

@@ -276,6 +276,23 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     return 0;
 }
 
+// Inputs of the batch that the i-th of the cores does.
+static uint32_t batch_part(const struct npu_model_info *info, uint32_t n_cores, uint32_t i)
+{
+    return info->batch / n_cores + (i < info->batch % n_cores);
+}
+
+static void share_batch(const struct npu_context *c, uint32_t core_mask, struct npu_layer *layers)
+{
+    uint32_t n_cores = (uint32_t)__builtin_popcount(core_mask);
+    for (size_t i = 0; i < c->n_layers; i++) {
+        layers[i].core_mask = core_mask;
+        for (uint32_t core = 0, k = 0; core < NPU_MAX_CORES; core++)
+            layers[i].core_work[core] =
+                core_mask >> core & 1 ? batch_part(&c->model->info, n_cores, k++) : 0;
+    }
+}
+
 static void note_layers(struct npu_context *c, const struct npu_job *job)
 {
     if (c->product) {
@@ -291,7 +308,10 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
         use->layers[i] = row->layers[i];
         use->layers[i].time_us = use->step_us[i];
     }
-    estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
+    if (job->divide_batch)
+        share_batch(c, job->core_mask, use->layers);
+    else
+        estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
 }
 
 static int context_set_internal(struct npu_context *c, void *memory, size_t size, struct error *e)
@@ -330,15 +350,23 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     return r;
 }
 
+// Microseconds that a job would take on the chip. A batch is done when the core with most of it is.
+static double chip_us(const struct npu_model *m, const struct npu_job *job)
+{
+    const uint64_t *us = m->rows[job->row].paced_us;
+    uint32_t n = (uint32_t)__builtin_popcount(job->core_mask);
+    if (job->divide_batch)
+        return (double)us[1] * batch_part(&m->info, n, 0) / m->info.batch;
+    return (double)us[n < NPU_MAX_CORES ? n : NPU_MAX_CORES];
+}
+
 // Takes the time that the chip would take. What is measured or looked into is computed, and what
 // others have a part in.
 static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;
-    uint64_t start = clock_us(), n_cores = (uint64_t)__builtin_popcount(job->core_mask);
-    double us =
-        (double)m->rows[job->row].paced_us[n_cores < NPU_MAX_CORES ? n_cores : NPU_MAX_CORES] /
-        m->device->options.speed;
+    uint64_t start = clock_us();
+    double us = chip_us(m, job) / m->device->options.speed;
     struct memo *memo = &c->uses[job->row].memo;
     int r = 0;
     if (job->collect_perf || job->tap || job->custom || !memo_answer(memo, job)) {

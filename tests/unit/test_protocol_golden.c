@@ -233,7 +233,8 @@ static const rknnd_WorkerRun WorkerRun = {
     .custom_nodes = {1, {0x81}},
     .custom_inputs = 69,
     .custom_outputs = UINT64_C(1) << 45,
-    .row = 62};
+    .row = 62,
+    .divide_batch = true};
 static const rknnd_WorkerDump WorkerDump = {.has_run = true,
                                             .run = {.context = 54,
                                                     .buffer = 55,

@@ -127,6 +127,24 @@ static struct sim_queue *queue_of(struct sched_job *j)
     return container_of(j->queue, struct sim_queue, queue);
 }
 
+// Those that the scheduler keeps for a job.
+static uint32_t kept_cores(const struct sim *s)
+{
+    uint32_t all = (1u << s->n_cores) - 1;
+    const struct sched_job *r = s->sched.reserving;
+    if (!r)
+        return 0;
+    return r->wanted.mask ? r->wanted.mask & all : all;
+}
+
+static bool fits(const struct sim_job *j, uint32_t cores, uint32_t all)
+{
+    uint32_t mask = j->wanted.mask & all;
+    if (mask)
+        return (mask & ~cores) == 0;
+    return __builtin_popcount(cores) >= (j->wanted.or_fewer ? 1 : (int)j->wanted.any);
+}
+
 static void check_started(struct sim *s, struct sched_job *started)
 {
     struct sim_job *j = container_of(started, struct sim_job, job);
@@ -137,32 +155,31 @@ static void check_started(struct sim *s, struct sched_job *started)
     if (j->wanted.mask)
         assert_int_equal(started->placed, j->wanted.mask & all);
     else
-        assert_int_equal(__builtin_popcount(started->placed), j->wanted.any);
+        assert_in_range(__builtin_popcount(started->placed), j->wanted.or_fewer ? 1 : j->wanted.any,
+                        j->wanted.any);
     assert_int_equal(started->placed & s->busy, 0);
     assert_int_equal(started->placed & ~all, 0);
+    assert_int_equal(started->placed & kept_cores(s), 0);
+    uint32_t left = all & ~s->busy & ~started->placed & ~kept_cores(s);
+    if (j->wanted.or_fewer && left)
+        assert_int_equal(__builtin_popcount(started->placed), j->wanted.any);
 }
 
 // Nothing that waits may fit into the idle cores, except where they are kept for a job that has
 // waited for them.
 static void check_no_idle_core(struct sim *s)
 {
-    uint32_t all = (1u << s->n_cores) - 1, idle = all & ~s->busy, kept = 0;
+    uint32_t all = (1u << s->n_cores) - 1, idle = all & ~s->busy, kept = kept_cores(s);
     struct sched_job *r = s->sched.reserving;
     if (r) {
         struct sim_job *j = container_of(r, struct sim_job, job);
-        assert_true(j->waiting && (j->wanted.mask || j->wanted.any > 1));
+        assert_true(j->waiting && (j->wanted.mask || (j->wanted.any > 1 && !j->wanted.or_fewer)));
         assert_true(s->now_us - j->added_us >= s->sched.patience_us);
-        kept = j->wanted.mask ? j->wanted.mask & all : all;
         assert_true(kept & s->busy);
     }
     for (unsigned i = 0; i < s->n_queues; i++) {
         struct sim_job *j = head_of(&s->queues[i]);
-        if (!j)
-            continue;
-        uint32_t w = j->wanted.mask & all, free_for_it = idle & ~kept;
-        bool fits =
-            w ? (w & ~free_for_it) == 0 : __builtin_popcount(free_for_it) >= (int)j->wanted.any;
-        assert_false(fits);
+        assert_false(j && fits(j, idle & ~kept, all));
     }
 }
 
@@ -270,9 +287,20 @@ static void remove_one(struct sim *s)
 
 static struct sched_cores random_cores(struct sim *s)
 {
-    static const struct sched_cores choices[] = {{0, 1}, {0, 1}, {0, 1}, {0, 2},
-                                                 {0, 3}, {1, 0}, {2, 0}, {4, 0},
-                                                 {3, 0}, {6, 0}, {7, 0}, {0xffff, 0}};
+    static const struct sched_cores choices[] = {{.any = 1},
+                                                 {.any = 1},
+                                                 {.any = 1},
+                                                 {.any = 2},
+                                                 {.any = 3},
+                                                 {.any = 2, .or_fewer = true},
+                                                 {.any = 3, .or_fewer = true},
+                                                 {.mask = 1},
+                                                 {.mask = 2},
+                                                 {.mask = 4},
+                                                 {.mask = 3},
+                                                 {.mask = 6},
+                                                 {.mask = 7},
+                                                 {.mask = 0xffff}};
     struct sched_cores c;
     do
         c = choices[random_below(s, sizeof choices / sizeof *choices)];
@@ -311,6 +339,33 @@ static void test_random_workloads(void **state)
         one_workload(seed * 2654435761u);
 }
 
+// A random crowd in which every context always wants more, of all priorities and core sets. The
+// lowest class has its turn every two agings; a job on three cores counts there as three, and what
+// someone had out of turn, because it fitted, once more.
+static void test_nobody_starves(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 100; seed++) {
+        struct sim *s = sim_new(3, seed * 2654435761u);
+        unsigned n_clients = 2 + random_below(s, 5), n_queues = n_clients + random_below(s, 4);
+        for (unsigned i = 0; i < n_clients; i++)
+            add_client(s, 1);
+        for (unsigned i = 0; i < n_queues; i++) {
+            struct sim_queue *q = add_queue(s, i % n_clients, (uint8_t)random_below(s, 3), true);
+            q->wanted = random_cores(s);
+            q->length_us = 10000;
+            q->depth = 1;
+        }
+        uint64_t turn_us = 2ull * s->sched.aging_us + s->sched.patience_us + 3 * 10000;
+        run_until(s, 60000000);
+        for (unsigned i = 0; i < n_queues; i++) {
+            assert_true(s->queues[i].n_started > 0);
+            assert_true(s->queues[i].longest_wait_us <= 6 * n_queues * turn_us);
+        }
+        drain(s);
+    }
+}
+
 // ---- fairness ----------------------------------------------------------------------------------
 
 // Between clients that always want more, no one is ahead of another by more than the jobs that can
@@ -335,6 +390,31 @@ static void test_equal_clients_get_equal_time(void **state)
             }
             assert_true(most - least <= (s->n_cores + 1) * s->max_length_us);
         }
+        drain(s);
+    }
+}
+
+// The same for any weights, as long as everyone has contexts enough for his share.
+static void test_random_weights_are_kept(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 200; seed++) {
+        struct sim *s = sim_new(1 + seed % 3, seed * 2654435761u);
+        uint32_t n = 2 + random_below(s, 4), weights[6];
+        for (unsigned i = 0; i < n; i++) {
+            add_client(s, weights[i] = 1 + random_below(s, 8));
+            for (unsigned k = 0; k < s->n_cores + random_below(s, 3); k++)
+                add_queue(s, i, 1, true)->depth = 1;
+        }
+        double slack = (s->n_cores + 1) * (double)s->max_length_us;
+        run_until(s, 4000000);
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned k = 0; k < i; k++) {
+                double a = (double)s->clients[i].core_us / weights[i];
+                double b = (double)s->clients[k].core_us / weights[k];
+                assert_true(a - b <= slack / weights[i] + slack / weights[k]);
+                assert_true(b - a <= slack / weights[i] + slack / weights[k]);
+            }
         drain(s);
     }
 }
@@ -452,7 +532,7 @@ static void test_gangs_get_their_turn(void **state)
     }
     unsigned client = add_client(s, 1);
     struct sim_queue *gang = add_queue(s, client, 1, true);
-    gang->wanted = (struct sched_cores){7, 0};
+    gang->wanted = (struct sched_cores){.mask = 7};
     gang->length_us = 5000;
     run_until(s, 30000000);
     uint64_t used = 0;
@@ -464,12 +544,36 @@ static void test_gangs_get_their_turn(void **state)
     drain(s);
 }
 
+// A batch takes what is idle, up to what it can use, and never waits for more.
+static void test_a_batch_takes_idle_cores(void **state)
+{
+    (void)state;
+    struct sim *s = sim_new(3, 13);
+    struct sim_queue *batch = add_queue(s, add_client(s, 1), 1, false);
+    struct sim_queue *other = add_queue(s, add_client(s, 1), 1, false);
+    batch->wanted = (struct sched_cores){.any = 3, .or_fewer = true};
+    other->length_us = batch->length_us = 1000;
+    add_job(s, batch, batch->wanted);
+    pump(s);
+    assert_int_equal(s->busy, 7);
+    run_until(s, 1500);
+    add_job(s, other, other->wanted);
+    pump(s);
+    add_job(s, batch, batch->wanted);
+    pump(s);
+    assert_int_equal(s->busy, 7);
+    assert_int_equal(batch->n_started, 2);
+    run_until(s, 5000);
+    assert_int_equal(s->clients[0].core_us, 3000 + 2000);
+    drain(s);
+}
+
 static void test_one_core_wanted_by_all(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 10);
     for (unsigned i = 0; i < 3; i++)
-        add_queue(s, add_client(s, 1), 1, true)->wanted = (struct sched_cores){2, 0};
+        add_queue(s, add_client(s, 1), 1, true)->wanted = (struct sched_cores){.mask = 2};
     add_queue(s, add_client(s, 1), 1, true);
     run_until(s, 10000000);
     for (unsigned i = 0; i < 3; i++)
@@ -495,7 +599,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_workloads),
+        cmocka_unit_test(test_nobody_starves),
         cmocka_unit_test(test_equal_clients_get_equal_time),
+        cmocka_unit_test(test_random_weights_are_kept),
         cmocka_unit_test(test_weights_divide_time),
         cmocka_unit_test(test_users_share_before_their_clients),
         cmocka_unit_test(test_any_cores_get_their_turn),
@@ -503,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_high_priority_waits_for_one_job_at_most),
         cmocka_unit_test(test_low_priority_is_late_but_not_starved),
         cmocka_unit_test(test_gangs_get_their_turn),
+        cmocka_unit_test(test_a_batch_takes_idle_cores),
         cmocka_unit_test(test_one_core_wanted_by_all),
         cmocka_unit_test(test_refuses_cores_that_do_not_exist),
     };

@@ -124,7 +124,7 @@ def samples(p):
             inputs=[p.WorkerSlot(offset=64, form=form),
                     p.WorkerSlot(form=p.InferInput(pass_through=True))],
             output_offsets=[0, 128, 1 << 41], custom_nodes=b"\x81", custom_inputs=69,
-            custom_outputs=1 << 45, row=62),
+            custom_outputs=1 << 45, row=62, divide_batch=True),
         "WorkerDump": p.WorkerDump(
             run=p.WorkerRun(context=54, buffer=55, core_mask=1,
                             inputs=[p.WorkerSlot(offset=192, form=form)]),
