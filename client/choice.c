@@ -30,14 +30,36 @@ RKNN_EXPORT int rknnd_set_server(const char *uri)
     return last_error_keep("rknnd_set_server", r, &e);
 }
 
+static void add(struct choice *c, const char *scheme, const char *folder, const char *file)
+{
+    char *uri = c->uris[c->n_uris];
+    if ((size_t)snprintf(uri, sizeof c->uris[0], "%s%s%s", scheme, folder, file) <
+        sizeof c->uris[0])
+        c->n_uris++;
+}
+
+void choice_make(const char *uri, struct choice *ret)
+{
+    char text[sizeof chosen];
+    const char *environment = getenv("RKNND_SERVER"), *runtime = getenv("XDG_RUNTIME_DIR");
+    *ret = (struct choice){.source = CHOICE_DEFAULT};
+    pthread_mutex_lock(&lock);
+    memcpy(text, chosen, sizeof text);
+    pthread_mutex_unlock(&lock);
+    if (uri || *text || (environment && *environment)) {
+        ret->source = uri ? CHOICE_ARGUMENT : *text ? CHOICE_PROGRAM : CHOICE_ENVIRONMENT;
+        add(ret, uri ? uri : *text ? text : environment, "", "");
+        return;
+    }
+    add(ret, "unix:", "", SYSTEM_SOCKET);
+    if (runtime && *runtime)
+        add(ret, "unix:", runtime, "/rknnd.sock");
+}
+
 // Tries one local socket; adds what came of it to the words in `tried`.
-static bool try_local(const char *folder, const char *file, struct connection **ret, char *tried,
-                      size_t size)
+static bool try_local(const char *uri, struct connection **ret, char *tried, size_t size)
 {
     struct error e;
-    char uri[256];
-    if ((size_t)snprintf(uri, sizeof uri, "unix:%s%s", folder, file) >= sizeof uri)
-        return false;
     if (server_connect(uri, ret, &e) == 0)
         return true;
     size_t used = strlen(tried);
@@ -46,14 +68,12 @@ static bool try_local(const char *folder, const char *file, struct connection **
     return false;
 }
 
-static int connect_default(struct connection **ret, struct error *e)
+static int connect_default(const struct choice *choice, struct connection **ret, struct error *e)
 {
     char tried[300] = "";
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    if (try_local("", SYSTEM_SOCKET, ret, tried, sizeof tried))
-        return 0;
-    if (runtime && *runtime && try_local(runtime, "/rknnd.sock", ret, tried, sizeof tried))
-        return 0;
+    for (unsigned i = 0; i < choice->n_uris; i++)
+        if (try_local(choice->uris[i], ret, tried, sizeof tried))
+            return 0;
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
                      "no server found. Tried %s. Start rknnd, or set RKNND_SERVER to unix:PATH, "
                      "tcp:HOST:PORT or sim: (software NPU)",
@@ -62,17 +82,17 @@ static int connect_default(struct connection **ret, struct error *e)
 
 int choice_connect(const char *uri, struct connection **ret, struct error *e)
 {
-    char text[sizeof chosen];
-    pthread_mutex_lock(&lock);
-    memcpy(text, chosen, sizeof text);
-    pthread_mutex_unlock(&lock);
-    const char *from_environment = getenv("RKNND_SERVER");
-    if (uri || *text)
-        return server_connect(uri ? uri : text, ret, e);
-    if (!from_environment || !*from_environment)
-        return connect_default(ret, e);
-    int r = server_connect(from_environment, ret, e);
-    return r == STATUS_PARAM_INVALID ? error_prefix(e, "RKNND_SERVER") : r;
+    struct choice choice;
+    choice_make(uri, &choice);
+    if (choice.source == CHOICE_DEFAULT)
+        return connect_default(&choice, ret, e);
+    if (choice.n_uris == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "the server's URI is longer than %zu bytes",
+                         sizeof choice.uris[0] - 1);
+    int r = server_connect(choice.uris[0], ret, e);
+    return r == STATUS_PARAM_INVALID && choice.source == CHOICE_ENVIRONMENT
+               ? error_prefix(e, "RKNND_SERVER")
+               : r;
 }
 
 void choice_before_fork(void)

@@ -3,6 +3,22 @@
 
 #include "client/connection.h"
 
+enum choice_source {
+    CHOICE_ARGUMENT,    // the call's own
+    CHOICE_PROGRAM,     // rknnd_set_server()
+    CHOICE_ENVIRONMENT, // RKNND_SERVER
+    CHOICE_DEFAULT,     // local sockets, in this order
+};
+
+struct choice {
+    enum choice_source source;
+    unsigned n_uris;
+    char uris[2][256]; // as they were given
+};
+
+/// Which servers would be tried for `uri`, which may be NULL.
+void choice_make(const char *uri, struct choice *ret);
+
 /// A connection to `uri`, or (NULL) to the chosen server: rknnd_set_server(), else RKNND_SERVER in
 /// the environment, else the first local socket that answers. As server_connect() otherwise.
 int choice_connect(const char *uri, struct connection **ret, struct error *e);

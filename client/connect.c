@@ -2,7 +2,6 @@
 #include "client/connect.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -32,7 +31,7 @@ static int await_connected(int fd, uint64_t until)
 }
 
 // Returns an fd or -errno.
-static int connect_address(int family, const struct sockaddr *address, socklen_t size)
+static int connect_socket(int family, const struct sockaddr *address, socklen_t size)
 {
     cleanup(fd_close_p) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -51,13 +50,18 @@ static int connect_address(int family, const struct sockaddr *address, socklen_t
     return steal_fd(&fd);
 }
 
-static int connect_unix(const char *path, struct error *e)
+int connect_file(const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof a.sun_path)
-        return error_set(e, STATUS_PARAM_INVALID, "the path is too long for a socket");
+        return -ENAMETOOLONG;
     memcpy(a.sun_path, path, strlen(path));
-    int fd = connect_address(AF_UNIX, (struct sockaddr *)&a, sizeof a);
+    return connect_socket(AF_UNIX, (struct sockaddr *)&a, sizeof a);
+}
+
+static int connect_unix(const char *path, struct error *e)
+{
+    int fd = connect_file(path);
     if (fd >= 0)
         return fd;
     switch (-fd) {
@@ -80,23 +84,35 @@ static void freeaddrinfo_p(struct addrinfo **list)
         freeaddrinfo(*list);
 }
 
-static int connect_tcp(const char *host, uint16_t port, struct error *e)
+int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *e)
 {
     char service[8];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    snprintf(service, sizeof service, "%u", uri->port);
+    int r = getaddrinfo(uri->text, service, &hints, ret);
+    return r == 0 ? 0
+                  : error_set(e, STATUS_DEVICE_UNAVAILABLE, "host \"%.100s\" is not known: %s",
+                              uri->text, gai_strerror(r));
+}
+
+int connect_address(const struct addrinfo *a)
+{
+    int fd = connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    return fd;
+}
+
+static int connect_tcp(const struct uri *uri, struct error *e)
+{
     cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
-    snprintf(service, sizeof service, "%u", port);
-    int r = getaddrinfo(host, service, &hints, &list);
-    if (r != 0)
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "host \"%.100s\" is not known: %s", host,
-                         gai_strerror(r));
+    int r = connect_look_up(uri, &list, e);
+    if (r < 0)
+        return r;
     int fd = -EADDRNOTAVAIL;
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connect_address(a->ai_family, a->ai_addr, a->ai_addrlen);
-    if (fd < 0)
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    return fd;
+        fd = connect_address(a);
+    return fd >= 0 ? fd : error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
 }
 
 int connect_to(const struct uri *uri, struct error *e)
@@ -105,7 +121,7 @@ int connect_to(const struct uri *uri, struct error *e)
     case URI_UNIX:
         return connect_unix(uri->text, e);
     case URI_TCP:
-        return connect_tcp(uri->text, uri->port, e);
+        return connect_tcp(uri, e);
     case URI_USB:
     case URI_ADB:
         return error_set(e, STATUS_PARAM_INVALID,

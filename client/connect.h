@@ -1,9 +1,20 @@
 // From the address of a server to a connected socket.
 #pragma once
 
+#include <netdb.h>
+
 #include "base/error.h"
 #include "base/uri.h"
 
 /// Connects to a unix: or tcp: server, all addresses of a host in turn; bounded in time. Returns a
 /// non-blocking, close-on-exec fd; words without the URI on failure.
 int connect_to(const struct uri *uri, struct error *e);
+
+// The steps of it.
+
+/// Addresses of a tcp: server; the caller's, freeaddrinfo().
+int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *e);
+
+/// Connects to one address, or to a socket file. Returns an fd as above, or -errno.
+int connect_address(const struct addrinfo *a);
+int connect_file(const char *path);

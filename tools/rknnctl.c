@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"stats", "who has used how much of it, also for Prometheus", cmd_stats},
     {"kill", "end clients", cmd_kill},
     {"log", "show what the server logs, and set how much", cmd_log},
+    {"doctor", "find out what is wrong on the way to the NPU", cmd_doctor},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"perf", "show where a model's time goes, layer by layer", cmd_perf},
     {"bench", "measure throughput and latency of a model", cmd_bench},

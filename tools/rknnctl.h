@@ -19,6 +19,7 @@ struct command {
 command_run
     cmd_bench,
     cmd_devices,
+    cmd_doctor,
     cmd_dump,
     cmd_info,
     cmd_kill,

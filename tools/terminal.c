@@ -40,3 +40,32 @@ size_t terminal_width(FILE *stream)
         return DEFAULT_WIDTH;
     return size.ws_col < LEAST_WIDTH ? LEAST_WIDTH : size.ws_col;
 }
+
+// Columns up to the next space, which the word ends before.
+static size_t word_width(const char *text)
+{
+    size_t n = 0;
+    for (; *text && *text != ' '; text++)
+        n += (*text & 0xc0) != 0x80; // bytes that continue a character of UTF-8 do not count
+    return n;
+}
+
+void terminal_wrap(FILE *out, const char *text, size_t at, size_t width)
+{
+    size_t column = at;
+    while (*text) {
+        size_t bytes = strcspn(text, " "), columns = word_width(text);
+        if (width && column > at && column + 1 + columns > width) {
+            fprintf(out, "\n%*s", (int)at, "");
+            column = at;
+        } else if (column > at) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)bytes, text);
+        column += columns;
+        text += bytes;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}

@@ -15,3 +15,7 @@ const char *terminal_style(FILE *stream, enum terminal_style style);
 
 /// Columns of a terminal, at least 40; 0 (no limit) when the stream is not one.
 size_t terminal_width(FILE *stream);
+
+/// Writes text and a newline, from column `at` on, where the stream stands; what does not fit
+/// `width` columns (0: no limit) goes on in lines that begin at the same column.
+void terminal_wrap(FILE *out, const char *text, size_t at, size_t width);

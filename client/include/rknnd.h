@@ -131,6 +131,31 @@ int rknnd_read_log(const char *uri, uint32_t last, int follow, rknnd_log_callbac
 /// and the service's user, on the server's own machine.
 int rknnd_set_log_level(const char *uri, uint32_t level);
 
+typedef enum rknnd_verdict {
+    RKNND_CHECK_GOOD,
+    RKNND_CHECK_NOTE,    // worth knowing
+    RKNND_CHECK_BAD,     // programs will fail
+    RKNND_CHECK_SKIPPED, // could not be looked at, or need not
+} rknnd_verdict;
+
+// What was found at one hop. Valid inside the callback.
+typedef struct rknnd_check {
+    uint32_t struct_size; // set by the library
+    rknnd_verdict verdict;
+    const char *name;   // "server", "socket", "host", "connection", "greeting", "device", …
+    const char *found;  // in words
+    const char *advice; // what to do; "": nothing
+} rknnd_check;
+
+typedef void rknnd_check_callback(void *user, const rknnd_check *check);
+
+/// Goes through every hop between this process and the NPU of the server that contexts would use,
+/// and calls back for each as soon as it has been looked at: where the server's URI comes from, its
+/// socket or host and port, the greeting and versions, what the device is, a computation on each
+/// core, whether `model` (a path, or NULL) loads, adb's server, boards on USB. What is found to be
+/// bad is no failure of this call; *n_bad (may be NULL) counts it.
+int rknnd_diagnose(const char *model, rknnd_check_callback *callback, void *user, uint32_t *n_bad);
+
 /// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
 int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 

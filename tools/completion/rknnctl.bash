@@ -6,6 +6,7 @@ _rknnctl_of_models=(
     dump
     perf
     bench
+    doctor
 )
 _rknnctl_commands=(
     "${_rknnctl_of_models[@]}"
@@ -30,6 +31,7 @@ _rknnctl_options()
     top) options="--interval --batch --count --help" ;;
     stats) options="--json --prometheus --help" ;;
     kill) options="--help" ;;
+    doctor) options="--shape --json --help" ;;
     log) options="--lines --follow --level --help" ;;
     dump) options="--input --shape --output --layout --only --raw --json --help" ;;
     perf) options="--loop --warmup --input --shape --layout --seed --core-mask --json --csv --help" ;;
