@@ -1,5 +1,6 @@
 // Convolutions of integers without oneDNN, and the zero points of weights.
 #include "npu/sim/conv.h"
+#include "npu/sim/window.h"
 
 // ---- preparation ----
 
@@ -164,18 +165,6 @@ static void sum_channels(const int8_t *x, size_t n_sums, size_t inputs, int32_t 
         sum_few(x, n_sums, inputs, zero, sums);
 }
 
-// The outputs along a dimension whose tap k lies inside: [*first, *last).
-static void inside(const struct graph_window *w, int dim, uint32_t k, uint32_t n_in, uint32_t n_out,
-                   uint32_t *first, uint32_t *last)
-{
-    int64_t start = (int64_t)k * w->dilation[dim] - w->pad[dim], stride = w->stride[dim];
-    int64_t low = start < 0 ? (-start + stride - 1) / stride : 0;
-    int64_t high = n_in > start ? (n_in - 1 - start) / stride + 1 : 0;
-    high = high > n_out ? n_out : high;
-    *first = (uint32_t)(low < high ? low : high);
-    *last = (uint32_t)high;
-}
-
 static inline void add_strided(int32_t *restrict out, size_t out_step, const int32_t *restrict in,
                                size_t in_step, size_t n)
 {
@@ -191,7 +180,7 @@ KERNEL static void add_taps(const struct conv *c, const int32_t *in, int32_t *ou
         out[o * step] = 0;
     for (uint32_t k = 0; k < w->kernel[1]; k++) {
         uint32_t first, last;
-        inside(w, 1, k, c->iw, c->ow, &first, &last);
+        window_outputs(w, 1, k, c->iw, c->ow, &first, &last);
         int64_t start = (int64_t)k * w->dilation[1] - w->pad[1];
         const int32_t *from = in + (start + (int64_t)first * w->stride[1]) * (int64_t)step;
         int32_t *to = out + first * step;

@@ -4,9 +4,10 @@
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
 #include "npu/sim/steps.h"
+#include "npu/sim/window.h"
 
 struct pool_step {
-    bool max, raw; // raw: stored 8-bit values are compared as they are
+    bool max, raw; // raw: stored values are compared as they are
     bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
     bool whole;    // steps: of all pixels, from sums of integers
     struct row_form from, to;
@@ -35,6 +36,13 @@ static bool covers_all(const struct graph_window *w, const struct graph_tensor *
            !(w->pad[0] | w->pad[1] | w->pad[2] | w->pad[3]);
 }
 
+static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
+    return x->type == y->type &&
+           ((x->type == TENSOR_INT8 && same) || (x->type == TENSOR_FLOAT32 && !x->quantized));
+}
+
 static int prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -55,17 +63,11 @@ static int prepare(struct step *s, struct error *e)
     p->whole = p->steps && covers_all(&s->node->window, x);
     if (p->steps)
         p->from = row_form(x);
-    bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
-    p->raw = p->max && same && x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && !s->node->n_post;
+    p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
     int r = check_size(s, x, y, e);
-    uint64_t line = (uint64_t)x->dims[3] * x->dims[1], pixels = 2 * x->dims[1] * sizeof(float);
+    uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
+    uint64_t pixels = 2 * x->dims[1] * sizeof(float);
     return r < 0 ? r : step_scratch(s, p->raw ? line : pixels, &p->sums, e);
-}
-
-KERNEL static void max_i8(int8_t *y, const int8_t *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = y[i] > x[i] ? y[i] : x[i];
 }
 
 KERNEL static void max_f32(float *y, const float *x, size_t n)
@@ -118,36 +120,53 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
     return at->image + (iy * x->dims[3] + ix) * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-// For each pixel of an output line the largest of its row of the window.
-KERNEL static void max_row(const struct step *s, const int8_t *line, int8_t *dst)
-{
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const struct graph_window *w = &s->node->window;
-    size_t channels = x->dims[1];
-    for (uint32_t o = 0; o < y->dims[3]; o++, dst += channels) {
-        int64_t start = (int64_t)o * w->stride[1] - w->pad[1];
-        for (uint32_t k = 0; k < w->kernel[1]; k++, start += w->dilation[1]) {
-            if (start < 0 || start >= x->dims[3])
-                continue;
-            const int8_t *from = line + (size_t)start * channels;
-            for (size_t c = 0; c < channels; c++)
-                dst[c] = dst[c] > from[c] ? dst[c] : from[c];
-        }
+// Pixels beside each other in y become the larger ones of theirs and of x, which are `x_step`
+// elements apart.
+#define LARGER(name, type)                                                                         \
+    KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
+    {                                                                                              \
+        type *to = y;                                                                              \
+        const type *from = x;                                                                      \
+        for (size_t k = 0; k < pixels; k++, to += channels, from += x_step)                        \
+            for (size_t i = 0; i < channels; i++)                                                  \
+                to[i] = to[i] > from[i] ? to[i] : from[i];                                         \
     }
+
+LARGER(larger_i8, int8_t)
+LARGER(larger_f32, float)
+
+static void fill_lowest(enum tensor_type type, void *y, size_t n)
+{
+    float *floats = y;
+    if (type == TENSOR_INT8)
+        memset(y, 0x80, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            floats[i] = -INFINITY;
 }
 
 // One output line: first the lines under it, then along what is left.
-static void pool_raw(const struct window_at *at, int8_t *line, int8_t *dst)
+static void pool_raw(const struct window_at *at, uint8_t *line, uint8_t *dst)
 {
     const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
-    size_t size = (size_t)x->dims[3] * x->dims[1];
-    memset(line, 0x80, size);
-    memset(dst, 0x80, (size_t)y->dims[3] * y->dims[1]);
+    const struct graph_window *w = &at->s->node->window;
+    size_t channels = x->dims[1], n = x->dims[3] * channels, element = tensor_type_size(x->type);
+    void (*larger)(void *, const void *, size_t, size_t, size_t) =
+        x->type == TENSOR_INT8 ? larger_i8 : larger_f32;
+    fill_lowest(x->type, line, n);
+    fill_lowest(x->type, dst, y->dims[3] * channels);
     for (uint32_t k = at->y.first; k < at->y.last; k++) {
-        int64_t iy = at->y.start + (int64_t)k * at->s->node->window.dilation[0];
-        max_i8(line, (const int8_t *)at->image + (size_t)iy * size, size);
+        int64_t iy = at->y.start + (int64_t)k * w->dilation[0];
+        larger(line, at->image + (size_t)iy * n * element, n, 1, n);
     }
-    max_row(at->s, line, dst);
+    for (uint32_t k = 0; k < w->kernel[1]; k++) {
+        uint32_t first, last;
+        window_outputs(w, 1, k, x->dims[3], y->dims[3], &first, &last);
+        int64_t from = (int64_t)first * w->stride[1] + (int64_t)k * w->dilation[1] - w->pad[1];
+        if (first < last)
+            larger(dst + first * channels * element, line + (size_t)from * channels * element,
+                   w->stride[1] * channels, last - first, channels);
+    }
 }
 
 static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
@@ -226,7 +245,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         for (uint32_t oy = 0; oy < y->dims[2]; oy++) {
             at.y = find_span(w, 0, oy, x->dims[2]);
             if (p->raw) {
-                pool_raw(&at, (int8_t *)sums, (int8_t *)dst);
+                pool_raw(&at, (uint8_t *)sums, dst);
                 dst += y->dims[3] * pixel_size;
                 continue;
             }
