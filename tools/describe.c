@@ -10,7 +10,7 @@
 #include "tools/table.h"
 #include "tools/terminal.h"
 
-#define MAX_COLUMNS 12
+#define MAX_COLUMNS 20
 #define MAX_DEPTH   8
 #define NAME_COLUMN 22
 #define FEW_ROWS    8

@@ -50,7 +50,7 @@ struct graph_tensor {
     X(CONCAT, "Concat") X(SPLIT, "Split") X(SLICE, "Slice") X(PAD, "Pad")                \
     X(EXPAND, "Expand") X(RESHAPE, "Reshape") X(TRANSPOSE, "Transpose")                  \
     X(RESIZE, "Resize") X(BATCH_NORM, "BatchNormalization") X(SOFTMAX, "Softmax")        \
-    X(LAYER_NORM, "LayerNormalization")                                                  \
+    X(LAYER_NORM, "LayerNormalization") X(GLU, "Glu")                                    \
     X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
     X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
     X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
@@ -80,9 +80,11 @@ enum graph_post_kind {
     POST_ABS,
     POST_NEG,
     POST_GELU,
-    POST_ELU, // alpha
+    POST_GELU_TANH, // its approximation by tanh
+    POST_ELU,       // alpha
     POST_SOFTPLUS,
     POST_MISH,
+    POST_SWOOSH, // softplus(x - alpha) - 0.08 x - beta
     POST_ERF,
     POST_LOG,
     POST_FLOOR,
@@ -108,6 +110,14 @@ struct graph_window {
     uint32_t pad[4];                            // top, left, bottom, right
     uint32_t groups;
     bool count_pad; // AveragePool: padding counts as elements
+};
+
+struct graph_layer_norm {
+    float epsilon;
+    // What is normalized: the dimensions from the node's axis on, or channels-last images pixel by
+    // pixel or as a whole, with a scale and a bias for each channel, which may be left out.
+    enum { NORM_TAIL, NORM_PIXELS, NORM_IMAGES } image;
+    bool rms; // without the mean
 };
 
 // An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
@@ -158,9 +168,9 @@ struct graph_node {
             struct graph_conv_quant *quant; // integer convolutions; NULL: real numbers
         };
         struct {
-            int32_t axis;       // Concat, Split, Softmax, ArgMax, Gather, TopK, LayerNormalization
-            bool largest;       // TopK
-            float norm_epsilon; // LayerNormalization
+            int32_t axis; // Concat, Split, Softmax, ArgMax, Gather, TopK, LayerNormalization, Glu
+            bool largest; // TopK
+            struct graph_layer_norm layer_norm;
         };
         uint32_t perm[GRAPH_MAX_DIMS];
         struct {
@@ -180,7 +190,7 @@ struct graph_node {
             enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
         } grid;
         const int8_t *map; // Map: what becomes of each of 256 stored bytes
-        bool multiply;     // exMatMul: the product is multiplied by input 2
+        bool multiply;     // exMatMul: the product is multiplied by input 2, else that is added
         uint32_t axes;     // ReduceMean: a bit for each dimension
         struct {
             const struct wide_operator *operator;

@@ -82,9 +82,11 @@ static bool take_addend(struct step *s, struct product *p)
            (columns == 1 || columns == p->n);
 }
 
-static bool is_float(const struct graph_tensor *t)
+// Of the chips' quantized tensors, what they stand for is multiplied.
+static bool is_real(const struct graph_tensor *t)
 {
-    return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
+    return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 ||
+           (t->quantized && !t->whole_steps);
 }
 
 static int prepare(struct step *s, struct error *e)
@@ -96,8 +98,8 @@ static int prepare(struct step *s, struct error *e)
         const struct graph_tensor *t = step_input(s, i);
         if (!t && i == 2)
             continue;
-        if (!t || !is_float(t))
-            return step_refuse(s, e, "input %u is not a tensor of floats", i);
+        if (!t || !is_real(t))
+            return step_refuse(s, e, "input %u is not a tensor of real numbers", i);
         int r = plain_input(s, i, &p->in[i], e);
         if (r < 0)
             return r;

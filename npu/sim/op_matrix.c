@@ -3,12 +3,25 @@
 
 #include "npu/sim/ops.h"
 #include "npu/sim/plain.h"
+#include "npu/sim/wide.h"
 
-// ---- exMatMul: y[n, o, 0, w] = sum over k of a[n, k, 0, o] * b[n, k, 0, w] (* c) ----
+// ---- exMatMul: y[n, o, 0, w] = sum over k of a[n, k, 0, o] * b[n, k, 0, w] (* or + c) ----
 
 struct ex_mat_mul {
     struct plain a, b, c, y;
+    struct wide_walk walk; // over y, with c as its operand
 };
+
+static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
+{
+    if (s->node->n_inputs < 3)
+        return 0;
+    int r = plain_input(s, 2, &p->c, e);
+    wide_walk_init(&p->walk, step_output(s, 0));
+    if (r == 0 && !wide_walk_broadcast(&p->walk, step_input(s, 2)))
+        return step_refuse(s, e, "its third input does not fit its output");
+    return r;
+}
 
 static int prepare_ex_mat_mul(struct step *s, struct error *e)
 {
@@ -16,15 +29,14 @@ static int prepare_ex_mat_mul(struct step *s, struct error *e)
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
     if (plain_input(s, 0, &p->a, e) < 0 || plain_input(s, 1, &p->b, e) < 0 ||
-        (s->node->multiply && plain_input(s, 2, &p->c, e) < 0) || plain_output(s, 0, &p->y, e) < 0)
+        prepare_third(s, p, e) < 0 || plain_output(s, 0, &p->y, e) < 0)
         return STATUS_MODEL_INVALID;
     const struct graph_tensor *a = step_input(s, 0), *b = step_input(s, 1), *y = step_output(s, 0);
     bool fits = a->n_dims == 4 && b->n_dims == 4 && y->n_dims == 4 && a->dims[2] == 1 &&
                 b->dims[2] == 1 && y->dims[2] == 1 && a->dims[0] == b->dims[0] &&
                 a->dims[0] == y->dims[0] && a->dims[1] == b->dims[1] && a->dims[3] == y->dims[1] &&
                 b->dims[3] == y->dims[3];
-    uint64_t factors = s->node->multiply ? step_input(s, 2)->n_elems : 1;
-    if (!fits || (factors != 1 && factors != y->n_elems))
+    if (!fits)
         return step_refuse(s, e, "its inputs and its output do not fit together");
     return 0;
 }
@@ -33,6 +45,13 @@ KERNEL static void add_product(float *y, const float *b, float a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += a * b[i];
+}
+
+static void apply_third(const struct step *s, const struct ex_mat_mul *p, const float *c, float *y)
+{
+    struct wide_walk w = p->walk;
+    for (size_t i = 0; i < step_output(s, 0)->n_elems; i++, wide_walk_next(&w))
+        y[i] = s->node->multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
 }
 
 static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
@@ -48,12 +67,8 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
         for (size_t j = 0; j < k; j++)
             for (size_t l = 0; l < o; l++)
                 add_product(vy + (i * o + l) * w, vb + (i * k + j) * w, va[(i * k + j) * o + l], w);
-    if (s->node->multiply) {
-        const float *vc = plain_load(s, r, &p->c);
-        bool one = step_input(s, 2)->n_elems == 1;
-        for (size_t i = 0; i < y->n_elems; i++)
-            vy[i] *= vc[one ? 0 : i];
-    }
+    if (s->node->n_inputs > 2)
+        apply_third(s, p, plain_load(s, r, &p->c), vy);
     plain_store(s, r, &p->y);
     return 0;
 }

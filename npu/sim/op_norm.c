@@ -1,4 +1,4 @@
-// BatchNormalization and LayerNormalization.
+// BatchNormalization, LayerNormalization and what is like it.
 #include <math.h>
 
 #include "npu/sim/ops.h"
@@ -84,47 +84,71 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-// ---- LayerNormalization ----
+// ---- LayerNormalization, exNorm ----
 
-// Over the dimensions from `axis` on, which must lie together in memory.
 struct layer_norm {
-    size_t n;            // elements of a group
-    float *scale, *bias; // bias NULL: none
+    size_t n;            // elements of a group, which lie together in memory
+    size_t period;       // … for which there are parameters; then these repeat
+    float *scale, *bias; // NULL: none
     uint64_t scratch;
 };
 
-static int prepare_layer_norm(struct step *s, struct error *e)
+static bool fits(const struct step *s)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    return x->n_elems == y->n_elems && x->n_elems && x->n_dims == y->n_dims &&
+           memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0 &&
+           x->channels_last == y->channels_last && row_type_known(x->type) &&
+           row_type_known(y->type);
+}
+
+static size_t group_size(const struct graph_node *n, const struct graph_tensor *x)
+{
+    size_t size = 1;
+    if (n->layer_norm.image == NORM_PIXELS)
+        return x->dims[1];
+    for (uint32_t i = (uint32_t)n->axis; i < x->n_dims; i++)
+        size *= x->dims[i];
+    return size;
+}
+
+static int take_optional(struct step *s, uint32_t i, size_t n, float **ret, struct error *e)
+{
+    return step_input(s, i) ? take_parameter(s, i, (uint32_t)n, ret, e) : 0;
+}
+
+static int prepare_layer_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    bool image = s->node->layer_norm.image != NORM_TAIL;
     struct layer_norm *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (x->channels_last || y->channels_last)
-        return step_refuse(s, e, "it works on tensors without image layout only");
-    if (x->n_elems != y->n_elems || !x->n_elems || !row_type_known(x->type) ||
-        !row_type_known(y->type))
+    if (x->channels_last != image)
+        return step_refuse(s, e, "it works on tensors with%s image layout only",
+                           image ? "" : "out");
+    if (!fits(s))
         return step_refuse(s, e, "input and output do not fit together");
-    p->n = 1;
-    for (uint32_t i = (uint32_t)s->node->axis; i < x->n_dims; i++)
-        p->n *= x->dims[i];
-    if (take_parameter(s, 1, (uint32_t)p->n, &p->scale, e) < 0)
-        return STATUS_MODEL_INVALID;
-    if (step_input(s, 2) && take_parameter(s, 2, (uint32_t)p->n, &p->bias, e) < 0)
+    p->n = group_size(s->node, x);
+    p->period = image ? x->dims[1] : p->n;
+    if (take_optional(s, 1, p->period, &p->scale, e) < 0 ||
+        take_optional(s, 2, p->period, &p->bias, e) < 0)
         return STATUS_MODEL_INVALID;
     return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
 }
 
-static void normalize(const struct layer_norm *p, float epsilon, float *v)
+static void normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
 {
     double sum = 0, squares = 0;
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; i < p->n && !how->rms; i++)
         sum += v[i];
     double mean = sum / (double)p->n;
     for (size_t i = 0; i < p->n; i++)
         squares += (v[i] - mean) * (v[i] - mean);
-    double factor = 1 / sqrt(squares / (double)p->n + epsilon);
-    for (size_t i = 0; i < p->n; i++)
-        v[i] = (float)((v[i] - mean) * factor) * p->scale[i] + (p->bias ? p->bias[i] : 0);
+    double factor = 1 / sqrt(squares / (double)p->n + how->epsilon);
+    for (size_t i = 0, k = 0; i < p->n; i++, k = k + 1 < p->period ? k + 1 : 0)
+        v[i] = (float)((v[i] - mean) * factor) * (p->scale ? p->scale[k] : 1) +
+               (p->bias ? p->bias[k] : 0);
 }
 
 static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
@@ -138,7 +162,7 @@ static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
     float *v = run_scratch(r, p->scratch);
     for (size_t at = 0; at < x->n_elems; at += p->n) {
         row_load(&from, src + at * tensor_type_size(x->type), p->n, v);
-        normalize(p, s->node->norm_epsilon, v);
+        normalize(p, &s->node->layer_norm, v);
         row_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
     }
     return 0;

@@ -26,6 +26,13 @@ int wide_fail(const struct wide_call *c, struct error *e, const char *format, ..
     return error_set(e, STATUS_FAIL, "node %s (%s): %s", c->node->name, c->node->type, words);
 }
 
+int64_t wide_whole(double v)
+{
+    if (isnan(v))
+        return 0;
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
 struct wide_along wide_along(const struct graph_tensor *t, int64_t axis)
 {
     struct wide_along a = {1, t->dims[axis], 1};

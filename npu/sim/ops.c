@@ -27,6 +27,7 @@ const struct op *const ops[GRAPH_OP_COUNT] = {
     [GRAPH_BATCH_NORM] = &op_norm,
     [GRAPH_SOFTMAX] = &op_softmax,
     [GRAPH_LAYER_NORM] = &op_layer_norm,
+    [GRAPH_GLU] = &op_glu,
     [GRAPH_REDUCE_MEAN] = &op_reduce_mean,
     [GRAPH_ARG_MAX] = &op_arg_max,
     [GRAPH_CONVERT] = &op_convert,

@@ -139,7 +139,8 @@ static bool needs_lut(enum graph_post_kind kind)
 {
     return kind == POST_SIGMOID || kind == POST_SWISH || kind == POST_HARD_SWISH ||
            kind == POST_HARD_SIGMOID || kind == POST_TANH || kind == POST_GELU ||
-           kind == POST_MISH || kind == POST_ELU || kind == POST_SOFTPLUS;
+           kind == POST_GELU_TANH || kind == POST_MISH || kind == POST_ELU ||
+           kind == POST_SOFTPLUS || kind == POST_SWOOSH;
 }
 
 // An integer convolution computes such activations with a table that its tasks load.
@@ -184,15 +185,6 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
     if (rknn_conv_quant(&s, &l->g->pool, lut, &l->out->quant, e) < 0 ||
         (leaky && rknn_leaky_alpha(&s, &post[0].alpha, e) < 0))
         return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
-    return 0;
-}
-
-// No file shows where a convolution of half precision keeps the slope of a fused LeakyRelu.
-static int check_float_leaky(struct rknn_lowering *l, struct error *e)
-{
-    for (uint32_t i = 0; i < l->out->n_post; i++)
-        if (l->out->post[i].kind == POST_LEAKY_RELU && l->out->post[i].alpha == 0)
-            return lower_refuse(l, e, "the slope of its LeakyRelu is not known in half precision");
     return 0;
 }
 
@@ -283,7 +275,9 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     if (r == 0 && x->type == TENSOR_INT8)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
-        r = check_float_leaky(l, e);
+        lower_half_posts(l);
+    if (r == 0)
+        r = lower_check_posts(l, e);
     if (r == 0 && trim_inputs(l, bias) < 0)
         r = error_no_memory(e, "a node", 0);
     return r;

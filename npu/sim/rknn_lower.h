@@ -1,4 +1,5 @@
-// What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_conv.c, rknn_wide.c.
+// What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_posts.c, rknn_conv.c,
+// rknn_wide.c.
 #pragma once
 
 #include "npu/sim/rknn_attrs.h"
@@ -31,10 +32,17 @@ int lower_node(struct rknn_lowering *l, struct error *e);
 /// Takes the first n inputs, which must all be there.
 int lower_inputs(struct rknn_lowering *l, uint32_t n, struct error *e);
 
+/// Sets l->out->axis to the node's axis of its first input, counted from the end when negative;
+/// `absent` where the file has none.
+int lower_axis(struct rknn_lowering *l, int64_t absent, struct error *e);
+
 /// Integers of an input that is a constant, at most 2 * GRAPH_MAX_DIMS; *n is 0 when it is left
 /// out.
 int lower_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_t *n,
                struct error *e);
+
+/// The number that an input holds; false: it is no constant of one element.
+bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret);
 
 /// Convolutions and transposed ones; `suffix` is what follows in the operator's name.
 int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e);
@@ -43,10 +51,19 @@ int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
 /// Add, Sub, …, of real numbers or of integers; l->out->op says which.
 int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e);
 int lower_cast(struct rknn_lowering *l, struct error *e);
+int lower_softmax(struct rknn_lowering *l, struct error *e);
 int lower_mean(struct rknn_lowering *l, struct error *e);
 
 /// Operators that have no kernel of their own, by their names in ONNX. Refuses what is none.
 int lower_wide(struct rknn_lowering *l, struct error *e);
 
-/// The activations named in `suffix`, in order. "Add" is taken with `addend` (-1: refused).
+/// Whether the operator is an activation and nothing else.
+bool lower_is_activation(const char *op);
+
+/// The activations named in `suffix`, in order. "Add" is taken with `addend` (-1: refused). A
+/// convolution's may lack numbers then (NAN), which its register commands have.
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e);
+
+/// Fills what a convolution of half precision lacks; refuses what lacks numbers still.
+void lower_half_posts(struct rknn_lowering *l);
+int lower_check_posts(struct rknn_lowering *l, struct error *e);

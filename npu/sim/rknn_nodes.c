@@ -1,125 +1,5 @@
 // The nodes of a .rknn file: what each operator becomes.
-#include <math.h>
-#include <stdio.h>
-#include <strings.h>
-
 #include "npu/sim/rknn_lower.h"
-
-// ---- activations in the names of fused operators ----
-
-struct activation {
-    const char *name;
-    enum graph_post_kind kind;
-    float alpha, beta;           // where the node has no attributes for them
-    const char *a_name, *b_name; // of the attributes
-};
-
-static const struct activation activations[] = {
-    {"LeakyRelu", POST_LEAKY_RELU, 0, 0, "alpha", NULL},
-    {"Relu", POST_RELU, 0, 0, NULL, NULL},
-    {"HardSigmoid", POST_HARD_SIGMOID, NAN, NAN, "alpha", "beta"},
-    {"Sigmoid", POST_SIGMOID, 0, 0, NULL, NULL},
-    {"ExSwish", POST_SWISH, 0, 0, NULL, NULL},
-    {"exSwish", POST_SWISH, 0, 0, NULL, NULL},
-    {"Swish", POST_SWISH, 0, 0, NULL, NULL},
-    {"HardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
-    {"Tanh", POST_TANH, 0, 0, NULL, NULL},
-    {"Clip", POST_CLIP, NAN, NAN, "min", "max"},
-    {"exGelu", POST_GELU, 0, 0, NULL, NULL},
-    {"ExGelu", POST_GELU, 0, 0, NULL, NULL},
-    {"Gelu", POST_GELU, 0, 0, NULL, NULL},
-    {"Softplus", POST_SOFTPLUS, 0, 0, NULL, NULL},
-    {"ExMish", POST_MISH, 0, 0, NULL, NULL},
-    {"exMish", POST_MISH, 0, 0, NULL, NULL},
-    {"Mish", POST_MISH, 0, 0, NULL, NULL},
-    {"Elu", POST_ELU, 1, 0, "alpha", NULL},
-    {"Exp", POST_EXP, 0, 0, NULL, NULL},
-    {"Log", POST_LOG, 0, 0, NULL, NULL},
-    {"Sqrt", POST_SQRT, 0, 0, NULL, NULL},
-    {"Abs", POST_ABS, 0, 0, NULL, NULL},
-    {"Neg", POST_NEG, 0, 0, NULL, NULL},
-    {"Erf", POST_ERF, 0, 0, NULL, NULL},
-    {"Floor", POST_FLOOR, 0, 0, NULL, NULL},
-    {"Reciprocal", POST_RECIPROCAL, 0, 0, NULL, NULL},
-};
-
-static const struct activation *find_activation(const char *text)
-{
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (strncmp(text, activations[i].name, strlen(activations[i].name)) == 0)
-            return &activations[i];
-    return NULL;
-}
-
-static int add_post(struct rknn_lowering *l, struct graph_post post, struct error *e)
-{
-    if (l->out->n_post == GRAPH_MAX_POST)
-        return lower_refuse(l, e, "more than %d operators are fused into it", GRAPH_MAX_POST);
-    l->out->post[l->out->n_post++] = post;
-    return 0;
-}
-
-// A fused Clip of integers is in the output's own range already: its scale was made so.
-static bool range_clips(const struct rknn_lowering *l)
-{
-    return strcmp(l->node->op, "Clip") != 0 && lower_output(l, 0)->type == TENSOR_INT8;
-}
-
-static bool constant_number(const struct rknn_lowering *l, uint32_t input, float *ret)
-{
-    const struct graph_tensor *t = lower_input(l, input);
-    if (!t || !t->constant || t->n_elems != 1 || t->unpack)
-        return false;
-    graph_tensor_floats(t, ret);
-    return true;
-}
-
-static int add_activation(struct rknn_lowering *l, const struct activation *a, struct error *e)
-{
-    struct graph_post post = {.kind = a->kind, .alpha = a->alpha, .beta = a->beta, .operand = -1};
-    if (a->a_name)
-        post.alpha = (float)rknn_attr_float(l->node, a->a_name, (double)a->alpha);
-    if (a->b_name)
-        post.beta = (float)rknn_attr_float(l->node, a->b_name, (double)a->beta);
-    if (a->kind == POST_CLIP) {
-        if (range_clips(l))
-            return 0;
-        // A Clip of its own has its bounds as inputs; one that is left out does not bound.
-        bool alone = strcmp(l->node->op, "Clip") == 0;
-        if (isnan(post.alpha) && !constant_number(l, 1, &post.alpha) && alone)
-            post.alpha = -INFINITY;
-        if (isnan(post.beta) && !constant_number(l, 2, &post.beta) && alone)
-            post.beta = INFINITY;
-    }
-    if (isnan(post.alpha) || isnan(post.beta)) {
-        bool by_table = a->kind == POST_HARD_SIGMOID && lower_output(l, 0)->type == TENSOR_INT8 &&
-                        l->out->op == GRAPH_CONV;
-        if (!by_table)
-            return lower_refuse(l, e, "the file does not say the bounds of its %s", a->name);
-    }
-    return add_post(l, post, e);
-}
-
-int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e)
-{
-    while (*suffix) {
-        const struct activation *a = find_activation(suffix);
-        int r;
-        if (a) {
-            suffix += strlen(a->name);
-            r = add_activation(l, a, e);
-        } else if (strncmp(suffix, "Add", 3) == 0 && addend >= 0) {
-            suffix += 3;
-            r = add_post(l, (struct graph_post){.kind = POST_ADD, .operand = addend}, e);
-        } else {
-            return lower_refuse(l, e, "operator \"%s\" is not known: \"%s\" in it is not",
-                                l->node->op, suffix);
-        }
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
 
 // ---- operators without a window ----
 
@@ -132,6 +12,15 @@ int lower_inputs(struct rknn_lowering *l, uint32_t n, struct error *e)
             return lower_refuse(l, e, "its input %u is missing", i);
     l->out->n_inputs = n;
     return 0;
+}
+
+bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret)
+{
+    const struct graph_tensor *t = lower_input(l, input);
+    if (!t || !t->constant || t->n_elems != 1 || t->unpack)
+        return false;
+    graph_tensor_floats(t, ret);
+    return true;
 }
 
 static int lower_unary(struct rknn_lowering *l, struct error *e)
@@ -151,8 +40,7 @@ static int lower_two(struct rknn_lowering *l, const char *suffix, struct error *
     return r < 0 ? r : lower_posts(l, suffix, -1, e);
 }
 
-// An axis of x, counted from its end when negative.
-static int take_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
+int lower_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0);
     int64_t axis = rknn_attr_int(l->node, "axis", absent);
@@ -166,7 +54,7 @@ static int take_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
 static int lower_concat(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
-    if (r < 0 || (r = take_axis(l, INT64_MIN / 2, e)) < 0)
+    if (r < 0 || (r = lower_axis(l, INT64_MIN / 2, e)) < 0)
         return r;
     // Inputs that the output has no room for are the chip's working memory.
     const struct graph_tensor *y = lower_output(l, 0);
@@ -185,13 +73,13 @@ static int lower_concat(struct rknn_lowering *l, struct error *e)
 static int lower_split(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
-    return r < 0 ? r : take_axis(l, 0, e);
+    return r < 0 ? r : lower_axis(l, 0, e);
 }
 
 static int lower_last_axis(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
-    return r < 0 ? r : take_axis(l, -1, e);
+    return r < 0 ? r : lower_axis(l, -1, e);
 }
 
 static int lower_argmax(struct rknn_lowering *l, struct error *e)
@@ -283,7 +171,7 @@ static int lower_pad(struct rknn_lowering *l, struct error *e)
     if (m == 3)
         return lower_refuse(l, e, "mode \"%s\" is not known", mode);
     l->out->pad.mode = m;
-    if (lower_input(l, 2) && !constant_number(l, 2, &l->out->pad.value))
+    if (lower_input(l, 2) && !lower_number(l, 2, &l->out->pad.value))
         return lower_refuse(l, e, "its padding value is not a constant");
     l->out->n_inputs = 1;
     return 0;
@@ -337,18 +225,52 @@ static int lower_layer_norm(struct rknn_lowering *l, struct error *e)
     if (r < 0)
         return r;
     l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
-    l->out->norm_epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
-    return take_axis(l, -1, e);
+    l->out->layer_norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return lower_axis(l, -1, e);
+}
+
+// Over the channels of each pixel, or over the whole image (axes 1, or 1 to 3).
+static int lower_ex_norm(struct rknn_lowering *l, struct error *e)
+{
+    static const char *const modes[] = {"layer", "mean_var", "rms"};
+    int64_t axes[GRAPH_MAX_DIMS] = {1};
+    uint32_t mode, n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
+    if (lower_inputs(l, 1, e) < 0 || pick(l, "mode", "layer", modes, 3, &mode, e) < 0)
+        return STATUS_MODEL_INVALID;
+    bool pixel = n < 2 && axes[0] == 1;
+    if (!pixel && !(n == 3 && axes[0] == 1 && axes[1] == 2 && axes[2] == 3))
+        return lower_refuse(l, e, "its axes are neither 1 nor 1, 2, 3");
+    l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
+    l->out->axis = 1;
+    l->out->layer_norm = (struct graph_layer_norm){
+        .epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5),
+        .image = pixel ? NORM_PIXELS : NORM_IMAGES,
+        .rms = mode == 2,
+    };
+    return 0;
+}
+
+static int lower_glu(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    return r < 0 ? r : lower_axis(l, 1, e);
 }
 
 static int lower_ex_mat_mul(struct rknn_lowering *l, struct error *e)
 {
     char form[16];
-    rknn_attr_text(l->node, "c_type", "", form, sizeof form);
+    rknn_attr_text(l->node, "c_type", "add", form, sizeof form);
     l->out->multiply = strcmp(form, "mul") == 0;
-    if (form[0] && !l->out->multiply)
+    if (!l->out->multiply && strcmp(form, "add") != 0)
         return lower_refuse(l, e, "c_type \"%s\" is not known", form);
-    return lower_inputs(l, l->out->multiply ? 3 : 2, e);
+    bool third = l->out->multiply || lower_input(l, 2);
+    return lower_inputs(l, third ? 3 : 2, e);
+}
+
+static int lower_mat_mul(struct rknn_lowering *l, struct error *e)
+{
+    l->out->product.alpha = 1;
+    return lower_inputs(l, 2, e);
 }
 
 static int lower_grid_sample(struct rknn_lowering *l, struct error *e)
@@ -374,7 +296,7 @@ static int lower_top_k(struct rknn_lowering *l, struct error *e)
 static int lower_gather(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 2, e);
-    return r < 0 ? r : take_axis(l, 0, e);
+    return r < 0 ? r : lower_axis(l, 0, e);
 }
 
 static int lower_custom(struct rknn_lowering *l, const char *suffix, struct error *e)
@@ -432,8 +354,11 @@ static const struct {
     {"Resize", GRAPH_RESIZE, lower_resize},
     {"LayerNormalization", GRAPH_LAYER_NORM, lower_layer_norm},
     {"exLayerNorm", GRAPH_LAYER_NORM, lower_layer_norm},
+    {"exNorm", GRAPH_LAYER_NORM, lower_ex_norm},
+    {"exGlu", GRAPH_GLU, lower_glu},
     {"exSoftmax13", GRAPH_SOFTMAX, lower_last_axis},
-    {"Softmax", GRAPH_SOFTMAX, lower_last_axis},
+    {"Softmax", GRAPH_SOFTMAX, lower_softmax},
+    {"MatMul", GRAPH_MAT_MUL, lower_mat_mul},
     {"ReduceMean", GRAPH_REDUCE_MEAN, lower_mean},
     {"ArgMax", GRAPH_ARG_MAX, lower_argmax},
     {"exDataConvert", GRAPH_CONVERT, lower_one},
@@ -467,8 +392,7 @@ int lower_node(struct rknn_lowering *l, struct error *e)
             l->out->op = operators[i].op;
             return operators[i].lower(l, e);
         }
-    const struct activation *a = find_activation(name);
-    if (a && strcmp(a->name, name) == 0) {
+    if (lower_is_activation(name)) {
         l->out->op = GRAPH_UNARY;
         return lower_unary(l, e);
     }

@@ -119,6 +119,75 @@ int lower_mean(struct rknn_lowering *l, struct error *e)
     return r < 0 ? r : find_axes(l, &l->out->axes, e);
 }
 
+// ---- along an axis ----
+
+// Softmax of ONNX 11: of everything from the axis on. The NPU knows no such thing, and takes the
+// axis alone.
+int lower_softmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, 1, e)) < 0)
+        return r;
+    struct wide_along a = wide_along(lower_input(l, 0), l->out->axis);
+    if (a.inner == 1 || !l->out->on_cpu)
+        return 0;
+    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
+}
+
+static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    if (wide_along(lower_input(l, 0), l->out->axis).inner != 1)
+        return lower_refuse(l, e, "whether it sums over more than its axis is not known");
+    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
+}
+
+static int lower_hardmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    return emit(l, &wide_hardmax, 1, (int64_t[]){l->out->axis, 0}, 2, e);
+}
+
+static int lower_arg_min(struct rknn_lowering *l, struct error *e)
+{
+    bool last = rknn_attr_int(l->node, "select_last_index", 0) != 0;
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, 0, e)) < 0)
+        return r;
+    return emit(l, &wide_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
+}
+
+// ---- images ----
+
+static int lower_instance_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 3, e);
+    if (r == 0)
+        r = emit(l, &wide_instance_norm, 3, NULL, 0, e);
+    if (r == 0)
+        l->out->wide.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return r;
+}
+
+static int lower_space(struct rknn_lowering *l, struct error *e)
+{
+    int64_t kind = WIDE_SPACE_TO_DEPTH;
+    char mode[8];
+    if (strcmp(l->node->op, "DepthToSpace") == 0) {
+        rknn_attr_text(l->node, "mode", "DCR", mode, sizeof mode);
+        kind = strcmp(mode, "CRD") == 0 ? WIDE_DEPTH_TO_SPACE_CRD : WIDE_DEPTH_TO_SPACE_DCR;
+        if (kind == WIDE_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
+            return lower_refuse(l, e, "mode \"%s\" is not known", mode);
+    }
+    int r = lower_inputs(l, 1, e);
+    int64_t block = rknn_attr_int(l->node, "blocksize", 0);
+    return r < 0 ? r : emit(l, &wide_space, 1, (int64_t[]){block, kind}, 2, e);
+}
+
 // ---- the others ----
 
 static int lower_several(struct rknn_lowering *l, const struct wide_operator *operator, uint32_t n,
@@ -130,51 +199,51 @@ static int lower_several(struct rknn_lowering *l, const struct wide_operator *op
 
 int lower_wide(struct rknn_lowering *l, struct error *e)
 {
+    // `lower` NULL: `operator` of n inputs, its kind in ints[0]; without it, a reduction.
     static const struct {
         const char *name;
-        enum { BINARY, UNARY, REDUCE, WHERE, TILE } form;
+        const struct wide_operator *operator;
+        uint32_t n;
         int64_t kind;
-    } operators[] = {
-        {"Equal", BINARY, WIDE_EQUAL},
-        {"Less", BINARY, WIDE_LESS},
-        {"LessOrEqual", BINARY, WIDE_LESS_EQUAL},
-        {"Greater", BINARY, WIDE_GREATER},
-        {"GreaterOrEqual", BINARY, WIDE_GREATER_EQUAL},
-        {"And", BINARY, WIDE_AND},
-        {"Or", BINARY, WIDE_OR},
-        {"Xor", BINARY, WIDE_XOR},
-        {"Not", UNARY, WIDE_NOT},
-        {"Sign", UNARY, WIDE_SIGN},
-        {"Ceil", UNARY, WIDE_CEIL},
-        {"Round", UNARY, WIDE_ROUND},
-        {"Sin", UNARY, WIDE_SIN},
-        {"Cos", UNARY, WIDE_COS},
-        {"ReduceMax", REDUCE, WIDE_REDUCE_MAX},
-        {"ReduceMin", REDUCE, WIDE_REDUCE_MIN},
-        {"ReduceSum", REDUCE, WIDE_SUM},
-        {"ReduceProd", REDUCE, WIDE_PROD},
-        {"ReduceL1", REDUCE, WIDE_L1},
-        {"ReduceL2", REDUCE, WIDE_L2},
-        {"ReduceSumSquare", REDUCE, WIDE_SUM_SQUARE},
-        {"Where", WHERE, 0},
-        {"Tile", TILE, 0},
+        int (*lower)(struct rknn_lowering *l, struct error *e);
+    } rows[] = {
+        {"Equal", &wide_binary, 2, WIDE_EQUAL, NULL},
+        {"Less", &wide_binary, 2, WIDE_LESS, NULL},
+        {"LessOrEqual", &wide_binary, 2, WIDE_LESS_EQUAL, NULL},
+        {"Greater", &wide_binary, 2, WIDE_GREATER, NULL},
+        {"GreaterOrEqual", &wide_binary, 2, WIDE_GREATER_EQUAL, NULL},
+        {"And", &wide_binary, 2, WIDE_AND, NULL},
+        {"Or", &wide_binary, 2, WIDE_OR, NULL},
+        {"Xor", &wide_binary, 2, WIDE_XOR, NULL},
+        {"Not", &wide_unary, 1, WIDE_NOT, NULL},
+        {"Sign", &wide_unary, 1, WIDE_SIGN, NULL},
+        {"Ceil", &wide_unary, 1, WIDE_CEIL, NULL},
+        {"Round", &wide_unary, 1, WIDE_ROUND, NULL},
+        {"Sin", &wide_unary, 1, WIDE_SIN, NULL},
+        {"Cos", &wide_unary, 1, WIDE_COS, NULL},
+        {"Where", &wide_where, 3, 0, NULL},
+        {"Tile", &wide_tile, 1, 0, NULL},
+        {"ReduceMax", NULL, 1, WIDE_REDUCE_MAX, NULL},
+        {"ReduceMin", NULL, 1, WIDE_REDUCE_MIN, NULL},
+        {"ReduceSum", NULL, 1, WIDE_SUM, NULL},
+        {"ReduceProd", NULL, 1, WIDE_PROD, NULL},
+        {"ReduceL1", NULL, 1, WIDE_L1, NULL},
+        {"ReduceL2", NULL, 1, WIDE_L2, NULL},
+        {"ReduceSumSquare", NULL, 1, WIDE_SUM_SQUARE, NULL},
+        {"LogSoftmax", NULL, 1, 0, lower_log_softmax},
+        {"Hardmax", NULL, 1, 0, lower_hardmax},
+        {"ArgMin", NULL, 1, 0, lower_arg_min},
+        {"InstanceNormalization", NULL, 3, 0, lower_instance_norm},
+        {"DepthToSpace", NULL, 1, 0, lower_space},
+        {"SpaceToDepth", NULL, 1, 0, lower_space},
     };
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        if (strcmp(operators[i].name, l->node->op) != 0)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, l->node->op) != 0)
             continue;
-        int64_t kind = operators[i].kind;
-        switch (operators[i].form) {
-        case BINARY:
-            return lower_several(l, &wide_binary, 2, kind, e);
-        case UNARY:
-            return lower_several(l, &wide_unary, 1, kind, e);
-        case REDUCE:
-            return lower_reduction(l, kind, e);
-        case WHERE:
-            return lower_several(l, &wide_where, 3, kind, e);
-        default:
-            return lower_several(l, &wide_tile, 1, kind, e);
-        }
+        if (rows[i].lower)
+            return rows[i].lower(l, e);
+        return rows[i].operator? lower_several(l, rows[i].operator, rows[i].n, rows[i].kind, e)
+                               : lower_reduction(l, rows[i].kind, e);
     }
     return lower_refuse(l, e, "operator \"%s\" is not known", l->node->op);
 }

@@ -75,12 +75,16 @@ void row_post(const struct graph_post *post, float *x, size_t n)
         EACH(erff(v));
     case POST_GELU:
         EACH(0.5f * v * (1 + erff(v * 0.70710678f)));
+    case POST_GELU_TANH:
+        EACH(0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v))));
     case POST_ELU:
         EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_SOFTPLUS:
         EACH(softplus(v));
     case POST_MISH:
         EACH(v * tanhf(softplus(v)));
+    case POST_SWOOSH:
+        EACH(softplus(v - post->alpha) - 0.08f * v - post->beta);
     case POST_LUT:
         EACH(lut_value(post->lut, v));
     default:

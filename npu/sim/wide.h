@@ -64,6 +64,9 @@ bool wide_walk_broadcast(struct wide_walk *w, const struct graph_tensor *t);
 
 void wide_walk_next(struct wide_walk *w);
 
+/// Without its fraction; what no integer can hold becomes the nearest that can be held, NaN 0.
+int64_t wide_whole(double v);
+
 /// Steps of the dimensions of a packed tensor in plain order.
 void wide_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
 
@@ -125,6 +128,9 @@ enum wide_unary_kind {
     WIDE_IDENTITY,
 };
 
+// ints[1] of wide_space.
+enum wide_space_kind { WIDE_DEPTH_TO_SPACE_DCR, WIDE_DEPTH_TO_SPACE_CRD, WIDE_SPACE_TO_DEPTH };
+
 // ints[0] of wide_reduce; the others are the axes, all when there are none.
 enum wide_reduce_kind {
     WIDE_SUM,
@@ -160,4 +166,4 @@ extern const struct wide_operator wide_binary, wide_unary, wide_where, wide_clip
     wide_tile, wide_trilu, wide_layer_norm, wide_instance_norm, wide_lrn, wide_quantize,
     wide_dequantize, wide_conv, wide_conv_transpose, wide_max_pool, wide_average_pool,
     wide_recurrent, wide_one_hot, wide_einsum, wide_range, wide_eye, wide_mat_mul_integer,
-    wide_dynamic_quantize;
+    wide_dynamic_quantize, wide_space;

@@ -142,7 +142,7 @@ static int run_binary(struct wide_call *c, struct error *e)
             else if (c->out[0].real)
                 y[k].r = real_binary(kind, u, v);
             else
-                y[k].i = (int64_t)real_binary(kind, u, v);
+                y[k].i = wide_whole(real_binary(kind, u, v));
             continue;
         }
         int64_t u = a->v[i].i, v = b->v[j].i;
@@ -324,14 +324,6 @@ static int check_cast(const struct wide_call *c, uint64_t *ret_extra, struct err
     return fits ? 0 : wide_refuse(c, e, "input and output differ in size");
 }
 
-// Floats lose their fraction; what no integer can hold becomes the nearest that can be held.
-static int64_t whole(double v)
-{
-    if (isnan(v))
-        return 0;
-    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
-}
-
 static int run_cast(struct wide_call *c, struct error *e)
 {
     (void)e;
@@ -343,7 +335,7 @@ static int run_cast(struct wide_call *c, struct error *e)
         else if (truth)
             c->out[0].v[k].i = x->real ? x->v[k].r != 0 : x->v[k].i != 0;
         else
-            c->out[0].v[k].i = x->real ? whole(x->v[k].r) : x->v[k].i;
+            c->out[0].v[k].i = x->real ? wide_whole(x->v[k].r) : x->v[k].i;
     return 0;
 }
 

@@ -108,7 +108,7 @@ static void finish(const struct wide_call *c, int64_t kind, double count, union 
 {
     if (!c->in[0].real) {
         v->i = kind == WIDE_MEAN ? v->i / (int64_t)count
-               : kind == WIDE_L2 ? (int64_t)sqrt((double)v->i)
+               : kind == WIDE_L2 ? wide_whole(sqrt((double)v->i))
                                  : v->i;
         return;
     }

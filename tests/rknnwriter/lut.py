@@ -9,7 +9,7 @@ from .ops.activation import activate
 from .quantize import fixed_point
 
 FUNCTIONS = ("sigmoid", "swish", "hard_swish", "hard_sigmoid", "tanh", "gelu", "mish", "elu",
-             "softplus")
+             "softplus", "swoosh_l", "swoosh_r")
 _TOP = 16384
 
 

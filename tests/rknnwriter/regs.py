@@ -7,6 +7,8 @@ geometry that attributes may lack, the conversions of operands and results, tabl
 import struct
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 CNA, CORE, DPU, RDMA, PPU = 0x0201, 0x0801, 0x1001, 0x2001, 0x4001
 
 # Where a task finds its tensors; the file's relocations name these commands.
@@ -109,12 +111,24 @@ def conversion(chip, p):
     return _new_conversion(chip, p) if chip.new_registers else _old_conversion(chip, p)
 
 
-def float_conversion(chip, relu):
-    """… of a float16 one: everything bypassed."""
+def _float_activation(act, alpha):
+    """0x4060 … 0x406c: a slope is a half in the high 16 bits, the top of a Clip is a float."""
+    if act == "leaky_relu":
+        return [(0x4060, 0x62), (0x4068, int(np.float16(alpha).view(np.uint16)) << 16)]
+    if act == "clip":
+        return [(0x4060, 0x92), (0x406C, int(np.float32(6).view(np.uint32)))]
+    return [(0x4060, 0x12 if act == "relu" else 0x53)]
+
+
+def float_conversion(chip, act, alpha=0.0):
+    """… of a float16 one: everything bypassed but the activation."""
     if chip.new_registers:
-        return _dpu([(0x4060, 0x902 if relu else 0x903), (0x40AC, 0), (0x40B0, 1), (0x40B4, 0)])
+        if act in ("leaky_relu", "clip"):
+            raise ValueError(f"how {chip.name} says the numbers of a {act} is not known")
+        return _dpu([(0x4060, 0x902 if act == "relu" else 0x903), (0x40AC, 0), (0x40B0, 1),
+                     (0x40B4, 0)])
     return _dpu([(0x4040, chip.bias_register | 0x10), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
-                 (0x4060, 0x12 if relu else 0x53), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
+                 *_float_activation(act, alpha), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 
 
 def geometry(chip, stride, dilation, pads):

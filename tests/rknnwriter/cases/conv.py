@@ -40,8 +40,8 @@ def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, **ho
 
 def _add(family, name, **options):
     # Sums are scaled without a rounding that counts; addends and tables may meet ties.
-    error = STEP if family in ("fused", "lookup") else EXACT
-    build = transposed if family == "deconv" else single
+    error = STEP if family in ("fused", "lookup", "deconv_fused") else EXACT
+    build = transposed if family.startswith("deconv") else single
     case(family, name, error)(lambda: build(**options))
 
 
@@ -113,7 +113,8 @@ _add("shapes", "one_row", chip="rk3588", i=16, o=16, kernel=(1, 3), pad=(0, 1), 
 
 _RANGES = {"relu": (0, 5), "clip": (0, 6), "leaky_relu": (-1, 5), "sigmoid": (0, 1),
            "swish": (-0.4, 5), "hard_swish": (-0.4, 5), "hard_sigmoid": (0, 1), "tanh": (-1, 1),
-           "gelu": (-0.2, 5), "mish": (-0.4, 5), "elu": (-1, 5), "softplus": (0, 5)}
+           "gelu": (-0.2, 5), "mish": (-0.4, 5), "elu": (-1, 5), "softplus": (0, 5),
+           "swoosh_l": (-0.1, 4), "swoosh_r": (-0.3, 4)}
 
 for _chip in CHIPS:
     for _act in ("relu", "clip", "leaky_relu"):
@@ -121,6 +122,9 @@ for _chip in CHIPS:
              out=Quant.of_range(*_RANGES[_act]))
     for _act in lut.FUNCTIONS:
         _add("lookup", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
+             out=Quant.of_range(*_RANGES[_act]))
+    for _act in ("clip", "leaky_relu", "sigmoid", "hard_swish"):
+        _add("deconv_fused", f"{_chip}_{_act}", chip=_chip, i=20, o=12, act=_act,
              out=Quant.of_range(*_RANGES[_act]))
     _add("lookup", f"{_chip}_depthwise", chip=_chip, i=24, o=24, group=24, pad=1, act="swish",
          out=Quant.of_range(*_RANGES["swish"]))

@@ -81,7 +81,8 @@ _one("eltwise", "native_constant", lambda m, x: ops.add(
     m, x, m.native_constant("c", _CONSTANT, Quant.of_range(-3, 3)), out=OUT))
 
 for _act, _range in (("swish", (-0.3, 3)), ("hard_swish", (-0.4, 3)), ("gelu", (-0.2, 3)),
-                     ("mish", (-0.4, 3)), ("elu", (-1, 3)), ("softplus", (0, 3.1))):
+                     ("mish", (-0.4, 3)), ("elu", (-1, 3)), ("softplus", (0, 3.1)),
+                     ("swoosh_l", (-0.2, 0.3)), ("swoosh_r", (-0.3, 2))):
     _one("activations", _act, ops.activation, _act, out=Quant.of_range(*_range))
 _one("activations", "relu", ops.relu)
 _one("activations", "sigmoid", ops.sigmoid, out=Quant(1 / 256, -128))
@@ -120,6 +121,12 @@ _one("pool", "global", ops.global_average_pool)
 _one("pool", "max_11", ops.max_pool, 11, stride=1, pad=5, shape=(1, 8, 12, 12))
 _one("pool", "batch", ops.max_pool, 2, shape=(3, 8, 6, 6))
 
+for _chip in CHIPS:
+    _one("activations", f"glu_{_chip}", ops.glu, out=A, chip=_chip)
+_one("activations", "glu_wide", ops.glu, out=A, shape=(2, 2100, 1, 3))
+_one("activations", "glu_rows", ops.glu, axis=2, out=A, shape=(3, 5, 8), cpu=True)
+_one("activations", "gelu_by_tanh", ops.gelu, approximate="tanh", out=Quant.of_range(-0.2, 3))
+
 _PROBABILITY = Quant(1 / 256, -128)
 _one("reduce", "softmax_channels", ops.softmax, out=_PROBABILITY)
 _one("reduce", "softmax_rows", ops.softmax, axis=3, out=_PROBABILITY)
@@ -138,5 +145,15 @@ for _op, _range in (("Max", (-2, 3)), ("Min", (-2, 3)), ("Sum", (-15, 20)), ("L1
         m, op, x, (2,), out=Quant.of_range(*r)))
 _one("reduce", "max_without_keepdims", lambda m, x: ops.reduce(m, "ReduceMax", x, (1,), keep=False,
                                                                out=A))
+_one("reduce", "softmax11", ops.softmax11, out=_PROBABILITY)
+_one("reduce", "softmax11_pixels", ops.softmax11, cpu=False, out=_PROBABILITY)
+_one("reduce", "softmax11_last", ops.softmax11, axis=-1, shape=(3, 12), out=_PROBABILITY)
+_one("reduce", "log_softmax", ops.log_softmax, shape=(3, 12), out=Quant.of_range(-8, 0))
+_one("reduce", "hardmax", ops.hardmax, out=Quant(1, 0))
+_one("reduce", "hardmax_rows", ops.hardmax, axis=3, out=Quant(1, -5))
+_one("reduce", "instance_norm", ops.instance_norm, np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20),
+     out=Quant.of_range(-5, 5))
+_one("reduce", "argmin", ops.argmin)
+_one("reduce", "argmin_rows", ops.argmin, axis=3)
 _one("reduce", "argmax", ops.argmax)
 _one("reduce", "argmax_rows", ops.argmax, axis=2)

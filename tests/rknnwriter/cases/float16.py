@@ -119,6 +119,12 @@ for _chip in CHIPS:
             _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
         case("float16_fused", f"{_chip}_depthwise_{_act}", HALF)(
             lambda chip=_chip, act=_act: _conv(chip, 20, 20, group=20, pad=1, act=act))
+    _numbers = () if CHIPS[_chip].new_registers else ("leaky_relu", "clip")
+    for _act in ("hard_sigmoid", "elu", "swoosh_r", *_numbers):
+        _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
+        case("float16_fused", f"{_chip}_deconv_{_act}", HALF)(lambda chip=_chip, act=_act: one(
+            ops.conv_transpose, np.random.default_rng(2).normal(size=(20, 9, 3, 3)) * 0.1,
+            chip=chip, stride=2, pad=1, act=act))
     for _k in (1, 2, 5, 7, 11):
         case("float16_kernels", f"{_chip}_{_k}", HALF)(
             lambda chip=_chip, k=_k: _conv(chip, 20, 10, k, (12, 13), pad=k // 2, stride=2))
@@ -139,7 +145,7 @@ for _chip in CHIPS:
 for _act in ("sigmoid", "swish", "hard_swish", "tanh", "gelu"):
     _two(f"add_{_act}", ops.add, act=_act)
     _two(f"mul_{_act}", ops.mul, act=_act)
-for _act in ("swish", "hard_swish", "gelu", "mish", "elu", "softplus"):
+for _act in ("swish", "hard_swish", "gelu", "mish", "elu", "softplus", "swoosh_l", "swoosh_r"):
     _one(f"alone_{_act}", ops.activation, _act)
 _one("prelu", ops.prelu, np.linspace(-0.5, 0.5, 20))
 _one("clip", ops.clip, -0.5, 1.0)
@@ -154,6 +160,47 @@ _two("mul_row_left", ops.mul, (1, 20, 1, 7), SHAPE)
 _two("add_both_sides", ops.add, (1, 20, 1, 7), (1, 1, 6, 1))
 _two("batch", ops.add, (3, 20, 6, 7), (3, 20, 6, 7))
 _two("batch_channel", ops.mul, (3, 20, 6, 7), (1, 20, 1, 1))
+_one("softmax11", ops.softmax11)
+_one("log_softmax", ops.log_softmax, shape=(1, 30))
+_one("hardmax", ops.hardmax)
+_one("instance_norm", ops.instance_norm, np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20))
+_one("instance_norm_3d", ops.instance_norm, [0.5, 1, 2], [0, 1, -1], shape=(2, 3, 50), epsilon=1e-3)
+_one("depth_to_space", ops.depth_to_space, 2)
+_one("space_to_depth", ops.space_to_depth, 2, shape=(1, 3, 6, 8))
+_two("mat_mul", ops.mat_mul, (2, 3, 4, 5), (5, 6))
+_two("mat_mul_batches", ops.mat_mul, (2, 3, 4, 5), (3, 5, 6))
+_one("mat_mul_constant", ops.mat_mul, np.random.default_rng(3).normal(size=(24, 7)),
+     shape=(1, 9, 24))
+case("float16", "mat_mul_int8", "1")(lambda: _int8_mat_mul())
+
+
+def _int8_mat_mul():
+    m = Model("rk3568")
+    a, b = m.input("a", (1, 3, 4, 5), A), m.input("b", (1, 3, 5, 6), A)
+    m.output(ops.mat_mul(m, a, b, out=Quant.of_range(-12, 15)), "y")
+    return m
+
+
+_one("gelu_erf", ops.gelu)
+_one("gelu_tanh", ops.gelu, approximate="tanh")
+_one("glu", ops.glu)
+_one("glu_2d", ops.glu, shape=(7, 30), cpu=True)
+_SCALE, _BIAS = np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20)
+_one("norm", ops.norm, _SCALE, _BIAS)
+_one("norm_bare", ops.norm, shape=(3, 12, 1, 9))
+_one("norm_scale", ops.norm, _SCALE, mode="layer", axes=[1], epsilon=1e-3)
+_one("norm_bias", ops.norm, None, _BIAS)
+_one("norm_rms", ops.norm, _SCALE, mode="rms")
+_one("norm_images", ops.norm, _SCALE, _BIAS, axes=[1, 2, 3], shape=(3, 20, 4, 5))
+_one("norm_images_rms", ops.norm, _SCALE, axes=[1, 2, 3], mode="rms")
+_one("norm_variance", ops.norm, mode="mean_var", axes=[1, 2, 3])
+for _third, _shape in (("full", (2, 5, 1, 9)), ("row", (1, 1, 1, 9)), ("column", (1, 5, 1, 1)),
+                       ("batch", (2, 1, 1, 9)), ("one", (1,))):
+    case("float16", f"matmul_add_{_third}", HALF)(lambda shape=_shape: two(
+        ops.matmul, ((2, 12, 1, 5), (2, 12, 1, 9)),
+        addend=np.random.default_rng(9).normal(size=shape)))
+_two("matmul_times_row", lambda m, a, b: ops.matmul(m, a, b, scale=np.linspace(-1, 1, 9).reshape(
+    1, 1, 1, 9)), (1, 12, 1, 5), (1, 12, 1, 9))
 _one("softmax_rows", ops.softmax, axis=3)
 _one("softmax_batch", ops.softmax, shape=(3, 10, 4, 5))
 _one("max_pool_ceil", ops.max_pool, 3, stride=2, ceil=True, shape=(2, 12, 8, 9))

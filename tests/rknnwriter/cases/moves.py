@@ -64,6 +64,11 @@ _one("pad_value", ops.pad, [0, 0, 1, 1, 0, 0, 1, 1], -1.0)
 _one("pad_channels", ops.pad, [0, 3, 0, 0, 0, 5, 0, 0])
 _one("expand", ops.expand, SHAPE, shape=(1, 20, 1, 1))
 _one("expand_rows", ops.expand, SHAPE, shape=(1, 20, 6, 1))
+for _mode in ("DCR", "CRD"):
+    _one(f"depth_to_space_{_mode}", ops.depth_to_space, 2, mode=_mode, shape=(2, 12, 4, 5))
+    _one(f"depth_to_space_3_{_mode}", ops.depth_to_space, 3, mode=_mode, shape=(1, 18, 4, 5))
+_one("space_to_depth", ops.space_to_depth, 2, shape=(2, 5, 4, 6))
+_one("space_to_depth_3", ops.space_to_depth, 3, shape=(1, 3, 6, 9))
 for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
     _one(f"resize_linear_{_mode}", ops.resize, (12, 14), coordinates=_mode)
     _one(f"resize_linear_down_{_mode}", ops.resize, (3, 4), coordinates=_mode)

@@ -117,7 +117,7 @@ for _name, _words in (
         ("ReshapeRelu", 'operator "ReshapeRelu" is not known'),
         ("AddFrobnicate", '"Frobnicate" in it is not'),
         ("AddReluReluReluReluRelu", "more than 4 operators are fused"),
-        ("AddLeakyReluAdd", '"Add" in it is not')):
+        ("AddSigmoidAdd", '"Add" in it is not')):
     refuse(f"name_{_name}", _words, lambda: two(ops.add), op(_name))
 refuse("name_of_a_pool", '"Frobnicate" in it is not', lambda: one(ops.max_pool, 2),
        op("MaxPoolFrobnicate"))
@@ -228,11 +228,24 @@ refuse("conv_weight_layout", "layout 0", conv(), spoilt(1, layout=None))
 refuse("conv_weight_twice", "is used in two different ways", conv(i=12, o=12),
        lambda m, node: _second_use(m, node))
 refuse("conv_table_of_lut", "do not load the lookup table", conv(), op("ConvSigmoid"))
-refuse("half_leaky", "the slope of its LeakyRelu is not known in half precision",
-       lambda: half_conv("rk3588", 20, 12), op("ConvLeakyRelu"))
-refuse("half_clip", "the bounds of its Clip", lambda: half_conv("rk3588", 20, 12), op("ConvClip"))
-refuse("half_hard_sigmoid", "the bounds of its HardSigmoid", lambda: half_conv("rk3588", 20, 12),
-       op("ConvHardSigmoid"))
+for _chip in ("rk3588", "rk3576"):
+    refuse(f"half_leaky_{_chip}", "does not say the slope of its LeakyRelu",
+           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvLeakyRelu"))
+    refuse(f"half_clip_{_chip}", "does not say the bounds of its Clip",
+           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvClip"))
+for _name, _act, _register, _value in (
+        ("leaky_bypassed", "leaky_relu", 0x4060, 0x63), ("leaky_plain", "leaky_relu", 0x4060, 0x42),
+        ("leaky_unset", "leaky_relu", 0x4068, None), ("leaky_nan", "leaky_relu", 0x4068, 0x7E000000),
+        ("clip_relu", "clip", 0x4060, 0x12), ("clip_bypassed", "clip", 0x4060, 0xD2),
+        ("clip_unset", "clip", 0x406C, None), ("clip_zero", "clip", 0x406C, 0),
+        ("clip_infinite", "clip", 0x406C, 0x7F800000)):
+    refuse(f"half_{_name}", "the file does not say the", lambda act=_act: half_conv(
+        "rk3588", 20, 12, act=act), command(_register, _value))
+refuse("leaky_behind_add", "the slope of its LeakyRelu", lambda: _added(), op("ConvAddLeakyRelu"))
+refuse("leaky_alone", "the slope of its LeakyRelu", unary(ops.leaky_relu, 0.1, out=A),
+       lambda m, node: node.attrs.clear())
+refuse("hard_sigmoid_alone", "the bounds of its HardSigmoid", unary(ops.sigmoid, out=A),
+       op("HardSigmoid"))
 
 for _chip, _register, _value, _words in (
         ("rk3588", 0x4084, None, "do not set 0x4084, so its scale is not known"),
@@ -412,6 +425,41 @@ for _name, _words, _build, _spoil in (
          lambda m, node: node.inputs.__setitem__(0, None)),
         ("layer_size", "is not a constant of 24 channels", _LAYER, constant(1, np.ones(23))),
         ("layer_shape", "do not fit together", _LAYER, shape(1, 9, 25)),
+        ("norm_mode", 'mode "pixel" is not supported', lambda: half(ops.norm), attr(mode="pixel")),
+        ("norm_axes", "its axes are neither", lambda: half(ops.norm), attr(axes=[2])),
+        ("norm_without_image", "with image layout only", lambda: half(ops.norm, shape=(1, 9, 24)),
+         lambda m, node: None),
+        ("norm_parameter", "is not a constant of 20 channels", lambda: half(ops.norm, np.ones(20)),
+         constant(1, np.ones((1, 7, 1, 1)))),
+        ("norm_output", "do not fit together", lambda: half(ops.norm), shape(1, 20, 7, 6)),
+        ("glu_half", "is not half of its input", lambda: half(ops.glu), shape(1, 20, 3, 7)),
+        ("glu_rows", "only the channels can be halved", lambda: half(ops.glu, axis=2),
+         lambda m, node: None),
+        ("glu_axis", "it has no valid axis", lambda: half(ops.glu), attr(axis=4)),
+        ("matmul_third", "its third input does not fit", lambda: two(
+            lambda m, a, b, out: ops.matmul(m, a, b, addend=[[[[1.0, 2.0]]]], out=out),
+            shapes=((1, 12, 1, 5), (1, 12, 1, 9))), lambda m, node: None),
+        ("matmul_no_third", "it has 2 inputs, 3 are expected", _MATMUL, attr(c_type="mul")),
+        ("log_softmax_inner", "over more than its axis", unary(ops.log_softmax, axis=1, out=A),
+         lambda m, node: None),
+        ("log_softmax_axis", "it has no valid axis", unary(ops.log_softmax, out=A), attr(axis=-5)),
+        ("hardmax_size", "input and output differ", unary(ops.hardmax, out=A), shape(1, 20, 6, 8)),
+        ("argmin_size", "has not the size of its reduced input", unary(ops.argmin),
+         shape(1, 2, 6, 7)),
+        ("instance_norm", "do not fit together",
+         unary(ops.instance_norm, np.ones(20), np.ones(20), out=A), constant(1, np.ones(19))),
+        ("instance_norm_bias", "it has 2 inputs, 3 are expected",
+         unary(ops.instance_norm, np.ones(20), np.ones(20), out=A), inputs(2)),
+        ("depth_mode", 'mode "RDC" is not known', unary(ops.depth_to_space, 2), attr(mode="RDC")),
+        ("depth_block", "do not fit its blocks", unary(ops.depth_to_space, 2), attr(blocksize=3)),
+        ("depth_block_absent", "do not fit its blocks", unary(ops.depth_to_space, 2),
+         lambda m, node: node.attrs.pop("blocksize")),
+        ("depth_size", "do not fit its blocks", unary(ops.depth_to_space, 2), shape(1, 5, 12, 13)),
+        ("space_size", "do not fit its blocks",
+         unary(ops.space_to_depth, 2, shape=(1, 3, 6, 8)), shape(1, 12, 3, 5)),
+        ("mat_mul_shapes", "do not fit together",
+         unary(ops.mat_mul, np.ones((24, 7)), shape=(1, 9, 24), out=A),
+         constant(1, np.ones((23, 7)))),
         ("layer_image", "without image layout only",
          lambda: half(ops.layer_norm, np.ones(7), shape=SHAPE), lambda m, node: None),
         ("clip_bounds", "the bounds of its Clip", lambda: two(ops.add),

@@ -7,7 +7,8 @@ import numpy as np
 SUFFIXES = {None: "", "relu": "Relu", "clip": "Clip", "leaky_relu": "LeakyRelu",
             "sigmoid": "Sigmoid", "swish": "ExSwish", "hard_swish": "HardSwish",
             "hard_sigmoid": "HardSigmoid", "tanh": "Tanh", "gelu": "ExGelu", "mish": "ExMish",
-            "elu": "Elu", "softplus": "Softplus"}
+            "elu": "Elu", "softplus": "Softplus", "swoosh_l": "ExSwooshL",
+            "swoosh_r": "ExSwooshR"}
 
 
 def sigmoid(x):
@@ -37,7 +38,10 @@ _FUNCTIONS = {
     "gelu": lambda x, alpha: x * (1 + _erf(x / np.sqrt(2))) / 2,
     "mish": lambda x, alpha: x * np.tanh(softplus(x)),
     "elu": lambda x, alpha: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
+    "gelu_tanh": lambda x, alpha: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
     "softplus": lambda x, alpha: softplus(x),
+    "swoosh_l": lambda x, alpha: softplus(x - 4) - 0.08 * x - 0.035,
+    "swoosh_r": lambda x, alpha: softplus(x - 1) - 0.08 * x - 0.313261687,
 }
 
 

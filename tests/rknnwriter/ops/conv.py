@@ -10,7 +10,6 @@ from .activation import SUFFIXES, activate
 from .windows import four, out_size, pair, windows
 
 ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
-_FLOAT_UNKNOWN = ("leaky_relu", "hard_sigmoid", "clip", "elu")  # where are their numbers?
 
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
@@ -153,8 +152,6 @@ class FloatParams:
 def _float16(spec, form, symmetric, params):
     if form or symmetric or params:
         raise ValueError("quantization options for a float16 convolution")
-    if spec.act in _FLOAT_UNKNOWN:
-        raise ValueError(f"how a float16 convolution says its {spec.act} is not known")
     chip = spec.m.chip
     weight = spec.weight.astype("<f2")
     if spec.depthwise:
@@ -168,8 +165,9 @@ def _float16(spec, form, symmetric, params):
         inputs.append(spec.bias_tensor(pack.plain_table(bias, step, "<f4"), "float32"))
     if spec.addend is not None:
         inputs.append(spec.addend)
-    info = FloatParams(weight, bias, spec.act, spec.alpha, spec.depthwise)
-    return inputs, info, regs.float_conversion(chip, spec.act == "relu")
+    alpha = float(np.float16(spec.alpha))
+    info = FloatParams(weight, bias, spec.act, alpha, spec.depthwise)
+    return inputs, info, regs.float_conversion(chip, spec.act, alpha)
 
 
 # ---- what they compute ----------------------------------------------------------------------
@@ -193,12 +191,8 @@ def _channels(values):
     return np.asarray(values, np.float64)[:, None, None]
 
 
-def _conv_int8(node, x, addend):
-    p, y = node.params, node.outputs[0]
-    nz = p.nz[None, :, None, None] if p.depthwise else p.nz[:, None, None, None]
-    weight = p.weight.astype(np.float64) + nz
-    acc = _accumulate(node, x.astype(np.float64), weight, node.inputs[0].quant.zero_point)
-    acc = acc + _channels(p.bias)
+def finish_int8(y, p, acc, addend=None):
+    """What becomes of the accumulator; `addend`: real numbers."""
     if p.lut:
         return lut.apply(p, acc)
     steps = acc * _channels(p.factor)
@@ -206,10 +200,17 @@ def _conv_int8(node, x, addend):
         # Clip is the range of the output's type.
         steps = np.maximum(steps, 0) if p.act == "relu" else steps
         return np.clip(np.rint(steps + p.out_offset), -128, 127).astype(np.int8)
-    real = steps * y.quant.scale
-    if addend is not None:
-        real = real + load(node.inputs[3], addend)
+    real = steps * y.quant.scale + (0 if addend is None else addend)
     return store(y, activate(p.act, real, p.alpha))
+
+
+def _conv_int8(node, x, addend):
+    p = node.params
+    nz = p.nz[None, :, None, None] if p.depthwise else p.nz[:, None, None, None]
+    weight = p.weight.astype(np.float64) + nz
+    acc = _accumulate(node, x.astype(np.float64), weight, node.inputs[0].quant.zero_point)
+    real = None if addend is None else load(node.inputs[3], addend)
+    return finish_int8(node.outputs[0], p, acc + _channels(p.bias), real)
 
 
 @reference_stored(*("Conv" + s for s in (*SUFFIXES.values(), *ADD_SUFFIX.values())))

@@ -1,15 +1,18 @@
 """ConvTranspose: as a convolution over an image with zeros between its pixels, turned by 180°."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from .. import pack, quantize, regs
+from .. import lut, pack, quantize, regs
 from ..reference import reference_stored, store
 from .activation import SUFFIXES, activate
+from .conv import FloatParams, finish_int8
 from .windows import four, pair
 
 
 def conv_transpose(m, x, weight, *, stride=1, pad=0, dilation=1, extra=(0, 0), out=None, act=None,
-                   name=None):
+                   alpha=0.1, name=None):
     """`weight` [I, O, kh, kw], no bias: that is an Add behind it. int8 when `x` is; then `out` is
     its Quant. `extra`: lines and columns more at the bottom and right (output_padding)."""
     stride, pads, dilation = pair(stride), four(pad), pair(dilation)
@@ -21,13 +24,15 @@ def conv_transpose(m, x, weight, *, stride=1, pad=0, dilation=1, extra=(0, 0), o
                      m.chip.o2[x.dtype])
     turned = np.ascontiguousarray(np.swapaxes(weight, 0, 1)[:, :, ::-1, ::-1])
     build = _int8 if x.dtype == "int8" else _float16
-    inputs, params, commands = build(m, name, x, y, turned, act)
+    inputs, params, commands = build(m, name, x, y, turned, act, alpha)
     attrs = {"dilations": list(dilation), "group": 1, "kernel_shape": list(kernel),
              "pads": list(pads), "strides": list(stride)}
     node = m.add("ConvTranspose" + SUFFIXES[act], inputs, [y], name="ConvTranspose:" + name,
-                 attrs=attrs, params=(params, act), fused=act is not None)
+                 attrs=attrs, params=params, fused=act is not None)
     roles = {"input": x, "weight": inputs[1], "output": y}
     node.tasks = [regs.conv_task(m.chip, commands, roles)]
+    if getattr(params, "lut", None):
+        node.lut_tasks = [regs.lut_task(params.lut.tables)]
     return y
 
 
@@ -39,15 +44,17 @@ def _weight(m, name, turned, dtype, zero=None):
                              pack.pack_weights(turned, outputs, inputs, zero), "weight")
 
 
-def _float16(m, name, x, y, turned, act):
-    turned = turned.astype("<f2")
-    return [x, _weight(m, name, turned, "float16")], turned, \
-        regs.float_conversion(m.chip, act == "relu")
+def _float16(m, name, x, y, turned, act, alpha):
+    turned, alpha = turned.astype("<f2"), float(np.float16(alpha))
+    return [x, _weight(m, name, turned, "float16")], FloatParams(turned, None, act, alpha, False), \
+        regs.float_conversion(m.chip, act, alpha)
 
 
-def _int8(m, name, x, y, turned, act):
+def _int8(m, name, x, y, turned, act, alpha):
     p = quantize.quantize(turned, np.zeros(len(turned)), x.quant, y.quant)
-    p.act = act
+    p = replace(p, act=act, alpha=np.rint(alpha * 2**14) / 2**14)
+    if act in lut.FUNCTIONS:
+        p = lut.fit(p, act, x.quant, y.quant)
     table = pack.full_table(m.chip, p.bias, p.nz, p.mul)
     bias = m.packed_constant(name + ".bias", [len(turned)], "int32", [len(table) // 4], table)
     return [x, _weight(m, name, p.weight, "int8", -p.nz), bias], p, regs.conversion(m.chip, p)
@@ -70,16 +77,13 @@ def _spread(x, turned, node):
 
 
 def _conv_transpose(node, x, weight, bias=None):
-    params, act = node.params
-    y = node.outputs[0]
+    p, y = node.params, node.outputs[0]
     if x.dtype != np.int8:
-        real = _spread(x.astype(np.float64), params.astype(np.float64), node)
-        return store(y, activate(act, real))
-    real = _spread(x.astype(np.float64) - node.inputs[0].quant.zero_point,
-                   params.weight.astype(np.float64) + params.nz[:, None, None, None], node)
-    steps = real * params.factor[:, None, None]
-    steps = np.maximum(steps, 0) if act == "relu" else steps
-    return np.clip(np.rint(steps + params.out_offset), -128, 127).astype(np.int8)
+        real = _spread(x.astype(np.float64), p.weight.astype(np.float64), node)
+        return store(y, activate(p.act, real, p.alpha))
+    acc = _spread(x.astype(np.float64) - node.inputs[0].quant.zero_point,
+                  p.weight.astype(np.float64) + p.nz[:, None, None, None], node)
+    return finish_int8(y, p, acc)
 
 
-reference_stored(*("ConvTranspose" + SUFFIXES[a] for a in (None, "relu")))(_conv_transpose)
+reference_stored(*("ConvTranspose" + s for s in SUFFIXES.values()))(_conv_transpose)

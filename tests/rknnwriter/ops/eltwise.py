@@ -8,7 +8,7 @@ from ..reference import reference
 from .activation import SUFFIXES, activate
 
 __all__ = ["add", "sub", "mul", "div", "pow", "mod", "maximum", "minimum", "compare", "where",
-           "activation", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu", "batch_norm"]
+           "activation", "gelu", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu", "batch_norm"]
 
 
 def _task(m, node, cpu):
@@ -139,6 +139,10 @@ def activation(m, x, act, *, out=None, cpu=False, name=None):
     return _unary(m, SUFFIXES[act], x, out, cpu, name)
 
 
+def gelu(m, x, *, approximate="none", out=None, cpu=False, name=None):
+    return _unary(m, "exGelu", x, out, cpu, name, {"approximate": approximate})
+
+
 def relu(m, x, **how):
     return activation(m, x, "relu", **how)
 
@@ -171,8 +175,14 @@ def _register_alone(act):
         return activate(act, x)
 
 
-for _act in ("relu", "sigmoid", "tanh", "swish", "hard_swish", "gelu", "mish", "elu", "softplus"):
+for _act in ("relu", "sigmoid", "tanh", "swish", "hard_swish", "gelu", "mish", "elu", "softplus",
+             "swoosh_l", "swoosh_r"):
     _register_alone(_act)
+
+
+@reference("exGelu")
+def _gelu(node, x):
+    return activate("gelu_tanh" if node.attrs["approximate"] == "tanh" else "gelu", x)
 
 
 @reference("LeakyRelu")

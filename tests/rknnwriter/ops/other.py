@@ -6,8 +6,8 @@ from .. import regs
 from ..model import Tensor
 from ..reference import reference
 
-__all__ = ["softmax", "argmax", "reduce", "reduce_mean", "layer_norm", "matmul", "convert", "cast",
-           "custom"]
+__all__ = ["softmax", "softmax11", "log_softmax", "hardmax", "argmax", "argmin", "reduce", "reduce_mean", "layer_norm", "norm",
+           "instance_norm", "glu", "matmul", "mat_mul", "convert", "cast", "custom"]
 
 
 def _node(m, op, inputs, outputs, name, attrs=None, cpu=False, params=None):
@@ -33,16 +33,61 @@ def _softmax(node, x):
     return e / e.sum(axis, keepdims=True)
 
 
-def argmax(m, x, *, axis=1, name=None):
-    name = m.unique(name or "argmax")
+def _along(m, op, x, axis, out, cpu):
+    name = m.unique(op.lower())
+    y = m.activation(name + "_out", x.shape, out, x.dtype)
+    return _node(m, op, [x], [y], name, {"axis": axis}, cpu)
+
+
+def softmax11(m, x, *, axis=1, out=None, cpu=True):
+    """Softmax as ONNX 11 has it: on the CPU over everything from the axis on."""
+    return _along(m, "Softmax", x, axis, out, cpu)
+
+
+def log_softmax(m, x, *, axis=-1, out=None, cpu=True):
+    return _along(m, "LogSoftmax", x, axis, out, cpu)
+
+
+def hardmax(m, x, *, axis=1, out=None, cpu=False):
+    return _along(m, "Hardmax", x, axis, out, cpu)
+
+
+@reference("Softmax")
+def _softmax11(node, x):
+    axis = node.attrs["axis"]
+    axes = axis if node.device == "npu" else tuple(range(axis % x.ndim, x.ndim))
+    e = np.exp(x - x.max(axes, keepdims=True))
+    return e / e.sum(axes, keepdims=True)
+
+
+@reference("LogSoftmax")
+def _log_softmax(node, x):
+    return np.log(_softmax(node, x))
+
+
+@reference("Hardmax")
+def _hardmax(node, x):
+    axis = node.attrs["axis"]
+    best = np.expand_dims(x.argmax(axis), axis)
+    return (np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+            == best).astype(float)
+
+
+def argmax(m, x, *, axis=1, op="ArgMax", name=None):
+    name = m.unique(name or op.lower())
     shape = [1 if i == axis else d for i, d in enumerate(x.shape)]
     y = m.activation(name + "_out", shape, None, "int64")
-    return _node(m, "ArgMax", [x], [y], name, {"axis": axis, "keepdims": 1}, cpu=True)
+    return _node(m, op, [x], [y], name, {"axis": axis, "keepdims": 1}, cpu=True)
 
 
-@reference("ArgMax")
+def argmin(m, x, **how):
+    return argmax(m, x, op="ArgMin", **how)
+
+
+@reference("ArgMax", "ArgMin")
 def _argmax(node, x):
-    return np.expand_dims(x.argmax(node.attrs["axis"]), node.attrs["axis"])
+    axis = node.attrs["axis"]
+    return np.expand_dims((x if node.op == "ArgMax" else -x).argmax(axis), axis)
 
 
 def reduce(m, op, x, axes, *, keep=True, out=None, cpu=True, name=None):
@@ -89,22 +134,94 @@ def _layer_norm(node, x, scale, bias=0.0):
     return y * scale + bias
 
 
-def matmul(m, a, b, *, out=None, scale=None, name=None):
-    """exMatMul: out[n, o, 0, w] = sum over k of a[n, k, 0, o] * b[n, k, 0, w] (* scale)."""
+def norm(m, x, scale=None, bias=None, *, mode=None, axes=None, epsilon=1e-5, out=None, name=None):
+    """exNorm over the channels of each pixel, or over images (axes 1, 2, 3); `scale` and `bias` of
+    each channel. Without `mode` and `axes` the file does not say them."""
+    name = m.unique(name or "norm")
+    parts = [m.constant(f"{name}_{part}", np.reshape(v, (1, -1, 1, 1)), "float32")
+             if v is not None else None for part, v in (("scale", scale), ("bias", bias))]
+    while parts and parts[-1] is None:
+        parts.pop()
+    y = m.activation(name + "_out", x.shape, out, x.dtype)
+    attrs = {"epsilon": float(np.float32(epsilon))}
+    attrs.update({k: v for k, v in (("mode", mode), ("axes", axes)) if v is not None})
+    return _node(m, "exNorm", [x, *parts], [y], name, attrs)
+
+
+@reference("exNorm")
+def _norm(node, x, scale=None, bias=None):
+    axes = tuple(node.attrs.get("axes", [1]))
+    if node.attrs.get("mode") != "rms":
+        x = x - x.mean(axes, keepdims=True)
+    y = x / np.sqrt((x * x).mean(axes, keepdims=True) + node.attrs["epsilon"])
+    return y * (1 if scale is None else scale) + (0 if bias is None else bias)
+
+
+def instance_norm(m, x, scale, bias, *, epsilon=1e-5, out=None, cpu=True, name=None):
+    name = m.unique(name or "instancenorm")
+    parts = [m.constant(f"{name}_{part}", v, "float32")
+             for part, v in (("scale", scale), ("bias", bias))]
+    y = m.activation(name + "_out", x.shape, out, x.dtype)
+    attrs = {"epsilon": float(np.float32(epsilon))}
+    return _node(m, "InstanceNormalization", [x, *parts], [y], name, attrs, cpu)
+
+
+@reference("InstanceNormalization")
+def _instance_norm(node, x, scale, bias):
+    axes, each = tuple(range(2, x.ndim)), (-1,) + (1,) * (x.ndim - 2)
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True)
+                                                    + node.attrs["epsilon"])
+    return y * scale.reshape(each) + bias.reshape(each)
+
+
+def glu(m, x, *, axis=1, out=None, cpu=False, name=None):
+    """exGlu: the first half of an axis times the sigmoid of the second."""
+    name = m.unique(name or "glu")
+    shape = [d // 2 if i == axis else d for i, d in enumerate(x.shape)]
+    y = m.activation(name + "_out", shape, out, x.dtype)
+    return _node(m, "exGlu", [x], [y], name, {"axis": axis}, cpu)
+
+
+@reference("exGlu")
+def _glu(node, x):
+    a, b = np.split(x, 2, node.attrs["axis"])
+    return a / (1 + np.exp(-b))
+
+
+def matmul(m, a, b, *, out=None, scale=None, addend=None, name=None):
+    """exMatMul: out[n, o, 0, w] = sum over k of a[n, k, 0, o] * b[n, k, 0, w] (* scale, or
+    + addend, which is what a third input is unless the file says otherwise)."""
     name = m.unique(name or "matmul")
     y = m.activation(name + "_out", (a.shape[0], a.shape[3], 1, b.shape[3]), out, a.dtype)
-    attrs, inputs = {}, [a, b]
+    attrs, inputs, third = {}, [a, b], addend if scale is None else scale
     if scale is not None:
         attrs["c_type"] = "mul"
-        inputs.append(scale if isinstance(scale, Tensor)
-                      else m.constant(name + "_scale", scale, "float32"))
+    if third is not None:
+        inputs.append(third if isinstance(third, Tensor)
+                      else m.constant(name + "_third", third, "float32"))
     return _node(m, "exMatMul", inputs, [y], name, attrs)
 
 
 @reference("exMatMul")
-def _matmul(node, a, b, scale=None):
+def _matmul(node, a, b, third=None):
     y = np.einsum("nkxo,nkxw->noxw", a, b)
-    return y if scale is None else y * scale
+    if third is None:
+        return y
+    return y * third if node.attrs.get("c_type") == "mul" else y + third
+
+
+def mat_mul(m, a, b, *, out=None, name=None):
+    """MatMul of ONNX, on the CPU."""
+    name = m.unique(name or "matmul")
+    b = b if isinstance(b, Tensor) else m.constant(name + "_b", b, "float32")
+    shape = np.matmul(np.zeros(a.shape), np.zeros(b.shape)).shape
+    y = m.activation(name + "_out", shape, out, a.dtype)
+    return _node(m, "MatMul", [a, b], [y], name, cpu=True)
+
+
+@reference("MatMul")
+def _mat_mul(node, a, b):
+    return np.matmul(a, b)
 
 
 def convert(m, x, *, out=None, dtype=None, name=None):

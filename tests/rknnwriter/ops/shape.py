@@ -5,7 +5,8 @@ import numpy as np
 from .. import regs
 from ..reference import reference
 
-__all__ = ["reshape", "transpose", "concat", "split", "slice_", "pad", "expand", "resize"]
+__all__ = ["reshape", "transpose", "concat", "split", "slice_", "pad", "expand", "resize",
+           "depth_to_space", "space_to_depth"]
 
 
 def _node(m, op, inputs, outputs, name, attrs=None, cpu=False):
@@ -181,3 +182,36 @@ def _resize_axis(x, axis, out, attrs):
 def _resize(node, x, *unused):
     h, w = node.outputs[0].shape[2:]
     return _resize_axis(_resize_axis(x, 2, h, node.attrs), 3, w, node.attrs)
+
+
+def depth_to_space(m, x, block, *, mode="DCR", name=None):
+    name = m.unique(name or "depthtospace")
+    n, c, h, w = x.shape
+    y = m.activation(name + "_out", (n, c // block**2, h * block, w * block), x.quant, x.dtype)
+    _node(m, "DepthToSpace", [x], [y], name, {"blocksize": block, "mode": mode}, True)
+    return y
+
+
+@reference("DepthToSpace")
+def _depth_to_space(node, x):
+    b, (n, c, h, w) = node.attrs["blocksize"], x.shape
+    if node.attrs["mode"] == "DCR":
+        parts = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(node.outputs[0].shape)
+
+
+def space_to_depth(m, x, block, *, name=None):
+    name = m.unique(name or "spacetodepth")
+    n, c, h, w = x.shape
+    y = m.activation(name + "_out", (n, c * block**2, h // block, w // block), x.quant, x.dtype)
+    _node(m, "SpaceToDepth", [x], [y], name, {"blocksize": block}, True)
+    return y
+
+
+@reference("SpaceToDepth")
+def _space_to_depth(node, x):
+    b, (n, c, h, w) = node.attrs["blocksize"], x.shape
+    parts = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+    return parts.reshape(node.outputs[0].shape)
