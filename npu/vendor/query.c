@@ -57,6 +57,19 @@ void query_custom_string(const struct runtime *r, rknn_context c, rknn_custom_st
     ret->string[sizeof ret->string - 1] = 0;
 }
 
+int query_perf(const struct runtime *r, rknn_context c, struct bytes *ret, struct error *e)
+{
+    rknn_perf_detail detail = {0};
+    int s = query(r, c, RKNN_QUERY_PERF_DETAIL, "times of layers", &detail, sizeof detail, e);
+    if (s < 0)
+        return s;
+    if (!detail.perf_data)
+        return error_set(e, STATUS_FAIL, "the runtime has no text");
+    *ret = (struct bytes){(const uint8_t *)detail.perf_data,
+                          strnlen(detail.perf_data, detail.data_len)};
+    return 0;
+}
+
 int query_memory(const struct runtime *r, rknn_context c, rknn_mem_size *ret, struct error *e)
 {
     *ret = (rknn_mem_size){0};

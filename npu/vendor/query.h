@@ -2,6 +2,7 @@
 // with STATUS_MODEL_INVALID.
 #pragma once
 
+#include "base/bytes.h"
 #include "base/tensor.h"
 #include "npu/vendor/runtime.h"
 
@@ -22,6 +23,9 @@ int query_io(const struct runtime *r, rknn_context c, bool output, uint32_t inde
 
 /// Empty where the model has none, or the runtime does not know the question.
 void query_custom_string(const struct runtime *r, rknn_context c, rknn_custom_string *ret);
+
+/// The table of the layers of the last run. The runtime's: until its next query.
+int query_perf(const struct runtime *r, rknn_context c, struct bytes *ret, struct error *e);
 
 /// Runtimes before 1.4.0 fill only the first two fields.
 int query_memory(const struct runtime *r, rknn_context c, rknn_mem_size *ret, struct error *e);

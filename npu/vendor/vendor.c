@@ -10,6 +10,7 @@
 #include "npu/vendor/board.h"
 #include "npu/vendor/describe.h"
 #include "npu/vendor/lanes.h"
+#include "npu/vendor/perf.h"
 #include "npu/vendor/query.h"
 #include "npu/vendor/rows.h"
 #include "npu/vendor/vendor_options.h"
@@ -23,6 +24,7 @@ struct npu_device {
 struct npu_model {
     struct npu_device *device;
     struct lanes lanes;
+    struct lanes measured; // of jobs whose layers are measured: that takes a flag of rknn_init()
     struct npu_model_info info;
     rknn_custom_string custom_string;
 };
@@ -30,6 +32,7 @@ struct npu_model {
 // A job brings all that it needs, so the runtime's contexts are not tied to these.
 struct npu_context {
     struct npu_model *model;
+    struct perf perf; // of the last job, if it was measured
 };
 
 // ---- device ----
@@ -92,6 +95,7 @@ static void model_free(struct npu_model *m)
     if (!m)
         return;
     lanes_done(&m->lanes);
+    lanes_done(&m->measured);
     free((void *)m->info.inputs);
     free((void *)m->info.outputs);
     free(m);
@@ -156,6 +160,7 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     lanes_init(&m->lanes, &d->runtime, source->file, 0, d->info.n_cores, &m->info);
+    lanes_init(&m->measured, &d->runtime, source->file, RKNN_FLAG_COLLECT_PERF_MASK, 1, &m->info);
     s = load(m, e);
     if (s == 0)
         *ret = steal_ptr(m);
@@ -185,41 +190,59 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     struct npu_context *c = malloc(sizeof *c);
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
-    *c = (struct npu_context){m};
+    *c = (struct npu_context){.model = m};
     *ret = c;
     return 0;
 }
 
 static void context_free(struct npu_context *c)
 {
+    if (!c)
+        return;
+    perf_done(&c->perf);
     free(c);
+}
+
+// A table that is not understood costs the job nothing but its layers.
+static void note_layers(struct npu_context *c, const struct lane *lane)
+{
+    struct error e;
+    struct bytes table;
+    int s = query_perf(lane->runtime, lane->context, &table, &e);
+    if (s == 0)
+        s = perf_parse(table, &c->perf, &e);
+    if (s < 0)
+        log_warn("no times of layers: %s", e.text);
 }
 
 static int run(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     struct npu_model *m = c->model;
+    struct lanes *lanes = job->collect_perf ? &m->measured : &m->lanes;
     uint32_t cores = m->device->info.n_cores > 1 ? job->core_mask : 0;
     struct lane *lane;
-    int s = lanes_take(&m->lanes, cores, &lane, e);
+    int s = lanes_take(lanes, cores, &lane, e);
     if (s < 0)
         return s;
     s = lane_run(lane, job, cores, e);
-    lanes_give(&m->lanes, lane);
+    if (s == 0 && job->collect_perf)
+        note_layers(c, lane);
+    lanes_give(lanes, lane);
     return s;
 }
 
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     (void)e;
+    perf_done(&c->perf);
     job->done(job, run(c, job, &job->error));
     return 0;
 }
 
 static const struct npu_layer *context_layers(const struct npu_context *c, size_t *ret_n)
 {
-    (void)c;
-    *ret_n = 0;
-    return NULL;
+    *ret_n = c->perf.n;
+    return c->perf.layers;
 }
 
 __attribute__((visibility("default"))) const struct npu_backend npu_backend = {

@@ -1,8 +1,8 @@
 # Through the vendor's runtime.
-foreach(name common multiple_input queries async cores threads zero_copy memory)
+foreach(name common benchmark multiple_input queries async cores threads zero_copy memory)
   rknnd_conformance_standin(${name} today)
 endforeach()
-foreach(name common multiple_input queries)
+foreach(name common benchmark multiple_input queries)
   rknnd_conformance_standin(${name} old)
 endforeach()
 rknnd_conformance_standin(single_core today --chip rk3568)

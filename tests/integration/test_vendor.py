@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The vendor's backend in front of stand-ins for the vendor's runtime, with the real models and every misfortune."""
+import json
 import os
 import pathlib
 import subprocess
@@ -67,6 +68,21 @@ class RealModels(Case):
                 self.assertEqual(self.outputs(devices[chip], model), expected)
             n_run += expected[0] == 0
         self.assertGreater(n_run, 25)
+
+
+class Layers(Case):
+    def layers(self, daemon):
+        """What is the same in every run."""
+        answer = daemon.rknnctl("run", DIGITS, "-i", PICTURE, "--perf", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        same = ("name", "op", "type", "target", "input_shapes", "output_shapes", "ddr_cycles",
+                "npu_cycles", "total_cycles")
+        return [{key: layer[key] for key in same} for layer in json.loads(answer.stdout)["layers"]]
+
+    def test_layers_are_those_that_the_runtime_tells(self):
+        expected = self.layers(self.daemon("sim:rk3588"))
+        self.assertEqual(self.layers(self.standin()), expected)
+        self.assertEqual(self.layers(self.standin("old")), expected)
 
 
 class Misfortunes(Case):

@@ -94,6 +94,7 @@ int rknn_destroy(rknn_context c)
     free(s->inputs);
     free(s->outputs);
     free(s->tensors);
+    free(s->perf);
     drop(s->model);
     free(s);
     return RKNN_SUCC;

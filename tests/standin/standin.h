@@ -41,6 +41,7 @@ struct standin {
     struct npu_output *outputs;
     struct standin_tensor *tensors; // inputs, then outputs
     uint64_t run_us;
+    char *perf; // the table that was last asked for
 };
 
 static inline struct standin *standin_of(rknn_context c)
@@ -60,6 +61,9 @@ static inline const struct tensor_io *standin_output(const struct standin *s, ui
 
 /// Where the inputs of the next run lie and where its outputs go.
 int standin_gather(struct standin *s);
+
+/// The table of the last run's layers, in today's form, or with STANDIN_OLD as of the first versions.
+int standin_perf(struct standin *s, rknn_perf_detail *ret);
 
 /// Room for a tensor's data; NULL: none.
 uint8_t *standin_room(struct standin_tensor *t, size_t size);

@@ -80,7 +80,7 @@ static int answer_memory(const struct npu_model_info *m, rknn_mem_size *to, uint
 
 int rknn_query(rknn_context c, rknn_query_cmd cmd, void *info, uint32_t size)
 {
-    const struct standin *s = standin_of(c);
+    struct standin *s = standin_of(c);
     const struct npu_model_info *m = s->model->info;
     if (cmd == RKNN_QUERY_IN_OUT_NUM) {
         *(rknn_input_output_num *)info = (rknn_input_output_num){m->n_inputs, m->n_outputs};
@@ -89,6 +89,8 @@ int rknn_query(rknn_context c, rknn_query_cmd cmd, void *info, uint32_t size)
     } else if (cmd == RKNN_QUERY_CUSTOM_STRING && TODAY) {
         snprintf(((rknn_custom_string *)info)->string, sizeof(rknn_custom_string), "%s",
                  m->custom_string);
+    } else if (cmd == RKNN_QUERY_PERF_DETAIL) {
+        return standin_perf(s, info);
     } else if (cmd == RKNN_QUERY_PERF_RUN) {
         ((rknn_perf_run *)info)->run_duration = (int64_t)s->run_us;
     } else {

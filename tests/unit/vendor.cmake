@@ -1,0 +1,3 @@
+if(TARGET npu_vendor)
+  rknnd_test(test_vendor_perf SOURCES test_vendor_perf.c LIBS npu_vendor base)
+endif()
