@@ -9,6 +9,7 @@
 #include "npu/batch.h"
 #include "npu/vendor/board.h"
 #include "npu/vendor/describe.h"
+#include "npu/vendor/dump.h"
 #include "npu/vendor/lanes.h"
 #include "npu/vendor/perf.h"
 #include "npu/vendor/query.h"
@@ -221,6 +222,9 @@ static int run(struct npu_context *c, struct npu_job *job, struct error *e)
     struct lanes *lanes = job->collect_perf ? &m->measured : &m->lanes;
     uint32_t cores = m->device->info.n_cores > 1 ? job->core_mask : 0;
     struct lane *lane;
+    if (job->tap)
+        return dump_run(&m->device->runtime, m->lanes.file, &m->info, m->device->options.dumps, job,
+                        cores, e);
     int s = lanes_take(lanes, cores, &lane, e);
     if (s < 0)
         return s;

@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
+import numpy as np
+
 from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, vendor_backend
 
 MODELS = pathlib.Path(os.environ.get("RKNND_SHARED", SOURCE / "../shared")) / "models"
@@ -83,6 +85,45 @@ class Layers(Case):
         expected = self.layers(self.daemon("sim:rk3588"))
         self.assertEqual(self.layers(self.standin()), expected)
         self.assertEqual(self.layers(self.standin("old")), expected)
+
+
+class Dumps(Case):
+    def setUp(self):
+        super().setUp()
+        self.dumps = self.folder / "dumps"
+        backend = vendor_backend(self.folder, "today", STANDIN_DUMPS=str(self.dumps))
+        self.vendor = self.daemon(f"{backend},dumps={self.dumps}")
+
+    def dump(self, daemon, *options):
+        """What rknnctl says of the dump, and the tensors by name."""
+        with tempfile.TemporaryDirectory() as out:
+            r = daemon.rknnctl("dump", DIGITS, "-i", PICTURE, "--raw", "--json", "-o", out, *options)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            return {t["name"]: np.load(t["file"]) for t in json.loads(r.stdout)["tensors"]}
+
+    def expect_same(self, got, expected):
+        self.assertEqual(list(got), [f"{i:03}_{name}" for i, name in enumerate(expected)])
+        for array, wanted in zip(got.values(), expected.values()):
+            np.testing.assert_array_equal(array, wanted)
+
+    def test_shows_what_the_runtime_writes_and_removes_it(self):
+        expected = self.dump(self.daemon("sim:rk3588"))
+        self.assertGreater(len(expected), 3)
+        self.expect_same(self.dump(self.vendor), expected)
+        (self.dumps / "of_others.npy").write_bytes(b"not ours")
+        self.expect_same(self.dump(self.vendor), expected)
+        self.assertEqual(os.listdir(self.dumps), ["of_others.npy"])
+        self.run_digit(self.vendor)
+        self.assertEqual(os.listdir(self.dumps), ["of_others.npy"])
+
+    def test_shows_some_of_it(self):
+        self.assertEqual(list(self.dump(self.vendor, "--only", "*conv2_out")), ["002_conv2_out"])
+        self.assertEqual(os.listdir(self.dumps), [])
+
+    def test_a_folder_that_cannot_be_used_is_named(self):
+        self.dumps.write_bytes(b"a file")
+        r = self.vendor.rknnctl("dump", DIGITS, "-i", PICTURE, "-o", self.folder / "out")
+        self.assertIn(f"dumps layers to {self.dumps}", r.stderr)
 
 
 class Misfortunes(Case):

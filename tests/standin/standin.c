@@ -51,6 +51,7 @@ static int open_context(struct standin_model *m, uint32_t flags, rknn_context *r
     size_t n = (size_t)m->info->n_inputs + m->info->n_outputs;
     struct error e = {.code = STATUS_MALLOC_FAIL};
     *s = (struct standin){.model = m, .flags = flags};
+    standin_dump_init(&s->dump);
     s->inputs = calloc(m->info->n_inputs, sizeof *s->inputs);
     s->outputs = calloc(m->info->n_outputs, sizeof *s->outputs);
     s->tensors = calloc(n, sizeof *s->tensors);
@@ -129,6 +130,7 @@ int rknn_run(rknn_context c, rknn_run_extend *extend)
                           .row = s->row,
                           .core_mask = s->core_mask ? s->core_mask : 1,
                           .collect_perf = s->flags & RKNN_FLAG_COLLECT_PERF_MASK,
+                          .tap = s->dump.folder ? &s->dump.npu : NULL,
                           .done = note_done,
                           .owner = &status};
     int r = npu_backend.context_submit(s->context, &job, &job.error);

@@ -4,6 +4,7 @@
 // Its environment:
 //   STANDIN        options of the software NPU ("rk3588,crash@3"); default rk3588
 //   STANDIN_CODE   rknn_init() answers this number
+//   STANDIN_DUMPS  where layers are written with RKNN_LOG_LEVEL 5
 //
 // Made with STANDIN_OLD it knows only the structs of the first headers, with STANDIN_SMALL it is
 // librknnmrt.so of RV1103 and RV1106.
@@ -13,6 +14,13 @@
 
 #include "npu/npu.h"
 #include "rknn_api.h"
+
+// Writes what nodes compute to files.
+struct standin_dump {
+    struct npu_tap npu;
+    const char *folder; // NULL: none are written
+    unsigned n;         // files so far
+};
 
 // A model, which duplicated contexts share.
 struct standin_model {
@@ -41,6 +49,7 @@ struct standin {
     struct npu_output *outputs;
     struct standin_tensor *tensors; // inputs, then outputs
     uint64_t run_us;
+    struct standin_dump dump;
     char *perf; // the table that was last asked for
 };
 
@@ -62,8 +71,12 @@ static inline const struct tensor_io *standin_output(const struct standin *s, ui
 /// Where the inputs of the next run lie and where its outputs go.
 int standin_gather(struct standin *s);
 
-/// The table of the last run's layers, in today's form, or with STANDIN_OLD as of the first versions.
+/// The table of the last run's layers, in today's form, or with STANDIN_OLD as of the first
+/// versions.
 int standin_perf(struct standin *s, rknn_perf_detail *ret);
+
+/// As the environment says now.
+void standin_dump_init(struct standin_dump *d);
 
 /// Room for a tensor's data; NULL: none.
 uint8_t *standin_room(struct standin_tensor *t, size_t size);
