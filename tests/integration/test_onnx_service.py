@@ -113,6 +113,45 @@ class Shapes(Case):
         self.expect(1, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
 
 
+class Layers(Case):
+    """Conv and what is done to its output are one layer; what is constant is none."""
+
+    def setUp(self):
+        super().setUp()
+        node, rng = helper.make_node, np.random.default_rng(5)
+        self.weight = rng.normal(size=(2, 3, 1, 1)).astype(np.float32)
+        self.image = rng.normal(size=(1, 3, 4, 4)).astype(np.float32)
+        self.net = self.save(model(
+            [node("Conv", ["x", "w"], ["c"]), node("Sigmoid", ["c"], ["gate"]),
+             node("Mul", ["c", "gate"], ["silu"]), node("Shape", ["c"], ["size"]),
+             node("Gather", ["size", "last"], ["width"]), node("Concat", ["width", "rest"],
+                                                               ["flat"], axis=0),
+             node("Reshape", ["silu", "flat"], ["r"]), node("Sin", ["r"], ["y"])],
+            {"x": [1, 3, 4, 4]}, {"y": [4, 8]},
+            {"w": self.weight, "last": np.array([3]), "rest": np.array([-1])}))
+        self.inputs = ("-i", self.array("x.npy", self.image), "-l", "nchw")
+
+    def expected(self):
+        c = np.einsum("oi,nihw->nohw", self.weight[:, :, 0, 0], self.image)
+        silu = c / (1 + np.exp(-c))
+        return [("silu", silu), ("r", silu.reshape(4, 8)), ("y", np.sin(silu.reshape(4, 8)))]
+
+    def test_each_has_its_time(self):
+        said = json.loads(self.expect(0, "", "run", self.net, *self.inputs, "--perf", "--json"))
+        self.assertEqual([(layer["op"], layer["output_shapes"]) for layer in said["layers"]],
+                         [("Conv", "(1,2,4,4)"), ("Reshape", "(4,8)"), ("Sin", "(4,8)")])
+        for layer in said["layers"]:
+            self.assertLessEqual(layer["time_us"], said["times"]["run_us"]["max"])
+
+    def test_each_tensor_can_be_looked_at(self):
+        self.expect(0, "", "dump", self.net, *self.inputs, "-o", self.folder / "dump")
+        files = sorted((self.folder / "dump").glob("*.npy"))
+        self.assertEqual(len(files), 3)
+        for file, (name, value) in zip(files, self.expected()):
+            self.assertIn(name, file.name)
+            np.testing.assert_allclose(np.load(file), value, rtol=1e-5, atol=1e-6)
+
+
 class Memory(Case):
     SIZE = 1 << 18  # floats of every tensor: 1 MiB
 
