@@ -13,7 +13,6 @@
 #include "client/server.h"
 #include "client/upload.h"
 
-#define FLAGS_FENCE (RKNN_FLAG_FENCE_IN_OUTSIDE | RKNN_FLAG_FENCE_OUT_OUTSIDE)
 #define FLAGS_KNOWN 0x1ffffu
 
 void init_prepare(void)
@@ -28,10 +27,11 @@ static int check_flags(uint32_t flags, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID, "flag 0x%x is not known", flags & ~FLAGS_KNOWN);
     if ((flags & 3) == 3)
         return error_set(e, STATUS_PARAM_INVALID, "the flags name two priorities");
-    if (flags & FLAGS_FENCE)
+    if (flags & RKNN_FLAG_FENCE_OUT_OUTSIDE) // only drivers can make what other drivers wait for
         return error_set(e, STATUS_PARAM_INVALID,
-                         "fences (flag 0x%x) are not in this version of rknnd",
-                         flags & FLAGS_FENCE);
+                         "no fence comes out of a run in another process (flag 0x%x); rknn_run "
+                         "with non_block and rknn_wait say when it is done",
+                         RKNN_FLAG_FENCE_OUT_OUTSIDE);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "client/callbacks.h"
+#include "client/fence.h"
 #include "client/last_error.h"
 #include "client/mem_copy.h"
 #include "client/perf_text.h"
@@ -273,7 +274,9 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
 {
     struct run *r = NULL;
     bool async = c->flags & RKNN_FLAG_ASYNC_MASK;
-    int s = start(c, &r, e);
+    int s = fence_wait(c, extend, e);
+    if (s == 0)
+        s = start(c, &r, e);
     if (s < 0)
         return s;
     if (extend)

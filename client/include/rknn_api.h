@@ -26,8 +26,8 @@ extern "C" {
 #define RKNN_FLAG_COLLECT_PERF_MASK                 0x00000008 // times of every layer
 #define RKNN_FLAG_MEM_ALLOC_OUTSIDE                 0x00000010 // all memory comes from the program
 #define RKNN_FLAG_SHARE_WEIGHT_MEM                  0x00000020 // weights of extend->ctx
-#define RKNN_FLAG_FENCE_IN_OUTSIDE                  0x00000040 // wait for run_extend.fence_fd
-#define RKNN_FLAG_FENCE_OUT_OUTSIDE                 0x00000080 // give a fence in fence_fd
+#define RKNN_FLAG_FENCE_IN_OUTSIDE                  0x00000040 // rknn_run first waits for run_extend.fence_fd
+#define RKNN_FLAG_FENCE_OUT_OUTSIDE                 0x00000080 // not offered: rknn_init refuses it
 #define RKNN_FLAG_COLLECT_MODEL_INFO_ONLY           0x00000100 // answers only RKNN_QUERY_MEM_SIZE
 #define RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE            0x00000200 // internal memory from the program
 #define RKNN_FLAG_EXECUTE_FALLBACK_PRIOR_DEVICE_GPU 0x00000400 // what the NPU cannot do: GPU first
@@ -329,7 +329,7 @@ typedef struct _rknn_run_extend {
     uint64_t frame_id;  // out: number of this run
     int32_t non_block;  // 1: return at once; rknn_wait or rknn_outputs_get wait
     int32_t timeout_ms; // of a wait; 0 or less: no limit of the program's own
-    int32_t fence_fd;   // RKNN_FLAG_FENCE_*
+    int32_t fence_fd;   // RKNN_FLAG_FENCE_IN_OUTSIDE: what the run waits for; -1: nothing
 } rknn_run_extend;
 
 typedef struct _rknn_output_extend {
@@ -383,6 +383,9 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask);
 
 /// Runs the model with the inputs that are set. `extend` may be NULL: wait for the end. On return
 /// extend->frame_id is the run's number. RKNN_ERR_INPUT_INVALID: an input was never set.
+/// With RKNN_FLAG_FENCE_IN_OUTSIDE it waits first, also with non_block, until extend->fence_fd (a
+/// sync_file, or any descriptor that becomes readable) says that the inputs are there; that
+/// descriptor stays the program's. RKNN_ERR_TIMEOUT after timeout_ms: nothing was run.
 int rknn_run(rknn_context context, rknn_run_extend *extend);
 
 /// Waits for a run: that of extend->frame_id, or the last one with 0 or NULL. RKNN_ERR_TIMEOUT

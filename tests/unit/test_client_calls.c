@@ -445,7 +445,7 @@ static void test_wrong_init(void **state)
     assert_int_equal(rknn_init(&c, NULL, 4, 0, NULL), RKNN_ERR_PARAM_INVALID);
     assert_int_equal(rknn_init(&c, model, 4, 3, NULL), RKNN_ERR_PARAM_INVALID);
     assert_int_equal(rknn_init(&c, model, 4, 1u << 31, NULL), RKNN_ERR_PARAM_INVALID);
-    assert_int_equal(rknn_init(&c, model, 4, RKNN_FLAG_FENCE_IN_OUTSIDE, NULL),
+    assert_int_equal(rknn_init(&c, model, 4, RKNN_FLAG_FENCE_OUT_OUTSIDE, NULL),
                      RKNN_ERR_PARAM_INVALID);
     assert_int_equal(rknn_init(&c, model, sizeof model, 0, &beyond), RKNN_ERR_PARAM_INVALID);
     assert_int_equal(rknn_init(&c, model, sizeof model, 0, &negative), RKNN_ERR_PARAM_INVALID);
