@@ -75,46 +75,101 @@ static const char *mac_usage(const rknnd_Layer *l, char *text, size_t size)
     return text;
 }
 
-// "50.0%/50.0%/0.0%": as many cores as the server counts.
-static const char *work_load(const rknnd_Layer *l, char *text, size_t size)
+// "50.0%/50.0%/0.0%".
+static const char *work_load(const rknnd_Layer *l, unsigned n_cores, char *text, size_t size)
 {
     double sum = 0;
     size_t at = 0;
     text[0] = 0;
     for (unsigned i = 0; i < l->core_work_count; i++)
         sum += (double)l->core_work[i];
-    for (unsigned i = 0; i < l->core_work_count && at < size; i++)
+    for (unsigned i = 0; i < n_cores && i < l->core_work_count && at < size; i++)
         at += (size_t)snprintf(text + at, size - at, "%s%.1f%%", i ? "/" : "",
                                sum > 0 ? 100 * (double)l->core_work[i] / sum : 0);
     return text;
 }
 
-static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l)
+// SDK guide, table 3-2.
+enum column {
+    ID,
+    OP_TYPE,
+    DATA_TYPE,
+    TARGET,
+    INPUT_SHAPE,
+    OUTPUT_SHAPE,
+    DDR_CYCLES,
+    NPU_CYCLES,
+    MAX_CYCLES,
+    TIME,
+    MAC_USAGE,
+    WORK_LOAD, // of chips with several cores
+    TASK_NUMBER,
+    RW,
+    FULL_NAME,
+    N_COLUMNS
+};
+
+static const int widths[N_COLUMNS] = {4, 20, 8, 6, 28, 20, 10, 10, 12, 8, 11, 21, 10, 9, 0};
+
+static void write_row(FILE *f, unsigned n_cores, const char *const cells[N_COLUMNS])
 {
-    char usage[32], load[32];
-    fprintf(f,
-            "%-4u %-20s %-8s %-6s %-28s %-20s %-10" PRIu64 " %-10" PRIu64 " %-12" PRIu64
-            " %-8" PRIu64 " %-11s %-21s %-9" PRIu64 " %s\n",
-            id, l->op, l->type, l->target, l->input_shapes, l->output_shapes, l->ddr_cycles,
-            l->npu_cycles, l->total_cycles, l->time_us, mac_usage(l, usage, sizeof usage),
-            work_load(l, load, sizeof load), (l->read_bytes + l->write_bytes) / 1024, l->name);
+    for (int i = 0; i < FULL_NAME; i++)
+        if (i != WORK_LOAD || n_cores > 1)
+            fprintf(f, "%-*s ", widths[i], cells[i]);
+    fprintf(f, "%s\n", cells[FULL_NAME]);
 }
 
-static int write_layers(FILE *f, const struct profile *p, struct sums *s, struct error *e)
+static void write_titles(FILE *f, unsigned n_cores)
+{
+    static const char *const of_three[] = {
+        "ID",          "OpType",          "DataType",   "Target",    "InputShape",
+        "OutputShape", "DDRCycles",       "NPUCycles",  "MaxCycles", "Time(us)",
+        "MacUsage(%)", "WorkLoad(0/1/2)", "TaskNumber", "RW(KB)",    "FullName"};
+    const char *titles[N_COLUMNS];
+    memcpy(titles, of_three, sizeof titles);
+    if (n_cores == 2)
+        titles[WORK_LOAD] = "WorkLoad(0/1)";
+    write_row(f, n_cores, titles);
+}
+
+static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l, unsigned n_cores)
+{
+    char usage[32], load[32], numbers[N_COLUMNS][24];
+    const char *cells[N_COLUMNS] = {[OP_TYPE] = l->op,
+                                    [DATA_TYPE] = l->type,
+                                    [TARGET] = l->target,
+                                    [INPUT_SHAPE] = l->input_shapes,
+                                    [OUTPUT_SHAPE] = l->output_shapes,
+                                    [MAC_USAGE] = mac_usage(l, usage, sizeof usage),
+                                    [WORK_LOAD] = work_load(l, n_cores, load, sizeof load),
+                                    [FULL_NAME] = l->name};
+    const uint64_t values[N_COLUMNS] = {[ID] = id,
+                                        [DDR_CYCLES] = l->ddr_cycles,
+                                        [NPU_CYCLES] = l->npu_cycles,
+                                        [MAX_CYCLES] = l->total_cycles,
+                                        [TIME] = l->time_us,
+                                        [TASK_NUMBER] = l->n_tasks,
+                                        [RW] = (l->read_bytes + l->write_bytes) / 1024};
+    for (int i = 0; i < N_COLUMNS; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%" PRIu64, values[i]);
+        cells[i] = cells[i] ? cells[i] : numbers[i];
+    }
+    write_row(f, n_cores, cells);
+}
+
+static int write_layers(FILE *f, const struct profile *p, unsigned n_cores, struct sums *s,
+                        struct error *e)
 {
     struct bytes rest = profile_list(p);
     rule(f, "Network Layer Information Table");
-    fprintf(f, "%-4s %-20s %-8s %-6s %-28s %-20s %-10s %-10s %-12s %-8s %-11s %-21s %-9s %s\n",
-            "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "DDRCycles",
-            "NPUCycles", "MaxCycles", "Time(us)", "MacUsage(%)", "WorkLoad(0/1/2)", "RW(KB)",
-            "FullName");
+    write_titles(f, n_cores);
     rule(f, "");
     for (unsigned i = 0; i < p->reply.n_layers; i++) {
         rknnd_Layer l;
         int r = profile_take(&rest, &l, e);
         if (r < 0)
             return r;
-        write_layer(f, i + 1, &l);
+        write_layer(f, i + 1, &l, n_cores);
         add_up(s, &l);
     }
     rule(f, "");
@@ -152,7 +207,8 @@ static int write_all(FILE *f, struct context *c, const struct profile *p, struct
     if (!s)
         return error_no_memory(e, "a profile", sizeof *s);
     if (p->reply.n_layers > 0) {
-        int r = write_layers(f, p, s, e);
+        uint32_t n_cores = c->connection->peer.device.n_cores, limit = c->info.core_limit;
+        int r = write_layers(f, p, n_cores < limit ? n_cores : limit, s, e);
         if (r < 0)
             return r;
     }

@@ -67,6 +67,7 @@ static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, char **at)
                          .read_bytes = l->read_bytes,
                          .write_bytes = l->write_bytes,
                          .core_mask = l->core_mask,
+                         .n_tasks = l->n_tasks,
                          .mac_cycles = l->mac_cycles};
     for (unsigned i = 0; i < l->core_work_count; i++)
         ret->core_work[i] = l->core_work[i];

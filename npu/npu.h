@@ -150,6 +150,7 @@ struct npu_layer {
     uint64_t mac_cycles; // cycles that macs take when every multiplier works; 0: not known
     uint64_t read_bytes, write_bytes;
     uint32_t core_mask;
+    uint32_t n_tasks;                  // that one core does it in; 0: not known, or not on the NPU
     uint64_t core_work[NPU_MAX_CORES]; // share of each core, in any unit; all 0: not known, or none
 };
 

@@ -16,6 +16,7 @@ static void layer_to_message(const struct npu_layer *l, rknnd_Layer *ret)
         .write_bytes = l->write_bytes,
         .core_mask = l->core_mask,
         .mac_cycles = l->mac_cycles,
+        .n_tasks = l->n_tasks,
         .core_work_count = NPU_MAX_CORES,
     };
     for (uint32_t i = 0; i < NPU_MAX_CORES; i++)

@@ -214,7 +214,7 @@ typedef struct rknnd_layer {
     uint64_t macs;
     uint64_t read_bytes, write_bytes;
     uint32_t core_mask;
-    uint32_t reserved;
+    uint32_t n_tasks;      // that one core does the layer in; 0: not known, or not on the NPU
     uint64_t mac_cycles;   // that macs take at the least; MAC usage is mac_cycles / total_cycles
     uint64_t core_work[3]; // each core's share, in any unit; all 0: not known, or not on the NPU
 } rknnd_layer;

@@ -155,6 +155,7 @@ struct graph_node {
     enum graph_op op;
     const char *name, *type; // type: as the file calls it
     bool on_cpu;
+    uint32_t n_tasks; // that one core of the NPU does it in; 0: not known
     uint32_t n_inputs, n_outputs;
     const int32_t *inputs, *outputs; // tensor indices; -1: unused. Convolution: x, weight, [bias]
     uint32_t n_attributes;           // of nodes that others may compute

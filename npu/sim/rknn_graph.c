@@ -270,7 +270,10 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     struct graph_node *out = &l->g->nodes[l->g->n_nodes];
     l->node = node;
     l->out = out;
-    *out = (struct graph_node){.name = node->name, .type = node->op, .on_cpu = node->device == 0};
+    *out = (struct graph_node){.name = node->name,
+                               .type = node->op,
+                               .on_cpu = node->device == 0,
+                               .n_tasks = node->n_tasks};
     int r = take_inputs(l, e);
     if (r < 0)
         return r;

@@ -43,6 +43,7 @@ int sim_layers(const struct graph *g, const struct chip *chip, struct pool *pool
         l->op = n->type;
         l->type = has_output ? tensor_type_name(g->tensors[n->outputs[0]].type) : "";
         l->target = n->on_cpu ? "CPU" : "NPU";
+        l->n_tasks = n->n_tasks;
         l->input_shapes = shapes(g, pool, n->inputs, n->n_inputs);
         l->output_shapes = shapes(g, pool, n->outputs, n->n_outputs);
         if (!l->input_shapes || !l->output_shapes)

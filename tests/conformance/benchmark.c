@@ -9,7 +9,7 @@
 static const char *const columns[] = {"ID",         "OpType",      "DataType",    "Target",
                                       "InputShape", "OutputShape", "DDRCycles",   "NPUCycles",
                                       "MaxCycles",  "Time(us)",    "MacUsage(%)", "WorkLoad(0/1/2)",
-                                      "RW(KB)",     "FullName"};
+                                      "TaskNumber", "RW(KB)",      "FullName"};
 
 static const char *const totals[] = {"Total Operator Elapsed Per Frame Time(us): ",
                                      "Total Memory Read/Write Per Frame Size(KB): "};

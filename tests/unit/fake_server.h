@@ -30,7 +30,8 @@ struct fake_server {
                                      const union message_any *m);
     void *owner;
     uint32_t heartbeat_ms, peer_timeout_ms, requests;
-    uint32_t batch; // of its models; 0: 1
+    uint32_t batch;   // of its models; 0: 1
+    uint32_t n_cores; // 0: 3
     // What it has seen.
     atomic_uint n_connections, n_open, n_sessions, n_contexts, n_runs, n_pings, n_pongs, n_goodbyes;
     atomic_ulong n_chunk_bytes;

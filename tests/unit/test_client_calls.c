@@ -262,6 +262,31 @@ static void test_profile(void **state)
     rknn_destroy(c);
 }
 
+static void expect_columns(uint32_t n_cores, const char *titles, const char *layer)
+{
+    rknn_perf_detail detail;
+    server.n_cores = n_cores;
+    rknn_context c = open_context(RKNN_FLAG_COLLECT_PERF_MASK);
+    set_inputs(c);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
+    assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail), RKNN_SUCC);
+    assert_non_null(strstr(detail.perf_data, titles));
+    assert_non_null(strstr(detail.perf_data, layer));
+    rknn_destroy(c);
+}
+
+// Loads of cores where there are several (SDK guide, table 3-2).
+static void test_profile_of_chips(void **state)
+{
+    (void)state;
+    expect_columns(1, "MacUsage(%) TaskNumber RW(KB)    FullName\n",
+                   "15.00       7          2         Conv:first\n");
+    expect_columns(2, "MacUsage(%) WorkLoad(0/1)         TaskNumber RW(KB)    FullName\n",
+                   "15.00       75.0%/25.0%           7          2         Conv:first\n");
+    expect_columns(3, "MacUsage(%) WorkLoad(0/1/2)       TaskNumber RW(KB)    FullName\n",
+                   "15.00       75.0%/25.0%/0.0%      7          2         Conv:first\n");
+}
+
 // Without the flag PERF_DETAIL succeeds with what is known.
 static void test_profile_without_flag(void **state)
 {
@@ -601,6 +626,7 @@ int main(void)
         TEST(test_query_older_structs),
         TEST(test_query_texts),
         TEST(test_profile),
+        TEST(test_profile_of_chips),
         TEST(test_profile_without_flag),
         TEST(test_rknnd_questions),
         TEST(test_struct_size),

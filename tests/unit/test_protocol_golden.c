@@ -179,7 +179,8 @@ static const rknnd_Layer Layer = {.name = "Conv:conv1",
                                   .core_mask = 39,
                                   .mac_cycles = 1ull << 40,
                                   .core_work_count = 3,
-                                  .core_work = {48, 0, 1ull << 36}};
+                                  .core_work = {48, 0, 1ull << 36},
+                                  .n_tasks = 82};
 static const rknnd_Dump Dump = {
     .has_run = true,
     .run = {.context = 49, .core_mask = 7, .timeout_ms = 50, .inputs_count = 1, .inputs = {FORM}},

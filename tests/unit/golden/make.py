@@ -95,7 +95,7 @@ def samples(p):
                          input_shapes="(1,3,224,224)", output_shapes="(1,16,112,112)",
                          time_us=33, ddr_cycles=34, npu_cycles=35, total_cycles=36, macs=1 << 38,
                          read_bytes=37, write_bytes=38, core_mask=39, mac_cycles=1 << 40,
-                         core_work=[48, 0, 1 << 36]),
+                         core_work=[48, 0, 1 << 36], n_tasks=82),
         "Dump": p.Dump(run=p.Infer(context=49, core_mask=7, timeout_ms=50, inputs=[form]),
                        only="conv*_out"),
         "DumpReply": p.DumpReply(index=51, tensor=attr, node="Conv:conv2", op="ConvClip",
