@@ -234,7 +234,8 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
     const struct query *q = &queries[cmd];
     if (!q->fill)
         return error_set(e, STATUS_FAIL,
-                         "device memory info (command %d) exists only on RV1103 and RV1106 boards",
+                         "device memory info (command %d): the runtimes of RV1103 and RV1106 have "
+                         "it, but no header says what it looks like; RKNN_QUERY_MEM_SIZE has sizes",
                          cmd);
     if (size != q->size && (size != q->old_size || !q->old_size))
         return error_set(e, STATUS_PARAM_INVALID,

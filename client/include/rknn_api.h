@@ -86,7 +86,7 @@ typedef enum _rknn_query_cmd {
     RKNN_QUERY_NATIVE_NC1HWC2_OUTPUT_ATTR = 9,
     RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR = 10,  // rknn_tensor_attr
     RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR = 11, // rknn_tensor_attr
-    RKNN_QUERY_DEVICE_MEM_INFO = 12,         // small RV chips only
+    RKNN_QUERY_DEVICE_MEM_INFO = 12,         // has no published struct: RKNN_ERR_FAIL
     RKNN_QUERY_INPUT_DYNAMIC_RANGE = 13,     // rknn_input_range
     RKNN_QUERY_CURRENT_INPUT_ATTR = 14,      // rknn_tensor_attr of the shape that is set
     RKNN_QUERY_CURRENT_OUTPUT_ATTR = 15,
@@ -364,8 +364,9 @@ int rknn_destroy(rknn_context context);
 /// Fills `info`, whose struct depends on `cmd`. `size` is the struct's size as the program was
 /// compiled; the smaller ones of older headers are accepted, anything else is
 /// RKNN_ERR_PARAM_INVALID.
-/// On RV1103 and RV1106, whose programs use zero copy only, RKNN_QUERY_INPUT_ATTR and OUTPUT_ATTR
-/// give the native attributes, and the CURRENT ones those of rknn_inputs_set and rknn_outputs_get.
+/// On RV1103 and RV1106, where the vendor offers zero copy only, RKNN_QUERY_INPUT_ATTR and
+/// OUTPUT_ATTR give the native attributes, and the CURRENT ones those of rknn_inputs_set and
+/// rknn_outputs_get, which work there, too.
 int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size);
 
 /// Sets inputs of the runs that follow, converted as `type`, `fmt` and the model ask for. The
