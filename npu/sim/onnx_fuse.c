@@ -89,49 +89,81 @@ static float *floats_of(struct fusing *f, int32_t tensor)
     return v;
 }
 
-// A new constant like another one; tensors have room for two more for each node.
-static int32_t add_constant(struct fusing *f, const char *name, uint32_t n_dims,
-                            const uint32_t *dims, const float *data)
+// A constant of the graph; tensors have room for two more for each node.
+static int32_t add_constant(struct fusing *f, const struct graph_tensor *t)
 {
-    struct graph_tensor *t = &f->g->tensors[f->g->n_tensors];
-    *t = (struct graph_tensor){.name = name,
-                               .type = TENSOR_FLOAT32,
-                               .n_dims = n_dims,
-                               .constant = true,
-                               .place = GRAPH_NO_PLACE};
-    memcpy(t->dims, dims, n_dims * sizeof *dims);
-    graph_tensor_measure(t, NULL);
-    t->data = (struct bytes){(const uint8_t *)data, t->size};
+    f->g->tensors[f->g->n_tensors] = *t;
     f->producer[f->g->n_tensors] = -1;
     f->n_reads[f->g->n_tensors] = 1;
     return (int32_t)f->g->n_tensors++;
 }
 
+// A weight with a factor for each output, which are multiplied when the weight is unpacked: so it
+// is held once.
+struct scaled {
+    struct graph_tensor weight;
+    double *factors;
+};
+
+static void unpack_scaled(const struct graph_tensor *t, void *dst)
+{
+    const struct scaled *p = t->packing;
+    float *v = dst;
+    size_t each = t->n_elems / t->dims[0];
+    graph_tensor_floats(&p->weight, v);
+    for (uint32_t o = 0; o < t->dims[0]; o++)
+        for (size_t k = 0; k < each; k++, v++)
+            *v = (float)((double)*v * p->factors[o]);
+}
+
+static int32_t add_scaled(struct fusing *f, int32_t weight, double *factors)
+{
+    struct graph_tensor t = f->g->tensors[weight];
+    struct scaled *p = pool_alloc(&f->g->pool, 1, sizeof *p);
+    if (!p)
+        return -1;
+    *p = (struct scaled){t, factors};
+    t.unpack = unpack_scaled;
+    t.packing = p;
+    return add_constant(f, &t);
+}
+
+static int32_t add_bias(struct fusing *f, const char *name, uint32_t n, const float *bias)
+{
+    struct graph_tensor t = {.name = name,
+                             .type = TENSOR_FLOAT32,
+                             .n_dims = 1,
+                             .dims = {n},
+                             .n_elems = n,
+                             .size = n * sizeof *bias,
+                             .constant = true,
+                             .data = {(const uint8_t *)bias, n * sizeof *bias},
+                             .place = GRAPH_NO_PLACE};
+    return add_constant(f, &t);
+}
+
 static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_node *norm,
                      struct error *e)
 {
-    const struct graph_tensor *w = &f->g->tensors[conv->inputs[1]];
-    uint32_t channels = w->dims[0], dims[4];
-    memcpy(dims, w->dims, sizeof dims);
-    float *weights = floats_of(f, conv->inputs[1]), *p[5];
+    uint32_t channels = f->g->tensors[conv->inputs[1]].dims[0];
+    bool has_bias = conv->n_inputs > 2 && conv->inputs[2] >= 0;
+    float *p[5], *bias = has_bias ? floats_of(f, conv->inputs[2])
+                                  : pool_alloc(&f->g->pool, channels, sizeof *bias);
+    double *factors = pool_alloc(&f->g->pool, channels, sizeof *factors);
+    int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
     for (uint32_t i = 1; i < 5; i++)
         p[i] = floats_of(f, norm->inputs[i]);
-    bool has_bias = conv->n_inputs > 2 && conv->inputs[2] >= 0;
-    float *bias =
-        has_bias ? floats_of(f, conv->inputs[2]) : pool_alloc(&f->g->pool, channels, sizeof *bias);
-    int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
-    if (!weights || !p[1] || !p[2] || !p[3] || !p[4] || !bias || !inputs)
+    if (!p[1] || !p[2] || !p[3] || !p[4] || !bias || !factors || !inputs)
         return no_memory(e);
-    size_t each = w->n_elems / channels;
     for (uint32_t o = 0; o < channels; o++) {
-        double factor = (double)p[1][o] / sqrt((double)p[4][o] + (double)norm->norm.epsilon);
-        for (size_t k = 0; k < each; k++)
-            weights[o * each + k] = (float)((double)weights[o * each + k] * factor);
-        bias[o] = (float)(((double)bias[o] - (double)p[3][o]) * factor + (double)p[2][o]);
+        factors[o] = (double)p[1][o] / sqrt((double)p[4][o] + (double)norm->norm.epsilon);
+        bias[o] = (float)(((double)bias[o] - (double)p[3][o]) * factors[o] + (double)p[2][o]);
     }
     inputs[0] = conv->inputs[0];
-    inputs[1] = add_constant(f, w->name, 4, dims, weights);
-    inputs[2] = add_constant(f, norm->name, 1, &channels, bias);
+    inputs[1] = add_scaled(f, conv->inputs[1], factors);
+    inputs[2] = add_bias(f, norm->name, channels, bias);
+    if (inputs[1] < 0)
+        return no_memory(e);
     conv->inputs = inputs;
     conv->n_inputs = 3;
     take_over(f, conv, norm);
