@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -65,8 +66,9 @@ int engine_load(struct engine *g, const struct model_file *file, struct error *e
     struct npu_model_source source = source_of(g, file);
     r = g->backend->model_load(g->device, &source, &g->model, e);
     // What the backend made of the weights is kept by now: pages of the file that are needed again
-    // come back from it.
+    // come back from it, and what packing took for a moment goes back to the system.
     madvise(g->file, g->file_size, MADV_DONTNEED);
+    malloc_trim(0);
     return r;
 }
 

@@ -155,11 +155,14 @@ class Layers(Case):
 class Memory(Case):
     SIZE = 1 << 18  # floats of every tensor: 1 MiB
 
+    def memory(self, net, shape):
+        said = self.expect(0, "", "run", self.save(net), "--perf", "--json", "-i",
+                           self.array("t0.npy", np.zeros(shape)))
+        return json.loads(said)["memory"]
+
     def internal_size(self, nodes, last):
-        net = self.save(model(nodes, {"t0": [1, self.SIZE]}, {last: [1, self.SIZE]}))
-        said = self.expect(0, "", "run", net, "--perf", "--json", "-i",
-                           self.array("t0.npy", np.zeros((1, self.SIZE))))
-        return json.loads(said)["memory"]["internal_bytes"]
+        net = model(nodes, {"t0": [1, self.SIZE]}, {last: [1, self.SIZE]})
+        return self.memory(net, (1, self.SIZE))["internal_bytes"]
 
     def test_tensors_share_places(self):
         chain = [helper.make_node("Sin", [f"t{i}"], [f"t{i + 1}"]) for i in range(12)]
@@ -167,6 +170,17 @@ class Memory(Case):
         # t1 is still needed at the end.
         chain.append(helper.make_node("Add", ["t1", "t12"], ["sum"]))
         self.assertEqual(self.internal_size(chain, "sum"), 3 << 20)
+
+    def test_weights_are_held_once(self):
+        n, ones = 512, np.ones(512, np.float32)
+        norm = helper.make_node("BatchNormalization", ["c", *["ones"] * 4], ["y"])
+        for op, shape in (("Conv", (1, n, 1, 1)), ("MatMul", (1, n))):
+            weight = np.ones((n, n, *shape[2:]), np.float32)
+            memory = self.memory(model([helper.make_node(op, ["t0", "w"], ["c"]), norm],
+                                       {"t0": shape}, {"y": shape}, {"w": weight, "ones": ones}),
+                                 shape)
+            self.assertGreaterEqual(memory["weight_bytes"], weight.nbytes)
+            self.assertLess(memory["allocated_bytes"], 1.5 * weight.nbytes)
 
 
 class OtherFiles(Case):
