@@ -38,18 +38,20 @@ static int find_slot(const struct rknn_node *n, const char *name, int form)
     return -1;
 }
 
-// Some nodes carry 16 bytes here that are no BSON: a document starts with its own length.
+#define BSON_LEAST 5 // bytes of an empty document
+
+// InputOperator and OutputOperator carry 16 bytes here that are no BSON, Resize a single one.
 static bool open_bson(const struct rknn_node *n, bson_t *b)
 {
-    return n->bson.size >= 5 && read_le32(n->bson.data) == n->bson.size &&
+    return n->bson.size >= BSON_LEAST && read_le32(n->bson.data) == n->bson.size &&
            bson_init_static(b, n->bson.data, n->bson.size);
 }
 
 int rknn_attrs_check(const struct rknn_node *n, struct error *e)
 {
     bson_t b;
-    bool claims = n->bson.size >= 5 && read_le32(n->bson.data) == n->bson.size;
-    if (claims && (!open_bson(n, &b) || !bson_validate(&b, BSON_VALIDATE_NONE, NULL)))
+    if (n->bson.size >= BSON_LEAST &&
+        (!open_bson(n, &b) || !bson_validate(&b, BSON_VALIDATE_NONE, NULL)))
         return error_set(e, STATUS_MODEL_INVALID, "its attributes are damaged (BSON, %zu bytes)",
                          n->bson.size);
     return 0;

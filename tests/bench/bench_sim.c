@@ -369,6 +369,14 @@ static double memory_now(const char *name)
     return kib * 1024;
 }
 
+// What the process has used: other programs on the machine do not count.
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static void bench_load(const char *path)
 {
     struct npu_device *device;
@@ -386,15 +394,18 @@ static void bench_load(const char *path)
     make_graph(&graph, source.file, path);
     double made = now_s() - start;
     free_graph(&graph);
+    double cpu = cpu_s();
     start = now_s();
     if (npu_backend.model_load(device, &source, &model, &e) < 0)
         give_up(path, &e);
     double load = now_s() - start, after = memory_now("RssAnon:");
+    cpu = cpu_s() - cpu;
     const struct npu_model_info *info = npu_backend.model_info(model);
     printf("file %.1f MB, weights %.1f MB\n"
-           "reading %.3f s, loading %.3f s, of which %.3f s before weights are packed\n"
+           "reading %.3f s, loading %.3f s (%.3f s of CPU), of which %.3f s before weights are "
+           "packed\n"
            "memory: the model says %.1f MB, the process has %.1f MB more\n",
-           (double)size / 1e6, (double)info->weight_size / 1e6, read, load, made,
+           (double)size / 1e6, (double)info->weight_size / 1e6, read, load, cpu, made,
            (double)info->memory_size / 1e6, (after - before) / 1e6);
     npu_backend.model_free(model);
     npu_backend.device_free(device);

@@ -104,7 +104,7 @@ def _tensor(f, t):
         15: Vector("i", []), 16: Vector("i", []), 17: Vector("i", []),
         18: Scalar("i", f.buffer(t.data) if t.data else 0),
         19: Scalar("i", 4 if is_plane and np.prod(t.shape[2:]) > 1 else 0),
-        20: Scalar("i", t.stride),
+        20: Scalar("i", t.stride), **t.slots,
     })
 
 
@@ -143,7 +143,7 @@ def _node(f, node):
         return Table(slots)
     counts, luts = _columns(f.chip, node)
     slots.update({10: Vector("i", counts), 11: Vector("i", luts), 12: _core_bytes(f.chip, node),
-                  13: Scalar("b", int(union is not None and union[0] == 1))})
+                  13: Scalar("b", int(union is not None and union[0] == 1)), **node.slots})
     return Table(slots)
 
 
@@ -227,7 +227,7 @@ def _graph(f):
         last = {t.name: len(schedule) - 1 for t in model.outputs}
         slots.update({7: _relocations(schedule, starts), 8: [], 9: [],
                       12: [Table({0: n, 1: Scalar("i", i)}) for n, i in last.items()]})
-    return Table({0: tensors + f.extra, 1: nodes, **slots})
+    return Table({0: tensors + f.extra, 1: nodes, **slots, **model.graph_slots})
 
 
 def attrs_text(model):
@@ -289,7 +289,7 @@ def _root(f):
     custom = sorted({n.op for n in model.nodes if n.op.startswith("cst")})
     sizes = Table({0: Scalar("Q", _weight_bytes(model)), 1: Scalar("Q", f.internal)})
     return Table({**slots, 10: Scalar("B", 2), 14: [outputs], 15: "", 16: "static_shape", 17: "",
-                  18: "", 19: sizes, 20: f.buffers, 21: custom})
+                  18: "", 19: sizes, 20: f.buffers, 21: custom, **model.root_slots})
 
 
 def to_bytes(model):

@@ -52,6 +52,7 @@ class Tensor:
     data: bytes = None  # of a constant, as in the file
     preprocess: dict = None  # of an input: mean, std, rgb2bgr, passed
     alias: "Tensor" = None  # shares this tensor's place
+    slots: dict = field(default_factory=dict)  # of the file's table, instead of what it would hold
 
     @property
     def is_const(self):
@@ -70,6 +71,7 @@ class Node:
     lut_tasks: list = field(default_factory=list)
     params: object = None  # what the reference needs beyond attrs
     fused: bool = False  # fused ops carry no BSON
+    slots: dict = field(default_factory=dict)  # as a tensor's
 
 
 class Model:
@@ -82,6 +84,7 @@ class Model:
             raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []
         self.dynamic_shapes = {}  # as the file's attributes say them; input name -> shapes
+        self.graph_slots, self.root_slots = {}, {}  # as a tensor's
         self._counts = {}
 
     # ---- tensors

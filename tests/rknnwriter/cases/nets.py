@@ -10,7 +10,8 @@ from . import case
 STEPS = "4"  # a step of one layer grows in those behind it
 REAL = "0.01"
 _OUT = {None: (-4, 4), "relu": (0, 4), "swish": (-0.3, 4), "hard_swish": (-0.4, 4),
-        "sigmoid": (0, 1), "hard_sigmoid": (0, 1), "leaky_relu": (-1, 4), "gelu": (-0.2, 4)}
+        "sigmoid": (0, 1), "hard_sigmoid": (0, 1), "leaky_relu": (-1, 4), "gelu": (-0.2, 4),
+        "swoosh_l": (-0.1, 4)}
 
 
 class Net:

@@ -8,6 +8,7 @@ one line a case: NAME and words of the message.
 import numpy as np
 
 from .. import Model, Quant, ops
+from ..slots import Blob, Scalar, Table, Vector
 from .conv import IN, single, transposed
 from .eltwise import A, SHAPE, one, two
 from .float16 import _conv as half_conv
@@ -185,6 +186,47 @@ def _copy(node, **changes):
     copy.name = node.name + "_again"
     return copy
 
+
+# ---- the file's tables ----------------------------------------------------------------------
+
+
+def tensor_slots(slots, which=0):
+    return lambda m, node: node.inputs[which].slots.update(slots)
+
+
+def node_slots(slots):
+    return lambda m, node: node.slots.update(slots)
+
+
+_WORDS = ((10, "f", [0.5] * 20), (11, "i", [0] * 20))
+refuse("scale_per_channel", "quantization per channel is not supported", unary(ops.relu),
+       tensor_slots({slot: Vector(kind, values) for slot, kind, values in _WORDS}))
+refuse("compressed", "is compressed, which is not understood", conv(),
+       lambda m, node: node.inputs[1].slots.update(
+           {0: Scalar("b", 0), 14: Scalar("b", 1), 15: Vector("i", [7] * 16),
+            16: Vector("i", [0] * 16), 17: Vector("i", [16] * 16)}))
+refuse("buffer", "buffer 999 does not exist", conv(), tensor_slots({18: Scalar("i", 999)}, 1))
+refuse("dimensions", "too many dimensions", unary(ops.relu), tensor_slots({4: Vector("i", [1] * 40)}))
+refuse("place", "the chip's memory at 4 GB", unary(ops.relu), tensor_slots({13: Scalar("i", -64)}))
+refuse("no_such_tensor", "tensor 999 does not exist", unary(ops.relu),
+       node_slots({4: Vector("i", [999])}))
+refuse("bson", "its attributes are damaged", unary(ops.leaky_relu, 0.1, out=A),
+       node_slots({9: Blob(b"nonsense")}))
+refuse("input_is_constant", "is a constant", lambda: one(ops.add, np.ones((1, 20, 1, 1)), out=A),
+       lambda m, node: m.graph_slots.update({2: Vector("i", [1])}))
+refuse("output_is_no_tensor", "is no tensor", unary(ops.relu),
+       lambda m, node: m.graph_slots.update({3: Vector("i", [-1])}))
+refuse("two_graphs", "the file has 2 graphs", unary(ops.relu),
+       lambda m, node: m.root_slots.update({2: [Table({}), Table({})]}))
+refuse("build_attributes", "attributes", unary(ops.relu),
+       lambda m, node: m.root_slots.update({3: "{'dynamic_shapes': [1, "}))
+refuse("exNorm_of_nothing", "it has 0 inputs, 1 are expected", lambda: half(ops.norm), inputs(0))
+for _name in ("Concat", "exSoftmax13", "Softmax", "Split", "TopK", "exGlu", "ArgMax", "Reshape",
+              "Resize", "Relu", "MaxPool", "exNorm", "ReduceMean", "ReduceMax", "Cast", "Tile",
+              "LogSoftmax", "DepthToSpace"):
+    refuse(f"no_inputs_{_name}", "it has 0 inputs, 1 are expected" if _name != "MaxPool"
+           else "only images", unary(ops.relu), lambda m, node, name=_name: (
+               op(name)(m, node), inputs(0)(m, node)))
 
 # ---- convolutions ---------------------------------------------------------------------------
 
