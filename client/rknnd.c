@@ -190,6 +190,16 @@ static int get_run_info(const struct context *c, rknnd_run_info *info, struct er
     return hand_over(info, &ours, sizeof ours, e);
 }
 
+RKNN_EXPORT int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        c->timeout_ms = limit_ms;
+    return last_error_keep("rknnd_set_run_limit", r, &e);
+}
+
 RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
 {
     struct error e;

@@ -12,6 +12,8 @@
 // Freeing NULL is a no-op everywhere.
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/bytes.h"
 #include "base/convert.h"
 #include "base/custom.h"
@@ -130,6 +132,8 @@ struct npu_job {
     bool collect_perf;         // fill the context's layer times (npu_layer)
     struct npu_tap *tap;       // NULL: nobody looks; never set if the device never_blocks
     struct npu_custom *custom; // NULL: the device computes all nodes itself; as tap
+    const atomic_bool *stop;   // true: nobody needs the results, the job may end early, with an
+                               // error; may change at any time. NULL: that will not be
     npu_job_done *done;
     void *owner; // the caller's
 

@@ -227,12 +227,6 @@ static void on_inputs(struct connection *c, void *owner)
     job_start(owner);
 }
 
-static uint32_t deadline(const struct server *s, const rknnd_Infer *m)
-{
-    uint32_t limit = s->options->job_timeout_ms;
-    return m->timeout_ms > 0 && m->timeout_ms < limit ? m->timeout_ms : limit;
-}
-
 // A job with what its run needs of custom operators; *m is checked but for those.
 static int new_job(struct context *x, const rknnd_Infer *m, uint64_t output_room, struct job **ret,
                    struct error *e)
@@ -280,7 +274,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
         j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;
     if (m->output_limit > 0 && m->output_limit < output_room)
         j->output_size = m->output_limit;
-    j->host.timeout_ms = deadline(c->server, m);
+    j->limit_ms = m->timeout_ms;
     j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
     *ret = j;
     return 0;

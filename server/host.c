@@ -313,6 +313,7 @@ void host_submit(struct host_job *job)
     struct host_context *c = job->context;
     assert(!c->freed);
     job->attempts = 0;
+    job->stopped = false;
     job->run_us = 0;
     list_append(&c->waiting, &job->link);
     if (c->state == CONTEXT_BROKEN)
@@ -360,8 +361,12 @@ void host_job_next(struct host_job *job)
 
 void host_job_stop(struct host_job *job)
 {
+    struct host_context *c = job->context;
+    job->stopped = true;
     if (host_job_waits(job))
-        resume(job->context, true);
+        resume(c, true);
+    else if (c->job == job)
+        c->host->kind->next(c, true);
 }
 
 void host_job_fail(struct host_job *job, const struct error *e)
@@ -484,10 +489,13 @@ static void open_context(struct host_context *c)
 // One step of an open context. False: there is nothing to do.
 static bool use_context(struct host_context *c)
 {
+    static const struct error stopped = {STATUS_FAIL, "the job was stopped before it began"};
     struct host_job *job = list_first(&c->waiting, struct host_job, link);
     if (!list_empty(&c->profiles)) {
         make_busy(c, c->host->options->load_timeout_ms);
         c->host->kind->profile(c);
+    } else if (job && job->stopped) {
+        fail_one(c, &stopped);
     } else if (job) {
         start(c, job);
     } else {
@@ -567,7 +575,7 @@ void host_has_failed(struct host *h, const struct error *e)
 static void requeue(struct host_context *c, struct list *failed)
 {
     struct host_job *job = steal_ptr(c->job);
-    if (job && job->attempts >= ATTEMPTS)
+    if (job && (job->stopped || job->attempts >= ATTEMPTS))
         list_append(failed, &job->link);
     else if (job)
         list_append(c->waiting.next, &job->link); // before the first

@@ -123,6 +123,7 @@ struct host_job {
     uint32_t n_tensors; // of a dump
     // The host's:
     struct list link;
+    bool stopped;
 };
 
 /// The process that the model is in; 0: in this one, or none now. And how many have died.
@@ -147,7 +148,8 @@ void host_job_next(struct host_job *job);
 /// Whether the job waits for host_job_next().
 bool host_job_waits(const struct host_job *job);
 
-/// Ends a job that waits; done() will come with an error. Else nothing happens.
+/// Nobody needs the job any more: it ends as soon as it can, which may be when it is done; done()
+/// comes later. It is not run again if its worker dies.
 void host_job_stop(struct host_job *job);
 
 /// Ends a job that waits, with this error: done() comes from inside. Else nothing happens.

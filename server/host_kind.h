@@ -13,7 +13,8 @@ struct host_kind {
     void (*end)(struct host *h);
     void (*open)(struct host_context *c); // answer: host_context_opened()
     void (*run)(struct host_context *c);  // c->job; answer: host_context_ran()
-    /// After host_context_dumped() and _called(); not answered.
+    /// After host_context_dumped() and _called(): the job goes on, or is to end. `stop` may come at
+    /// any time. Not answered.
     void (*next)(struct host_context *c, bool stop);
     void (*profile)(struct host_context *c); // answer: host_context_profiled()
     /// The context is not busy and nobody wants it any more: frees it, with host_context_done().

@@ -419,6 +419,7 @@ static void prepare_job(struct thread_context *c)
                               .row = job->row,
                               .core_mask = job->core_mask,
                               .divide_batch = job->divide_batch,
+                              .stop = &c->pause.stopped,
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};

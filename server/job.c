@@ -53,6 +53,7 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     j->n_inputs = n_inputs;
     list_init(&j->request.link);
     list_init(&j->sched.link);
+    list_init(&j->timed);
     list_append(&x->jobs, &j->link);
     *ret = j;
     return 0;
@@ -68,6 +69,7 @@ static void job_free(struct job *j)
 {
     uncharge(j);
     list_remove(&j->link);
+    list_remove(&j->timed);
     dump_free(j->dump);
     custom_free(j->custom);
     buffer_unref(j->host.buffer);
@@ -168,7 +170,10 @@ static void on_done(struct host_job *host, const struct error *e)
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
                  e->text);
-    if (e)
+    list_remove(&j->timed);
+    if (e && !j->request.connection)
+        job_free(j); // stopped, or as good as
+    else if (e)
         fail(j, e);
     else if (j->dump)
         answer_dump(j);
@@ -180,20 +185,46 @@ static void on_done(struct host_job *host, const struct error *e)
     server_check_drained(s);
 }
 
-// What waits is dropped. What runs can only be stopped where it waits for the client, in a dump or
-// at a custom operator: it keeps its core until it is done.
+static void leave_queue(struct job *j)
+{
+    sched_remove(&j->server->sched, &j->sched);
+    job_timer_schedule(&j->server->job_timer);
+}
+
+// Nobody waits for it any more. It keeps its cores until the device has let go of it.
+static void stop(struct job *j)
+{
+    uncharge(j);
+    custom_abandon(j->custom);
+    if (j->state == JOB_RUNNING)
+        host_job_stop(&j->host);
+}
+
+// What waits is dropped.
 static void on_abandoned(struct request *r)
 {
     struct job *j = container_of(r, struct job, request);
-    uncharge(j);
-    custom_abandon(j->custom);
-    if (j->state == JOB_RUNNING) {
-        host_job_stop(&j->host);
+    stop(j);
+    if (j->state == JOB_RUNNING)
         return;
-    }
     if (j->state == JOB_WAITING)
-        sched_remove(&j->server->sched, &j->sched);
+        leave_queue(j);
     job_free(j);
+}
+
+void job_expire(struct job *j)
+{
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "the run was not done within %u ms, its limit", j->limit_ms);
+    if (j->state == JOB_WAITING) {
+        leave_queue(j);
+        fail(j, &e);
+    } else if (j->state == JOB_RUNNING) {
+        request_fail(&j->request, &e);
+        j->server->jobs_failed++;
+        j->session->jobs_failed++;
+        stop(j);
+    }
 }
 
 void job_context_closed(struct job *j, const struct error *why)
@@ -201,14 +232,11 @@ void job_context_closed(struct job *j, const struct error *why)
     if (j->state == JOB_RECEIVING) {
         detach_context(j); // refused when the inputs are complete
     } else if (j->state == JOB_WAITING) {
-        sched_remove(&j->server->sched, &j->sched);
+        leave_queue(j);
         fail(j, why);
     } else {
         request_fail(&j->request, why);
-        uncharge(j);
-        custom_abandon(j->custom);
-        if (j->state == JOB_RUNNING)
-            host_job_stop(&j->host);
+        stop(j);
     }
 }
 
@@ -257,6 +285,8 @@ void job_start(struct job *j)
         return;
     }
     j->state = JOB_WAITING;
+    if (j->limit_ms)
+        job_timer_set(&j->server->job_timer, j);
     sched_add(&j->server->sched, &j->sched, queue_of(j), j->cores, now_us());
     jobs_schedule(j->server);
 }

@@ -24,6 +24,9 @@ struct job {
     struct server *server;
     struct context *context; // NULL: closed while the inputs came; JOB_DONE
     struct list link;        // in the context
+    struct list timed;       // in the server's job_timer, when it has a deadline
+    uint32_t limit_ms;       // from its start to its deadline; 0: none
+    uint64_t deadline_ms;    // uv_now()
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
@@ -56,7 +59,10 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
 /// The inputs are complete: runs it as soon as its turn comes, and answers.
 void job_start(struct job *j);
 
-/// The context closes. Jobs that run go on, without an answer.
+/// Its deadline has passed: it is answered, and stops as soon as it can.
+void job_expire(struct job *j);
+
+/// The context closes. Jobs that run stop as soon as they can, without an answer.
 void job_context_closed(struct job *j, const struct error *why);
 
 /// Starts whatever can start now.

@@ -3,7 +3,7 @@
 
 void pause_init(struct pause *p)
 {
-    *p = (struct pause){.state = PAUSE_NOT};
+    *p = (struct pause){.waits = false};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
 }
@@ -16,28 +16,29 @@ void pause_done(struct pause *p)
 
 void pause_start(struct pause *p)
 {
-    p->state = PAUSE_NOT;
+    p->waits = false;
+    atomic_store(&p->stopped, false);
 }
 
 bool pause_wait(struct pause *p, void (*post)(void *owner), void *owner)
 {
     pthread_mutex_lock(&p->lock);
-    p->state = PAUSE_WAITS;
+    p->waits = true;
     pthread_mutex_unlock(&p->lock);
     post(owner);
     pthread_mutex_lock(&p->lock);
-    while (p->state == PAUSE_WAITS)
+    while (p->waits)
         pthread_cond_wait(&p->changed, &p->lock);
-    bool stopped = p->state == PAUSE_STOPPED;
     pthread_mutex_unlock(&p->lock);
-    return !stopped;
+    return !atomic_load(&p->stopped);
 }
 
 void pause_end(struct pause *p, bool stop)
 {
     pthread_mutex_lock(&p->lock);
-    if (p->state == PAUSE_WAITS)
-        p->state = stop ? PAUSE_STOPPED : PAUSE_NOT;
+    if (stop)
+        atomic_store(&p->stopped, true);
+    p->waits = false;
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }

@@ -187,6 +187,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     };
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
+    job_timer_init(&s->job_timer, loop);
     store_init(&s->store, s);
     uploads_init(&s->uploads, s);
     memories_init(&s->memories);
@@ -285,6 +286,7 @@ void server_stop(struct server *s)
     notify_close(&s->notify);
     uv_close((uv_handle_t *)&s->sweep, NULL);
     uv_close((uv_handle_t *)&s->drain, NULL);
+    uv_close((uv_handle_t *)&s->job_timer.timer, NULL);
 }
 
 void server_done(struct server *s)

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "server/host.h"
+#include "server/job_timer.h"
 #include "server/logbook.h"
 #include "server/memory.h"
 #include "server/notify.h"
@@ -45,6 +46,7 @@ struct server {
     struct memories memories;
     struct sram sram; // that models use
     struct sched sched;
+    struct job_timer job_timer;
     bool scheduling;
     uint64_t jobs_done, jobs_failed;
 

@@ -387,6 +387,7 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .row = m->row,
                               .core_mask = m->core_mask,
                               .divide_batch = m->divide_batch,
+                              .stop = &c->pause.stopped,
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
                               .owner = c};

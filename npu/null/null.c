@@ -2,7 +2,7 @@
 // the service itself.
 //
 // Options: "IN_BYTES:OUT_BYTES" (default 64:64), then any of
-//   ,delay_us=N   every job takes N microseconds
+//   ,delay_us=N   every job takes N microseconds, unless it is stopped
 //   ,crash=N      the N-th job of the process aborts it (first: 1)
 //   ,hang=N       the N-th job of the process never ends
 //   ,cores=N      the device has N cores (default 3)
@@ -12,11 +12,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "npu/npu.h"
+#include "npu/pace.h"
 
 #define MAX_BYTES (1u << 30)
 #define MAX_CORES 32
@@ -40,13 +40,6 @@ struct npu_context {
 
 // Counts jobs over all contexts, so that "the N-th job" means the same however clients share it.
 static atomic_ullong n_jobs;
-
-static void pause_us(uint64_t us)
-{
-    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-    while (nanosleep(&t, &t) < 0 && errno == EINTR)
-        continue;
-}
 
 static int parse_number(const char **text, uint64_t max, uint64_t *ret)
 {
@@ -220,9 +213,7 @@ static void misbehave(const struct npu_device *d)
     if (job == d->crash_at)
         abort();
     while (job == d->hang_at)
-        pause_us(1000000);
-    if (d->delay_us)
-        pause_us(d->delay_us);
+        pause();
 }
 
 // The input over and over, as far as `size` reaches.
@@ -277,12 +268,14 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
                          job->outputs[0].size, (unsigned long long)d->out_bytes);
     uint64_t start = clock_us();
     misbehave(d);
-    repeat(&job->inputs[0], &job->outputs[0], d->fill < d->out_bytes ? d->fill : d->out_bytes);
+    int r = d->delay_us ? pace_until(job, start + d->delay_us, &job->error) : 0;
+    if (r == 0)
+        repeat(&job->inputs[0], &job->outputs[0], d->fill < d->out_bytes ? d->fill : d->out_bytes);
     job->run_us = clock_us() - start;
     c->n_layers = 0;
     if (job->collect_perf)
         note_layer(c, job->run_us, job->core_mask);
-    job->done(job, show_output(c->model, job));
+    job->done(job, r < 0 ? r : show_output(c->model, job));
     return 0;
 }
 

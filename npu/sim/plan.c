@@ -203,7 +203,9 @@ int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
-        int status = run_step(r, &r->plan->steps[i], e);
+        bool stopped = r->stop && atomic_load_explicit(r->stop, memory_order_relaxed);
+        int status = stopped ? error_set(e, STATUS_FAIL, "the run was stopped")
+                             : run_step(r, &r->plan->steps[i], e);
         if (status < 0)
             return status;
         if (r->step_us) {

@@ -74,6 +74,7 @@ struct run {
     uint64_t *step_us;         // of the last run; NULL: not wanted
     struct npu_tap *tap;       // looks at what steps compute; NULL: nobody does
     struct npu_custom *custom; // computes some nodes; NULL: none
+    const atomic_bool *stop;   // as npu_job's
 };
 
 int run_init(struct run *r, const struct plan *p, struct error *e);
@@ -83,7 +84,7 @@ void run_done(struct run *r);
 /// contents do not matter; NULL: into memory of its own. On failure it stays where it is.
 int run_place(struct run *r, void *memory, struct error *e);
 
-/// Runs all steps.
+/// Runs all steps; STATUS_FAIL if it is stopped between two of them.
 int run_steps(struct run *r, struct error *e);
 
 /// The memory of a tensor that is no constant.

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "npu/batch.h"
+#include "npu/pace.h"
 #include "npu/sim/dnn.h"
 #include "npu/sim/fault.h"
 #include "npu/sim/onnx_graph.h"
@@ -342,6 +342,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     use->run.step_us = job->collect_perf ? use->step_us : NULL;
     use->run.tap = job->tap;
     use->run.custom = job->custom;
+    use->run.stop = job->stop;
     if (r == 0)
         r = run_steps(&use->run, e);
     job->run_us = clock_us() - start;
@@ -374,7 +375,8 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
         if (r == 0 && !job->custom)
             memo_keep(memo, job, m->info.n_inputs, m->info.n_outputs);
     }
-    clock_sleep_until(start + (uint64_t)us);
+    if (r == 0)
+        r = pace_until(job, start + (uint64_t)us, e);
     job->run_us = clock_us() - start;
     return r;
 }
@@ -385,7 +387,7 @@ static int run_product(struct npu_context *c, struct npu_job *job, struct error 
     uint64_t start = clock_us();
     int r = product_run(c->product, job, e);
     if (r == 0 && o->paced)
-        clock_sleep_until(start + (uint64_t)(product_us(c->product) / o->speed));
+        r = pace_until(job, start + (uint64_t)(product_us(c->product) / o->speed), e);
     job->run_us = clock_us() - start;
     return r;
 }

@@ -212,6 +212,35 @@ static void test_cancel_in_flight(void **state)
     assert_false(runs.done || waits.done);
 }
 
+// Each would take a minute.
+static void test_stop(void **state)
+{
+    struct rig r;
+    rig_init(&r, in_threads(state), "64:64,delay_us=60000000");
+    r.options.job_timeout_ms = 600000;
+    rig_load(&r);
+    struct host_context *c = rig_open(&r);
+    for (int i = 0; i < 3; i++) { // at once, or when it has begun
+        struct rig_job runs, waits;
+        rig_submit(&r, &runs, c, 1);
+        rig_submit(&r, &waits, c, 2);
+        for (int k = 0; k < i; k++)
+            uv_run(&r.loop, UV_RUN_NOWAIT);
+        host_job_stop(&waits.job);
+        host_job_stop(&runs.job);
+        rig_wait(&r, &runs);
+        rig_wait(&r, &waits);
+        assert_int_equal(runs.error.code, STATUS_FAIL);
+        assert_int_equal(waits.error.code, STATUS_FAIL);
+        rig_drop(&runs);
+        rig_drop(&waits);
+    }
+    assert_int_equal(r.counters.worker_deaths, 0);
+    host_context_free(c);
+    rig_free(&r);
+    rig_done(&r);
+}
+
 static void test_host_freed_with_cancelled_job(void **state)
 {
     struct rig r;
@@ -402,6 +431,7 @@ int main(int argc, char **argv)
             cmocka_unit_test_prestate(test_freed_while_it_loads, kind),
             cmocka_unit_test_prestate(test_contexts_wait_for_the_model, kind),
             cmocka_unit_test_prestate(test_cancel_in_flight, kind),
+            cmocka_unit_test_prestate(test_stop, kind),
             cmocka_unit_test_prestate(test_host_freed_with_cancelled_job, kind),
             cmocka_unit_test_prestate(test_context_freed_in_done, kind),
             cmocka_unit_test_prestate(test_profile, kind),

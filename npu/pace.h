@@ -1,0 +1,25 @@
+// Jobs that take their time without working.
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "npu/npu.h"
+
+#define PACE_STEP_US 5000 // a stop is seen after so long at the latest
+
+static inline bool pace_is_stopped(const struct npu_job *job)
+{
+    return job->stop && atomic_load_explicit(job->stop, memory_order_relaxed);
+}
+
+/// Sleeps until then_us of clock_us(); STATUS_FAIL if the job is stopped before.
+static inline int pace_until(const struct npu_job *job, uint64_t then_us, struct error *e)
+{
+    for (uint64_t now; (now = clock_us()) < then_us;) {
+        if (pace_is_stopped(job))
+            return error_set(e, STATUS_FAIL, "the run was stopped");
+        clock_sleep_until(then_us - now <= PACE_STEP_US ? then_us : now + PACE_STEP_US);
+    }
+    return 0;
+}
