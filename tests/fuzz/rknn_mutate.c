@@ -111,13 +111,16 @@ static void edit_size(struct mutation *m)
 static void edit_operator(struct mutation *m)
 {
     static const char *const names[] = {
-        "Add",       "Sub",        "Mul",        "Div",         "Pow",      "Mod",       "Max",
-        "Min",       "PRelu",      "Relu",       "Clip",        "Concat",   "Split",     "Slice",
-        "Pad",       "Expand",     "Reshape",    "Resize",      "ArgMax",   "Transpose", "Cast",
-        "TopK",      "Gather",     "Equal",      "Where",       "Tile",     "Softmax",   "MaxPool",
-        "ReduceMax", "ReduceMean", "Conv",       "AddRelu",     "Tanh",     "Sin",       "Not",
-        "Gelu",      "exMatMul",   "GridSample", "ExSwish",     "ReduceL2", "And",       "Sign",
-        "Less",      "ConvRelu",   "ConvAdd",    "AveragePool", "Mish",     "cst"};
+        "Add",       "Sub",          "Mul",        "Div",         "Pow",       "Mod",
+        "Max",       "Min",          "PRelu",      "Relu",        "Clip",      "Concat",
+        "Split",     "Slice",        "Pad",        "Expand",      "Reshape",   "Resize",
+        "ArgMax",    "Transpose",    "Cast",       "TopK",        "Gather",    "Equal",
+        "Where",     "Tile",         "Softmax",    "MaxPool",     "ReduceMax", "ReduceMean",
+        "Conv",      "AddRelu",      "Tanh",       "Sin",         "Not",       "Gelu",
+        "exMatMul",  "GridSample",   "ExSwish",    "ReduceL2",    "And",       "Sign",
+        "Less",      "ConvRelu",     "ConvAdd",    "AveragePool", "Mish",      "cst",
+        "exNorm",    "exGlu",        "MatMul",     "ArgMin",      "Hardmax",   "ConvClip",
+        "exSwooshL", "DepthToSpace", "LogSoftmax", "LeakyRelu"};
     struct fb_table t = any(m, &m->nodes);
     struct bytes old = fb_vector(&t, 1, 1);
     const char *name = names[below(m, sizeof names / sizeof *names)];

@@ -11,7 +11,7 @@ if(TARGET npu_sim)
   set_tests_properties(rknnwriter_cases PROPERTIES FIXTURES_SETUP rknnwriter_cases LABELS unit)
   add_executable(test_sim_cases test_sim_cases.c sim_run.c)
   target_link_libraries(test_sim_cases PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
-  foreach(group conv depthwise kernels groups batch deconv deconv_fused forms shapes fused lookup lite eltwise
+  foreach(group conv depthwise kernels groups batch deconv deconv_fused forms shapes fused lookup lite lite_lookup lite_deconv eltwise
       activations pool reduce moves index float16_conv float16_fused float16_kernels float16 mixed
       nets deployed)
     add_test(NAME test_sim_cases_${group} COMMAND test_sim_cases ${cases}/${group})

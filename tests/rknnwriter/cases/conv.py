@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import Model, Quant, lut, ops
 from ..chips import CHIPS, LITE_CHIPS
+from ..container import attribute_table
 from . import EXACT, STEP, case
 
 IN = Quant.of_range(-2, 3)
@@ -27,6 +28,16 @@ def single(chip, i, o, kernel=3, size=(8, 9), batch=1, picture=False, container=
     return m
 
 
+def bare(chip):
+    """No bias table: its two inputs are an image with zero point 0 and weights of one scale."""
+    m = Model(chip)
+    x = m.input("x", (1, 20, 8, 9), Quant(1 / 64, 0))
+    weight = np.random.default_rng(6).normal(size=(12, 20, 3, 3)) * 0.1
+    m.output(ops.conv(m, x, weight, None, pad=1, form="plain", symmetric=True, bare=True,
+                      out=Quant.of_range(-4, 5)), "y")
+    return m
+
+
 def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, **how):
     rng = np.random.default_rng(i * 100 + o)
     kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
@@ -40,8 +51,8 @@ def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, **ho
 
 def _add(family, name, **options):
     # Sums are scaled without a rounding that counts; addends and tables may meet ties.
-    error = STEP if family in ("fused", "lookup", "deconv_fused") else EXACT
-    build = transposed if family.startswith("deconv") else single
+    error = STEP if family in ("fused", "lookup", "lite_lookup", "deconv_fused") else EXACT
+    build = transposed if "deconv" in family else single
     case(family, name, error)(lambda: build(**options))
 
 
@@ -58,6 +69,7 @@ for _chip in CHIPS:
     _add("depthwise", f"{_chip}_relu", chip=_chip, i=40, o=40, group=40, kernel=5, pad=2,
          act="relu")
     if _chip != "rk3562":
+        case("forms", f"{_chip}_bare", EXACT)(lambda chip=_chip: bare(chip))
         _add("forms", f"{_chip}_plain", chip=_chip, i=20, o=40, form="plain")
         _add("forms", f"{_chip}_plain_symmetric", chip=_chip, i=20, o=40, form="plain",
              symmetric=True)
@@ -107,6 +119,26 @@ _add("shapes", "batch_3_picture", chip="rk3568", i=3, o=12, batch=3, pad=1, pict
 _add("shapes", "one_pixel", chip="rk3588", i=40, o=10, kernel=1, size=(1, 1))
 _add("shapes", "fully_connected", chip="rk3588", i=32, o=10, kernel=4, size=(4, 4))
 _add("shapes", "one_row", chip="rk3588", i=16, o=16, kernel=(1, 3), pad=(0, 1), size=(1, 33))
+
+
+
+def padded_automatically(mode, pads, **how):
+    """A convolution whose file says `mode` instead of the pads that come of it."""
+    m = single("rk3588", 6, 5, pad=pads, **how)
+    node = m.nodes[-1]
+    table = attribute_table(node)
+    table.slots[0] = mode
+    del table.slots[4]
+    node.slots[8] = table
+    return m
+
+
+for _mode, _even, _odd in (("SAME_UPPER", (0, 1, 1, 1), (1, 0, 2, 1)),
+                           ("SAME_LOWER", (1, 1, 0, 1), (2, 1, 1, 0))):
+    case("shapes", _mode.lower(), EXACT)(lambda mode=_mode, pads=_even: padded_automatically(
+        mode, pads, kernel=3, stride=(2, 2)))
+    case("shapes", _mode.lower() + "_even", EXACT)(lambda mode=_mode, pads=_odd: (
+        padded_automatically(mode, pads, kernel=(4, 2))))
 
 
 # ---- fused forms ----------------------------------------------------------------------------
@@ -167,6 +199,18 @@ for _chip in LITE_CHIPS:
              pad=1)
     for _c in (8, 16, 20, 32, 72):
         _add("lite", f"{_chip}_depthwise_{_c}", chip=_chip, i=_c, o=_c, group=_c, pad=1)
+    for _k in (1, 2, 5, 7, 11):
+        _add("lite", f"{_chip}_kernel_{_k}", chip=_chip, i=20, o=10, kernel=_k, pad=_k // 2,
+             stride=2, size=(12, 13))
+        _add("lite", f"{_chip}_depthwise_kernel_{_k}", chip=_chip, i=20, o=20, group=20, kernel=_k,
+             pad=_k // 2, size=(12, 13))
+    _add("lite", f"{_chip}_batch", chip=_chip, i=20, o=12, batch=3, pad=1)
+    _add("lite", f"{_chip}_tasks", chip=_chip, i=20, o=12, pad=1, tasks=3)
+    for _act in ("clip", "sigmoid", "swish", "hard_swish", "tanh"):
+        _add("lite_lookup", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
+             out=Quant.of_range(*_RANGES[_act]))
+    _add("lite_deconv", _chip, chip=_chip, i=20, o=12)
+    _add("lite_deconv", f"{_chip}_relu", chip=_chip, i=5, o=40, act="relu", out=Quant.of_range(0, 5))
     for _act in ("relu", "leaky_relu"):
         _add("lite", f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act,
              out=Quant.of_range(*_RANGES[_act]))

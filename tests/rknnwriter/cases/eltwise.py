@@ -108,6 +108,8 @@ _one("pool", "average_batch", ops.average_pool, 2, shape=(3, 8, 6, 6))
 _one("pool", "global_batch", ops.global_average_pool, shape=(3, 8, 6, 6))
 for _k in (1, 4, 5, 9, 13):
     _one("pool", f"max_kernel_{_k}", ops.max_pool, _k, stride=1, pad=_k // 2, shape=(1, 8, 20, 13))
+_one("pool", "max_dilation", ops.max_pool, 3, stride=1, dilation=2, pad=2)
+_one("pool", "max_dilations_differ", ops.max_pool, (3, 2), stride=(2, 1), dilation=(1, 3))
 _one("pool", "max_pad", ops.max_pool, 3, stride=2, pad=1)
 _one("pool", "max_pads_differ", ops.max_pool, (3, 2), stride=(1, 2), pad=(1, 0, 0, 1))
 _one("pool", "max_ceil", ops.max_pool, 2, stride=2, ceil=True, shape=(1, 20, 7, 9))

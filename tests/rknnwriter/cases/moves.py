@@ -80,6 +80,12 @@ for _chip in CHIPS:
          chip=_chip)
 for _mode in ("half_pixel", "pytorch_half_pixel", "align_corners"):
     _one(f"resize_nearest_{_mode}", ops.resize, (9, 10), mode="nearest", coordinates=_mode)
+for _round in ("ceil", "round_prefer_floor", "round_prefer_ceil"):
+    _one(f"resize_nearest_{_round}", ops.resize, (8, 14), mode="nearest", nearest=_round)
+    _one(f"resize_nearest_down_{_round}", ops.resize, (3, 3), mode="nearest", nearest=_round,
+         coordinates="align_corners")
+for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+    _one(f"resize_cubic_{_mode}", ops.resize, (9, 15), mode="cubic", coordinates=_mode)
 _one("resize_batch", ops.resize, (9, 10), shape=(3, 8, 6, 7))
 _one("pad_edge", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="edge")
 _one("pad_reflect", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1], mode="reflect", cpu=True)

@@ -308,6 +308,9 @@ refuse("rv1106_output", "its output is too large", conv("rv1106"), shape(1, 12, 
 refuse("leaky_without_slope", "do not set 0x4068", conv(act="leaky_relu"), command(0x4068, None))
 
 
+refuse("rv1106_groups", "does not fit", lambda: single("rv1106", 32, 24, group=2, pad=1))
+
+
 def _without_side(m):
     m.tensors = [t for t in m.tensors if not t.name.endswith("_BScfgTensor")]
 

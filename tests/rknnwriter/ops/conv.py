@@ -14,12 +14,13 @@ ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
          addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1,
-         params=None, name=None):
+         params=None, bare=False, name=None):
     """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
 
     form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
     packed_first: the row packing of the picture's side, on RK3576 and RV1126B.
     tasks: how many tasks one core needs; later ones repeat only what changes.
+    bare: an int8 one without a bias table; its input's zero point must be 0.
     params: a quantize.ConvParams instead of quantizing `weight` and `bias` here.
     """
     weight = np.asarray(weight if params is None else params.weight, np.float64)
@@ -41,6 +42,10 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
+    if bare:
+        if any(info.bias) or info.form != "plain" or addend is not None:
+            raise ValueError("a convolution without a table has nothing that a table would hold")
+        del inputs[2:]
     node = m.add(op, inputs, [y], name="Conv:" + name, attrs=attrs, params=info,
                  fused=op != "Conv")
     roles = {"input": x, "weight": inputs[1], "output": y, "addend": addend,

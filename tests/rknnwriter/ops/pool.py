@@ -9,10 +9,10 @@ from .windows import four, out_size, pair, windows
 _PPU = 0x60
 
 
-def _pool(m, op, x, kernel, stride, pad, ceil, out, name, extra):
+def _pool(m, op, x, kernel, stride, pad, ceil, out, name, extra, dilation=(1, 1)):
     kernel, pads = pair(kernel), four(pad)
     stride = pair(stride if stride is not None else kernel)
-    size = out_size(x.shape[2:], kernel, stride, (1, 1), pads, ceil)
+    size = out_size(x.shape[2:], kernel, stride, dilation, pads, ceil)
     name = m.unique(name or op.lower())
     y = m.activation(name + "_out", (*x.shape[:2], *size), out, x.dtype)
     attrs = {"auto_pad": "NOTSET", "ceil_mode": int(ceil), "kernel_shape": list(kernel),
@@ -22,14 +22,16 @@ def _pool(m, op, x, kernel, stride, pad, ceil, out, name, extra):
     return y
 
 
-def max_pool(m, x, kernel, *, stride=None, pad=0, ceil=False, name=None):
-    return _pool(m, "MaxPool", x, kernel, stride, pad, ceil, x.quant, name, {"dilations": [1, 1]})
+def max_pool(m, x, kernel, *, stride=None, pad=0, dilation=1, ceil=False, name=None):
+    dilation = pair(dilation)
+    return _pool(m, "MaxPool", x, kernel, stride, pad, ceil, x.quant, name,
+                 {"dilations": list(dilation)}, dilation)
 
 
 @reference_stored("MaxPool")
 def _max_pool(node, x):
     a, lowest = node.attrs, -128 if x.dtype == np.int8 else -np.inf
-    view = windows(x, a["kernel_shape"], a["strides"], (1, 1), a["pads"], lowest,
+    view = windows(x, a["kernel_shape"], a["strides"], a["dilations"], a["pads"], lowest,
                    node.outputs[0].shape[2:])
     return view.max((4, 5))
 

@@ -142,14 +142,15 @@ def _expand(node, x, shape):
     return np.broadcast_to(x, node.outputs[0].shape)
 
 
-def resize(m, x, size, *, mode="linear", coordinates="half_pixel", cpu=False, name=None):
-    """To (height, width). mode linear or nearest (rounding down)."""
+def resize(m, x, size, *, mode="linear", coordinates="half_pixel", nearest="floor", cpu=False,
+           name=None):
+    """To (height, width). mode linear, cubic or nearest, which rounds as `nearest` says."""
     name = m.unique(name or "resize")
     shape = (*x.shape[:2], *size)
     sizes = m.constant(name + "_sizes", shape, "int64")
     empty = [m.constant(f"{name}_{part}", np.zeros(0), "float32") for part in ("roi", "scales")]
     y = m.activation(name + "_out", shape, x.quant, x.dtype)
-    attrs = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": "floor"}
+    attrs = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": nearest}
     _node(m, "Resize", [x, *empty, sizes], [y], name, attrs, cpu)
     return y
 
@@ -166,11 +167,28 @@ def _source(size, out, coordinates):
     return (i + 0.5) / scale - 0.5
 
 
+_ROUND = {"floor": np.floor, "ceil": np.ceil, "round_prefer_floor": lambda at: np.ceil(at - 0.5),
+          "round_prefer_ceil": lambda at: np.floor(at + 0.5)}
+
+
+def _cubic(t, a=-0.75):
+    t = np.abs(t)
+    near, far = ((a + 2) * t - (a + 3)) * t * t + 1, (((t - 5) * t + 8) * t - 4) * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+
 def _resize_axis(x, axis, out, attrs):
     size = x.shape[axis]
     at = _source(size, out, attrs["coordinate_transformation_mode"])
     if attrs["mode"] == "nearest":
-        return np.take(x, np.clip(np.floor(at), 0, size - 1).astype(int), axis)
+        places = _ROUND[attrs["nearest_mode"]](at)
+        return np.take(x, np.clip(places, 0, size - 1).astype(int), axis)
+    if attrs["mode"] == "cubic":
+        matrix = np.zeros((out, size))
+        for i, place in enumerate(at):
+            for k in range(int(np.floor(place)) - 1, int(np.floor(place)) + 3):
+                matrix[i, min(max(k, 0), size - 1)] += _cubic(place - k)
+        return np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
     at = np.clip(at, 0, size - 1)
     low = np.floor(at).astype(int)
     high = np.minimum(low + 1, size - 1)
