@@ -74,6 +74,7 @@ static int find_lives(const struct plan *p, struct life *lives, struct error *e)
 // What has its place already, by where that begins.
 struct placed {
     uint64_t begin, end;
+    struct life life;
     uint32_t tensor;
 };
 
@@ -84,21 +85,28 @@ struct placing {
     uint32_t n;
 };
 
-static bool live_together(const struct placing *p, uint32_t i, uint32_t j)
+static bool live_together(struct life a, struct life b)
 {
-    const struct life *a = &p->lives[i], *b = &p->lives[j];
-    return a->from <= b->to && b->from <= a->to;
+    return a.from <= b.to && b.from <= a.to;
+}
+
+// The step that reads one for the last time and makes the other; -1: there is none.
+static int32_t handing_over(struct life a, struct life b)
+{
+    if (a.to == b.from)
+        return a.from < b.from ? b.from : -1;
+    return b.to == a.from && b.from < a.from ? a.from : -1;
 }
 
 // A step that works in place may write exactly where its dying input lies.
-static bool may_share(const struct placing *p, uint32_t i, uint32_t j)
+static bool may_share(const struct placing *p, uint32_t i, const struct placed *other)
 {
-    const struct graph_tensor *a = &p->plan->graph->tensors[i], *b = &p->plan->graph->tensors[j];
-    bool later = p->lives[i].from > p->lives[j].from;
-    const struct life *old = &p->lives[later ? j : i], *fresh = &p->lives[later ? i : j];
-    if (old->to != fresh->from || fresh->from < 0 || fresh->from >= (int32_t)p->plan->n_steps)
+    int32_t step = handing_over(p->lives[i], other->life);
+    if (step < 0 || step >= (int32_t)p->plan->n_steps)
         return false;
-    return p->plan->steps[fresh->from].op->in_place && a->type == b->type && a->size == b->size &&
+    const struct graph_tensor *a = &p->plan->graph->tensors[i];
+    const struct graph_tensor *b = &p->plan->graph->tensors[other->tensor];
+    return p->plan->steps[step].op->in_place && a->type == b->type && a->size == b->size &&
            a->channels_last == b->channels_last;
 }
 
@@ -108,8 +116,8 @@ static bool conflicts(const struct placing *p, uint32_t i, uint64_t begin)
     uint64_t end = begin + p->plan->graph->tensors[i].size;
     for (uint32_t k = 0; k < p->n && p->placed[k].begin < end; k++) {
         const struct placed *other = &p->placed[k];
-        if (other->end > begin && live_together(p, i, other->tensor) &&
-            !(other->begin == begin && may_share(p, i, other->tensor)))
+        if (other->end > begin && live_together(p->lives[i], other->life) &&
+            !(other->begin == begin && may_share(p, i, other)))
             return true;
     }
     return false;
@@ -126,7 +134,7 @@ static void put(struct placing *p, uint32_t i, uint64_t begin)
     uint32_t k = p->n++;
     for (; k > 0 && p->placed[k - 1].begin > begin; k--)
         p->placed[k] = p->placed[k - 1];
-    p->placed[k] = (struct placed){begin, end, i};
+    p->placed[k] = (struct placed){begin, end, p->lives[i], i};
     p->plan->places[i] = begin;
     if (aligned(end) > p->plan->arena_size)
         p->plan->arena_size = aligned(end);
@@ -136,16 +144,17 @@ static void put(struct placing *p, uint32_t i, uint64_t begin)
 static uint64_t find_gap(const struct placing *p, uint32_t i)
 {
     uint64_t begin = 0, size = p->plan->graph->tensors[i].size;
-    for (uint32_t k = 0; k < p->n && p->placed[k].begin < begin + size; k++)
-        if (live_together(p, i, p->placed[k].tensor) && aligned(p->placed[k].end) > begin)
-            begin = aligned(p->placed[k].end);
+    struct life life = p->lives[i];
+    for (const struct placed *k = p->placed; k < p->placed + p->n && k->begin < begin + size; k++)
+        if (live_together(life, k->life) && aligned(k->end) > begin)
+            begin = aligned(k->end);
     return begin;
 }
 
 static uint64_t find_place(const struct placing *p, uint32_t i)
 {
     for (uint32_t k = 0; k < p->n; k++)
-        if (may_share(p, i, p->placed[k].tensor) && !conflicts(p, i, p->placed[k].begin))
+        if (may_share(p, i, &p->placed[k]) && !conflicts(p, i, p->placed[k].begin))
             return p->placed[k].begin;
     return find_gap(p, i);
 }

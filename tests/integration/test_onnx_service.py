@@ -170,6 +170,8 @@ class Memory(Case):
         # t1 is still needed at the end.
         chain.append(helper.make_node("Add", ["t1", "t12"], ["sum"]))
         self.assertEqual(self.internal_size(chain, "sum"), 3 << 20)
+        doubled = [helper.make_node("Add", [f"t{i}"] * 2, [f"t{i + 1}"]) for i in range(12)]
+        self.assertEqual(self.internal_size(doubled, "t12"), 1 << 20)
 
     def test_weights_are_held_once(self):
         n, ones = 512, np.ones(512, np.float32)
