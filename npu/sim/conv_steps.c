@@ -12,6 +12,8 @@
 // Added to a float below 2^22 it leaves the nearest integer (ties to even) in the lowest bits.
 #define TO_INTEGER 12582912.0f
 
+#define MOST 4096 // elements in a part: they stay in the first cache
+
 // ---- preparation ----
 
 static bool is_clip(const struct graph_post *post)
@@ -114,11 +116,27 @@ static inline struct real real_sum(struct real a, struct real b)
     return (struct real){sum, lost + (a.lost + b.lost)};
 }
 
-// The nearest whole number, ties to one that is even with `to_integer`.
-static inline float real_round(struct real v, float to_integer)
+// Rounds v + to_stored, which is above 2^23 and has the stored number in its lowest bits.
+static inline float real_stored(struct real v, float to_stored)
 {
-    float near = (v.value + to_integer) - to_integer;
-    return near + rintf((v.value - near) + v.lost);
+    float near = v.value + to_stored;
+    return near + rintf((v.value - (near - to_stored)) + v.lost);
+}
+
+// The same of a product.
+static inline float product_stored(float x, float y, float y_lost, float to_stored)
+{
+    float near = fmaf(x, y, to_stored);
+    return near + rintf(fmaf(x, y_lost, fmaf(x, y, to_stored - near)));
+}
+
+static inline int32_t bits_of(float v)
+{
+    union {
+        float real;
+        int32_t bits;
+    } both = {v};
+    return both.bits;
 }
 
 // ---- sums to steps ----
@@ -131,20 +149,26 @@ struct finish {
     const float *unit, *unit_lost, *below, *below_lost;
     const int8_t *addend;
     int8_t *dst;
-    float low, high, steps, steps_lost, to_integer;
+    float low, high, steps, steps_lost, to_stored;
     int32_t addend_zp, zp;
 };
 
-static inline __attribute__((always_inline)) struct real
-real_of_sum(const struct finish *t, int32_t sum, size_t k, const int kind)
+// What a sum gives: to_stored and a number of steps; FINISH_FLOAT: only the latter.
+static inline __attribute__((always_inline)) float
+stored_sum(const struct finish *t, int32_t sum, size_t k, int32_t addend, const int kind)
 {
     float unit = t->unit[k], unit_lost = t->unit_lost[k];
+    if (kind == FINISH_FLOAT)
+        return (float)sum * unit;
     if (kind == FINISH_LEAKY || kind == FINISH_ADD) {
         float below = t->below[k], below_lost = t->below_lost[k];
         unit = sum < 0 ? below : unit;
         unit_lost = sum < 0 ? below_lost : unit_lost;
     }
-    return real_product((float)sum, unit, unit_lost);
+    if (kind != FINISH_ADD)
+        return product_stored((float)sum, unit, unit_lost, t->to_stored);
+    struct real more = real_product((float)(addend - t->addend_zp), t->steps, t->steps_lost);
+    return real_stored(real_sum(real_product((float)sum, unit, unit_lost), more), t->to_stored);
 }
 
 // CONV_LANES outputs, which are channels from `o` on, in the lowest bytes of dst.
@@ -158,34 +182,11 @@ finish_lanes(const struct finish *t, const int32_t *restrict sums, size_t o, boo
         uint32_t sum = (uint32_t)sums[i] + (uint32_t)t->bias[k];
         if (nz)
             sum += (uint32_t)t->nz[k] * window;
-        struct real v = real_of_sum(t, (int32_t)sum, k, kind);
-        if (kind == FINISH_ADD)
-            v = real_sum(v,
-                         real_product((float)(addend[i] - t->addend_zp), t->steps, t->steps_lost));
-        float steps = kind == FINISH_FLOAT ? v.value : real_round(v, t->to_integer);
-        steps = steps > t->low ? steps : t->low;
-        steps = steps < t->high ? steps : t->high;
-        union {
-            float real;
-            int32_t bits;
-        } whole = {steps + TO_INTEGER};
-        dst[i] = whole.bits + t->zp;
+        float v = stored_sum(t, (int32_t)sum, k, kind == FINISH_ADD ? addend[i] : 0, kind);
+        v = v > t->low ? v : t->low;
+        v = v < t->high ? v : t->high;
+        dst[i] = kind == FINISH_FLOAT ? bits_of(v + TO_INTEGER) + t->zp : bits_of(v);
     }
-}
-
-// The last of many lanes are moved back so that they end where the channels end. Few are written
-// with more behind them, which the next group overwrites.
-static inline __attribute__((always_inline)) void
-finish_channels(const struct finish *t, const int32_t *sums, size_t o, size_t n, bool nz,
-                uint32_t window, const int kind, const int32_t *addend, int32_t *dst)
-{
-    size_t i = 0;
-    for (; i + CONV_LANES <= n; i += CONV_LANES)
-        finish_lanes(t, sums + i, o + i, nz, window, kind, addend + i, dst + i);
-    if (i == n)
-        return;
-    i = n > CONV_LANES ? n - CONV_LANES : 0;
-    finish_lanes(t, sums + i, o + i, nz, window, kind, addend + i, dst + i);
 }
 
 static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
@@ -200,20 +201,23 @@ static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict 
         dst[i] = (int8_t)x[i];
 }
 
-// Elements that follow each other: channels from `from` on, of `n` groups from `first` on.
+// Elements that follow each other: `count` channels from `from` on, of n groups from `first` on.
+// Lanes of channels go through all groups, so that what belongs to them stays in registers. The
+// last of many lanes are moved back so that they end where the channels end. Few are written with
+// more behind them, which the next group overwrites.
 static inline __attribute__((always_inline)) void finish_part(const struct finish *t, size_t first,
                                                               size_t n, size_t from, size_t count,
                                                               bool nz, const int kind)
 {
-    int32_t addend[ROW_CHUNK + CONV_LANES], stored[ROW_CHUNK + CONV_LANES];
-    size_t at = first * t->channels + from;
+    int32_t addend[MOST + CONV_LANES], stored[MOST + CONV_LANES];
+    size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     if (kind == FINISH_ADD)
         widen(t->addend + at, n * count, addend);
-    for (size_t k = 0; k < n; k++) {
-        size_t o = t->groups == 1 ? from : (first + k) % t->groups * t->channels + from;
-        uint32_t window = nz ? (uint32_t)t->windows[first + k] : 0;
-        finish_channels(t, t->sums + at + k * count, o, count, nz, window, kind, addend + k * count,
-                        stored + k * count);
+    for (size_t i = 0; i < count; i += CONV_LANES) {
+        size_t lanes = count > CONV_LANES && i + CONV_LANES > count ? count - CONV_LANES : i;
+        for (size_t g = 0, k = lanes; g < n; g++, k += count)
+            finish_lanes(t, t->sums + at + k, o + lanes, nz,
+                         nz ? (uint32_t)t->windows[first + g] : 0, kind, addend + k, stored + k);
     }
     narrow(stored, n * count, t->dst + at);
 }
@@ -222,7 +226,7 @@ static inline __attribute__((always_inline)) void finish(const struct finish *ca
                                                          const int kind)
 {
     const struct finish t = *call;
-    size_t most = t.channels < ROW_CHUNK ? t.channels : ROW_CHUNK, together = ROW_CHUNK / most;
+    size_t most = t.channels < MOST ? t.channels : MOST, together = t.groups > 1 ? 1 : MOST / most;
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += most)
             finish_part(&t, i, t.n - i < together ? t.n - i : together, from,
@@ -256,6 +260,8 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
     const struct conv_steps *f = &c->steps;
     bool nz = c->nz != NULL;
     size_t groups = nz ? c->window.groups : 1;
+    float to_stored = TO_INTEGER + (float)f->form.zp;
+    double base = f->kind == FINISH_FLOAT ? 0 : (double)to_stored;
     struct finish t = {.n = n_pixels * groups,
                        .groups = groups,
                        .channels = c->oc / groups,
@@ -266,11 +272,11 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
                        .unit_lost = f->unit_lost,
                        .below = f->below,
                        .below_lost = f->below_lost,
-                       .low = (float)f->low,
-                       .high = (float)f->high,
+                       .low = (float)(f->low + base),
+                       .high = (float)(f->high + base),
                        .steps = f->addend_steps,
                        .steps_lost = f->addend_steps_lost,
-                       .to_integer = TO_INTEGER + (float)f->form.odd,
+                       .to_stored = to_stored,
                        .addend_zp = f->addend_zp,
                        .zp = f->form.zp};
     t.dst = (int8_t *)run_output(s, r, 0) + first * c->oc;
