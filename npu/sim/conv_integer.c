@@ -200,41 +200,37 @@ KERNEL static void add_line(int32_t *restrict to, const int32_t *restrict from, 
         to[i] += from[i];
 }
 
-// Down the columns: whole lines at a time.
-static void add_lines(const struct conv *c, const int32_t *lines, int32_t *out)
+// One line of the output: first down the columns, whole lines at a time, then along the line.
+static void sum_windows(const struct conv *c, const int32_t *pixels, uint32_t y, int32_t *line,
+                        int32_t *sums)
 {
     const struct graph_window *w = &c->window;
-    size_t line = (size_t)c->ow * w->groups;
-    memset(out, 0, line * c->oh * sizeof *out);
-    for (uint32_t o = 0; o < c->oh; o++)
-        for (uint32_t k = 0; k < w->kernel[0]; k++) {
-            int64_t i = (int64_t)o * w->stride[0] + (int64_t)k * w->dilation[0] - w->pad[0];
-            if (i < 0 || i >= c->ih)
-                continue;
-            add_line(out + o * line, lines + (size_t)i * line, line);
-        }
+    size_t groups = w->groups, n = (size_t)c->iw * groups;
+    memset(line, 0, n * sizeof *line);
+    for (uint32_t k = 0; k < w->kernel[0]; k++) {
+        int64_t i = (int64_t)y * w->stride[0] + (int64_t)k * w->dilation[0] - w->pad[0];
+        if (i >= 0 && i < c->ih)
+            add_line(line, pixels + (size_t)i * n, n);
+    }
+    for (size_t g = 0; g < groups; g++)
+        add_taps(c, line + g, sums + g, groups);
 }
 
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image)
 {
     const struct graph_window *w = &c->window;
-    size_t groups = w->groups, inputs = c->ic / groups;
+    size_t groups = w->groups, inputs = c->ic / groups, count = (size_t)c->ih * c->iw * groups;
     int32_t *sums = run_scratch(r, c->window_at), *pixels = run_scratch(r, c->lines_at);
-    int32_t *lines = pixels + (size_t)c->ih * c->iw * groups;
     int32_t zero = c->x_zp * (int32_t)inputs;
-    bool pixelwise = w->kernel[0] * w->kernel[1] == 1 && c->ih == c->oh && c->iw == c->ow;
-    if (pixelwise) {
+    if (w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1 && c->ih == c->oh &&
+        c->iw == c->ow) {
         sum_channels(image, conv_pixels(c) * groups, inputs, zero, sums);
         return;
     }
-    for (uint32_t n = 0; n < c->n; n++) {
-        size_t count = (size_t)c->ih * c->iw * groups;
-        sum_channels(image + n * count * inputs, count, inputs, zero, pixels);
-        for (size_t y = 0; y < c->ih; y++)
-            for (size_t g = 0; g < groups; g++)
-                add_taps(c, pixels + y * c->iw * groups + g, lines + y * c->ow * groups + g,
-                         groups);
-        add_lines(c, lines, sums + (size_t)n * c->oh * c->ow * groups);
+    for (uint32_t n = 0; n < c->n; n++, image += count * inputs) {
+        sum_channels(image, count, inputs, zero, pixels);
+        for (uint32_t y = 0; y < c->oh; y++, sums += c->ow * groups)
+            sum_windows(c, pixels, y, pixels + count, sums);
     }
 }
 

@@ -57,6 +57,29 @@ static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, cons
     }
 }
 
+// Short rows that follow each other where they come from are converted many at a time.
+static bool rows_follow(const struct copy *c)
+{
+    const struct nd *nd = &c->nd;
+    return nd->n_dims == 2 && nd->dims[1] > 0 && nd_step(nd, 0) == 1 && nd_step(nd, 1) == 1 &&
+           nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ROW_CHUNK / 2;
+}
+
+static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
+{
+    float values[ROW_CHUNK];
+    uint8_t stored[ROW_CHUNK * sizeof(int64_t)];
+    size_t rows = (size_t)c->nd.dims[0], row = nd_row(&c->nd), together = ROW_CHUNK / row;
+    size_t size = row * c->to_size, step = (size_t)c->nd.strides[0][0] * c->to_size;
+    for (size_t done = 0; done < rows; done += together) {
+        size_t n = rows - done < together ? rows - done : together;
+        row_load(&c->from, from + done * row * c->from_size, n * row, values);
+        row_store(&c->to, stored, n * row, values);
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + (done + i) * step, stored + i * size, size);
+    }
+}
+
 // Integers without a scale are copied as integers: floats would not hold large ones.
 static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
                              const uint8_t *from, int64_t from_step, size_t n)
@@ -78,13 +101,19 @@ void copy_run(const struct copy *c, void *to, const void *from)
     int64_t to_step = nd_step(&c->nd, 0), from_step = nd_step(&c->nd, 1);
     bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
                     (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
+    integers = integers && !c->to.quantized && !c->from.quantized;
+    if (!c->same && !integers && rows_follow(c)) {
+        convert_rows(c, (uint8_t *)to + c->to_at * (int64_t)c->to_size,
+                     (const uint8_t *)from + c->from_at * (int64_t)c->from_size);
+        return;
+    }
     for (nd_start(&c->nd, &at); !at.end; nd_next(&c->nd, &at)) {
         uint8_t *a = (uint8_t *)to + (c->to_at + at.offset[0]) * (int64_t)c->to_size;
         const uint8_t *b =
             (const uint8_t *)from + (c->from_at + at.offset[1]) * (int64_t)c->from_size;
         if (c->same)
             move_row(c->to_size, a, to_step, b, from_step, n);
-        else if (integers && !c->to.quantized && !c->from.quantized)
+        else if (integers)
             convert_integers(c, a, to_step, b, from_step, n);
         else
             convert_row(c, a, to_step, b, from_step, n);

@@ -131,8 +131,7 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t groups = c->window.groups;
     if (step_scratch(s, pixels * groups * 4, &c->window_at, e) < 0)
         return STATUS_MODEL_INVALID;
-    return step_scratch(s, ((uint64_t)c->ih * c->iw + (uint64_t)c->ih * c->ow) * groups * 4,
-                        &c->lines_at, e);
+    return step_scratch(s, ((uint64_t)c->ih + 1) * c->iw * groups * 4, &c->lines_at, e);
 }
 
 static int prepare_integer(struct step *s, struct conv *c, struct error *e)

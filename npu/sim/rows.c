@@ -3,25 +3,13 @@
 
 #include <math.h>
 
-#include "base/convert.h"
+#include "npu/sim/half.h"
 
 // Memory that need not be aligned.
 typedef int16_t unaligned_i16 __attribute__((aligned(1), may_alias));
-typedef uint16_t unaligned_u16 __attribute__((aligned(1), may_alias));
 typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
 typedef int64_t unaligned_i64 __attribute__((aligned(1), may_alias));
 typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
-
-// Where the compiler knows half precision it uses the CPU's instructions for it.
-#ifdef __FLT16_MAX__
-typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
-#define HALF_TO_FLOAT(h) ((float)(h))
-#define FLOAT_TO_HALF(f) ((_Float16)(f))
-#else
-typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
-#define HALF_TO_FLOAT(h) convert_half_to_float(h)
-#define FLOAT_TO_HALF(f) convert_float_to_half(f)
-#endif
 
 bool row_type_known(enum tensor_type type)
 {
@@ -62,16 +50,6 @@ KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float sc
             dst[i] = ((float)src[(int64_t)i * stride] - zp) * scale;
 }
 
-KERNEL static void load_f16(const unaligned_f16 *src, int64_t stride, size_t n, float *dst)
-{
-    if (stride == 1)
-        for (size_t i = 0; i < n; i++)
-            dst[i] = HALF_TO_FLOAT(src[i]);
-    else
-        for (size_t i = 0; i < n; i++)
-            dst[i] = HALF_TO_FLOAT(src[(int64_t)i * stride]);
-}
-
 #define LOAD(c_type)                                                                               \
     do {                                                                                           \
         const c_type *p = src;                                                                     \
@@ -88,7 +66,7 @@ void row_load_strided(const struct row_form *form, const void *src, int64_t stri
         load_i8(src, stride, n, scale, zp, dst);
         break;
     case TENSOR_FLOAT16:
-        load_f16(src, stride, n, dst);
+        half_load(src, stride, n, dst);
         break;
     case TENSOR_FLOAT32:
         if (stride == 1)
@@ -149,16 +127,6 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
         dst[(int64_t)i * stride] = to_i8(src[i], step, odd, rest);
 }
 
-KERNEL static void store_f16(unaligned_f16 *dst, int64_t stride, size_t n, const float *src)
-{
-    if (stride == 1)
-        for (size_t i = 0; i < n; i++)
-            dst[i] = FLOAT_TO_HALF(src[i]);
-    else
-        for (size_t i = 0; i < n; i++)
-            dst[(int64_t)i * stride] = FLOAT_TO_HALF(src[i]);
-}
-
 // The bounds are the largest floats that the type holds.
 #define STORE(c_type, low, high)                                                                   \
     do {                                                                                           \
@@ -182,7 +150,7 @@ void row_store_strided(const struct row_form *form, void *dst, int64_t stride, s
             store_i8_strided(dst, stride, n, step, form->odd, whole, src);
         break;
     case TENSOR_FLOAT16:
-        store_f16(dst, stride, n, src);
+        half_store(dst, stride, n, src);
         break;
     case TENSOR_FLOAT32:
         for (size_t i = 0; i < n; i++)
