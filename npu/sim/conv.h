@@ -63,9 +63,10 @@ struct conv {
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
     float *taps;      // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES]
 
-    // Floats: real = sum + float_bias[c].
+    // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias; // NULL: none
-    bool direct;       // the primitive adds the bias, does the activation and writes the output
+    uint32_t n_fused;  // so many of the node's
+    bool direct;       // nothing is left: it writes the output
 
     bool transposed;
     uint32_t stride[2]; // of the transposed one
@@ -79,6 +80,9 @@ static inline size_t conv_pixels(const struct conv *c)
 
 /// Most lines of the output in a tile.
 uint32_t conv_tile_lines(const struct conv *c);
+
+/// How many of the node's first activations oneDNN does with floats.
+uint32_t conv_dnn_fuses(const struct graph_node *n);
 
 /// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
 /// group][kh][kw], int8_t or float.
@@ -118,6 +122,6 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
                        const int32_t *sums, size_t first, size_t n_pixels);
 
 /// Turns the sums of `n_pixels` outputs from `first` on into stored outputs. CONV_LANES more sums
-/// must be readable behind them.
-void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,
+/// must be readable behind them. They may be written to.
+void conv_finish(const struct step *s, const struct conv *c, struct run *r, void *sums,
                  size_t first, size_t n_pixels);

@@ -53,24 +53,61 @@ static dnnl_status_t describe(const struct conv *c, const struct part *p,
     dnnl_memory_desc_init_by_tag(bias, 1, (dnnl_dims_t){c->oc}, dnnl_f32, dnnl_a);
     return dnnl_dilated_convolution_forward_desc_init(
         desc, dnnl_forward_inference, dnnl_convolution_direct, src, &weights,
-        c->direct && c->float_bias ? bias : NULL, dst, strides, dilates, before, after);
+        c->float_bias ? bias : NULL, dst, strides, dilates, before, after);
 }
 
-static dnnl_status_t add_activation(const struct step *s, dnnl_primitive_attr_t attr)
+// ---- activations ----
+
+static bool find_eltwise(const struct graph_post *post, dnnl_alg_kind_t *ret)
 {
-    const struct graph_post *post = &s->node->post[0];
-    bool relu = post->kind == POST_RELU;
+    static const struct {
+        enum graph_post_kind kind;
+        dnnl_alg_kind_t algorithm;
+    } known[] = {{POST_RELU, dnnl_eltwise_relu},        {POST_LEAKY_RELU, dnnl_eltwise_relu},
+                 {POST_CLIP, dnnl_eltwise_clip},        {POST_ELU, dnnl_eltwise_elu},
+                 {POST_SIGMOID, dnnl_eltwise_logistic}, {POST_SWISH, dnnl_eltwise_swish},
+                 {POST_TANH, dnnl_eltwise_tanh}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].kind == post->kind) {
+            *ret = known[i].algorithm;
+            return true;
+        }
+    return false;
+}
+
+uint32_t conv_dnn_fuses(const struct graph_node *n)
+{
+    dnnl_alg_kind_t algorithm;
+    uint32_t i = 0;
+    while (i < n->n_post && find_eltwise(&n->post[i], &algorithm))
+        i++;
+    return i;
+}
+
+static dnnl_status_t append(dnnl_post_ops_t ops, const struct graph_post *post)
+{
+    dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
+    float alpha = post->kind == POST_RELU ? 0 : post->kind == POST_SWISH ? 1 : post->alpha;
+    find_eltwise(post, &algorithm);
+    return dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, post->beta);
+}
+
+static dnnl_status_t add_activations(const struct step *s, const struct conv *c,
+                                     dnnl_primitive_attr_t attr)
+{
     dnnl_post_ops_t ops;
     dnnl_status_t status = dnnl_post_ops_create(&ops);
     if (status != dnnl_success)
         return status;
-    status = dnnl_post_ops_append_eltwise(ops, 1, relu ? dnnl_eltwise_relu : dnnl_eltwise_clip,
-                                          relu ? 0 : post->alpha, relu ? 0 : post->beta);
+    for (uint32_t i = 0; i < c->n_fused && status == dnnl_success; i++)
+        status = append(ops, &s->node->post[i]);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
     return status;
 }
+
+// ---- primitives ----
 
 static dnnl_status_t make(const struct step *s, const struct conv *c,
                           const dnnl_convolution_desc_t *desc, dnnl_primitive_desc_t *pd)
@@ -82,8 +119,8 @@ static dnnl_status_t make(const struct step *s, const struct conv *c,
     status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && c->integer && c->x_zp)
         status = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &c->x_zp);
-    if (status == dnnl_success && c->direct && s->node->n_post)
-        status = add_activation(s, attr);
+    if (status == dnnl_success && c->n_fused)
+        status = add_activations(s, c, attr);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(pd, desc, attr, dnn_engine(s->plan), NULL);
     dnnl_primitive_attr_destroy(attr);
@@ -96,7 +133,6 @@ static int add_call(struct step *s, const struct conv *c, const struct part *p, 
 {
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t pd;
-    bool has_bias = c->direct && c->float_bias;
     dnnl_status_t status = describe(c, p, &desc, &args[0].md, &args[1].md, &args[3].md);
     if (status == dnnl_success)
         status = make(s, c, &desc, &pd);
@@ -104,7 +140,7 @@ static int add_call(struct step *s, const struct conv *c, const struct part *p, 
         return dnn_error(s, status, "no convolution of these sizes", e);
     int r = place_weights(s, c, pd, weights, &args[2], e);
     if (r == 0)
-        r = dnn_add_call(s, pd, args, has_bias ? 4 : 3, ret, e);
+        r = dnn_add_call(s, pd, args, c->float_bias ? 4 : 3, ret, e);
     dnnl_primitive_desc_destroy(pd);
     return r;
 }

@@ -51,20 +51,9 @@ static void real_with_group_nz(const struct conv *c, const struct conv_part *p, 
         }
 }
 
-KERNEL static void real_floats(const struct conv *c, const struct conv_part *p, float *dst)
-{
-    for (size_t k = 0; k < p->pixels; k++, dst += p->n) {
-        const float *sums = (const float *)p->sums + k * c->oc + p->from;
-        for (size_t i = 0; i < p->n; i++)
-            dst[i] = c->float_bias ? sums[i] + c->float_bias[p->from + i] : sums[i];
-    }
-}
-
 static void to_real(const struct conv *c, const struct conv_part *p, float *dst)
 {
-    if (!c->integer)
-        real_floats(c, p, dst);
-    else if (!p->windows)
+    if (!p->windows)
         real_integers(c, p, dst);
     else if (c->window.groups == 1)
         real_with_nz(c, p, dst);
@@ -90,13 +79,14 @@ static void add_operand(const struct step *s, const struct run *r, const struct 
 }
 
 // Elements [at, at+n) of the output, which follow each other in memory.
-static void store(const struct step *s, const struct run *r, size_t at, float *v, size_t n)
+static void store(const struct step *s, const struct conv *c, const struct run *r, size_t at,
+                  float *v, size_t n)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct row_form form = row_form(y);
     if (s->node->quant && s->node->quant->in_steps)
         form.scale = 1;
-    for (uint32_t i = 0; i < s->node->n_post; i++) {
+    for (uint32_t i = c->n_fused; i < s->node->n_post; i++) {
         const struct graph_post *post = &s->node->post[i];
         if (post->kind == POST_ADD)
             add_operand(s, r, post, at, v, n);
@@ -106,9 +96,20 @@ static void store(const struct step *s, const struct run *r, size_t at, float *v
     row_store(&form, (uint8_t *)run_output(s, r, 0) + at * tensor_type_size(y->type), n, v);
 }
 
-void conv_finish(const struct step *s, const struct conv *c, struct run *r, const void *sums,
+static void finish_floats(const struct step *s, const struct conv *c, const struct run *r, float *v,
+                          size_t first, size_t n)
+{
+    for (size_t done = 0; done < n; done += ROW_CHUNK)
+        store(s, c, r, first + done, v + done, n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
+}
+
+void conv_finish(const struct step *s, const struct conv *c, struct run *r, void *sums,
                  size_t first, size_t n_pixels)
 {
+    if (!c->integer) {
+        finish_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
+        return;
+    }
     if (c->steps.unit) {
         conv_steps_finish(s, c, r, sums, first, n_pixels);
         return;
@@ -127,7 +128,7 @@ void conv_finish(const struct step *s, const struct conv *c, struct run *r, cons
                                    .from = from,
                                    .n = count};
             to_real(c, &at, v);
-            store(s, r, (first + p) * channels + from, v, n * count);
+            store(s, c, r, (first + p) * channels + from, v, n * count);
         }
     }
 }

@@ -149,15 +149,6 @@ static int prepare_integer(struct step *s, struct conv *c, struct error *e)
     return r;
 }
 
-// Without activations, or with one that oneDNN knows, floats need no second pass.
-static bool needs_no_finish(const struct step *s)
-{
-    const struct graph_node *n = s->node;
-    return step_output(s, 0)->type == TENSOR_FLOAT32 &&
-           (n->n_post == 0 ||
-            (n->n_post == 1 && (n->post[0].kind == POST_RELU || n->post[0].kind == POST_CLIP)));
-}
-
 static int prepare_float(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1), *b = step_input(s, 2);
@@ -168,7 +159,8 @@ static int prepare_float(struct step *s, struct conv *c, struct error *e)
         return step_refuse(s, e, "weights of type %s are not supported", tensor_type_name(w->type));
     graph_tensor_floats(w, weights);
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
-    c->direct = needs_no_finish(s);
+    c->n_fused = conv_dnn_fuses(s->node);
+    c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
     if (r == 0)
         r = take_scratch(s, c, e);
     return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
