@@ -18,17 +18,25 @@ enum conv_kernel {
 // are used.
 #define CONV_LANES 16
 
-// How an int8 output is made from sums when nothing is done to it that takes real numbers. `v` is
-// in steps of the output: v = (unit[c] + unit_lost[c]) * sum, or that of `below` where the sum is
-// negative; v += addend; v is rounded, put into its bounds and stored.
+// What a sum of each channel is multiplied by: in doubles, the nearest float, and the floats next
+// to it on both sides.
+struct conv_unit {
+    double *real;
+    float *near, *low, *high;
+};
+
+// How an int8 output is made from sums when nothing is done to it that takes other real numbers.
+// `v` is in steps of the output: v = unit[c] * sum, or that of `below` where the sum is negative;
+// v += addend; v is rounded, put into its bounds and stored.
 struct conv_steps {
-    enum { FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT } kind; // conv_steps.c
-    float *unit, *unit_lost, *below, *below_lost; // unit NULL: that does not do
-    float alpha;                                  // LeakyRelu, 1: none
-    double low, high;                             // whole numbers
-    int32_t addend;                               // a tensor; -1: none
+    enum { FINISH_REAL, FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT } kind;
+    bool exact; // floats do not do
+    struct conv_unit unit, below;
+    double low, high; // whole numbers
+    double alpha;     // LeakyRelu, 1: none
+    int32_t addend;   // a tensor; -1: none
     int32_t addend_zp;
-    float addend_steps, addend_steps_lost;
+    double addend_steps;
     struct row_form form; // of the output
 };
 
@@ -59,6 +67,7 @@ struct conv {
     int32_t x_zp;
     int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
     float *scale;
+    uint64_t most_sum; // no sum with its bias is larger
     struct conv_steps steps;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
     float *taps;      // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES]

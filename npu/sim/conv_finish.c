@@ -110,7 +110,7 @@ void conv_finish(const struct step *s, const struct conv *c, struct run *r, void
         finish_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
         return;
     }
-    if (c->steps.unit) {
+    if (c->steps.kind != FINISH_REAL) {
         conv_steps_finish(s, c, r, sums, first, n_pixels);
         return;
     }

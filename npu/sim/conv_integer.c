@@ -1,4 +1,6 @@
 // Convolutions of integers without oneDNN, and the zero points of weights.
+#include <stdlib.h>
+
 #include "npu/sim/conv.h"
 #include "npu/sim/window.h"
 
@@ -27,16 +29,21 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
     return 0;
 }
 
-// Σ (w + nz) of one output channel.
+// Σ (w + nz) of one output channel, and the same without signs.
 static int64_t sum_weights(const struct graph_conv_quant *q, const int8_t *w, size_t inputs,
-                           size_t taps, uint32_t o)
+                           size_t taps, uint32_t o, int64_t *ret_reach)
 {
-    int64_t sum = 0, nz = 0;
-    for (size_t k = 0; k < inputs * taps; k++)
-        sum += w[k];
-    for (size_t tap = 0; tap < taps; tap++)
-        nz += conv_nz(q, taps, o, tap);
-    return sum + (int64_t)inputs * nz;
+    int64_t sum = 0, reach = 0;
+    for (size_t tap = 0; tap < taps; tap++) {
+        int32_t nz = conv_nz(q, taps, o, tap);
+        for (size_t i = 0; i < inputs; i++) {
+            int32_t v = w[i * taps + tap] + nz;
+            sum += v;
+            reach += v < 0 ? -v : v;
+        }
+    }
+    *ret_reach = reach;
+    return sum;
 }
 
 // The bias without the term for the image's zero point: kernels subtract that themselves.
@@ -45,9 +52,12 @@ static void correct_bias(const struct step *s, struct conv *c, const int8_t *w)
     const struct graph_conv_quant *q = s->node->quant;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     size_t inputs = c->ic / c->window.groups;
+    int64_t most = c->x_zp < 0 ? 127 - c->x_zp : c->x_zp + 128, reach;
     for (uint32_t o = 0; o < c->oc; o++) {
-        int64_t sum = sum_weights(q, w + o * inputs * taps, inputs, taps, o);
+        int64_t sum = sum_weights(q, w + o * inputs * taps, inputs, taps, o, &reach);
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
+        uint64_t most_sum = (uint64_t)(reach * most + llabs(c->bias[o]));
+        c->most_sum = most_sum > c->most_sum ? most_sum : c->most_sum;
     }
 }
 
@@ -63,10 +73,10 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
         return step_refuse(s, e, "its input's zero point is %d", c->x_zp);
     for (uint32_t o = 0; o < c->oc; o++)
         c->scale[o] = (float)q->scale[o];
+    correct_bias(s, c, w);
     int r = conv_steps_prepare(s, c, e);
     if (r < 0)
         return r;
-    correct_bias(s, c, w);
     if (c->kernel == CONV_DEPTHWISE)
         return conv_depthwise_prepare(s, c, w, e);
     if (c->kernel == CONV_PLAIN)

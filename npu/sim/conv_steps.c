@@ -1,18 +1,26 @@
 // From the sums of an integer convolution to int8, counted in steps of the output. All that is
 // known of their rounding is here:
 //
-// The chips store the int8 that is nearest to the real number, ties to the even one. So what a
-// float cannot hold is kept beside it until the end: a float alone would now and then move a number
-// over a half, and one such step in an early layer becomes many in a deep net. ONNX Runtime counts
-// in floats, and so does FINISH_FLOAT. This file is compiled without contracted products.
+// The chips store the int8 that is nearest to the real number, ties to the even one. A float would
+// now and then move a number over a half, and one such step in an early layer becomes many in a
+// deep net. So it is counted twice in floats, once with all roundings up and once down: where both
+// give the same int8 it is the right one, and the few others are counted in doubles. ONNX Runtime
+// counts in floats, and so does FINISH_FLOAT. This file is compiled without contracted products.
 #include <math.h>
 
 #include "npu/sim/conv.h"
 
-// Added to a float below 2^22 it leaves the nearest integer (ties to even) in the lowest bits.
-#define TO_INTEGER 12582912.0f
+// Added to a number below 2^51, or to a float below 2^22, they leave the nearest integer (ties to
+// even) in the lowest bits.
+#define TO_INTEGER       6755399441055744.0
+#define TO_INTEGER_FLOAT 12582912.0f
 
-#define MOST 4096 // elements in a part: they stay in the first cache
+#define MOST        1024 // elements in a part: they stay in the first cache
+#define MOST_GROUPS 32   // in a part with addends
+
+#define EXACT_MOST (1 << 24)
+
+typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 
 // ---- preparation ----
 
@@ -25,11 +33,9 @@ static bool take_addend(const struct step *s, struct conv_steps *f, const struct
                         double step)
 {
     const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
-    double steps = (double)t->scale / step;
     f->addend = post->operand;
     f->addend_zp = t->zp;
-    f->addend_steps = (float)steps;
-    f->addend_steps_lost = (float)(steps - (double)f->addend_steps);
+    f->addend_steps = (double)t->scale / step;
     return t->type == TENSOR_INT8 && t->quantized;
 }
 
@@ -39,7 +45,7 @@ static bool take_posts(const struct step *s, struct conv_steps *f, double step)
     const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
     bool floats = s->node->quant->in_steps, fits = true; // of floats only bounds are known
     if (post < end && !floats && post->kind == POST_LEAKY_RELU)
-        f->alpha = post++->alpha;
+        f->alpha = (double)post++->alpha;
     if (post < end && !floats && post->kind == POST_ADD)
         fits = take_addend(s, f, post++, step);
     for (; post < end && is_clip(post); post++) {
@@ -63,72 +69,87 @@ static void choose_kind(const struct step *s, struct conv_steps *f)
                                        : FINISH_PLAIN;
 }
 
-static int split(struct step *s, const double *from, size_t n, double factor, float **ret,
-                 float **ret_lost, struct error *e)
+// The floats next to a number, on both sides.
+static void bracket(double v, float *low, float *high)
 {
-    float *value = step_alloc(s, n + CONV_LANES, sizeof *value);
-    float *lost = step_alloc(s, n + CONV_LANES, sizeof *lost);
-    if (!value || !lost)
-        return error_no_memory(e, "scales", n * sizeof *value);
-    for (size_t i = 0; i < n; i++) {
-        value[i] = (float)(from[i] * factor);
-        lost[i] = (float)(from[i] * factor - (double)value[i]);
+    float near = (float)v;
+    *low = (double)near > v ? nextafterf(near, -INFINITY) : near;
+    *high = (double)near < v ? nextafterf(near, INFINITY) : near;
+}
+
+static bool take_unit(struct step *s, struct conv_unit *u, size_t n, double factor)
+{
+    const struct graph_conv_quant *q = s->node->quant;
+    u->real = step_alloc(s, n + CONV_LANES, sizeof *u->real);
+    u->near = step_alloc(s, n + CONV_LANES, sizeof *u->near);
+    u->low = step_alloc(s, n + CONV_LANES, sizeof *u->low);
+    u->high = step_alloc(s, n + CONV_LANES, sizeof *u->high);
+    if (!u->real || !u->near || !u->low || !u->high)
+        return false;
+    for (size_t i = 0; i < n + CONV_LANES; i++) {
+        u->real[i] = q->scale[i % n] * factor;
+        u->near[i] = (float)u->real[i];
+        bracket(u->real[i], &u->low[i], &u->high[i]);
     }
-    *ret = value;
-    *ret_lost = lost;
-    return 0;
+    return true;
+}
+
+// Below 2^24 sums are exact as floats; from there on what they give must lie beyond all bounds.
+static bool fits_floats(const struct conv *c)
+{
+    const struct conv_steps *f = &c->steps;
+    double most = 257 + 256 * f->addend_steps;
+    if (c->most_sum < EXACT_MOST)
+        return true;
+    for (size_t i = 0; i < c->oc; i++) {
+        double unit = fabs(f->unit.real[i]), below = fabs(f->below.real[i]);
+        if (unit * EXACT_MOST < most || (below > 0 && below * EXACT_MOST < most))
+            return false;
+    }
+    return true;
 }
 
 int conv_steps_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
-    const struct graph_conv_quant *q = s->node->quant;
     struct conv_steps *f = &c->steps;
-    double step = q->in_steps ? 1 : (double)y->scale;
+    double step = s->node->quant->in_steps ? 1 : (double)y->scale;
     *f = (struct conv_steps){.alpha = 1, .addend = -1, .form = row_form(y)};
     f->low = -128 - f->form.zp;
     f->high = 127 - f->form.zp;
     if (y->type != TENSOR_INT8 || !y->quantized || !take_posts(s, f, step))
         return 0;
     choose_kind(s, f);
-    int r = split(s, q->scale, c->oc, 1 / step, &f->unit, &f->unit_lost, e);
-    return r < 0 ? r
-                 : split(s, q->scale, c->oc, (double)f->alpha / step, &f->below, &f->below_lost, e);
+    if (!take_unit(s, &f->unit, c->oc, 1 / step) ||
+        !take_unit(s, &f->below, c->oc, f->alpha / step))
+        return error_no_memory(e, "scales", c->oc * sizeof(double));
+    f->exact = f->kind != FINISH_FLOAT && !fits_floats(c);
+    return 0;
 }
 
-// ---- real numbers ----
+// ---- sums to steps ----
 
-// A number and what its float has lost of it.
-struct real {
-    float value, lost;
+// One call of conv_steps_finish(), for each pixel and group one after the other. The kernels work
+// on a copy, which no store can change.
+struct finish {
+    size_t n, groups, channels; // pixels x groups; channels of a group
+    const int32_t *sums, *windows, *bias, *nz;
+    struct conv_unit unit, below;
+    const int8_t *addend;
+    int8_t *dst;
+    bool exact;
+    double to_stored, low, high, addend_steps; // bounds with to_stored
+    float float_to_stored, float_low, float_high;
+    float addend_near, addend_low, addend_high; // steps of one; what its product is moved by
+    int32_t addend_zp, zp_after;
 };
 
-static inline struct real real_product(float x, float y, float y_lost)
-{
-    float product = x * y;
-    return (struct real){product, fmaf(x, y_lost, fmaf(x, y, -product))};
-}
-
-static inline struct real real_sum(struct real a, struct real b)
-{
-    float sum = a.value + b.value, part = sum - a.value;
-    float lost = (a.value - (sum - part)) + (b.value - part);
-    return (struct real){sum, lost + (a.lost + b.lost)};
-}
-
-// Rounds v + to_stored, which is above 2^23 and has the stored number in its lowest bits.
-static inline float real_stored(struct real v, float to_stored)
-{
-    float near = v.value + to_stored;
-    return near + rintf((v.value - (near - to_stored)) + v.lost);
-}
-
-// The same of a product.
-static inline float product_stored(float x, float y, float y_lost, float to_stored)
-{
-    float near = fmaf(x, y, to_stored);
-    return near + rintf(fmaf(x, y_lost, fmaf(x, y, to_stored - near)));
-}
+// CONV_LANES channels from `channel` on, of n groups.
+struct run_of_lanes {
+    const int32_t *sums, *windows, *addend;
+    size_t channel, n;
+    int32_t *stored; // in the lowest bytes
+};
 
 static inline int32_t bits_of(float v)
 {
@@ -139,54 +160,89 @@ static inline int32_t bits_of(float v)
     return both.bits;
 }
 
-// ---- sums to steps ----
-
-// One call of conv_steps_finish(), for each pixel and group one after the other. The kernels work
-// on a copy, which no store can change.
-struct finish {
-    size_t n, groups, channels; // pixels x groups; channels of a group
-    const int32_t *sums, *windows, *bias, *nz;
-    const float *unit, *unit_lost, *below, *below_lost;
-    const int8_t *addend;
-    int8_t *dst;
-    float low, high, steps, steps_lost, to_stored;
-    int32_t addend_zp, zp;
-};
-
-// What a sum gives: to_stored and a number of steps; FINISH_FLOAT: only the latter.
-static inline __attribute__((always_inline)) float
-stored_sum(const struct finish *t, int32_t sum, size_t k, int32_t addend, const int kind)
+static inline int32_t lowest_bits(double v)
 {
-    float unit = t->unit[k], unit_lost = t->unit_lost[k];
-    if (kind == FINISH_FLOAT)
-        return (float)sum * unit;
-    if (kind == FINISH_LEAKY || kind == FINISH_ADD) {
-        float below = t->below[k], below_lost = t->below_lost[k];
-        unit = sum < 0 ? below : unit;
-        unit_lost = sum < 0 ? below_lost : unit_lost;
-    }
-    if (kind != FINISH_ADD)
-        return product_stored((float)sum, unit, unit_lost, t->to_stored);
-    struct real more = real_product((float)(addend - t->addend_zp), t->steps, t->steps_lost);
-    return real_stored(real_sum(real_product((float)sum, unit, unit_lost), more), t->to_stored);
+    union {
+        double real;
+        int64_t bits;
+    } both = {v};
+    return (int32_t)both.bits;
 }
 
-// CONV_LANES outputs, which are channels from `o` on, in the lowest bytes of dst.
-static inline __attribute__((always_inline)) void
-finish_lanes(const struct finish *t, const int32_t *restrict sums, size_t o, bool nz,
-             uint32_t window, const int kind, const int32_t *restrict addend, int32_t *restrict dst)
+// As the chip does it: 32 bits that wrap.
+static inline int32_t wrap(int32_t sum, int32_t bias, int32_t nz, int32_t window)
 {
-    for (int i = 0; i < CONV_LANES; i++) {
-        size_t k = o + (size_t)i;
-        // As the chip does it: 32 bits that wrap.
-        uint32_t sum = (uint32_t)sums[i] + (uint32_t)t->bias[k];
-        if (nz)
-            sum += (uint32_t)t->nz[k] * window;
-        float v = stored_sum(t, (int32_t)sum, k, kind == FINISH_ADD ? addend[i] : 0, kind);
-        v = v > t->low ? v : t->low;
-        v = v < t->high ? v : t->high;
-        dst[i] = kind == FINISH_FLOAT ? bits_of(v + TO_INTEGER) + t->zp : bits_of(v);
+    return (int32_t)((uint32_t)sum + (uint32_t)bias + (uint32_t)nz * (uint32_t)window);
+}
+
+KERNEL static void finish_exact(const struct finish *call, const struct run_of_lanes *run)
+{
+    const struct finish t = *call;
+    const struct run_of_lanes l = *run;
+    for (size_t g = 0; g < l.n; g++)
+        for (size_t i = 0; i < CONV_LANES; i++) {
+            size_t at = g * t.channels + i, k = l.channel + i;
+            int32_t sum = wrap(l.sums[at], t.bias[k], t.nz ? t.nz[k] : 0, t.nz ? l.windows[g] : 0);
+            double unit = sum < 0 ? t.below.real[k] : t.unit.real[k];
+            double v = fma(sum, unit, t.to_stored);
+            if (t.addend)
+                v = fma(sum, unit, (l.addend[at] - t.addend_zp) * t.addend_steps) + t.to_stored;
+            v = v > t.low ? v : t.low;
+            l.stored[at] = lowest_bits(v < t.high ? v : t.high);
+        }
+}
+
+// What a sum gives, with all roundings down and up.
+static inline __attribute__((always_inline)) void estimate(const struct finish *t, int32_t sum,
+                                                           size_t k, int32_t addend, const int kind,
+                                                           int32_t *low, int32_t *high)
+{
+    float v = (float)sum, to = t->float_to_stored;
+    if (kind == FINISH_FLOAT) {
+        *low = *high = bits_of(v * t->unit.near[k] + to);
+    } else if (kind == FINISH_ADD) {
+        float unit = t->unit.near[k], below = t->below.near[k], more = (float)addend;
+        unit = sum < 0 ? below : unit;
+        *low = bits_of(fmaf(v, unit, fmaf(more, t->addend_near, t->addend_low)) + to);
+        *high = bits_of(fmaf(v, unit, fmaf(more, t->addend_near, t->addend_high)) + to);
+    } else {
+        float unit_low = t->unit.low[k], unit_high = t->unit.high[k];
+        if (kind == FINISH_LEAKY) {
+            float below_low = t->below.low[k], below_high = t->below.high[k];
+            unit_low = sum < 0 ? below_low : unit_low;
+            unit_high = sum < 0 ? below_high : unit_high;
+        }
+        *low = bits_of(fmaf(v, unit_low, to));
+        *high = bits_of(fmaf(v, unit_high, to));
     }
+}
+
+// False: some of them must be counted in doubles.
+static inline __attribute__((always_inline)) bool finish_lanes(const struct finish *call,
+                                                               const struct run_of_lanes *run,
+                                                               int32_t *restrict stored, bool nz,
+                                                               const int kind)
+{
+    const struct finish t = *call;
+    const struct run_of_lanes l = *run;
+    int32_t least = bits_of(t.float_low), most = bits_of(t.float_high);
+    lanes_i32 differ = {0};
+    for (size_t g = 0; g < l.n; g++) {
+        int32_t low[CONV_LANES], high[CONV_LANES], window = nz ? l.windows[g] : 0;
+        for (size_t i = 0; i < CONV_LANES; i++) {
+            size_t at = g * t.channels + i, k = l.channel + i;
+            int32_t sum = wrap(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
+            estimate(&t, sum, k, kind == FINISH_ADD ? l.addend[at] : 0, kind, &low[i], &high[i]);
+            int32_t v = low[i] > least ? low[i] : least;
+            v = v < most ? v : most;
+            stored[at] = kind == FINISH_FLOAT ? v + t.zp_after : v;
+        }
+        differ |= *(const lanes_i32 *)low ^ *(const lanes_i32 *)high;
+    }
+    int32_t any = 0;
+    for (int i = 0; i < CONV_LANES; i++)
+        any |= differ[i];
+    return any == 0;
 }
 
 static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
@@ -209,15 +265,21 @@ static inline __attribute__((always_inline)) void finish_part(const struct finis
                                                               size_t n, size_t from, size_t count,
                                                               bool nz, const int kind)
 {
-    int32_t addend[MOST + CONV_LANES], stored[MOST + CONV_LANES];
+    int32_t addend[MOST + CONV_LANES] __attribute__((aligned(64)));
+    int32_t stored[MOST + CONV_LANES] __attribute__((aligned(64)));
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     if (kind == FINISH_ADD)
         widen(t->addend + at, n * count, addend);
     for (size_t i = 0; i < count; i += CONV_LANES) {
-        size_t lanes = count > CONV_LANES && i + CONV_LANES > count ? count - CONV_LANES : i;
-        for (size_t g = 0, k = lanes; g < n; g++, k += count)
-            finish_lanes(t, t->sums + at + k, o + lanes, nz,
-                         nz ? (uint32_t)t->windows[first + g] : 0, kind, addend + k, stored + k);
+        size_t k = count > CONV_LANES && i + CONV_LANES > count ? count - CONV_LANES : i;
+        struct run_of_lanes l = {.sums = t->sums + at + k,
+                                 .windows = nz ? t->windows + first : NULL,
+                                 .addend = addend + k,
+                                 .channel = o + k,
+                                 .n = n,
+                                 .stored = stored + k};
+        if (t->exact || !finish_lanes(t, &l, stored + k, nz, kind))
+            finish_exact(t, &l);
     }
     narrow(stored, n * count, t->dst + at);
 }
@@ -227,6 +289,8 @@ static inline __attribute__((always_inline)) void finish(const struct finish *ca
 {
     const struct finish t = *call;
     size_t most = t.channels < MOST ? t.channels : MOST, together = t.groups > 1 ? 1 : MOST / most;
+    if (kind == FINISH_ADD && together > MOST_GROUPS)
+        together = MOST_GROUPS;
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += most)
             finish_part(&t, i, t.n - i < together ? t.n - i : together, from,
@@ -248,6 +312,17 @@ FINISH(add_nz, true, FINISH_ADD)
 FINISH(floats, false, FINISH_FLOAT)
 FINISH(floats_nz, true, FINISH_FLOAT)
 
+// The sum of the product's, the addend's and its own roundings, and of those that these are added
+// with, of what lies in bounds.
+static void take_addend_floats(struct finish *t)
+{
+    float steps = (float)t->addend_steps, most = 1 + 256 * steps;
+    float error = 0x1p-23f * (512 + 4 * most);
+    t->addend_near = steps;
+    t->addend_low = (float)-t->addend_zp * steps - error;
+    t->addend_high = (float)-t->addend_zp * steps + error;
+}
+
 void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
                        const int32_t *sums, size_t first, size_t n_pixels)
 {
@@ -260,8 +335,7 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
     const struct conv_steps *f = &c->steps;
     bool nz = c->nz != NULL;
     size_t groups = nz ? c->window.groups : 1;
-    float to_stored = TO_INTEGER + (float)f->form.zp;
-    double base = f->kind == FINISH_FLOAT ? 0 : (double)to_stored;
+    int32_t zp = f->form.zp, zp_after = f->kind == FINISH_FLOAT ? zp : 0, before = zp - zp_after;
     struct finish t = {.n = n_pixels * groups,
                        .groups = groups,
                        .channels = c->oc / groups,
@@ -269,20 +343,22 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
                        .bias = c->bias,
                        .nz = c->nz,
                        .unit = f->unit,
-                       .unit_lost = f->unit_lost,
                        .below = f->below,
-                       .below_lost = f->below_lost,
-                       .low = (float)(f->low + base),
-                       .high = (float)(f->high + base),
-                       .steps = f->addend_steps,
-                       .steps_lost = f->addend_steps_lost,
-                       .to_stored = to_stored,
+                       .exact = f->exact,
+                       .to_stored = TO_INTEGER + zp,
+                       .low = TO_INTEGER + zp + f->low,
+                       .high = TO_INTEGER + zp + f->high,
+                       .addend_steps = f->addend_steps,
+                       .float_to_stored = TO_INTEGER_FLOAT + (float)before,
+                       .float_low = TO_INTEGER_FLOAT + (float)(before + f->low),
+                       .float_high = TO_INTEGER_FLOAT + (float)(before + f->high),
                        .addend_zp = f->addend_zp,
-                       .zp = f->form.zp};
+                       .zp_after = zp_after};
     t.dst = (int8_t *)run_output(s, r, 0) + first * c->oc;
     if (nz)
         t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * groups;
     if (f->kind == FINISH_ADD)
         t.addend = (const int8_t *)run_tensor(r, (uint32_t)f->addend) + first * c->oc;
+    take_addend_floats(&t);
     kernels[f->kind][nz](&t);
 }
