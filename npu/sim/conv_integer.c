@@ -1,6 +1,7 @@
 // Convolutions of integers without oneDNN, and the zero points of weights.
 #include <stdlib.h>
 
+#include "npu/sim/bytes.h"
 #include "npu/sim/conv.h"
 #include "npu/sim/window.h"
 
@@ -98,27 +99,25 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
 
 // ---- window sums ----
 
-// The sum of a number's 8 bytes.
-static inline int32_t sum_eight(const int8_t *x)
-{
-    const uint64_t every_other = 0x00ff00ff00ff00ff;
-    uint64_t v;
-    memcpy(&v, x, sizeof v);
-    v ^= 0x8080808080808080; // from -128..127 to 0..255
-    v = (v & every_other) + (v >> 8 & every_other);
-    return (int32_t)(v * 0x0001000100010001 >> 48) - 8 * 128;
-}
-
-KERNEL static void sum_eights(const int8_t *restrict x, size_t n, int32_t *restrict sums)
-{
-    for (size_t i = 0; i < n; i++)
-        sums[i] = sum_eight(x + 8 * i);
-}
-
 KERNEL static void sum_pairs(const int32_t *restrict parts, size_t n, int32_t *restrict sums)
 {
     for (size_t i = 0; i < n; i++)
         sums[i] = parts[2 * i] + parts[2 * i + 1];
+}
+
+KERNEL static void sum_parts(const int32_t *restrict parts, size_t n, size_t each, int32_t zero,
+                             int32_t *restrict sums)
+{
+    if (each == 1)
+        for (size_t i = 0; i < n; i++)
+            sums[i] = parts[i] - zero;
+    else
+        for (size_t i = 0; i < n; i++) {
+            int32_t sum = -zero;
+            for (size_t k = 0; k < each; k++)
+                sum += parts[i * each + k];
+            sums[i] = sum;
+        }
 }
 
 // Sums of 8 * `eights` neighbours: of eights, then of pairs as often as that works.
@@ -128,19 +127,14 @@ static void sum_many(const int8_t *x, size_t n_sums, size_t eights, int32_t zero
     size_t together = ROW_CHUNK / eights;
     for (size_t done = 0; done < n_sums; done += together) {
         size_t n = n_sums - done < together ? n_sums - done : together, rest = eights;
-        sum_eights(x + done * eights * 8, n * eights, parts);
+        bytes_sum_eights(x + done * eights * 8, n * eights, parts);
         for (; rest % 2 == 0; rest /= 2) {
             int32_t *sums_of_pairs = other;
             sum_pairs(parts, n * rest / 2, sums_of_pairs);
             other = parts;
             parts = sums_of_pairs;
         }
-        for (size_t i = 0; i < n; i++) {
-            int32_t sum = -zero;
-            for (size_t k = 0; k < rest; k++)
-                sum += parts[i * rest + k];
-            sums[done + i] = sum;
-        }
+        sum_parts(parts, n, rest, zero, sums + done);
     }
 }
 

@@ -1,6 +1,8 @@
 // Copies between tensors.
 #include "npu/sim/copy.h"
 
+#include "npu/sim/bytes.h"
+
 static bool same_form(const struct row_form *a, const struct row_form *b)
 {
     if (a->type != b->type || a->quantized != b->quantized)
@@ -15,6 +17,10 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
                        .to_size = tensor_type_size(to->type),
                        .from_size = tensor_type_size(from->type)};
     c->same = same_form(&c->to, &c->from);
+    c->mapped =
+        !c->same && bytes_map_is_fast() && to->type == TENSOR_INT8 && from->type == TENSOR_INT8;
+    if (c->mapped)
+        row_table(&c->from, NULL, 0, &c->to, c->table);
 }
 
 #define MOVE(type)                                                                                 \
@@ -44,16 +50,32 @@ static void move_row(size_t element, uint8_t *to, int64_t to_step, const uint8_t
         MOVE(element_8);
 }
 
+// At most ROW_CHUNK elements beside each other.
+static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from, size_t n)
+{
+    float values[ROW_CHUNK];
+    if (c->mapped) {
+        bytes_map(c->table, (const int8_t *)from, n, (int8_t *)to);
+        return;
+    }
+    row_load(&c->from, from, n, values);
+    row_store(&c->to, to, n, values);
+}
+
 static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, const uint8_t *from,
                         int64_t from_step, size_t n)
 {
     float values[ROW_CHUNK];
     for (size_t done = 0; done < n; done += ROW_CHUNK) {
         size_t part = n - done < ROW_CHUNK ? n - done : ROW_CHUNK;
-        row_load_strided(&c->from, from + (int64_t)done * from_step * (int64_t)c->from_size,
-                         from_step, part, values);
-        row_store_strided(&c->to, to + (int64_t)done * to_step * (int64_t)c->to_size, to_step, part,
-                          values);
+        uint8_t *a = to + (int64_t)done * to_step * (int64_t)c->to_size;
+        const uint8_t *b = from + (int64_t)done * from_step * (int64_t)c->from_size;
+        if (to_step == 1 && from_step == 1) {
+            convert_chunk(c, a, b, part);
+            continue;
+        }
+        row_load_strided(&c->from, b, from_step, part, values);
+        row_store_strided(&c->to, a, to_step, part, values);
     }
 }
 
@@ -65,18 +87,35 @@ static bool rows_follow(const struct copy *c)
            nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ROW_CHUNK / 2;
 }
 
+#define SPREAD(bytes)                                                                              \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(to + i * step, from + i * size, bytes);                                             \
+    break
+
+// Rows of `size` bytes apart from each other.
+static void spread_rows(uint8_t *to, size_t step, const uint8_t *from, size_t size, size_t n)
+{
+    switch (size) {
+    case 16:
+        SPREAD(16);
+    case 32:
+        SPREAD(32);
+    case 64:
+        SPREAD(64);
+    default:
+        SPREAD(size);
+    }
+}
+
 static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
-    float values[ROW_CHUNK];
     uint8_t stored[ROW_CHUNK * sizeof(int64_t)];
     size_t rows = (size_t)c->nd.dims[0], row = nd_row(&c->nd), together = ROW_CHUNK / row;
     size_t size = row * c->to_size, step = (size_t)c->nd.strides[0][0] * c->to_size;
     for (size_t done = 0; done < rows; done += together) {
         size_t n = rows - done < together ? rows - done : together;
-        row_load(&c->from, from + done * row * c->from_size, n * row, values);
-        row_store(&c->to, stored, n * row, values);
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + (done + i) * step, stored + i * size, size);
+        convert_chunk(c, stored, from + done * row * c->from_size, n * row);
+        spread_rows(to + done * step, step, stored, size, n);
     }
 }
 

@@ -12,6 +12,8 @@ struct copy {
     size_t to_size, from_size; // bytes of an element
     int64_t to_at, from_at;    // first elements
     bool same;                 // the stored form is the same
+    bool mapped;               // by a table of 8-bit numbers
+    int8_t table[256];
 };
 
 /// Sets the forms; the caller then sets nd (simplified) and the first elements.

@@ -1,6 +1,7 @@
 // Each 8-bit number becomes another one by a table.
 #include <math.h>
 
+#include "npu/sim/bytes.h"
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
 
@@ -19,12 +20,6 @@ KERNEL static void follow_line(float slope, float start, const int8_t *x, int8_t
         v = v < 127 ? v : 127;
         y[i] = (int8_t)(int32_t)rintf(v);
     }
-}
-
-static void look_up(const int8_t *table, const int8_t *x, int8_t *y, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = table[(uint8_t)x[i]];
 }
 
 static void find_line(const struct step *s, struct map *m)
@@ -55,7 +50,8 @@ static int prepare(struct step *s, struct error *e)
     if (!s->node->map || !is_eight_bits(x->type) || !is_eight_bits(y->type) ||
         x->n_elems != y->n_elems || x->channels_last != y->channels_last)
         return step_refuse(s, e, "it has no table of 8-bit numbers");
-    find_line(s, m);
+    if (!bytes_map_is_fast())
+        find_line(s, m);
     return 0;
 }
 
@@ -69,7 +65,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
     if (m->is_line)
         follow_line(m->slope, m->start, x, y, n);
     else
-        look_up(s->node->map, x, y, n);
+        bytes_map(s->node->map, x, n, y);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-// Operators along one axis or over whole tensors: Softmax, ArgMax, ReduceMean, TopK, Gather, Pad.
+// Operators along one axis or over whole tensors: Softmax, ReduceMean, TopK, Gather, Pad.
 #include <math.h>
 
 #include "npu/sim/ops.h"
@@ -71,55 +71,6 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
             size_t at = o * a.size * a.inner + i;
             softmax(x + at, y + at, a.size, a.inner);
         }
-    plain_store(s, r, &p->out[0]);
-    return 0;
-}
-
-// ---- ArgMax ----
-
-static int prepare_arg_max(struct step *s, struct error *e)
-{
-    struct plain_step *p = plain_step_new(s, 1, 1, e);
-    if (!p)
-        return STATUS_MODEL_INVALID;
-    int r = take_axis(s, p, e);
-    if (r < 0)
-        return r;
-    if (step_output(s, 0)->n_elems != p->along.outer * p->along.inner)
-        return step_refuse(s, e, "its output has not the size of its reduced input");
-    return 0;
-}
-
-// The first of the largest, for each of n neighbours.
-KERNEL static void arg_max(const float *restrict x, size_t size, size_t step, size_t n,
-                           float *restrict best, float *restrict index)
-{
-    for (size_t i = 0; i < n; i++) {
-        best[i] = x[i];
-        index[i] = 0;
-    }
-    for (size_t k = 1; k < size; k++) {
-        const float *v = x + k * step;
-        float this = (float)k;
-        for (size_t i = 0; i < n; i++) {
-            float last = best[i], found = index[i];
-            index[i] = v[i] > last ? this : found;
-            best[i] = v[i] > last ? v[i] : last;
-        }
-    }
-}
-
-static int run_arg_max(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct plain_step *p = s->state;
-    const float *x = plain_load(s, r, &p->in[0]);
-    float *y = plain_values(r, &p->out[0]), best[ROW_CHUNK];
-    struct along a = p->along;
-    for (size_t o = 0; o < a.outer; o++)
-        for (size_t i = 0; i < a.inner; i += ROW_CHUNK)
-            arg_max(x + o * a.size * a.inner + i, a.size, a.inner,
-                    a.inner - i < ROW_CHUNK ? a.inner - i : ROW_CHUNK, best, y + o * a.inner + i);
     plain_store(s, r, &p->out[0]);
     return 0;
 }
@@ -364,7 +315,6 @@ static int run_pad(const struct step *s, struct run *r, struct error *e)
 }
 
 const struct op op_softmax = {.prepare = prepare_softmax, .run = run_softmax};
-const struct op op_arg_max = {.prepare = prepare_arg_max, .run = run_arg_max};
 const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
 const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
 const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};

@@ -15,6 +15,7 @@ struct tap {
 struct resize {
     uint32_t n_taps;
     size_t line;         // elements of an output line
+    size_t element;      // bytes of one
     struct tap *taps[2]; // of lines, of columns
     bool raw;            // nearest without conversion
     uint64_t scratch;
@@ -129,31 +130,48 @@ static int prepare(struct step *s, struct error *e)
         for (uint32_t o = 0; o < n_out; o++)
             make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
-    // Input lines at the output's width, then an input line and an output line, in floats.
+    // Input lines at the output's width, then an input line, in floats.
     p->line = (size_t)y->dims[3] * y->dims[1];
-    uint64_t values = (LINES + 1) * (uint64_t)p->line + (uint64_t)x->dims[3] * x->dims[1];
+    p->element = tensor_type_size(y->type);
+    uint64_t values = LINES * (uint64_t)p->line + (uint64_t)x->dims[3] * x->dims[1];
     return step_scratch(s, values * sizeof(float), &p->scratch, e);
 }
 
-KERNEL static void add_scaled(float *y, const float *x, float factor, size_t n)
+// n elements, each the sum of its taps: two at once, which are the most usual.
+static inline __attribute__((always_inline)) void
+weigh(const float *const *from, const float *weights, uint32_t n_taps, size_t n, float *restrict to)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] += x[i] * factor;
+    const float *first = from[0], *second = from[1];
+    float w = weights[0], v = weights[1];
+    if (n_taps == 1)
+        for (size_t i = 0; i < n; i++)
+            to[i] = first[i] * w;
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = first[i] * w + second[i] * v;
+    for (uint32_t k = 2; k < n_taps; k++) {
+        const float *more = from[k];
+        for (size_t i = 0; i < n; i++)
+            to[i] += more[i] * weights[k];
+    }
 }
 
-// Neighbours: pixels of `channels` elements, each the sum of its taps in the line.
+KERNEL static void weigh_lines(const float *const *from, const float *weights, uint32_t n_taps,
+                               size_t n, float *restrict to)
+{
+    weigh(from, weights, n_taps, n, to);
+}
+
+// Neighbours: pixels of `channels` elements.
 KERNEL static void widen_line(const struct resize *p, const float *line, size_t n_out,
-                              size_t channels, float *out)
+                              size_t channels, float *restrict out)
 {
     for (size_t o = 0; o < n_out; o++, out += channels) {
         const struct tap *t = &p->taps[1][o];
-        for (size_t c = 0; c < channels; c++)
-            out[c] = 0;
-        for (uint32_t k = 0; k < p->n_taps; k++) {
-            const float *in = line + t->at[k] * channels;
-            for (size_t c = 0; c < channels; c++)
-                out[c] += in[c] * t->weight[k];
-        }
+        const float *from[LINES];
+        for (int k = 0; k < LINES; k++)
+            from[k] = line + t->at[k] * channels;
+        weigh(from, t->weight, p->n_taps, channels, out);
     }
 }
 
@@ -170,7 +188,7 @@ static const float *find_line(const struct step *s, const struct resize *p, stru
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     uint32_t slot = at % LINES;
-    float *line = l->lines + slot * p->line, *values = l->lines + (LINES + 1) * p->line;
+    float *line = l->lines + slot * p->line, *values = l->lines + LINES * p->line;
     size_t n = (size_t)x->dims[3] * x->dims[1];
     struct row_form from, to;
     if (l->there[slot] && l->at[slot] == at)
@@ -187,14 +205,23 @@ static void resize_line(const struct step *s, const struct resize *p, struct lin
                         const uint8_t *image, uint32_t oy, uint8_t *dst)
 {
     const struct tap *t = &p->taps[0][oy];
-    float *out = l->lines + LINES * p->line;
-    struct row_form from, to;
-    row_forms_of_average(step_input(s, 0), step_output(s, 0), &from, &to);
-    memset(out, 0, p->line * sizeof *out);
+    const float *from[LINES] = {0};
+    float out[ROW_CHUNK], weights[LINES] = {0};
+    uint32_t n_taps = 0;
+    struct row_form unused, to;
+    row_forms_of_average(step_input(s, 0), step_output(s, 0), &unused, &to);
     for (uint32_t k = 0; k < p->n_taps; k++)
-        if (t->weight[k] != 0)
-            add_scaled(out, find_line(s, p, l, image, t->at[k]), t->weight[k], p->line);
-    row_store(&to, dst, p->line, out);
+        if (t->weight[k] != 0) {
+            from[n_taps] = find_line(s, p, l, image, t->at[k]);
+            weights[n_taps++] = t->weight[k];
+        }
+    for (size_t done = 0; done < p->line; done += ROW_CHUNK) {
+        size_t n = p->line - done < ROW_CHUNK ? p->line - done : ROW_CHUNK;
+        weigh_lines(from, weights, n_taps, n, out);
+        row_store(&to, dst + done * p->element, n, out);
+        for (uint32_t k = 0; k < n_taps; k++)
+            from[k] += n;
+    }
 }
 
 static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,
@@ -212,7 +239,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
     (void)e;
     const struct resize *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
+    size_t line = p->line * p->element;
     const uint8_t *image = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
     for (uint32_t n = 0; n < x->dims[0]; n++, image += x->size / x->dims[0]) {

@@ -1,6 +1,7 @@
 // Operators on each element: arithmetic with broadcasting, activations, BatchNormalization.
 #include <math.h>
 
+#include "npu/sim/bytes.h"
 #include "npu/sim/nd.h"
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
@@ -18,6 +19,8 @@ struct rows {
     struct row_form to;
     size_t to_size;
     struct operand operands[2];
+    bool mapped; // of 8-bit numbers beside each other
+    int8_t table[256];
     // BatchNormalization: x * operand 0 + operand 1 of these, along dimension 1.
 };
 
@@ -151,7 +154,23 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
 
 static int prepare_unary(struct step *s, struct error *e)
 {
-    return prepare(s, 1, e);
+    int r = prepare(s, 1, e);
+    struct rows *p = s->state;
+    if (r < 0)
+        return r;
+    p->mapped = p->to.type == TENSOR_INT8 && p->operands[0].form.type == TENSOR_INT8 &&
+                nd_step(&p->nd, 0) == 1 && nd_step(&p->nd, 1) == 1;
+    if (p->mapped)
+        row_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
+    return 0;
+}
+
+static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
+{
+    struct nd_position at;
+    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
+        bytes_map(p->table, (const int8_t *)from + at.offset[1], nd_row(&p->nd),
+                  (int8_t *)to + at.offset[0]);
 }
 
 static int run_unary(const struct step *s, struct run *r, struct error *e)
@@ -164,6 +183,10 @@ static int run_unary(const struct step *s, struct run *r, struct error *e)
     int64_t step[2] = {nd_step(&p->nd, 0), nd_step(&p->nd, 1)};
     struct nd_position at;
     float a[ROW_CHUNK];
+    if (p->mapped) {
+        map_rows(p, from, to);
+        return 0;
+    }
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
         for (size_t done = 0; done < row; done += ROW_CHUNK) {
             size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;

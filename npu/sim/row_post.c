@@ -91,3 +91,15 @@ void row_post(const struct graph_post *post, float *x, size_t n)
         simple(post, x, n);
     }
 }
+
+void row_table(const struct row_form *from, const struct graph_post *posts, uint32_t n_posts,
+               const struct row_form *to, int8_t table[256])
+{
+    float v[256];
+    for (int i = 0; i < 256; i++)
+        table[i] = (int8_t)i;
+    row_load(from, table, 256, v);
+    for (uint32_t i = 0; i < n_posts; i++)
+        row_post(&posts[i], v, 256);
+    row_store(to, table, 256, v);
+}

@@ -136,22 +136,11 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
                 (c_type)clamp(rintf(src[i] * step + odd) + rest, low, high, zp);                   \
     } while (0)
 
-void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
-                       const float *src)
+KERNEL static void store_other(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                               float step, float rest, const float *src)
 {
-    float step = form->quantized ? 1 / form->scale : 1;
-    int32_t whole = form->quantized ? form->zp - form->odd : 0;
-    float odd = (float)form->odd, rest = (float)whole, zp = odd + rest;
+    float odd = (float)form->odd, zp = odd + rest;
     switch (form->type) {
-    case TENSOR_INT8:
-        if (stride == 1)
-            store_i8(dst, n, step, form->odd, whole, src);
-        else
-            store_i8_strided(dst, stride, n, step, form->odd, whole, src);
-        break;
-    case TENSOR_FLOAT16:
-        half_store(dst, stride, n, src);
-        break;
     case TENSOR_FLOAT32:
         for (size_t i = 0; i < n; i++)
             ((unaligned_f32 *)dst)[(int64_t)i * stride] = src[i];
@@ -172,6 +161,23 @@ void row_store_strided(const struct row_form *form, void *dst, int64_t stride, s
     default:
         STORE(unaligned_i64, -9223372036854775808.0f, 9223371487098961920.0f);
     }
+}
+
+void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                       const float *src)
+{
+    float step = form->quantized ? 1 / form->scale : 1;
+    int32_t rest = form->quantized ? form->zp - form->odd : 0;
+    if (form->type == TENSOR_INT8 && stride == 1)
+        store_i8(dst, n, step, form->odd, rest, src);
+    else if (form->type == TENSOR_INT8)
+        store_i8_strided(dst, stride, n, step, form->odd, rest, src);
+    else if (form->type == TENSOR_FLOAT16)
+        half_store(dst, stride, n, src);
+    else if (form->type == TENSOR_FLOAT32 && stride == 1)
+        memmove(dst, src, n * sizeof *src);
+    else
+        store_other(form, dst, stride, n, step, (float)rest, src);
 }
 
 void row_store(const struct row_form *form, void *dst, size_t n, const float *src)

@@ -54,5 +54,10 @@ void row_store(const struct row_form *form, void *dst, size_t n, const float *sr
 void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
                        const float *src);
 
+/// What becomes of each of 256 stored bytes on the way from one 8-bit form to another, with the
+/// given activations between.
+void row_table(const struct row_form *from, const struct graph_post *posts, uint32_t n_posts,
+               const struct row_form *to, int8_t table[256]);
+
 /// Applies everything but POST_ADD in place.
 void row_post(const struct graph_post *post, float *x, size_t n);
