@@ -2,7 +2,7 @@
 #include "npu/sim/conv.h"
 
 // A good part of the second cache: the tile's inputs and the weights need some of it too.
-#define TILE_BYTES (384 << 10)
+#define TILE_BYTES (256 << 10)
 #define TILE_KINDS 8
 
 // The part of the image that the lines of a tile are computed from: the convolution's own height

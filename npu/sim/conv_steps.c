@@ -15,12 +15,14 @@
 #define TO_INTEGER       6755399441055744.0
 #define TO_INTEGER_FLOAT 12582912.0f
 
-#define MOST        1024 // elements in a part: they stay in the first cache
-#define MOST_GROUPS 32   // in a part with addends
+#define MOST        4096
+#define MOST_GROUPS 32 // in a part with addends
 
 #define EXACT_MOST (1 << 24)
 
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
+typedef int64_t half_lanes __attribute__((vector_size(CONV_LANES * 2), aligned(4), may_alias));
+typedef int64_t quarter_lanes __attribute__((vector_size(CONV_LANES), aligned(4), may_alias));
 
 // ---- preparation ----
 
@@ -217,6 +219,16 @@ static inline __attribute__((always_inline)) void estimate(const struct finish *
     }
 }
 
+// In halves, since compilers take numbers out of a vector one by one.
+static inline __attribute__((always_inline)) bool is_zero(const lanes_i32 *v)
+{
+    const half_lanes *halves = (const half_lanes *)v;
+    half_lanes half = halves[0] | halves[1];
+    const quarter_lanes *quarters = (const quarter_lanes *)&half;
+    quarter_lanes quarter = quarters[0] | quarters[1];
+    return (quarter[0] | quarter[1]) == 0;
+}
+
 // False: some of them must be counted in doubles.
 static inline __attribute__((always_inline)) bool finish_lanes(const struct finish *call,
                                                                const struct run_of_lanes *run,
@@ -239,10 +251,7 @@ static inline __attribute__((always_inline)) bool finish_lanes(const struct fini
         }
         differ |= *(const lanes_i32 *)low ^ *(const lanes_i32 *)high;
     }
-    int32_t any = 0;
-    for (int i = 0; i < CONV_LANES; i++)
-        any |= differ[i];
-    return any == 0;
+    return is_zero(&differ);
 }
 
 static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)

@@ -1,5 +1,5 @@
-// Times of something that is done again and again by one thread: of its processor, so that others who
-// want it too do not count.
+// Times of something that is done again and again by one thread: of its processor, so that others
+// who want it too do not count.
 #include "tests/bench/samples.h"
 
 #include <stdlib.h>
