@@ -111,8 +111,10 @@ void connection_close(struct connection *c, const char *why)
         context_close(x);
     uploads_disown(&s->uploads, c);
     connection_keep_model(c, NULL);
-    if (c->session)
+    if (c->session) {
+        trace_add(&s->trace, TRACE_DISCONNECT, c->session->id, c->number, 0, NULL);
         c->session->n_connections--;
+    }
     session_unref(steal_ptr(c->session));
     channel_close(&c->channel, on_closed);
     server_check_drained(s);

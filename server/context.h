@@ -27,7 +27,11 @@ struct context {
     struct binding *binding; // NULL: nothing is bound
     struct list jobs;        // struct job: all of them
     struct list profiles;    // struct profile: being asked for
-    unsigned n_running;      // jobs that the device has; they keep a closed context
+    struct {
+        uint64_t job, started_us;
+        uint32_t cores;
+    } profiled; // the last job whose layers were measured and not yet asked for; job 0: none
+    unsigned n_running; // jobs that the device has; they keep a closed context
 };
 
 /// Starts opening a context on the connection; the request `h` is answered when it is done. Takes

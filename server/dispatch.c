@@ -32,6 +32,7 @@ static const struct row rows[] = {
     {MESSAGE_CLIENT_KILL,    READY, USE,    true,  false, handle_client_kill},
     {MESSAGE_LOG,            READY, LOOK,   true,  true,  handle_log},
     {MESSAGE_LOG_LEVEL,      READY, USE,    true,  false, handle_log_level},
+    {MESSAGE_TRACE,          READY, LOOK,   true,  false, handle_trace},
     {MESSAGE_MODEL_OFFER,    READY, USE,    true,  true,  handle_model_offer},
     {MESSAGE_MODEL_CHUNK,    READY, USE,    true,  true,  handle_model_chunk},
     {MESSAGE_MODEL_DESCRIBE, READY, USE,    true,  true,  handle_model_describe},

@@ -93,6 +93,7 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     c->since_ms = uv_now(c->server->loop);
     log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);
+    trace_add(&c->server->trace, TRACE_CONNECT, c->session->id, c->number, 0, c->program);
     welcome(c, h, &m);
     return 0;
 }

@@ -1,4 +1,4 @@
-// LOG and LOG_LEVEL: the server's log, read and set by clients.
+// LOG, LOG_LEVEL and TRACE: what the server says and what happens in it, for clients.
 #include "base/log.h"
 #include "server/handle.h"
 #include "server/server.h"
@@ -24,4 +24,10 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
     log_info("log level %u, says c%u (%s)", level, c->number, c->origin.text);
     connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
     return 0;
+}
+
+int handle_trace(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    return trace_read(&c->server->trace, c, h, &any->TRACE_request, e);
 }

@@ -9,6 +9,7 @@
 struct profile {
     struct request request;
     struct list link; // in the context
+    struct context *context;
 };
 
 static void profile_free(struct profile *p)
@@ -31,14 +32,36 @@ static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes 
     request_answer(&p->request, rknnd_ProfileReply_fields, m, &payload, 1, free, payload.iov_base);
 }
 
+// One after the other from the job's start on: when each began is not known.
+static void trace_layers(struct context *x, const rknnd_ProfileReply *m, struct bytes layers)
+{
+    struct trace_event event = {.time_us = x->profiled.started_us,
+                                .client = x->session->id,
+                                .id = x->profiled.job,
+                                .kind = TRACE_LAYER};
+    x->profiled.job = 0;
+    for (uint32_t i = 0; event.id && i < m->n_layers; i++) {
+        rknnd_Layer layer;
+        if (message_sequence_take(rknnd_Layer_fields, &layers, &layer, NULL) < 0)
+            return;
+        event.value = layer.time_us;
+        uint32_t cores = layer.core_mask & x->profiled.cores;
+        event.cores = (uint16_t)(cores ? cores : x->profiled.cores);
+        trace_add_event(&x->server->trace, &event, layer.name);
+        event.time_us += layer.time_us;
+    }
+}
+
 static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
                 struct bytes layers)
 {
     struct profile *p = owner;
-    if (e)
+    if (e) {
         request_fail(&p->request, e);
-    else
+    } else {
+        trace_layers(p->context, m, layers);
         answer(p, m, layers);
+    }
     profile_free(p);
 }
 
@@ -51,6 +74,7 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
     struct profile *p = calloc(1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a request", sizeof *p);
+    p->context = x;
     list_append(&x->profiles, &p->link);
     request_begin(&p->request, c, h, NULL); // got() comes, or the context closes
     host_profile(x->host, got, p);

@@ -28,11 +28,13 @@ struct host_options {
     const char *plugin_dir;      // custom operators; "": none
     uint32_t load_timeout_ms;    // a worker that takes longer is killed
     uint32_t job_timeout_ms;     // default deadline of a job, counted from its start
-    // Counters of the server, kept by the hosts.
+    // Of the server, kept by the hosts too.
     struct host_counters *counters;
+    struct trace *trace;
 };
 
 struct host_query;
+struct trace;
 
 struct host_counters {
     uint32_t workers; // processes that exist

@@ -29,6 +29,18 @@ static void detach_context(struct job *j)
     j->context = NULL;
 }
 
+static void trace(const struct job *j, enum trace_kind kind, uint64_t time_us, uint64_t value,
+                  uint32_t cores)
+{
+    const struct trace_event event = {.time_us = time_us,
+                                      .client = j->session->id,
+                                      .id = j->number,
+                                      .value = value,
+                                      .cores = (uint16_t)cores,
+                                      .kind = (uint8_t)kind};
+    trace_add_event(&j->server->trace, &event, j->context ? j->context->model->file.name : NULL);
+}
+
 int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
             struct job **ret, struct error *e)
 {
@@ -67,6 +79,7 @@ no_buffer:
 
 static void job_free(struct job *j)
 {
+    trace(j, TRACE_GONE, now_us(), 0, 0);
     uncharge(j);
     list_remove(&j->link);
     list_remove(&j->timed);
@@ -166,6 +179,12 @@ static void on_done(struct host_job *host, const struct error *e)
     j->session->queue_us += j->sched.started_us - j->sched.waiting_since_us;
     x->model->n_jobs++;
     x->model->run_us += j->host.run_us;
+    trace(j, TRACE_ENDED, now_us(), j->host.run_us, j->host.core_mask);
+    if (j->host.collect_perf) {
+        x->profiled.job = j->number;
+        x->profiled.started_us = j->sched.started_us;
+        x->profiled.cores = j->sched.placed;
+    }
     detach_context(j);
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
@@ -267,6 +286,7 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
     j->back_bytes = back_size(j);
     c->held_bytes += j->held_bytes + j->back_bytes;
     request_begin(&j->request, c, h, on_abandoned);
+    trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
 }
 
 // Jobs that use the same internal memory wait for one another.
@@ -288,6 +308,7 @@ void job_start(struct job *j)
     if (j->limit_ms)
         job_timer_set(&j->server->job_timer, j);
     sched_add(&j->server->sched, &j->sched, queue_of(j), j->cores, now_us());
+    trace(j, TRACE_QUEUED, j->sched.waiting_since_us, 0, j->cores.mask);
     jobs_schedule(j->server);
 }
 
@@ -300,6 +321,7 @@ static void run(struct job *j)
     j->host.core_mask = j->sched.placed;
     j->host.divide_batch = j->cores.or_fewer;
     j->host.done = on_done;
+    trace(j, TRACE_STARTED, j->sched.started_us, 0, j->sched.placed);
     host_submit(&j->host);
 }
 

@@ -34,6 +34,11 @@ static void tell_waiting(struct model *m, const struct error *e)
     }
 }
 
+static void trace(const struct model *m, enum trace_kind kind, uint64_t value)
+{
+    trace_add(&m->store->server->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
+}
+
 static void on_loaded(void *owner, const struct error *why)
 {
     struct model *m = owner;
@@ -42,6 +47,7 @@ static void on_loaded(void *owner, const struct error *why)
         why = &e;
     m->state = why ? MODEL_FAILED : MODEL_LOADED;
     m->store->n_loaded += !why;
+    trace(m, TRACE_LOADED, why ? (uint64_t)-why->code : 0);
     if (why)
         log_warn("model %s: %s", m->file.name, why->text);
     else
@@ -60,6 +66,7 @@ static int load(struct model *m, struct error *e)
     if (r < 0)
         return r;
     m->state = MODEL_LOADING;
+    trace(m, TRACE_LOAD, 0);
     store_ref(m);
     return 0;
 }
@@ -101,6 +108,7 @@ void model_unload(struct model *m)
 {
     assert(m->n_uses == 0 && m->host);
     log_debug("model %s is unloaded", m->file.name);
+    trace(m, TRACE_UNLOADED, 0);
     m->store->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));

@@ -80,6 +80,8 @@ static const struct row rows[] = {
      "longest loading of a model"},
     {"drain-timeout-ms", KIND_U32, AT(drain_timeout_ms), 0, 86400000, 5000, "MS",
      "longest wait for running work at the end"},
+    {"trace-events", KIND_U32, AT(trace_events), 0, 1 << 24, 16384, "N",
+     "events that rknnctl trace can look back, of 64 bytes each"},
     {"quota", KIND_QUOTA, 0, 0, 0, 0, "USER:KEY=N,...",
      "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share; may be repeated"},
     {"plugin-dir", KIND_TEXT, AT(plugin_dir), 0, 0, 0, "DIR",

@@ -184,6 +184,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
         .load_timeout_ms = options->load_timeout_ms,
         .job_timeout_ms = options->job_timeout_ms,
         .counters = &s->counters,
+        .trace = &s->trace,
     };
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
@@ -197,6 +198,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
 {
     init_state(s, loop, options);
     int r = logbook_init(&s->logbook, loop, e);
+    if (r == 0)
+        r = trace_init(&s->trace, options->trace_events, e);
     if (r == 0)
         r = find_modules(s, e);
     if (r == 0)
@@ -293,5 +296,5 @@ void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->n_contexts == 0 && s->n_sessions == 0);
     assert(list_empty(&s->users));
-    (void)s;
+    trace_done(&s->trace);
 }

@@ -12,6 +12,7 @@
 #include "server/sched.h"
 #include "server/sram.h"
 #include "server/store.h"
+#include "server/trace.h"
 #include "server/upload.h"
 #include "server/user.h"
 
@@ -51,6 +52,7 @@ struct server {
     uint64_t jobs_done, jobs_failed;
 
     struct logbook logbook;
+    struct trace trace;
     struct notify notify;
     uint64_t started_ms, swept_ms; // uv_now()
     uv_timer_t sweep;              // heartbeats and timeouts of everything

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "server/connection.h"
 #include "server/server.h"
+#include "server/session.h"
 
 // An offer that waits for another client's upload, or a last chunk that waits for the hash.
 struct upload_request {
@@ -154,6 +155,8 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
     list_append(&all->all, &u->link);
     all->bytes += u->size;
     all->n_uploads++;
+    trace_add(&all->server->trace, TRACE_UPLOAD, c->session->id, trace_model_id(u->sha256), u->size,
+              u->name);
     *ret = u;
     return 0;
 }
@@ -188,6 +191,8 @@ static int add_to_store(struct upload *u, struct model **ret, struct error *e)
 static void succeed(struct upload *u, struct model *m)
 {
     log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
+    trace_add(&u->uploads->server->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size,
+              u->name);
     if (u->last) {
         rknnd_ModelChunkReply reply = {.received = u->size, .complete = true};
         connection_keep_model(u->last->connection, m);

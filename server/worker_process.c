@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "server/channel.h"
 #include "server/notes.h"
+#include "server/trace.h"
 
 // The largest answer: descriptions of models and layers.
 #define PAYLOAD_MAX (64u << 20)
@@ -96,6 +97,7 @@ static void report_dead(struct worker_process *w)
         error_set(&w->why, why.code, "%s, in %s", why.text, note);
     }
     log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
+    trace_add(w->options->trace, TRACE_WORKER_DIED, 0, (uint64_t)w->process.pid, 0, w->name);
     w->events->on_dead(w->owner, &w->why);
 }
 

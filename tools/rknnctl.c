@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"stats", "who has used how much of it, also for Prometheus", cmd_stats},
     {"kill", "end clients", cmd_kill},
     {"log", "show what the server logs, and set how much", cmd_log},
+    {"trace", "write a timeline of what happens in the server", cmd_trace},
     {"doctor", "find out what is wrong on the way to the NPU", cmd_doctor},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"perf", "show where a model's time goes, layer by layer", cmd_perf},

@@ -29,5 +29,6 @@ command_run
     cmd_run,
     cmd_stats,
     cmd_status,
-    cmd_top;
+    cmd_top,
+    cmd_trace;
 // clang-format on

@@ -127,6 +127,52 @@ typedef int rknnd_log_callback(void *user, const rknnd_log_line *line);
 int rknnd_read_log(const char *uri, uint32_t last, int follow, rknnd_log_callback *callback,
                    void *user);
 
+// What happens in a server. What `id` and `value` are is in PROTOCOL.md, TRACE.
+typedef enum rknnd_event_kind {
+    RKNND_EVENT_CONNECT = 1,
+    RKNND_EVENT_DISCONNECT,
+    RKNND_EVENT_UPLOAD, // of a model, begins
+    RKNND_EVENT_UPLOADED,
+    RKNND_EVENT_LOAD, // of a model, begins
+    RKNND_EVENT_LOADED,
+    RKNND_EVENT_UNLOADED,
+    RKNND_EVENT_INPUTS,  // of a run, begin to come
+    RKNND_EVENT_QUEUED,  // they are there
+    RKNND_EVENT_STARTED, // it has its cores
+    RKNND_EVENT_ENDED,   // on the device
+    RKNND_EVENT_GONE,    // its outputs are sent, or it has failed
+    RKNND_EVENT_LAYER,   // of a run; time_us is its beginning
+    RKNND_EVENT_WORKER_DIED
+} rknnd_event_kind;
+
+typedef struct rknnd_event {
+    uint32_t kind;    // rknnd_event_kind; a newer server may have more
+    uint32_t cores;   // mask
+    uint64_t time_us; // of a clock of the server
+    uint64_t client;  // its number in rknnd_client_stats; 0: nobody's
+    uint64_t id;      // of the run, model, connection or process
+    uint64_t value;   // bytes, or microseconds
+    char text[32];    // program, model or layer; may be cut
+} rknnd_event;
+
+// A part of them, in order. Valid inside the callback.
+typedef struct rknnd_events {
+    uint32_t struct_size; // set by the library
+    uint32_t n_events;
+    uint64_t first;  // number of the first one; they count from 1 since the server began
+    uint64_t lost;   // that happened between the last part and this one, and are not known any more
+    uint64_t now_us; // of the same clock
+    const rknnd_event *events;
+} rknnd_events;
+
+/// Not 0: no more events.
+typedef int rknnd_events_callback(void *user, const rknnd_events *events);
+
+/// Calls back, from the calling thread, for what has happened in a server as far as it is still
+/// known and, with `follow`, for what happens from then on, some times a second (also with no
+/// events), until the callback ends that.
+int rknnd_read_events(const char *uri, int follow, rknnd_events_callback *callback, void *user);
+
 /// Sets how much a server logs until it ends: 0 (nothing) to 5, as RKNN_SERVER_LOGLEVEL. For root
 /// and the service's user, on the server's own machine.
 int rknnd_set_log_level(const char *uri, uint32_t level);

@@ -72,7 +72,8 @@ void rig_init(struct rig *r, bool threads, const char *options)
                                        .plugin_dir = "",
                                        .load_timeout_ms = 60000,
                                        .job_timeout_ms = 60000,
-                                       .counters = &r->counters};
+                                       .counters = &r->counters,
+                                       .trace = &r->trace};
 }
 
 static void fail_on_handle(uv_handle_t *handle, void *arg)

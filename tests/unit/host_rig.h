@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/host.h"
+#include "server/trace.h"
 
 // One job and what came of it.
 struct rig_job {
@@ -18,6 +19,7 @@ struct rig {
     uv_loop_t loop;
     struct host_options options;
     struct host_counters counters;
+    struct trace trace; // records nothing
     struct host *host;
     struct model_file model;
     bool loaded;

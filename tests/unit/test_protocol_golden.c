@@ -114,6 +114,10 @@ static const rknnd_Log Log = {UINT64_C(1) << 52, 83, true};
 static const rknnd_LogReply LogReply = {UINT64_C(1) << 53, 84, UINT64_C(1) << 54, 3};
 static const rknnd_LogLine LogLine = {UINT64_C(1) << 55, 2, "model a.rknn: “gone”"};
 static const rknnd_LogLevel LogLevel = {4};
+static const rknnd_Trace Trace = {UINT64_C(1) << 56};
+static const rknnd_TraceReply TraceReply = {UINT64_C(1) << 57, 85, UINT64_C(1) << 58, 86};
+static const rknnd_TraceEvent TraceEvent = {10, UINT64_C(1) << 59, 87, UINT64_C(1) << 60, 88,
+                                            5,  "lprnet.rknn"};
 static const rknnd_ModelOffer ModelOffer = {
     .sha256 = SHA, .size = UINT64_C(3) << 30, .name = "yolo.rknn"};
 static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UINT64_C(1) << 32};
@@ -435,6 +439,7 @@ static void test_sequences(void **state)
     rknnd_CoreStats core;
     rknnd_ClientStats client;
     rknnd_LogLine line;
+    rknnd_TraceEvent event;
     rknnd_ModelStats model;
     check_sequence("TensorIo", rknnd_TensorIo_fields, &TensorIo, &io);
     check_sequence("Layer", rknnd_Layer_fields, &Layer, &layer);
@@ -443,6 +448,7 @@ static void test_sequences(void **state)
     check_sequence("CoreStats", rknnd_CoreStats_fields, &CoreStats, &core);
     check_sequence("ClientStats", rknnd_ClientStats_fields, &ClientStats, &client);
     check_sequence("LogLine", rknnd_LogLine_fields, &LogLine, &line);
+    check_sequence("TraceEvent", rknnd_TraceEvent_fields, &TraceEvent, &event);
     check_sequence("ModelStats", rknnd_ModelStats_fields, &ModelStats, &model);
 }
 

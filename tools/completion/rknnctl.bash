@@ -17,6 +17,7 @@ _rknnctl_commands=(
     stats
     kill
     log
+    trace
 )
 
 _rknnctl_options()
@@ -32,6 +33,7 @@ _rknnctl_options()
     stats) options="--json --prometheus --help" ;;
     kill) options="--help" ;;
     doctor) options="--shape --json --help" ;;
+    trace) options="--output --seconds --help" ;;
     log) options="--lines --follow --level --help" ;;
     dump) options="--input --shape --output --layout --only --raw --json --help" ;;
     perf) options="--loop --warmup --input --shape --layout --seed --core-mask --json --csv --help" ;;

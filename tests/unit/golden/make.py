@@ -68,6 +68,10 @@ def samples(p):
         "Log": p.Log(**{"from": 1 << 52}, last=83, wait=True),
         "LogReply": p.LogReply(first=1 << 53, n_lines=84, end=1 << 54, level=3),
         "LogLine": p.LogLine(time_us=1 << 55, level=2, text="model a.rknn: \u201cgone\u201d"),
+        "Trace": p.Trace(**{"from": 1 << 56}),
+        "TraceReply": p.TraceReply(first=1 << 57, n_events=85, end=1 << 58, now_us=86),
+        "TraceEvent": p.TraceEvent(kind=10, time_us=1 << 59, client=87, id=1 << 60, value=88,
+                                   cores=5, text="lprnet.rknn"),
         "LogLevel": p.LogLevel(level=4),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
@@ -157,6 +161,7 @@ TYPES = [
     (7, "CLIENT_KILL", "ClientKill", "Empty", False, False, 0),
     (8, "LOG", "Log", "LogReply", False, True, 0),
     (9, "LOG_LEVEL", "LogLevel", "Empty", False, False, 0),
+    (10, "TRACE", "Trace", "TraceReply", False, True, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -227,7 +232,8 @@ def main():
             data = frame(number, REPLY, 0, s[reply], payload if payload_down else b"")
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
-                 "ClientStats", "ModelStats", "LogLine"):
+                 "ClientStats", "ModelStats", "LogLine",
+                 "TraceEvent"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 
