@@ -32,12 +32,11 @@ def fit(p, act, in_quant, out_quant, reach=8.0):
                    lut=Lut(scale << 16 | shift << 8, [tables[:513], tables[512:]]))
 
 
-def apply(p, acc):
-    """The accumulator's values through gain, tables and output conversion, stored."""
+def steps(p, acc):
+    """The accumulator's values through gain, tables and output conversion: output steps from 0."""
     gain, shift = p.lut.gain >> 16, p.lut.gain >> 8 & 0x3F
     mul = 1.0 if p.form == "plain" else np.asarray(p.mul)[:, None, None] / 2.0**14
     v = np.clip(np.rint(acc * mul * gain / 2.0**shift), -_TOP, _TOP)
     table = np.concatenate([p.lut.tables[0], p.lut.tables[1][1:]])
     looked_up = np.interp(v, np.arange(-_TOP, _TOP + 1, 32), table)
-    steps = looked_up * p.scale / 2.0**p.shift + p.out_offset
-    return np.clip(np.rint(steps), -128, 127).astype(np.int8)
+    return looked_up * p.scale / 2.0**p.shift

@@ -28,6 +28,7 @@ class ConvParams:
     alpha: float = 0.0  # of LeakyRelu, a multiple of 2^-14
     depthwise: bool = False
     addend: Addend = None
+    add_last: bool = False  # behind the activation
     lut: object = None
 
     @property

@@ -172,13 +172,14 @@ _add("deconv", "dilation", chip="rk3588", i=8, o=9, kernel=3, stride=1, dilation
 _add("deconv", "stride_beyond", chip="rk3576", i=8, o=9, kernel=2, stride=3, pad=0)
 
 
-def _with_addend(chip, act, batch=1):
+def _with_addend(chip, act, batch=1, add_last=False):
     rng = np.random.default_rng(3)
     m = Model(chip)
     x = m.input("x", (batch, 20, 6, 7), IN)
     other = m.input("other", (batch, 24, 6, 7), Quant.of_range(-5, 1))
     y = ops.conv(m, x, rng.normal(size=(24, 20, 3, 3)) * 0.1, rng.normal(size=24), pad=1,
-                 addend=other, act=act, out=Quant.of_range(0 if act else -6, 6))
+                 addend=other, act=act, add_last=add_last,
+                 out=Quant.of_range(0 if act and not add_last else -6, 6))
     m.output(y, "y")
     return m
 
@@ -187,6 +188,9 @@ for _chip in CHIPS:
     for _act in (None, "relu"):
         case("fused", f"{_chip}_add_{_act or 'plain'}")(
             lambda chip=_chip, act=_act: _with_addend(chip, act))
+    for _act in ("relu", "leaky_relu", "swish", "sigmoid", "hard_swish"):
+        case("fused", f"{_chip}_{_act}_add")(
+            lambda chip=_chip, act=_act: _with_addend(chip, act, add_last=True))
 
 
 # ---- container 0x1004: convolutions have no attributes -------------------------------------
@@ -217,6 +221,9 @@ for _chip in LITE_CHIPS:
     _add("lite", f"{_chip}_depthwise_leaky_relu", chip=_chip, i=24, o=24, group=24, pad=1,
          act="leaky_relu", out=Quant.of_range(*_RANGES["leaky_relu"]))
     case("lite", f"{_chip}_add")(lambda chip=_chip: _with_addend(chip, None))
+    for _act in ("leaky_relu", "swish"):
+        case("lite_lookup", f"{_chip}_{_act}_add")(
+            lambda chip=_chip, act=_act: _with_addend(chip, act, add_last=True))
 _add("lite", "stride_2_3", chip="rv1106", i=6, o=5, stride=(2, 3), pad=1)
 _add("lite", "pads_differ", chip="rv1106", i=6, o=5, pad=(0, 1, 2, 3))
 _add("lite", "kernel_1x7", chip="rv1106", i=6, o=5, kernel=(1, 7), pad=(0, 3))

@@ -66,6 +66,9 @@ _two("conv_add", lambda m, x, y: ops.conv(m, x, np.eye(20)[:, :, None, None], np
                                           addend=y))
 _two("conv_add_relu", lambda m, x, y: ops.conv(m, x, np.eye(20)[:, :, None, None], np.ones(20),
                                                addend=y, act="relu"))
+for _act in ("relu", "leaky_relu", "swish", "hard_sigmoid"):
+    _two(f"conv_{_act}_add", lambda m, x, y, act=_act: ops.conv(
+        m, x, np.eye(20)[:, :, None, None], np.ones(20), addend=y, act=act, add_last=True))
 _two("matmul", ops.matmul, (1, 12, 1, 5), (1, 12, 1, 9))
 _two("matmul_scale", lambda m, a, b: ops.matmul(m, a, b, scale=[0.25]), (1, 12, 1, 5),
      (1, 12, 1, 9))

@@ -114,7 +114,9 @@ def spoilt(which, **fields):
 for _name, _words in (
         ("Frobnicate", 'operator "Frobnicate" is not known'),
         ("ReluFrobnicate", 'operator "ReluFrobnicate" is not known'),
-        ("GatherND", 'operator "GatherND" is not known'),
+        *((name, f'operator "{name}" is not known') for name in (
+            "GatherND", "exSDPAttention", "exSoftmaxMask", "exWindow", "exGRU", "exLSTM", "LSTM",
+            "exRMSNorm", "exProposal", "RoiAlign", "ScatterND", "Reorg", "LpNormalization")),
         ("ReshapeRelu", 'operator "ReshapeRelu" is not known'),
         ("AddFrobnicate", '"Frobnicate" in it is not'),
         ("AddReluReluReluReluRelu", "more than 4 operators are fused"),

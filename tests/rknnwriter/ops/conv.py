@@ -14,12 +14,13 @@ ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
          addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1,
-         params=None, bare=False, name=None):
+         params=None, bare=False, add_last=False, name=None):
     """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
 
     form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
     packed_first: the row packing of the picture's side, on RK3576 and RV1126B.
     tasks: how many tasks one core needs; later ones repeat only what changes.
+    add_last: the activation comes before `addend`, not behind it.
     bare: an int8 one without a bias table; its input's zero point must be 0.
     params: a quantize.ConvParams instead of quantizing `weight` and `bias` here.
     """
@@ -31,14 +32,14 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
         o = weight.shape[1]
     if depthwise and o != group:
         raise ValueError("how several outputs of one channel are packed is not known")
-    op = _op_name(act, addend)
+    op = _op_name(act, addend, add_last)
     name = m.unique(name or "conv")
     attrs = {"dilations": list(dilation), "group": group, "kernel_shape": list(kernel),
              "pads": list(pads), "strides": list(stride)}
     size = out_size(x.shape[2:], kernel, stride, dilation, pads)
     block = (depthwise and m.chip.depthwise_out) or m.chip.o2[x.dtype]
     y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, block)
-    spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first)
+    spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, add_last, act, alpha, packed_first)
     spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
@@ -57,7 +58,9 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     return y
 
 
-def _op_name(act, addend):
+def _op_name(act, addend, add_last):
+    if add_last:
+        return "Conv" + SUFFIXES[act] + "Add"
     if addend is not None:
         return "Conv" + ADD_SUFFIX[act]
     return "Conv" + SUFFIXES[act]
@@ -66,10 +69,12 @@ def _op_name(act, addend):
 class _Spec:
     """What both the int8 and the float16 form are built from."""
 
-    def __init__(self, m, name, x, y, weight, bias, depthwise, addend, act, alpha, packed_first):
+    def __init__(self, m, name, x, y, weight, bias, depthwise, addend, add_last, act, alpha,
+                 packed_first):
         self.m, self.name, self.x, self.y = m, name, x, y
         self.weight, self.bias, self.depthwise = weight, bias, depthwise
-        self.addend, self.act, self.packed_first = addend, act, packed_first
+        self.addend, self.add_last = addend, add_last
+        self.act, self.packed_first = act, packed_first
         self.alpha = np.rint(alpha * 2**14) / 2**14
         self.first = x.kind == "input" and len(x.shape) == 4 and pack.is_picture(x.shape)
 
@@ -108,7 +113,8 @@ def _int8(spec, form, symmetric, p):
         if spec.depthwise and form == "full" and chip.depthwise_nz:
             form = "depthwise"
         p = quantize.quantize(spec.weight, bias, spec.x.quant, spec.y.quant, form, symmetric)
-    p = replace(p, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise)
+    p = replace(p, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise,
+                add_last=spec.add_last)
     if spec.depthwise and p.weight.shape[0] != 1:
         p = replace(p, weight=p.weight.transpose(1, 0, 2, 3))
     if spec.addend is not None:
@@ -152,6 +158,7 @@ class FloatParams:
     act: str
     alpha: float
     depthwise: bool
+    add_last: bool = False
 
 
 def _float16(spec, form, symmetric, params):
@@ -171,7 +178,7 @@ def _float16(spec, form, symmetric, params):
     if spec.addend is not None:
         inputs.append(spec.addend)
     alpha = float(np.float16(spec.alpha))
-    info = FloatParams(weight, bias, spec.act, alpha, spec.depthwise)
+    info = FloatParams(weight, bias, spec.act, alpha, spec.depthwise, spec.add_last)
     return inputs, info, regs.float_conversion(chip, spec.act, alpha)
 
 
@@ -198,15 +205,15 @@ def _channels(values):
 
 def finish_int8(y, p, acc, addend=None):
     """What becomes of the accumulator; `addend`: real numbers."""
-    if p.lut:
-        return lut.apply(p, acc)
-    steps = acc * _channels(p.factor)
-    if addend is None and p.act in (None, "relu", "clip"):
+    steps = lut.steps(p, acc) if p.lut else acc * _channels(p.factor)
+    if addend is None and (p.lut or p.act in (None, "relu", "clip")):
         # Clip is the range of the output's type.
         steps = np.maximum(steps, 0) if p.act == "relu" else steps
         return np.clip(np.rint(steps + p.out_offset), -128, 127).astype(np.int8)
-    real = steps * y.quant.scale + (0 if addend is None else addend)
-    return store(y, activate(p.act, real, p.alpha))
+    real = steps * y.quant.scale
+    if p.add_last:
+        return store(y, (real if p.lut else activate(p.act, real, p.alpha)) + addend)
+    return store(y, activate(p.act, real + (0 if addend is None else addend), p.alpha))
 
 
 def _conv_int8(node, x, addend):
@@ -218,7 +225,10 @@ def _conv_int8(node, x, addend):
     return finish_int8(node.outputs[0], p, acc + _channels(p.bias), real)
 
 
-@reference_stored(*("Conv" + s for s in (*SUFFIXES.values(), *ADD_SUFFIX.values())))
+_FUSED = {*SUFFIXES.values(), *ADD_SUFFIX.values(), *(s + "Add" for s in SUFFIXES.values())}
+
+
+@reference_stored(*("Conv" + s for s in sorted(_FUSED)))
 def _conv(node, x, weight, bias=None, addend=None):
     if x.dtype == np.int8:
         return _conv_int8(node, x, addend)
@@ -226,6 +236,8 @@ def _conv(node, x, weight, bias=None, addend=None):
     real = _accumulate(node, x.astype(np.float64), p.weight.astype(np.float64), 0)
     if p.bias is not None:
         real = real + _channels(p.bias)
+    if p.add_last:
+        return store(node.outputs[0], activate(p.act, real, p.alpha) + addend.astype(np.float64))
     if addend is not None:
         real = real + addend.astype(np.float64)
     return store(node.outputs[0], activate(p.act, real, p.alpha))
