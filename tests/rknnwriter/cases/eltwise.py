@@ -53,6 +53,12 @@ _two("three_dims", ops.mul, shapes=((1, 9, 24), (1, 1, 24)), out=Quant.of_range(
 case("eltwise", "div", "2")(lambda: two(
     lambda m, a, b, out: ops.div(m, a, ops.add(m, b, [6.0], out=Quant.of_range(0, 8)), out=out),
     out=Quant.of_range(-3, 3)))
+_MATRICES = ((2, 12, 1, 5), (2, 12, 1, 9))
+for _chip in CHIPS:
+    _two(f"matmul_{_chip}", ops.matmul, shapes=_MATRICES, out=Quant.of_range(-40, 40), chip=_chip)
+_two("matmul_scale", ops.matmul, shapes=_MATRICES, out=Quant.of_range(-12, 12), scale=[0.25])
+_two("matmul_addend", ops.matmul, shapes=_MATRICES, out=Quant.of_range(-40, 40),
+     addend=np.linspace(-5, 5, 9).reshape(1, 1, 1, 9))
 _two("maximum", ops.maximum)
 _two("minimum", ops.minimum)
 for _chip in CHIPS:
