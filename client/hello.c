@@ -57,7 +57,8 @@ static int check(const rknnd_HelloReply *m, struct error *e)
     return check_limits(&m->limits, e);
 }
 
-int hello_exchange(struct connection *c, struct session *session, struct error *e)
+int hello_exchange(struct connection *c, struct session *session, uint32_t limit_ms,
+                   struct error *e)
 {
     rknnd_Hello hello;
     rknnd_HelloReply reply;
@@ -65,9 +66,9 @@ int hello_exchange(struct connection *c, struct session *session, struct error *
     introduce(&hello, session);
     int s = connection_send(c, &r, &hello, NULL, 0, e);
     if (s == 0)
-        s = connection_wait(c, &r, clock_ms() + LIMIT_HELLO_MS, e);
+        s = connection_wait(c, &r, clock_ms() + limit_ms, e);
     if (s == STATUS_TIMEOUT)
-        s = error_set(e, STATUS_DEVICE_UNAVAILABLE, "does not answer (%d ms)", LIMIT_HELLO_MS);
+        s = error_set(e, STATUS_TIMEOUT, "does not answer (%u ms)", limit_ms);
     if (s == 0)
         s = check(&reply, e);
     if (s < 0) {

@@ -10,5 +10,7 @@ struct session {
 };
 
 /// Introduces us, joins *session or (id 0) gets a new one, which is put there. After it c->peer is
-/// filled and its limits hold. Bounded in time. On failure *session is untouched.
-int hello_exchange(struct connection *c, struct session *session, struct error *e);
+/// filled and its limits hold. STATUS_TIMEOUT: no answer in limit_ms; STATUS_DEVICE_UNAVAILABLE:
+/// the server hung up. On failure *session is untouched.
+int hello_exchange(struct connection *c, struct session *session, uint32_t limit_ms,
+                   struct error *e);

@@ -8,6 +8,7 @@
 #include "client/connect.h"
 #include "client/hello.h"
 #include "client/keepalive.h"
+#include "client/limits.h"
 #include "client/spawn.h"
 
 struct server {
@@ -70,7 +71,7 @@ static void put(struct server *s)
 
 CLEANUP_DEFINE(struct server, put)
 
-static int introduce_over(struct server *s, int fd, struct session *session,
+static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct session *session,
                           struct connection **ret, struct error *e)
 {
     struct connection *c = NULL;
@@ -82,7 +83,7 @@ static int introduce_over(struct server *s, int fd, struct session *session,
     int r = connection_new(fd, s->uri, &c, e);
     if (r < 0)
         return r;
-    r = hello_exchange(c, session, e);
+    r = hello_exchange(c, session, limit_ms, e);
     if (r < 0)
         connection_free(c);
     else
@@ -97,7 +98,7 @@ static int introduce_private(struct server *s, struct session *session, struct c
     struct spawn_ticket ticket;
     for (;;) {
         int fd = spawn_connect(&s->daemon, s->address.text, &ticket, e);
-        int r = introduce_over(s, fd, session, ret, e);
+        int r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
         if (fd < 0 || r != STATUS_DEVICE_UNAVAILABLE)
             return r;
         spawn_forget(&s->daemon, &ticket);
@@ -110,9 +111,12 @@ static int introduce_private(struct server *s, struct session *session, struct c
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    if (s->address.kind == URI_SIM)
-        return introduce_private(s, session, ret, e);
-    return introduce_over(s, connect_to(&s->address, e), session, ret, e);
+    int r = s->address.kind == URI_SIM
+                ? introduce_private(s, session, ret, e)
+                : introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
+    if (r == STATUS_TIMEOUT)
+        r = e->code = STATUS_DEVICE_UNAVAILABLE;
+    return r;
 }
 
 // The first connection to a server makes the session; others that come meanwhile wait for it. A

@@ -16,8 +16,11 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "client/limits.h"
 
 #define CONTROL_FD 3 // in the daemon
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
 #define LOGLEVEL   "RKNN_SERVER_LOGLEVEL"
 
 void spawn_init(struct spawn *s)
@@ -120,8 +123,14 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
 
 static int start_with(const char *path, const char *backend, int control, char **environment)
 {
-    char *arguments[] = {(char *)"rknnd",   (char *)"--backend", (char *)backend,
-                         (char *)"--adopt", (char *)"3",         NULL};
+    char *arguments[] = {(char *)"rknnd",
+                         (char *)"--backend",
+                         (char *)backend,
+                         (char *)"--adopt",
+                         (char *)"3",
+                         (char *)"--peer-timeout-ms",
+                         (char *)TEXT(LIMIT_SILENCE_MS),
+                         NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all, none;

@@ -99,7 +99,7 @@ void fuzz_conversation(int fd)
         return;
     int r = model_from_memory(&model, bytes, sizeof bytes, 0, 0, &e);
     if (r == 0)
-        r = hello_exchange(c, &session, &e);
+        r = hello_exchange(c, &session, 5000, &e);
     if (c->peer.limits.payload_size > MAX_BYTES)
         c->peer.limits.payload_size = c->reader.payload_limit = MAX_BYTES;
     if (r == 0)
