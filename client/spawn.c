@@ -103,7 +103,8 @@ static char **make_environment(void)
 }
 
 // Runs posix_spawn() in a child that ends at once, so that the daemon is nobody's child. The child
-// has no exit signal: only a wait for exactly it, with __WCLONE, ever sees it.
+// has no exit signal: only a wait for exactly it, with __WCLONE, ever sees it. It ends without
+// _exit(), in which sanitizers would judge threads that it does not have, and take their locks.
 static int spawn_detached(const char *path, const posix_spawn_file_actions_t *actions,
                           const posix_spawnattr_t *attributes, char *const *arguments,
                           char *const *environment)
@@ -111,7 +112,8 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
     pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
     if (child == 0) {
         pid_t daemon;
-        _exit(posix_spawn(&daemon, path, actions, attributes, arguments, environment));
+        syscall(SYS_exit_group,
+                posix_spawn(&daemon, path, actions, attributes, arguments, environment));
     }
     int status, r = child < 0 ? -1 : 0;
     while (r == 0 && (r = waitpid(child, &status, (int)__WCLONE)) < 0 && errno == EINTR)
