@@ -27,6 +27,7 @@ static int parse(int argc, char **argv, struct bench_command *c, struct failure 
          1000000},
         TASK_INPUT(&p->task),
         TASK_SHAPE(&p->task),
+        TASK_ROW(&p->task),
         TASK_LAYOUT(&p->task),
         {'S', "seed", OPTION_NUMBER, &c->seed, "N", "of made-up inputs (default 1)", 0, UINT32_MAX},
         {'f', "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0},

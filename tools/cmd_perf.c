@@ -17,6 +17,7 @@ static int parse(int argc, char **argv, struct perf *p, struct failure *f)
          1000000},
         TASK_INPUT(&plan->task),
         TASK_SHAPE(&plan->task),
+        TASK_ROW(&plan->task),
         TASK_LAYOUT(&plan->task),
         {'S', "seed", OPTION_NUMBER, &plan->seed, "N", "of made-up inputs (default 1)", 0,
          UINT32_MAX},

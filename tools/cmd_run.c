@@ -7,6 +7,7 @@ static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
     const struct option_row rows[] = {
         TASK_INPUT(&p->task),
         TASK_SHAPE(&p->task),
+        TASK_ROW(&p->task),
         {'o', "output", OPTION_TEXT, &p->folder, "DIR", "write each output there as out<i>.npy", 0,
          0},
         TASK_LAYOUT(&p->task),

@@ -20,13 +20,9 @@ static int check_readable(const char *path, struct failure *f)
     return 0;
 }
 
-static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn_tensor_attr **ret,
+static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn_tensor_attr *attrs,
                        struct failure *f)
 {
-    rknn_tensor_attr *attrs = calloc(n ? n : 1, sizeof *attrs);
-    if (!attrs)
-        return failure_no_memory(f);
-    *ret = attrs; // freed by model_close()
     for (uint32_t i = 0; i < n; i++) {
         attrs[i].index = i;
         int r = rknn_query(m->context, command, &attrs[i], sizeof attrs[i]);
@@ -34,6 +30,12 @@ static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn
             return failure_rknn(f, r, "model %s", m->path);
     }
     return 0;
+}
+
+static int query_shapes(struct model *m, struct failure *f)
+{
+    int r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, m->inputs, f);
+    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, m->outputs, f);
 }
 
 static int query_model(struct model *m, struct failure *f)
@@ -44,8 +46,9 @@ static int query_model(struct model *m, struct failure *f)
         return failure_rknn(f, r, "model %s", m->path);
     m->n_inputs = n.n_input;
     m->n_outputs = n.n_output;
-    r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, &m->inputs, f);
-    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, &m->outputs, f);
+    m->inputs = calloc(n.n_input ? n.n_input : 1, sizeof *m->inputs);
+    m->outputs = calloc(n.n_output ? n.n_output : 1, sizeof *m->outputs);
+    return m->inputs && m->outputs ? query_shapes(m, f) : failure_no_memory(f);
 }
 
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
@@ -66,6 +69,34 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
         return failure_rknn(f, r, "model %s", path);
     m->open = true;
     return query_model(m, f);
+}
+
+// Input i gets the shape that it has in the row.
+static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failure *f)
+{
+    rknn_input_range range = {.index = i};
+    rknn_tensor_attr *a = &m->inputs[i];
+    int r = rknn_query(m->context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range);
+    if (r < 0)
+        return failure_rknn(f, r, "--row %u", row);
+    if (row >= range.shape_number)
+        return failure_set(f, EXIT_USAGE, "--row %u: the model has %u rows of shapes, from 0 on",
+                           row, range.shape_number);
+    a->n_dims = range.n_dims;
+    a->fmt = range.fmt;
+    memcpy(a->dims, range.dyn_range[row], sizeof a->dims);
+    return 0;
+}
+
+int model_set_row(struct model *m, uint32_t row, struct failure *f)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < m->n_inputs && r == 0; i++)
+        r = choose_shape(m, i, row, f);
+    if (r)
+        return r;
+    r = rknn_set_input_shapes(m->context, m->n_inputs, m->inputs);
+    return r < 0 ? failure_rknn(f, r, "--row %u", row) : query_shapes(m, f);
 }
 
 void model_close(struct model *m)

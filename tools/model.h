@@ -22,4 +22,8 @@ struct model {
 /// model_close() is safe after a failure.
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
                struct failure *f);
+
+/// Chooses one of several rows of shapes for the runs that follow; m->inputs and m->outputs are
+/// then those of that row.
+int model_set_row(struct model *m, uint32_t row, struct failure *f);
 void model_close(struct model *m);

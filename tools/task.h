@@ -11,11 +11,14 @@ struct task {
     struct text_list shapes, inputs;
     rknn_tensor_format layout; // of 4-D arrays
     uint32_t core_mask;        // RKNN_NPU_CORE_UNDEFINED: not asked for
+    uint32_t row;              // of shapes; TASK_NO_ROW: not asked for
 };
+
+#define TASK_NO_ROW UINT32_MAX
 
 #define TASK_INIT                                                                                  \
     {                                                                                              \
-        .layout = RKNN_TENSOR_NHWC, .core_mask = RKNN_NPU_CORE_UNDEFINED                           \
+        .layout = RKNN_TENSOR_NHWC, .core_mask = RKNN_NPU_CORE_UNDEFINED, .row = TASK_NO_ROW       \
     }
 
 // Rows of a command's options, each for one member.
@@ -28,6 +31,11 @@ struct task {
     {                                                                                              \
         'x', "shape", OPTION_LIST, &(t)->shapes, "NAME=SHAPE",                                     \
             "an open input's shape: images=1x3x640x640", 0, 0                                      \
+    }
+#define TASK_ROW(t)                                                                                \
+    {                                                                                              \
+        'R', "row", OPTION_NUMBER, &(t)->row, "N", "which of several shapes, from 0 on", 0,        \
+            RKNN_MAX_DYNAMIC_SHAPE_NUM - 1                                                         \
     }
 #define TASK_LAYOUT(t)                                                                             \
     {                                                                                              \
@@ -44,8 +52,8 @@ struct task {
 int task_parse(struct task *t, const struct options *o, int argc, char **argv, struct failure *f);
 void task_done(struct task *t);
 
-/// Opens the model with RKNN_FLAG_* `flags`, for the cores that were asked for. model_close() is
-/// safe after a failure.
+/// Opens the model with RKNN_FLAG_* `flags`, for the cores and in the shapes that were asked for.
+/// model_close() is safe after a failure.
 int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f);
 
 /// The inputs' files. input_set_done() is safe after a failure.

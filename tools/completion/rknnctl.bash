@@ -24,7 +24,7 @@ _rknnctl_options()
 {
     case $1 in
     global) options="--server --version --help" ;;
-    run) options="--input --shape --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
+    run) options="--input --shape --row --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
     info) options="--all --shape --dot --json --help" ;;
     devices) options="--json --help" ;;
     ping) options="--count --json --help" ;;
@@ -35,9 +35,9 @@ _rknnctl_options()
     doctor) options="--shape --json --help" ;;
     trace) options="--output --seconds --help" ;;
     log) options="--lines --follow --level --help" ;;
-    dump) options="--input --shape --output --layout --only --raw --json --help" ;;
-    perf) options="--loop --warmup --input --shape --layout --seed --core-mask --json --csv --help" ;;
-    bench) options="--loop --clients --warmup --input --shape --layout --seed --float --core-mask --json --help" ;;
+    dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
+    perf) options="--loop --warmup --input --shape --row --layout --seed --core-mask --json --csv --help" ;;
+    bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
     esac
 }
 
