@@ -76,13 +76,33 @@ static struct graph_conv_quant *make_quant(struct qdq *q, const struct operands 
     return quant;
 }
 
-// The weight as signed numbers in the order outputs, inputs, window; in memory of its own where
-// the file has it otherwise. Negative: an error.
+// A weight as the file has it: perhaps of unsigned numbers, perhaps outputs innermost.
+struct file_weight {
+    const uint8_t *data;
+    bool is_unsigned, transposed;
+};
+
+#define TILE 64 // outputs that are transposed together: a line of the cache of each input
+
+static void unpack(const struct graph_tensor *t, void *dst)
+{
+    const struct file_weight *w = t->packing;
+    uint8_t *to = dst, moved = w->is_unsigned ? 0x80 : 0;
+    size_t n = t->dims[0], k = t->n_elems / n;
+    if (!w->transposed)
+        for (size_t i = 0; i < t->n_elems; i++)
+            to[i] = w->data[i] ^ moved;
+    for (size_t tile = 0; w->transposed && tile < n; tile += TILE)
+        for (size_t i = 0; i < k; i++)
+            for (size_t o = tile; o < n && o < tile + TILE; o++)
+                to[o * k + i] = w->data[i * n + o] ^ moved;
+}
+
+// The weight as signed numbers in the order outputs, inputs, window. Negative: an error.
 static int32_t take_weight(struct qdq *q, const struct operands *o, bool transposed,
                            struct error *e)
 {
     const struct graph_tensor *w = o->weight;
-    uint8_t moved = w->type == TENSOR_UINT8 ? 0x80 : 0;
     int32_t index = qdq_narrow(q, o->origin->q, (struct qdq_form){.scale = 1}, e);
     if (index < 0)
         return index;
@@ -95,15 +115,14 @@ static int32_t take_weight(struct qdq *q, const struct operands *o, bool transpo
         t->dims[1] = (uint32_t)(w->n_elems / (o->outputs ? o->outputs : 1));
         t->dims[2] = t->dims[3] = 1;
     }
-    if (!moved && !transposed)
+    if (w->type == TENSOR_INT8 && !transposed)
         return index;
-    uint8_t *data = pool_alloc(&q->g->pool, w->n_elems, 1);
-    if (!data)
-        return error_no_memory(e, "a weight", w->n_elems);
-    size_t n = t->dims[0], k = t->dims[1];
-    for (size_t i = 0; i < w->n_elems; i++)
-        data[i] = w->data.data[transposed ? i % k * n + i / k : i] ^ moved;
-    t->data = (struct bytes){data, w->n_elems};
+    struct file_weight *packing = pool_alloc(&q->g->pool, 1, sizeof *packing);
+    if (!packing)
+        return error_no_memory(e, "a weight", sizeof *packing);
+    *packing = (struct file_weight){w->data.data, w->type == TENSOR_UINT8, transposed};
+    t->unpack = unpack;
+    t->packing = packing;
     return index;
 }
 

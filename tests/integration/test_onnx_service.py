@@ -192,16 +192,33 @@ class Memory(Case):
         doubled = [helper.make_node("Add", [f"t{i}"] * 2, [f"t{i + 1}"]) for i in range(12)]
         self.assertEqual(self.internal_size(doubled, "t12"), 1 << 20)
 
+    def expect_held_once(self, weight, net, shape):
+        memory = self.memory(net, shape)
+        self.assertGreaterEqual(memory["weight_bytes"], weight.nbytes)
+        self.assertLess(memory["allocated_bytes"], 1.5 * weight.nbytes)
+
     def test_weights_are_held_once(self):
         n, ones = 512, np.ones(512, np.float32)
         norm = helper.make_node("BatchNormalization", ["c", *["ones"] * 4], ["y"])
         for op, shape in (("Conv", (1, n, 1, 1)), ("MatMul", (1, n))):
             weight = np.ones((n, n, *shape[2:]), np.float32)
-            memory = self.memory(model([helper.make_node(op, ["t0", "w"], ["c"]), norm],
-                                       {"t0": shape}, {"y": shape}, {"w": weight, "ones": ones}),
-                                 shape)
-            self.assertGreaterEqual(memory["weight_bytes"], weight.nbytes)
-            self.assertLess(memory["allocated_bytes"], 1.5 * weight.nbytes)
+            net = model([helper.make_node(op, ["t0", "w"], ["c"]), norm], {"t0": shape},
+                        {"y": shape}, {"w": weight, "ones": ones})
+            self.expect_held_once(weight, net, shape)
+
+    def test_eight_bit_weights_are_held_once(self):
+        shape = (1, 1024)
+        for kind in (np.int8, np.uint8):
+            weight = np.ones((1024, 1024), kind)
+            form = ["scale", "zero"]
+            nodes = [helper.make_node(op, [x, *form], [y]) for op, x, y in (
+                ("QuantizeLinear", "t0", "xq"), ("DequantizeLinear", "xq", "x"),
+                ("DequantizeLinear", "wq", "w"), ("QuantizeLinear", "p", "pq"),
+                ("DequantizeLinear", "pq", "y"))]
+            nodes.insert(3, helper.make_node("MatMul", ["x", "w"], ["p"]))
+            net = model(nodes, {"t0": shape}, {"y": shape},
+                        {"wq": weight, "scale": np.float32(.1), "zero": kind(0)})
+            self.expect_held_once(weight, net, shape)
 
 
 class OtherFiles(Case):
