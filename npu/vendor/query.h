@@ -6,7 +6,7 @@
 #include "base/tensor.h"
 #include "npu/vendor/runtime.h"
 
-#define QUERY_MAX_TENSORS 1024 // inputs or outputs of a model
+#define QUERY_MAX_TENSORS 128 // inputs or outputs of a model; the bound of rknnd.proto
 
 /// rknn_query(); `what` names the command in words.
 int query(const struct runtime *r, rknn_context c, rknn_query_cmd cmd, const char *what, void *info,

@@ -20,6 +20,19 @@ static void drop(struct standin_model *m)
     free(m);
 }
 
+// "STANDIN", load options, a zero byte: what is behind it has these options.
+static struct npu_model_source read_source(struct bytes file)
+{
+    static const char magic[] = "STANDIN\n";
+    struct npu_model_source s = {.file = file, .name = ""};
+    if (bytes_start_with(file, magic)) {
+        s.options = (const char *)file.data + strlen(magic);
+        size_t head = strlen(magic) + strlen(s.options) + 1;
+        s.file = (struct bytes){file.data + head, file.size - head};
+    }
+    return s;
+}
+
 static struct standin_model *load(const void *file, uint32_t size, struct error *e)
 {
     const char *options = getenv("STANDIN");
@@ -28,10 +41,10 @@ static struct standin_model *load(const void *file, uint32_t size, struct error 
         return NULL;
     m->refs = 1;
     m->file = malloc(size);
-    struct npu_model_source source = {.file = {m->file, size}, .name = ""};
     if (!m->file || npu_backend.device_open(options ? options : "rk3588", &m->device, e) < 0)
         goto failed;
     memcpy(m->file, file, size);
+    struct npu_model_source source = read_source((struct bytes){m->file, size});
     if (npu_backend.model_load(m->device, &source, &m->model, e) < 0)
         goto failed;
     m->info = npu_backend.model_info(m->model);
@@ -80,6 +93,8 @@ int rknn_init(rknn_context *context, void *file, uint32_t size, uint32_t flag,
 int rknn_dup_context(rknn_context *in, rknn_context *out)
 {
     struct standin *s = standin_of(*in);
+    if (s->model->info->n_rows > 1)
+        return RKNN_ERR_FAIL;
     atomic_fetch_add(&s->model->refs, 1);
     return open_context(s->model, s->flags, out);
 }

@@ -75,6 +75,12 @@ int standin_gather(struct standin *s);
 /// versions.
 int standin_perf(struct standin *s, rknn_perf_detail *ret);
 
+/// The row of the largest shapes.
+uint32_t standin_largest(const struct npu_model_info *m);
+
+/// Answers RKNN_QUERY_INPUT_DYNAMIC_RANGE.
+int standin_range(const struct npu_model_info *m, rknn_input_range *ret);
+
 /// As the environment says now.
 void standin_dump_init(struct standin_dump *d);
 

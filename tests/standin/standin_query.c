@@ -16,12 +16,14 @@
 #define SMALL 0
 #endif
 
-// The view of a tensor that a question is about; NULL: it is none about tensors.
+// The view of a tensor that a question is about; NULL: it is none about tensors. What is not asked
+// of the current shapes is that of the largest.
 static const struct tensor_attr *view(const struct standin *s, rknn_query_cmd cmd, uint32_t i)
 {
     const struct npu_model_info *m = s->model->info;
-    const struct tensor_io *in = i < m->n_inputs ? standin_input(s, i) : NULL;
-    const struct tensor_io *out = i < m->n_outputs ? standin_output(s, i) : NULL;
+    uint32_t row = cmd >= RKNN_QUERY_CURRENT_INPUT_ATTR ? s->row : standin_largest(m);
+    const struct tensor_io *in = i < m->n_inputs ? &m->inputs[row * m->n_inputs + i] : NULL;
+    const struct tensor_io *out = i < m->n_outputs ? &m->outputs[row * m->n_outputs + i] : NULL;
     switch (cmd) {
     case RKNN_QUERY_INPUT_ATTR:
     case RKNN_QUERY_CURRENT_INPUT_ATTR:
@@ -89,6 +91,8 @@ int rknn_query(rknn_context c, rknn_query_cmd cmd, void *info, uint32_t size)
     } else if (cmd == RKNN_QUERY_CUSTOM_STRING && TODAY) {
         snprintf(((rknn_custom_string *)info)->string, sizeof(rknn_custom_string), "%s",
                  m->custom_string);
+    } else if (cmd == RKNN_QUERY_INPUT_DYNAMIC_RANGE && TODAY) {
+        return standin_range(m, info);
     } else if (cmd == RKNN_QUERY_PERF_DETAIL) {
         return standin_perf(s, info);
     } else if (cmd == RKNN_QUERY_PERF_RUN) {
