@@ -59,6 +59,7 @@ struct npu_model_info {
     uint32_t batch;                           // rknn_batch_size, 1 where the model has none
     const char *custom_string;                // never NULL
     bool native_attrs; // programs of this chip ask for attributes and mean the native ones (RV1106)
+    bool no_custom;    // nobody else can compute nodes, whatever they are
     uint32_t n_custom; // nodes that a program or a plugin may compute; at most CUSTOM_MAX_NODES
     const struct custom_node *custom;
 };

@@ -28,6 +28,7 @@ static void answer_opening(struct context *x)
         .n_outputs = info->n_outputs,
         .n_rows = info->n_rows,
         .native_attrs = info->native_attrs,
+        .no_custom = info->no_custom,
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,

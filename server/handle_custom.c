@@ -13,6 +13,10 @@ int handle_custom_list(struct connection *c, const struct frame_header *h,
     if (!x)
         return STATUS_CTX_INVALID;
     const struct host_info *info = host_info(x->model->host);
+    if (info->no_custom)
+        return error_set(e, STATUS_FAIL,
+                         "custom operators of this model cannot be computed by the program: its "
+                         "device takes them as plugins only (librkcst_*.so)");
     rknnd_CustomListReply m = {.n_nodes = info->custom->n};
     struct bytes list = info->custom_payload;
     struct iovec payload = {malloc(list.size + 1), list.size}; // the model may go before it is sent

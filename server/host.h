@@ -49,6 +49,7 @@ struct host_info {
     uint32_t n_inputs, n_outputs;
     uint32_t n_rows;           // of shapes, at least 1
     bool native_attrs;         // npu_model_info.native_attrs
+    bool no_custom;            // npu_model_info.no_custom
     struct tensor_io *tensors; // of each row: inputs, then outputs
     uint64_t weight_size, internal_size, memory_size;
     uint32_t core_limit, batch;

@@ -285,6 +285,7 @@ static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct 
     info->n_outputs = m->n_outputs;
     info->n_rows = n_rows;
     info->native_attrs = m->native_attrs;
+    info->no_custom = m->no_custom;
     info->weight_size = m->weight_size;
     info->internal_size = m->internal_size;
     info->memory_size = m->memory_size;

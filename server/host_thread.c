@@ -138,6 +138,7 @@ static int fill_info(struct thread_host *h, struct error *e)
     info->n_outputs = m->n_outputs;
     info->n_rows = m->n_rows ? m->n_rows : 1;
     info->native_attrs = m->native_attrs;
+    info->no_custom = m->no_custom;
     info->weight_size = m->weight_size;
     info->internal_size = m->internal_size;
     info->memory_size = m->memory_size;

@@ -2,15 +2,13 @@
 // and summed as float32.
 #pragma once
 
-#include "base/matmul_model.h"
-#include "npu/npu.h"
+#include "npu/product_io.h"
 #include "npu/sim/chip.h"
 
 // A product as a model.
 struct product {
     const struct chip *chip;
-    struct matmul_model model;
-    struct tensor_io inputs[MATMUL_INPUTS], output;
+    struct product_io io;
 };
 
 /// Reads a file, which must stay; nothing is to be freed.

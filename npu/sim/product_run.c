@@ -19,9 +19,7 @@
 
 struct product_state {
     const struct product *product;
-    struct matmul_run run;
-    struct matmul_shape shape;
-    struct matmul_matrix a, b, c;
+    struct product_job job;
     struct factor factor;
     // For BLOCK_ROWS rows, of the largest shape:
     void *rows;       // of A: float or int8_t
@@ -82,7 +80,7 @@ static void add_zero_points(const struct product_state *s, uint32_t k, uint32_t 
     const struct factor *f = &s->factor;
     size_t group = (size_t)(k / f->group) * f->n;
     const double *b_zp = f->zero_points ? f->zero_points + group : NULL;
-    double a_zp = s->run.a_zp, a_sum = b_zp ? sum_of_row(s, row, k, length) : 0;
+    double a_zp = s->job.run.a_zp, a_sum = b_zp ? sum_of_row(s, row, k, length) : 0;
     for (uint32_t i = 0; i < f->n; i++) {
         double v = b_sums ? -a_zp * b_sums[i] : 0;
         if (b_zp)
@@ -110,10 +108,10 @@ static void add_slice(struct product_state *s, uint32_t k, uint32_t length, cons
 // What a step of C is worth, in steps of B's scales times A's integers.
 static double output_factor(const struct product_state *s)
 {
-    const struct matmul_run *run = &s->run;
-    if (s->c.type == TENSOR_FLOAT32 || s->c.type == TENSOR_FLOAT16)
+    const struct matmul_run *run = &s->job.run;
+    if (s->job.c.type == TENSOR_FLOAT32 || s->job.c.type == TENSOR_FLOAT16)
         return (double)run->a_scale;
-    if (run->c_set || s->c.type == TENSOR_INT8)
+    if (run->c_set || s->job.c.type == TENSOR_INT8)
         return (double)run->a_scale / (double)run->c_scale;
     return 1 / s->factor.largest_scale;
 }
@@ -125,7 +123,7 @@ static void write_rows(struct product_state *s, uint32_t row, uint32_t n, void *
         double *sums = s->sums + (size_t)i * s->factor.n;
         for (uint32_t k = 0; k < s->factor.n; k++)
             sums[k] *= factor;
-        product_write(&s->c, c, row + i, sums, s->run.c_zp);
+        product_write(&s->job.c, c, row + i, sums, s->job.run.c_zp);
     }
 }
 
@@ -137,9 +135,9 @@ static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32
     int r = 0;
     memset(s->sums, 0, (size_t)n * f->n * sizeof *s->sums);
     if (f->way == FACTOR_INT8)
-        product_read_int8(&s->a, a, row, n, s->rows);
+        product_read_int8(&s->job.a, a, row, n, s->rows);
     else
-        product_read_floats(&s->a, a, row, n, s->rows);
+        product_read_floats(&s->job.a, a, row, n, s->rows);
     for (uint32_t k = 0, length; k < f->k && r == 0; k += length) {
         length = factor_slice(f, k);
         r = multiply(s, k, length, n, e);
@@ -153,60 +151,21 @@ static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32
 
 // ---- a run ----
 
-static int check_size(const char *what, size_t has, size_t takes, struct error *e)
-{
-    return has >= takes ? 0
-                        : error_set(e, STATUS_INPUT_INVALID,
-                                    "matrix %s has %zu bytes, it takes %zu", what, has, takes);
-}
-
-static int read_run(struct product_state *s, const struct npu_job *job, struct error *e)
-{
-    const struct product *p = s->product;
-    const struct npu_input *in = job->inputs;
-    if (in[MATMUL_RUN].size != MATMUL_RUN_SIZE)
-        return error_set(e, STATUS_INPUT_INVALID, "%zu bytes are not the parameters of a matmul",
-                         in[MATMUL_RUN].size);
-    matmul_run_decode(in[MATMUL_RUN].data, &s->run);
-    if (s->run.shape >= p->model.n_shapes)
-        return error_set(e, STATUS_INPUT_INVALID, "shape %u: there are %u", s->run.shape,
-                         p->model.n_shapes);
-    s->shape = matmul_model_shape(&p->model, s->run.shape);
-    struct matmul_matrix x[3];
-    int r = matmul_place(&p->model.kind, &s->shape, p->chip->name, x, e);
-    if (r < 0)
-        return r;
-    s->a = x[0];
-    s->b = x[1];
-    s->c = x[2];
-    return 0;
-}
-
-static int check_scales(const struct product_state *s, size_t size, struct error *e)
-{
-    uint64_t n = matmul_n_scales(&s->product->model.kind, &s->shape);
-    if (size == MATMUL_SCALE_SIZE || size == n * MATMUL_SCALE_SIZE)
-        return 0;
-    return error_set(e, STATUS_INPUT_INVALID, "B has %zu bytes of scales, it takes %llu or %d",
-                     size, (unsigned long long)n * MATMUL_SCALE_SIZE, MATMUL_SCALE_SIZE);
-}
-
 static int prepare_factor(struct product_state *s, const struct npu_job *job, struct error *e)
 {
-    const struct matmul_run *run = &s->run;
+    const struct matmul_run *run = &s->job.run;
     const struct npu_input *scales = &job->inputs[MATMUL_SCALES];
     struct factor *f = &s->factor;
-    if (run->b_version && f->version == run->b_version && f->k == s->shape.k && f->n == s->shape.n)
+    if (run->b_version && f->version == run->b_version && f->k == s->job.shape.k &&
+        f->n == s->job.shape.n)
         return 0;
-    int r = check_size("B", job->inputs[MATMUL_B].size, s->b.size, e);
-    if (r == 0)
-        r = check_scales(s, scales->size, e);
+    int r = product_io_check_b(&s->product->io, &s->job, job, e);
     if (r < 0)
         return r;
-    enum factor_way way = s->a.type == TENSOR_FLOAT16 ? FACTOR_REAL
-                          : dnn_int8_is_exact()       ? FACTOR_INT8
-                                                      : FACTOR_FLOATS;
-    r = factor_make(f, &s->product->model.kind, &s->b, way, run->a_zp != 0,
+    enum factor_way way = s->job.a.type == TENSOR_FLOAT16 ? FACTOR_REAL
+                          : dnn_int8_is_exact()           ? FACTOR_INT8
+                                                          : FACTOR_FLOATS;
+    r = factor_make(f, &s->product->io.model.kind, &s->job.b, way, run->a_zp != 0,
                     job->inputs[MATMUL_B].data, (struct bytes){scales->data, scales->size}, e);
     if (r == 0)
         f->version = run->b_version;
@@ -216,10 +175,10 @@ static int prepare_factor(struct product_state *s, const struct npu_job *job, st
 // What the NPU would do: a convolution of M pixels with windows of 1 x 1.
 static void note_layer(struct product_state *s, uint64_t us)
 {
-    const struct matmul_shape *x = &s->shape;
+    const struct matmul_shape *x = &s->job.shape;
     const struct chip *chip = s->product->chip;
     struct estimate_layer l = {.kind = ESTIMATE_CONV,
-                               .half = s->a.type == TENSOR_FLOAT16,
+                               .half = s->job.a.type == TENSOR_FLOAT16,
                                .batch = 1,
                                .in_channels = x->k,
                                .in_width = 1,
@@ -229,16 +188,16 @@ static void note_layer(struct product_state *s, uint64_t us)
                                .kernel = {1, 1},
                                .stride = 1,
                                .groups = 1,
-                               .in_bytes = s->a.size,
-                               .out_bytes = s->c.size,
-                               .weight_bytes = s->b.size};
+                               .in_bytes = s->job.a.size,
+                               .out_bytes = s->job.c.size,
+                               .weight_bytes = s->job.b.size};
     struct estimate cost;
     estimate_layer(chip, &l, &cost);
     snprintf(s->input_shapes, sizeof s->input_shapes, "(%u,%u),(%u,%u)", x->m, x->k, x->k, x->n);
     snprintf(s->output_shapes, sizeof s->output_shapes, "(%u,%u)", x->m, x->n);
     s->layer = (struct npu_layer){.name = "MatMul",
                                   .op = "MatMul",
-                                  .type = tensor_type_name(s->a.type),
+                                  .type = tensor_type_name(s->job.a.type),
                                   .target = "NPU",
                                   .input_shapes = s->input_shapes,
                                   .output_shapes = s->output_shapes,
@@ -256,16 +215,13 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 {
     uint64_t start = clock_us();
     const struct npu_input *in = job->inputs;
-    int r = read_run(s, job, e);
-    if (r == 0)
-        r = check_size("A", in[MATMUL_A].size, s->a.size, e);
-    if (r == 0 && job->outputs->data)
-        r = check_size("C", job->outputs->size, s->c.size, e);
+    int r = product_io_read(&s->product->io, s->product->chip->name, job, &s->job, e);
     if (r == 0)
         r = prepare_factor(s, job, e);
     omp_set_num_threads(1);
-    for (uint32_t row = 0; r == 0 && row < s->shape.m && job->outputs->data; row += BLOCK_ROWS) {
-        uint32_t left = s->shape.m - row, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
+    for (uint32_t row = 0; r == 0 && row < s->job.shape.m && job->outputs->data;
+         row += BLOCK_ROWS) {
+        uint32_t left = s->job.shape.m - row, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
         r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
     }
     job->run_us = clock_us() - start;
@@ -281,8 +237,8 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 int product_state_new(const struct product *p, struct product_state **ret, struct error *e)
 {
     size_t k = 0, n = 0, m = 0;
-    for (uint32_t i = 0; i < p->model.n_shapes; i++) {
-        struct matmul_shape x = matmul_model_shape(&p->model, i);
+    for (uint32_t i = 0; i < p->io.model.n_shapes; i++) {
+        struct matmul_shape x = matmul_model_shape(&p->io.model, i);
         k = x.k > k ? x.k : k;
         n = x.n > n ? x.n : n;
         m = x.m > m ? x.m : m;

@@ -24,7 +24,7 @@ static const char *const places[] = {"librknnrt.so",
                                      "/usr/lib/librknnmrt.so"};
 
 static const struct {
-    char name[32], since[8];
+    char name[40], since[8];
 } calls[] = {
 #define X(name, since) {"rknn_" #name, since},
     RUNTIME_CALLS(X)

@@ -4,25 +4,33 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "rknn_api.h"
+#include "rknn_matmul_api.h"
 
 // What is used of it, each with a version that is known to have it (release notes; for dynamic
 // shapes SDK guide 5.4.2).
 // clang-format off
-#define RUNTIME_CALLS(X)        \
-    X(init,             "1.2.0") \
-    X(destroy,          "1.2.0") \
-    X(query,            "1.2.0") \
-    X(run,              "1.2.0") \
-    X(dup_context,      "1.4.0") \
-    X(inputs_set,       "1.2.0") \
-    X(outputs_get,      "1.2.0") \
-    X(outputs_release,  "1.2.0") \
-    X(set_core_mask,    "1.4.0") \
-    X(set_input_shapes, "1.5.0") \
-    X(create_mem,       "1.2.0") \
-    X(destroy_mem,      "1.2.0") \
-    X(set_io_mem,       "1.2.0")
+#define RUNTIME_CALLS(X) \
+    X(init,                        "1.2.0") \
+    X(destroy,                     "1.2.0") \
+    X(query,                       "1.2.0") \
+    X(run,                         "1.2.0") \
+    X(dup_context,                 "1.4.0") \
+    X(inputs_set,                  "1.2.0") \
+    X(outputs_get,                 "1.2.0") \
+    X(outputs_release,             "1.2.0") \
+    X(set_core_mask,               "1.4.0") \
+    X(set_input_shapes,            "1.5.0") \
+    X(create_mem,                  "1.2.0") \
+    X(destroy_mem,                 "1.2.0") \
+    X(set_io_mem,                  "1.2.0") \
+    X(matmul_create,               "2.3.2") \
+    X(matmul_create_dynamic_shape, "2.3.2") \
+    X(matmul_set_io_mem,           "2.3.2") \
+    X(matmul_set_core_mask,        "2.3.2") \
+    X(matmul_set_quant_params,     "2.3.2") \
+    X(matmul_set_dynamic_shape,    "2.3.2") \
+    X(matmul_run,                  "2.3.2") \
+    X(matmul_destroy,              "2.3.2")
 // clang-format on
 
 // Functions are NULL where the library lacks them.

@@ -5,13 +5,13 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/matmul_model.h"
 #include "npu/batch.h"
 #include "npu/vendor/board.h"
 #include "npu/vendor/describe.h"
 #include "npu/vendor/dump.h"
 #include "npu/vendor/lanes.h"
 #include "npu/vendor/perf.h"
+#include "npu/vendor/product.h"
 #include "npu/vendor/query.h"
 #include "npu/vendor/rows.h"
 #include "npu/vendor/vendor_options.h"
@@ -22,18 +22,21 @@ struct npu_device {
     struct npu_device_info info;
 };
 
+// A graph, or a product of matrices.
 struct npu_model {
     struct npu_device *device;
+    struct product *product; // NULL: a graph
     struct lanes lanes;
     struct lanes measured; // of jobs whose layers are measured: that takes a flag of rknn_init()
     struct npu_model_info info;
     rknn_custom_string custom_string;
 };
 
-// A job brings all that it needs, so the runtime's contexts are not tied to these.
+// A job of a graph brings all that it needs, so the runtime's contexts are not tied to these.
 struct npu_context {
     struct npu_model *model;
-    struct perf perf; // of the last job, if it was measured
+    struct product_use *product; // NULL: a graph
+    struct perf perf;            // of the last job, if it was measured
 };
 
 // ---- device ----
@@ -97,25 +100,15 @@ static void model_free(struct npu_model *m)
         return;
     lanes_done(&m->lanes);
     lanes_done(&m->measured);
-    free((void *)m->info.inputs);
-    free((void *)m->info.outputs);
+    if (!m->product) {
+        free((void *)m->info.inputs);
+        free((void *)m->info.outputs);
+    }
+    free(m->product);
     free(m);
 }
 
 CLEANUP_DEFINE(struct npu_model, model_free)
-
-static int check_source(const struct npu_model_source *source, struct error *e)
-{
-    if (matmul_model_is(source->file))
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "products of matrices (rknn_matmul_api.h) are not forwarded to the "
-                         "vendor's runtime");
-    if (source->options && *source->options)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "load options are for ONNX models, which the vendor's runtime does not "
-                         "take; convert the model with its shapes");
-    return 0;
-}
 
 static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
 {
@@ -136,12 +129,32 @@ static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
     info->batch = npu_batch(info);
     info->custom_string = m->custom_string.string;
     info->native_attrs = r->small;
+    info->no_custom = true; // the runtime does not tell a model's nodes
     return 0;
 }
 
-static int load(struct npu_model *m, struct error *e)
+static int load_product(struct npu_model *m, struct bytes file, struct error *e)
+{
+    const struct npu_device *d = m->device;
+    m->product = malloc(sizeof *m->product);
+    if (!m->product)
+        return error_no_memory(e, "a matmul", sizeof *m->product);
+    int s = product_init(m->product, &d->runtime, d->info.chip, file, e);
+    if (s < 0)
+        return s;
+    product_io_info(&m->product->io, &m->info);
+    m->info.memory_size = sizeof *m->product;
+    m->info.core_limit = d->info.n_cores;
+    return 0;
+}
+
+static int load_graph(struct npu_model *m, const struct npu_model_source *source, struct error *e)
 {
     struct lane *lane;
+    if (source->options && *source->options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "load options are for ONNX models, which the vendor's runtime does not "
+                         "take; convert the model with its shapes");
     int s = lanes_take(&m->lanes, 0, &lane, e);
     if (s < 0)
         return s;
@@ -153,16 +166,14 @@ static int load(struct npu_model *m, struct error *e)
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
                       struct npu_model **ret, struct error *e)
 {
-    int s = check_source(source, e);
-    if (s < 0)
-        return s;
     cleanup(model_free_p) struct npu_model *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     lanes_init(&m->lanes, &d->runtime, source->file, 0, d->info.n_cores, &m->info);
     lanes_init(&m->measured, &d->runtime, source->file, RKNN_FLAG_COLLECT_PERF_MASK, 1, &m->info);
-    s = load(m, e);
+    int s =
+        matmul_model_is(source->file) ? load_product(m, source->file, e) : load_graph(m, source, e);
     if (s == 0)
         *ret = steal_ptr(m);
     return s;
@@ -186,22 +197,27 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
 
 // ---- context ----
 
-static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)
-{
-    struct npu_context *c = malloc(sizeof *c);
-    if (!c)
-        return error_no_memory(e, "a context", sizeof *c);
-    *c = (struct npu_context){.model = m};
-    *ret = c;
-    return 0;
-}
-
 static void context_free(struct npu_context *c)
 {
     if (!c)
         return;
+    product_use_free(c->product);
     perf_done(&c->perf);
     free(c);
+}
+
+CLEANUP_DEFINE(struct npu_context, context_free)
+
+static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)
+{
+    cleanup(context_free_p) struct npu_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_no_memory(e, "a context", sizeof *c);
+    c->model = m;
+    int s = m->product ? product_use_new(m->product, &c->product, e) : 0;
+    if (s == 0)
+        *ret = steal_ptr(c);
+    return s;
 }
 
 // A table that is not understood costs the job nothing but its layers.
@@ -222,6 +238,8 @@ static int run(struct npu_context *c, struct npu_job *job, struct error *e)
     struct lanes *lanes = job->collect_perf ? &m->measured : &m->lanes;
     uint32_t cores = m->device->info.n_cores > 1 ? job->core_mask : 0;
     struct lane *lane;
+    if (c->product)
+        return product_use_run(c->product, job, cores, e);
     if (job->tap)
         return dump_run(&m->device->runtime, m->lanes.file, &m->info, m->device->options.dumps, job,
                         cores, e);

@@ -23,12 +23,12 @@ static void run_once(const struct product *p, struct bytes rest)
     struct bytes scales;
     bytes_slice(rest, MATMUL_RUN_SIZE, rest.size - MATMUL_RUN_SIZE, &scales);
     struct npu_input in[MATMUL_INPUTS] = {
-        [MATMUL_A] = {.data = zeros, .size = p->inputs[MATMUL_A].native.size},
-        [MATMUL_B] = {.data = zeros, .size = p->inputs[MATMUL_B].native.size},
+        [MATMUL_A] = {.data = zeros, .size = p->io.inputs[MATMUL_A].native.size},
+        [MATMUL_B] = {.data = zeros, .size = p->io.inputs[MATMUL_B].native.size},
         [MATMUL_SCALES] = {.data = scales.data, .size = scales.size},
         [MATMUL_RUN] = {.data = rest.data, .size = MATMUL_RUN_SIZE}};
-    uint8_t *c = malloc(p->output.native.size);
-    struct npu_output out = {.data = c, .size = p->output.native.size};
+    uint8_t *c = malloc(p->io.output.native.size);
+    struct npu_output out = {.data = c, .size = p->io.output.native.size};
     struct npu_job job = {.inputs = in, .outputs = &out, .core_mask = 1, .done = on_done};
     product_run(s, &job, &e);
     product_run(s, &job, &e);
@@ -38,8 +38,8 @@ static void run_once(const struct product *p, struct bytes rest)
 
 static bool is_small(const struct product *p)
 {
-    return p->inputs[MATMUL_A].native.n_elems <= SMALL &&
-           p->inputs[MATMUL_B].native.n_elems <= SMALL && p->output.native.n_elems <= SMALL;
+    return p->io.inputs[MATMUL_A].native.n_elems <= SMALL &&
+           p->io.inputs[MATMUL_B].native.n_elems <= SMALL && p->io.output.native.n_elems <= SMALL;
 }
 
 // The first two bytes: how long the file is.

@@ -126,6 +126,17 @@ class Dumps(Case):
         self.assertIn(f"dumps layers to {self.dumps}", r.stderr)
 
 
+class CustomOperators(Case):
+    def test_registering_is_refused_in_words(self):
+        folder = BUILD / "tests/conformance/models"
+        env = dict(self.standin().env, RKNN_LOG_LEVEL="1")
+        r = subprocess.run([BUILD / "tests/integration/custom_client", folder, "custom"], env=env,
+                           text=True, capture_output=True, timeout=PATIENCE, check=False)
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("rknn_register_custom_ops: custom operators of this model cannot be computed",
+                      r.stderr)
+
+
 class Misfortunes(Case):
     def test_a_crash_is_contained(self):
         d = self.standin(STANDIN="rk3588,crash@3")

@@ -141,7 +141,8 @@ static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .custom_string = "made for 猫",
                                               .n_custom = 57,
                                               .n_rows = 60,
-                                              .native_attrs = true};
+                                              .native_attrs = true,
+                                              .no_custom = true};
 static const rknnd_ContextClose ContextClose = {.context = 27};
 static const rknnd_Infer Infer = {
     .context = 28,

@@ -83,7 +83,8 @@ def samples(p):
         "ContextInfo": p.ContextInfo(
             context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
             memory_size=23, sram_total=24, sram_free=25, core_limit=7, batch=26,
-            custom_string="made for \u732b", n_custom=57, n_rows=60, native_attrs=True),
+            custom_string="made for \u732b", n_custom=57, n_rows=60, native_attrs=True,
+            no_custom=True),
         "ContextClose": p.ContextClose(context=27),
         "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
                          no_outputs=True,
