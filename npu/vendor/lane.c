@@ -80,10 +80,28 @@ uint8_t *lane_room(struct lane *l, uint32_t i, size_t size, struct error *e)
     return (uint8_t *)s->data;
 }
 
-static int set_cores(struct lane *l, uint32_t cores, struct error *e)
+// Jobs whose batch is divided run on as many cores, which the runtime chooses.
+static int set_batch_cores(struct lane *l, uint32_t n, struct error *e)
 {
-    if (!cores || cores == l->core_mask)
+    const struct runtime *r = l->runtime;
+    if (n == l->batch_cores || (n == 1 && !l->batch_cores))
         return 0;
+    if (!r->set_batch_core_num)
+        return runtime_lacks(r, "rknn_set_batch_core_num", e);
+    int code = r->set_batch_core_num(l->context, (int)n);
+    if (code != RKNN_SUCC)
+        return runtime_failed(r, "rknn_set_batch_core_num", code, e);
+    l->batch_cores = n;
+    l->core_mask = 0;
+    return 0;
+}
+
+static int set_cores(struct lane *l, const struct npu_job *job, uint32_t cores, struct error *e)
+{
+    uint32_t n = job->divide_batch && cores ? (uint32_t)__builtin_popcount(cores) : 1;
+    int s = set_batch_cores(l, n, e);
+    if (s < 0 || n > 1 || !cores || cores == l->core_mask)
+        return s;
     int code = l->runtime->set_core_mask(l->context, (rknn_core_mask)cores);
     if (code != RKNN_SUCC)
         return runtime_failed(l->runtime, "rknn_set_core_mask", code, e);
@@ -115,7 +133,7 @@ int lane_run(struct lane *l, struct npu_job *job, uint32_t cores, struct error *
     bool small = l->runtime->small;
     int s = prepare(l, e);
     if (s == 0)
-        s = set_cores(l, cores, e);
+        s = set_cores(l, job, cores, e);
     if (s == 0)
         s = set_row(l, job->row, e);
     if (s == 0)

@@ -14,9 +14,10 @@ struct lane {
     const struct runtime *runtime; // NULL: not open
     const struct npu_model_info *info;
     rknn_context context;
-    uint32_t core_mask; // 0: never set
-    uint32_t row;       // UINT32_MAX: not known
-    rknn_input *inputs; // this and what follows: NULL before the first run
+    uint32_t core_mask;   // 0: not known
+    uint32_t batch_cores; // 0: never set
+    uint32_t row;         // UINT32_MAX: not known
+    rknn_input *inputs;   // this and what follows: NULL before the first run
     rknn_output *outputs;
     struct bytes *scratch; // of inputs, then outputs: room where data have to change their form
     struct lane_memory *memories; // the same; of small runtimes

@@ -22,6 +22,7 @@ enum kind {
     TIME,
     USAGE,
     WORK,
+    TASKS,
     TRAFFIC,
     NAME,
     N_KINDS
@@ -37,8 +38,9 @@ static const struct {
     {"DDR Cycles", DDR},      {"NPUCycles", NPU},       {"NPU Cycles", NPU},
     {"MaxCycles", TOTAL},     {"Total Cycles", TOTAL},  {"Cycles(DDR/NPU/Total)", CYCLES},
     {"Time(us)", TIME},       {"MacUsage(%)", USAGE},   {"WorkLoad(", WORK},
-    {"Task Number", SKIPPED}, {"Lut Number", SKIPPED},  {"Regcmd Size", SKIPPED},
-    {"RW(KB)", TRAFFIC},      {"RW(kb)", TRAFFIC},      {"FullName", NAME},
+    {"TaskNumber", TASKS},    {"Task Number", TASKS},   {"Lut Number", SKIPPED},
+    {"Regcmd Size", SKIPPED}, {"RW(KB)", TRAFFIC},      {"RW(kb)", TRAFFIC},
+    {"FullName", NAME},
 };
 
 struct column {
@@ -256,7 +258,7 @@ static int read_layer(const struct table *t, char *line, struct npu_layer *l, st
 {
     struct row row;
     char **c = row.cells;
-    uint64_t traffic = 0;
+    uint64_t traffic = 0, tasks = 0;
     int r = read_row(t, line, &row, e);
     if (r < 0)
         return r;
@@ -269,9 +271,10 @@ static int read_layer(const struct table *t, char *line, struct npu_layer *l, st
     if (!*l->op || !read_number(c[TIME], &l->time_us) || !read_number(c[DDR], &l->ddr_cycles) ||
         !read_number(c[NPU], &l->npu_cycles) || !read_number(c[TOTAL], &l->total_cycles) ||
         !read_cycles(c[CYCLES], l) || !read_usage(c[USAGE], l) || !read_work(c[WORK], l) ||
-        !read_number(c[TRAFFIC], &traffic))
+        !read_number(c[TASKS], &tasks) || tasks > UINT32_MAX || !read_number(c[TRAFFIC], &traffic))
         return error_set(e, STATUS_FAIL, "line %u: layer \"%.40s\" is not understood", t->line,
                          l->op);
+    l->n_tasks = (uint32_t)tasks;
     l->read_bytes = traffic * 1024;
     return 0;
 }

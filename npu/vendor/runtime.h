@@ -19,6 +19,7 @@
     X(outputs_get,                 "1.2.0") \
     X(outputs_release,             "1.2.0") \
     X(set_core_mask,               "1.4.0") \
+    X(set_batch_core_num,          "2.3.2") \
     X(set_input_shapes,            "1.5.0") \
     X(create_mem,                  "1.2.0") \
     X(destroy_mem,                 "1.2.0") \

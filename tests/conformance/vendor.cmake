@@ -4,7 +4,7 @@ foreach(name common benchmark multiple_input queries async cores threads zero_co
   rknnd_conformance_standin(${name} today rk3588)
 endforeach()
 set_property(TEST conformance_threads_standin_today_rk3588 APPEND PROPERTY LABELS tsan)
-foreach(name common benchmark multiple_input queries)
+foreach(name common multiple_input queries)
   rknnd_conformance_standin(${name} old rk3588)
 endforeach()
 foreach(chip rk3562 rk3576)

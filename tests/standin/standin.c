@@ -128,6 +128,16 @@ int rknn_set_core_mask(rknn_context c, rknn_core_mask mask)
     return RKNN_SUCC;
 }
 
+int rknn_set_batch_core_num(rknn_context c, int n)
+{
+    struct standin *s = standin_of(c);
+    const struct npu_device_info *d = npu_backend.device_info(s->model->device);
+    if (d->n_cores == 1 || n < 1 || (uint32_t)n > d->n_cores)
+        return RKNN_ERR_PARAM_INVALID;
+    s->batch_cores = (uint32_t)n;
+    return RKNN_SUCC;
+}
+
 static void note_done(struct npu_job *job, int status)
 {
     *(int *)job->owner = status;
@@ -143,7 +153,10 @@ int rknn_run(rknn_context c, rknn_run_extend *extend)
     struct npu_job job = {.inputs = s->inputs,
                           .outputs = s->outputs,
                           .row = s->row,
-                          .core_mask = s->core_mask ? s->core_mask : 1,
+                          .core_mask = s->batch_cores > 1 ? (1u << s->batch_cores) - 1
+                                       : s->core_mask     ? s->core_mask
+                                                          : 1,
+                          .divide_batch = s->batch_cores > 1,
                           .collect_perf = s->flags & RKNN_FLAG_COLLECT_PERF_MASK,
                           .tap = s->dump.folder ? &s->dump.npu : NULL,
                           .done = note_done,

@@ -44,7 +44,7 @@ struct standin_tensor {
 struct standin {
     struct standin_model *model;
     struct npu_context *context;
-    uint32_t flags, row, core_mask;
+    uint32_t flags, row, core_mask, batch_cores;
     struct npu_input *inputs;
     struct npu_output *outputs;
     struct standin_tensor *tensors; // inputs, then outputs

@@ -40,34 +40,35 @@ static void write_layer(FILE *f, size_t id, const struct npu_layer *l)
     strcat(cores, " - Up:0.0%");
     fprintf(f,
             "%-4zu%-16s%-9s%-7s%-39.39s %-23.23s %-11" PRIu64 "%-11" PRIu64 "%-13" PRIu64
-            "%-9" PRIu64 "%-12s%-32s%-12d%-11d%-8" PRIu64 "%s\n",
+            "%-9" PRIu64 "%-12s%-32s%-12u%-11u%-8" PRIu64 "%s\n",
             id, l->op, l->type, l->target, *l->input_shapes ? l->input_shapes : "\\",
             *l->output_shapes ? l->output_shapes : "\\", l->ddr_cycles, l->npu_cycles,
-            l->total_cycles, l->time_us, mac, cores, 0, 0, (l->read_bytes + l->write_bytes) / 1024,
-            l->name);
+            l->total_cycles, l->time_us, mac, cores, l->n_tasks, 0u,
+            (l->read_bytes + l->write_bytes) / 1024, l->name);
 }
 #else
-#define FORMAT "%-4s %-17s %-8s %-6s %-40s %-22s %-24s %-12s %-20s %-20s %-12s %s\n"
+#define FORMAT "%-4s %-17s %-8s %-6s %-40s %-22s %-24s %-12s %-20s %-20s %-10s %-12s %s\n"
 
 static void write_titles(FILE *f)
 {
     fprintf(f, FORMAT, "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape",
-            "Cycles(DDR/NPU/Total)", "Time(us)", "MacUsage(%)", "WorkLoad(0/1/2)", "RW(KB)",
-            "FullName");
+            "Cycles(DDR/NPU/Total)", "Time(us)", "MacUsage(%)", "WorkLoad(0/1/2)", "TaskNumber",
+            "RW(KB)", "FullName");
 }
 
 static void write_layer(FILE *f, size_t id, const struct npu_layer *l)
 {
-    char number[24], cycles[80], time[24], mac[32], cores[64], traffic[24];
+    char number[24], tasks[24], cycles[80], time[24], mac[32], cores[64], traffic[24];
     snprintf(number, sizeof number, "%zu", id);
     snprintf(cycles, sizeof cycles, "%" PRIu64 "/%" PRIu64 "/%" PRIu64, l->ddr_cycles,
              l->npu_cycles, l->total_cycles);
     snprintf(time, sizeof time, "%" PRIu64, l->time_us);
     usage(l, mac, sizeof mac);
     work(l, cores, sizeof cores);
+    snprintf(tasks, sizeof tasks, "%u", l->n_tasks);
     snprintf(traffic, sizeof traffic, "%" PRIu64, (l->read_bytes + l->write_bytes) / 1024);
     fprintf(f, FORMAT, number, l->op, l->type, l->target, *l->input_shapes ? l->input_shapes : "\\",
-            *l->output_shapes ? l->output_shapes : "\\", cycles, time, mac, cores, traffic,
+            *l->output_shapes ? l->output_shapes : "\\", cycles, time, mac, cores, tasks, traffic,
             l->name);
 }
 #endif

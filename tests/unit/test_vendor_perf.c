@@ -71,7 +71,7 @@ static void test_reads_titles_of_two_words(void **state)
         parse("ID OpType DataType Target DDR Cycles NPU Cycles Total Cycles Time(us) MacUsage(%) "
               "WorkLoad(0/1/2)-ImproveTherical Task Number Lut Number RW(kb) FullName\n"
               "1  Conv   UINT8    NPU    70         81         92           103      \\           "
-              "50.0%/50.0%/0.0% - Up:50.0%     0           0          3      Conv:1\n"
+              "50.0%/50.0%/0.0% - Up:50.0%     4           0          3      Conv:1\n"
               "\n");
     assert_int_equal(p.n, 1);
     assert_int_equal(p.layers[0].ddr_cycles, 70);
@@ -79,6 +79,7 @@ static void test_reads_titles_of_two_words(void **state)
     assert_int_equal(p.layers[0].total_cycles, 92);
     assert_int_equal(p.layers[0].time_us, 103);
     assert_int_equal(p.layers[0].core_mask, 3);
+    assert_int_equal(p.layers[0].n_tasks, 4);
     assert_string_equal(p.layers[0].name, "Conv:1");
     perf_done(&p);
 }
