@@ -40,14 +40,20 @@ __attribute__((target("avx,f16c"))) static size_t store_lanes(unaligned_f16 *dst
     return i;
 }
 
+// Every CPU with AVX2 has F16C too, which not every compiler can ask for.
+static bool has_f16c(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
 static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
 {
-    return __builtin_cpu_supports("f16c") ? load_lanes(src, n, dst) : 0;
+    return has_f16c() ? load_lanes(src, n, dst) : 0;
 }
 
 static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
 {
-    return __builtin_cpu_supports("f16c") ? store_lanes(dst, n, src) : 0;
+    return has_f16c() ? store_lanes(dst, n, src) : 0;
 }
 #else
 static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
