@@ -23,31 +23,94 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
         row_table(&c->from, NULL, 0, &c->to, c->table);
 }
 
-#define MOVE(type)                                                                                 \
-    do {                                                                                           \
-        type *a = (type *)to;                                                                      \
-        const type *b = (const type *)from;                                                        \
-        for (size_t i = 0; i < n; i++)                                                             \
-            a[(int64_t)i * to_step] = b[(int64_t)i * from_step];                                   \
-    } while (0)
-
 typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
 typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
 typedef uint64_t element_8 __attribute__((aligned(1), may_alias));
 
-static void move_row(size_t element, uint8_t *to, int64_t to_step, const uint8_t *from,
-                     int64_t from_step, size_t n)
+// n elements at a step on both sides.
+struct line {
+    size_t n;
+    int64_t to, from;
+};
+
+#define MOVE(type)                                                                                 \
+    for (size_t i = 0; i < lines; i++) {                                                           \
+        type *restrict a = (type *)to + (int64_t)i * outer.to;                                     \
+        const type *restrict b = (const type *)from + (int64_t)i * outer.from;                     \
+        for (size_t k = 0; k < n; k++)                                                             \
+            a[(int64_t)k * inner.to] = b[(int64_t)k * inner.from];                                 \
+    }                                                                                              \
+    break
+
+static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
+                       struct line inner)
 {
-    if (to_step == 1 && from_step == 1)
-        memmove(to, from, n * element);
-    else if (element == 1)
+    size_t lines = outer.n, n = inner.n;
+    switch (element) {
+    case 1:
         MOVE(uint8_t);
-    else if (element == 2)
+    case 2:
         MOVE(element_2);
-    else if (element == 4)
+    case 4:
         MOVE(element_4);
-    else
+    default:
         MOVE(element_8);
+    }
+}
+
+#define MOVE_ROWS(bytes)                                                                           \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(to + (int64_t)i * to_step, from + (int64_t)i * from_step, bytes);                   \
+    break
+
+// n rows of `size` bytes. For the usual short ones a call would take longer than they do.
+static void move_rows(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                      size_t size, size_t n)
+{
+    switch (size) {
+    case 4:
+        MOVE_ROWS(4);
+    case 8:
+        MOVE_ROWS(8);
+    case 16:
+        MOVE_ROWS(16);
+    case 32:
+        MOVE_ROWS(32);
+    case 64:
+        MOVE_ROWS(64);
+    default:
+        MOVE_ROWS(size);
+    }
+}
+
+// The two innermost dimensions, the longer of which is the inner loop.
+static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
+                       struct line row)
+{
+    int64_t size = (int64_t)element;
+    if (row.to == 1 && row.from == 1)
+        move_rows(to, rows.to * size, from, rows.from * size, row.n * element, rows.n);
+    else if (row.n < rows.n)
+        move_lines(element, to, from, row, rows);
+    else
+        move_lines(element, to, from, rows, row);
+}
+
+static struct line line_of(const struct nd *nd, uint32_t dim)
+{
+    return (struct line){(size_t)nd->dims[dim], nd->strides[0][dim], nd->strides[1][dim]};
+}
+
+static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
+{
+    struct nd outer = c->nd;
+    struct line rows = {1, 0, 0}, row = line_of(&c->nd, c->nd.n_dims - 1);
+    struct nd_position at;
+    int64_t size = (int64_t)c->to_size;
+    if (outer.n_dims > 1)
+        rows = line_of(&outer, --outer.n_dims - 1);
+    for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
+        move_plane(c->to_size, to + at.offset[0] * size, from + at.offset[1] * size, rows, row);
 }
 
 // At most ROW_CHUNK elements beside each other.
@@ -87,26 +150,6 @@ static bool rows_follow(const struct copy *c)
            nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ROW_CHUNK / 2;
 }
 
-#define SPREAD(bytes)                                                                              \
-    for (size_t i = 0; i < n; i++)                                                                 \
-        memcpy(to + i * step, from + i * size, bytes);                                             \
-    break
-
-// Rows of `size` bytes apart from each other.
-static void spread_rows(uint8_t *to, size_t step, const uint8_t *from, size_t size, size_t n)
-{
-    switch (size) {
-    case 16:
-        SPREAD(16);
-    case 32:
-        SPREAD(32);
-    case 64:
-        SPREAD(64);
-    default:
-        SPREAD(size);
-    }
-}
-
 static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     uint8_t stored[ROW_CHUNK * sizeof(int64_t)];
@@ -115,7 +158,7 @@ static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
     for (size_t done = 0; done < rows; done += together) {
         size_t n = rows - done < together ? rows - done : together;
         convert_chunk(c, stored, from + done * row * c->from_size, n * row);
-        spread_rows(to + done * step, step, stored, size, n);
+        move_rows(to + done * step, (int64_t)step, stored, (int64_t)size, size, n);
     }
 }
 
@@ -133,7 +176,7 @@ static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
     }
 }
 
-void copy_run(const struct copy *c, void *to, const void *from)
+static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     struct nd_position at;
     size_t n = nd_row(&c->nd);
@@ -141,20 +184,20 @@ void copy_run(const struct copy *c, void *to, const void *from)
     bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
                     (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
     integers = integers && !c->to.quantized && !c->from.quantized;
-    if (!c->same && !integers && rows_follow(c)) {
-        convert_rows(c, (uint8_t *)to + c->to_at * (int64_t)c->to_size,
-                     (const uint8_t *)from + c->from_at * (int64_t)c->from_size);
+    if (!integers && rows_follow(c)) {
+        convert_rows(c, to, from);
         return;
     }
     for (nd_start(&c->nd, &at); !at.end; nd_next(&c->nd, &at)) {
-        uint8_t *a = (uint8_t *)to + (c->to_at + at.offset[0]) * (int64_t)c->to_size;
-        const uint8_t *b =
-            (const uint8_t *)from + (c->from_at + at.offset[1]) * (int64_t)c->from_size;
-        if (c->same)
-            move_row(c->to_size, a, to_step, b, from_step, n);
-        else if (integers)
-            convert_integers(c, a, to_step, b, from_step, n);
-        else
-            convert_row(c, a, to_step, b, from_step, n);
+        uint8_t *a = to + at.offset[0] * (int64_t)c->to_size;
+        const uint8_t *b = from + at.offset[1] * (int64_t)c->from_size;
+        (integers ? convert_integers : convert_row)(c, a, to_step, b, from_step, n);
     }
+}
+
+void copy_run(const struct copy *c, void *to, const void *from)
+{
+    uint8_t *a = (uint8_t *)to + c->to_at * (int64_t)c->to_size;
+    const uint8_t *b = (const uint8_t *)from + c->from_at * (int64_t)c->from_size;
+    (c->same ? move_all : convert_all)(c, a, b);
 }
