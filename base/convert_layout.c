@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/convert_inner.h"
+#include "base/transpose.h"
 
 bool convert_steps_of(const uint32_t dims[4], const struct convert_form *f,
                       struct convert_steps *ret)
@@ -93,10 +94,41 @@ static void move_rows(const uint32_t dims[4], const struct convert_steps *from, 
                    dims[3] * from->column * element);
 }
 
+// Steps between channels, where all have the same; 0: they have not.
+static size_t channel_step(const uint32_t dims[4], const struct convert_steps *s)
+{
+    return s->c2 == 1 ? s->block : s->c2 >= dims[1] ? s->channel : 0;
+}
+
+// Between channels that are innermost and channels that are outermost. False: it is not that.
+static bool turn_image(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
+                       const struct convert_steps *to, uint8_t *dst, size_t element)
+{
+    size_t rows = dims[2], columns = dims[3], size = element;
+    size_t a = channel_step(dims, from), b = channel_step(dims, to);
+    bool inner = a == 1 && b && to->column == 1, outer = b == 1 && a && from->column == 1;
+    if (!inner && !outer)
+        return false;
+    if (from->row == columns * from->column && to->row == columns * to->column) {
+        columns *= rows;
+        rows = 1;
+    }
+    for (size_t h = 0; h < rows; h++, src += from->row * size, dst += to->row * size)
+        if (inner)
+            transpose(src, (ptrdiff_t)(from->column * size), dst, (ptrdiff_t)(b * size), columns,
+                      dims[1], size);
+        else
+            transpose(src, (ptrdiff_t)(a * size), dst, (ptrdiff_t)(to->column * size), dims[1],
+                      columns, size);
+    return true;
+}
+
 // Row by row with the channels inside: both sides of a row stay in the cache.
 static void move_image(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
                        const struct convert_steps *to, uint8_t *dst, size_t element)
 {
+    if (turn_image(dims, from, src, to, dst, element))
+        return;
     for (size_t h = 0; h < dims[2]; h++)
         for (size_t c = 0; c < dims[1]; c++) {
             size_t s = h * from->row + c / from->c2 * from->block + c % from->c2 * from->channel;

@@ -87,7 +87,7 @@ static inline size_t conv_pixels(const struct conv *c)
     return (size_t)c->n * c->oh * c->ow;
 }
 
-/// Most lines of the output in a tile.
+/// Most lines of the output in a tile; those of all images when one tile holds them.
 uint32_t conv_tile_lines(const struct conv *c);
 
 /// How many of the node's first activations oneDNN does with floats.

@@ -157,8 +157,10 @@ static bool can_tile(const struct conv *c)
 
 uint32_t conv_tile_lines(const struct conv *c)
 {
-    uint64_t line = (uint64_t)c->ow * c->oc * sizeof(int32_t);
+    uint64_t line = (uint64_t)c->ow * c->oc * sizeof(int32_t), all = (uint64_t)c->n * c->oh;
     uint64_t most = line < TILE_BYTES ? TILE_BYTES / line : 1, n = (c->oh + most - 1) / most;
+    if (all <= most)
+        return (uint32_t)all;
     return can_tile(c) ? (uint32_t)((c->oh + n - 1) / n) : c->oh;
 }
 
@@ -202,6 +204,18 @@ static int find_call(struct step *s, const struct conv *c, struct tiling *t, con
     return r;
 }
 
+// All images at once.
+static int add_whole(struct step *s, struct conv *c, struct tiling *t, struct error *e)
+{
+    struct part p = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+    c->n_tiles = 1;
+    c->tiles = step_alloc(s, 1, sizeof *c->tiles);
+    if (!c->tiles)
+        return error_no_memory(e, "tiles", sizeof *c->tiles);
+    c->tiles[0].pixels = conv_pixels(c);
+    return add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
+}
+
 static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct error *e)
 {
     uint32_t lines = conv_tile_lines(c), each = (c->oh + lines - 1) / lines;
@@ -226,17 +240,6 @@ static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct er
     return 0;
 }
 
-// Without a finish there is nothing to keep in the cache.
-static int add_whole(struct step *s, struct conv *c, struct tiling *t, struct error *e)
-{
-    struct part p = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
-    c->n_tiles = 1;
-    c->tiles = step_alloc(s, 1, sizeof *c->tiles);
-    if (!c->tiles)
-        return error_no_memory(e, "tiles", sizeof *c->tiles);
-    return add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
-}
-
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e)
 {
     uint64_t input = (uint64_t)s->node->inputs[0], output = (uint64_t)s->node->outputs[0];
@@ -250,5 +253,7 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
     t.args[2] = (struct dnn_arg){.arg = DNNL_ARG_WEIGHTS, .where = DNN_CONSTANT};
     t.args[3] =
         (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};
-    return c->direct ? add_whole(s, c, &t, e) : add_tiles(s, c, &t, e);
+    // Without a finish there is nothing to keep in the cache.
+    bool whole = c->direct || conv_tile_lines(c) == (uint64_t)c->n * c->oh;
+    return whole ? add_whole(s, c, &t, e) : add_tiles(s, c, &t, e);
 }

@@ -1,6 +1,7 @@
 // Copies between tensors.
 #include "npu/sim/copy.h"
 
+#include "base/transpose.h"
 #include "npu/sim/bytes.h"
 
 static bool same_form(const struct row_form *a, const struct row_form *b)
@@ -90,6 +91,8 @@ static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct 
     int64_t size = (int64_t)element;
     if (row.to == 1 && row.from == 1)
         move_rows(to, rows.to * size, from, rows.from * size, row.n * element, rows.n);
+    else if (row.to == 1 && rows.from == 1)
+        transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
     else if (row.n < rows.n)
         move_lines(element, to, from, row, rows);
     else

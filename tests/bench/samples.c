@@ -7,8 +7,8 @@
 
 #define WARM_UP   3
 #define LEAST     5
-#define MOST      200
-#define ENOUGH_NS 5e8
+#define MOST      500
+#define ENOUGH_NS 1e9
 
 static double now_ns(void)
 {

@@ -1,0 +1,121 @@
+// Matrices turned round: squares of as many elements as a vector has, the rest one by one.
+#include "base/transpose.h"
+
+#include <stdint.h>
+#include <string.h>
+
+struct matrix {
+    const uint8_t *src;
+    uint8_t *dst;
+    ptrdiff_t src_pitch, dst_pitch;
+    size_t rows, columns; // of src
+};
+
+// ---- squares ----
+
+#define VECTOR_BYTES 16
+
+typedef uint8_t vector_1 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vector_2 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
+
+// The lower and the upper halves of two vectors, in turns.
+#define LOW_1(a, b)                                                                                \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_1(a, b)                                                                               \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_4(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+
+// All rows of a square are read, the first `n_out` of what comes out written. Each shuffle of the
+// upper half of the rows with the lower one moves one bit of a row's number to the column's.
+#define SQUARE(size)                                                                               \
+    static void square_##size(const uint8_t *src, ptrdiff_t src_pitch, uint8_t *dst,               \
+                              ptrdiff_t dst_pitch, size_t n_out)                                   \
+    {                                                                                              \
+        enum { N = VECTOR_BYTES / size };                                                          \
+        vector_##size a[N], b[N];                                                                  \
+        for (int i = 0; i < N; i++)                                                                \
+            memcpy(&a[i], src + i * src_pitch, VECTOR_BYTES);                                      \
+        for (int done = 1; done < N; done *= 2) {                                                  \
+            for (int i = 0; i < N / 2; i++) {                                                      \
+                b[2 * i] = LOW_##size(a[i], a[i + N / 2]);                                         \
+                b[2 * i + 1] = HIGH_##size(a[i], a[i + N / 2]);                                    \
+            }                                                                                      \
+            memcpy(a, b, sizeof a);                                                                \
+        }                                                                                          \
+        for (size_t i = 0; i < n_out; i++)                                                         \
+            memcpy(dst + (ptrdiff_t)i * dst_pitch, &a[i], VECTOR_BYTES);                           \
+    }
+
+SQUARE(1)
+SQUARE(2)
+SQUARE(4)
+
+static void turn_square(const struct matrix *m, size_t row, size_t column, size_t n_out,
+                        size_t element)
+{
+    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * element;
+    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * element;
+    (element == 1   ? square_1
+     : element == 2 ? square_2
+                    : square_4)(src, m->src_pitch, dst, m->dst_pitch, n_out);
+}
+
+// ---- one by one ----
+
+#define MOVE(size)                                                                                 \
+    for (size_t r = row; r < m->rows; r++)                                                         \
+        for (size_t c = 0; c < m->columns; c++)                                                    \
+            memcpy(m->dst + (ptrdiff_t)c * m->dst_pitch + r * size,                                \
+                   m->src + (ptrdiff_t)r * m->src_pitch + c * size, size);                         \
+    break
+
+static void turn_rows(const struct matrix *m, size_t row, size_t element)
+{
+    switch (element) {
+    case 1:
+        MOVE(1);
+    case 2:
+        MOVE(2);
+    case 4:
+        MOVE(4);
+    default:
+        MOVE(8);
+    }
+}
+
+// Squares of a matrix that is wide enough for them. The last ones are moved back so that they end
+// where it ends.
+static void turn_squares(const struct matrix *m, size_t n, size_t element)
+{
+    for (size_t row = 0; row < m->rows; row += n)
+        for (size_t column = 0; column < m->columns; column += n)
+            turn_square(m, row + n > m->rows ? m->rows - n : row,
+                        column + n > m->columns ? m->columns - n : column, n, element);
+}
+
+// Squares that reach into what follows the matrix's rows, as long as that is the matrix too.
+// Returns how many rows that were.
+static size_t turn_narrow(const struct matrix *m, size_t n, size_t element)
+{
+    size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
+    for (; row + n <= m->rows && (m->rows - row - n) * pitch + width >= VECTOR_BYTES; row += n)
+        turn_square(m, row, 0, m->columns, element);
+    return row;
+}
+
+void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch, size_t rows,
+               size_t columns, size_t element)
+{
+    const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
+    size_t n = VECTOR_BYTES / element;
+    if (element > 4 || rows < n)
+        turn_rows(&m, 0, element);
+    else if (columns >= n)
+        turn_squares(&m, n, element);
+    else
+        turn_rows(&m, src_pitch > 0 ? turn_narrow(&m, n, element) : 0, element);
+}
