@@ -43,8 +43,8 @@ struct line {
     }                                                                                              \
     break
 
-static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
-                       struct line inner)
+static inline __attribute__((always_inline)) void
+move_each(size_t element, uint8_t *to, const uint8_t *from, struct line outer, struct line inner)
 {
     size_t lines = outer.n, n = inner.n;
     switch (element) {
@@ -57,6 +57,16 @@ static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct 
     default:
         MOVE(element_8);
     }
+}
+
+// Every other element is the usual step that is not one, and fast when it is known.
+static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
+                       struct line inner)
+{
+    if (inner.to == 1 && inner.from == 2)
+        move_each(element, to, from, outer, (struct line){inner.n, 1, 2});
+    else
+        move_each(element, to, from, outer, inner);
 }
 
 #define MOVE_ROWS(bytes)                                                                           \

@@ -169,15 +169,28 @@ static void pool_raw(const struct window_at *at, uint8_t *line, uint8_t *dst)
     }
 }
 
+// Stored numbers whose scale is left out.
+KERNEL static void add_stored(float *restrict y, const int8_t *restrict x, float zp, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += (float)x[i] - zp;
+}
+
 static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
                         float *values)
 {
     size_t channels = step_input(at->s, 0)->dims[1];
+    bool stored = !p->max && p->from.type == TENSOR_INT8 && p->from.quantized && p->from.scale == 1;
     for (size_t i = 0; i < channels; i++)
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
         for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
-            row_load(&p->from, pixel(at, ky, kx), channels, values);
+            const uint8_t *from = pixel(at, ky, kx);
+            if (stored) {
+                add_stored(sums, (const int8_t *)from, (float)p->from.zp, channels);
+                continue;
+            }
+            row_load(&p->from, from, channels, values);
             if (p->max)
                 max_f32(sums, values, channels);
             else

@@ -104,9 +104,19 @@ KERNEL static void combine(enum graph_op op, float *a, const float *b, size_t n)
     }
 }
 
+KERNEL static bool all_are(const float *v, float wanted, size_t n)
+{
+    int other = 0;
+    for (size_t i = 0; i < n; i++)
+        other |= v[i] != wanted;
+    return !other;
+}
+
 static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
 {
-    if (op == GRAPH_POW) {
+    if (op == GRAPH_POW && all_are(b, 2, n)) {
+        combine(GRAPH_MUL, a, a, n);
+    } else if (op == GRAPH_POW) {
         for (size_t i = 0; i < n; i++)
             a[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
     } else if (op == GRAPH_MOD) {
