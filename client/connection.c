@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "client/incoming.h"
+#include "client/record.h"
 
 #define WRITE_VECTORS  64
 #define READS_PER_TURN 16
@@ -190,6 +191,10 @@ int connection_send(struct connection *c, struct request *r, const void *message
     r->answered = r->done = r->part = false;
     struct frame_out *f = message_frame(r->type, 0, r->id, message_row(r->type)->request, message,
                                         segments, n_segments, NULL, NULL);
+    if (f && record_request(c->record, r->type, f, e) < 0) {
+        frame_out_free(f);
+        return e->code;
+    }
     if (f && r->send_fd && (f->fds[0] = fcntl(*r->send_fd, F_DUPFD_CLOEXEC, 3)) < 0) {
         frame_out_free(f);
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "file descriptor %d", *r->send_fd);
@@ -277,9 +282,17 @@ int connection_drop(struct connection *c, struct request *r, struct error *e)
 void connection_tell(struct connection *c, uint16_t type, const void *message,
                      const struct iovec *segments, int n_segments)
 {
-    if (!c->lost)
-        queue(c, message_frame(type, 0, c->next_id++, message_row(type)->request, message, segments,
-                               n_segments, NULL, NULL));
+    struct error e;
+    if (c->lost)
+        return;
+    struct frame_out *f = message_frame(type, 0, c->next_id++, message_row(type)->request, message,
+                                        segments, n_segments, NULL, NULL);
+    if (f && record_request(c->record, type, f, &e) < 0) {
+        frame_out_free(f);
+        connection_lose(c, &e);
+        return;
+    }
+    queue(c, f);
     while (!c->lost && c->out.bytes)
         turn(c, CLOCK_FOREVER);
 }
@@ -318,6 +331,7 @@ void connection_free(struct connection *c)
     if (!c)
         return;
     say_goodbye(c);
+    record_leave(c->record);
     finish_all(c);
     frame_queue_done(&c->out);
     frame_reader_done(&c->reader);

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "protocol/message.h"
 
+struct record;
 struct server;
 
 // A request on its way. Owned by the caller; it stays until it is done or the connection is freed.
@@ -55,6 +56,7 @@ struct connection {
     int fd;
     char uri[256];
     struct server *server; // server.h: the one it belongs to
+    struct record *record; // record.h; NULL: it is not recorded
     rknnd_HelloReply peer; // who answered, and its limits; zero before hello_exchange()
     struct frame_reader reader;
     struct frame_queue out;

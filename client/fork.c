@@ -8,6 +8,7 @@
 #include "client/keepalive.h"
 #include "client/mem.h"
 #include "client/model.h"
+#include "client/record.h"
 #include "client/server.h"
 
 // In the order in which locks are taken elsewhere, where two are held at once.
@@ -18,6 +19,7 @@ static const struct {
     {choice_before_fork, choice_after_fork}, {model_before_fork, model_after_fork},
     {server_before_fork, server_after_fork}, {mem_before_fork, mem_after_fork},
     {handle_before_fork, handle_after_fork}, {keepalive_before_fork, keepalive_after_fork},
+    {record_before_fork, record_after_fork},
 };
 #define N_MODULES (sizeof modules / sizeof *modules)
 

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "client/limits.h"
+#include "client/record.h"
 
 static void introduce(rknnd_Hello *m, const struct session *session)
 {
     *m = (rknnd_Hello){.version_min = PROTOCOL_VERSION_MIN,
                        .version_max = PROTOCOL_VERSION_MAX,
-                       .features = PROTOCOL_FEATURES,
+                       .features = record_wanted() ? PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS
+                                                   : PROTOCOL_FEATURES,
                        .session = session->id};
     message_set_text(m->software, "librknnrt " RKNND_VERSION);
     char program[sizeof m->program];
@@ -64,7 +66,10 @@ int hello_exchange(struct connection *c, struct session *session, uint32_t limit
     rknnd_HelloReply reply;
     struct request r = {.type = MESSAGE_HELLO, .reply = &reply};
     introduce(&hello, session);
-    int s = connection_send(c, &r, &hello, NULL, 0, e);
+    int s = record_join(&c->record, e);
+    if (s < 0)
+        return s;
+    s = connection_send(c, &r, &hello, NULL, 0, e);
     if (s == 0)
         s = connection_wait(c, &r, clock_ms() + limit_ms, e);
     if (s == STATUS_TIMEOUT)

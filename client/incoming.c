@@ -2,6 +2,7 @@
 #include "client/incoming.h"
 
 #include "base/log.h"
+#include "client/record.h"
 
 // A server that asks for more answers than this without reading any is up to no good.
 #define MAX_PONGS 16
@@ -87,6 +88,8 @@ static int take_error(struct connection *c, struct request *r, const struct fram
     int s = message_decode(rknnd_Error_fields, message, &m, e);
     if (s < 0)
         return s;
+    record_answer(c->record, h, message, NULL, 0);
+    record_answer_whole(c->record);
     s = message_error_take(&m, &words);
     incoming_finish(c, r, s, &words);
     return 0;
@@ -95,6 +98,7 @@ static int take_error(struct connection *c, struct request *r, const struct fram
 // An answer, or a part of one, is whole.
 static void end_answer(struct connection *c, struct request *r)
 {
+    record_answer_whole(c->record);
     if (!(c->reader.header.flags & FRAME_MORE)) {
         incoming_finish(c, r, 0, NULL);
         return;
@@ -120,11 +124,12 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
         n = error_set(e, STATUS_FAIL, "a payload where there is none");
     if (n < 0)
         return error_prefix(e, "its answer to %s", row->name);
+    record_answer(c->record, h, message, segments, n);
     if (h->payload_size == 0) {
         end_answer(c, r);
         return 0;
     }
-    if (r->hold && !(h->flags & FRAME_MORE)) {
+    if (r->hold && !c->record && !(h->flags & FRAME_MORE)) {
         r->answered = true;
         r->done_us = clock_us();
         c->held = r;

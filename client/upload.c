@@ -3,6 +3,7 @@
 
 #include "client/last_error.h"
 #include "client/limits.h"
+#include "client/record.h"
 #include "rknnd.h"
 
 static _Thread_local struct {
@@ -128,7 +129,9 @@ int upload_model(struct connection *c, const struct model *m, uint64_t *held, st
                          "--max-model-size)",
                          m->name, (unsigned long long)m->size, c->uri,
                          (unsigned long long)l->model_size);
-    int r = offer(c, m, &reply, e);
+    int r = record_model(c->record, m, e);
+    if (r == 0)
+        r = offer(c, m, &reply, e);
     if (r < 0 || reply.held)
         return r;
     *held = reply.offset;

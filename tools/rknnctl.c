@@ -21,6 +21,8 @@ static const struct command commands[] = {
     {"kill", "end clients", cmd_kill},
     {"log", "show what the server logs, and set how much", cmd_log},
     {"trace", "write a timeline of what happens in the server", cmd_trace},
+    {"record", "record what a program asks of its servers", cmd_record},
+    {"replay", "ask it again, and compare the answers", cmd_replay},
     {"doctor", "find out what is wrong on the way to the NPU", cmd_doctor},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"perf", "show where a model's time goes, layer by layer", cmd_perf},

@@ -26,6 +26,8 @@ command_run
     cmd_log,
     cmd_perf,
     cmd_ping,
+    cmd_record,
+    cmd_replay,
     cmd_run,
     cmd_stats,
     cmd_status,

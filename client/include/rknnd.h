@@ -308,6 +308,31 @@ int rknnd_dump_layers(rknn_context context, const char *only, rknnd_tensor_callb
 /// have none.
 int rknnd_tensor_to_float(const rknnd_tensor *tensor, float *values);
 
+// ---- recordings
+// ---------------------------------------------------------------------------------
+
+// A program whose environment has RKNND_RECORD=FILE records what it asks of its servers: models,
+// contexts, memories, inputs and outputs of runs, in order (not dumps and statistics). Its memory
+// is then copied, as over a network. "%p" in the name is the process's number.
+
+typedef struct rknnd_replay_result {
+    uint32_t struct_size;
+    uint32_t cut;           // not 0: the recording ends in the middle
+    uint32_t n_connections; // of the recording
+    uint32_t reserved;
+    uint64_t n_requests, n_runs; // that were made again
+    uint64_t n_answers;          // that were compared
+    uint64_t n_different;        // of them
+    uint64_t recorded_us, replayed_us;
+    char difference[400]; // the first one, in words
+} rknnd_replay_result;
+
+/// Makes the requests of a recording again, in its order and as fast as they are answered, and
+/// compares every answer with the recorded one, bit for bit. Answers that differ are no failure of
+/// this call. `progress` (may be NULL) is told the bytes of the file that are done.
+int rknnd_replay(const char *uri, const char *path, rknnd_progress *progress, void *user,
+                 rknnd_replay_result *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,8 @@ _rknnctl_commands=(
     kill
     log
     trace
+    record
+    replay
 )
 
 _rknnctl_options()
@@ -33,6 +35,8 @@ _rknnctl_options()
     stats) options="--json --prometheus --help" ;;
     kill) options="--help" ;;
     doctor) options="--shape --json --help" ;;
+    record) options="--output --help" ;;
+    replay) options="--json --help" ;;
     trace) options="--output --seconds --help" ;;
     log) options="--lines --follow --level --help" ;;
     dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
