@@ -1,4 +1,4 @@
-// rknnd_dump_layers: what each node computes.
+// rknnd_dump_layers, rknnd_replace_layers: what each node computes.
 #include "base/cleanup.h"
 #include "client/callbacks.h"
 #include "client/last_error.h"
@@ -18,6 +18,7 @@ struct dump {
     uint8_t *data;
     uint64_t capacity, have; // bytes
     bool whole;              // it has come
+    bool replace;            // and what the program makes of it goes back
 };
 
 // ---- receiving ---------------------------------------------------------------------------------
@@ -46,6 +47,18 @@ static int begin_tensor(struct dump *d, struct error *e)
     return 0;
 }
 
+// A part of the tensor that has come is to go back.
+static int check_wanted(const struct dump *d, uint64_t size, struct error *e)
+{
+    const rknnd_DumpReply *m = &d->reply;
+    if (d->replace && size == 0 && d->have == d->attr.size && m->offset <= d->attr.size &&
+        m->size <= d->attr.size - m->offset)
+        return 0;
+    return error_set(e, STATUS_FAIL, "%llu bytes at %llu of tensor %s are wanted, of %u",
+                     (unsigned long long)m->size, (unsigned long long)m->offset, d->attr.name,
+                     d->attr.size);
+}
+
 static int check_part(const struct dump *d, uint64_t size, struct error *e)
 {
     const rknnd_DumpReply *m = &d->reply;
@@ -67,6 +80,8 @@ static int take_part(struct request *request, uint64_t size, struct iovec *segme
         return size ? error_set(e, STATUS_FAIL, "a payload behind the last tensor") : 0;
     if (d->reply.has_call)
         return callbacks_take_inputs(d->context, &d->reply.call, size, segments, e);
+    if (d->reply.wanted)
+        return check_wanted(d, size, e);
     if (d->reply.offset == 0)
         r = begin_tensor(d, e);
     if (r == 0)
@@ -126,6 +141,13 @@ static void cancel(struct dump *d)
     }
 }
 
+static void go_on(struct dump *d)
+{
+    rknnd_DumpNext m = {.request = d->request.id};
+    struct iovec back = {d->data + d->reply.offset, (size_t)d->reply.size};
+    connection_tell(d->context->connection, MESSAGE_DUMP_NEXT, &m, &back, d->reply.wanted ? 1 : 0);
+}
+
 static int follow(struct dump *d, struct error *e)
 {
     struct connection *c = d->context->connection;
@@ -137,14 +159,14 @@ static int follow(struct dump *d, struct error *e)
             callbacks_compute(d->context, &d->request, &d->reply.call);
             continue;
         }
-        if (d->whole)
+        if (d->whole && !d->reply.wanted)
             r = show(d, e);
         if (r < 0) {
             cancel(d);
             return r;
         }
         d->request.part = d->whole = false;
-        connection_tell(c, MESSAGE_DUMP_NEXT, &(rknnd_DumpNext){.request = d->request.id}, NULL, 0);
+        go_on(d);
     }
 }
 
@@ -152,7 +174,7 @@ static int dump(struct dump *d, const char *only, struct error *e)
 {
     struct context *c = d->context;
     struct iovec segments[FRAME_MAX_SEGMENTS];
-    rknnd_Dump m = {.has_run = true, .run = {.context = c->info.context}};
+    rknnd_Dump m = {.has_run = true, .run = {.context = c->info.context}, .replace = d->replace};
     if (only && strlen(only) >= sizeof m.only)
         return error_set(e, STATUS_PARAM_INVALID, "a name of %zu bytes, %zu are possible",
                          strlen(only), sizeof m.only - 1);
@@ -173,29 +195,44 @@ static int dump(struct dump *d, const char *only, struct error *e)
     return r;
 }
 
+static int dump_layers(struct dump *d, rknn_context context, const char *only, struct error *e)
+{
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = d->callback ? context_enter(context, &c, e)
+                        : error_set(e, STATUS_PARAM_INVALID, "callback is NULL");
+    d->context = c;
+    if (r == 0)
+        r = dump(d, only, e);
+    free(d->data);
+    return r;
+}
+
 RKNN_EXPORT int rknnd_dump_layers(rknn_context context, const char *only,
                                   rknnd_tensor_callback *callback, void *user)
 {
     struct error e;
-    cleanup(context_leave_p) struct context *c = NULL;
     struct dump d = {.callback = callback, .user = user};
-    int r = callback ? context_enter(context, &c, &e)
-                     : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
-    d.context = c;
-    if (r == 0)
-        r = dump(&d, only, &e);
-    free(d.data);
+    int r = dump_layers(&d, context, only, &e);
     return last_error_keep("rknnd_dump_layers", r, &e);
 }
 
-RKNN_EXPORT int rknnd_tensor_to_float(const rknnd_tensor *t, float *values)
+RKNN_EXPORT int rknnd_replace_layers(rknn_context context, const char *only,
+                                     rknnd_tensor_callback *callback, void *user)
 {
     struct error e;
-    int r = 0;
+    struct dump d = {.callback = callback, .user = user, .replace = true};
+    int r = dump_layers(&d, context, only, &e);
+    return last_error_keep("rknnd_replace_layers", r, &e);
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+static int attr_of(const rknnd_tensor *t, const float *values, struct tensor_attr *ret,
+                   struct error *e)
+{
     if (!t || !values || t->n_dims > RKNN_MAX_DIMS)
-        r = error_set(&e, STATUS_PARAM_INVALID, "tensor or values is NULL, or it is no tensor");
-    if (r == 0) {
-        struct tensor_attr a = {.n_dims = t->n_dims,
+        return error_set(e, STATUS_PARAM_INVALID, "tensor or values is NULL, or it is no tensor");
+    *ret = (struct tensor_attr){.n_dims = t->n_dims,
                                 .n_elems = t->n_elems,
                                 .size = t->size,
                                 .zp = t->zp,
@@ -203,8 +240,28 @@ RKNN_EXPORT int rknnd_tensor_to_float(const rknnd_tensor *t, float *values)
                                 .type = (enum tensor_type)t->type,
                                 .layout = TENSOR_UNDEFINED,
                                 .qnt = (enum tensor_qnt)t->qnt_type};
-        memcpy(a.dims, t->dims, t->n_dims * sizeof *a.dims);
+    memcpy(ret->dims, t->dims, t->n_dims * sizeof *ret->dims);
+    return 0;
+}
+
+RKNN_EXPORT int rknnd_tensor_to_float(const rknnd_tensor *t, float *values)
+{
+    struct error e;
+    struct tensor_attr a;
+    int r = attr_of(t, values, &a, &e);
+    if (r == 0)
         r = convert_to_float(&a, t->data, t->size, values, t->n_elems, &e);
-    }
     return last_error_keep("rknnd_tensor_to_float", r, &e);
+}
+
+RKNN_EXPORT int rknnd_tensor_from_float(const rknnd_tensor *t, const float *values)
+{
+    struct error e;
+    struct tensor_io io = {0};
+    const struct convert_form from = {.type = TENSOR_FLOAT32, .layout = TENSOR_UNDEFINED};
+    int r = attr_of(t, values, &io.logical, &e);
+    if (r == 0)
+        r = convert_input(&io, &from, values, t->n_elems * sizeof *values, (void *)t->data, t->size,
+                          &e);
+    return last_error_keep("rknnd_tensor_from_float", r, &e);
 }

@@ -34,6 +34,7 @@ struct npu_device_info {
     uint32_t n_cores;
     uint64_t sram_size; // bytes that models may use; 0: none
     bool never_blocks;  // context_submit returns at once, always: an event loop may call it
+    bool replaces;      // npu_tap.tensor() may change what it is shown
 };
 
 // ---- models ---------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ struct npu_job;
 struct npu_tensor {
     const struct tensor_attr *attr; // named as in the file; type and layout as tensor_io.logical
     const char *node, *op;          // that computed it, as in npu_layer
-    const void *data;               // attr->size bytes, packed
+    void *data;                     // attr->size bytes, packed
 };
 
 // Looks into a job: it is shown what nodes compute, each tensor once, as soon as its node has run,
@@ -104,7 +105,9 @@ struct npu_tensor {
 // not shown.
 struct npu_tap {
     bool (*wants)(struct npu_tap *tap, const char *name); // asked before anything is copied
-    /// May block; the job waits. Negative: the job ends with this status and these words.
+    /// May block; the job waits. 0, or 1: `data` has been changed, and the job goes on with what is
+    /// there now (if the device `replaces`). Negative: the job ends with this status and these
+    /// words.
     int (*tensor)(struct npu_tap *tap, const struct npu_tensor *t, struct error *e);
 };
 

@@ -44,7 +44,7 @@
     X(48,  INFER,             Infer,          InferReply,      true,  true)  \
     X(49,  PROFILE,           Profile,        ProfileReply,    false, true)  \
     X(50,  DUMP,              Dump,           DumpReply,       true,  true)  \
-    X(51,  DUMP_NEXT,         DumpNext,       Empty,           false, false) \
+    X(51,  DUMP_NEXT,         DumpNext,       Empty,           true,  false) \
     X(52,  CUSTOM_LIST,       CustomList,     CustomListReply, false, true)  \
     X(53,  CUSTOM_DONE,       CustomDone,     Empty,           true,  false) \
     X(64,  MEMORY_CREATE,     MemoryCreate,   MemoryInfo,      false, false) \

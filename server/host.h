@@ -113,6 +113,8 @@ struct host_job {
     void (*part)(struct host_job *job, const rknnd_DumpReply *part); // NULL: no dump
     const char *only;                                                // as rknnd_Dump.only
     uint64_t window;
+    bool
+        replace; // part() comes also for parts that are wanted: host_job_next() when they are there
     // For nodes that the caller computes: call() comes when the inputs of one are there; the job
     // waits until host_job_next(). May come again for a node when the job runs a second time.
     void (*call)(struct host_job *job, uint32_t node); // NULL: there are none

@@ -220,7 +220,7 @@ static void put_run(const struct process_context *c, const struct host_job *job,
 
 static void dump(struct process_context *c, const struct host_job *job)
 {
-    rknnd_WorkerDump m = {.has_run = true, .window = job->window};
+    rknnd_WorkerDump m = {.has_run = true, .window = job->window, .replace = job->replace};
     message_set_text(m.only, job->only);
     put_run(c, job, &m.run);
     call(c, MESSAGE_WORKER_DUMP, &m);
@@ -351,7 +351,8 @@ static int on_part(struct process_context *c, const rknnd_DumpReply *part, struc
 {
     const struct host_context *base = &c->base;
     if (base->waits || !base->buffer || part->size > base->buffer->output_size ||
-        (base->job && part->size > base->job->window))
+        (base->job && part->size > base->job->window) ||
+        (base->job && part->wanted && !base->job->replace))
         return error_set(e, STATUS_FAIL, "a part of %llu bytes of a dump",
                          (unsigned long long)part->size);
     host_context_dumped(&c->base, part);

@@ -426,7 +426,8 @@ static void prepare_job(struct thread_context *c)
                               .owner = c};
     pause_start(&c->pause);
     if (job->part) {
-        tap_start(&c->tap, job->only, job->buffer->output, job->window, &c->pause, post_part);
+        tap_start(&c->tap, job->only, job->replace, job->buffer->output, job->window, &c->pause,
+                  post_part);
         c->job.tap = &c->tap.npu;
     }
     uint8_t *memory = job->buffer->output;
@@ -440,7 +441,8 @@ static void run(struct host_context *base)
     struct thread_context *c = context_of(base);
     struct thread_host *h = host_of_context(c);
     struct error e;
-    if (refuses_work(h, &e) || (base->job->part && tap_check(&base->host->info.device, &e) < 0)) {
+    if (refuses_work(h, &e) ||
+        (base->job->part && tap_check(&base->host->info.device, base->job->replace, &e) < 0)) {
         host_context_ran(base, &e);
         return;
     }

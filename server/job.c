@@ -214,6 +214,7 @@ static void leave_queue(struct job *j)
 static void stop(struct job *j)
 {
     uncharge(j);
+    dump_abandon(j->dump);
     custom_abandon(j->custom);
     if (j->state == JOB_RUNNING)
         host_job_stop(&j->host);

@@ -431,7 +431,7 @@ static int handle_dump(struct request *r, struct error *e)
     const struct worker_buffer *b = worker_buffer_find(r->worker, m->run.buffer);
     const struct engine *g = &r->worker->engine;
     const struct npu_model_info *info = g->backend->model_info(g->model);
-    int s = tap_check(g->backend->device_info(g->device), e);
+    int s = tap_check(g->backend->device_info(g->device), m->replace, e);
     if (s < 0)
         return s;
     if (m->window == 0 || m->window > b->output_size)
@@ -439,7 +439,7 @@ static int handle_dump(struct request *r, struct error *e)
     for (uint32_t i = 0; i < info->n_outputs; i++)
         c->outputs[i] = (struct npu_output){0};
     prepare_run(r, c, b, &m->run, info);
-    tap_start(&c->tap, m->only, b->output, m->window, &c->pause, post_part);
+    tap_start(&c->tap, m->only, m->replace, b->output, m->window, &c->pause, post_part);
     c->job.tap = &c->tap.npu;
     return 0;
 }

@@ -1,17 +1,14 @@
 // `rknnctl dump`, done.
 #include "tools/dump.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "tools/cleanup.h"
 #include "tools/format.h"
 #include "tools/npy.h"
 #include "tools/report.h"
 #include "tools/table.h"
+#include "tools/tensor_file.h"
 #include "tools/terminal.h"
 #include "tools/values.h"
 
@@ -28,17 +25,6 @@ struct dump {
     struct table table;
     json_t *list; // with --json
 };
-
-// "<number>_<name>.npy", with _ for what is no good in a file's name.
-static char *file_name(const struct dump *d, const rknnd_tensor *t)
-{
-    char *path, name[100];
-    snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, t->name);
-    for (char *c = name; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
-            *c = '_';
-    return asprintf(&path, "%s/%04u_%s.npy", d->plan->folder, t->index, name) < 0 ? NULL : path;
-}
 
 static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *range, const char *file)
 {
@@ -83,7 +69,7 @@ static void note(struct dump *d, const rknnd_tensor *t, const float *values, con
 static int take_tensor(struct dump *d, const rknnd_tensor *t)
 {
     struct failure *f = d->f;
-    cleanup(free_p) char *file = file_name(d, t);
+    cleanup(free_p) char *file = tensor_file_name(d->plan->folder, t->index, t->name, ".npy");
     cleanup(free_p) float *values = calloc((size_t)t->n_elems + 1, sizeof *values);
     if (!file || !values)
         return failure_no_memory(f);
@@ -126,13 +112,6 @@ static int run(struct dump *d, const struct model *m, const struct input_set *in
     return r < 0 ? failure_rknn(d->f, r, "model %s", m->path) : print(d);
 }
 
-static int make_folder(const char *folder, struct failure *f)
-{
-    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-        return failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(errno));
-    return 0;
-}
-
 int dump_execute(const struct dump_plan *plan, struct failure *f)
 {
     struct dump d = {.plan = plan, .f = f, .list = json_array()};
@@ -143,7 +122,7 @@ int dump_execute(const struct dump_plan *plan, struct failure *f)
     if (r == 0)
         r = task_load(&plan->task, &m, &inputs, f);
     if (r == 0)
-        r = make_folder(plan->folder, f);
+        r = tensor_folder_make(plan->folder, f);
     if (r == 0)
         r = run(&d, &m, &inputs);
     json_decref(d.list);

@@ -7,7 +7,7 @@
 #include "tools/input_file.h"
 #include "tools/inputs.h"
 
-static int init(struct input_set *s, uint32_t n, struct failure *f)
+int input_set_init(struct input_set *s, uint32_t n, struct failure *f)
 {
     *s = (struct input_set){.n = n,
                             .inputs = calloc(n ? n : 1, sizeof *s->inputs),
@@ -27,7 +27,7 @@ void input_set_done(struct input_set *s)
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
                    rknn_tensor_format layout, struct failure *f)
 {
-    int r = init(s, m->n_inputs, f);
+    int r = input_set_init(s, m->n_inputs, f);
     if (r == 0)
         r = inputs_map(args->items, args->n, m->inputs, m->n_inputs, s->paths, f);
     for (uint32_t i = 0; r == 0 && i < s->n; i++) {
@@ -95,7 +95,7 @@ static void fill(void *data, rknn_tensor_type type, uint32_t n, uint64_t *state)
 int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f)
 {
     uint64_t state = seed;
-    int r = init(s, m->n_inputs, f);
+    int r = input_set_init(s, m->n_inputs, f);
     for (uint32_t i = 0; r == 0 && i < s->n; i++) {
         const rknn_tensor_attr *attr = &m->inputs[i];
         rknn_tensor_type type = random_type(attr->type);

@@ -10,6 +10,9 @@ struct input_set {
     const char **paths; // of the files; NULL where the data is made up
 };
 
+/// An empty set, for n inputs. input_set_done() also after a failure of any of these.
+int input_set_init(struct input_set *s, uint32_t n, struct failure *f);
+
 /// Reads the files that -i gave; `layout` is that of 4-D arrays (pictures are NHWC anyway).
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
                    rknn_tensor_format layout, struct failure *f);

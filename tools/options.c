@@ -19,7 +19,7 @@ void text_list_done(struct text_list *l)
     *l = (struct text_list){0};
 }
 
-static int text_list_add(struct text_list *l, const char *item, struct failure *f)
+int text_list_add(struct text_list *l, const char *item, struct failure *f)
 {
     const char **items = reallocarray(l->items, l->n + 1, sizeof *items);
     if (!items)

@@ -8,10 +8,12 @@
 #include "tools/failure.h"
 
 struct text_list {
-    const char **items; // point into argv
+    const char **items; // of options: point into argv
     size_t n;
 };
 
+/// `item` outlives the list.
+int text_list_add(struct text_list *l, const char *item, struct failure *f);
 void text_list_done(struct text_list *l);
 
 enum option_kind {

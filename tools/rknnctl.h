@@ -17,7 +17,9 @@ struct command {
 
 // clang-format off
 command_run
+    cmd_accuracy,
     cmd_bench,
+    cmd_compare,
     cmd_devices,
     cmd_doctor,
     cmd_dump,

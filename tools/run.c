@@ -1,16 +1,14 @@
 // `rknnctl run`, done.
 #include "tools/run.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "tools/cleanup.h"
 #include "tools/interrupt.h"
 #include "tools/npy.h"
 #include "tools/report.h"
+#include "tools/tensor_file.h"
 
 // ---- runs
 // -----------------------------------------------------------------------------------------
@@ -139,8 +137,9 @@ static int take_perf(struct run_state *s, struct failure *f)
 
 static int check_plan(const struct run_plan *plan, const struct model *m, struct failure *f)
 {
-    if (plan->folder && mkdir(plan->folder, 0777) < 0 && errno != EEXIST)
-        return failure_set(f, EXIT_RUNTIME, "folder %s: %s", plan->folder, strerror(errno));
+    int r = plan->folder ? tensor_folder_make(plan->folder, f) : 0;
+    if (r)
+        return r;
     for (uint32_t i = 0; plan->folder && plan->raw && i < m->n_outputs; i++)
         if (!npy_type_size(m->outputs[i].type))
             return failure_set(f, EXIT_RUNTIME,

@@ -304,9 +304,74 @@ typedef int rknnd_tensor_callback(void *user, const rknnd_tensor *tensor);
 int rknnd_dump_layers(rknn_context context, const char *only, rknnd_tensor_callback *callback,
                       void *user);
 
+/// As rknnd_dump_layers, but what the callback leaves in tensor->data (rknnd_tensor_from_float)
+/// takes the tensor's place, and the nodes that follow compute with it: so each node can be looked
+/// at alone, with inputs of one's own. RKNN_ERR_FAIL: the device cannot do that.
+int rknnd_replace_layers(rknn_context context, const char *only, rknnd_tensor_callback *callback,
+                         void *user);
+
+/// Puts real values into tensor->data, as its type, scale and zero point store them (halves to
+/// even, saturated). In callbacks of rknnd_replace_layers. RKNN_ERR_INPUT_INVALID for types that
+/// take none.
+int rknnd_tensor_from_float(const rknnd_tensor *tensor, const float *values);
+
 /// A tensor's real values: values[] takes tensor->n_elems. RKNN_ERR_OUTPUT_INVALID for types that
 /// have none.
 int rknnd_tensor_to_float(const rknnd_tensor *tensor, float *values);
+
+// ---- comparing runs ------------------------------------------------------------------------
+
+// What the nodes of a model have computed in one run, to compare other runs with: those of another
+// model, server or backend.
+typedef struct rknnd_golden rknnd_golden;
+
+/// Runs `context` once with the inputs that are set and keeps every tensor's real values, in a file
+/// without a name in TMPDIR (/var/tmp if that is not set): they may be more than fits memory.
+int rknnd_golden_new(rknn_context context, rknnd_golden **golden);
+void rknnd_golden_free(rknnd_golden *golden);
+
+// How far a tensor x is from the golden one, g, element by element as reals.
+typedef struct rknnd_distance {
+    double cosine;    // x*g / (|x||g|); 1 if both are 0, 0 if one is
+    double euclidean; // |x - g|
+    double relative;  // |x - g| / |g|
+    double gain;    // x*g / g*g: 1 if x is as large as g on the whole; rounding does not change it
+    double largest; // difference of two elements
+} rknnd_distance;
+
+// Valid inside the callback.
+typedef struct rknnd_comparison {
+    uint32_t struct_size; // set by the library
+    uint32_t reserved;
+    const rknnd_tensor *tensor;
+    const float *values;
+    const char *golden_name;
+    const float *golden; // NULL: it has no tensor of the name with as many elements
+    rknnd_distance distance;
+} rknnd_comparison;
+
+/// Negative, an RKNN_ERR_* code: the comparison ends with it.
+typedef int rknnd_comparison_callback(void *user, const rknnd_comparison *comparison);
+
+typedef struct rknnd_name_pair {
+    const char *name, *golden;
+} rknnd_name_pair;
+
+typedef struct rknnd_compare_options {
+    uint32_t struct_size;
+    // 0: each tensor as it comes, with the errors of all nodes before. Else each node computes with
+    // golden values, as far as there are some, so that only its own errors show
+    // (rknnd_replace_layers).
+    uint32_t single;
+    const rknnd_name_pair *pairs; // names that differ
+    uint32_t n_pairs;
+} rknnd_compare_options;
+
+/// Runs `context` once with the inputs that are set and calls back for each tensor, as
+/// rknnd_dump_layers. Tensors belong together by name. `options` NULL: all 0.
+int rknnd_compare_layers(rknn_context context, const rknnd_golden *golden,
+                         const rknnd_compare_options *options, rknnd_comparison_callback *callback,
+                         void *user);
 
 // ---- recordings
 // ---------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     d->info = (struct npu_device_info){.backend = "sim",
                                        .driver_version = "none (software NPU)",
                                        .n_cores = chip ? chip->n_cores : ANY_CORES,
-                                       .sram_size = chip ? chip->sram_size : 0};
+                                       .sram_size = chip ? chip->sram_size : 0,
+                                       .replaces = true};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", chip ? chip->name : "any");
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version,
              "rknnd sim %s (oneDNN %d.%d.%d, %s)", RKNND_VERSION, v->major, v->minor, v->patch,

@@ -223,6 +223,19 @@ int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error
     return convert_layout(t->dims, &from, src, t->size, &to, dst, t->size, 0, e);
 }
 
+int sim_write_tensor(const struct run *r, uint32_t index, const void *src, struct error *e)
+{
+    const struct graph_tensor *t = &r->plan->graph->tensors[index];
+    void *dst = run_tensor(r, index);
+    if (!t->channels_last) {
+        memcpy(dst, src, t->size);
+        return 0;
+    }
+    struct convert_form from = {.type = t->type, .layout = TENSOR_NCHW};
+    struct convert_form to = {.type = t->type, .layout = TENSOR_NHWC};
+    return convert_layout(t->dims, &from, src, t->size, &to, dst, t->size, 0, e);
+}
+
 static int get_form(const struct run *r, uint32_t index, const struct tensor_io *io,
                     const struct npu_output *output, struct error *e)
 {

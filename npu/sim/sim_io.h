@@ -23,3 +23,6 @@ int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
 /// own dimensions, packed. dst takes the tensor's size.
 int sim_describe_tensor(const struct graph_tensor *t, struct tensor_attr *ret, struct error *e);
 int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error *e);
+
+/// Puts other values in its place, as sim_read_tensor() gives them.
+int sim_write_tensor(const struct run *r, uint32_t index, const void *src, struct error *e);

@@ -23,7 +23,8 @@ static int show(const struct run *r, const struct step *s, uint32_t index, struc
         return status;
     shown.attr = &attr;
     shown.data = data;
-    return r->tap->tensor(r->tap, &shown, e);
+    status = r->tap->tensor(r->tap, &shown, e);
+    return status == 1 ? sim_write_tensor(r, index, data, e) : status;
 }
 
 int sim_tap(const struct run *r, const struct step *s, struct error *e)

@@ -51,7 +51,7 @@ static int show(struct dump *d, const char *file, struct error *e)
     if (s < 0)
         return s;
     memcpy(attr.name, name.name, sizeof attr.name);
-    struct npu_tensor t = {.attr = &attr, .node = attr.name, .op = "", .data = data.data};
+    struct npu_tensor t = {.attr = &attr, .node = attr.name, .op = "", .data = (void *)data.data};
     return tap->tensor(tap, &t, e);
 }
 

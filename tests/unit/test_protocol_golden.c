@@ -189,8 +189,10 @@ static const rknnd_Layer Layer = {.name = "Conv:conv1",
 static const rknnd_Dump Dump = {
     .has_run = true,
     .run = {.context = 49, .core_mask = 7, .timeout_ms = 50, .inputs_count = 1, .inputs = {FORM}},
-    .only = "conv*_out"};
+    .only = "conv*_out",
+    .replace = true};
 static const rknnd_DumpReply DumpReply = {.index = 51,
+                                          .wanted = true,
                                           .has_tensor = true,
                                           .tensor = ATTR,
                                           .node = "Conv:conv2",
@@ -242,6 +244,7 @@ static const rknnd_WorkerRun WorkerRun = {
     .row = 62,
     .divide_batch = true};
 static const rknnd_WorkerDump WorkerDump = {.has_run = true,
+                                            .replace = true,
                                             .run = {.context = 54,
                                                     .buffer = 55,
                                                     .core_mask = 1,

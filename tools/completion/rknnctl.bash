@@ -5,6 +5,8 @@ _rknnctl_of_models=(
     info
     dump
     perf
+    accuracy
+    compare
     bench
     doctor
 )
@@ -42,6 +44,8 @@ _rknnctl_options()
     dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
     perf) options="--loop --warmup --input --shape --row --layout --seed --core-mask --json --csv --help" ;;
     bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
+    accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --help" ;;
+    compare) options="--with --input --list --shape --layout --map --entire --limit --dump --json --help" ;;
     esac
 }
 
@@ -73,6 +77,9 @@ _rknnctl()
     -l | --layout) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
     --core-mask) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
     -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    -g | --golden | -L | --list) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    -w | --with | -G | --golden-server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: sim:" -- "$word"); return ;;
+    -d | --dump) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     -i | --input) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     esac
     _rknnctl_command

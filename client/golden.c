@@ -1,0 +1,272 @@
+// What a run of one model has computed, kept to compare runs of others with it.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "client/last_error.h"
+#include "rknnd.h"
+
+struct kept {
+    char *name;
+    uint32_t n_elems;
+    uint64_t offset; // of its floats in the file
+};
+
+// The values lie in a file that nobody else sees: together they may be more than fits memory.
+struct rknnd_golden {
+    int fd;
+    uint64_t size;
+    struct kept *tensors;
+    size_t n, capacity;
+};
+
+struct floats {
+    float *values;
+    size_t capacity;
+};
+
+static int floats_reserve(struct floats *f, size_t n, struct error *e)
+{
+    if (n <= f->capacity)
+        return 0;
+    free(f->values);
+    f->capacity = 0;
+    f->values = calloc(n, sizeof *f->values);
+    if (!f->values)
+        return error_no_memory(e, "a tensor", n * sizeof *f->values);
+    f->capacity = n;
+    return 0;
+}
+
+static int to_floats(const rknnd_tensor *t, struct floats *f, struct error *e)
+{
+    int r = floats_reserve(f, (size_t)t->n_elems + 1, e);
+    if (r == 0 && (r = rknnd_tensor_to_float(t, f->values)) < 0)
+        error_set(e, status_from_peer(r), "tensor %s: %s", t->name, rknnd_last_error());
+    return r;
+}
+
+// ---- the file ----------------------------------------------------------------------------------
+
+static int open_file(int *ret, struct error *e)
+{
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/var/tmp";
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno,
+                               "no file for the tensors can be made in %s (TMPDIR chooses the "
+                               "folder)",
+                               folder);
+    *ret = fd;
+    return 0;
+}
+
+static int write_all(int fd, const void *data, size_t size, uint64_t offset, struct error *e)
+{
+    for (const uint8_t *at = data; size > 0;) {
+        ssize_t n = pwrite(fd, at, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_set_errno(e, STATUS_FAIL, errno, "the file of the tensors (in TMPDIR)");
+        at += n;
+        size -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int read_all(int fd, void *data, size_t size, uint64_t offset, struct error *e)
+{
+    for (uint8_t *at = data; size > 0;) {
+        ssize_t n = pread(fd, at, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return error_set_errno(e, STATUS_FAIL, errno, "the file of the tensors (in TMPDIR)");
+        at += n;
+        size -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+// ---- keeping -----------------------------------------------------------------------------------
+
+struct keeping {
+    struct rknnd_golden *golden;
+    struct floats floats;
+    struct error error;
+};
+
+static int add(struct rknnd_golden *g, const rknnd_tensor *t, struct error *e)
+{
+    if (g->n == g->capacity) {
+        size_t capacity = g->capacity ? 2 * g->capacity : 64;
+        struct kept *tensors = reallocarray(g->tensors, capacity, sizeof *tensors);
+        if (!tensors)
+            return error_no_memory(e, "a list of tensors", capacity * sizeof *tensors);
+        g->tensors = tensors;
+        g->capacity = capacity;
+    }
+    char *name = strdup(t->name);
+    if (!name)
+        return error_no_memory(e, "a tensor's name", strlen(t->name));
+    g->tensors[g->n++] = (struct kept){name, t->n_elems, g->size};
+    g->size += (uint64_t)t->n_elems * sizeof(float);
+    return 0;
+}
+
+static int on_golden_tensor(void *user, const rknnd_tensor *t)
+{
+    struct keeping *k = user;
+    uint64_t offset = k->golden->size;
+    int r = to_floats(t, &k->floats, &k->error);
+    if (r == 0)
+        r = write_all(k->golden->fd, k->floats.values, t->n_elems * sizeof(float), offset,
+                      &k->error);
+    return r < 0 ? r : add(k->golden, t, &k->error);
+}
+
+RKNN_EXPORT int rknnd_golden_new(rknn_context context, rknnd_golden **golden)
+{
+    struct keeping k = {.golden = golden ? calloc(1, sizeof *k.golden) : NULL};
+    int r = golden ? 0 : error_set(&k.error, STATUS_PARAM_INVALID, "golden is NULL");
+    if (r == 0 && !k.golden)
+        r = error_no_memory(&k.error, "a run's tensors", sizeof *k.golden);
+    if (k.golden)
+        k.golden->fd = -1;
+    if (r == 0)
+        r = open_file(&k.golden->fd, &k.error);
+    if (r == 0 && (r = rknnd_dump_layers(context, NULL, on_golden_tensor, &k)) < 0 && !k.error.code)
+        error_set(&k.error, status_from_peer(r), "%s", rknnd_last_error());
+    free(k.floats.values);
+    if (r == 0)
+        *golden = k.golden;
+    else
+        rknnd_golden_free(k.golden);
+    return last_error_keep("rknnd_golden_new", r, &k.error);
+}
+
+RKNN_EXPORT void rknnd_golden_free(rknnd_golden *g)
+{
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->n; i++)
+        free(g->tensors[i].name);
+    free(g->tensors);
+    if (g->fd >= 0)
+        close(g->fd);
+    free(g);
+}
+
+// ---- comparing ---------------------------------------------------------------------------------
+
+struct comparing {
+    const struct rknnd_golden *golden;
+    const rknnd_compare_options *options;
+    rknnd_comparison_callback *callback;
+    void *user;
+    struct floats floats, golden_floats;
+    struct error error;
+    bool failed; // with `error`; else the program has ended it
+};
+
+static const char *golden_name(const rknnd_compare_options *o, const char *name)
+{
+    for (uint32_t i = 0; o && i < o->n_pairs; i++)
+        if (strcmp(o->pairs[i].name, name) == 0)
+            return o->pairs[i].golden;
+    return name;
+}
+
+// The last one of this name: a file may compute a name again.
+static const struct kept *find(const struct rknnd_golden *g, const char *name, uint32_t n_elems)
+{
+    for (size_t i = g->n; i-- > 0;)
+        if (g->tensors[i].n_elems == n_elems && strcmp(g->tensors[i].name, name) == 0)
+            return &g->tensors[i];
+    return NULL;
+}
+
+static rknnd_distance distance(const float *x, const float *g, size_t n)
+{
+    double xx = 0, gg = 0, xg = 0, dd = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double a = (double)x[i], b = (double)g[i], d = a - b;
+        xx += a * a;
+        gg += b * b;
+        xg += a * b;
+        dd += d * d;
+        largest = fmax(largest, fabs(d));
+    }
+    bool zero = xx == 0 || gg == 0;
+    return (rknnd_distance){.cosine = zero ? (double)(xx == gg) : xg / (sqrt(xx) * sqrt(gg)),
+                            .euclidean = sqrt(dd),
+                            .relative = gg > 0   ? sqrt(dd / gg)
+                                        : dd > 0 ? INFINITY
+                                                 : 0,
+                            .gain = gg > 0   ? xg / gg
+                                    : xx > 0 ? INFINITY
+                                             : 1,
+                            .largest = largest};
+}
+
+static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comparison *ret,
+                        struct error *e)
+{
+    struct floats *g = &c->golden_floats;
+    int r = floats_reserve(g, (size_t)kept->n_elems + 1, e);
+    if (r == 0)
+        r = read_all(c->golden->fd, g->values, kept->n_elems * sizeof(float), kept->offset, e);
+    if (r < 0)
+        return r;
+    ret->golden_name = kept->name;
+    ret->golden = g->values;
+    ret->distance = distance(ret->values, g->values, kept->n_elems);
+    return 0;
+}
+
+static int on_tensor(void *user, const rknnd_tensor *t)
+{
+    struct comparing *c = user;
+    rknnd_comparison shown = {.struct_size = sizeof shown, .tensor = t};
+    const struct kept *kept = find(c->golden, golden_name(c->options, t->name), t->n_elems);
+    int r = to_floats(t, &c->floats, &c->error);
+    shown.values = c->floats.values;
+    if (r == 0 && kept)
+        r = compare_with(c, kept, &shown, &c->error);
+    if (r < 0) {
+        c->failed = true;
+        return r;
+    }
+    r = c->callback(c->user, &shown);
+    // What takes no real numbers (indices) stays as it was computed.
+    if (r >= 0 && kept && c->options && c->options->single)
+        rknnd_tensor_from_float(t, shown.golden);
+    return r < 0 ? r : 0;
+}
+
+RKNN_EXPORT int rknnd_compare_layers(rknn_context context, const rknnd_golden *golden,
+                                     const rknnd_compare_options *options,
+                                     rknnd_comparison_callback *callback, void *user)
+{
+    struct comparing c = {.golden = golden, .options = options, .callback = callback, .user = user};
+    int r = golden && callback
+                ? 0
+                : error_set(&c.error, STATUS_PARAM_INVALID, "golden or callback is NULL");
+    if (r < 0)
+        return last_error_keep("rknnd_compare_layers", r, &c.error);
+    r = options && options->single ? rknnd_replace_layers(context, NULL, on_tensor, &c)
+                                   : rknnd_dump_layers(context, NULL, on_tensor, &c);
+    free(c.floats.values);
+    free(c.golden_floats.values);
+    return r < 0 && c.failed ? last_error_keep("rknnd_compare_layers", r, &c.error) : r;
+}

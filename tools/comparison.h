@@ -1,0 +1,79 @@
+// A model's tensors against those of a golden one: of another file, server or backend.
+#pragma once
+
+#include <jansson.h>
+
+#include "rknnd.h"
+#include "tools/task.h"
+
+struct comparison_plan {
+    struct task task; // what is looked at
+    const char *server;
+    const char *golden, *golden_server; // NULL server: the default
+    const char *list;                   // --list; NULL: task.inputs are one set
+    struct text_list map;               // NAME=GOLDEN
+    const char *folder;                 // for snapshots; NULL: none
+    uint32_t limit;                     // per cent of comparison_error() that a layer may have
+    bool entire_only;
+};
+
+// Rows of a command's options, each for one member.
+#define COMPARISON_LIST(p)                                                                         \
+    {                                                                                              \
+        'L', "list", OPTION_TEXT, &(p)->list, "FILE", "sets of inputs: a line of files each", 0, 0 \
+    }
+#define COMPARISON_MAP(p)                                                                          \
+    {                                                                                              \
+        'm', "map", OPTION_LIST, &(p)->map, "NAME=OTHER", "tensors whose names differ", 0, 0       \
+    }
+#define COMPARISON_ENTIRE(p)                                                                       \
+    {                                                                                              \
+        'e', "entire", OPTION_FLAG, &(p)->entire_only, NULL, "do not look at single layers", 0, 0  \
+    }
+#define COMPARISON_LIMIT(p)                                                                        \
+    {                                                                                              \
+        'P', "limit", OPTION_NUMBER, &(p)->limit, "PERCENT", "a layer's own error (default 5)", 0, \
+            1000                                                                                   \
+    }
+#define COMPARISON_DUMP(p)                                                                         \
+    {                                                                                              \
+        'd', "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0             \
+    }
+
+// A tensor. Of several sets of inputs each number is the worst one.
+struct comparison_row {
+    char *name, *node, *op;
+    rknn_tensor_type type;
+    uint32_t n_dims, dims[RKNN_MAX_DIMS];
+    bool compared, alone;          // `entire` is there; `single` is there
+    rknnd_distance entire, single; // with the errors of the layers before; without
+};
+
+struct comparison {
+    rknnd_server_info server, golden_server;
+    struct comparison_row *rows; // in the order of execution
+    size_t n, capacity, n_sets;
+    uint32_t limit;
+    char why_not_single[256]; // "": it was not wanted, or it is there
+};
+
+/// Runs both models on every set of inputs. comparison_done() is safe after a failure.
+int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f);
+void comparison_done(struct comparison *c);
+
+/// How wrong a tensor's layer is by itself, as far as that is known, else all layers up to it: how
+/// far its gain is from 1, or a quarter of how far it is off (rknnd_distance.relative), whichever
+/// is more. Rounding to 8 bits puts good layers off by some per cent, but leaves their gain at 1;
+/// what is really wrong shows in the gain, or is off by much more. 0 for what is not compared.
+double comparison_error(const struct comparison_row *r);
+
+/// The tensor with the largest error, and the first one whose error is over the limit. NULL: none.
+const struct comparison_row *comparison_worst(const struct comparison *c);
+const struct comparison_row *comparison_first(const struct comparison *c);
+
+/// Prints all of it, as text or JSON.
+int comparison_show(const struct comparison *c, const struct comparison_plan *plan, bool json,
+                    struct failure *f);
+
+/// {"sets", "limit_percent", "layers", "worst", "first_divergence"}. NULL: out of memory.
+json_t *comparison_json(const struct comparison *c);

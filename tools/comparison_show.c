@@ -1,0 +1,174 @@
+// What a comparison of tensors says.
+#include <math.h>
+
+#include "tools/comparison.h"
+#include "tools/format.h"
+#include "tools/report.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+
+double comparison_error(const struct comparison_row *r)
+{
+    const rknnd_distance *d = r->alone ? &r->single : &r->entire;
+    double gain = fabs(d->gain - 1), off = d->relative / 4;
+    return !r->compared ? 0 : isnan(gain) || gain > off ? gain : off;
+}
+
+// What is not a number is worse than any.
+static bool is_over(double error, double limit)
+{
+    return !(error <= limit);
+}
+
+const struct comparison_row *comparison_worst(const struct comparison *c)
+{
+    const struct comparison_row *worst = NULL;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct comparison_row *r = &c->rows[i];
+        if (r->compared && is_over(comparison_error(r), worst ? comparison_error(worst) : 0) &&
+            !(worst && isnan(comparison_error(worst))))
+            worst = r;
+    }
+    return worst;
+}
+
+const struct comparison_row *comparison_first(const struct comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->rows[i].compared && is_over(comparison_error(&c->rows[i]), c->limit / 100.0))
+            return &c->rows[i];
+    return NULL;
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+static const struct table_column columns[] = {
+    {"#", TABLE_RIGHT, TABLE_FIXED, 0},          {"op", TABLE_LEFT, TABLE_CUT_END, 0},
+    {"tensor", TABLE_LEFT, TABLE_CUT_START, 0},  {"node", TABLE_LEFT, TABLE_CUT_START, 6},
+    {"type", TABLE_LEFT, TABLE_FIXED, 4},        {"shape", TABLE_LEFT, TABLE_FIXED, 5},
+    {"entire cos", TABLE_RIGHT, TABLE_FIXED, 0}, {"euc", TABLE_RIGHT, TABLE_FIXED, 2},
+    {"off", TABLE_RIGHT, TABLE_FIXED, 1},        {"single cos", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"euc", TABLE_RIGHT, TABLE_FIXED, 3},        {"off", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"gain", TABLE_RIGHT, TABLE_FIXED, 0},       {"", TABLE_LEFT, TABLE_FIXED, 0},
+};
+
+static void distance_cells(struct table *t, const rknnd_distance *d, bool there)
+{
+    if (!there) {
+        for (int i = 0; i < 3; i++)
+            table_cell(t, "-");
+        return;
+    }
+    table_cell(t, "%.6f", d->cosine);
+    table_cell(t, "%.4g", d->euclidean);
+    table_cell(t, "%.2f%%", 100 * d->relative);
+}
+
+static void add_row(struct table *t, const struct comparison *c, size_t i)
+{
+    const struct comparison_row *r = &c->rows[i];
+    struct format_buffer b;
+    bool over = r->compared && is_over(comparison_error(r), c->limit / 100.0);
+    table_cell(t, "%zu", i);
+    table_cell(t, "%s", r->op);
+    table_cell(t, "%s", r->name);
+    table_cell(t, "%s", r->node);
+    table_cell(t, "%s", get_type_string(r->type));
+    table_cell(t, "%s", format_dims(&b, r->dims, r->n_dims));
+    distance_cells(t, &r->entire, r->compared);
+    distance_cells(t, &r->single, r->alone);
+    if (r->compared)
+        table_cell(t, "%+.2f%%", 100 * ((r->alone ? &r->single : &r->entire)->gain - 1));
+    else
+        table_cell(t, "-");
+    table_cell(t, "%s", !over ? "" : r == comparison_worst(c) ? "!!" : "!");
+}
+
+static void print_named(const char *what, const struct comparison_row *r, uint32_t limit)
+{
+    const rknnd_distance *d = r && r->alone ? &r->single : r ? &r->entire : NULL;
+    if (!d)
+        report_line(what, "%s",
+                    limit ? "none: every layer is within the limit" : "none: all is the same");
+    else
+        report_line(what, "%s, %s\n    of node %s: %.2f%% off, gain %+.2f%%%s", r->op, r->name,
+                    r->node, 100 * d->relative, 100 * (d->gain - 1), r->alone ? ", by itself" : "");
+}
+
+static int print_text(const struct comparison *c, struct failure *f)
+{
+    struct table t;
+    size_t n_compared = 0;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < c->n; i++) {
+        n_compared += c->rows[i].compared;
+        add_row(&t, c, i);
+    }
+    int r = table_print(&t, stdout, "", terminal_width(stdout));
+    table_done(&t);
+    if (r < 0)
+        return failure_no_memory(f);
+    putchar('\n');
+    report_line("tensors", "%zu, %zu of them compared", c->n, n_compared);
+    if (c->n_sets > 1)
+        report_line("inputs", "%zu sets; numbers are the worst of all", c->n_sets);
+    if (*c->why_not_single)
+        report_line("single", "not possible: %s", c->why_not_single);
+    print_named("worst", comparison_worst(c), 0);
+    print_named("first divergence", comparison_first(c), c->limit);
+    return 0;
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static json_t *distance_json(const rknnd_distance *d, bool there)
+{
+    return there ? json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", report_number(d->cosine),
+                             "euclidean", report_number(d->euclidean), "relative",
+                             report_number(d->relative), "gain", report_number(d->gain), "largest",
+                             report_number(d->largest))
+                 : json_null();
+}
+
+static json_t *row_json(const struct comparison_row *r)
+{
+    json_t *dims = json_array();
+    for (uint32_t i = 0; i < r->n_dims; i++)
+        json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name", r->name, "node", r->node, "op",
+                     r->op, "type", get_type_string(r->type), "dims", dims, "entire",
+                     distance_json(&r->entire, r->compared), "single",
+                     distance_json(&r->single, r->alone));
+}
+
+json_t *comparison_json(const struct comparison *c)
+{
+    const struct comparison_row *worst = comparison_worst(c), *first = comparison_first(c);
+    json_t *layers = json_array();
+    for (size_t i = 0; i < c->n; i++)
+        json_array_append_new(layers, row_json(&c->rows[i]));
+    return json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o}", "sets", (json_int_t)c->n_sets,
+                     "limit_percent", (json_int_t)c->limit, "why_not_single",
+                     *c->why_not_single ? c->why_not_single : NULL, "layers", layers, "worst",
+                     worst ? row_json(worst) : json_null(), "first_divergence",
+                     first ? row_json(first) : json_null());
+}
+
+int comparison_show(const struct comparison *c, const struct comparison_plan *plan, bool json,
+                    struct failure *f)
+{
+    if (json) {
+        json_t *o = comparison_json(c);
+        json_object_set_new(o, "model", json_string(plan->task.model));
+        json_object_set_new(o, "server", report_server_json(&c->server));
+        json_object_set_new(o, "golden", json_string(plan->golden));
+        json_object_set_new(o, "golden_server", report_server_json(&c->golden_server));
+        return report_json(o, f);
+    }
+    printf("%s on ", plan->task.model);
+    report_server_line(&c->server);
+    printf("\n%s on ", plan->golden);
+    report_server_line(&c->golden_server);
+    printf("\n\n");
+    return print_text(c, f);
+}
