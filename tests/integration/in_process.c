@@ -90,7 +90,7 @@ void in_process_start(struct in_process *s, const char *const *settings)
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
 }
 
-static void want(struct in_process *s, int wanted)
+static void want(struct in_process *s, enum in_process_wish wanted)
 {
     s->wanted = wanted;
     uv_async_send(&s->wake);

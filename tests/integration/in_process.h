@@ -7,13 +7,15 @@
 #include "server/server.h"
 #include "tests/integration/peer.h"
 
+enum in_process_wish { IN_PROCESS_RUN, IN_PROCESS_DRAIN, IN_PROCESS_STOP };
+
 struct in_process {
     pthread_t thread;
     uv_loop_t loop;
     uv_async_t wake;
     struct options options;
     struct server server;
-    enum { IN_PROCESS_RUN, IN_PROCESS_DRAIN, IN_PROCESS_STOP } wanted; // set before wake
+    enum in_process_wish wanted; // set before wake
     char folder[64], path[96];
     uint16_t port;
     int exit_code; // of uv_loop_close(): 0 if every handle was closed
