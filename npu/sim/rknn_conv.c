@@ -4,7 +4,7 @@
 #include "npu/sim/rknn_weights.h"
 
 #define MAX_WINDOW 4096      // of a kernel, stride, dilation or pad
-#define MAX_SIDE   (1 << 20) // of an image: making a convolution takes memory for each column
+#define MAX_SIDE   (1 << 16) // of an image: making a convolution takes memory for each column
 
 // ---- geometry ----
 

@@ -96,7 +96,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         plain_problem_make(&x[i], &p, false);
     for (int i = 0; i < N_KINDS * N_KINDS * N_KINDS; i++) {
-        const enum kind kinds[] = {i % N_KINDS, i / N_KINDS % N_KINDS, i / N_KINDS / N_KINDS};
+        const enum kind kinds[] = {(enum kind)(i % N_KINDS), (enum kind)(i / N_KINDS % N_KINDS),
+                                   (enum kind)(i / N_KINDS / N_KINDS)};
         multiply(c, &io, kinds, x);
     }
     for (int i = 0; i < 2; i++)

@@ -238,7 +238,7 @@ refuse("conv_pads_negative", "pads -1 is out of range", conv(), attr(pads=[-1, 0
 refuse("conv_three_strides", "strides has 1 numbers, 2 are expected", conv(), attr(strides=[1]))
 refuse("conv_group", "does not fit", conv(), attr(group=3))
 refuse("conv_kernel", "does not fit", conv(), attr(kernel_shape=[5, 5]))
-refuse("conv_wide", "is larger than 1048576 on a side", conv(),
+refuse("conv_wide", "is larger than 65536 on a side", conv(),
        shape(1, 20, 1, 1 << 21, inputs=True))
 refuse("conv_types", "INT8 x INT8 -> FP16 is not supported", conv(),
        lambda m, node: setattr(node.outputs[0], "dtype", "float16")
