@@ -90,12 +90,14 @@ static void check_cores(struct doctor *d, uint32_t n_cores)
 {
     struct probe p = {0};
     int r = open_probe(&p);
-    if (r == RKNN_ERR_PARAM_INVALID)
-        doctor_tell(d, RKNND_CHECK_SKIPPED, "cores", "", "no product to test them with: %s",
-                    rknnd_last_error());
+    if (r == RKNN_ERR_DEVICE_UNAVAILABLE || r == RKNN_ERR_MALLOC_FAIL)
+        doctor_tell(
+            d, RKNND_CHECK_BAD, "cores",
+            "the test cannot be loaded: update the runtime library if it lacks something; else "
+            "`rknnctl log` has the backend's words",
+            "%s", rknnd_last_error());
     else if (r < 0)
-        doctor_tell(d, RKNND_CHECK_BAD, "cores",
-                    "the backend cannot load anything: `rknnctl log` has its words", "%s",
+        doctor_tell(d, RKNND_CHECK_SKIPPED, "cores", "", "no product to test them with: %s",
                     rknnd_last_error());
     for (uint32_t core = 0; r == 0 && core < n_cores; core++)
         check_core(d, &p, core, n_cores == 1);

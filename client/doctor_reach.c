@@ -15,7 +15,9 @@
 #include "client/doctor.h"
 #include "client/server.h"
 
-#define START_IT "start rknnd (systemctl start rknnd), or choose another server with RKNND_SERVER"
+#define START_IT                                                                                   \
+    "start rknnd (`systemctl start rknnd`; `journalctl -u rknnd` says why it does not stay), or "  \
+    "choose another server with RKNND_SERVER"
 
 // ---- Unix sockets ------------------------------------------------------------------------------
 

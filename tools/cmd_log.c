@@ -43,8 +43,8 @@ int cmd_log(const struct settings *settings, int argc, char **argv, struct failu
     const struct option_row rows[] = {
         {'n', "lines", OPTION_NUMBER, &lines, "N", "the last N lines (default 20)", 1, 1000000},
         {'f', "follow", OPTION_FLAG, &follow, NULL, "then those that come, until Ctrl-C", 0, 0},
-        {'l', "level", OPTION_NUMBER, &level, "N",
-         "log more or less: 0 nothing … 3 events, 4 details, 5 all", 0, 5},
+        {'l', "level", OPTION_NUMBER, &level, "N", "log more or less: 0 nothing, 3 events, 5 all",
+         0, 5},
     };
     const struct options options = {
         .usage = "[--server URI] log [-n N] [--follow] [--level N]",

@@ -103,9 +103,10 @@ int cmd_trace(const struct settings *settings, int argc, char **argv, struct fai
     const struct options options = {
         .usage = "[--server URI] trace [-o FILE] [--seconds N]",
         .summary =
-            "Writes what has happened in the server lately as a timeline for Perfetto: clients\n"
-            "and their runs (inputs, queue, run, outputs), what each core did, layers of runs\n"
-            "whose times were asked for, uploads and loading of models, workers that died.",
+            "Writes what has happened in the server lately as a timeline for Perfetto:\n"
+            "clients and their runs (inputs, queue, run, outputs), what each core did, layers\n"
+            "of runs whose times were asked for, uploads and loading of models, workers that\n"
+            "died.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import unittest
 
-from service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port
+from service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, vendor_backend
 
 NOBODY = 65534
 
@@ -170,6 +170,16 @@ class Devices(Case):
         _, bad = doctor(daemon.uri)
         self.assertEqual([c["check"] for c in bad], ["core 0", "core 1", "core 2"])
         self.assertIn("died by signal", bad[0]["found"])
+
+    def test_the_vendor_s_runtime(self):
+        checks, bad = doctor(self.daemon("--backend", vendor_backend(self.folder, "today")).uri, str(DIGITS))
+        self.assertEqual(bad, [])
+        self.assertIn("standin", next(c["found"] for c in checks if c["check"] == "runtime"))
+        self.assertIn("core 2", [c["check"] for c in checks if c["verdict"] == "good"])
+
+    def test_a_runtime_that_is_too_old(self):
+        daemon = self.daemon("--backend", vendor_backend(self.folder, "old"))
+        self.one_bad(doctor(daemon.uri), "cores", "needs runtime >=", "update the runtime library")
 
     def test_a_backend_that_computes_nothing(self):
         checks, bad = doctor(self.daemon("--backend", "null:64:64").uri)
