@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"doctor", "find out what is wrong on the way to the NPU", cmd_doctor},
     {"dump", "write what each node of a model computes", cmd_dump},
     {"perf", "show where a model's time goes, layer by layer", cmd_perf},
+    {"memory", "show what a model takes of memory, layer by layer", cmd_memory},
     {"accuracy", "compare a model's layers with the float model's", cmd_accuracy},
     {"compare", "compare two models or servers, layer by layer", cmd_compare},
     {"bench", "measure throughput and latency of a model", cmd_bench},

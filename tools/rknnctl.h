@@ -26,6 +26,7 @@ command_run
     cmd_info,
     cmd_kill,
     cmd_log,
+    cmd_memory,
     cmd_perf,
     cmd_ping,
     cmd_record,

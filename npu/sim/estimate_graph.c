@@ -271,26 +271,62 @@ static void count_constants(struct residents *r, const struct graph *g, const st
             count_constant(r, g, n->post[i].operand, ret);
 }
 
+// Who lives in the internal memory, from which node to which; `list` and `of_tensor` are zeroed and
+// have room for all tensors.
+static int place(const struct graph *g, struct residents *r, struct error *e)
+{
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        admit(r, g, g->inputs[i], -1);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        visit(r, g, (int32_t)i);
+    for (uint32_t i = 0; i < g->n_outputs; i++)
+        if (r->of_tensor[g->outputs[i]])
+            r->list[r->of_tensor[g->outputs[i]] - 1].outside = true;
+    return sram_plan(r->list, r->n, e);
+}
+
+static int residents_init(struct residents *r, const struct graph *g, struct error *e)
+{
+    *r = (struct residents){.list = calloc((size_t)g->n_tensors + 1, sizeof *r->list),
+                            .of_tensor = calloc((size_t)g->n_tensors + 1, sizeof *r->of_tensor)};
+    if (!r->list || !r->of_tensor)
+        return error_no_memory(e, "a memory estimate", g->n_tensors * sizeof *r->list);
+    return 0;
+}
+
+static void residents_done(struct residents *r)
+{
+    free(r->list);
+    free(r->of_tensor);
+}
+
 int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
                     struct error *e)
 {
+    cleanup(residents_done) struct residents r = {0};
     *ret = (struct estimate_memory){0};
-    cleanup(free_p) struct sram_tensor *list = calloc((size_t)g->n_tensors + 1, sizeof *list);
-    cleanup(free_p) uint32_t *of_tensor = calloc((size_t)g->n_tensors + 1, sizeof *of_tensor);
-    if (!list || !of_tensor)
-        return error_no_memory(e, "a memory estimate", g->n_tensors * sizeof *list);
-    struct residents r = {list, of_tensor, 0};
-    for (uint32_t i = 0; i < g->n_inputs; i++)
-        admit(&r, g, g->inputs[i], -1);
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        visit(&r, g, (int32_t)i);
-    for (uint32_t i = 0; i < g->n_outputs; i++)
-        if (of_tensor[g->outputs[i]])
-            list[of_tensor[g->outputs[i]] - 1].outside = true;
+    int status = residents_init(&r, g, e);
+    if (status == 0)
+        status = place(g, &r, e);
+    if (status < 0)
+        return status;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         count_constants(&r, g, &g->nodes[i], ret);
-    int status = sram_plan(list, r.n, e);
+    sram_count(r.list, r.n, chip->sram_size, &ret->use);
+    return 0;
+}
+
+int estimate_places(const struct graph *g,
+                    void (*place_of)(void *user, const struct graph_tensor *t,
+                                     const struct sram_tensor *where),
+                    void *user, struct error *e)
+{
+    cleanup(residents_done) struct residents r = {0};
+    int status = residents_init(&r, g, e);
     if (status == 0)
-        sram_count(list, r.n, chip->sram_size, &ret->use);
+        status = place(g, &r, e);
+    for (uint32_t i = 0; i < g->n_tensors && status == 0; i++)
+        if (r.of_tensor[i])
+            place_of(user, &g->tensors[i], &r.list[r.of_tensor[i] - 1]);
     return status;
 }

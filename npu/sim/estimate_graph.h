@@ -32,3 +32,10 @@ uint64_t estimate_graph_us(const struct graph *g, const struct chip *chip, uint3
 
 int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
                     struct error *e);
+
+/// Calls back for each tensor that lies in the internal memory, with its place and the nodes that
+/// write it and read it last.
+int estimate_places(const struct graph *g,
+                    void (*place_of)(void *user, const struct graph_tensor *t,
+                                     const struct sram_tensor *where),
+                    void *user, struct error *e);

@@ -256,6 +256,14 @@ static json_t *model_estimate(const struct graph *g, const struct chip *chip,
     return j;
 }
 
+static void add_place(void *list, const struct graph_tensor *t, const struct sram_tensor *where)
+{
+    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:i, s:i, s:b}", "name", text(t->name),
+                                          "offset", integer(where->offset), "size",
+                                          integer(where->size), "from", (int)where->from, "to",
+                                          (int)where->to, "outside", (int)where->outside));
+}
+
 static void add_estimates(json_t *root, const struct graph *g, const struct chip *chip)
 {
     struct pool pool = {0};
@@ -264,6 +272,10 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
         estimate_shares(g, chip, (1u << chip->n_cores) - 1, layers);
         json_object_set_new(root, "estimate", model_estimate(g, chip, layers));
         json_object_set_new(root, "layer_estimates", layer_estimates(g, chip, layers));
+        json_t *places = json_array();
+        if (estimate_places(g, add_place, places, NULL) == 0)
+            json_object_set(root, "arena", places);
+        json_decref(places);
     }
     pool_done(&pool);
 }

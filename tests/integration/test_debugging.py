@@ -59,6 +59,31 @@ class Perf(OnDaemon):
         self.assertRegex(text, r"medians of \d+ run")
 
 
+class Memory(OnDaemon):
+    OPTIONS = ("--backend", "sim:rk3588")
+
+    def test_sizes_add_up_and_places_do_not_overlap(self):
+        said = json.loads(self.ok("memory", DIGITS, "--json", uri=self.uri))
+        self.assertEqual(said["file_bytes"], DIGITS.stat().st_size)
+        self.assertEqual(said["total_bytes"], said["weight_bytes"] + said["internal_bytes"] + said["other_bytes"])
+        places = [p for p in said["arena"] if not p["outside"]]
+        self.assertTrue(places)
+        for i, a in enumerate(places):
+            self.assertLessEqual(a["from"], a["to"])
+            for b in places[:i]:
+                together = a["from"] <= b["to"] and b["from"] <= a["to"]
+                apart = a["offset"] + a["size"] <= b["offset"] or b["offset"] + b["size"] <= a["offset"]
+                self.assertTrue(apart or not together or a["offset"] == b["offset"], (a, b))
+
+    def test_a_line_for_each_layer_fits_a_terminal(self):
+        text, code = on_terminal(("--server", self.uri, "memory", DIGITS), env={"NO_COLOR": "1"})
+        self.assertEqual(code, 0)
+        lines = text[text.index("Memory"):].splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertEqual(sum(line.endswith("|") for line in lines), 6)
+        self.assertTrue(any("#" in line for line in lines))
+
+
 def numbers(x, g):
     """The distance of two tensors, by its definition."""
     x, g = (np.asarray(a, np.float64).ravel() for a in (x, g))

@@ -5,6 +5,7 @@ _rknnctl_of_models=(
     info
     dump
     perf
+    memory
     accuracy
     compare
     bench
@@ -44,6 +45,7 @@ _rknnctl_options()
     dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
     perf) options="--loop --warmup --input --shape --row --layout --seed --core-mask --json --csv --help" ;;
     bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
+    memory) options="--shape --json --help" ;;
     accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --help" ;;
     compare) options="--with --input --list --shape --layout --map --entire --limit --dump --json --help" ;;
     esac

@@ -1,0 +1,84 @@
+// A picture of a model's internal memory over time.
+#include "tools/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/format.h"
+
+#define NAME_WIDTH    24
+#define DEFAULT_WIDTH 100
+#define LEFT_WIDTH    (4 + 2 + NAME_WIDTH + 2 + 9 + 2) // number, name, bytes, and the bar's first end
+
+struct place {
+    uint64_t offset, size;
+    json_int_t from, to;
+};
+
+static uint64_t number(json_t *object, const char *key)
+{
+    json_int_t n = json_integer_value(json_object_get(object, key));
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+// What lies in the arena; the size that it needs.
+static size_t read_places(json_t *list, struct place *places, uint64_t *ret_size)
+{
+    size_t i, n = 0;
+    json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        struct place p = {number(item, "offset"), number(item, "size"),
+                          json_integer_value(json_object_get(item, "from")),
+                          json_integer_value(json_object_get(item, "to"))};
+        if (json_is_true(json_object_get(item, "outside")) || p.size > UINT64_MAX - p.offset)
+            continue;
+        if (p.offset + p.size > *ret_size)
+            *ret_size = p.offset + p.size;
+        places[n++] = p;
+    }
+    return n;
+}
+
+// '#' where something lies that the node computes, '=' where something else is kept.
+static uint64_t fill(const struct place *places, size_t n, json_int_t step, uint64_t size,
+                     char *bar, size_t width)
+{
+    uint64_t used = 0;
+    memset(bar, '.', width);
+    for (size_t i = 0; i < n; i++) {
+        const struct place *p = &places[i];
+        if (p->from > step || p->to < step)
+            continue;
+        double cell = (double)size / (double)width;
+        size_t first = (size_t)((double)p->offset / cell);
+        size_t end = (size_t)((double)(p->offset + p->size) / cell + 0.999);
+        for (size_t c = first; c < end && c < width; c++)
+            bar[c] = p->from == step ? '#' : bar[c] == '#' ? '#' : '=';
+        used += p->size;
+    }
+    return used;
+}
+
+void arena_print(json_t *model, FILE *out, size_t width)
+{
+    json_t *list = json_object_get(model, "arena"), *node;
+    size_t i, bar_width = (width ? width : DEFAULT_WIDTH) - LEFT_WIDTH - 1;
+    uint64_t size = 0;
+    cleanup(free_p) struct place *places = calloc(json_array_size(list) + 1, sizeof *places);
+    cleanup(free_p) char *bar = calloc(bar_width + 1, 1);
+    size_t n = places && bar ? read_places(list, places, &size) : 0;
+    if (n == 0)
+        return;
+    json_array_foreach(json_object_get(model, "layer_estimates"), i, node)
+    {
+        struct format_buffer b;
+        uint64_t used = fill(places, n, (json_int_t)i, size, bar, bar_width);
+        const char *name = json_string_value(json_object_get(node, "node"));
+        size_t length = name ? strlen(name) : 0;
+        size_t cut = length > NAME_WIDTH ? length - NAME_WIDTH : 0;
+        fprintf(out, "%4zu  %-*s  %9s |%s|\n", i + 1, NAME_WIDTH, name ? name + cut : "",
+                format_bytes(&b, used), bar);
+    }
+}
