@@ -105,7 +105,7 @@ int callbacks_register(rknn_context context, const rknn_custom_op *ops, uint32_t
     cleanup(context_leave_p) struct context *c = NULL;
     if (!ops || n == 0)
         return error_set(e, STATUS_PARAM_INVALID, "no operators are given");
-    int r = context_enter(context, &c, e);
+    int r = context_enter_model(context, &c, e);
     if (r == 0)
         r = check(c, e);
     if (r == 0)

@@ -195,6 +195,20 @@ int context_check_free(const struct context *c, struct error *e)
                    : 0;
 }
 
+int context_enter_model(rknn_context number, struct context **ret, struct error *e)
+{
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(number, &c, e);
+    if (r < 0)
+        return r;
+    if (c->matmul)
+        return error_set(e, STATUS_CTX_INVALID,
+                         "0x%llx is the context of a matmul: use the rknn_matmul functions",
+                         (unsigned long long)number);
+    *ret = steal_ptr(c);
+    return 0;
+}
+
 void context_leave(struct context *c)
 {
     if (!c)

@@ -85,6 +85,9 @@ int context_open(struct connection *c, uint16_t type, const void *message, uint3
 /// what is not one, STATUS_DEVICE_UNAVAILABLE for one whose server is gone, and for one that was
 /// opened in the parent before a fork().
 int context_enter(rknn_context number, struct context **ret, struct error *e);
+
+/// The same, and STATUS_CTX_INVALID for the context of a matmul.
+int context_enter_model(rknn_context number, struct context **ret, struct error *e);
 void context_leave(struct context *c);
 
 CLEANUP_DEFINE(struct context, context_leave)

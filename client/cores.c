@@ -72,7 +72,7 @@ RKNN_EXPORT int rknn_set_batch_core_num(rknn_context context, int core_num)
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0)
         r = set_batch_cores(c, core_num, &e);
     return last_error_keep("rknn_set_batch_core_num", r, &e);

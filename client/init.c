@@ -147,7 +147,7 @@ static int open_duplicate(rknn_context from, rknn_context *ret, struct registrat
 {
     cleanup(context_leave_p) struct context *c = NULL;
     struct connection *beside = NULL;
-    int r = context_enter(from, &c, e);
+    int r = context_enter_model(from, &c, e);
     if (r == 0)
         r = callbacks_copy_registrations(c->callbacks, ops, e);
     if (r < 0)

@@ -135,7 +135,7 @@ RKNN_EXPORT int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_in
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0 && !inputs)
         r = error_set(&e, STATUS_PARAM_INVALID, "inputs is NULL");
     if (r == 0)

@@ -119,7 +119,7 @@ RKNN_EXPORT int rknn_set_io_mem(rknn_context ctx, rknn_tensor_mem *mem, rknn_ten
     struct error e;
     cleanup(mem_put_p) struct mem *m = mem_take(mem, &e);
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = m ? context_enter(ctx, &c, &e) : e.code;
+    int r = m ? context_enter_model(ctx, &c, &e) : e.code;
     if (r == 0 && !attr)
         r = error_set(&e, STATUS_PARAM_INVALID, "attr is NULL");
     if (r == 0)
@@ -158,7 +158,7 @@ RKNN_EXPORT int rknn_set_internal_mem(rknn_context ctx, rknn_tensor_mem *mem)
     struct error e;
     cleanup(mem_put_p) struct mem *m = mem_take(mem, &e);
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = m ? context_enter(ctx, &c, &e) : e.code;
+    int r = m ? context_enter_model(ctx, &c, &e) : e.code;
     if (r == 0)
         r = bind_internal(c, &m, &e);
     return last_error_keep("rknn_set_internal_mem", r, &e);
@@ -171,7 +171,7 @@ RKNN_EXPORT int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
     struct error e;
     cleanup(mem_put_p) struct mem *m = mem_take(mem, &e);
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = m ? context_enter(ctx, &c, &e) : e.code;
+    int r = m ? context_enter_model(ctx, &c, &e) : e.code;
     if (r == 0 && m->program.size < c->info.weight_size)
         r = error_set(
             &e, STATUS_PARAM_INVALID,

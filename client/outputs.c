@@ -220,7 +220,7 @@ RKNN_EXPORT int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0)
         r = get_outputs(c, n_outputs, outputs, extend, &e);
     return last_error_keep("rknn_outputs_get", r, &e);

@@ -302,7 +302,7 @@ RKNN_EXPORT int rknn_run(rknn_context context, rknn_run_extend *extend)
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0)
         r = run(c, extend, &e);
     return last_error_keep("rknn_run", r, &e);
@@ -333,7 +333,7 @@ RKNN_EXPORT int rknn_wait(rknn_context context, rknn_run_extend *extend)
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0)
         r = wait_for(c, extend, &e);
     return last_error_keep("rknn_wait", r, &e);

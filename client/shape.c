@@ -85,7 +85,7 @@ RKNN_EXPORT int rknn_set_input_shape(rknn_context context, rknn_tensor_attr *att
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0 && !attr)
         r = error_set(&e, STATUS_PARAM_INVALID, "attr is NULL");
     if (r == 0)
@@ -98,7 +98,7 @@ RKNN_EXPORT int rknn_set_input_shapes(rknn_context context, uint32_t n_inputs,
 {
     struct error e;
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = context_enter(context, &c, &e);
+    int r = context_enter_model(context, &c, &e);
     if (r == 0 && (!attr || n_inputs != c->info.n_inputs))
         r = error_set(&e, STATUS_PARAM_INVALID, "%u shapes given%s, the model has %u inputs",
                       n_inputs, attr ? "" : " (and no array)", c->info.n_inputs);

@@ -68,7 +68,7 @@ void conformance_expect_words(const char *file, int line, const char *word);
 void *conformance_file(size_t *ret_size, const char *name, ...)
     __attribute__((format(printf, 2, 3)));
 
-/// Opens FOLDER/name, which has been read into memory.
+/// Opens FOLDER/name, which has been read into memory; skips the rest if it is for another chip.
 rknn_context conformance_open(const char *name, uint32_t flags);
 
 /// The attributes of all inputs or outputs, malloc'ed; their number is that of `query`'s kind.
