@@ -97,6 +97,17 @@ class Processes(Case):
         for self.file in files:
             self.assertEqual(self.replay(daemon)[0]["runs"], 1)
 
+    def test_a_forked_process_has_a_file_too(self):
+        daemon = self.daemon()
+        done = run(BUILD / "tests/integration/fork_client", DIGITS, env=dict(daemon.env, RKNND_RECORD=str(self.folder / "%p.rec")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        runs = []
+        for self.file in self.folder.glob("*.rec"):
+            again, _ = self.replay(daemon)
+            self.assertEqual(again["different"], 0)
+            runs.append(again["runs"])
+        self.assertEqual(sorted(runs), [1, 2])
+
     def test_two_processes_do_not_share_one(self):
         daemon = self.daemon()
         script = f"{DIGITS_PROGRAM} {DIGITS} {PICTURES[0]} && {DIGITS_PROGRAM} {DIGITS} {PICTURES[1]}"
