@@ -79,6 +79,14 @@ int query_memory(const struct runtime *r, rknn_context c, rknn_mem_size *ret, st
 
 // ---- attributes --------------------------------------------------------------------------------
 
+// What is wrong with a tensor is wrong with the model.
+static int invalid(struct error *e)
+{
+    if (e)
+        e->code = STATUS_MODEL_INVALID;
+    return STATUS_MODEL_INVALID;
+}
+
 static bool is_real(enum tensor_type type)
 {
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16 || type == TENSOR_BFLOAT16;
@@ -131,7 +139,7 @@ static int take_attr(const rknn_tensor_attr *from, struct tensor_attr *ret, stru
     s = tensor_attr_check(&a, "it", e);
     if (s == 0)
         *ret = a;
-    return s < 0 ? STATUS_MODEL_INVALID : 0;
+    return s < 0 ? invalid(e) : 0;
 }
 
 static int query_attr(const struct runtime *r, rknn_context c, rknn_query_cmd cmd, uint32_t index,
@@ -144,20 +152,32 @@ static int query_attr(const struct runtime *r, rknn_context c, rknn_query_cmd cm
     return s < 0 ? s : take_attr(&a, ret, e);
 }
 
+// Whether a native form is of a tensor's numbers: N, C, H, W are `dims`.
+static bool is_of(const struct tensor_attr *a, const uint32_t dims[4])
+{
+    uint32_t own[4];
+    if (a->layout == TENSOR_NC1HWC2)
+        return a->n_dims == 5 && a->dims[0] == dims[0] && a->dims[2] == dims[2] &&
+               a->dims[3] == dims[3] && a->dims[1] == (dims[1] - 1) / a->dims[4] + 1;
+    if (a->n_dims != 4)
+        return false;
+    convert_dims(a, own);
+    return memcmp(own, dims, sizeof own) == 0;
+}
+
 // A native form has to lie within its own size.
 static int check_native(const struct tensor_attr *logical, const struct tensor_attr *a,
                         struct error *e)
 {
     uint32_t dims[4];
     size_t bytes;
-    bool blocks = a->layout == TENSOR_NC1HWC2;
     struct convert_form form = {.type = a->type,
                                 .layout = a->layout,
                                 .w_stride = a->w_stride,
                                 .h_stride = a->h_stride,
-                                .c2 = blocks ? a->dims[4] : 0};
+                                .c2 = a->layout == TENSOR_NC1HWC2 ? a->dims[4] : 0};
     convert_dims(logical, dims);
-    if (blocks ? a->n_dims != 5 || logical->n_dims != 4 : a->n_elems != logical->n_elems)
+    if (logical->n_dims != 4 ? a->n_elems != logical->n_elems : !is_of(a, dims))
         return error_set(e, STATUS_MODEL_INVALID, "its native form is of another size");
     if (logical->n_dims != 4)
         return 0;
@@ -165,7 +185,7 @@ static int check_native(const struct tensor_attr *logical, const struct tensor_a
     if (s == 0 && (bytes > a->size_with_stride || a->size_with_stride / 64 > bytes))
         s = error_set(e, STATUS_MODEL_INVALID, "its native form has %u bytes, not %zu",
                       a->size_with_stride, bytes);
-    return s;
+    return s < 0 ? invalid(e) : 0;
 }
 
 // The same tensor with channels last, or first.

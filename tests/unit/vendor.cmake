@@ -1,4 +1,6 @@
 if(TARGET npu_vendor)
   rknnd_test(test_vendor_perf SOURCES test_vendor_perf.c LIBS npu_vendor base)
   rknnd_test(test_vendor_dump SOURCES test_vendor_dump.c LIBS npu_vendor base)
+  rknnd_test(test_vendor_query SOURCES test_vendor_query.c LIBS npu_vendor base)
+  target_include_directories(test_vendor_query PRIVATE ${PROJECT_SOURCE_DIR}/client/include)
 endif()
