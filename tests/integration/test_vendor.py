@@ -40,6 +40,14 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("[0,7]        0.808594", answer.stdout)
 
+    def words_of(self, daemon, program, *options):
+        """What a program that has to fail says."""
+        env = dict(daemon.env, RKNN_LOG_LEVEL="1")
+        r = subprocess.run([BUILD / "tests" / program, BUILD / "tests/conformance/models", *options],
+                           env=env, text=True, capture_output=True, timeout=PATIENCE, check=False)
+        self.assertNotEqual(r.returncode, 0)
+        return r.stderr
+
     def refused(self, backend):
         """A daemon that does not start; its words."""
         r = subprocess.run([BUILD / "bin/rknnd", "--backend", backend, "--listen",
@@ -128,13 +136,9 @@ class Dumps(Case):
 
 class CustomOperators(Case):
     def test_registering_is_refused_in_words(self):
-        folder = BUILD / "tests/conformance/models"
-        env = dict(self.standin().env, RKNN_LOG_LEVEL="1")
-        r = subprocess.run([BUILD / "tests/integration/custom_client", folder, "custom"], env=env,
-                           text=True, capture_output=True, timeout=PATIENCE, check=False)
-        self.assertNotEqual(r.returncode, 0)
+        words = self.words_of(self.standin(), "integration/custom_client", "custom")
         self.assertIn("rknn_register_custom_ops: custom operators of this model cannot be computed",
-                      r.stderr)
+                      words)
 
 
 class Misfortunes(Case):
@@ -158,6 +162,8 @@ class Misfortunes(Case):
         info = d.rknnctl("info").stdout
         self.assertRegex(info, r"chip +rk3588, 1 core\n")
         self.assertRegex(info, r"runtime +1\.2\.0 \(standin\)")
+        words = self.words_of(d, "conformance/matmul")
+        self.assertRegex(words, r"this needs runtime >= 2\.3\.2: .* lacks rknn_matmul_create")
 
     def test_what_a_runtime_lacks_is_named(self):
         words = self.refused(vendor_backend(self.folder, "broken"))
