@@ -65,9 +65,9 @@ static int add_fault(struct sim_options *o, const char *word, struct error *e)
 
 static int read_speed(struct sim_options *o, const char *text, struct error *e)
 {
-    if (!read_number(text, text + strlen(text), &o->speed) || o->speed < 1e-3 || o->speed > 1e6)
+    if (!read_number(text, text + strlen(text), &o->speed) || o->speed < 1e-6 || o->speed > 1e6)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "backend sim: speed=%s is not a number from 0.001 to 1000000", text);
+                         "backend sim: speed=%s is not a number from 0.000001 to 1000000", text);
     o->paced = true;
     return 0;
 }

@@ -108,7 +108,7 @@ static void measure(const struct bench *b, const struct size_case *size, bool tc
     bench_check(rknnd_set_server(tcp ? b->daemon.tcp_uri : b->daemon.unix_uri));
     plain_start(&plain);
     for (unsigned i = 0; i < b->rounds; i++) {
-        struct load_result p = load_measure(&plain_load, &plain, n_clients, b->seconds);
+        struct load_result p = load_measure(&plain_load_type, &plain, n_clients, b->seconds);
         struct load_result d = load_measure(&rknnd_load, &service, n_clients, b->seconds);
         r->plain_us[i] = p.median_us;
         r->rknnd_us[i] = d.median_us;

@@ -130,7 +130,7 @@ static void measure(struct bench *b, uint32_t size, struct rounds *r)
 {
     const struct service service = {b->daemon.model, size};
     for (unsigned i = 0; i < b->rounds; i++) {
-        struct load_result ping = load_measure(&plain_load, &b->plain, 1, b->seconds);
+        struct load_result ping = load_measure(&plain_load_type, &b->plain, 1, b->seconds);
         struct load_result shared = load_measure(&shared_load, &service, 1, b->seconds);
         struct load_result copied = load_measure(&copied_load, &service, 1, b->seconds);
         r->ping_us[i] = ping.median_us;

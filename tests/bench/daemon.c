@@ -17,6 +17,8 @@
 #include "tests/bench/load.h"
 #include "tests/bench/plain.h"
 
+#define MAX_ARGUMENTS 32
+
 extern char **environ;
 
 void bench_check(int result)
@@ -49,9 +51,11 @@ void bench_daemon_start(struct bench_daemon *d, const char *backend, const char 
 {
     struct stat status;
     snprintf(d->tcp_uri, sizeof d->tcp_uri, "tcp:127.0.0.1:%u", plain_free_port());
-    const char *const argv[] = {d->program, "--listen",    d->unix_uri, "--listen",
-                                d->tcp_uri, "--backend",   backend,     "--isolation",
-                                isolation,  "--log-level", "2",         NULL};
+    const char *argv[MAX_ARGUMENTS] = {d->program, "--listen",    d->unix_uri, "--listen",
+                                       d->tcp_uri, "--backend",   backend,     "--isolation",
+                                       isolation,  "--log-level", "1"};
+    for (unsigned i = 0, n = 11; d->options && d->options[i] && n + 1 < MAX_ARGUMENTS; i++)
+        argv[n++] = d->options[i];
     int r = posix_spawn(&d->pid, d->program, NULL, NULL, (char **)(uintptr_t)argv, environ);
     if (r)
         load_fail("%s: %s", d->program, strerror(r));
@@ -68,6 +72,21 @@ void bench_daemon_start(struct bench_daemon *d, const char *backend, const char 
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     load_fail("%s", rknnd_last_error());
+}
+
+void bench_daemon_let_all_in(const struct bench_daemon *d)
+{
+    if (chmod(d->folder, 0755) < 0 || chmod(d->unix_path, 0666) < 0)
+        load_fail("%s: %s", d->folder, strerror(errno));
+}
+
+double bench_daemon_cpu_us(const struct bench_daemon *d)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(d->pid, &clock) || clock_gettime(clock, &t) < 0)
+        load_fail("the CPU time of %s is not known", d->program);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 void bench_daemon_stop(struct bench_daemon *d)

@@ -195,4 +195,4 @@ static void client_close(void *client)
     free(c);
 }
 
-const struct load_type plain_load = {client_open, client_call, client_close};
+const struct load_type plain_load_type = {client_open, client_call, client_close};

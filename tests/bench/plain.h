@@ -14,7 +14,7 @@ struct plain {
     pid_t server;
 };
 
-extern const struct load_type plain_load;
+extern const struct load_type plain_load_type;
 
 /// Starts the server in a process of its own; fills `server`, and `tcp_port` if there is no path.
 void plain_start(struct plain *p);
