@@ -137,6 +137,15 @@ void context_close(struct context *x)
     context_check_idle(x);
 }
 
+void contexts_hold(struct server *s, const struct model *m, bool held)
+{
+    struct context *x;
+    list_for_each (x, &s->contexts, all)
+        if (x->model == m)
+            sched_hold(&s->sched, &x->queue, held);
+    job_timer_schedule(&s->job_timer);
+}
+
 void context_check_idle(struct context *x)
 {
     if (x->connection || x->n_running > 0)

@@ -43,5 +43,8 @@ int context_open(struct connection *c, const struct frame_header *h, struct mode
 /// finishes first; then the context is freed.
 void context_close(struct context *x);
 
+/// Keeps the jobs of all contexts of the model off the device, or lets them go on.
+void contexts_hold(struct server *s, const struct model *m, bool held);
+
 /// Frees a closed context as soon as nothing runs on it.
 void context_check_idle(struct context *x);

@@ -157,7 +157,8 @@ static struct custom *find(struct request *r)
 {
     bool runs = r && (r->type == MESSAGE_INFER || r->type == MESSAGE_DUMP);
     struct job *j = runs ? container_of(r, struct job, request) : NULL;
-    return j && j->state == JOB_RUNNING ? j->custom : NULL;
+    // It waits again when its worker has died in the middle of a call.
+    return j && (j->state == JOB_RUNNING || j->state == JOB_WAITING) ? j->custom : NULL;
 }
 
 void custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,

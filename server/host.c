@@ -312,8 +312,9 @@ void host_submit(struct host_job *job)
 {
     struct host_context *c = job->context;
     assert(!c->freed);
-    job->attempts = 0;
-    job->stopped = false;
+    if (!job->again)
+        job->attempts = 0;
+    job->again = job->stopped = false;
     job->run_us = 0;
     list_append(&c->waiting, &job->link);
     if (c->state == CONTEXT_BROKEN)
@@ -549,10 +550,18 @@ static void advance_all(struct host *h)
     }
 }
 
+static void tell_ready(struct host *h, bool ready)
+{
+    if (h->loaded && h->events->on_ready)
+        h->events->on_ready(h->owner, ready);
+}
+
 void host_is_ready(struct host *h)
 {
     h->ready = true;
-    if (!h->loaded) {
+    if (h->loaded) {
+        tell_ready(h, true);
+    } else {
         h->loaded = true;
         h->events->on_loaded(h->owner, NULL);
     }
@@ -564,7 +573,9 @@ void host_has_failed(struct host *h, const struct error *e)
     h->ready = false;
     h->failed = true;
     h->failure = *e;
-    if (!h->loaded) {
+    if (h->loaded) {
+        tell_ready(h, true);
+    } else {
         h->loaded = true;
         h->events->on_loaded(h->owner, e);
     }
@@ -581,16 +592,41 @@ static void requeue(struct host_context *c, struct list *failed)
         list_append(c->waiting.next, &job->link); // before the first
 }
 
+// Jobs whose owners would rather have them back than let them wait here.
+static void take_lost(struct host_context *c, struct list *lost)
+{
+    struct host_job *job, *after;
+    list_for_each_safe (job, after, &c->waiting, link) {
+        if (!job->lost || job->stopped)
+            continue;
+        list_remove(&job->link);
+        list_append(lost, &job->link);
+    }
+}
+
+static void give_back(struct list *lost)
+{
+    struct host_job *job;
+    while ((job = list_first(lost, struct host_job, link))) {
+        list_remove(&job->link);
+        job->again = true;
+        job->lost(job);
+    }
+}
+
 void host_has_lost_contexts(struct host *h, const struct error *why)
 {
-    struct list overdue, failed;
+    struct list overdue, failed, lost;
     struct host_context *c;
     struct host_job *job;
     h->ready = false;
+    tell_ready(h, false); // before anyone is called who could submit
     list_init(&overdue);
     list_init(&failed);
+    list_init(&lost);
     list_for_each (c, &h->contexts, link) {
         requeue(c, c->overdue ? &overdue : &failed);
+        take_lost(c, &lost);
         buffer_unref(steal_ptr(c->buffer));
         binding_unref(steal_ptr(c->binding));
         c->busy = c->overdue = false;
@@ -610,5 +646,6 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
         list_remove(&job->link);
         job->done(job, &e);
     }
+    give_back(&lost);
     advance_all(h);
 }

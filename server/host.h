@@ -73,6 +73,9 @@ struct host_events {
     /// Loaded; or not (e != NULL), and then the host is only good for host_free(): a worker that
     /// dies while it loads is replaced once, one that takes longer than load_timeout_ms is not.
     void (*on_loaded)(void *owner, const struct error *e);
+    /// After that: the worker has died, or is gone for good, and what is submitted has to wait; or
+    /// waits no longer. NULL: nobody wants to know.
+    void (*on_ready)(void *owner, bool ready);
 };
 
 /// Starts loading the model (copied). on_loaded() comes later, once, unless the host is freed
@@ -120,6 +123,10 @@ struct host_job {
     void (*call)(struct host_job *job, uint32_t node); // NULL: there are none
     struct custom_set custom;
     uint64_t custom_inputs, custom_outputs; // where they lie in buffer->output
+    /// The worker has died: the job is out of the host again, and to be submitted once more, best
+    /// when the host is ready. It is still the same job: that will be its second attempt. NULL: it
+    /// stays in the host meanwhile.
+    void (*lost)(struct host_job *job);
     /// e NULL: outputs are in the buffer, one after the other, packed, or where they are bound.
     void (*done)(struct host_job *job, const struct error *e);
     // Results:
@@ -128,7 +135,7 @@ struct host_job {
     uint32_t n_tensors; // of a dump
     // The host's:
     struct list link;
-    bool stopped;
+    bool stopped, again;
 };
 
 /// The process that the model is in; 0: in this one, or none now. And how many have died.

@@ -269,6 +269,17 @@ void job_kill(struct job *j)
     job_free(j);
 }
 
+// To the front of its queue: others may have the cores until it can run again.
+static void on_lost(struct host_job *host)
+{
+    struct job *j = container_of(host, struct job, host);
+    trace(j, TRACE_ENDED, now_us(), 0, j->host.core_mask);
+    sched_give_back(&j->server->sched, &j->sched, now_us());
+    trace(j, TRACE_QUEUED, j->sched.waiting_since_us, 0, j->cores.mask);
+    j->state = JOB_WAITING;
+    j->context->n_running--;
+}
+
 // ---- the way in ---------------------------------------------------------------------------------
 
 // Bytes that go back out of memories.
@@ -322,6 +333,7 @@ static void run(struct job *j)
     j->host.core_mask = j->sched.placed;
     j->host.divide_batch = j->cores.or_fewer;
     j->host.done = on_done;
+    j->host.lost = on_lost;
     trace(j, TRACE_STARTED, j->sched.started_us, 0, j->sched.placed);
     host_submit(&j->host);
 }

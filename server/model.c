@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "protocol/tensor_message.h"
+#include "server/context.h"
 #include "server/server.h"
 
 // The payload of every ContextInfo of this model.
@@ -58,9 +59,16 @@ static void on_loaded(void *owner, const struct error *why)
     store_unref(m);
 }
 
+// While a worker is being replaced, its model's jobs leave the device to others.
+static void on_ready(void *owner, bool ready)
+{
+    struct model *m = owner;
+    contexts_hold(m->store->server, m, !ready);
+}
+
 static int load(struct model *m, struct error *e)
 {
-    static const struct host_events events = {.on_loaded = on_loaded};
+    static const struct host_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
     struct server *s = m->store->server;
     int r = host_new(&s->host_options, &m->file, &events, m, &m->host, e);
     if (r < 0)

@@ -81,7 +81,7 @@ static struct sched_job *head(const struct sched_queue *q)
 static void update_ready(struct sched *s, struct sched_queue *q)
 {
     list_remove(&q->link);
-    if (!q->running && !list_empty(&q->jobs))
+    if (!q->running && !q->held && !list_empty(&q->jobs))
         list_append(&s->classes[q->priority].ready, &q->link);
 }
 
@@ -215,6 +215,24 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
     q->client->n_running--;
     deactivate(j);
     q->running = false;
+    update_ready(s, q);
+}
+
+void sched_give_back(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_cores wanted = j->wanted;
+    sched_end(s, j, now_us);
+    sched_add(s, j, q, wanted, now_us);
+    list_remove(&j->link);
+    list_append(q->jobs.next, &j->link); // before the first
+}
+
+void sched_hold(struct sched *s, struct sched_queue *q, bool held)
+{
+    q->held = held;
+    if (held && s->reserving && s->reserving->queue == q)
+        s->reserving = NULL;
     update_ready(s, q);
 }
 

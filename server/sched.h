@@ -57,7 +57,7 @@ struct sched_queue {
     struct list link; // in the scheduler while something waits and nothing runs
     struct sched_client *client;
     uint8_t priority;
-    bool running;
+    bool running, held;
 };
 
 // The cores that a job wants, all at the same time.
@@ -128,3 +128,9 @@ void sched_charge(struct sched *s, uint64_t now_us);
 
 /// Takes a waiting job out.
 void sched_remove(struct sched *s, struct sched_job *j);
+
+/// A started job has not come to its end: gives its cores back and puts it in front of its queue.
+void sched_give_back(struct sched *s, struct sched_job *j, uint64_t now_us);
+
+/// Nothing of a queue that is held starts.
+void sched_hold(struct sched *s, struct sched_queue *q, bool held);

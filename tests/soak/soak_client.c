@@ -193,6 +193,10 @@ int main(int argc, char **argv)
          i++) // some are left to the end of the process
         if (s.contexts[i].context)
             close_one(&s, &s.contexts[i]);
+    for (unsigned i = 0; i < s.n_models; i++) {
+        free(s.models[i].input);
+        free(s.models[i].output);
+    }
     printf("%lu %lu\n", s.runs, s.lost);
     return 0;
 }
