@@ -1,50 +1,13 @@
 // rknnctl memory: what a model takes of it.
-#include <stdio.h>
-#include <sys/stat.h>
+#include "tools/memory.h"
 
-#include "rknnd.h"
+#include <stdio.h>
+
 #include "tools/arena.h"
-#include "tools/description.h"
 #include "tools/format.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
 #include "tools/terminal.h"
-
-struct memory {
-    rknnd_server_info server;
-    rknn_mem_size size;
-    uint64_t file_size;
-    json_t *description;
-};
-
-static int measure(struct memory *m, const struct task *task, struct failure *f)
-{
-    struct model model;
-    struct stat file;
-    int r = task_open(task, 0, &model, f);
-    if (r == 0)
-        r = report_get_server(&m->server, f);
-    if (r == 0) {
-        r = rknn_query(model.context, RKNN_QUERY_MEM_SIZE, &m->size, sizeof m->size);
-        r = r < 0 ? failure_rknn(f, r, "model %s", task->model) : 0;
-    }
-    if (r == 0)
-        r = description_get(task, &m->description, f);
-    m->file_size = stat(task->model, &file) == 0 ? (uint64_t)file.st_size : 0;
-    model_close(&model);
-    return r;
-}
-
-static uint64_t other(const rknn_mem_size *s)
-{
-    uint64_t known = (uint64_t)s->total_weight_size + s->total_internal_size;
-    return s->total_dma_allocated_size > known ? s->total_dma_allocated_size - known : 0;
-}
-
-static uint64_t total(const rknn_mem_size *s)
-{
-    return (uint64_t)s->total_weight_size + s->total_internal_size + other(s);
-}
 
 static void print_sram(const struct memory *m)
 {
@@ -70,8 +33,8 @@ static void print_text(const struct memory *m, const struct task *task)
     report_heading("Memory");
     report_line("Weight Memory", "%s", format_bytes(&b, m->size.total_weight_size));
     report_line("Internal", "%s of tensors", format_bytes(&b, m->size.total_internal_size));
-    report_line("Other Memory", "%s", format_bytes(&b, other(&m->size)));
-    report_line("Total Memory", "%s", format_bytes(&b, total(&m->size)));
+    report_line("Other Memory", "%s", format_bytes(&b, memory_other(m)));
+    report_line("Total Memory", "%s", format_bytes(&b, memory_total(m)));
     report_line("model", "%s, the file", format_bytes(&b, m->file_size));
     print_sram(m);
     report_heading("Internal memory over time (# is written, = is kept)");
@@ -83,18 +46,10 @@ static void print_text(const struct memory *m, const struct task *task)
 
 static int print_json(const struct memory *m, const struct task *task, struct failure *f)
 {
-    const rknn_mem_size *s = &m->size;
-    json_t *arena = json_object_get(m->description, "arena");
-    json_t *estimate = json_object_get(m->description, "estimate");
-    return report_json(
-        json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O?, s:O?}", "model", task->model,
-                  "server", report_server_json(&m->server), "weight_bytes",
-                  (json_int_t)s->total_weight_size, "internal_bytes",
-                  (json_int_t)s->total_internal_size, "other_bytes", (json_int_t)other(s),
-                  "total_bytes", (json_int_t)total(s), "file_bytes", (json_int_t)m->file_size,
-                  "sram_bytes", (json_int_t)s->total_sram_size, "free_sram_bytes",
-                  (json_int_t)s->free_sram_size, "arena", arena, "estimate", estimate),
-        f);
+    json_t *o = memory_json(m);
+    json_object_set_new(o, "model", json_string(task->model));
+    json_object_set_new(o, "server", report_server_json(&m->server));
+    return report_json(o, f);
 }
 
 int cmd_memory(const struct settings *settings, int argc, char **argv, struct failure *f)
@@ -117,12 +72,12 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct fa
     };
     int r = task_parse(&task, &options, argc, argv, f);
     if (r == 0)
-        r = measure(&m, &task, f);
+        r = memory_measure(&m, &task, f);
     if (r == 0 && json)
         r = print_json(&m, &task, f);
     else if (r == 0)
         print_text(&m, &task);
-    json_decref(m.description);
+    memory_done(&m);
     task_done(&task);
     return r;
 }

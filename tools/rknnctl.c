@@ -29,6 +29,7 @@ static const struct command commands[] = {
     {"memory", "show what a model takes of memory, layer by layer", cmd_memory},
     {"accuracy", "compare a model's layers with the float model's", cmd_accuracy},
     {"compare", "compare two models or servers, layer by layer", cmd_compare},
+    {"report", "write all of that into one page for a browser", cmd_report},
     {"bench", "measure throughput and latency of a model", cmd_bench},
 };
 

@@ -31,6 +31,7 @@ command_run
     cmd_ping,
     cmd_record,
     cmd_replay,
+    cmd_report,
     cmd_run,
     cmd_stats,
     cmd_status,

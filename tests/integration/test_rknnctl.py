@@ -25,7 +25,7 @@ from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon
 RKNNCTL = BUILD / "bin/rknnctl"
 PICTURES = SOURCE / "examples/digits/pictures"
 COMMANDS = ("run", "info", "devices", "ping", "status", "top", "stats", "kill",
-            "dump", "bench", "perf", "accuracy", "compare", "memory")
+            "dump", "bench", "perf", "accuracy", "compare", "memory", "report")
 SHARED = pathlib.Path(os.environ.get("RKNND_SHARED", SOURCE.parent / "shared"))
 CHIPS = ("rk3562", "rk3566_rk3568", "rk3576", "rk3588", "rv1126b")
 

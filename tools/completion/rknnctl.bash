@@ -6,6 +6,7 @@ _rknnctl_of_models=(
     dump
     perf
     memory
+    report
     accuracy
     compare
     bench
@@ -45,6 +46,7 @@ _rknnctl_options()
     dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
     perf) options="--loop --warmup --input --shape --row --layout --seed --core-mask --json --csv --help" ;;
     bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
+    report) options="--output --golden --golden-server --input --shape --layout --loop --map --limit --help" ;;
     memory) options="--shape --json --help" ;;
     accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --help" ;;
     compare) options="--with --input --list --shape --layout --map --entire --limit --dump --json --help" ;;
