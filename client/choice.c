@@ -6,10 +6,11 @@
 
 #include "base/log.h"
 #include "base/uri.h"
+#include "client/devices.h"
 #include "client/last_error.h"
 #include "client/server.h"
-#include "rknnd.h"
 
+#define MAX_BOARDS    8
 #define SYSTEM_SOCKET "/run/rknnd/rknnd.sock"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,15 +69,41 @@ static bool try_local(const char *uri, struct connection **ret, char *tried, siz
     return false;
 }
 
+// Adds the boards to the words in `tried`. Returns how many could be used; *ret is one of them.
+static unsigned look_at_boards(rknnd_device *ret, char *tried, size_t size)
+{
+    rknnd_device list[MAX_BOARDS];
+    unsigned n = devices_find_boards(list, MAX_BOARDS), n_usable = 0;
+    for (unsigned i = 0; i < n && i < MAX_BOARDS; i++) {
+        size_t used = strlen(tried);
+        snprintf(tried + used, size - used, "; %s %s", list[i].uri, list[i].obstacle);
+        if (*list[i].obstacle)
+            continue;
+        *ret = list[i];
+        n_usable++;
+    }
+    return n_usable;
+}
+
 static int connect_default(const struct choice *choice, struct connection **ret, struct error *e)
 {
-    char tried[300] = "";
+    char tried[400] = "";
+    rknnd_device board;
     for (unsigned i = 0; i < choice->n_uris; i++)
         if (try_local(choice->uris[i], ret, tried, sizeof tried))
             return 0;
+    unsigned n = look_at_boards(&board, tried, sizeof tried);
+    if (n == 1)
+        return server_connect(board.uri, ret, e);
+    if (n > 1)
+        return error_set(
+            e, STATUS_DEVICE_UNAVAILABLE,
+            "no server here, and more than one board: set RKNND_SERVER to one of them. "
+            "Tried %s",
+            tried);
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
                      "no server found. Tried %s. Start rknnd, or set RKNND_SERVER to unix:PATH, "
-                     "tcp:HOST:PORT or sim: (software NPU)",
+                     "tcp:HOST:PORT, usb:, adb: or sim: (software NPU)",
                      tried);
 }
 

@@ -7,7 +7,7 @@ enum choice_source {
     CHOICE_ARGUMENT,    // the call's own
     CHOICE_PROGRAM,     // rknnd_set_server()
     CHOICE_ENVIRONMENT, // RKNND_SERVER
-    CHOICE_DEFAULT,     // local sockets, in this order
+    CHOICE_DEFAULT,     // local sockets, in this order; else the only board
 };
 
 struct choice {
@@ -20,7 +20,8 @@ struct choice {
 void choice_make(const char *uri, struct choice *ret);
 
 /// A connection to `uri`, or (NULL) to the chosen server: rknnd_set_server(), else RKNND_SERVER in
-/// the environment, else the first local socket that answers. As server_connect() otherwise.
+/// the environment, else the first local socket that answers, else the only board at a USB cable or
+/// behind adb. As server_connect() otherwise.
 int choice_connect(const char *uri, struct connection **ret, struct error *e);
 
 void choice_before_fork(void);

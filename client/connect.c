@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "client/adb.h"
 #include "client/limits.h"
 
 // Waits for a connect() that is in progress. 0 or an errno.
@@ -122,10 +123,8 @@ int connect_to(const struct uri *uri, struct error *e)
         return connect_unix(uri->text, e);
     case URI_TCP:
         return connect_tcp(uri, e);
-    case URI_USB:
     case URI_ADB:
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "usb: and adb: are not in this version of rknnd; use unix:, tcp: or sim:");
+        return adb_connect(uri->text, e);
     default:
         return error_set(e, STATUS_PARAM_INVALID, "not a server that a program can connect to");
     }

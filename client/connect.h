@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/uri.h"
 
-/// Connects to a unix: or tcp: server, all addresses of a host in turn; bounded in time. Returns a
-/// non-blocking, close-on-exec fd; words without the URI on failure.
+/// Connects to a unix:, tcp: (all addresses of the host in turn) or adb: server; bounded in time.
+/// Returns a non-blocking, close-on-exec fd; words without the URI on failure.
 int connect_to(const struct uri *uri, struct error *e);
 
 // The steps of it.

@@ -5,15 +5,23 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "client/limits.h"
 #include "client/record.h"
 
-static void introduce(rknnd_Hello *m, const struct session *session)
+// Descriptors cannot be recorded. The adb server's end of an adb: connection may be a Unix socket;
+// ours is not.
+static uint64_t features(const struct connection *c)
+{
+    bool fds = fd_is_unix(c->fd) && !record_wanted();
+    return fds ? PROTOCOL_FEATURES : PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS;
+}
+
+static void introduce(const struct connection *c, const struct session *session, rknnd_Hello *m)
 {
     *m = (rknnd_Hello){.version_min = PROTOCOL_VERSION_MIN,
                        .version_max = PROTOCOL_VERSION_MAX,
-                       .features = record_wanted() ? PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS
-                                                   : PROTOCOL_FEATURES,
+                       .features = features(c),
                        .session = session->id};
     message_set_text(m->software, "librknnrt " RKNND_VERSION);
     char program[sizeof m->program];
@@ -65,7 +73,7 @@ int hello_exchange(struct connection *c, struct session *session, uint32_t limit
     rknnd_Hello hello;
     rknnd_HelloReply reply;
     struct request r = {.type = MESSAGE_HELLO, .reply = &reply};
-    introduce(&hello, session);
+    introduce(c, session, &hello);
     int s = record_join(&c->record, e);
     if (s < 0)
         return s;

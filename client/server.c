@@ -10,6 +10,7 @@
 #include "client/keepalive.h"
 #include "client/limits.h"
 #include "client/spawn.h"
+#include "client/usb.h"
 
 struct server {
     struct list link;
@@ -18,7 +19,7 @@ struct server {
     struct uri address;   // the same
     pthread_mutex_t lock; // of session; held while the first connection makes it
     struct session session;
-    struct spawn daemon; // sim: only
+    struct spawn daemon; // sim: and usb:
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -97,11 +98,13 @@ static int introduce_private(struct server *s, struct session *session, struct c
 {
     struct spawn_ticket ticket;
     for (;;) {
-        int fd = spawn_connect(&s->daemon, s->address.text, &ticket, e);
+        int fd = spawn_connect(&s->daemon, &s->address, &ticket, e);
         int r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
         if (fd < 0 || r != STATUS_DEVICE_UNAVAILABLE)
             return r;
         spawn_forget(&s->daemon, &ticket);
+        if (ticket.fresh && s->address.kind == URI_USB)
+            return r; // the relay's words
         if (ticket.fresh)
             return error_set(e, r, "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)",
                              s->uri);
@@ -111,9 +114,11 @@ static int introduce_private(struct server *s, struct session *session, struct c
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    int r = s->address.kind == URI_SIM
-                ? introduce_private(s, session, ret, e)
-                : introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
+    int relay = s->address.kind == URI_USB ? usb_connect_relay(s->address.text) : -1;
+    bool private = s->address.kind == URI_SIM || (s->address.kind == URI_USB && relay < 0);
+    int fd = private || relay >= 0 ? relay : connect_to(&s->address, e);
+    int r = private ? introduce_private(s, session, ret, e)
+                    : introduce_over(s, fd, LIMIT_HELLO_MS, session, ret, e);
     if (r == STATUS_TIMEOUT)
         r = e->code = STATUS_DEVICE_UNAVAILABLE;
     return r;

@@ -123,11 +123,12 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
     return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
 }
 
-static int start_with(const char *path, const char *backend, int control, char **environment)
+static int start_with(const char *path, const char *option, const char *value, int control,
+                      char **environment)
 {
     char *arguments[] = {(char *)"rknnd",
-                         (char *)"--backend",
-                         (char *)backend,
+                         (char *)option,
+                         (char *)value,
                          (char *)"--adopt",
                          (char *)"3",
                          (char *)"--peer-timeout-ms",
@@ -155,15 +156,23 @@ static int start_with(const char *path, const char *backend, int control, char *
     return r;
 }
 
-static int start(struct spawn *s, const char *chip, struct error *e)
+// What the daemon is told by which option.
+static int value_for(const struct uri *address, char *ret, size_t size, struct error *e)
 {
-    char path[PATH_MAX], backend[64];
+    int n = address->kind == URI_USB
+                ? snprintf(ret, size, "usb:%s", address->text)
+                : snprintf(ret, size, "sim%s%s", *address->text ? ":" : "", address->text);
+    return (size_t)n < size ? 0 : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
+}
+
+static int start(struct spawn *s, const struct uri *address, struct error *e)
+{
+    char path[PATH_MAX], value[160];
     int r = find_daemon(path, e);
+    if (r == 0)
+        r = value_for(address, value, sizeof value, e);
     if (r < 0)
         return r;
-    if ((size_t)snprintf(backend, sizeof backend, "sim%s%s", *chip ? ":" : "", chip) >=
-        sizeof backend)
-        return error_set(e, STATUS_PARAM_INVALID, "the chip's name is too long");
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "a socket pair");
@@ -172,7 +181,8 @@ static int start(struct spawn *s, const char *chip, struct error *e)
     cleanup(free_p) char **environment = make_environment();
     if (!environment)
         return error_no_memory(e, "the environment of rknnd", 0);
-    int failed = start_with(path, backend, theirs, environment);
+    const char *option = address->kind == URI_USB ? "--relay" : "--backend";
+    int failed = start_with(path, option, value, theirs, environment);
     (void)closes_theirs;
     if (failed)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, failed, "%s cannot be started", path);
@@ -196,10 +206,10 @@ static int pass_connection(int control)
     return n < 0 ? (int)n : pair[0];
 }
 
-static int start_and_pass(struct spawn *s, const char *chip, struct error *e)
+static int start_and_pass(struct spawn *s, const struct uri *address, struct error *e)
 {
     s->control = fd_close(s->control);
-    int r = start(s, chip, e);
+    int r = start(s, address, e);
     if (r < 0)
         return r;
     s->n_started++;
@@ -210,13 +220,14 @@ static int start_and_pass(struct spawn *s, const char *chip, struct error *e)
     return r;
 }
 
-int spawn_connect(struct spawn *s, const char *chip, struct spawn_ticket *ret, struct error *e)
+int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticket *ret,
+                  struct error *e)
 {
     pthread_mutex_lock(&s->lock);
     int r = s->control < 0 ? -EPIPE : pass_connection(s->control);
     ret->fresh = r == -EPIPE || r == -ECONNRESET; // does not run, or not any more
     if (ret->fresh)
-        r = start_and_pass(s, chip, e);
+        r = start_and_pass(s, address, e);
     else if (r < 0)
         r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "a private connection");
     ret->number = s->n_started;

@@ -1,4 +1,5 @@
-// Private daemons (`sim:`): a daemon with the software NPU that belongs to this process.
+// Private daemons: one with the software NPU (`sim:`), or a relay to a board at a USB cable
+// (`usb:`), that belongs to this process.
 //
 // It runs beside the process, takes its connections over a socket pair and ends when that closes:
 // when its last connection here is freed, or when the process ends in whatever way. It is started
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/uri.h"
 
 struct spawn {
     pthread_mutex_t lock;
@@ -27,9 +29,10 @@ struct spawn_ticket {
     bool fresh; // started for this connection
 };
 
-/// A connection to the daemon, which is started if it does not run (any more). `chip` may be "".
-/// Returns the fd. One that is about to end may still take a connection, which then breaks.
-int spawn_connect(struct spawn *s, const char *chip, struct spawn_ticket *ret, struct error *e);
+/// A connection to the daemon for a sim: or usb: address, which is started if it does not run (any
+/// more). Returns the fd. One that is about to end may still take a connection, which then breaks.
+int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticket *ret,
+                  struct error *e);
 
 /// Lets go of that daemon: the next connection starts another.
 void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket);

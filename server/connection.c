@@ -62,7 +62,7 @@ struct connection *connection_new(struct server *s, int fd, const struct origin 
         log_error("a connection was refused: out of memory");
         return NULL;
     }
-    bool takes_fds = fd_is_unix(socket);
+    bool takes_fds = origin->local;
     if (channel_init(&c->channel, s->loop, socket, UINT64_MAX, takes_fds, &ops, &e) < 0) {
         log_error("a connection was refused: %s", e.text);
         free(c);

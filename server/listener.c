@@ -14,14 +14,13 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/bind.h"
-#include "server/server.h"
 
 #define ACCEPTS_PER_TURN 32
 #define RETRY_MS         500 // when the process has no file descriptors left
 
 struct listener {
     struct list link;
-    struct server *server;
+    struct listeners *all;
     int fd;
     char name[160];
     char *unlink_path; // a Unix socket that was made here
@@ -93,7 +92,7 @@ static void take_connection(struct listener *l, int fd)
     struct origin origin;
     find_origin(fd, &origin);
     prepare(fd);
-    server_take(l->server, fd, &origin);
+    l->all->take(l->all, fd, &origin);
 }
 
 // ---- accept -------------------------------------------------------------------------------------
@@ -131,8 +130,7 @@ static void take_by_message(struct listener *l)
     }
     if (n == -EAGAIN || n == -EWOULDBLOCK || n > 0)
         return;
-    log_debug("the program that this daemon belongs to has ended");
-    server_stop(l->server);
+    l->all->orphaned(l->all);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
@@ -157,7 +155,7 @@ static void close_listener(struct listener *l)
 }
 
 // Takes over fd.
-static int add(struct server *s, int fd, const char *name, const char *unlink_path,
+static int add(struct listeners *all, int fd, const char *name, const char *unlink_path,
                void (*take)(struct listener *l), struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;
@@ -167,25 +165,25 @@ static int add(struct server *s, int fd, const char *name, const char *unlink_pa
         free(l);
         return error_no_memory(e, "a listening socket", sizeof *l);
     }
-    *l = (struct listener){.server = s, .fd = socket, .unlink_path = path, .take = take};
+    *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .take = take};
     snprintf(l->name, sizeof l->name, "%s", name);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
     fcntl(socket, F_SETFD, FD_CLOEXEC);
-    int r = uv_poll_init(s->loop, &l->poll, socket);
+    int r = uv_poll_init(all->loop, &l->poll, socket);
     if (r < 0) {
         free(path);
         free(l);
         return error_set(e, STATUS_FAIL, "%s: %s", name, uv_strerror(r));
     }
-    uv_timer_init(s->loop, &l->retry);
+    uv_timer_init(all->loop, &l->retry);
     l->poll.data = l->retry.data = l;
     l->n_open = 2;
     steal_fd(&socket);
-    list_append(&s->listeners, &l->link);
+    list_append(&all->all, &l->link);
     return 0;
 }
 
-int listener_open_fd(struct server *s, int fd, const char *name, struct error *e)
+int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e)
 {
     int listening = 0;
     socklen_t length = sizeof listening;
@@ -193,10 +191,10 @@ int listener_open_fd(struct server *s, int fd, const char *name, struct error *e
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", name);
     if (!listening)
         return error_set(e, STATUS_PARAM_INVALID, "%s is not a socket that listens", name);
-    return add(s, fd, name, NULL, take_by_accept, e);
+    return add(all, fd, name, NULL, take_by_accept, e);
 }
 
-int listener_adopt(struct server *s, int fd, struct error *e)
+int listener_adopt(struct listeners *all, int fd, struct error *e)
 {
     int domain = 0;
     socklen_t length = sizeof domain;
@@ -204,7 +202,7 @@ int listener_adopt(struct server *s, int fd, struct error *e)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "--adopt %d", fd);
     if (domain != AF_UNIX)
         return error_set(e, STATUS_PARAM_INVALID, "--adopt %d is not a Unix socket", fd);
-    return add(s, fd, "adopted connections", NULL, take_by_message, e);
+    return add(all, fd, "adopted connections", NULL, take_by_message, e);
 }
 
 static int add_bound(void *owner, int fd, const char *name, const char *unlink_path,
@@ -213,20 +211,20 @@ static int add_bound(void *owner, int fd, const char *name, const char *unlink_p
     return add(owner, fd, name, unlink_path, take_by_accept, e);
 }
 
-int listener_open(struct server *s, const char *text, struct error *e)
+int listener_open(struct listeners *all, const char *text, struct error *e)
 {
-    const struct options *o = s->options;
+    const struct options *o = all->options;
     struct uri uri;
     int r = uri_parse(text, &uri, e);
     if (r < 0)
         return r;
     switch (uri.kind) {
     case URI_UNIX:
-        return bind_unix(uri.text, o->socket_group, add_bound, s, e);
+        return bind_unix(uri.text, o->socket_group, add_bound, all, e);
     case URI_TCP:
-        return bind_tcp(&uri, o->insecure, add_bound, s, e);
+        return bind_tcp(&uri, o->insecure, add_bound, all, e);
     case URI_FD:
-        return listener_open_fd(s, uri.fd, text, e);
+        return listener_open_fd(all, uri.fd, text, e);
     default:
         return error_set(e, STATUS_PARAM_INVALID,
                          "\"%s\" cannot be listened on; unix:PATH, tcp:HOST:PORT and fd:N can",
@@ -234,18 +232,18 @@ int listener_open(struct server *s, const char *text, struct error *e)
     }
 }
 
-void listeners_start(struct server *s)
+void listeners_start(struct listeners *all)
 {
     struct listener *l;
-    list_for_each (l, &s->listeners, link) {
+    list_for_each (l, &all->all, link) {
         log_info("listening on %s", l->name);
         start(l);
     }
 }
 
-void listeners_close(struct server *s)
+void listeners_close(struct listeners *all)
 {
     struct listener *l, *after;
-    list_for_each_safe (l, after, &s->listeners, link)
+    list_for_each_safe (l, after, &all->all, link)
         close_listener(l);
 }

@@ -2,24 +2,35 @@
 // over (--adopt).
 #pragma once
 
-#include <stdbool.h>
+#include <uv.h>
 
 #include "base/error.h"
+#include "base/list.h"
+#include "server/options.h"
+#include "server/user.h"
 
-struct server;
+// Embedded by who serves the connections.
+struct listeners {
+    uv_loop_t *loop;
+    const struct options *options; // socket_group, insecure
+    /// Serves a connected stream socket (taken over).
+    void (*take)(struct listeners *l, int fd, const struct origin *origin);
+    /// The program that hands connections over (listener_adopt) has ended.
+    void (*orphaned)(struct listeners *l);
+    struct list all;
+};
 
 /// Listens at a URI: unix:PATH, tcp:HOST:PORT (every address of the host) or fd:N. A stale Unix
 /// socket is replaced. Accepting begins with listeners_start().
-int listener_open(struct server *s, const char *uri, struct error *e);
+int listener_open(struct listeners *all, const char *uri, struct error *e);
 
 /// Takes over a socket that listens already; `name` is for people.
-int listener_open_fd(struct server *s, int fd, const char *name, struct error *e);
+int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e);
 
-/// Takes connections that arrive as file descriptors over the Unix socket `fd`; its end stops the
-/// server.
-int listener_adopt(struct server *s, int fd, struct error *e);
+/// Takes connections that arrive as file descriptors over the Unix socket `fd`.
+int listener_adopt(struct listeners *all, int fd, struct error *e);
 
-void listeners_start(struct server *s);
+void listeners_start(struct listeners *all);
 
 /// Closes all; Unix sockets that were made here are removed.
-void listeners_close(struct server *s);
+void listeners_close(struct listeners *all);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "server/host.h"
 #include "server/options.h"
+#include "server/relay.h"
 #include "server/server.h"
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -52,6 +53,21 @@ static void run(struct daemon *d)
     server_done(&d->server);
 }
 
+static int exit_code(const struct error *failed)
+{
+    if (failed->code == 0)
+        return EXIT_GOOD;
+    log_error("%s", failed->text);
+    return failed->code == STATUS_PARAM_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+static int relay(const struct options *o)
+{
+    struct error e = {0};
+    relay_run(o, &e);
+    return exit_code(&e);
+}
+
 static int serve(const struct options *o)
 {
     struct daemon d = {0};
@@ -68,13 +84,8 @@ static int serve(const struct options *o)
     r = uv_loop_close(&d.loop);
     if (r < 0)
         log_error("at the end: %s", uv_strerror(r));
-    if (d.server.failed.code < 0)
-        log_error("%s", d.server.failed.text);
-    if (r < 0)
-        return EXIT_FAILED;
-    return d.server.failed.code == 0                      ? EXIT_GOOD
-           : d.server.failed.code == STATUS_PARAM_INVALID ? EXIT_USAGE
-                                                          : EXIT_FAILED;
+    int code = exit_code(&d.server.failed);
+    return r < 0 ? EXIT_FAILED : code;
 }
 
 static void raise_fd_limit(void)
@@ -107,7 +118,7 @@ static int start(struct options *o, int argc, char **argv)
         return host_worker_main((int)o->worker_fd, o->module_dir);
     raise_fd_limit();
     mallopt(M_ARENA_MAX, 2);
-    return serve(o);
+    return o->relay ? relay(o) : serve(o);
 }
 
 int main(int argc, char **argv)

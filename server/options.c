@@ -40,7 +40,9 @@ struct row {
 // clang-format off
 static const struct row rows[] = {
     {"listen", KIND_LISTEN, 0, 0, 0, 0, "URI",
-     "where clients connect: unix:PATH, tcp:HOST:PORT or fd:N; may be repeated"},
+     "where clients connect: unix:PATH, tcp:HOST:PORT, usb[:FOLDER] or fd:N; may be repeated"},
+    {"relay", KIND_TEXT, AT(relay), 0, 0, 0, "usb:[SERIAL]",
+     "on a PC: let programs use the board at the USB cable, instead of serving models"},
     {"backend", KIND_BACKEND, 0, 0, 0, 0, "NAME[:OPTIONS]", "what runs models (default: sim)"},
     {"isolation", KIND_ISOLATION, 0, 0, 0, 0, "process|thread",
      "where it runs them (default: process, one for each model)"},
@@ -223,6 +225,7 @@ void options_done(struct options *o)
     free(o->backend_options);
     free(o->module_dir);
     free(o->plugin_dir);
+    free(o->relay);
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
 }
 

@@ -17,6 +17,7 @@
 struct options {
     char *listen[OPTIONS_MAX_LISTEN]; // URIs; none: the default socket
     uint32_t n_listen;
+    char *relay;        // NULL: serve models
     bool insecure;      // TCP off the loopback interface
     char *socket_group; // NULL: the process's own group
     int64_t adopt_fd;   // -1: none

@@ -15,7 +15,7 @@
 #include "server/context.h"
 #include "server/handle.h"
 #include "server/job.h"
-#include "server/listener.h"
+#include "server/usb_board.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
@@ -93,7 +93,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     s->state = SERVER_SERVING;
     log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
              info->backend, s->sched.n_cores, s->options->threads ? "threads" : "processes");
-    listeners_start(s);
+    listeners_start(&s->listeners);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
 }
 
@@ -140,7 +140,25 @@ static int listen_by_default(struct server *s, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no --listen, and XDG_RUNTIME_DIR is not set: where to listen?");
     }
-    return listener_open(s, uri, e);
+    return listener_open(&s->listeners, uri, e);
+}
+
+// A program on the PC at the other end of the cable.
+static void take_usb(void *owner, int fd)
+{
+    struct origin origin = {.text = "usb"};
+    server_take(owner, fd, &origin);
+}
+
+// "usb" or "usb:FOLDER" is FunctionFS; anything else is for sockets.
+static int listen_at(struct server *s, const char *uri, struct error *e)
+{
+    if (strcmp(uri, "usb") != 0 && strncmp(uri, "usb:", 4) != 0)
+        return listener_open(&s->listeners, uri, e);
+    if (s->usb)
+        return error_set(e, STATUS_PARAM_INVALID, "there is one USB interface, not two");
+    const char *folder = uri[3] && uri[4] ? uri + 4 : USB_BOARD_FOLDER;
+    return usb_board_open(&s->usb, s->loop, folder, take_usb, s, e);
 }
 
 static int open_listeners(struct server *s, struct error *e)
@@ -150,24 +168,37 @@ static int open_listeners(struct server *s, struct error *e)
     for (int i = 0; i < passed; i++) {
         char name[48];
         snprintf(name, sizeof name, "socket %d of the service manager", i);
-        int r = listener_open_fd(s, NOTIFY_FIRST_FD + i, name, e);
+        int r = listener_open_fd(&s->listeners, NOTIFY_FIRST_FD + i, name, e);
         if (r < 0)
             return r;
     }
     if (o->adopt_fd >= 0)
-        return listener_adopt(s, (int)o->adopt_fd, e);
+        return listener_adopt(&s->listeners, (int)o->adopt_fd, e);
     for (uint32_t i = 0; i < o->n_listen; i++) {
-        int r = listener_open(s, o->listen[i], e);
+        int r = listen_at(s, o->listen[i], e);
         if (r < 0)
             return r;
     }
     return passed == 0 && o->n_listen == 0 ? listen_by_default(s, e) : 0;
 }
 
+static void on_connected(struct listeners *l, int fd, const struct origin *origin)
+{
+    server_take(container_of(l, struct server, listeners), fd, origin);
+}
+
+static void on_orphaned(struct listeners *l)
+{
+    log_debug("the program that this daemon belongs to has ended");
+    server_stop(container_of(l, struct server, listeners));
+}
+
 static void init_state(struct server *s, uv_loop_t *loop, const struct options *options)
 {
     *s = (struct server){.loop = loop, .options = options};
-    list_init(&s->listeners);
+    s->listeners = (struct listeners){
+        .loop = loop, .options = options, .take = on_connected, .orphaned = on_orphaned};
+    list_init(&s->listeners.all);
     list_init(&s->connections);
     list_init(&s->sessions);
     list_init(&s->users);
@@ -253,7 +284,7 @@ void server_drain(struct server *s)
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
     notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
-    listeners_close(s);
+    listeners_close(&s->listeners);
     list_for_each (c, &s->connections, link)
         connection_say_goodbye(c, "the server is shutting down");
     uv_timer_start(&s->drain, on_stop_soon, s->options->drain_timeout_ms, 0);
@@ -277,9 +308,10 @@ void server_stop(struct server *s)
     if (s->state == SERVER_STOPPED)
         return;
     s->state = SERVER_STOPPED;
-    listeners_close(s);
+    listeners_close(&s->listeners);
     while ((c = list_first(&s->connections, struct connection, link)))
         connection_close(c, "the server stops");
+    usb_board_close(steal_ptr(s->usb));
     kill_jobs(s);
     host_cancel_all(&s->host_options);
     handle_describe_stop(s);

@@ -5,6 +5,7 @@
 
 #include "server/host.h"
 #include "server/job_timer.h"
+#include "server/listener.h"
 #include "server/logbook.h"
 #include "server/memory.h"
 #include "server/notify.h"
@@ -33,7 +34,8 @@ struct server {
     struct npu_device_info device;
     char module_dir[4096];
 
-    struct list listeners;
+    struct listeners listeners;
+    struct usb_board *usb; // NULL: does not listen there
     struct list connections;
     struct list sessions;
     struct list users;

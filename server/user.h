@@ -12,7 +12,7 @@ struct server;
 
 // Who is at the other end of a connection, by the kernel's word.
 struct origin {
-    bool local; // a Unix socket; else the network
+    bool local; // a Unix socket: descriptors can pass; else another machine
     pid_t pid;  // of a local one, as uid
     uid_t uid;
     char text[64]; // for people: "unix, pid 12, uid 1000"

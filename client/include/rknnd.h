@@ -25,10 +25,10 @@ const char *rknnd_last_error(void);
 // -------------------------------------------------------------------------------------
 
 /// Chooses the server for contexts that this process opens from now on, by URI:
-///   unix:PATH   tcp:HOST:PORT   sim:[CHIP]   (usb:[SERIAL] and adb:[SERIAL] in later versions)
-/// NULL: back to RKNND_SERVER in the environment, else the local Unix socket. Contexts that are
-/// open stay where they are. A malformed URI is RKNN_ERR_PARAM_INVALID; whether the server is there
-/// shows when it is used.
+///   unix:PATH   tcp:HOST:PORT   usb:[SERIAL]   adb:[SERIAL]   sim:[CHIP]
+/// NULL: back to RKNND_SERVER in the environment, else the local Unix socket, else the only board
+/// at a USB cable or behind adb. Contexts that are open stay where they are. A malformed URI is
+/// RKNN_ERR_PARAM_INVALID; whether the server is there shows when it is used.
 int rknnd_set_server(const char *uri);
 
 typedef struct rknnd_server_info {
@@ -49,6 +49,17 @@ typedef struct rknnd_server_info {
 
 /// Asks a server (NULL: the one that contexts would use) who it is.
 int rknnd_get_server_info(const char *uri, rknnd_server_info *info);
+
+typedef struct rknnd_device {
+    char uri[256];      // to be used as it is
+    char serial[128];   // of a board at a cable or behind adb
+    char obstacle[192]; // why it cannot be used, and what to do; "": ask it
+} rknnd_device;
+
+/// What there is within reach: local sockets, boards at a USB cable, boards that the adb server
+/// knows. Nothing is connected to. *n: how many there are, also when that is more than `max`, the
+/// number of elements of `list`.
+int rknnd_list_devices(rknnd_device *list, uint32_t max, uint32_t *n);
 
 typedef struct rknnd_server_status {
     uint32_t struct_size;

@@ -236,7 +236,8 @@ static void says_what_is_wrong_with_options(void **state)
     USAGE_ERROR(2, "peer-timeout-ms", "--peer-timeout-ms", "50");
     USAGE_ERROR(2, "stray", "stray");
     USAGE_ERROR(2, "carrier:pigeon", "--listen", "carrier:pigeon");
-    USAGE_ERROR(2, "usb:", "--listen", "usb:");
+    USAGE_ERROR(1, "rknnd-gadget", "--listen", "usb:/nowhere");
+    USAGE_ERROR(2, "usb:[SERIAL]", "--relay", "tcp:board");
     USAGE_ERROR(2, "--insecure", "--listen", "tcp:0.0.0.0:8910");
     USAGE_ERROR(2, "/nowhere/rknnd.conf", "--config", "/nowhere/rknnd.conf");
     USAGE_ERROR(1, "quantum", "--backend", "quantum", "--listen", uri);

@@ -1,0 +1,106 @@
+// Many streams over one pair of USB pipes: channels with credit. Pure logic, no I/O.
+//
+// What travels is blocks; a block is one USB transfer and holds whole packets. PROTOCOL.md ("USB")
+// says what they look like. A block is never a multiple of 64 bytes long, so every transfer ends
+// with a short packet at every speed, and nobody needs zero-length ones.
+//
+// The PC's end opens channels. Both ends start over when the PC says HELLO, so stale blocks of an
+// earlier owner of the cable do no harm.
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/list.h"
+
+#define MUX_VERSION  1
+#define MUX_BLOCK    (32u * 1024)  // bytes; transfers are shorter
+#define MUX_QUANTUM  (8u * 1024)   // of one channel, while others have something to send
+#define MUX_WINDOW   (256u * 1024) // of a channel and direction, under way or not yet passed on
+#define MUX_CHANNELS 4096u         // at a time
+
+struct mux;
+
+// One stream. Embedded by its owner.
+struct mux_channel {
+    struct list link;
+    struct list turn; // in mux->ready, while it has something to send and credit for it
+    struct mux *mux;  // NULL: closed, by whichever end
+    uint32_t number;
+    bool announced;  // the peer knows of it
+    bool ready;      // has something to send
+    uint32_t credit; // bytes that the peer takes
+    uint32_t held;   // bytes that it gave us and that are not passed on
+    uint32_t owed;   // bytes that are, and that it has no credit for yet
+};
+
+// What the owner of a mux does for it.
+struct mux_ops {
+    /// The PC opens a channel (board's end): returns an embedded one, or NULL to refuse.
+    struct mux_channel *(*open)(struct mux *m);
+    /// Reads at most `size` bytes to send. Returns how many; fewer than `size`: no more now, until
+    /// mux_ready(); negative: the stream is at its end. No other mux call from inside.
+    int (*pull)(struct mux_channel *ch, uint8_t *into, size_t size);
+    /// Bytes came; all are to be taken. mux_consumed() tells, from inside or later, when they have
+    /// been passed on; MUX_WINDOW are never exceeded.
+    void (*push)(struct mux_channel *ch, struct bytes data);
+    /// The channel is gone: by its peer, or because the cable started over or broke. Its owner may
+    /// free it.
+    void (*closed)(struct mux_channel *ch);
+    /// mux_fill() has something.
+    void (*wake)(struct mux *m);
+};
+
+enum mux_state {
+    MUX_DOWN,     // no cable
+    MUX_GREETING, // HELLO is not through
+    MUX_UP,
+};
+
+struct mux {
+    const struct mux_ops *ops;
+    bool host; // the PC's end
+    enum mux_state state;
+    uint64_t nonce;              // of this conversation; chosen by the PC
+    bool say_hello, say_restart; // with the next block
+    struct list all, ready;
+    unsigned n_channels;
+    uint32_t next;    // number
+    uint32_t window;  // the peer's
+    unsigned n_owing; // channels whose credit is worth a packet
+    unsigned n_closes;
+    uint32_t closes[MUX_CHANNELS]; // numbers of channels that the peer is to be told of
+};
+
+void mux_init(struct mux *m, bool host, const struct mux_ops *ops);
+
+/// The cable works, or is to start over. `nonce` (PC's end) names the conversation: a new one.
+void mux_start(struct mux *m, uint64_t nonce);
+
+/// The cable is gone: every channel closes. Safe to repeat.
+void mux_stop(struct mux *m);
+
+/// Opens a channel (PC's end).
+int mux_open(struct mux *m, struct mux_channel *ch, struct error *e);
+
+/// The channel has something to pull, be it its end.
+void mux_ready(struct mux_channel *ch);
+
+/// `n` of the bytes pushed have been passed on. Nothing happens to a closed channel.
+void mux_consumed(struct mux_channel *ch, size_t n);
+
+/// The owner wants no more of it: nothing is called back, and the struct may be freed. Safe to
+/// repeat.
+void mux_close(struct mux_channel *ch);
+
+/// After an error of mux_receive() at the board's end: every channel closes, and the PC is asked to
+/// start over.
+void mux_refuse(struct mux *m);
+
+/// One block from the peer. An error: the peer does not keep to the protocol, or (PC's end) wants
+/// to start over.
+int mux_receive(struct mux *m, struct bytes block, struct error *e);
+
+/// The next block to send, into MUX_BLOCK bytes. Returns its size; 0: nothing to send.
+size_t mux_fill(struct mux *m, uint8_t *block);

@@ -1,0 +1,212 @@
+// Sockets on channels.
+#include "server/pump.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+struct pump {
+    struct list link;
+    struct pumps *all;
+    struct mux_channel channel;
+    int fd;
+    uv_poll_t poll;
+    bool hungry; // waits for the socket to have something
+    bool closing;
+    uint8_t *queue; // MUX_WINDOW bytes, a ring; allocated when the socket is slower than the cable
+    size_t first, n;
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch(struct pump *p)
+{
+    int events = (p->hungry ? UV_READABLE : 0) | (p->n > 0 ? UV_WRITABLE : 0);
+    if (p->closing)
+        return;
+    if (events)
+        uv_poll_start(&p->poll, events, on_poll);
+    else
+        uv_poll_stop(&p->poll);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct pump *p = container_of((uv_poll_t *)handle, struct pump, poll);
+    struct pumps *all = p->all;
+    fd_close(p->fd);
+    free(p->queue);
+    free(p);
+    if (--all->n == 0 && all->idle)
+        all->idle(all);
+}
+
+static void end(struct pump *p)
+{
+    if (p->closing)
+        return;
+    p->closing = true;
+    mux_close(&p->channel);
+    list_remove(&p->link);
+    uv_close((uv_handle_t *)&p->poll, on_closed);
+}
+
+// ---- from the cable to the socket ---------------------------------------------------------------
+
+// How many bytes the socket took; negative: it is broken.
+static ssize_t give(struct pump *p, const uint8_t *data, size_t size)
+{
+    ssize_t n;
+    do
+        n = send(p->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        return -1;
+    return n > 0 ? n : 0;
+}
+
+static bool enqueue(struct pump *p, struct bytes data)
+{
+    if (!p->queue && !(p->queue = malloc(MUX_WINDOW)))
+        return false;
+    assert(data.size <= MUX_WINDOW - p->n);
+    for (size_t done = 0; done < data.size;) {
+        size_t at = (p->first + p->n) % MUX_WINDOW, part = data.size - done;
+        part = part < MUX_WINDOW - at ? part : MUX_WINDOW - at;
+        memcpy(p->queue + at, data.data + done, part);
+        p->n += part;
+        done += part;
+    }
+    return true;
+}
+
+void pump_push(struct mux_channel *ch, struct bytes data)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    ssize_t n = p->n > 0 ? 0 : give(p, data.data, data.size);
+    if (n > 0)
+        mux_consumed(ch, (size_t)n);
+    if (n >= 0 && (size_t)n == data.size)
+        return;
+    if (n < 0 || !enqueue(p, (struct bytes){data.data + n, data.size - (size_t)n}))
+        end(p);
+    else
+        watch(p);
+}
+
+// What came before the end of the channel still goes to the socket.
+void pump_closed(struct mux_channel *ch)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    p->hungry = false;
+    if (p->n == 0)
+        end(p);
+    else
+        watch(p);
+}
+
+static void drain(struct pump *p)
+{
+    while (p->n > 0) {
+        size_t part = p->n < MUX_WINDOW - p->first ? p->n : MUX_WINDOW - p->first;
+        ssize_t n = give(p, p->queue + p->first, part);
+        if (n < 0) {
+            end(p);
+            return;
+        }
+        p->first = (p->first + (size_t)n) % MUX_WINDOW;
+        p->n -= (size_t)n;
+        mux_consumed(&p->channel, (size_t)n);
+        if ((size_t)n < part)
+            return;
+    }
+    if (!p->channel.mux)
+        end(p);
+}
+
+// ---- from the socket to the cable ---------------------------------------------------------------
+
+int pump_pull(struct mux_channel *ch, uint8_t *into, size_t size)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    ssize_t n;
+    do
+        n = recv(p->fd, into, size, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    bool none = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (n == 0 || (n < 0 && !none))
+        return -1;
+    p->hungry = none || (size_t)n < size;
+    if (p->hungry)
+        watch(p);
+    return none ? 0 : (int)n;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct pump *p = container_of(poll, struct pump, poll);
+    if (status < 0) {
+        end(p);
+        return;
+    }
+    if (events & UV_READABLE) {
+        p->hungry = false;
+        mux_ready(&p->channel);
+    }
+    if (events & UV_WRITABLE)
+        drain(p);
+    watch(p);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void pumps_init(struct pumps *p, uv_loop_t *loop)
+{
+    *p = (struct pumps){.loop = loop};
+    list_init(&p->all);
+}
+
+struct mux_channel *pump_new(struct pumps *all, int fd)
+{
+    cleanup(fd_close_p) int socket = fd;
+    struct pump *p = calloc(1, sizeof *p);
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    int r = p ? uv_poll_init(all->loop, &p->poll, socket) : UV_ENOMEM;
+    if (r < 0) {
+        log_error("a connection over the cable was refused: %s", uv_strerror(r));
+        free(p);
+        return NULL;
+    }
+    fd_widen(socket);
+    p->all = all;
+    p->fd = steal_fd(&socket);
+    p->hungry = true;
+    list_append(&all->all, &p->link);
+    all->n++;
+    watch(p);
+    return &p->channel;
+}
+
+int pump_open(struct pumps *all, struct mux *m, int fd, struct error *e)
+{
+    struct mux_channel *ch = pump_new(all, fd);
+    if (!ch)
+        return error_no_memory(e, "a connection over the cable", sizeof(struct pump));
+    int r = mux_open(m, ch, e);
+    if (r < 0)
+        end(container_of(ch, struct pump, channel));
+    return r;
+}
+
+void pumps_close(struct pumps *all)
+{
+    struct pump *p, *after;
+    list_for_each_safe (p, after, &all->all, link)
+        end(p);
+}

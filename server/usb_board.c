@@ -1,0 +1,312 @@
+// FunctionFS, with the kernel's asynchronous I/O: nothing here ever blocks, and several transfers
+// are under way in both directions.
+#include "server/usb_board.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <linux/usb/functionfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/cable.h"
+#include "server/usb.h"
+#include "server/usb_descriptors.h"
+
+struct transfer {
+    struct iocb io;
+    struct usb_board *board;
+    bool out; // from the PC
+    bool busy;
+    unsigned age; // of the board's, when it was submitted
+    uint8_t *block;
+};
+
+struct usb_board {
+    struct cable cable;
+    void (*take)(void *owner, int fd);
+    void *owner;
+    int control, in, out, event; // fds
+    io_context_t io;
+    uv_poll_t control_poll, event_poll;
+    unsigned age; // counts how often the PC configured the interface
+    bool plugged; // it has, and transfers pass
+    bool cable_closed;
+    unsigned n_open; // handles
+    struct transfer transfers[2 * USB_TRANSFERS];
+    uint8_t blocks[2 * USB_TRANSFERS][MUX_BLOCK];
+};
+
+// ---- transfers ----------------------------------------------------------------------------------
+
+static void submit(struct transfer *t, size_t size)
+{
+    struct usb_board *b = t->board;
+    struct iocb *io = &t->io;
+    if (t->out)
+        io_prep_pread(io, b->out, t->block, MUX_BLOCK, 0);
+    else
+        io_prep_pwrite(io, b->in, t->block, size, 0);
+    io_set_eventfd(io, b->event);
+    t->age = b->age;
+    t->busy = true;
+    int r = io_submit(b->io, 1, &io);
+    if (r == 1)
+        return;
+    log_warn("usb: a transfer was refused: %s", strerror(-r));
+    t->busy = false;
+}
+
+static void refill(struct cable *c)
+{
+    struct usb_board *b = container_of(c, struct usb_board, cable);
+    for (size_t i = USB_TRANSFERS; i < 2 * USB_TRANSFERS && b->plugged; i++) {
+        struct transfer *t = &b->transfers[i];
+        size_t size = t->busy ? 0 : mux_fill(&c->mux, t->block);
+        if (size > 0)
+            submit(t, size);
+    }
+}
+
+static void listen_again(struct usb_board *b)
+{
+    for (size_t i = 0; i < USB_TRANSFERS && b->plugged; i++)
+        if (!b->transfers[i].busy)
+            submit(&b->transfers[i], MUX_BLOCK);
+}
+
+static void plug(struct usb_board *b)
+{
+    log_info("usb: a PC is connected");
+    b->age++;
+    b->plugged = true;
+    mux_start(&b->cable.mux, 0);
+    listen_again(b);
+}
+
+static void unplug(struct usb_board *b, const char *why)
+{
+    if (b->plugged)
+        log_info("usb: the PC is gone (%s)", why);
+    b->plugged = false;
+    mux_stop(&b->cable.mux);
+}
+
+static void take_block(struct usb_board *b, struct transfer *t, size_t size)
+{
+    struct error e;
+    if (mux_receive(&b->cable.mux, (struct bytes){t->block, size}, &e) < 0) {
+        log_warn("usb: %s; it has to start over", e.text);
+        mux_refuse(&b->cable.mux);
+    }
+}
+
+// A transfer of an earlier plugging ends in whatever way; its place is used again.
+static void finish(struct transfer *t, long result)
+{
+    struct usb_board *b = t->board;
+    t->busy = false;
+    if (t->age == b->age && b->plugged) {
+        if (result < 0)
+            unplug(b, strerror((int)-result));
+        else if (t->out)
+            take_block(b, t, (size_t)result);
+    }
+    listen_again(b);
+    cable_wake(&b->cable);
+}
+
+static void on_done(uv_poll_t *poll, int status, int events)
+{
+    struct usb_board *b = container_of(poll, struct usb_board, event_poll);
+    struct io_event done[2 * USB_TRANSFERS];
+    uint64_t count;
+    (void)status;
+    (void)events;
+    if (read(b->event, &count, sizeof count) < 0)
+        return;
+    int n = io_getevents(b->io, 0, 2 * USB_TRANSFERS, done, NULL);
+    for (int i = 0; i < n; i++)
+        finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
+}
+
+// ---- control ------------------------------------------------------------------------------------
+
+// There are no requests of ours: any is refused, by I/O in the wrong direction.
+static void refuse(struct usb_board *b, const struct usb_ctrlrequest *setup)
+{
+    ssize_t n =
+        setup->bRequestType & USB_DIR_IN ? read(b->control, NULL, 0) : write(b->control, NULL, 0);
+    log_debug("usb: request %u refused: %s", setup->bRequest, n < 0 ? strerror(errno) : "");
+}
+
+static void take_event(struct usb_board *b, const struct usb_functionfs_event *event)
+{
+    switch (event->type) {
+    case FUNCTIONFS_ENABLE:
+        unplug(b, "configured again");
+        plug(b);
+        break;
+    case FUNCTIONFS_DISABLE:
+        unplug(b, "unplugged");
+        break;
+    case FUNCTIONFS_UNBIND:
+        unplug(b, "the gadget is off");
+        break;
+    case FUNCTIONFS_SETUP:
+        refuse(b, &event->u.setup);
+        break;
+    default:
+        break; // bound, suspended, resumed: nothing to do
+    }
+}
+
+// Never read without poll: a blocked reader keeps the kernel from unbinding the gadget.
+static void on_control(uv_poll_t *poll, int status, int events)
+{
+    struct usb_board *b = container_of(poll, struct usb_board, control_poll);
+    struct usb_functionfs_event happened[4];
+    (void)events;
+    ssize_t n = status < 0 ? status : read(b->control, happened, sizeof happened);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        log_error("usb: the function is gone (%s); restart rknnd when it is back",
+                  n < 0 ? strerror(errno) : "end of file");
+        unplug(b, "error");
+        uv_poll_stop(poll);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)n / sizeof *happened; i++)
+        take_event(b, &happened[i]);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+static void release(struct usb_board *b)
+{
+    if (b->io)
+        io_destroy(b->io); // cancels what is under way
+    fd_close(b->in);
+    fd_close(b->out);
+    fd_close(b->event);
+    fd_close(b->control);
+    free(b);
+}
+
+static void check_closed(struct usb_board *b)
+{
+    if (b->cable_closed && b->n_open == 0)
+        release(b);
+}
+
+static void on_cable_closed(struct cable *c)
+{
+    struct usb_board *b = container_of(c, struct usb_board, cable);
+    b->cable_closed = true;
+    check_closed(b);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct usb_board *b = handle->data;
+    b->n_open--;
+    check_closed(b);
+}
+
+void usb_board_close(struct usb_board *b)
+{
+    if (!b)
+        return;
+    unplug(b, "rknnd stops");
+    uv_close((uv_handle_t *)&b->control_poll, on_handle_closed);
+    uv_close((uv_handle_t *)&b->event_poll, on_handle_closed);
+    cable_close(&b->cable, on_cable_closed);
+}
+
+static void on_take(struct cable *c, int fd)
+{
+    struct usb_board *b = container_of(c, struct usb_board, cable);
+    b->take(b->owner, fd);
+}
+
+static int open_file(const char *folder, const char *name, int *ret, struct error *e)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    *ret = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (*ret >= 0)
+        return 0;
+    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
+                           "%s (rknnd-gadget makes and mounts the USB function)", path);
+}
+
+static int describe(struct usb_board *b, struct error *e)
+{
+    struct bytes d = usb_descriptors(), s = usb_strings();
+    if (write(b->control, d.data, d.size) < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "the USB descriptors");
+    if (write(b->control, s.data, s.size) < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "the USB strings");
+    return 0;
+}
+
+static int open_files(struct usb_board *b, const char *folder, struct error *e)
+{
+    int r = open_file(folder, "ep0", &b->control, e);
+    if (r == 0)
+        r = describe(b, e);
+    if (r == 0)
+        r = open_file(folder, "ep1", &b->in, e);
+    if (r == 0)
+        r = open_file(folder, "ep2", &b->out, e);
+    if (r < 0)
+        return r;
+    b->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int failed = io_setup(2 * USB_TRANSFERS, &b->io);
+    return b->event >= 0 && failed == 0
+               ? 0
+               : error_set_errno(e, STATUS_FAIL, b->event < 0 ? errno : -failed,
+                                 "asynchronous I/O for USB");
+}
+
+static void start(struct usb_board *b, uv_loop_t *loop)
+{
+    uv_poll_init(loop, &b->control_poll, b->control);
+    uv_poll_init(loop, &b->event_poll, b->event);
+    b->control_poll.data = b->event_poll.data = b;
+    b->n_open = 2;
+    for (size_t i = 0; i < 2 * USB_TRANSFERS; i++)
+        b->transfers[i] =
+            (struct transfer){.board = b, .out = i < USB_TRANSFERS, .block = b->blocks[i]};
+    b->cable.refill = refill;
+    b->cable.take = on_take;
+    cable_init(&b->cable, loop, false);
+    uv_poll_start(&b->control_poll, UV_READABLE, on_control);
+    uv_poll_start(&b->event_poll, UV_READABLE, on_done);
+}
+
+int usb_board_open(struct usb_board **ret, uv_loop_t *loop, const char *folder,
+                   void (*take)(void *owner, int fd), void *owner, struct error *e)
+{
+    struct usb_board *b = calloc(1, sizeof *b);
+    if (!b)
+        return error_no_memory(e, "the USB interface", sizeof *b);
+    b->take = take;
+    b->owner = owner;
+    b->control = b->in = b->out = b->event = -1;
+    int r = open_files(b, folder, e);
+    if (r < 0) {
+        release(b);
+        return r;
+    }
+    start(b, loop);
+    *ret = b;
+    return 0;
+}

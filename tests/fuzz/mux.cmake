@@ -1,0 +1,1 @@
+rknnd_fuzz(fuzz_mux SOURCES fuzz_mux.c LIBS server_core base CORPUS corpus/mux)

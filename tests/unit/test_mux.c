@@ -1,0 +1,548 @@
+// The cable's multiplexer: two ends with random traffic between them, and what a peer can do wrong.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/mux.h"
+
+#define MAX_BLOCKS 16
+
+// One end of a stream. Byte i of what it sends is a function of its key and i.
+struct stream {
+    struct mux_channel channel;
+    struct list link;
+    bool open;
+    uint64_t key, peer_key; // 0: not known yet
+    uint64_t sent, received, to_send;
+    size_t unconsumed;
+    bool ends; // after to_send
+};
+
+struct end {
+    struct mux mux;
+    struct list streams;
+    unsigned n_opened, n_closed, n_woken;
+    bool refuses;
+    uint8_t blocks[MAX_BLOCKS][MUX_BLOCK]; // on their way to the other end
+    size_t sizes[MAX_BLOCKS], first, n;
+};
+
+struct rig {
+    struct end pc, board;
+    uint64_t random, nonce;
+};
+
+static uint32_t draw(struct rig *r, uint32_t below)
+{
+    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(r->random >> 33) % below;
+}
+
+static uint8_t byte_at(uint64_t key, uint64_t i)
+{
+    return (uint8_t)((key + i) * 2654435761u >> 11);
+}
+
+// ---- streams ------------------------------------------------------------------------------------
+
+// Numbers are given in order, so both ends know the keys of the n-th channel of a conversation.
+static void set_keys(struct stream *s, uint32_t number, bool host)
+{
+    s->key = number * 2u + host + 1000;
+    s->peer_key = number * 2u + !host + 1000;
+}
+
+static int pull(struct mux_channel *ch, uint8_t *into, size_t size)
+{
+    struct stream *s = container_of(ch, struct stream, channel);
+    uint64_t left = s->to_send - s->sent;
+    size_t n = left < size ? (size_t)left : size;
+    if (n == 0 && s->ends)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        into[i] = byte_at(s->key, s->sent + i);
+    s->sent += n;
+    return (int)n;
+}
+
+static void push(struct mux_channel *ch, struct bytes data)
+{
+    struct stream *s = container_of(ch, struct stream, channel);
+    if (s->key == 0)
+        set_keys(s, ch->number, ch->mux->host);
+    for (size_t i = 0; i < data.size; i++)
+        assert_int_equal(data.data[i], byte_at(s->peer_key, s->received + i));
+    s->received += data.size;
+    s->unconsumed += data.size;
+    assert_true(s->unconsumed <= MUX_WINDOW);
+}
+
+static void free_stream(struct stream *s)
+{
+    list_remove(&s->link);
+    free(s);
+}
+
+static struct end *end_of(struct mux *m)
+{
+    return container_of(m, struct end, mux);
+}
+
+static struct stream *new_stream(struct end *end)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    list_append(&end->streams, &s->link);
+    s->open = true;
+    end->n_opened++;
+    return s;
+}
+
+static struct mux_channel *accept_stream(struct mux *m)
+{
+    return end_of(m)->refuses ? NULL : &new_stream(end_of(m))->channel;
+}
+
+static void closed(struct mux_channel *ch)
+{
+    struct stream *s = container_of(ch, struct stream, channel);
+    assert_null(ch->mux);
+    s->open = false;
+}
+
+static void wake(struct mux *m)
+{
+    end_of(m)->n_woken++;
+}
+
+static const struct mux_ops ops = {accept_stream, pull, push, closed, wake};
+
+// ---- the rig ------------------------------------------------------------------------------------
+
+static void init_end(struct end *end, bool host)
+{
+    memset(end, 0, sizeof *end);
+    list_init(&end->streams);
+    mux_init(&end->mux, host, &ops);
+}
+
+static struct rig *rig_new(uint64_t seed)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->random = seed;
+    r->nonce = seed;
+    init_end(&r->pc, true);
+    init_end(&r->board, false);
+    return r;
+}
+
+static void rig_free(struct rig *r)
+{
+    struct stream *s;
+    mux_stop(&r->pc.mux);
+    mux_stop(&r->board.mux);
+    while ((s = list_first(&r->pc.streams, struct stream, link)))
+        free_stream(s);
+    while ((s = list_first(&r->board.streams, struct stream, link)))
+        free_stream(s);
+    free(r);
+}
+
+// What SET_INTERFACE does: both ends start over and nothing that was under way arrives.
+static void plug(struct rig *r)
+{
+    r->pc.n = r->board.n = 0;
+    mux_stop(&r->board.mux);
+    mux_start(&r->board.mux, 0);
+    mux_stop(&r->pc.mux);
+    mux_start(&r->pc.mux, ++r->nonce);
+}
+
+static bool fill(struct end *end)
+{
+    if (end->n == MAX_BLOCKS)
+        return false;
+    size_t at = (end->first + end->n) % MAX_BLOCKS;
+    end->sizes[at] = mux_fill(&end->mux, end->blocks[at]);
+    if (end->sizes[at] == 0)
+        return false;
+    assert_true(end->sizes[at] < MUX_BLOCK);
+    assert_true(end->sizes[at] % 64 != 0);
+    end->n++;
+    return true;
+}
+
+static bool deliver(struct end *from, struct end *to)
+{
+    struct error e;
+    if (from->n == 0)
+        return false;
+    struct bytes block = {from->blocks[from->first], from->sizes[from->first]};
+    from->first = (from->first + 1) % MAX_BLOCKS;
+    from->n--;
+    if (mux_receive(&to->mux, block, &e) < 0)
+        fail_msg("%s", e.text);
+    return true;
+}
+
+static void give_keys(struct end *end)
+{
+    struct stream *s;
+    list_for_each (s, &end->streams, link)
+        if (s->key == 0 && s->channel.number != 0)
+            set_keys(s, s->channel.number, end->mux.host);
+}
+
+static bool consume(struct end *end)
+{
+    struct stream *s;
+    bool any = false;
+    list_for_each (s, &end->streams, link) {
+        any |= s->unconsumed > 0;
+        mux_consumed(&s->channel, s->unconsumed);
+        s->unconsumed = 0;
+    }
+    return any;
+}
+
+static void settle(struct rig *r)
+{
+    bool any;
+    do {
+        any = fill(&r->pc) | fill(&r->board);
+        any |= deliver(&r->pc, &r->board);
+        give_keys(&r->board);
+        any |= deliver(&r->board, &r->pc);
+        any |= consume(&r->pc) | consume(&r->board);
+    } while (any);
+}
+
+static struct stream *open_stream(struct rig *r)
+{
+    struct error e;
+    struct stream *s = new_stream(&r->pc);
+    assert_int_equal(mux_open(&r->pc.mux, &s->channel, &e), 0);
+    set_keys(s, s->channel.number, true);
+    return s;
+}
+
+static struct stream *peer_of(struct rig *r, const struct stream *s)
+{
+    struct stream *p;
+    list_for_each (p, &r->board.streams, link)
+        if (p->key == s->peer_key)
+            return p;
+    return NULL;
+}
+
+// ---- tests --------------------------------------------------------------------------------------
+
+static void send(struct stream *s, uint64_t n)
+{
+    s->to_send += n;
+    mux_ready(&s->channel);
+}
+
+static void test_bytes_arrive(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(1);
+    plug(r);
+    settle(r);
+    struct stream *s = open_stream(r);
+    settle(r);
+    struct stream *p = peer_of(r, s);
+    assert_non_null(p);
+    send(s, 3 * MUX_WINDOW + 17);
+    send(p, 64);
+    settle(r);
+    assert_int_equal(p->received, 3 * MUX_WINDOW + 17);
+    assert_int_equal(s->received, 64);
+    s->ends = true;
+    mux_ready(&s->channel);
+    settle(r);
+    assert_false(s->open);
+    assert_false(p->open);
+    rig_free(r);
+}
+
+// Who does not consume is sent one window and no more; others are not held up.
+static void test_back_pressure(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(2);
+    plug(r);
+    settle(r);
+    struct stream *slow = open_stream(r), *quick = open_stream(r);
+    send(slow, 10 * MUX_WINDOW);
+    for (int i = 0; i < 100; i++)
+        while (fill(&r->pc) | deliver(&r->pc, &r->board))
+            give_keys(&r->board);
+    assert_int_equal(peer_of(r, slow)->received, MUX_WINDOW);
+    send(quick, 1000);
+    while (fill(&r->pc) | deliver(&r->pc, &r->board))
+        ;
+    assert_int_equal(peer_of(r, quick)->received, 1000);
+    settle(r);
+    assert_int_equal(peer_of(r, slow)->received, 10 * MUX_WINDOW);
+    rig_free(r);
+}
+
+// What a channel sends is in the very next block, whatever another one has to send.
+static void test_turns(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(3);
+    plug(r);
+    settle(r);
+    struct stream *bulk = open_stream(r), *small = open_stream(r);
+    settle(r);
+    send(bulk, MUX_WINDOW);
+    assert_true(fill(&r->pc));
+    send(small, 100);
+    assert_true(fill(&r->pc));
+    assert_true(deliver(&r->pc, &r->board));
+    assert_true(deliver(&r->pc, &r->board));
+    assert_int_equal(peer_of(r, small)->received, 100);
+    assert_true(peer_of(r, bulk)->received > MUX_QUANTUM);
+    rig_free(r);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(4);
+    struct error e;
+    struct mux_channel ch;
+    assert_int_equal(mux_open(&r->pc.mux, &ch, &e), STATUS_DEVICE_UNAVAILABLE); // no cable
+    plug(r);
+    settle(r);
+    r->board.refuses = true;
+    struct stream *s = open_stream(r);
+    send(s, 10000);
+    settle(r);
+    assert_false(s->open);
+    rig_free(r);
+}
+
+// Blocks of an earlier conversation are not mistaken for the new one's.
+static void test_stale_blocks(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(5);
+    plug(r);
+    settle(r);
+    struct stream *s = open_stream(r);
+    settle(r);
+    send(peer_of(r, s), 5000);
+    assert_true(fill(&r->board));
+    mux_stop(&r->pc.mux);
+    assert_false(s->open);
+    mux_start(&r->pc.mux, ++r->nonce);
+    assert_true(deliver(&r->board, &r->pc)); // dropped
+    assert_int_equal(r->pc.mux.state, MUX_GREETING);
+    settle(r);
+    assert_int_equal(r->pc.mux.state, MUX_UP);
+    s = open_stream(r);
+    send(s, 100);
+    settle(r);
+    struct stream *p, *last = NULL;
+    list_for_each (p, &r->board.streams, link)
+        last = p;
+    assert_true(last->open);
+    assert_int_equal(last->received, 100);
+    rig_free(r);
+}
+
+static struct stream *draw_stream(struct rig *r, struct end *end)
+{
+    struct stream *s, *ret = NULL;
+    unsigned n = 0;
+    list_for_each (s, &end->streams, link)
+        if (s->open && s->key != 0 && draw(r, ++n) == 0)
+            ret = s;
+    return ret;
+}
+
+static void act(struct rig *r)
+{
+    struct end *end = draw(r, 2) ? &r->pc : &r->board, *other = end == &r->pc ? &r->board : &r->pc;
+    struct stream *s = draw_stream(r, end);
+    switch (draw(r, 12)) {
+    case 0:
+        if (r->pc.mux.state == MUX_UP)
+            open_stream(r);
+        break;
+    case 1:
+    case 2:
+        if (s)
+            send(s, draw(r, 4) ? draw(r, 300) : draw(r, 200000));
+        break;
+    case 3:
+        if (s && draw(r, 4) == 0) {
+            s->open = false;
+            mux_close(&s->channel);
+        }
+        break;
+    case 4:
+        if (s && draw(r, 4) == 0) {
+            s->ends = true;
+            mux_ready(&s->channel);
+        }
+        break;
+    case 5:
+        consume(end);
+        break;
+    case 6:
+        if (draw(r, 400) == 0)
+            plug(r);
+        break;
+    case 7:
+    case 8:
+        fill(end);
+        break;
+    default:
+        deliver(end, other);
+        give_keys(&r->board);
+    }
+}
+
+static void check_complete(struct rig *r)
+{
+    struct stream *s;
+    list_for_each (s, &r->pc.streams, link) {
+        if (!s->open)
+            continue;
+        struct stream *p = peer_of(r, s);
+        assert_non_null(p);
+        assert_true(p->open);
+        assert_int_equal(p->received, s->to_send);
+        assert_int_equal(s->received, p->to_send);
+    }
+}
+
+// Streams of an earlier conversation have keys that a later one uses again.
+static void forget_closed(struct end *end)
+{
+    struct stream *s, *after;
+    list_for_each_safe (s, after, &end->streams, link)
+        if (!s->open)
+            free_stream(s);
+}
+
+static void test_random_traffic(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct rig *r = rig_new(seed * 7919);
+        plug(r);
+        for (int i = 0; i < 4000; i++) {
+            act(r);
+            forget_closed(&r->pc);
+            forget_closed(&r->board);
+        }
+        settle(r);
+        forget_closed(&r->pc);
+        forget_closed(&r->board);
+        check_complete(r);
+        rig_free(r);
+    }
+}
+
+// ---- a peer that is wrong -----------------------------------------------------------------------
+
+static const uint8_t hello[] = {0, 0, 0, 0, 1, 0, 20, 0, 'R', 'K', 'M', 'X', 1, 0,
+                                0, 0, 0, 0, 1, 0, 7,  0, 0,   0,   0,   0,   0, 0};
+
+static void test_wrong_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        uint8_t block[24];
+        size_t size;
+    } rows[] = {
+        {"half a header", {1, 0, 0, 0, 2}, 5},
+        {"data that is not there", {1, 0, 0, 0, 3, 0, 9, 0, 1}, 9},
+        {"an unknown type", {1, 0, 0, 0, 9, 0, 0, 0}, 8},
+        {"a channel 0", {0, 0, 0, 0, 2, 0, 0, 0}, 8},
+        {"a channel twice", {1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, 16},
+        {"too much credit", {1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 4, 0, 4, 0, 1, 0, 0, 0}, 20},
+        {"credit of another size", {1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 4, 0, 1, 0, 0}, 17},
+        {"another version", {0, 0, 0, 0, 1, 0, 20, 0, 'R', 'K', 'M', 'X', 2, 0}, 28},
+        {"another greeting", {0, 0, 0, 0, 1, 0, 20, 0, 'R', 'K', 'M', 'Y', 1, 0}, 28},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rig *r = rig_new(i);
+        struct error e;
+        uint8_t block[32] = {0};
+        memcpy(block, rows[i].block, sizeof rows[i].block);
+        mux_start(&r->board.mux, 0);
+        assert_int_equal(mux_receive(&r->board.mux, (struct bytes){hello, sizeof hello}, &e), 0);
+        assert_int_equal(r->board.mux.state, MUX_UP);
+        if (mux_receive(&r->board.mux, (struct bytes){block, rows[i].size}, &e) != STATUS_FAIL)
+            fail_msg("%s was taken", rows[i].what);
+        rig_free(r);
+    }
+}
+
+static void test_too_much_data(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(6);
+    struct error e;
+    uint8_t block[8 + 16384] = {1, 0, 0, 0, 3, 0, 0, 64};
+    static const uint8_t open[] = {1, 0, 0, 0, 2, 0, 0, 0};
+    mux_start(&r->board.mux, 0);
+    assert_int_equal(mux_receive(&r->board.mux, (struct bytes){hello, sizeof hello}, &e), 0);
+    assert_int_equal(mux_receive(&r->board.mux, (struct bytes){open, sizeof open}, &e), 0);
+    struct stream *s = list_first(&r->board.streams, struct stream, link);
+    set_keys(s, 1, false);
+    for (unsigned i = 0; i < MUX_WINDOW / 16384; i++) {
+        for (size_t k = 0; k < 16384; k++)
+            block[8 + k] = byte_at(s->peer_key, s->received + k);
+        assert_int_equal(mux_receive(&r->board.mux, (struct bytes){block, sizeof block}, &e), 0);
+    }
+    assert_int_equal(mux_receive(&r->board.mux, (struct bytes){block, sizeof block}, &e),
+                     STATUS_FAIL);
+    rig_free(r);
+}
+
+// The board asks for a new start, and the PC's end hears it.
+static void test_restart(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(8);
+    struct error e;
+    plug(r);
+    settle(r);
+    struct stream *s = open_stream(r);
+    settle(r);
+    mux_refuse(&r->board.mux);
+    assert_true(fill(&r->board));
+    struct bytes block = {r->board.blocks[r->board.first], r->board.sizes[r->board.first]};
+    assert_int_equal(mux_receive(&r->pc.mux, block, &e), STATUS_FAIL);
+    plug(r);
+    assert_false(s->open);
+    settle(r);
+    assert_int_equal(r->pc.mux.state, MUX_UP);
+    rig_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_arrive), cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_turns),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stale_blocks), cmocka_unit_test(test_random_traffic),
+        cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_too_much_data),
+        cmocka_unit_test(test_restart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+"""In the guest: a board at the cable of the same kernel (dummy_hcd), and the PC's view of it."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+DIGITS = SOURCE / "examples/digits/digits.rknn"
+UDC = pathlib.Path("/sys/class/udc")
+GADGETS = pathlib.Path("/sys/kernel/config/usb_gadget")
+PATIENCE = 60
+
+sys.path.insert(0, str(SOURCE / "tests/integration"))
+
+
+def run(*words, **options):
+    return subprocess.run([str(w) for w in words], check=True, **options)
+
+
+def wait_for(what, condition, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"still waiting: {what}")
+        time.sleep(0.02)
+
+
+def load_modules(speed):
+    run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
+    run("modprobe", "dummy_hcd", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
+    run("modprobe", "libcomposite")
+    run("modprobe", "usb_f_fs")
+    if not GADGETS.exists():
+        run("mount", "-t", "configfs", "configfs", "/sys/kernel/config")
+
+
+def rknnctl(*words, uri="usb:", **options):
+    return subprocess.run([BUILD / "bin/rknnctl", "--server", uri, *words], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False, **options)
+
+
+class Board:
+    """The board's end: gadget, function and daemon."""
+
+    def __init__(self, serial="board1", backend="sim:rk3588"):
+        self.backend = backend
+        run(BUILD / "bin/rknnd-gadget", "--serial", serial, "up")
+        self.start()
+
+    def start(self):
+        with open("/tmp/board.log", "ab") as log:
+            self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "usb", "--listen", "unix:/run/board.sock",
+                                             "--backend", self.backend], stdin=subprocess.DEVNULL, stderr=log)
+        wait_for("rknnd to listen", lambda: os.path.exists("/run/board.sock") and
+                 rknnctl("ping", "-c", "1", uri="unix:/run/board.sock").returncode == 0)
+        self.plug()
+
+    def plug(self):
+        run(BUILD / "bin/rknnd-gadget", "bind")
+
+    def unplug(self):
+        gadget, = GADGETS.iterdir()
+        udc = gadget / "UDC"
+        if udc.read_text().strip():
+            udc.write_text("\n")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        os.unlink("/run/board.sock")
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        assert code == 0, f"rknnd ended with {code}: {pathlib.Path('/tmp/board.log').read_text()[-2000:]}"
+
+
+def kernel_complaints():
+    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
+    return [line for line in said.splitlines()
+            if any(word in line for word in ("BUG", "WARNING", "Oops", "Call Trace", "hung task", "general protection"))]

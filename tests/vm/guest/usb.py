@@ -1,0 +1,136 @@
+"""The API over a USB cable, and what happens when it is pulled. Arguments: the speed, then what to do."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import unittest
+
+from board import BUILD, DIGITS, Board, kernel_complaints, load_modules, rknnctl, wait_for
+
+PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
+ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
+SPEED = os.environ["RKNND_SPEED"]
+LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
+
+
+def relays():
+    """Processes of this machine that relay."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and b"--relay" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+class Usb(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        load_modules(SPEED)
+        for log in LOGS:
+            log.touch()
+        cls.board = Board()
+        wait_for("the board to be seen", lambda: list(pathlib.Path("/sys/bus/usb/devices").glob("*:1.0/interface")))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.board.stop()
+
+    def setUp(self):
+        self.relay = None
+        self.clients = []
+
+    def tearDown(self):
+        for process in [*self.clients, *filter(None, [self.relay])]:
+            process.kill()
+            process.communicate()
+        if any(error for _, error in self._outcome.result.failures + self._outcome.result.errors):
+            for log in LOGS:
+                print(log, log.read_text()[-3000:], sep="\n")
+        self.assertEqual(kernel_complaints(), [])
+
+    def held(self):
+        return len(os.listdir(f"/proc/{self.board.process.pid}/fd"))
+
+    def start_relay(self):
+        with open("/tmp/relay.log", "ab") as log:
+            self.relay = subprocess.Popen([BUILD / "bin/rknnd", "--relay", "usb:board1"], stdin=subprocess.DEVNULL,
+                                          stderr=log)
+        wait_for("the relay", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0)
+
+    def stop_relay(self):
+        """One that came after a client's private relay has ended already."""
+        if self.relay.poll() is not None:
+            self.assertIn("another server listens", pathlib.Path("/tmp/relay.log").read_text())
+            return
+        self.relay.terminate()
+        self.assertEqual(self.relay.wait(10), 0)
+
+    def test_1_devices(self):
+        listed = rknnctl("--version")  # the tool is there at all
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        listed = subprocess.run([BUILD / "bin/rknnctl", "devices"], capture_output=True, text=True, check=True,
+                                env=dict(os.environ, RKNND_SERVER=""))
+        self.assertIn("usb:board1", listed.stdout)
+        self.assertIn("rk3588", listed.stdout)
+        other = rknnctl("ping", uri="usb:elsewhere")
+        self.assertEqual(other.returncode, 3)
+        self.assertIn("usb:board1", other.stderr)
+
+    def test_2_conformance(self):
+        self.start_relay()
+        models = BUILD / "tests/conformance/models"
+        for name in PROGRAMS:
+            with self.subTest(name):
+                done = subprocess.run([BUILD / "tests/conformance" / name, models], capture_output=True, text=True,
+                                      env=dict(os.environ, RKNND_SERVER="usb:board1"), timeout=240, check=False)
+                self.assertIn(done.returncode, (0, 77), done.stdout[-2000:] + done.stderr[-2000:])
+        self.stop_relay()
+
+    def client(self, seed):
+        return subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, str(seed), "patient"],
+                                env=dict(os.environ, RKNND_SERVER="usb:board1"), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, client):
+        said, complaint = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 0, complaint)
+        return said.strip()
+
+    def test_3_unplugged_at_any_moment(self):
+        choose = random.Random(1)
+        self.start_relay()
+        before = self.held()
+        self.clients = [self.client(seed) for seed in range(3)]
+        for n in range(ROUNDS):
+            what = choose.choice(("cable", "cable", "cable", "daemon", "client", "relay"))
+            if what == "cable":
+                self.board.unplug()
+                self.board.plug()
+            elif what == "daemon":
+                self.board.kill()
+                self.board.start()
+            elif what == "relay":
+                self.relay.send_signal(signal.SIGKILL)
+                self.relay.wait()
+                self.start_relay()
+            else:
+                victim = self.clients.pop(0)
+                victim.kill()
+                victim.communicate()
+                self.clients.append(self.client(10 + n))
+            wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0,
+                     20)
+        while self.clients:
+            print(self.finish(self.clients.pop()))
+        self.stop_relay()
+        wait_for("what the clients held to be free", lambda: self.held() <= before)
+        wait_for("private relays to end", lambda: relays() == [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# usage: initramfs.sh KERNEL_ROOT OUT
+# The first root of a guest: busybox, the modules that the tests need, and an init that continues on
+# the host's own root (read-only by 9p, under a tmpfs overlay) with the script that the kernel's
+# command line names (guest=PATH). The script's exit code goes to /mnt/rc on the second, writable
+# share.
+set -euo pipefail
+kernel_root=$1 out=$2
+version=$(ls "$kernel_root/lib/modules")
+modules="virtio_pci 9pnet_virtio 9p overlay libcomposite usb_f_fs dummy_hcd vgem udmabuf virtio_net"
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+mkdir -p "$root"/{bin,dev,proc,sys,new} "$root/lib/modules/$version"
+cp "$(command -v busybox)" "$root/bin/busybox"
+depmod -b "$kernel_root" "$version"
+for module in $modules; do
+    modprobe -d "$kernel_root" -S "$version" --show-depends "$module" 2>/dev/null | awk '$1 == "insmod" { print $2 }' || true
+done | sort -u | while read -r file; do
+    to="$root/lib/modules/$version/kernel/${file#*/kernel/}"
+    mkdir -p "$(dirname "$to")"
+    case $file in
+        *.xz) xz -dc "$file" > "${to%.xz}" ;;
+        *) cp "$file" "$to" ;;
+    esac
+done
+cp "$kernel_root/lib/modules/$version/"modules.{order,builtin,builtin.modinfo} "$root/lib/modules/$version/"
+depmod -b "$root" "$version"
+
+cat > "$root/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+for module in virtio_pci 9pnet_virtio 9p overlay; do modprobe $module; done
+mkdir /base /upper
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=1048576,cache=loose base /base
+mount -t tmpfs upper /upper
+mkdir /upper/data /upper/work
+mount -t overlay -o lowerdir=/base,upperdir=/upper/data,workdir=/upper/work root /new
+for folder in dev proc sys; do mount --move /$folder /new/$folder; done
+mkdir -p /new/dev/shm /new/dev/pts /new/mnt /new/lib/modules
+mount -t tmpfs shm /new/dev/shm
+mount -t tmpfs run /new/run
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 results /new/mnt
+cp -a /lib/modules/* /new/lib/modules/
+mkdir /new/run/vm
+cp /bin/busybox /new/run/vm/
+cat > /new/run/vm/init <<'SECOND'
+#!/bin/bash
+export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd /
+/run/vm/busybox ifconfig lo 127.0.0.1 up
+bash "$(sed -n 's/.*guest=\([^ ]*\).*/\1/p' /proc/cmdline)"
+echo $? > /mnt/rc
+sync
+/run/vm/busybox poweroff -f
+SECOND
+chmod +x /new/run/vm/init
+exec switch_root /new /run/vm/init
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$out"
