@@ -257,6 +257,90 @@ static void note_race(const struct replay_connection *c)
         r->raced = true;
 }
 
+// ---- runs with operators of the program --------------------------------------------------------
+
+static int replay_frame(struct replay *p, const struct recorded *f, struct error *e);
+
+static size_t place_of(const struct replay *p, const struct recorded *f)
+{
+    return (size_t)(f->message.data - p->recording.file.data);
+}
+
+static bool was_ahead(struct replay *p, size_t place)
+{
+    for (size_t i = 0; i < p->n_ahead; i++)
+        if (p->ahead[i] == place) {
+            p->ahead[i] = p->ahead[--p->n_ahead];
+            return true;
+        }
+    return false;
+}
+
+static int note_ahead(struct replay *p, size_t place, struct error *e)
+{
+    if (p->n_ahead == p->room_ahead) {
+        size_t room = p->room_ahead ? 2 * p->room_ahead : 64;
+        size_t *more = realloc(p->ahead, room * sizeof *more);
+        if (!more)
+            return error_no_memory(e, "a replay", room * sizeof *more);
+        p->ahead = more;
+        p->room_ahead = room;
+    }
+    p->ahead[p->n_ahead++] = place;
+    return 0;
+}
+
+static bool computes_here(const rknnd_Infer *m)
+{
+    for (size_t i = 0; i < m->custom_nodes.size; i++)
+        if (m->custom_nodes.bytes[i])
+            return true;
+    return false;
+}
+
+// Whether the frame is of the conversation that the run's request began.
+static bool is_of_run(const struct recorded *f, const struct recorded *run)
+{
+    union message_any m;
+    if (f->connection != run->connection)
+        return false;
+    if (f->header.flags & FRAME_REPLY)
+        return f->header.id == run->header.id;
+    return f->header.type == MESSAGE_CUSTOM_DONE &&
+           message_decode(message_row(f->header.type)->request, f->message, &m, NULL) == 0 &&
+           m.CUSTOM_DONE_request.request == run->header.id;
+}
+
+static bool ends_runs(const struct recorded *f, const struct recorded *run)
+{
+    return f->connection == run->connection &&
+           (f->header.type == MESSAGE_CONTEXT_CLOSE || f->header.type == MESSAGE_GOODBYE);
+}
+
+// Each such run to its end (or that of its context) before the next: runs that wait for their
+// program hold cores, and in another order than the recorded one they would wait for each other.
+static int converse(struct replay *p, const struct recorded *run, struct error *e)
+{
+    struct recording rest = p->recording;
+    struct recorded f;
+    int r;
+    while ((r = recording_next(&rest, &f, e)) > 0) {
+        if (ends_runs(&f, run))
+            return 0;
+        if (!is_of_run(&f, run))
+            continue;
+        bool last = (f.header.flags & FRAME_REPLY) && !(f.header.flags & FRAME_MORE);
+        r = note_ahead(p, place_of(p, &f), e);
+        if (r == 0)
+            r = replay_frame(p, &f, e);
+        if (r < 0 || last)
+            return r;
+    }
+    return r;
+}
+
+// ---- frames ------------------------------------------------------------------------------------
+
 static int make_request(struct replay *p, const struct recorded *f, struct error *e)
 {
     struct replay_connection *c;
@@ -281,7 +365,11 @@ static int make_request(struct replay *p, const struct recorded *f, struct error
     if (f->header.type == MESSAGE_CONTEXT_CLOSE)
         note_race(c);
     replay_translate(p, f->header.type, &m);
-    return r < 0 ? r : ask(p, c, f, &m, e);
+    if (r == 0)
+        r = ask(p, c, f, &m, e);
+    return r == 0 && f->header.type == MESSAGE_INFER && computes_here(&m.INFER_request)
+               ? converse(p, f, e)
+               : r;
 }
 
 // ---- all of it ---------------------------------------------------------------------------------
@@ -302,8 +390,8 @@ static int replay_all(struct replay *p, rknnd_progress *progress, void *user, st
     uint64_t start = clock_us();
     int r;
     while ((r = recording_next(&p->recording, &f, e)) > 0) {
-        size_t at = (size_t)(f.message.data - p->recording.file.data);
-        r = replay_frame(p, &f, e);
+        size_t at = place_of(p, &f);
+        r = was_ahead(p, at) ? 0 : replay_frame(p, &f, e);
         if (r < 0)
             return error_prefix(e, "frame at byte %zu", at);
         p->result.recorded_us = f.time_us;
@@ -335,6 +423,7 @@ static void replay_done(struct replay *p)
     while (!list_empty(&p->connections))
         connection_end(list_first(&p->connections, struct replay_connection, link));
     free(p->models);
+    free(p->ahead);
     free(p->contexts.pairs);
     free(p->memories.pairs);
 }

@@ -56,7 +56,9 @@ static int bind_and_listen(int fd, const struct sockaddr_un *address, const char
 {
     const char *path = address->sun_path;
     if (bind(fd, (const struct sockaddr *)address, sizeof *address) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+        return errno == EADDRINUSE // by now
+                   ? error_set(e, STATUS_FAIL, "another server listens on %s", path)
+                   : error_set_errno(e, STATUS_FAIL, errno, "%s", path);
     int r = group ? give_to_group(path, group, e) : 0;
     if (r == 0 && (chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0))
         r = error_set_errno(e, STATUS_FAIL, errno, "%s", path);
