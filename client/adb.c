@@ -208,19 +208,25 @@ static int parse_devices(char *text, struct adb_device *ret, int max)
     return n;
 }
 
-int adb_list(struct adb_device *ret, int max, struct error *e)
+static int ask_devices(const struct adb *a, struct adb_device *ret, int max, struct error *e)
 {
     char text[8192];
+    int r = request(a, "host:devices", e);
+    if (r < 0)
+        return r;
+    r = read_text(a, text, sizeof text);
+    if (r < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the adb server");
+    return parse_devices(text, ret, max);
+}
+
+int adb_list(struct adb_device *ret, int max, struct error *e)
+{
     struct adb a;
     int r = open_server(&a, e);
     if (r < 0)
         return r;
-    cleanup(fd_close_p) int fd = a.fd;
-    r = request(&a, "host:devices", e);
-    if (r < 0)
-        return r;
-    r = read_text(&a, text, sizeof text);
-    if (r < 0)
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the adb server");
-    return parse_devices(text, ret, max);
+    r = ask_devices(&a, ret, max, e);
+    fd_close(a.fd);
+    return r;
 }

@@ -12,43 +12,31 @@
 #include "server/options.h"
 #include "server/relay.h"
 #include "server/server.h"
+#include "server/signals.h"
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct daemon {
     uv_loop_t loop;
     struct server server;
-    uv_signal_t signals[2];
+    struct signals signals;
 };
 
 // The first signal drains, the second ends.
-static void on_signal(uv_signal_t *handle, int number)
+static void on_end(void *owner)
 {
-    struct server *s = handle->data;
-    (void)number;
+    struct server *s = owner;
     if (s->state == SERVER_DRAINING)
         server_stop(s);
     else
         server_drain(s);
 }
 
-static void watch_signals(struct daemon *d)
-{
-    static const int numbers[] = {SIGTERM, SIGINT};
-    for (size_t i = 0; i < 2; i++) {
-        uv_signal_init(&d->loop, &d->signals[i]);
-        d->signals[i].data = &d->server;
-        uv_signal_start(&d->signals[i], on_signal, numbers[i]);
-        uv_unref((uv_handle_t *)&d->signals[i]);
-    }
-}
-
 // Runs until the server has stopped and every handle is closed.
 static void run(struct daemon *d)
 {
     uv_run(&d->loop, UV_RUN_DEFAULT);
-    for (size_t i = 0; i < 2; i++)
-        uv_close((uv_handle_t *)&d->signals[i], NULL);
+    signals_close(&d->signals);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     server_done(&d->server);
 }
@@ -77,7 +65,7 @@ static int serve(const struct options *o)
         log_error("no event loop: %s", uv_strerror(r));
         return EXIT_FAILED;
     }
-    watch_signals(&d);
+    signals_init(&d.signals, &d.loop, on_end, &d.server);
     if (server_init(&d.server, &d.loop, o, &e) < 0)
         d.server.failed = e;
     run(&d);

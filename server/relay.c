@@ -2,7 +2,6 @@
 #include "server/relay.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "protocol/message.h"
 #include "server/listener.h"
 #include "server/notify.h"
+#include "server/signals.h"
 #include "server/usb_host.h"
 
 #define PATIENCE_MS 3000 // in which a board that is not there may come
@@ -35,7 +35,7 @@ struct relay {
     struct notify notify;
     struct list guests;
     uv_timer_t timer;
-    uv_signal_t signals[2];
+    struct signals signals;
     bool orphaned, stopping;
 };
 
@@ -111,8 +111,7 @@ static void stop(struct relay *r)
     usb_host_close(steal_ptr(r->usb));
     notify_close(&r->notify);
     uv_close((uv_handle_t *)&r->timer, NULL);
-    for (size_t i = 0; i < 2; i++)
-        uv_close((uv_handle_t *)&r->signals[i], NULL);
+    signals_close(&r->signals);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -127,10 +126,9 @@ static void on_timer(uv_timer_t *timer)
         stop(r);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_end(void *owner)
 {
-    (void)number;
-    stop(handle->data);
+    stop(owner);
 }
 
 static void on_orphaned(struct listeners *l)
@@ -180,18 +178,13 @@ static int open_listeners(struct relay *r, const struct options *o, const char *
 
 static void init(struct relay *r, const struct options *o)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
     r->listeners =
         (struct listeners){.loop = &r->loop, .options = o, .take = take, .orphaned = on_orphaned};
     list_init(&r->listeners.all);
     list_init(&r->guests);
     uv_timer_init(&r->loop, &r->timer);
     uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
-    for (size_t i = 0; i < 2; i++) {
-        uv_signal_init(&r->loop, &r->signals[i]);
-        r->signals[i].data = r;
-        uv_signal_start(&r->signals[i], on_signal, numbers[i]);
-    }
+    signals_init(&r->signals, &r->loop, on_end, r);
 }
 
 static int begin(struct relay *r, const struct options *o, struct error *e)

@@ -1,0 +1,38 @@
+// SIGTERM and SIGINT.
+#include "server/signals.h"
+
+#include <signal.h>
+
+static const int numbers[] = {SIGTERM, SIGINT};
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct signals *s = handle->data;
+    (void)number;
+    s->ended(s->owner);
+}
+
+void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner), void *owner)
+{
+    s->ended = ended;
+    s->owner = owner;
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(loop, &s->handles[i]);
+        s->handles[i].data = s;
+        uv_signal_start(&s->handles[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&s->handles[i]);
+    }
+}
+
+// Once it is closed libuv leaves a signal to its default, which would end the process as if it had
+// failed.
+void signals_close(struct signals *s)
+{
+    sigset_t late;
+    sigemptyset(&late);
+    for (size_t i = 0; i < 2; i++)
+        sigaddset(&late, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, &late, NULL);
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&s->handles[i], NULL);
+}
