@@ -325,7 +325,7 @@ static bool is_wanted(const char *name, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], name) == 0)
             return true;
-    return argc == 0;
+    return argc <= 0; // none is named: all
 }
 
 int main(int argc, char **argv)
