@@ -50,6 +50,21 @@ static inline void write_le64(void *p, uint64_t v)
         b[i] = (uint8_t)(v >> (8 * i));
 }
 
+/// The 32 bits of a float, and back.
+static inline uint32_t float_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static inline float bits_float(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
 /// The part [offset, offset+size) of `all`; false, and *ret untouched, if it is not all there.
 static inline bool bytes_slice(struct bytes all, uint64_t offset, uint64_t size, struct bytes *ret)
 {

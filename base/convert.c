@@ -4,21 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 // ---- halves
-
-static uint32_t float_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float bits_float(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
 
 float convert_half_to_float(uint16_t h)
 {

@@ -64,20 +64,6 @@ struct matmul_shape matmul_model_shape(const struct matmul_model *m, uint32_t i)
 
 // ---- parameters of a run ----
 
-static uint32_t float_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-static float bits_float(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 void matmul_run_encode(const struct matmul_run *run, uint8_t ret[MATMUL_RUN_SIZE])
 {
     write_le64(ret, run->b_version);

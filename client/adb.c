@@ -208,6 +208,16 @@ static int parse_devices(char *text, struct adb_device *ret, int max)
     return n;
 }
 
+bool adb_ask_version(int fd, uint64_t until, unsigned *ret)
+{
+    struct adb a = {fd, until};
+    char text[8], *end;
+    if (request(&a, "host:version", NULL) < 0 || read_text(&a, text, sizeof text) < 0)
+        return false;
+    *ret = (unsigned)strtoul(text, &end, 16);
+    return end == text + 4 && !*end;
+}
+
 static int ask_devices(const struct adb *a, struct adb_device *ret, int max, struct error *e)
 {
     char text[8192];

@@ -68,25 +68,10 @@ static int open_file(int *ret, struct error *e)
     return 0;
 }
 
-static int write_all(int fd, const void *data, size_t size, uint64_t offset, struct error *e)
-{
-    for (const uint8_t *at = data; size > 0;) {
-        ssize_t n = pwrite(fd, at, size, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return error_set_errno(e, STATUS_FAIL, errno, "the file of the tensors (in TMPDIR)");
-        at += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
-static int read_all(int fd, void *data, size_t size, uint64_t offset, struct error *e)
+static int transfer(int fd, bool out, void *data, size_t size, uint64_t offset, struct error *e)
 {
     for (uint8_t *at = data; size > 0;) {
-        ssize_t n = pread(fd, at, size, (off_t)offset);
+        ssize_t n = out ? pwrite(fd, at, size, (off_t)offset) : pread(fd, at, size, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -130,8 +115,8 @@ static int on_golden_tensor(void *user, const rknnd_tensor *t)
     uint64_t offset = k->golden->size;
     int r = to_floats(t, &k->floats, &k->error);
     if (r == 0)
-        r = write_all(k->golden->fd, k->floats.values, t->n_elems * sizeof(float), offset,
-                      &k->error);
+        r = transfer(k->golden->fd, true, k->floats.values, t->n_elems * sizeof(float), offset,
+                     &k->error);
     return r < 0 ? r : add(k->golden, t, &k->error);
 }
 
@@ -225,7 +210,8 @@ static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comp
     struct floats *g = &c->golden_floats;
     int r = floats_reserve(g, (size_t)kept->n_elems + 1, e);
     if (r == 0)
-        r = read_all(c->golden->fd, g->values, kept->n_elems * sizeof(float), kept->offset, e);
+        r = transfer(c->golden->fd, false, g->values, kept->n_elems * sizeof(float), kept->offset,
+                     e);
     if (r < 0)
         return r;
     ret->golden_name = kept->name;

@@ -1,31 +1,22 @@
 // USB boards and their relays.
 #include "client/usb.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/usb.h"
 #include "client/connect.h"
 
-#define DEVICES "/sys/bus/usb/devices"
-#define CLASS   "ff" // the interface's numbers: PROTOCOL.md, "USB"
-#define SUB     "52"
-#define NUMBER  "01"
+#define SYSFS "/sys"
 
-static void closedir_p(DIR **d)
+bool usb_read_attribute(const char *sysfs, const char *device, const char *name, char *ret,
+                        size_t size)
 {
-    if (*d)
-        closedir(*d);
-}
-
-// The text of an attribute, without its end of line. False: there is none.
-static bool read_attribute(const char *device, const char *name, char *ret, size_t size)
-{
-    char path[512];
-    snprintf(path, sizeof path, DEVICES "/%s/%s", device, name);
+    char path[600];
+    snprintf(path, sizeof path, "%.256s/bus/usb/devices/%.255s/%s", sysfs, device, name);
     cleanup(fclose_p) FILE *f = fopen(path, "re");
     if (!f || !fgets(ret, (int)size, f))
         return false;
@@ -33,17 +24,25 @@ static bool read_attribute(const char *device, const char *name, char *ret, size
     return true;
 }
 
-static bool attribute_is(const char *device, const char *name, const char *wanted)
+DIR *usb_open_devices(const char *sysfs)
 {
-    char text[32];
-    return read_attribute(device, name, text, sizeof text) && strcmp(text, wanted) == 0;
+    char path[300];
+    snprintf(path, sizeof path, "%.256s/bus/usb/devices", sysfs);
+    return opendir(path);
+}
+
+static bool attribute_is(const char *interface, const char *name, unsigned wanted)
+{
+    char text[32], *end;
+    return usb_read_attribute(SYSFS, interface, name, text, sizeof text) &&
+           strtoul(text, &end, 16) == wanted && end > text && !*end;
 }
 
 static bool is_ours(const char *interface)
 {
-    return attribute_is(interface, "bInterfaceClass", CLASS) &&
-           attribute_is(interface, "bInterfaceSubClass", SUB) &&
-           attribute_is(interface, "bInterfaceProtocol", NUMBER);
+    return attribute_is(interface, "bInterfaceClass", USB_CLASS) &&
+           attribute_is(interface, "bInterfaceSubClass", USB_SUBCLASS) &&
+           attribute_is(interface, "bInterfaceProtocol", USB_PROTOCOL);
 }
 
 // `interface` is "1-2:1.0", of the device "1-2".
@@ -52,18 +51,18 @@ static void describe(const char *interface, struct usb_board_info *ret)
     char device[64], bus[16] = "0", number[16] = "0", path[512];
     snprintf(device, sizeof device, "%.*s", (int)strcspn(interface, ":"), interface);
     *ret = (struct usb_board_info){0};
-    read_attribute(device, "serial", ret->serial, sizeof ret->serial);
-    read_attribute(device, "busnum", bus, sizeof bus);
-    read_attribute(device, "devnum", number, sizeof number);
+    usb_read_attribute(SYSFS, device, "serial", ret->serial, sizeof ret->serial);
+    usb_read_attribute(SYSFS, device, "busnum", bus, sizeof bus);
+    usb_read_attribute(SYSFS, device, "devnum", number, sizeof number);
     snprintf(ret->node, sizeof ret->node, "/dev/bus/usb/%03d/%03d", atoi(bus), atoi(number));
-    snprintf(path, sizeof path, DEVICES "/%s/driver", interface);
+    snprintf(path, sizeof path, SYSFS "/bus/usb/devices/%s/driver", interface);
     ret->in_use = access(path, F_OK) == 0;
     ret->allowed = access(ret->node, R_OK | W_OK) == 0;
 }
 
 unsigned usb_list(struct usb_board_info *ret, unsigned max)
 {
-    cleanup(closedir_p) DIR *folder = opendir(DEVICES);
+    cleanup(closedir_p) DIR *folder = usb_open_devices(SYSFS);
     const struct dirent *entry;
     unsigned n = 0;
     while (folder && (entry = readdir(folder))) {
@@ -76,12 +75,13 @@ unsigned usb_list(struct usb_board_info *ret, unsigned max)
     return n;
 }
 
-static int try_relay(const char *folder, const char *serial)
+static int try_relay(const char *runtime, const char *serial)
 {
-    struct uri uri = {.kind = URI_UNIX};
+    char text[256];
+    struct uri uri;
     struct error e;
-    if ((size_t)snprintf(uri.text, sizeof uri.text, "%s/rknnd/usb%s%s.sock", folder,
-                         *serial ? "-" : "", serial) >= sizeof uri.text)
+    if ((size_t)usb_relay_uri(runtime, serial, text, sizeof text) >= sizeof text ||
+        uri_parse(text, &uri, &e) < 0)
         return -1;
     return connect_to(&uri, &e);
 }

@@ -15,11 +15,9 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/usb.h"
 
-#define NAME    "rknnd" // of the function, and of a gadget of our own
-#define PARENT  "/dev/usb-ffs"
-#define FOLDER  PARENT "/" NAME // server/usb_board.h
-#define MOUNTED "functionfs"
+#define NAME USB_NAME // of the function, and of a gadget of our own
 
 struct settings {
     const char *gadget, *udc, *serial, *user; // NULL: find one; user: root
@@ -109,7 +107,7 @@ static int make_folder(const char *path, struct error *e)
 
 static bool is_mounted(void)
 {
-    return access(FOLDER "/ep0", F_OK) == 0;
+    return access(USB_FOLDER "/ep0", F_OK) == 0;
 }
 
 static int mount_function(const struct settings *s, struct error *e)
@@ -121,11 +119,12 @@ static int mount_function(const struct settings *s, struct error *e)
     if (user)
         snprintf(options, sizeof options, "uid=%u,gid=%u", (unsigned)user->pw_uid,
                  (unsigned)user->pw_gid);
-    int r = make_folder(PARENT, e);
+    int r = make_folder(USB_FOLDERS, e);
     if (r == 0)
-        r = make_folder(FOLDER, e);
-    if (r == 0 && !is_mounted() && mount(NAME, FOLDER, MOUNTED, MS_NOSUID | MS_NOEXEC, options) < 0)
-        r = error_set_errno(e, STATUS_FAIL, errno, "%s cannot be mounted", FOLDER);
+        r = make_folder(USB_FOLDER, e);
+    if (r == 0 && !is_mounted() &&
+        mount(NAME, USB_FOLDER, "functionfs", MS_NOSUID | MS_NOEXEC, options) < 0)
+        r = error_set_errno(e, STATUS_FAIL, errno, "%s cannot be mounted", USB_FOLDER);
     return r;
 }
 
@@ -172,7 +171,7 @@ static int down(usbg_state *state, const struct settings *s, struct error *e)
     usbg_udc *udc = usbg_get_gadget_udc(gadget);
     if (udc)
         usbg_disable_gadget(gadget);
-    umount2(FOLDER, MNT_DETACH);
+    umount2(USB_FOLDER, MNT_DETACH);
     int r = ours && !s->gadget ? usbg_rm_gadget(gadget, USBG_RM_RECURSE)
                                : usbg_rm_function(function, USBG_RM_RECURSE);
     if (r == USBG_SUCCESS && udc && !(ours && !s->gadget))

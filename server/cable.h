@@ -5,6 +5,8 @@
 #include "server/mux.h"
 #include "server/pump.h"
 
+#define CABLE_TRANSFERS 4 // under way at a time, each way
+
 struct cable {
     struct mux mux;
     struct pumps pumps;

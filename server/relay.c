@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/uri.h"
+#include "base/usb.h"
 #include "protocol/message.h"
 #include "server/listener.h"
 #include "server/notify.h"
@@ -62,6 +63,15 @@ static void connect_guest(struct relay *r, int fd)
         log_warn("%s", e.text);
 }
 
+static void on_timer(uv_timer_t *timer);
+
+// While a guest waits, or the end is waited for.
+static void start_checking(struct relay *r)
+{
+    if (!uv_is_active((uv_handle_t *)&r->timer))
+        uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
+}
+
 static void take(struct listeners *l, int fd, const struct origin *origin)
 {
     struct relay *r = container_of(l, struct relay, listeners);
@@ -77,6 +87,7 @@ static void take(struct listeners *l, int fd, const struct origin *origin)
     }
     *g = (struct guest){.fd = fd, .until_ms = uv_now(&r->loop) + PATIENCE_MS};
     list_append(&r->guests, &g->link);
+    start_checking(r);
 }
 
 static void dismiss(struct guest *g)
@@ -122,7 +133,11 @@ static void on_timer(uv_timer_t *timer)
         send_away(g->fd, usb_host_why(r->usb));
         dismiss(g);
     }
-    if (r->orphaned && list_empty(&r->guests) && usb_host_connections(r->usb) == 0)
+    if (!list_empty(&r->guests))
+        return;
+    if (!r->orphaned)
+        uv_timer_stop(timer);
+    else if (usb_host_connections(r->usb) == 0)
         stop(r);
 }
 
@@ -133,8 +148,10 @@ static void on_end(void *owner)
 
 static void on_orphaned(struct listeners *l)
 {
-    container_of(l, struct relay, listeners)->orphaned = true;
+    struct relay *r = container_of(l, struct relay, listeners);
+    r->orphaned = true;
     listeners_close(l);
+    start_checking(r);
 }
 
 // The socket at which the client library looks for a relay of this board.
@@ -147,8 +164,7 @@ static int default_socket(const char *serial, char *ret, size_t size, struct err
     snprintf(ret, size, "%s/rknnd", folder);
     if (mkdir(ret, 0755) < 0 && errno != EEXIST)
         return error_set_errno(e, STATUS_FAIL, errno, "%s", ret);
-    if ((size_t)snprintf(ret, size, "unix:%s/rknnd/usb%s%s.sock", folder, *serial ? "-" : "",
-                         serial) >= size)
+    if ((size_t)usb_relay_uri(folder, serial, ret, size) >= size)
         return error_set(e, STATUS_PARAM_INVALID, "the socket's path is too long");
     return 0;
 }
@@ -183,7 +199,6 @@ static void init(struct relay *r, const struct options *o)
     list_init(&r->listeners.all);
     list_init(&r->guests);
     uv_timer_init(&r->loop, &r->timer);
-    uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
     signals_init(&r->signals, &r->loop, on_end, r);
 }
 

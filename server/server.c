@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/usb.h"
 #include "server/connection.h"
 #include "server/context.h"
 #include "server/handle.h"
@@ -157,7 +158,7 @@ static int listen_at(struct server *s, const char *uri, struct error *e)
         return listener_open(&s->listeners, uri, e);
     if (s->usb)
         return error_set(e, STATUS_PARAM_INVALID, "there is one USB interface, not two");
-    const char *folder = uri[3] && uri[4] ? uri + 4 : USB_BOARD_FOLDER;
+    const char *folder = uri[3] && uri[4] ? uri + 4 : USB_FOLDER;
     return usb_board_open(&s->usb, s->loop, folder, take_usb, s, e);
 }
 

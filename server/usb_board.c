@@ -16,7 +16,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/cable.h"
-#include "server/usb.h"
 #include "server/usb_descriptors.h"
 
 struct transfer {
@@ -39,8 +38,8 @@ struct usb_board {
     bool plugged; // it has, and transfers pass
     bool cable_closed;
     unsigned n_open; // handles
-    struct transfer transfers[2 * USB_TRANSFERS];
-    uint8_t blocks[2 * USB_TRANSFERS][MUX_BLOCK];
+    struct transfer transfers[2 * CABLE_TRANSFERS];
+    uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
 };
 
 // ---- transfers ----------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ static void submit(struct transfer *t, size_t size)
 static void refill(struct cable *c)
 {
     struct usb_board *b = container_of(c, struct usb_board, cable);
-    for (size_t i = USB_TRANSFERS; i < 2 * USB_TRANSFERS && b->plugged; i++) {
+    for (size_t i = CABLE_TRANSFERS; i < 2 * CABLE_TRANSFERS && b->plugged; i++) {
         struct transfer *t = &b->transfers[i];
         size_t size = t->busy ? 0 : mux_fill(&c->mux, t->block);
         if (size > 0)
@@ -76,7 +75,7 @@ static void refill(struct cable *c)
 
 static void listen_again(struct usb_board *b)
 {
-    for (size_t i = 0; i < USB_TRANSFERS && b->plugged; i++)
+    for (size_t i = 0; i < CABLE_TRANSFERS && b->plugged; i++)
         if (!b->transfers[i].busy)
             submit(&b->transfers[i], MUX_BLOCK);
 }
@@ -125,13 +124,13 @@ static void finish(struct transfer *t, long result)
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct usb_board *b = container_of(poll, struct usb_board, event_poll);
-    struct io_event done[2 * USB_TRANSFERS];
+    struct io_event done[2 * CABLE_TRANSFERS];
     uint64_t count;
     (void)status;
     (void)events;
     if (read(b->event, &count, sizeof count) < 0)
         return;
-    int n = io_getevents(b->io, 0, 2 * USB_TRANSFERS, done, NULL);
+    int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
     for (int i = 0; i < n; i++)
         finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
 }
@@ -269,7 +268,7 @@ static int open_files(struct usb_board *b, const char *folder, struct error *e)
     if (r < 0)
         return r;
     b->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int failed = io_setup(2 * USB_TRANSFERS, &b->io);
+    int failed = io_setup(2 * CABLE_TRANSFERS, &b->io);
     return b->event >= 0 && failed == 0
                ? 0
                : error_set_errno(e, STATUS_FAIL, b->event < 0 ? errno : -failed,
@@ -282,9 +281,9 @@ static void start(struct usb_board *b, uv_loop_t *loop)
     uv_poll_init(loop, &b->event_poll, b->event);
     b->control_poll.data = b->event_poll.data = b;
     b->n_open = 2;
-    for (size_t i = 0; i < 2 * USB_TRANSFERS; i++)
+    for (size_t i = 0; i < 2 * CABLE_TRANSFERS; i++)
         b->transfers[i] =
-            (struct transfer){.board = b, .out = i < USB_TRANSFERS, .block = b->blocks[i]};
+            (struct transfer){.board = b, .out = i < CABLE_TRANSFERS, .block = b->blocks[i]};
     b->cable.refill = refill;
     b->cable.take = on_take;
     cable_init(&b->cable, loop, false);

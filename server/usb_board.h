@@ -5,8 +5,6 @@
 
 #include "base/error.h"
 
-#define USB_BOARD_FOLDER "/dev/usb-ffs/rknnd" // where rknnd-gadget mounts it
-
 struct usb_board;
 
 /// Gives the descriptors to the FunctionFS instance that is mounted at `folder` and serves whoever

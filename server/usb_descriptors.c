@@ -4,7 +4,7 @@
 
 #include <linux/usb/functionfs.h>
 
-#include "server/usb.h"
+#include "base/usb.h"
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LE16(x) (x)

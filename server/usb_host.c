@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/usb.h"
 #include "server/cable.h"
-#include "server/usb.h"
 
 #define SCAN_MS     500  // plugging in is seen by asking
 #define GREETING_MS 2000 // in which the board answers
@@ -47,7 +47,7 @@ struct usb_host {
     uint8_t in, out; // endpoints
     bool broken;     // the device is to be let go as soon as no transfer is under way
     unsigned n_busy;
-    struct transfer ins[USB_TRANSFERS], outs[USB_TRANSFERS];
+    struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
 };
 
 static void say(struct usb_host *u, const struct error *why)
@@ -78,7 +78,7 @@ static void let_go(struct usb_host *u)
 
 static void cancel(struct usb_host *u)
 {
-    for (size_t i = 0; i < USB_TRANSFERS; i++) {
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         if (u->ins[i].busy)
             libusb_cancel_transfer(u->ins[i].usb);
         if (u->outs[i].busy)
@@ -115,7 +115,7 @@ static bool submit(struct transfer *t, int size)
 static void refill(struct cable *c)
 {
     struct usb_host *u = container_of(c, struct usb_host, cable);
-    for (size_t i = 0; i < USB_TRANSFERS && u->device && !u->broken; i++) {
+    for (size_t i = 0; i < CABLE_TRANSFERS && u->device && !u->broken; i++) {
         struct transfer *t = &u->outs[i];
         size_t size = t->busy ? 0 : mux_fill(&c->mux, t->block);
         if (size > 0)
@@ -128,8 +128,10 @@ static void take_block(struct usb_host *u, const struct transfer *t)
     struct error e, none = {0};
     if (mux_receive(&u->cable.mux, (struct bytes){t->block, (size_t)t->usb->actual_length}, &e) < 0)
         lose(u, e.text);
-    else if (u->cable.mux.state == MUX_UP && u->why.code < 0)
+    else if (u->cable.mux.state == MUX_UP && u->why.code < 0) {
+        uv_timer_stop(&u->timer); // lose() starts it again
         say(u, &none);
+    }
 }
 
 static const char *complaint(enum libusb_transfer_status status)
@@ -183,11 +185,11 @@ static void converse(struct usb_host *u)
 {
     uv_timer_start(&u->timer, u->timer.timer_cb, GREETING_MS, SCAN_MS);
     mux_start(&u->cable.mux, new_nonce());
-    for (size_t i = 0; i < USB_TRANSFERS; i++) {
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         prepare(u, &u->ins[i], u->in);
         prepare(u, &u->outs[i], u->out);
     }
-    for (size_t i = 0; i < USB_TRANSFERS && !u->broken; i++)
+    for (size_t i = 0; i < CABLE_TRANSFERS && !u->broken; i++)
         submit(&u->ins[i], MUX_BLOCK);
 }
 
@@ -449,7 +451,7 @@ unsigned usb_host_connections(const struct usb_host *u)
 
 static void free_transfers(struct usb_host *u)
 {
-    for (size_t i = 0; i < USB_TRANSFERS; i++) {
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         libusb_free_transfer(u->ins[i].usb);
         libusb_free_transfer(u->outs[i].usb);
     }
@@ -458,7 +460,7 @@ static void free_transfers(struct usb_host *u)
 static bool make_transfers(struct usb_host *u)
 {
     bool all = true;
-    for (size_t i = 0; i < USB_TRANSFERS; i++) {
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         u->ins[i].host = u->outs[i].host = u;
         u->ins[i].usb = libusb_alloc_transfer(0);
         u->outs[i].usb = libusb_alloc_transfer(0);

@@ -45,13 +45,9 @@ int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct 
     struct accuracy a = {
         .plan = {
             .task = TASK_INIT, .server = settings->server, .golden_server = "sim:", .limit = 5}};
-    struct comparison c = {0};
     int r = parse(argc, argv, &a, f);
     if (r == 0)
-        r = comparison_make(&c, &a.plan, f);
-    if (r == 0)
-        r = comparison_show(&c, &a.plan, a.json, f);
-    comparison_done(&c);
+        r = comparison_run(&a.plan, a.json, f);
     text_list_done(&a.plan.map);
     task_done(&a.plan.task);
     return r;

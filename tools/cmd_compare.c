@@ -46,13 +46,9 @@ static int parse(int argc, char **argv, struct compare *c, struct failure *f)
 int cmd_compare(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     struct compare c = {.plan = {.task = TASK_INIT, .server = settings->server, .limit = 5}};
-    struct comparison result = {0};
     int r = parse(argc, argv, &c, f);
     if (r == 0)
-        r = comparison_make(&result, &c.plan, f);
-    if (r == 0)
-        r = comparison_show(&result, &c.plan, c.json, f);
-    comparison_done(&result);
+        r = comparison_run(&c.plan, c.json, f);
     text_list_done(&c.plan.map);
     task_done(&c.plan.task);
     return r;

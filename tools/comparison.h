@@ -71,9 +71,8 @@ double comparison_error(const struct comparison_row *r);
 const struct comparison_row *comparison_worst(const struct comparison *c);
 const struct comparison_row *comparison_first(const struct comparison *c);
 
-/// Prints all of it, as text or JSON.
-int comparison_show(const struct comparison *c, const struct comparison_plan *plan, bool json,
-                    struct failure *f);
+/// Makes a comparison and prints all of it, as text or JSON.
+int comparison_run(const struct comparison_plan *plan, bool json, struct failure *f);
 
 /// {"sets", "limit_percent", "layers", "worst", "first_divergence"}. NULL: out of memory.
 json_t *comparison_json(const struct comparison *c);

@@ -154,8 +154,8 @@ json_t *comparison_json(const struct comparison *c)
                      first ? row_json(first) : json_null());
 }
 
-int comparison_show(const struct comparison *c, const struct comparison_plan *plan, bool json,
-                    struct failure *f)
+static int show(const struct comparison *c, const struct comparison_plan *plan, bool json,
+                struct failure *f)
 {
     if (json) {
         json_t *o = comparison_json(c);
@@ -171,4 +171,14 @@ int comparison_show(const struct comparison *c, const struct comparison_plan *pl
     report_server_line(&c->golden_server);
     printf("\n\n");
     return print_text(c, f);
+}
+
+int comparison_run(const struct comparison_plan *plan, bool json, struct failure *f)
+{
+    struct comparison c = {0};
+    int r = comparison_make(&c, plan, f);
+    if (r == 0)
+        r = show(&c, plan, json, f);
+    comparison_done(&c);
+    return r;
 }

@@ -24,6 +24,14 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
         row_table(&c->from, NULL, 0, &c->to, c->table);
 }
 
+void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
+{
+    copy_init(c, to, from);
+    nd_init(&c->nd, to);
+    nd_broadcast(&c->nd, from);
+    nd_simplify(&c->nd);
+}
+
 typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
 typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
 typedef uint64_t element_8 __attribute__((aligned(1), may_alias));

@@ -19,4 +19,8 @@ struct copy {
 /// Sets the forms; the caller then sets nd (simplified) and the first elements.
 void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from);
 
+/// As copy_init(), for all elements of `to`, from those of `from` at the same indices (broadcast).
+void copy_init_whole(struct copy *c, const struct graph_tensor *to,
+                     const struct graph_tensor *from);
+
 void copy_run(const struct copy *c, void *to, const void *from);

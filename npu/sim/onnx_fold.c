@@ -59,10 +59,7 @@ static void move_elements(const struct graph_tensor *to, void *dst, const struct
                           const void *src)
 {
     struct copy c;
-    copy_init(&c, to, from);
-    nd_init(&c.nd, to);
-    nd_broadcast(&c.nd, from);
-    nd_simplify(&c.nd);
+    copy_init_whole(&c, to, from);
     copy_run(&c, dst, src);
 }
 

@@ -268,10 +268,7 @@ static int prepare_reshape(struct step *s, struct error *e)
     }
     struct graph_tensor plain_x = *x, plain_y = *y;
     plain_x.channels_last = plain_y.channels_last = false;
-    copy_init(&p->first, &plain_x, x);
-    nd_init(&p->first.nd, &plain_x);
-    nd_broadcast(&p->first.nd, x);
-    nd_simplify(&p->first.nd);
+    copy_init_whole(&p->first, &plain_x, x);
     copy_init(&p->second, y, &plain_x);
     nd_init(&p->second.nd, y);
     nd_broadcast(&p->second.nd, &plain_y);

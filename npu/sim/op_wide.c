@@ -90,10 +90,7 @@ void wide_walk_next(struct wide_walk *w)
 
 static float read_float(const uint8_t *p)
 {
-    uint32_t bits = read_le32(p);
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return bits_float(read_le32(p));
 }
 
 static union wide load_one(enum tensor_type type, const uint8_t *p)
@@ -125,12 +122,9 @@ static union wide load_one(enum tensor_type type, const uint8_t *p)
 // Integers wrap, as they do in the machine.
 static void store_one(enum tensor_type type, uint8_t *p, union wide v)
 {
-    float f = type == TENSOR_FLOAT32 ? (float)v.r : 0;
-    uint32_t bits;
     switch (type) {
     case TENSOR_FLOAT32:
-        memcpy(&bits, &f, sizeof bits);
-        write_le32(p, bits);
+        write_le32(p, float_bits((float)v.r));
         return;
     case TENSOR_FLOAT16:
         write_le16(p, convert_float_to_half((float)v.r));

@@ -22,10 +22,7 @@ static int prepare(struct step *s, const struct graph_tensor *t, bool output, st
                    struct error *e)
 {
     struct graph_tensor real = real_form(t);
-    copy_init(&p->copy, output ? t : &real, output ? &real : t);
-    nd_init(&p->copy.nd, output ? t : &real);
-    nd_broadcast(&p->copy.nd, output ? &real : t);
-    nd_simplify(&p->copy.nd);
+    copy_init_whole(&p->copy, output ? t : &real, output ? &real : t);
     return step_scratch(s, t->n_elems * sizeof(float), &p->at, e);
 }
 

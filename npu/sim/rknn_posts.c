@@ -178,7 +178,7 @@ static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
         !rknn_regs_get(l->regs, BN_TOP, &bits))
         return false;
     post->alpha = 0;
-    memcpy(&post->beta, &bits, sizeof bits);
+    post->beta = bits_float(bits);
     return isfinite(post->beta) && post->beta > 0;
 }
 

@@ -138,10 +138,7 @@ static void convert(const struct graph_tensor *to, void *dst, const struct graph
                     const void *src)
 {
     struct copy c;
-    copy_init(&c, to, from);
-    nd_init(&c.nd, to);
-    nd_broadcast(&c.nd, from);
-    nd_simplify(&c.nd);
+    copy_init_whole(&c, to, from);
     copy_run(&c, dst, src);
 }
 

@@ -14,9 +14,9 @@ DIGITS = SOURCE / "examples/digits/digits.rknn"
 PATIENCE = 60  # seconds after which something that was to happen has not
 
 
-def wait_for(what, condition):
+def wait_for(what, condition, patience=PATIENCE):
     """Polls until condition() is true; fails with the words of what() or what."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"still waiting: {what() if callable(what) else what}")

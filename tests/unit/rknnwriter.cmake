@@ -9,7 +9,7 @@ if(TARGET npu_sim)
   add_test(NAME rknnwriter_cases COMMAND ${RKNND_PYTHON} -m rknnwriter.cases ${cases}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/tests)
   set_tests_properties(rknnwriter_cases PROPERTIES FIXTURES_SETUP rknnwriter_cases LABELS unit)
-  add_executable(test_sim_cases test_sim_cases.c sim_run.c)
+  add_executable(test_sim_cases test_sim_cases.c sim_cases.c sim_run.c)
   target_link_libraries(test_sim_cases PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
   foreach(group conv depthwise kernels groups batch deconv deconv_fused forms shapes fused lookup lite lite_lookup lite_deconv eltwise
       activations pool reduce moves index float16_conv float16_fused float16_kernels float16 mixed
@@ -19,7 +19,7 @@ if(TARGET npu_sim)
       FIXTURES_REQUIRED rknnwriter_cases TIMEOUT 120 LABELS unit)
   endforeach()
 
-  add_executable(test_sim_refusals test_sim_refusals.c sim_run.c)
+  add_executable(test_sim_refusals test_sim_refusals.c sim_cases.c sim_run.c)
   target_link_libraries(test_sim_refusals PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
   add_test(NAME test_sim_refusals COMMAND test_sim_refusals ${cases}/refusals)
   set_tests_properties(test_sim_refusals PROPERTIES

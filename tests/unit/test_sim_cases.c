@@ -1,32 +1,19 @@
 // test_sim_cases FOLDER: the cases of one group that tests/rknnwriter/cases wrote. Each is a model
 // with inputs and the outputs of the numpy reference.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "base/cleanup.h"
 #include "base/convert.h"
+#include "tests/unit/sim_cases.h"
 #include "tests/unit/sim_run.h"
 
-#define MAX_CASES  256
 #define MAX_TENSOR 8
-
-static const char *folder;
-
-struct one_case {
-    char name[128];
-    double error; // steps of an int8 output; of the largest value of a float one
-};
 
 static uint8_t *read_part(const char *name, const char *part, uint32_t i, size_t *ret_size)
 {
     char path[512];
     struct error e = {0};
-    snprintf(path, sizeof path, "%s/%s.%s%u.bin", folder, name, part, i);
+    snprintf(path, sizeof path, "%s/%s.%s%u.bin", sim_cases_folder, name, part, i);
     uint8_t *data = sim_read_file(path, ret_size, &e);
     if (!data)
         fail_msg("%s", e.text);
@@ -56,13 +43,23 @@ static bool is_float(enum tensor_type type)
     return type == TENSOR_FLOAT16 || type == TENSOR_FLOAT32;
 }
 
-static void compare(const struct one_case *c, const struct tensor_attr *a, const void *got,
+/// The case's bound: steps of an int8 output; of the largest value of a float one.
+static double bound(const struct sim_case *c)
+{
+    char *end;
+    double bound = strtod(c->rest, &end);
+    if (end == c->rest || *end)
+        fail_msg("%s: \"%s\" is no bound", c->name, c->rest);
+    return bound;
+}
+
+static void compare(const struct sim_case *c, const struct tensor_attr *a, const void *got,
                     const void *expected)
 {
-    double largest = 0;
+    double error = bound(c), largest = 0;
     for (size_t i = 0; i < a->n_elems; i++)
         largest = fmax(largest, fabs(value(a->type, expected, i)));
-    double allowed = is_float(a->type) ? c->error * largest : a->type == TENSOR_INT8 ? c->error : 0;
+    double allowed = is_float(a->type) ? error * largest : a->type == TENSOR_INT8 ? error : 0;
     size_t wrong = 0;
     for (size_t i = 0; i < a->n_elems; i++) {
         double g = value(a->type, got, i), x = value(a->type, expected, i);
@@ -87,11 +84,11 @@ static struct npu_input as_input(const struct tensor_attr *a, const void *data, 
 
 static void run_case(void **state)
 {
-    const struct one_case *c = *state;
+    const struct sim_case *c = *state;
     char path[512];
     struct error e = {0};
     struct sim_run s;
-    snprintf(path, sizeof path, "%s/%s.rknn", folder, c->name);
+    snprintf(path, sizeof path, "%s/%s.rknn", sim_cases_folder, c->name);
     if (sim_run_init(&s, path, &e) < 0) {
         sim_run_done(&s);
         fail_msg("%s", e.text);
@@ -125,34 +122,7 @@ static void run_case(void **state)
     sim_run_done(&s);
 }
 
-static size_t read_list(struct one_case *cases)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/cases.txt", folder);
-    cleanup(fclose_p) FILE *f = fopen(path, "r");
-    size_t n = 0;
-    while (f && n < MAX_CASES && fscanf(f, "%127s %lf", cases[n].name, &cases[n].error) == 2)
-        n++;
-    return n;
-}
-
 int main(int argc, char **argv)
 {
-    static struct one_case cases[MAX_CASES];
-    struct CMUnitTest tests[MAX_CASES] = {0};
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
-        return 2;
-    }
-    folder = argv[1];
-    size_t n = read_list(cases);
-    if (n == 0) {
-        fprintf(stderr, "%s/cases.txt: no cases; `python3 -m rknnwriter.cases` writes them\n",
-                folder);
-        return 2;
-    }
-    for (size_t i = 0; i < n; i++)
-        tests[i] = (struct CMUnitTest){
-            .name = cases[i].name, .test_func = run_case, .initial_state = &cases[i]};
-    return _cmocka_run_group_tests("cases", tests, n, NULL, NULL);
+    return sim_cases_main(argc, argv, "cases", "cases.txt", run_case);
 }

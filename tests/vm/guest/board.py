@@ -4,28 +4,16 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
-BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
-DIGITS = SOURCE / "examples/digits/digits.rknn"
-UDC = pathlib.Path("/sys/class/udc")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
+
+from service import BUILD, PATIENCE, wait_for  # noqa: E402
+
 GADGETS = pathlib.Path("/sys/kernel/config/usb_gadget")
-PATIENCE = 60
-
-sys.path.insert(0, str(SOURCE / "tests/integration"))
 
 
 def run(*words, **options):
     return subprocess.run([str(w) for w in words], check=True, **options)
-
-
-def wait_for(what, condition, seconds=PATIENCE):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"still waiting: {what}")
-        time.sleep(0.02)
 
 
 def load_modules(speed):

@@ -4,10 +4,10 @@ import pathlib
 import random
 import signal
 import subprocess
-import sys
 import unittest
 
-from board import BUILD, DIGITS, Board, kernel_complaints, load_modules, rknnctl, wait_for
+from board import Board, kernel_complaints, load_modules, rknnctl
+from service import BUILD, DIGITS, wait_for
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
 ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))

@@ -1,0 +1,18 @@
+// What both ends of a USB cable and their helpers agree on: how rknnd's interface is known, in
+// whichever gadget it lies, and where things are.
+#pragma once
+
+#include <stddef.h>
+
+#define USB_CLASS    0xff // vendor-specific
+#define USB_SUBCLASS 0x52
+#define USB_PROTOCOL 0x01
+#define USB_NAME     "rknnd" // the interface's string, and the function's name
+
+// Where rknnd-gadget mounts the function on the board.
+#define USB_FOLDERS "/dev/usb-ffs"
+#define USB_FOLDER  USB_FOLDERS "/" USB_NAME
+
+/// The URI of a PC's relay for the board with this serial number ("": for the only one), below
+/// /run or a user's XDG_RUNTIME_DIR. Returns its length, as snprintf().
+int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size);
