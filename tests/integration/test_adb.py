@@ -174,14 +174,15 @@ class Real(unittest.TestCase):
         cls.home.cleanup()
 
     def test_board(self):
-        self.assertIn("start rknnd on it", rknnctl("ping", port=15037).stderr)
+        uri = "adb:127.0.0.1:5555"  # the server now and then finds the board a second time, as an emulator
+        self.assertIn("start rknnd on it", rknnctl("ping", port=15037, uri=uri).stderr)
         os.mkdir("/run/rknnd")
         daemon = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "unix:/run/rknnd/rknnd.sock", "--backend",
                                    "sim:rk3588"], stdin=subprocess.DEVNULL)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.terminate)
-        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=15037).returncode == 0)
-        env = dict(os.environ, RKNND_SERVER="adb:127.0.0.1:5555")
+        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=15037, uri=uri).returncode == 0)
+        env = dict(os.environ, RKNND_SERVER=uri)
         models = tempfile.mkdtemp(dir=self.home.name)
         subprocess.run(["/usr/bin/python3", SOURCE / "tests/conformance/models.py", models], check=True)
         for program in ("common", "zero_copy", "async"):
@@ -209,7 +210,7 @@ class RealOutside(unittest.TestCase):
         root, reason = fetch_adbd()
         if not root:
             self.skipTest(reason)
-        subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", sys.executable, __file__, "Real"],
+        subprocess.run(["unshare", "--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, __file__, "Real"],
                        env=dict(os.environ, ADBD_ROOT=str(root)), check=True, timeout=200)
 
 
