@@ -12,21 +12,45 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic int current_level = LOG_WARN;
+struct log {
+    _Atomic int level;
+    bool marks_levels;
+    _Atomic int journal; // -1: not known yet
+    // The lock is not touched while nobody watches: so a process may fork at any time.
+    pthread_mutex_t lock;
+    struct list watchers;
+    _Atomic int n_watchers;
+};
 
-// The lock is not touched while nobody watches: so a process may fork at any time.
-static pthread_mutex_t watchers_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list watchers = {&watchers, &watchers};
-static _Atomic int n_watchers;
+static struct log own = {.level = LOG_WARN,
+                         .journal = -1,
+                         .lock = PTHREAD_MUTEX_INITIALIZER,
+                         .watchers = {&own.watchers, &own.watchers}};
+static struct log *used = &own;
+
+struct log *log_used(void)
+{
+    return used;
+}
+
+void log_use(struct log *l)
+{
+    used = l;
+}
 
 void log_set_level(enum log_level level)
 {
-    atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
+    atomic_store_explicit(&used->level, (int)level, memory_order_relaxed);
 }
 
 enum log_level log_level_now(void)
 {
-    return (enum log_level)atomic_load_explicit(&current_level, memory_order_relaxed);
+    return (enum log_level)atomic_load_explicit(&used->level, memory_order_relaxed);
+}
+
+void log_mark_levels(void)
+{
+    used->marks_levels = true;
 }
 
 bool log_set_level_text(const char *text)
@@ -53,11 +77,11 @@ static int write_head(char *line, size_t size, enum log_level level)
 {
     static const char letters[] = "-EWIDT";
     static const int syslog_level[] = {3, 3, 4, 6, 7, 7};
-    static _Atomic int journal = -1;
-
-    if (journal < 0)
-        journal = goes_to_journal();
-    if (journal)
+    if (used->marks_levels)
+        return snprintf(line, size, "%c", level);
+    if (used->journal < 0)
+        used->journal = goes_to_journal();
+    if (used->journal)
         return snprintf(line, size, "<%d>", syslog_level[level]);
     struct timespec now;
     struct tm parts;
@@ -77,45 +101,45 @@ static void blank_control_characters(char *text)
 
 void log_watch(struct log_watcher *w)
 {
-    pthread_mutex_lock(&watchers_lock);
-    list_append(&watchers, &w->link);
-    n_watchers++;
-    pthread_mutex_unlock(&watchers_lock);
+    pthread_mutex_lock(&used->lock);
+    list_append(&used->watchers, &w->link);
+    used->n_watchers++;
+    pthread_mutex_unlock(&used->lock);
 }
 
 void log_unwatch(struct log_watcher *w)
 {
-    pthread_mutex_lock(&watchers_lock);
+    pthread_mutex_lock(&used->lock);
     list_remove(&w->link);
-    n_watchers--;
-    pthread_mutex_unlock(&watchers_lock);
+    used->n_watchers--;
+    pthread_mutex_unlock(&used->lock);
 }
 
 static void tell_watchers(enum log_level level, const char *text)
 {
     struct log_watcher *w;
-    if (n_watchers == 0)
+    if (used->n_watchers == 0)
         return;
-    pthread_mutex_lock(&watchers_lock);
-    list_for_each (w, &watchers, link)
+    pthread_mutex_lock(&used->lock);
+    list_for_each (w, &used->watchers, link)
         w->take(w, level, text);
-    pthread_mutex_unlock(&watchers_lock);
+    pthread_mutex_unlock(&used->lock);
 }
 
 void log_line(enum log_level level, const char *format, ...)
 {
     int saved_errno = errno;
     char line[1024];
-    int used = write_head(line, sizeof line, level);
-    char *text = line + used;
+    int head = write_head(line, sizeof line, level);
+    char *text = line + head;
     va_list args;
     va_start(args, format);
-    if (vsnprintf(text, sizeof line - (size_t)used - 1, format, args) < 0)
+    if (vsnprintf(text, sizeof line - (size_t)head - 1, format, args) < 0)
         *text = 0;
     va_end(args);
     blank_control_characters(text);
     tell_watchers(level, text);
-    size_t length = (size_t)used + strlen(text);
+    size_t length = (size_t)head + strlen(text);
     line[length++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, line, length);
     (void)ignored;

@@ -15,6 +15,10 @@ enum log_level log_level_now(void);
 /// Sets the level from the text "0".."5" (NULL or "": unchanged). False if it is anything else.
 bool log_set_level_text(const char *text);
 
+/// From now on each line begins with its level as a byte, and has no time: whoever reads standard
+/// error logs it again. Before there are threads.
+void log_mark_levels(void);
+
 /// Writes one line in one write(); text past 1,000 bytes is cut, control characters become spaces.
 /// Thread-safe.
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -25,6 +29,13 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 #define log_info(...)      log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...)     log_at(LOG_DEBUG, __VA_ARGS__)
 #define log_trace(...)     log_at(LOG_TRACE, __VA_ARGS__)
+
+// The level, the watchers and the form of lines, of a process. A library that has this code once
+// more logs with the process's own once it uses them.
+struct log;
+struct log *log_used(void);
+/// Before the library logs anything.
+void log_use(struct log *l);
 
 // Somebody who is told of every line. Embedded by its owner.
 struct log_watcher {

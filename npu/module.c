@@ -29,6 +29,7 @@ int npu_module_open(struct npu_module *m, const char *dir, const char *name, str
         dlclose(library);
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s is not the backend %s", path, name);
     }
+    backend->log_use(log_used());
     *m = (struct npu_module){.library = library, .backend = backend};
     return 0;
 }

@@ -18,6 +18,7 @@
 #include "base/convert.h"
 #include "base/custom.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/tensor.h"
 
 struct npu_device;
@@ -166,6 +167,9 @@ struct npu_layer {
 
 struct npu_backend {
     const char *name;
+
+    /// What the module logs goes to this log from now on; the first call.
+    void (*log_use)(struct log *log);
 
     /// Opens a device. `options` is what follows the name in --backend ("rk3588,paced"), or "".
     /// May block.

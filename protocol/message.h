@@ -64,7 +64,8 @@
     X(139, WORKER_MEMORY,     WorkerMemory,   Empty,           false, false) \
     X(140, WORKER_MEMORY_FREE, WorkerMemory,  Empty,           false, false) \
     X(141, WORKER_BIND,       WorkerBind,     Empty,           false, false) \
-    X(142, WORKER_INTERNAL,   WorkerInternal, Empty,           false, false)
+    X(142, WORKER_INTERNAL,   WorkerInternal, Empty,           false, false) \
+    X(143, WORKER_LOG_LEVEL,  LogLevel,       Empty,           false, false)
 // clang-format on
 
 enum message_type {

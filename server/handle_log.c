@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "server/handle.h"
 #include "server/server.h"
+#include "server/worker_process.h"
 
 int handle_log(struct connection *c, const struct frame_header *h, const union message_any *any,
                struct error *e)
@@ -21,6 +22,7 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
         return error_set(e, STATUS_PARAM_INVALID, "log levels are 0 to %d, not %u", LOG_TRACE,
                          level);
     log_set_level((enum log_level)level);
+    worker_processes_set_log_level(&c->server->host_options, (enum log_level)level);
     log_info("log level %u, says c%u (%s)", level, c->number, c->origin.text);
     connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
     return 0;

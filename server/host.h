@@ -35,12 +35,14 @@ struct host_options {
 
 struct host_query;
 struct trace;
+struct worker_process;
 
 struct host_counters {
     uint32_t workers; // processes that exist
     uint64_t worker_deaths, jobs_retried;
     uint64_t buffer_bytes;
-    struct host_query *queries; // host_probe() and host_describe() that are not answered yet
+    struct host_query *queries;       // host_probe() and host_describe() that are not answered yet
+    struct worker_process *processes; // that are not killed
 };
 
 // What a loaded model is; owned by the host.

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/host.h"
+#include "server/worker_log.h"
 
 #define EXIT_BROKEN 3
 
@@ -22,7 +23,7 @@ void worker_die(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    log_error("worker: %s", text);
+    log_error("%s", text);
     _exit(EXIT_BROKEN);
 }
 
@@ -139,9 +140,10 @@ static int confine(int fd, struct error *e)
 int host_worker_main(int fd, const char *module_dir)
 {
     struct error e;
+    worker_log_begin();
     struct worker *w = calloc(1, sizeof *w);
     if (!w || confine(fd, &e) < 0) {
-        log_error("worker: %s", w ? e.text : "no memory");
+        log_error("%s", w ? e.text : "no memory");
         free(w);
         return EXIT_BROKEN;
     }

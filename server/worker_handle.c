@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "protocol/custom_message.h"
 #include "protocol/tensor_message.h"
 #include "server/layers.h"
@@ -70,6 +71,13 @@ static int take_file(const struct request *r)
     return fd;
 }
 
+static void set_log_level(uint32_t level)
+{
+    if (level > LOG_TRACE)
+        worker_die("log level %u", level);
+    log_set_level((enum log_level)level);
+}
+
 static int handle_start(struct request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
@@ -78,6 +86,7 @@ static int handle_start(struct request *r, struct error *e)
     if (g->backend)
         worker_die("it is started twice");
     cleanup(fd_close_p) int notes = take_file(r);
+    set_log_level(m->log_level);
     message_set_text(w->plugin_dir, m->plugin_dir);
     plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
                  worker_map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
@@ -455,6 +464,13 @@ static int handle_next(struct request *r, struct error *e)
     return 0;
 }
 
+static int handle_log_level(struct request *r, struct error *e)
+{
+    (void)e;
+    set_log_level(r->message->WORKER_LOG_LEVEL_request.level);
+    return 0;
+}
+
 // ---- the table ---------------------------------------------------------------------------------
 
 static const struct {
@@ -468,7 +484,7 @@ static const struct {
     {MESSAGE_WORKER_PROFILE, handle_profile},   {MESSAGE_WORKER_DUMP, handle_dump},
     {MESSAGE_WORKER_NEXT, handle_next},         {MESSAGE_WORKER_MEMORY, handle_memory},
     {MESSAGE_WORKER_BIND, handle_bind},         {MESSAGE_WORKER_MEMORY_FREE, handle_memory_free},
-    {MESSAGE_WORKER_INTERNAL, handle_internal},
+    {MESSAGE_WORKER_INTERNAL, handle_internal}, {MESSAGE_WORKER_LOG_LEVEL, handle_log_level},
 };
 
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,

@@ -16,6 +16,7 @@
 #include "server/channel.h"
 #include "server/notes.h"
 #include "server/trace.h"
+#include "server/worker_log.h"
 
 // The largest answer: descriptions of models and layers.
 #define PAYLOAD_MAX (64u << 20)
@@ -25,6 +26,7 @@
 #define WORKER_FD 3
 
 struct worker_process {
+    struct worker_process *next, **at; // in host_counters.processes, until it is killed
     const struct host_options *options;
     const char *name;
     const struct worker_events *events;
@@ -32,6 +34,7 @@ struct worker_process {
     uv_process_t process;
     uv_timer_t reap;
     struct channel channel;
+    struct worker_log log;
     bool killed, exited, reported, freed;
     unsigned n_handles; // not yet closed
     struct error why;   // it was killed by us; "" when it was not
@@ -72,6 +75,30 @@ static void on_channel_closed(struct channel *c)
     free_if_closed(w);
 }
 
+static void on_log_closed(struct worker_log *l)
+{
+    struct worker_process *w = container_of(l, struct worker_process, log);
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void enlist(struct worker_process *w)
+{
+    struct worker_process **first = &w->options->counters->processes;
+    w->next = *first;
+    w->at = first;
+    if (w->next)
+        w->next->at = &w->next;
+    *first = w;
+}
+
+static void delist(struct worker_process *w)
+{
+    *w->at = w->next;
+    if (w->next)
+        w->next->at = w->at;
+}
+
 static void on_reap_late(uv_timer_t *timer);
 
 static void end_process(struct worker_process *w)
@@ -79,6 +106,7 @@ static void end_process(struct worker_process *w)
     if (w->killed)
         return;
     w->killed = true;
+    delist(w);
     channel_close(&w->channel, on_channel_closed);
     if (w->exited)
         return;
@@ -121,6 +149,7 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signal)
         error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d",
                   (int)status);
     end_process(w);
+    worker_log_close(&w->log, on_log_closed);
     uv_close((uv_handle_t *)&w->process, on_handle_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     report_dead(w);
@@ -223,6 +252,14 @@ void worker_process_send(struct worker_process *w, struct frame_out *f)
     channel_send(&w->channel, f);
 }
 
+void worker_processes_set_log_level(const struct host_options *options, enum log_level level)
+{
+    const rknnd_LogLevel m = {.level = (uint32_t)level};
+    for (struct worker_process *w = options->counters->processes; w; w = w->next)
+        channel_send(&w->channel, message_frame(MESSAGE_WORKER_LOG_LEVEL, 0, 0,
+                                                rknnd_LogLevel_fields, &m, NULL, 0, NULL, NULL));
+}
+
 int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
 {
     struct npu_device_info d = {.n_cores = m->n_cores, .sram_size = m->sram_size};
@@ -238,13 +275,13 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 
 // ---- the start ---------------------------------------------------------------------------------
 
-static int spawn(struct worker_process *w, int fd, struct error *e)
+static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
     uv_stdio_container_t stdio[WORKER_FD + 1] = {
         {.flags = UV_IGNORE},
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
         {.flags = UV_INHERIT_FD, .data.fd = fd},
     };
     uv_process_options_t o = {
@@ -258,6 +295,7 @@ static int spawn(struct worker_process *w, int fd, struct error *e)
     if (r < 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
     w->options->counters->workers++;
+    worker_log_set_name(&w->log, w->process.pid, w->name);
     return 0;
 }
 
@@ -265,19 +303,26 @@ static int spawn(struct worker_process *w, int fd, struct error *e)
 static int drop(struct worker_process *w, int code)
 {
     w->killed = w->freed = true;
+    delist(w);
     channel_close(&w->channel, on_channel_closed);
+    worker_log_close(&w->log, on_log_closed);
     uv_close((uv_handle_t *)&w->process, on_handle_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     return code;
 }
 
-static int connect_to(struct worker_process *w, int *ret_far_end, struct error *e)
+// A socket for frames and a pipe for the log.
+static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, struct error *e)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot start a worker");
-    int r =
-        channel_init(&w->channel, w->options->loop, ends[0], PAYLOAD_MAX, false, &channel_ops, e);
+    int r = worker_log_init(&w->log, w->options->loop, ret_log, e);
+    if (r == 0) {
+        w->n_handles++;
+        r = channel_init(&w->channel, w->options->loop, ends[0], PAYLOAD_MAX, false, &channel_ops,
+                         e);
+    }
     if (r < 0) {
         fd_close(ends[0]);
         fd_close(ends[1]);
@@ -317,6 +362,7 @@ static int make_start(const struct host_options *o, struct frame_out **ret, stru
                          "%zu",
                          o->backend, o->backend_options, sizeof m.backend - 1,
                          sizeof m.options - 1);
+    m.log_level = (uint32_t)log_level_now();
     message_set_text(m.backend, o->backend);
     message_set_text(m.options, o->backend_options);
     *ret = message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m, NULL, 0, NULL,
@@ -340,18 +386,22 @@ static struct worker_process *allocate(const struct host_options *options, const
 // Takes the frame in any case.
 static int start(struct worker_process *w, struct frame_out *first, struct error *e)
 {
-    cleanup(fd_close_p) int far_end = -1;
-    int r = connect_to(w, &far_end, e);
+    cleanup(fd_close_p) int far_end = -1, log_end = -1;
+    int r = connect_to(w, &far_end, &log_end, e);
     if (r < 0) {
         frame_out_free(first);
-        worker_free_parts(w);
-        free(w);
+        w->freed = true;
+        if (w->n_handles > 0)
+            worker_log_close(&w->log, on_log_closed);
+        else
+            free_if_closed(w);
         return r;
     }
+    enlist(w);
     uv_timer_init(w->options->loop, &w->reap);
     w->reap.data = w->process.data = w;
     w->n_handles += 2;
-    r = spawn(w, far_end, e);
+    r = spawn(w, far_end, log_end, e);
     channel_send(&w->channel, first);
     return r < 0 ? drop(w, r) : 0;
 }

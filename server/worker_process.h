@@ -1,6 +1,7 @@
 // The daemon's end of a worker process: starts it, exchanges frames with it, ends it, reaps it.
 #pragma once
 
+#include "base/log.h"
 #include "server/host.h"
 
 struct worker_process;
@@ -28,6 +29,9 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 
 /// Sends a request (takes ownership of the frame; NULL counts as out of memory and ends it).
 void worker_process_send(struct worker_process *w, struct frame_out *f);
+
+/// Tells all that run how much to log from now on; those that come begin with log_level_now().
+void worker_processes_set_log_level(const struct host_options *options, enum log_level level);
 
 pid_t worker_process_pid(const struct worker_process *w);
 

@@ -6,6 +6,7 @@
 //   ,crash=N      the N-th job of the process aborts it (first: 1)
 //   ,hang=N       the N-th job of the process never ends
 //   ,cores=N      the device has N cores (default 3)
+//   ,log=N        every job logs N lines, as details
 //   ,fill=N       only the first N bytes of the output are written (default: all): with 0, what is
 //                 measured is the service alone
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 struct npu_device {
     struct npu_device_info info;
-    uint64_t in_bytes, out_bytes, delay_us, crash_at, hang_at, fill;
+    uint64_t in_bytes, out_bytes, delay_us, crash_at, hang_at, fill, n_lines;
 };
 
 struct npu_model {
@@ -61,11 +62,9 @@ static int parse_extra(struct npu_device *d, const char **text)
     const struct {
         const char *key;
         uint64_t max, *value;
-    } keys[] = {{",delay_us=", 60000000, &d->delay_us},
-                {",crash=", UINT64_MAX, &d->crash_at},
-                {",hang=", UINT64_MAX, &d->hang_at},
-                {",cores=", MAX_CORES, &cores},
-                {",fill=", MAX_BYTES, &d->fill}};
+    } keys[] = {{",delay_us=", 60000000, &d->delay_us}, {",crash=", UINT64_MAX, &d->crash_at},
+                {",hang=", UINT64_MAX, &d->hang_at},    {",log=", UINT32_MAX, &d->n_lines},
+                {",cores=", MAX_CORES, &cores},         {",fill=", MAX_BYTES, &d->fill}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t n = strlen(keys[i].key);
         if (strncmp(*text, keys[i].key, n) != 0)
@@ -94,7 +93,7 @@ static int parse_options(struct npu_device *d, const char *options, struct error
 bad:
     return error_set(e, STATUS_PARAM_INVALID,
                      "backend null: options \"%s\" are not IN_BYTES:OUT_BYTES[,delay_us=N]"
-                     "[,crash=N][,hang=N][,cores=N][,fill=N]",
+                     "[,crash=N][,hang=N][,log=N][,cores=N][,fill=N]",
                      options);
 }
 
@@ -215,6 +214,8 @@ static void misbehave(const struct npu_device *d)
         abort();
     while (job == d->hang_at)
         pause();
+    for (uint64_t i = 1; i <= d->n_lines; i++)
+        log_debug("job %llu, line %llu", (unsigned long long)job, (unsigned long long)i);
 }
 
 // The input over and over, as far as `size` reaches.
@@ -290,6 +291,7 @@ static const struct npu_layer *context_layers(const struct npu_context *c, size_
 
 __attribute__((visibility("default"))) const struct npu_backend npu_backend = {
     .name = "null",
+    .log_use = log_use,
     .device_open = device_open,
     .device_free = device_free,
     .device_info = device_info,

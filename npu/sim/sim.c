@@ -430,6 +430,7 @@ static const struct npu_layer *context_layers(const struct npu_context *c, size_
 
 __attribute__((visibility("default"))) const struct npu_backend npu_backend = {
     .name = "sim",
+    .log_use = log_use,
     .device_open = device_open,
     .device_free = device_free,
     .device_info = device_info,

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """rknnctl log against daemons."""
 import os
+import pathlib
 import re
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from service import BUILD, PATIENCE, Daemon, wait_for
+from service import BUILD, PATIENCE, Daemon, finish_client, wait_for
 
 LINE = re.compile(r"\d\d:\d\d:\d\d\.\d\d\d [EWIDT] .+")
 
@@ -79,6 +81,44 @@ class Log(unittest.TestCase):
         done = as_nobody("--level", "5")
         self.assertEqual(done.returncode, 1)
         self.assertIn("only root and the service's own user", done.stderr)
+
+
+class Workers(unittest.TestCase):
+    """What worker processes log is in the daemon's log, and in threads the same is."""
+
+    def lines_of_jobs(self, isolation, n_lines):
+        daemon = Daemon("--backend", f"null:64:64,log={n_lines}", "--isolation", isolation)
+        self.addCleanup(daemon.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "chatty.rknn")
+            model.write_bytes(b"anything")
+            client = daemon.client(model, 1)
+            wait_for("jobs", lambda: daemon.status()["jobs_done"] > 0)
+            before = daemon.rknnctl("log", "-n", "5000").stdout
+            self.assertNotIn("line 1", before)
+            self.assertEqual(daemon.rknnctl("log", "--level", "4").returncode, 0)
+            wait_for("the lines of a job", lambda: "line 1\n" in self.log(daemon))
+            worker = daemon.children()
+            finish_client(client)
+        return daemon, worker
+
+    @staticmethod
+    def log(daemon):
+        return daemon.rknnctl("log", "-n", "5000").stdout
+
+    def test_the_level_reaches_workers_that_run(self):
+        daemon, (worker,) = self.lines_of_jobs("process", 1)
+        self.assertRegex(self.log(daemon), rf" D worker {worker} \(chatty.rknn\): job \d+, line 1\n")
+
+    def test_threads_log_too(self):
+        daemon, workers = self.lines_of_jobs("thread", 1)
+        self.assertEqual(workers, [])
+        self.assertRegex(self.log(daemon), r" D job \d+, line 1\n")
+
+    def test_a_chatty_worker_does_not_flood_the_log(self):
+        daemon, (worker,) = self.lines_of_jobs("process", 5000)
+        wait_for("the rest to be left out", lambda: f"worker {worker} (chatty.rknn) says more than" in self.log(daemon))
+        self.assertEqual(daemon.rknnctl("ping", "-c", "1").returncode, 0)
 
 
 class FromTheNetwork(unittest.TestCase):

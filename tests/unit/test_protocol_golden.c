@@ -224,7 +224,7 @@ static const rknnd_TensorIo TensorIo = {
                    .order = {1, 0}},
     .shrinks = true,
     .device_converts = true};
-static const rknnd_WorkerStart WorkerStart = {"null", "64:64", "/plugins"};
+static const rknnd_WorkerStart WorkerStart = {"null", "64:64", "/plugins", 5};
 static const rknnd_WorkerLoad WorkerLoad = {UINT64_C(1) << 39, "a.rknn", "shape a=1"};
 static const rknnd_WorkerDescribe WorkerDescribe = {40, "b.rknn", "shape b=2"};
 static const rknnd_WorkerContext WorkerContext = {41};

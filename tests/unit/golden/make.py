@@ -119,7 +119,8 @@ def samples(p):
             preprocess=p.TensorPreprocess(mean=[0.5, -2], std=[4, 8], order=[1, 0]),
             shrinks=True, device_converts=True),
         "Device": device,
-        "WorkerStart": p.WorkerStart(backend="null", options="64:64", plugin_dir="/plugins"),
+        "WorkerStart": p.WorkerStart(backend="null", options="64:64", plugin_dir="/plugins",
+                                     log_level=5),
         "WorkerLoad": p.WorkerLoad(size=1 << 39, name="a.rknn", options="shape a=1"),
         "WorkerDescribe": p.WorkerDescribe(size=40, name="b.rknn", options="shape b=2"),
         "WorkerContext": p.WorkerContext(context=41),
@@ -195,6 +196,7 @@ TYPES = [
     (140, "WORKER_MEMORY_FREE", "WorkerMemory", "Empty", False, False, 0),
     (141, "WORKER_BIND", "WorkerBind", "Empty", False, False, 0),
     (142, "WORKER_INTERNAL", "WorkerInternal", "Empty", False, False, 0),
+    (143, "WORKER_LOG_LEVEL", "LogLevel", "Empty", False, False, 0),
 ]
 
 
