@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define CLOCK_FOREVER UINT64_MAX
+#define CLOCK_FOREVER  UINT64_MAX
+#define CLOCK_AWAKE_US 50 // a sleep seldom ends later than that after its time
 
 static inline uint64_t clock_us(void)
 {
@@ -23,6 +24,15 @@ static inline void clock_sleep_until(uint64_t then_us)
 {
     struct timespec t = {(time_t)(then_us / 1000000), (long)(then_us % 1000000) * 1000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        continue;
+}
+
+/// Sleeps for most of the time and stays awake for the last moment, to end on time.
+static inline void clock_wait_until(uint64_t then_us)
+{
+    if (clock_us() + CLOCK_AWAKE_US < then_us)
+        clock_sleep_until(then_us - CLOCK_AWAKE_US);
+    while (clock_us() < then_us)
         continue;
 }
 

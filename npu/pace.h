@@ -21,7 +21,10 @@ static inline int pace_until(const struct npu_job *job, uint64_t then_us, struct
     for (uint64_t now; (now = clock_us()) < then_us;) {
         if (pace_is_stopped(job))
             return error_set(e, STATUS_FAIL, "the run was stopped");
-        clock_sleep_until(then_us - now <= PACE_STEP_US ? then_us : now + PACE_STEP_US);
+        if (then_us - now > PACE_STEP_US)
+            clock_sleep_until(now + PACE_STEP_US);
+        else
+            clock_wait_until(then_us);
     }
     return 0;
 }

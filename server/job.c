@@ -170,6 +170,21 @@ static void answer_dump(struct job *j)
     request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
 }
 
+static void conclude(struct job *j, const struct error *e, const struct host_info *info)
+{
+    if (e && j->request.connection)
+        log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
+                 e->text);
+    if (e && !j->request.connection)
+        job_free(j); // stopped, or as good as
+    else if (e)
+        fail(j, e);
+    else if (j->dump)
+        answer_dump(j);
+    else
+        answer(j, info);
+}
+
 static void on_done(struct host_job *host, const struct error *e)
 {
     struct job *j = container_of(host, struct job, host);
@@ -186,21 +201,11 @@ static void on_done(struct host_job *host, const struct error *e)
         x->profiled.cores = j->sched.placed;
     }
     detach_context(j);
-    if (e && j->request.connection)
-        log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
-                 e->text);
     list_remove(&j->timed);
-    if (e && !j->request.connection)
-        job_free(j); // stopped, or as good as
-    else if (e)
-        fail(j, e);
-    else if (j->dump)
-        answer_dump(j);
-    else
-        answer(j, host_info(x->model->host));
+    jobs_schedule(s); // first: a core waits for it
+    conclude(j, e, host_info(x->model->host));
     x->n_running--;
     context_check_idle(x);
-    jobs_schedule(s);
     server_check_drained(s);
 }
 

@@ -2,7 +2,7 @@
 //
 //   CHIP       the chip that the device stands for; "any" or nothing: the chip of each model
 //   paced      a job takes the time that it would take on the chip, and the CPU only where its
-//              results are not known yet
+//              results are not known yet, and to end on time
 //   speed=F    paced, and the chip is F times as fast
 //   FAULT      KIND@N (the N-th job of a worker) or KIND%P (each job, P times in a hundred), then
 //              :GLOB for models whose name matches. KIND: slow (100 ms more), hang, crash, wrong

@@ -92,7 +92,7 @@ static void run(struct bench *b, struct crowd *c, const struct crowd_role *roles
 
 // ---- throughput --------------------------------------------------------------------------------
 
-// Beside threads that do nothing but sleep for as long as a job takes, on the same machine.
+// Beside threads that do nothing but wait, as paced jobs do, on the same machine.
 static void throughput(struct bench *b)
 {
     static const unsigned counts[] = {1, 2, 3, 4, 8, 16, 32, 64};
@@ -116,7 +116,7 @@ static void throughput(struct bench *b)
         snprintf(text, sizeof text, "%2u clients of a 5 ms model, of %u cores' ideal", counts[i],
                  n_busy);
         print(text, samples_median(of_ideal, ROUNDS), counts[i] < CORES ? 0 : 0.97, false);
-        printf("    of what as many threads that sleep for 5 ms reach %22.3f\n",
+        printf("    of what as many threads that wait for 5 ms reach %23.3f\n",
                samples_median(of_sleep, ROUNDS));
     }
     stop(b);

@@ -26,7 +26,7 @@ static void *sleep_again_and_again(void *argument)
     struct sleeper *s = argument;
     prctl(PR_SET_TIMERSLACK, 1);
     for (uint64_t now = clock_us(); now < s->end_us; s->n++, now = clock_us())
-        clock_sleep_until(now + s->sleep_us);
+        clock_wait_until(now + s->sleep_us);
     return NULL;
 }
 
