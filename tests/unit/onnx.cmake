@@ -11,7 +11,7 @@ target_link_libraries(onnx_against PRIVATE rknnd_options sim_support npu_sim bas
 
 add_test(NAME test_onnx_against
   COMMAND ${RKNND_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/test_onnx_against.py
-    $<TARGET_FILE:onnx_against> ${CMAKE_CURRENT_BINARY_DIR}/onnx_against_work)
+    ${CMAKE_CURRENT_BINARY_DIR}/onnx_against_work ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:onnx_against>)
 set_tests_properties(test_onnx_against PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS unit)
 
 rknnd_test(test_load_options SOURCES test_load_options.c LIBS npu_sim base)

@@ -1,4 +1,4 @@
-"""test_onnx_against.py ONNX_AGAINST WORK_FOLDER: models on the software NPU against ONNX Runtime.
+"""test_onnx_against.py WORK_FOLDER ONNX_AGAINST…: models on the software NPU against ONNX Runtime.
 
 Real numbers agree within 1e-5 of the largest one. Stored 8-bit numbers are equal: one step would
 be far more. ONNX Runtime comes from npm (onnxruntime-node, without its scripts); where that cannot be
@@ -67,7 +67,7 @@ def models_of(runtime, work):
 def run_ours(against, model, folder, isa):
     """Words about what is wrong, or None."""
     environment = dict(os.environ, **({"DNNL_MAX_CPU_ISA": isa} if isa else {}))
-    ours = subprocess.run([against, str(model), str(folder)], capture_output=True, text=True,
+    ours = subprocess.run([*against, str(model), str(folder)], capture_output=True, text=True,
                           check=False, env=environment)
     print(f"{model.name} {isa or ''}: {ours.stdout.strip()}")
     differences = [float(d) for d in re.findall(r"relative (\S+),", ours.stdout)]
@@ -97,7 +97,7 @@ def sees_the_cat(work):
 
 
 def main():
-    against, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    work, against = pathlib.Path(sys.argv[1]), sys.argv[2:]
     work.mkdir(parents=True, exist_ok=True)
     modules = ort.install(work)
     if not modules:
