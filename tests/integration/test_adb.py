@@ -196,12 +196,9 @@ def fetch_adbd():
     folder = BUILD / "adbd"
     if os.geteuid() != 0 or not shutil.which("adb") or not shutil.which("unshare"):
         return None, "root, adb and unshare are needed"
-    packages = ["adbd", "android-libbase", "android-libcutils", "android-liblog", "android-libboringssl"]
     architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout
-    if not (folder / "root/usr/sbin/adbd").is_symlink():
-        done = subprocess.run([SOURCE / "tests/vm/backports.sh", folder, architecture.strip(), *packages], capture_output=True, text=True, check=False)
-        if done.returncode:
-            return None, "adbd could not be fetched from Debian's backports"
+    if subprocess.run([SOURCE / "tests/vm/adbd.sh", folder, architecture.strip()], capture_output=True, check=False).returncode:
+        return None, "adbd could not be fetched from Debian's backports"
     return folder / "root", None
 
 

@@ -21,11 +21,14 @@ SIGNED = ("mobilenet_int8.onnx", "squeezenet_int8.onnx")
 EGYPTIAN_CAT = 285
 OTHER_ISAS = ("AVX2", "SSE41")  # where oneDNN's own 8-bit sums would be wrong
 NOT_KNOWN_TO_ORT = {"dual_residual.onnx"}
+# A softmax over sums of 5e9, all alike but for their rounding: only on this processor is the order in
+# which oneDNN adds that of ONNX Runtime.
+ORDER_OF_SUMS = {"light_squeezenet.onnx"}
 
 
-def shared_models():
+def shared_models(left_out):
     models = sorted(ort.shared_models().glob("**/*.onnx"))
-    return [m for m in models if m.name not in NOT_KNOWN_TO_ORT]
+    return [m for m in models if m.name not in NOT_KNOWN_TO_ORT | left_out]
 
 
 def topologies_of(runtime, work, shared):
@@ -55,10 +58,10 @@ def cat(work, shared):
     yield path
 
 
-def models_of(runtime, work):
+def models_of(runtime, work, emulated):
     shared = ort.shared_models()
     if shared.is_dir():
-        yield from shared_models()
+        yield from shared_models(ORDER_OF_SUMS if emulated else set())
         yield from topologies_of(runtime, work, shared)
         yield from cat(work, shared)
     yield from nets.write_all(work)
@@ -104,7 +107,7 @@ def main():
         print("skipped: onnxruntime-node cannot be installed (npm is not at hand)")
         return SKIPPED
     with ort.Runtime(modules) as runtime:
-        models = models_of(runtime, work)
+        models = models_of(runtime, work, emulated=len(against) > 1)
         wrong = [(m.name, words) for m in models if (words := compare(against, runtime, work, m))]
     if ort.shared_models().is_dir() and not sees_the_cat(work):
         wrong.append((QUANTIZED, "the picture of a cat is something else"))

@@ -1,28 +1,50 @@
 #!/usr/bin/env bash
-# usage: boot.sh CACHE SCRIPT [SECONDS]
-# Boots a stock Debian kernel in QEMU on this machine's own root and runs SCRIPT there as root;
-# prints the console; exits as the script did, or with 99 when the guest broke down or took too
-# long. CACHE holds kernel and initramfs; it is filled when it is empty.
+# usage: boot.sh ARCHITECTURE CACHE SCRIPT [SECONDS [QEMU_OPTION…]]
+# Boots a stock Debian kernel in QEMU and runs SCRIPT there as root; prints the console; exits as the
+# script did, or with 99 when the guest broke down or took too long. amd64: on this machine's own root.
+# arm64: on build/sysroot-arm64, with the project at the same path as here. CACHE holds the initramfs,
+# and the kernel of amd64; it is filled when it is empty.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-cache=$1 script=$(realpath "$2") seconds=${3:-120}
+architecture=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
+shift $(($# < 4 ? $# : 4))
 mkdir -p "$cache"
-if [ ! -e "$cache/initramfs" ]; then
+
+fetch_kernel() {
     "$here/backports.sh" "$cache/kernel" amd64 'linux-image-6\.[0-9]+\.[0-9]+\+deb[0-9]+-amd64' >&2 ||
         { echo "skipped: no kernel could be fetched from Debian's backports"; exit 77; }
-    "$here/initramfs.sh" "$cache/kernel/root" "$cache/initramfs.new"
-    mv "$cache/initramfs.new" "$cache/initramfs"
     rm -rf "$cache/kernel/apt"
+}
+
+# share NAME FOLDER [OPTION]: a folder of this machine, for the guest to mount by its name.
+share() {
+    qemu+=(-fsdev "local,id=$1,path=$2,security_model=none${3:+,$3}" -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
+}
+
+busybox=$(command -v busybox) words=
+case $architecture in
+amd64)
+    base=/ kernel=$cache/kernel/root console=ttyS0 qemu=(qemu-system-x86_64 -M q35 -cpu qemu64)
+    [ -e "$cache/initramfs" ] || fetch_kernel
+    ;;
+arm64)
+    project=$(cd "$here/../.." && pwd)
+    base=$project/build/sysroot-arm64 kernel=$base busybox=$base/bin/busybox words="project=$project"
+    console=ttyAMA0 qemu=(qemu-system-aarch64 -M virt -cpu cortex-a57)
+    share project "$project" readonly=on,multidevs=remap
+    ;;
+esac
+if [ ! -e "$cache/initramfs" ]; then
+    "$here/initramfs.sh" "$kernel" "$cache/initramfs.new" "$busybox"
+    mv "$cache/initramfs.new" "$cache/initramfs"
 fi
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-timeout --foreground -k 5 "$seconds" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu qemu64 \
-    -smp 2 -m 2048 -nographic -no-reboot -nodefaults -serial stdio \
-    -kernel "$cache"/kernel/root/boot/vmlinuz-* -initrd "$cache/initramfs" \
-    -append "console=ttyS0 quiet nokaslr mitigations=off oops=panic panic=-1 guest=$script" \
-    -fsdev local,id=base,path=/,security_model=none,readonly=on,multidevs=remap \
-    -device virtio-9p-pci,fsdev=base,mount_tag=base \
-    -fsdev local,id=results,path="$results",security_model=none \
-    -device virtio-9p-pci,fsdev=results,mount_tag=results </dev/null || true
+share base "$base" readonly=on,multidevs=remap
+share results "$results"
+timeout --foreground -k 5 "$seconds" "${qemu[@]}" -accel tcg,thread=multi \
+    -smp 2 -m 2048 -nographic -no-reboot -nodefaults -serial stdio "$@" \
+    -kernel "$kernel"/boot/vmlinuz-* -initrd "$cache/initramfs" \
+    -append "console=$console quiet nokaslr mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
 [ -s "$results/rc" ] || { echo "the guest ended without a result" >&2; exit 99; }
 exit "$(cat "$results/rc")"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# usage: initramfs.sh KERNEL_ROOT OUT
+# usage: initramfs.sh KERNEL_ROOT OUT [BUSYBOX]
 # The first root of a guest: busybox, the modules that the tests need, and an init that continues on
-# the host's own root (read-only by 9p, under a tmpfs overlay) with the script that the kernel's
-# command line names (guest=PATH). The script's exit code goes to /mnt/rc on the second, writable
-# share.
+# the base that the host shares (read-only by 9p, under a tmpfs overlay) with the script that the
+# kernel's command line names (guest=PATH). What the host shares as "project", if it does, is found at
+# project=PATH. The script's exit code goes to /mnt/rc on the last, writable share.
 set -euo pipefail
-kernel_root=$1 out=$2
+kernel_root=$1 out=$2 busybox=${3:-$(command -v busybox)}
 version=$(ls "$kernel_root/lib/modules")
 modules="virtio_pci 9pnet_virtio 9p overlay libcomposite usb_f_fs dummy_hcd vgem udmabuf virtio_net"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 mkdir -p "$root"/{bin,dev,proc,sys,new} "$root/lib/modules/$version"
-cp "$(command -v busybox)" "$root/bin/busybox"
+cp "$busybox" "$root/bin/busybox"
 depmod -b "$kernel_root" "$version"
 for module in $modules; do
     modprobe -d "$kernel_root" -S "$version" --show-depends "$module" 2>/dev/null | awk '$1 == "insmod" { print $2 }' || true
@@ -40,18 +40,25 @@ mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=1048576,cache=loose base /
 mount -t tmpfs upper /upper
 mkdir /upper/data /upper/work
 mount -t overlay -o lowerdir=/base,upperdir=/upper/data,workdir=/upper/work root /new
+project=$(sed -n 's/.*project=\([^ ]*\).*/\1/p' /proc/cmdline)
+if [ -n "$project" ]; then
+    mkdir -p "/new$project"
+    mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=1048576,cache=loose project "/new$project"
+fi
+mkdir -p /new/dev /new/proc /new/sys /new/run
 for folder in dev proc sys; do mount --move /$folder /new/$folder; done
 mkdir -p /new/dev/shm /new/dev/pts /new/mnt /new/lib/modules
 mount -t tmpfs shm /new/dev/shm
 mount -t tmpfs run /new/run
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 results /new/mnt
 cp -a /lib/modules/* /new/lib/modules/
-mkdir /new/run/vm
+mkdir -p /new/run/vm/bin
 cp /bin/busybox /new/run/vm/
 cat > /new/run/vm/init <<'SECOND'
 #!/bin/bash
-export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/vm/bin
 cd /
+/run/vm/busybox --install -s /run/vm/bin
 /run/vm/busybox ifconfig lo 127.0.0.1 up
 bash "$(sed -n 's/.*guest=\([^ ]*\).*/\1/p' /proc/cmdline)"
 echo $? > /mnt/rc
