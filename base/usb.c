@@ -2,8 +2,22 @@
 #include "base/usb.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/who.h"
 
 int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size)
 {
     return snprintf(ret, size, "unix:%s/rknnd/usb%s%s.sock", runtime, *serial ? "-" : "", serial);
+}
+
+void usb_advise_access(const char *node, char *ret, size_t size)
+{
+    struct stat st;
+    if (stat(node, &st) == 0 && st.st_gid != 0 && (st.st_mode & S_IWGRP))
+        who_join(st.st_gid, ret, size);
+    else
+        snprintf(ret, size,
+                 "install the udev rule 60-rknnd.rules, which gives boards to the group plugdev, "
+                 "and plug it in again");
 }

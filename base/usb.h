@@ -16,3 +16,7 @@
 /// The URI of a PC's relay for the board with this serial number ("": for the only one), below
 /// /run or a user's XDG_RUNTIME_DIR. Returns its length, as snprintf().
 int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size);
+
+/// What lets this process's user open a board's device node, which is closed to him: the udev rule,
+/// or (it has given the node to its group already) becoming a member.
+void usb_advise_access(const char *node, char *ret, size_t size);

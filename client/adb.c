@@ -208,14 +208,21 @@ static int parse_devices(char *text, struct adb_device *ret, int max)
     return n;
 }
 
-bool adb_ask_version(int fd, uint64_t until, unsigned *ret)
+int adb_version(unsigned *ret, struct error *e)
 {
-    struct adb a = {fd, until};
-    char text[8], *end;
-    if (request(&a, "host:version", NULL) < 0 || read_text(&a, text, sizeof text) < 0)
-        return false;
-    *ret = (unsigned)strtoul(text, &end, 16);
-    return end == text + 4 && !*end;
+    struct adb a;
+    char text[8], *end = text;
+    int r = open_server(&a, e);
+    if (r < 0)
+        return r;
+    cleanup(fd_close_p) int fd = a.fd;
+    unsigned long version = 0;
+    if (request(&a, "host:version", NULL) == 0 && read_text(&a, text, sizeof text) == 0)
+        version = strtoul(text, &end, 16);
+    if (end != text + 4 || *end)
+        return error_set(e, STATUS_FAIL, "what is there does not answer as adb's server");
+    *ret = (unsigned)version;
+    return 0;
 }
 
 static int ask_devices(const struct adb *a, struct adb_device *ret, int max, struct error *e)

@@ -1,9 +1,6 @@
 // Boards behind the adb server that runs on this machine. It is never started or ended here.
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/error.h"
 
 struct adb_device {
@@ -20,9 +17,9 @@ int adb_connect(const char *serial, struct error *e);
 /// `max`; negative when there is no adb server.
 int adb_list(struct adb_device *ret, int max, struct error *e);
 
-/// Asks what listens at the other end of `fd` (non-blocking), until then (clock_ms()), for its
-/// version. False: it is no adb server, or does not answer.
-bool adb_ask_version(int fd, uint64_t until, unsigned *ret);
+/// The version of the adb server. STATUS_DEVICE_UNAVAILABLE: there is none; STATUS_FAIL: what is at
+/// its address is something else.
+int adb_version(unsigned *ret, struct error *e);
 
 /// What to do about a state, or about what the adb server says.
 const char *adb_advice(const char *said);

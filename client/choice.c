@@ -69,42 +69,63 @@ static bool try_local(const char *uri, struct connection **ret, char *tried, siz
     return false;
 }
 
-// Adds the boards to the words in `tried`. Returns how many could be used; *ret is one of them.
-static unsigned look_at_boards(rknnd_device *ret, char *tried, size_t size)
+// A board may be at a cable and behind adb at once.
+static bool is_same(const rknnd_device *a, const rknnd_device *b)
 {
-    rknnd_device list[MAX_BOARDS];
-    unsigned n = devices_find_boards(list, MAX_BOARDS), n_usable = 0;
-    for (unsigned i = 0; i < n && i < MAX_BOARDS; i++) {
-        size_t used = strlen(tried);
-        snprintf(tried + used, size - used, "; %s %s", list[i].uri, list[i].obstacle);
-        if (*list[i].obstacle)
+    return *a->serial && strcmp(a->serial, b->serial) == 0;
+}
+
+// Boards that can be used, each once: their names, and *ret the first of them.
+static unsigned find_usable(const rknnd_device *list, unsigned n, rknnd_device *ret, char *names,
+                            size_t size)
+{
+    unsigned n_usable = 0;
+    *names = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (*list[i].obstacle || (n_usable > 0 && is_same(ret, &list[i])))
             continue;
-        *ret = list[i];
-        n_usable++;
+        size_t used = strlen(names);
+        snprintf(names + used, size - used, " %s", list[i].uri);
+        if (n_usable++ == 0)
+            *ret = list[i];
     }
     return n_usable;
 }
 
+int choice_find_board(rknnd_device *ret, struct error *e)
+{
+    rknnd_device list[MAX_BOARDS], usable;
+    char names[200];
+    unsigned n = devices_find_boards(list, MAX_BOARDS);
+    unsigned n_usable =
+        find_usable(list, n < MAX_BOARDS ? n : MAX_BOARDS, &usable, names, sizeof names);
+    if (n_usable == 1) {
+        *ret = usable;
+        return 0;
+    }
+    if (n_usable > 1)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "there is more than one board: set RKNND_SERVER to one of%s", names);
+    if (n > 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "board %s cannot be used: %s; %s",
+                         list[0].uri, list[0].obstacle, list[0].advice);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no board is at a USB cable or behind adb");
+}
+
 static int connect_default(const struct choice *choice, struct connection **ret, struct error *e)
 {
-    char tried[400] = "";
+    char tried[250] = "";
     rknnd_device board;
+    struct error why;
     for (unsigned i = 0; i < choice->n_uris; i++)
         if (try_local(choice->uris[i], ret, tried, sizeof tried))
             return 0;
-    unsigned n = look_at_boards(&board, tried, sizeof tried);
-    if (n == 1)
+    if (choice_find_board(&board, &why) == 0)
         return server_connect(board.uri, ret, e);
-    if (n > 1)
-        return error_set(
-            e, STATUS_DEVICE_UNAVAILABLE,
-            "no server here, and more than one board: set RKNND_SERVER to one of them. "
-            "Tried %s",
-            tried);
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "no server found. Tried %s. Start rknnd, or set RKNND_SERVER to unix:PATH, "
-                     "tcp:HOST:PORT, usb:, adb: or sim: (software NPU)",
-                     tried);
+                     "no server found. Tried %s; %s. Start rknnd, or set RKNND_SERVER to "
+                     "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim: (software NPU)",
+                     tried, why.text);
 }
 
 int choice_connect(const char *uri, struct connection **ret, struct error *e)

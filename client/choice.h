@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/connection.h"
+#include "rknnd.h"
 
 enum choice_source {
     CHOICE_ARGUMENT,    // the call's own
@@ -19,9 +20,13 @@ struct choice {
 /// Which servers would be tried for `uri`, which may be NULL.
 void choice_make(const char *uri, struct choice *ret);
 
+/// The only board at a USB cable or behind adb that can be used. Fails, with words about those that
+/// there are, if that is not one.
+int choice_find_board(rknnd_device *ret, struct error *e);
+
 /// A connection to `uri`, or (NULL) to the chosen server: rknnd_set_server(), else RKNND_SERVER in
-/// the environment, else the first local socket that answers, else the only board at a USB cable or
-/// behind adb. As server_connect() otherwise.
+/// the environment, else the first local socket that answers, else the board of
+/// choice_find_board(). As server_connect() otherwise.
 int choice_connect(const char *uri, struct connection **ret, struct error *e);
 
 void choice_before_fork(void);

@@ -1,17 +1,22 @@
 // Which servers are within reach: by what lies on this machine, without asking them.
-#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/usb.h"
 #include "client/adb.h"
 #include "client/devices.h"
 #include "client/last_error.h"
+#include "client/limits.h"
 #include "client/usb.h"
+#include "protocol/message.h"
 
-#define MAX_OF_A_KIND 32
+#define MAX_ADB_BOARDS 32
 
 struct list_out {
     rknnd_device *items;
@@ -19,12 +24,16 @@ struct list_out {
     rknnd_device beyond; // what does not fit is only counted
 };
 
-static rknnd_device *add(struct list_out *l, const char *scheme, const char *rest)
+static rknnd_device *add(struct list_out *l, const char *scheme, const char *rest,
+                         const char *serial)
 {
     rknnd_device *d = l->n < l->max ? &l->items[l->n] : &l->beyond;
     l->n++;
     *d = (rknnd_device){0};
     snprintf(d->uri, sizeof d->uri, "%s%s", scheme, rest);
+    snprintf(d->serial, sizeof d->serial, "%s", serial);
+    message_make_printable(d->uri);
+    message_make_printable(d->serial);
     return d;
 }
 
@@ -33,54 +42,108 @@ static void add_sockets(struct list_out *l)
     char path[256];
     const char *own = getenv("XDG_RUNTIME_DIR");
     if (access("/run/rknnd/rknnd.sock", F_OK) == 0)
-        add(l, "unix:", "/run/rknnd/rknnd.sock");
+        add(l, "unix:", "/run/rknnd/rknnd.sock", "");
     snprintf(path, sizeof path, "%s/rknnd.sock", own ? own : "");
     if (own && *own && access(path, F_OK) == 0)
-        add(l, "unix:", path);
+        add(l, "unix:", path, "");
 }
 
-// A board that somebody has claimed is of use only if a relay shares it.
-static void add_usb(struct list_out *l)
+static void hinder(rknnd_device *d, const char *state, const char *obstacle, const char *detail)
 {
-    struct usb_board_info boards[MAX_OF_A_KIND];
-    unsigned n = usb_list(boards, MAX_OF_A_KIND);
-    for (unsigned i = 0; i < n && i < MAX_OF_A_KIND; i++) {
-        const struct usb_board_info *b = &boards[i];
-        rknnd_device *d = add(l, "usb:", b->serial);
-        int relay = usb_connect_relay(b->serial);
+    snprintf(d->state, sizeof d->state, "%s", state);
+    snprintf(d->obstacle, sizeof d->obstacle, "%s%s", obstacle, detail);
+    message_make_printable(d->obstacle);
+}
+
+static void advise(rknnd_device *d, const char *advice)
+{
+    snprintf(d->advice, sizeof d->advice, "%s", advice);
+}
+
+// A board that somebody has claimed is of use only if a relay shares it. Returns whether it is not
+// shared.
+static bool judge_usb(rknnd_device *d, const struct usb_board_info *b)
+{
+    int relay = usb_connect_relay(b->serial);
+    if (relay >= 0) {
         fd_close(relay);
-        snprintf(d->serial, sizeof d->serial, "%s", b->serial);
-        if (relay >= 0)
-            continue;
-        if (b->in_use)
-            snprintf(d->obstacle, sizeof d->obstacle,
-                     "in use by another program; end it, or share the board by rknnd --relay usb:");
-        else if (!b->allowed)
-            snprintf(
-                d->obstacle, sizeof d->obstacle,
-                "no permission for %s: install 60-rknnd.rules for udev, join the group plugdev",
-                b->node);
+    } else if (b->closed == EACCES) {
+        hinder(d, "denied", "no permission for its device node ", b->node);
+        usb_advise_access(b->node, d->advice, sizeof d->advice);
+    } else if (b->closed) {
+        hinder(d, "no node", "there is no device node ", b->node);
+        advise(d, "in a container, pass /dev/bus/usb into it; else udev has to make the node");
+    } else if (relay == -EACCES) {
+        hinder(d, "in use", "a relay has it, whose socket is closed to this user", "");
+        advise(d, "join the socket's group, or start the relay with --socket-group");
+    } else if (b->in_use) {
+        hinder(d, "in use", "another program uses it, by ", b->node);
+        advise(d, "end that, or share the board by rknnd --relay usb:");
+        return true;
     }
+    return false;
+}
+
+static bool add_usb_once(struct list_out *l, const char *sysfs)
+{
+    struct usb_board_info boards[USB_MAX_BOARDS];
+    unsigned n = usb_list(sysfs, boards, USB_MAX_BOARDS);
+    bool unshared = false;
+    for (unsigned i = 0; i < n && i < USB_MAX_BOARDS; i++)
+        unshared |= judge_usb(add(l, "usb:", boards[i].serial, boards[i].serial), &boards[i]);
+    return unshared;
+}
+
+// A relay that begins has its board before its socket, and one that ends, with the last program
+// that it was for, after it; so what is in use is looked at again.
+static void add_usb(struct list_out *l, const char *sysfs)
+{
+    uint32_t before = l->n;
+    uint64_t until = clock_ms() + LIMIT_RELAY_END_MS;
+    while (add_usb_once(l, sysfs) && clock_ms() < until) {
+        l->n = before;
+        poll(NULL, 0, LIMIT_RELAY_END_MS / 20);
+    }
+}
+
+// A state as adb says it may go on with an explanation in brackets.
+static void judge_adb(rknnd_device *d, const char *said)
+{
+    char state[sizeof d->state];
+    if (strcmp(said, "device") == 0)
+        return;
+    snprintf(state, sizeof state, "%.*s", (int)strcspn(said, ";("), said);
+    hinder(d, state, "adb says: ", said);
+    advise(d, adb_advice(said));
 }
 
 static void add_adb(struct list_out *l)
 {
-    struct adb_device boards[MAX_OF_A_KIND];
+    struct adb_device boards[MAX_ADB_BOARDS];
     struct error e;
-    int n = adb_list(boards, MAX_OF_A_KIND, &e);
-    for (int i = 0; i < n && i < MAX_OF_A_KIND; i++) {
-        rknnd_device *d = add(l, "adb:", boards[i].serial);
-        snprintf(d->serial, sizeof d->serial, "%s", boards[i].serial);
-        if (strcmp(boards[i].state, "device") != 0)
-            snprintf(d->obstacle, sizeof d->obstacle, "%s: %s", boards[i].state,
-                     adb_advice(boards[i].state));
-    }
+    int n = adb_list(boards, MAX_ADB_BOARDS, &e);
+    for (int i = 0; i < n && i < MAX_ADB_BOARDS; i++)
+        judge_adb(add(l, "adb:", boards[i].serial, boards[i].serial), boards[i].state);
+}
+
+unsigned devices_find_usb(const char *sysfs, rknnd_device *list, unsigned max)
+{
+    struct list_out l = {.items = list, .max = max};
+    add_usb(&l, sysfs);
+    return l.n;
+}
+
+unsigned devices_find_adb(rknnd_device *list, unsigned max)
+{
+    struct list_out l = {.items = list, .max = max};
+    add_adb(&l);
+    return l.n;
 }
 
 unsigned devices_find_boards(rknnd_device *list, unsigned max)
 {
     struct list_out l = {.items = list, .max = max};
-    add_usb(&l);
+    add_usb(&l, USB_SYSFS);
     add_adb(&l);
     return l.n;
 }
@@ -93,7 +156,7 @@ RKNN_EXPORT int rknnd_list_devices(rknnd_device *list, uint32_t max, uint32_t *n
         return last_error_keep("rknnd_list_devices",
                                error_set(&e, STATUS_PARAM_INVALID, "n is NULL"), &e);
     add_sockets(&l);
-    add_usb(&l);
+    add_usb(&l, USB_SYSFS);
     add_adb(&l);
     *n = l.n;
     return last_error_keep("rknnd_list_devices", 0, &e);

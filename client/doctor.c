@@ -11,8 +11,7 @@
 #include "client/load_options.h"
 #include "client/model.h"
 #include "client/server.h"
-
-#define ADB_PORT 5037 // where adb's server listens unless told otherwise
+#include "client/usb.h"
 
 void doctor_tell(struct doctor *d, rknnd_verdict verdict, const char *name, const char *advice,
                  const char *format, ...)
@@ -70,14 +69,6 @@ void doctor_model(struct doctor *d, const char *path)
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-static uint16_t adb_port(void)
-{
-    const char *text = getenv("ANDROID_ADB_SERVER_PORT");
-    char *end;
-    unsigned long port = text ? strtoul(text, &end, 10) : ADB_PORT;
-    return text && (*end || port == 0 || port > UINT16_MAX) ? ADB_PORT : (uint16_t)port;
-}
-
 static void skip(struct doctor *d, const char *name)
 {
     doctor_tell(d, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
@@ -97,8 +88,8 @@ static void diagnose(struct doctor *d, const char *model)
             skip(d, "model");
     }
     server_disconnect(c);
-    doctor_adb(d, adb_port());
-    doctor_usb(d, "/sys");
+    doctor_adb(d);
+    doctor_usb(d, USB_SYSFS);
 }
 
 RKNN_EXPORT int rknnd_diagnose(const char *model, rknnd_check_callback *callback, void *user,

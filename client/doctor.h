@@ -1,6 +1,9 @@
 // rknnd_diagnose(), part by part: each looks at one hop and tells what it finds.
 #pragma once
 
+#include <stdbool.h>
+
+#include "base/uri.h"
 #include "client/choice.h"
 #include "rknnd.h"
 
@@ -23,7 +26,10 @@ void doctor_device(struct doctor *d, const rknnd_HelloReply *peer);
 /// Whether the model loads.
 void doctor_model(struct doctor *d, const char *path);
 
-/// The ways to boards: whether an adb server answers on `port` of this machine, and which boards
-/// `sysfs` ("/sys") shows on USB.
-void doctor_adb(struct doctor *d, uint16_t port);
+/// Whether the board that a usb: or adb: address means is there and can be used.
+bool doctor_board(struct doctor *d, const struct uri *uri);
+
+/// The ways to boards, and which there are: by the adb server, and by what `sysfs` (USB_SYSFS)
+/// shows on USB.
+void doctor_adb(struct doctor *d);
 void doctor_usb(struct doctor *d, const char *sysfs);

@@ -1,9 +1,7 @@
 // The way to a server, hop by hop.
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netdb.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/who.h"
 #include "client/connect.h"
 #include "client/doctor.h"
 #include "client/server.h"
@@ -20,24 +19,6 @@
     "choose another server with RKNND_SERVER"
 
 // ---- Unix sockets ------------------------------------------------------------------------------
-
-static void name_user(uid_t uid, char ret[32])
-{
-    const struct passwd *p = getpwuid(uid);
-    if (p)
-        snprintf(ret, 32, "%s", p->pw_name);
-    else
-        snprintf(ret, 32, "%u", (unsigned)uid);
-}
-
-static void name_group(gid_t gid, char ret[32])
-{
-    const struct group *g = getgrgid(gid);
-    if (g)
-        snprintf(ret, 32, "%s", g->gr_name);
-    else
-        snprintf(ret, 32, "%u", (unsigned)gid);
-}
 
 static bool tell_no_file(struct doctor *d, const char *path)
 {
@@ -54,13 +35,11 @@ static bool tell_no_file(struct doctor *d, const char *path)
 
 static bool tell_closed(struct doctor *d, const char *path, const struct stat *st)
 {
-    char me[32], owner[32], group[32], advice[160];
-    name_user(geteuid(), me);
-    name_user(st->st_uid, owner);
-    name_group(st->st_gid, group);
-    snprintf(advice, sizeof advice,
-             "make %s a member of group %s (usermod -aG %s %s) and log in again", me, group, group,
-             me);
+    char me[WHO_SIZE], owner[WHO_SIZE], group[WHO_SIZE], advice[200];
+    who_user(geteuid(), me);
+    who_user(st->st_uid, owner);
+    who_group(st->st_gid, group);
+    who_join(st->st_gid, advice, sizeof advice);
     doctor_tell(d, RKNND_CHECK_BAD, "socket", advice,
                 "%s belongs to %s:%s (mode %04o): user %s may not connect", path, owner, group,
                 (unsigned)st->st_mode & 07777, me);
@@ -70,7 +49,7 @@ static bool tell_closed(struct doctor *d, const char *path, const struct stat *s
 static bool check_file(struct doctor *d, const char *path)
 {
     struct stat st;
-    char owner[32], group[32];
+    char owner[WHO_SIZE], group[WHO_SIZE];
     if (stat(path, &st) < 0)
         return tell_no_file(d, path);
     if (!S_ISSOCK(st.st_mode)) {
@@ -79,8 +58,8 @@ static bool check_file(struct doctor *d, const char *path)
     }
     if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0)
         return tell_closed(d, path, &st);
-    name_user(st.st_uid, owner);
-    name_group(st.st_gid, group);
+    who_user(st.st_uid, owner);
+    who_group(st.st_gid, group);
     doctor_tell(d, RKNND_CHECK_GOOD, "socket", "", "%s, %s:%s, mode %04o", path, owner, group,
                 (unsigned)st.st_mode & 07777);
     return true;
@@ -90,9 +69,9 @@ static void tell_listener(struct doctor *d, int fd)
 {
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
-    char user[32], path[64], name[32] = "?";
+    char user[WHO_SIZE], path[64], name[32] = "?";
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    name_user(peer.uid, user);
+    who_user(peer.uid, user);
     snprintf(path, sizeof path, "/proc/%d/comm", (int)peer.pid);
     cleanup(fclose_p) FILE *comm = fopen(path, "re");
     if (comm && fgets(name, sizeof name, comm))
@@ -205,22 +184,33 @@ static struct connection *reach(struct doctor *d, const char *text)
     struct uri uri;
     if (uri_parse(text, &uri, &e) < 0) {
         doctor_tell(d, RKNND_CHECK_BAD, "address",
-                    "write unix:PATH, tcp:HOST:PORT or sim:[CHIP] instead", "%s", e.text);
+                    "write unix:PATH, tcp:HOST:PORT, usb:[SERIAL], adb:[SERIAL] or sim:[CHIP]",
+                    "%s", e.text);
         return NULL;
     }
     bool through = uri.kind == URI_UNIX  ? reach_unix(d, &uri)
                    : uri.kind == URI_TCP ? reach_tcp(d, &uri)
-                                         : true;
+                   : uri.kind == URI_SIM ? true
+                                         : doctor_board(d, &uri);
     return through ? greet(d, text) : NULL;
 }
 
-// The first local socket that is there, is the one that programs get if it answers.
+// What programs get: the first local socket that answers, else the only board.
 static struct connection *reach_default(struct doctor *d, const struct choice *choice)
 {
+    struct error e;
+    struct uri uri;
+    rknnd_device board;
     struct connection *c = NULL;
     for (unsigned i = 0; i < choice->n_uris && !c; i++)
-        c = reach(d, choice->uris[i]);
-    return c;
+        if (uri_parse(choice->uris[i], &uri, &e) < 0 || access(uri.text, F_OK) == 0)
+            c = reach(d, choice->uris[i]);
+    if (c)
+        return c;
+    if (choice_find_board(&board, &e) == 0)
+        return reach(d, board.uri);
+    doctor_tell(d, RKNND_CHECK_BAD, "socket", START_IT, "no local socket answers, and %s", e.text);
+    return NULL;
 }
 
 struct connection *doctor_reach(struct doctor *d)
@@ -232,8 +222,10 @@ struct connection *doctor_reach(struct doctor *d)
     struct choice choice;
     choice_make(NULL, &choice);
     if (choice.source == CHOICE_DEFAULT) {
-        doctor_tell(d, RKNND_CHECK_GOOD, "server", "",
-                    "none is chosen (RKNND_SERVER is not set): the local sockets are tried");
+        doctor_tell(
+            d, RKNND_CHECK_GOOD, "server", "",
+            "none is chosen (RKNND_SERVER is not set): the local sockets are tried, then the "
+            "only board");
         return reach_default(d, &choice);
     }
     if (choice.n_uris == 0) {

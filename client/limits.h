@@ -5,6 +5,7 @@
 #define LIMIT_HELLO_MS         5000   // for a server's first answer
 #define LIMIT_START_MS         60000  // for a private daemon's, which has to start before
 #define LIMIT_SILENCE_MS       600000 // of a private daemon: should it end, that shows at once
+#define LIMIT_RELAY_END_MS     1000   // in which a relay without programs lets its board go
 #define LIMIT_HEARTBEAT_MIN_MS 10     // a server that wants them more often is refused
 #define LIMIT_CHUNKS_IN_FLIGHT 8      // unanswered parts of a model
 #define LIMIT_UPLOAD_ATTEMPTS  3      // connections in a row on which an upload makes no progress

@@ -162,6 +162,8 @@ int server_connect(const char *uri, struct connection **ret, struct error *e)
     struct connection *c = NULL;
     int r = uri_parse(uri, &address, e);
     if (r == 0)
+        r = usb_resolve(&address, e);
+    if (r == 0)
         r = get(&address, &s, e);
     if (r == 0)
         r = join(s, &c, e);

@@ -6,19 +6,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/uri.h"
+
+#define USB_SYSFS      "/sys"
+#define USB_MAX_BOARDS 32
+
 struct usb_board_info {
-    char serial[128];
-    char node[48]; // /dev/bus/usb/BUS/DEVICE
-    bool in_use;   // a program has claimed it
-    bool allowed;  // this user may open the node
+    char serial[128]; // "": it has none
+    char node[48];    // /dev/bus/usb/BUS/DEVICE
+    bool in_use;      // a program has claimed it
+    int closed;       // why this user may not open the node: an errno; 0: he may
 };
 
-/// The boards with rknnd's interface, from sysfs. Returns how many there are, also when that is
-/// more than `max`.
-unsigned usb_list(struct usb_board_info *ret, unsigned max);
+/// The boards with rknnd's interface that the kernel's files below `sysfs` (USB_SYSFS) show, in the
+/// order of their serial numbers. Returns how many there are, also when that is more than `max`.
+unsigned usb_list(const char *sysfs, struct usb_board_info *ret, unsigned max);
 
-/// The text of one of a device's or interface's attributes below `sysfs` ("/sys"), without its end
-/// of line. False: there is none.
+/// Whether one of the interfaces of a device ("1-2") is rknnd's.
+bool usb_is_board(const char *sysfs, const char *device);
+
+/// The text of one of a device's or interface's attributes, without its end of line. False: there
+/// is none.
 bool usb_read_attribute(const char *sysfs, const char *device, const char *name, char *ret,
                         size_t size);
 
@@ -31,6 +39,11 @@ static inline void closedir_p(DIR **folder)
         closedir(*folder);
 }
 
-/// Connects to the socket of a relay for the board ("": the only one) that runs. Negative: there is
-/// none.
+/// Puts the serial number of the only board into `usb:`, so that it is one server under either
+/// name; other addresses stay as they are. Fails, with words that list them, if there are several
+/// boards.
+int usb_resolve(struct uri *address, struct error *e);
+
+/// Connects to the socket of a relay for the board ("": the only one) that runs. Returns an fd, or
+/// -errno: -EACCES if there is one that is closed to this user.
 int usb_connect_relay(const char *serial);

@@ -232,22 +232,20 @@ static bool find_interface(struct usb_host *u, libusb_device *device)
 
 static int refused(int r, libusb_device *device, struct error *e)
 {
-    uint8_t bus = libusb_get_bus_number(device), address = libusb_get_device_address(device);
-    if (r == LIBUSB_ERROR_ACCESS)
-        return error_set(
-            e, STATUS_DEVICE_UNAVAILABLE,
-            "no permission for the board's device node /dev/bus/usb/%03u/%03u; install "
-            "the udev rule 60-rknnd.rules and be in the group plugdev, then plug it in "
-            "again",
-            bus, address);
+    char node[48], advice[160];
+    snprintf(node, sizeof node, "/dev/bus/usb/%03u/%03u", libusb_get_bus_number(device),
+             libusb_get_device_address(device));
+    if (r == LIBUSB_ERROR_ACCESS) {
+        usb_advise_access(node, advice, sizeof advice);
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "no permission for the board's device node %s; %s", node, advice);
+    }
     if (r == LIBUSB_ERROR_BUSY)
-        return error_set(
-            e, STATUS_DEVICE_UNAVAILABLE,
-            "another program uses the board at /dev/bus/usb/%03u/%03u; end it, or share "
-            "the board by one rknnd --relay usb:",
-            bus, address);
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "the board at /dev/bus/usb/%03u/%03u: %s", bus,
-                     address, libusb_strerror(r));
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "another program uses the board at %s; end it, or share the board by one "
+                         "rknnd --relay usb:",
+                         node);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "the board at %s: %s", node, libusb_strerror(r));
 }
 
 // Choosing the interface's setting again, as the first thing, makes the board drop what an earlier
@@ -308,11 +306,12 @@ static void count(struct usb_host *u, struct census *census, libusb_device *devi
 
 static int judge(const struct usb_host *u, const struct census *census, struct error *e)
 {
+    unsigned n_meant = *u->serial ? census->n_wanted : census->n;
+    if (n_meant > 1)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%u boards are connected; choose one of%s",
+                         n_meant, census->serials);
     if (census->n_wanted == 1)
         return 0;
-    if (census->n_wanted > 1)
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%u boards are connected; choose one of%s",
-                         census->n_wanted, census->serials);
     if (census->why.code < 0) {
         *e = census->why;
         return e->code;

@@ -1,7 +1,6 @@
 // Users and their quotas.
 #include "server/user.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,10 @@ bool origin_is_operator(const struct origin *o)
 
 static void set_name(struct user *u)
 {
-    const struct passwd *p = u->local ? getpwuid(u->uid) : NULL;
-    if (!u->local)
-        snprintf(u->name, sizeof u->name, "tcp");
-    else if (p)
-        snprintf(u->name, sizeof u->name, "%s", p->pw_name);
+    if (u->local)
+        who_user(u->uid, u->name);
     else
-        snprintf(u->name, sizeof u->name, "%u", (unsigned)u->uid);
+        snprintf(u->name, sizeof u->name, "tcp");
 }
 
 static bool is_meant(const struct quota *q, const struct user *u)

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/who.h"
 #include "server/quota.h"
 #include "server/sched.h"
 
@@ -27,8 +28,8 @@ struct user {
     struct server *server;
     unsigned refs; // sessions
     bool local;
-    uid_t uid;     // of a local one
-    char name[32]; // "alice", "1000", "tcp"
+    uid_t uid;           // of a local one
+    char name[WHO_SIZE]; // "alice", "1000", "tcp"
     struct quota quota;
     unsigned n_contexts, n_in_flight;
     uint64_t bytes;

@@ -18,7 +18,7 @@ struct device {
     rknnd_device device;
     int result; // of rknnd_get_server_info(), which is asked when there is no obstacle
     rknnd_server_info info;
-    char reason[480];
+    char reason[700];
 };
 
 struct device_list {
@@ -45,9 +45,11 @@ static void probe(struct device *d)
 {
     d->info = (rknnd_server_info){.struct_size = sizeof d->info};
     d->result = RKNN_ERR_DEVICE_UNAVAILABLE;
-    snprintf(d->reason, sizeof d->reason, "%s: %s", d->device.uri, d->device.obstacle);
-    if (*d->device.obstacle)
+    if (*d->device.obstacle) {
+        snprintf(d->reason, sizeof d->reason, "%s: %s; %s", d->device.uri, d->device.obstacle,
+                 d->device.advice);
         return;
+    }
     d->result = rknnd_get_server_info(d->device.uri, &d->info);
     if (d->result < 0)
         snprintf(d->reason, sizeof d->reason, "%s", rknnd_last_error());
@@ -63,13 +65,21 @@ static size_t probe_all(struct device_list *l)
     return n_up;
 }
 
+static const char *state(const struct device *d)
+{
+    if (d->result == RKNN_SUCC)
+        return "up";
+    return *d->device.state ? d->device.state : "down";
+}
+
 static json_t *device_json(const struct device *d)
 {
-    if (d->result < 0)
-        return json_pack("{s:s, s:s, s:i, s:s}", "uri", d->device.uri, "state", "down", "code",
-                         d->result, "reason", d->reason);
-    json_t *o = report_server_json(&d->info);
-    json_object_set_new(o, "state", json_string("up"));
+    json_t *o = d->result < 0 ? json_pack("{s:s, s:i, s:s}", "uri", d->device.uri, "code",
+                                          d->result, "reason", d->reason)
+                              : report_server_json(&d->info);
+    json_object_set_new(o, "state", json_string(state(d)));
+    if (*d->device.serial)
+        json_object_set_new(o, "serial", json_string(d->device.serial));
     return o;
 }
 
@@ -92,7 +102,7 @@ static void add_row(struct table *t, const struct device *d)
         table_cell(t, "-");
     table_cell(t, "%s", up ? d->info.backend : "-");
     table_cell(t, "%s", up ? d->info.software : "-");
-    table_cell(t, "%s", up ? "up" : "down");
+    table_cell(t, "%s", state(d));
 }
 
 static int print_text(const struct device_list *l, struct failure *f)

@@ -53,7 +53,9 @@ int rknnd_get_server_info(const char *uri, rknnd_server_info *info);
 typedef struct rknnd_device {
     char uri[256];      // to be used as it is
     char serial[128];   // of a board at a cable or behind adb
-    char obstacle[192]; // why it cannot be used, and what to do; "": ask it
+    char state[16];     // why it cannot be used, in a word ("in use", "denied", …); "": ask it
+    char obstacle[192]; // the same in words
+    char advice[192];   // what to do
 } rknnd_device;
 
 /// What there is within reach: local sockets, boards at a USB cable, boards that the adb server

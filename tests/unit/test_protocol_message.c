@@ -48,10 +48,10 @@ static void test_bounds_are_kept(void **state)
     assert_int_equal(decode(rknnd_ModelDescribe_fields, bytes, 34), 0);
     assert_int_equal(decode(rknnd_ModelDescribe_fields, bytes, 33), STATUS_FAIL); // cut
     memset(bytes + 2, 'x', sizeof bytes - 2);
-    bytes[1] = 127;
-    assert_int_equal(decode(rknnd_Goodbye_fields, bytes, 129), 0);
-    memcpy(bytes, "\x0a\x80\x01", 3); // 128 and the terminator do not fit
-    assert_int_equal(decode(rknnd_Goodbye_fields, bytes, 131), STATUS_FAIL);
+    memcpy(bytes, "\x0a\xff\x01", 3); // 255 bytes
+    assert_int_equal(decode(rknnd_Goodbye_fields, bytes, 258), 0);
+    memcpy(bytes, "\x0a\x80\x02", 3); // 256 and the terminator do not fit
+    assert_int_equal(decode(rknnd_Goodbye_fields, bytes, 259), STATUS_FAIL);
     for (size_t i = 0; i < 258; i += 2)
         memcpy(bytes + i, "\x32\x00", 2); // Infer.inputs, an empty one each
     assert_int_equal(decode(rknnd_Infer_fields, bytes, 256), 0);

@@ -61,7 +61,7 @@ _rknnctl_command()
         case ${COMP_WORDS[i]} in
         -s | --server) ((i++)) ;;
         -*) ;;
-        : | = | tcp | unix | sim) ;;
+        : | = | tcp | unix | usb | adb | sim) ;;
         *)
             if [[ " ${_rknnctl_commands[*]} " == *" ${COMP_WORDS[i]} "* ]]; then
                 command=${COMP_WORDS[i]}
@@ -77,12 +77,12 @@ _rknnctl()
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command options
     COMPREPLY=()
     case $before in
-    -s | --server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: sim:" -- "$word"); return ;;
+    -s | --server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
     -l | --layout) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
     --core-mask) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
     -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     -g | --golden | -L | --list) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    -w | --with | -G | --golden-server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: sim:" -- "$word"); return ;;
+    -w | --with | -G | --golden-server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
     -d | --dump) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     -i | --input) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     esac

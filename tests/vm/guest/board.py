@@ -16,9 +16,9 @@ def run(*words, **options):
     return subprocess.run([str(w) for w in words], check=True, **options)
 
 
-def load_modules(speed):
+def load_modules(speed, ports=1):
     run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
-    run("modprobe", "dummy_hcd", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
+    run("modprobe", "dummy_hcd", f"num={ports}", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
     run("modprobe", "libcomposite")
     run("modprobe", "usb_f_fs")
     if not GADGETS.exists():

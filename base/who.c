@@ -1,0 +1,40 @@
+// Names of users and groups.
+#include "base/who.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define ENTRY_SIZE 16384 // of a group with many members
+
+void who_user(uid_t uid, char ret[WHO_SIZE])
+{
+    char buffer[ENTRY_SIZE];
+    struct passwd entry, *found = NULL;
+    getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
+    if (found)
+        snprintf(ret, WHO_SIZE, "%s", found->pw_name);
+    else
+        snprintf(ret, WHO_SIZE, "%u", (unsigned)uid);
+}
+
+void who_group(gid_t gid, char ret[WHO_SIZE])
+{
+    char buffer[ENTRY_SIZE];
+    struct group entry, *found = NULL;
+    getgrgid_r(gid, &entry, buffer, sizeof buffer, &found);
+    if (found)
+        snprintf(ret, WHO_SIZE, "%s", found->gr_name);
+    else
+        snprintf(ret, WHO_SIZE, "%u", (unsigned)gid);
+}
+
+void who_join(gid_t gid, char *ret, size_t size)
+{
+    char user[WHO_SIZE], group[WHO_SIZE];
+    who_user(geteuid(), user);
+    who_group(gid, group);
+    snprintf(ret, size, "make %s a member of group %s (usermod -aG %s %s) and log in again", user,
+             group, group, user);
+}
