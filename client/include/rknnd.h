@@ -248,9 +248,10 @@ void rknnd_free(void *memory);
 // ---- runs
 // --------------------------------------------------------------------------------------------
 
-/// Runs that start from now on are useless after limit_ms (0: never): one that is not done by then,
-/// counted from when its inputs have reached the server, fails with RKNN_ERR_TIMEOUT. If it still
-/// waits for the device, it never gets it; if it runs, it is stopped as soon as the device can.
+/// Runs (also of a matmul) that start from now on are useless after limit_ms (0: never): one that
+/// is not done by then, counted from when its inputs have reached the server, fails with
+/// RKNN_ERR_TIMEOUT. If it still waits for the device, it never gets it; if it runs, it is stopped
+/// as soon as the device can.
 int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms);
 
 typedef struct rknnd_run_info {

@@ -10,6 +10,7 @@
 #include "npu/sim/rows.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_tap.h"
+#include "npu/stop.h"
 
 #define ALIGNMENT   64
 #define SCRATCH_MAX ((uint64_t)1 << 32)
@@ -203,9 +204,9 @@ int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
-        bool stopped = r->stop && atomic_load_explicit(r->stop, memory_order_relaxed);
-        int status = stopped ? error_set(e, STATUS_FAIL, "the run was stopped")
-                             : run_step(r, &r->plan->steps[i], e);
+        int status = npu_stop_check(r->stop, e);
+        if (status == 0)
+            status = run_step(r, &r->plan->steps[i], e);
         if (status < 0)
             return status;
         if (r->step_us) {

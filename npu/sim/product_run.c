@@ -14,6 +14,7 @@
 #include "npu/sim/product_data.h"
 #include "npu/sim/product_factor.h"
 #include "npu/sim/rows.h"
+#include "npu/stop.h"
 
 #define BLOCK_ROWS 128
 
@@ -222,7 +223,9 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
     for (uint32_t row = 0; r == 0 && row < s->job.shape.m && job->outputs->data;
          row += BLOCK_ROWS) {
         uint32_t left = s->job.shape.m - row, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-        r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
+        r = npu_stop_check(job->stop, e);
+        if (r == 0)
+            r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
     }
     job->run_us = clock_us() - start;
     if (r == 0) {

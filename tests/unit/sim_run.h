@@ -10,8 +10,9 @@ struct sim_run {
     struct npu_model *model;
     struct npu_context *context;
     const struct npu_model_info *info;
-    bool collect_perf; // in the next runs
-    uint64_t run_us;   // of the last run
+    bool collect_perf;       // in the next runs
+    const atomic_bool *stop; // of the next runs
+    uint64_t run_us;         // of the last run
 };
 
 /// The whole file, malloc'ed; NULL with words.

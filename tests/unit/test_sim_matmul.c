@@ -48,13 +48,11 @@ static uint8_t *scales_of(const struct plain_quant *q)
     return bytes;
 }
 
-// C is calloc'ed.
-static uint8_t *multiply(struct sim_run *s, const struct plain_problem *x, uint32_t shape,
-                         uint64_t version)
+static int run(struct sim_run *s, const struct plain_problem *x, uint32_t shape, uint64_t version,
+               uint8_t *c, struct error *e)
 {
     const struct plain_quant *q = &x->quant;
-    struct error e = {0};
-    uint8_t run[MATMUL_RUN_SIZE];
+    uint8_t parameters[MATMUL_RUN_SIZE];
     cleanup(free_p) uint8_t *scales = scales_of(q);
     matmul_run_encode(&(struct matmul_run){.shape = shape,
                                            .b_version = version,
@@ -63,17 +61,25 @@ static uint8_t *multiply(struct sim_run *s, const struct plain_problem *x, uint3
                                            .c_scale = q->c_scale,
                                            .c_zp = q->c_zp,
                                            .c_set = q->c_set},
-                      run);
-    size_t size = plain_bytes(&x->which, 'C');
+                      parameters);
     struct npu_input in[MATMUL_INPUTS] = {
         [MATMUL_A] = {.data = x->a, .size = plain_bytes(&x->which, 'A')},
         [MATMUL_B] = {.data = x->b, .size = plain_bytes(&x->which, 'B')},
         [MATMUL_SCALES] = {.data = scales, .size = q->n_scales * (size_t)MATMUL_SCALE_SIZE},
-        [MATMUL_RUN] = {.data = run, .size = sizeof run}};
-    struct npu_output out = {.data = calloc(size, 1), .size = size};
-    if (sim_run_once(s, in, &out, &e) < 0)
+        [MATMUL_RUN] = {.data = parameters, .size = sizeof parameters}};
+    struct npu_output out = {.data = c, .size = plain_bytes(&x->which, 'C')};
+    return sim_run_once(s, in, &out, e);
+}
+
+// C is calloc'ed.
+static uint8_t *multiply(struct sim_run *s, const struct plain_problem *x, uint32_t shape,
+                         uint64_t version)
+{
+    struct error e = {0};
+    uint8_t *c = calloc(plain_bytes(&x->which, 'C'), 1);
+    if (run(s, x, shape, version, c, &e) < 0)
         fail_msg("%s", e.text);
-    return out.data;
+    return c;
 }
 
 static void check(struct sim_run *s, const struct plain_problem *x, uint32_t shape,
@@ -245,6 +251,26 @@ static void test_b_stays(void **state)
     sim_run_done(&s);
 }
 
+static void test_stopped(void **state)
+{
+    struct plain_case p = {.chip = "rk3588", .type = 2, .m = 4, .k = 64, .n = 32};
+    const atomic_bool stop = true;
+    struct plain_problem x;
+    struct sim_run s;
+    struct error e = {0};
+    (void)state;
+    open_shapes(&s, &p, &(struct matmul_shape){p.m, p.k, p.n}, 1);
+    plain_problem_make(&x, &p, false);
+    cleanup(free_p) uint8_t *c = calloc(plain_bytes(&p, 'C'), 1);
+    s.stop = &stop;
+    assert_int_equal(run(&s, &x, 0, 1, c, &e), STATUS_FAIL);
+    assert_non_null(strstr(e.text, "stopped"));
+    s.stop = NULL;
+    check(&s, &x, 0, 1);
+    plain_problem_done(&x);
+    sim_run_done(&s);
+}
+
 // ---- what is refused ----
 
 static void refuse(const char *chip, struct matmul_kind kind, struct matmul_shape shape,
@@ -294,7 +320,8 @@ int main(void)
         cmocka_unit_test(test_all_there_are),     cmocka_unit_test(test_long_columns),
         cmocka_unit_test(test_many_rows),         cmocka_unit_test(test_integers_saturate),
         cmocka_unit_test(test_halves_go_to_even), cmocka_unit_test(test_shapes_of_one_model),
-        cmocka_unit_test(test_b_stays),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_b_stays),           cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
