@@ -3,8 +3,6 @@
 The real ones run in a network and mount namespace of their own, so that nobody's adb server is touched."""
 import json
 import os
-import pathlib
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +10,7 @@ import tempfile
 import threading
 import unittest
 
+from adb_board import PORT, URI, AdbBoard, fetch_adbd, run_inside
 from service import BUILD, SOURCE, Daemon, wait_for
 
 
@@ -20,10 +19,12 @@ def frame(text):
 
 
 class Server:
-    """An adb server that answers each request by a function of its text; None: with silence."""
+    """An adb server that answers each request by a function of its text; None: with silence.
 
-    def __init__(self, answer):
-        self.answer, self.requests = answer, []
+    It forwards a port to the daemon `forwards_to`, or refuses to."""
+
+    def __init__(self, answer, forwards_to=None):
+        self.answer, self.forwards_to, self.requests = answer, forwards_to, []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -41,7 +42,7 @@ class Server:
             while digits := connection.recv(4, socket.MSG_WAITALL):
                 request = connection.recv(int(digits, 16), socket.MSG_WAITALL).decode()
                 self.requests.append(request)
-                answer = self.answer(request)
+                answer = self.forward(request) if "forward:" in request else self.answer(request)
                 if isinstance(answer, Daemon):
                     connection.sendall(b"OKAY")
                     relay(connection, answer.uri[5:])
@@ -52,6 +53,22 @@ class Server:
                 connection.sendall(answer)
                 if not answer.startswith(b"OKAY"):
                     return
+
+
+    def forward(self, request):
+        if not self.forwards_to:
+            return b"FAIL" + frame(b"cannot bind listener")
+        if "killforward:" in request:
+            self.port_forwarded.close()
+            return b"OKAY" * 2
+        self.port_forwarded = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.serve_forwarded, args=(self.port_forwarded,), daemon=True).start()
+        return b"OKAY" * 2 + frame(b"%d" % self.port_forwarded.getsockname()[1])
+
+    def serve_forwarded(self, listener):
+        connection, _ = listener.accept()
+        with connection:
+            relay(connection, self.forwards_to.uri[5:])
 
 
 def relay(connection, path):
@@ -80,8 +97,8 @@ def rknnctl(*words, port, uri="adb:"):
 
 
 class Acted(unittest.TestCase):
-    def serve(self, answer):
-        server = Server(answer)
+    def serve(self, answer, **options):
+        server = Server(answer, **options)
         self.addCleanup(server.listener.close)
         return server
 
@@ -97,6 +114,19 @@ class Acted(unittest.TestCase):
         self.assertEqual(rknnctl("ping", port=server.port, uri="adb:it").returncode, 0)
         self.assertEqual(server.requests[:2], ["host:transport:it", "localfilesystem:/run/rknnd/rknnd.sock"])
         daemon.stop()
+
+    def test_forwarded_port(self):
+        """All goes through the port once it is there; the port is not left behind."""
+        stream, forwarded = Daemon(), Daemon("--backend", "null:64:64")
+        for uri, board in ("adb:it:5555", "host-serial:it:5555:"), ("adb:", "host:"):
+            server = self.serve(lambda request: stream if request.startswith("local") else b"OKAY", forwards_to=forwarded)
+            self.assertIn("null", rknnctl("ping", port=server.port, uri=uri).stdout)
+            port = server.port_forwarded
+            self.assertEqual(server.requests[2], f"{board}forward:tcp:0;localfilesystem:/run/rknnd/rknnd.sock")
+            self.assertRegex(server.requests[3], f"^{board}killforward:tcp:[0-9]+$")
+            self.assertEqual(port.fileno(), -1)
+        forwarded.stop()
+        stream.stop()
 
     def test_tcp_of_the_board_is_tried_too(self):
         daemon = Daemon()
@@ -144,46 +174,25 @@ class Acted(unittest.TestCase):
 
 
 class Real(unittest.TestCase):
-    """Inside of the namespaces: /run is empty, and so is the network."""
+    """Inside of the namespaces."""
 
     @classmethod
     def setUpClass(cls):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        subprocess.run(["mount", "-t", "tmpfs", "run", "/run"], check=True)
-        cls.home = tempfile.TemporaryDirectory()
-        os.environ.update(HOME=cls.home.name, ANDROID_ADB_SERVER_PORT="15037", ADB_LOCAL_TRANSPORT_MAX_PORT="5553")
-        root = pathlib.Path(os.environ["ADBD_ROOT"])
-        libraries, = root.glob("usr/lib/*/android")
-        cls.adbd = subprocess.Popen([root / "usr/lib/android-sdk/platform-tools/adbd"], stderr=subprocess.DEVNULL,
-                                    env=dict(os.environ, LD_LIBRARY_PATH=str(libraries)))
-        subprocess.run(["adb", "start-server"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for("adbd", cls.connects)
-        wait_for("the board", lambda: b"5555\tdevice" in subprocess.run(["adb", "devices"], check=True,
-                                                                        capture_output=True).stdout)
-
-    @staticmethod
-    def connects():
-        done = subprocess.run(["adb", "connect", "127.0.0.1:5555"], capture_output=True, check=False)
-        return done.stdout.startswith(b"connected")
+        cls.board = AdbBoard()
 
     @classmethod
     def tearDownClass(cls):
-        subprocess.run(["adb", "kill-server"], check=True, capture_output=True)
-        cls.adbd.kill()
-        cls.adbd.wait()
-        cls.home.cleanup()
+        cls.board.stop()
 
     def test_board(self):
-        uri = "adb:127.0.0.1:5555"  # the server now and then finds the board a second time, as an emulator
-        self.assertIn("start rknnd on it", rknnctl("ping", port=15037, uri=uri).stderr)
-        os.mkdir("/run/rknnd")
+        self.assertIn("start rknnd on it", rknnctl("ping", port=PORT, uri=URI).stderr)
         daemon = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "unix:/run/rknnd/rknnd.sock", "--backend",
                                    "sim:rk3588"], stdin=subprocess.DEVNULL)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.terminate)
-        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=15037, uri=uri).returncode == 0)
-        env = dict(os.environ, RKNND_SERVER=uri)
-        models = tempfile.mkdtemp(dir=self.home.name)
+        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=PORT, uri=URI).returncode == 0)
+        env = dict(os.environ, RKNND_SERVER=URI)
+        models = tempfile.mkdtemp(dir=self.board.home.name)
         subprocess.run(["/usr/bin/python3", SOURCE / "tests/conformance/models.py", models], check=True)
         for program in ("common", "zero_copy", "async"):
             done = subprocess.run([BUILD / "tests/conformance" / program, models], env=env, capture_output=True,
@@ -191,24 +200,11 @@ class Real(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout[-1000:] + done.stderr[-1000:])
 
 
-def fetch_adbd():
-    """The folder of a real adbd, or why there is none."""
-    folder = BUILD / "adbd"
-    if os.geteuid() != 0 or not shutil.which("adb") or not shutil.which("unshare"):
-        return None, "root, adb and unshare are needed"
-    architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout
-    if subprocess.run([SOURCE / "tests/vm/adbd.sh", folder, architecture.strip()], capture_output=True, check=False).returncode:
-        return None, "adbd could not be fetched from Debian's backports"
-    return folder / "root", None
-
-
 class RealOutside(unittest.TestCase):
     def test_real(self):
-        root, reason = fetch_adbd()
-        if not root:
+        if reason := fetch_adbd():
             self.skipTest(reason)
-        subprocess.run(["unshare", "--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, __file__, "Real"],
-                       env=dict(os.environ, ADBD_ROOT=str(root)), check=True, timeout=200)
+        self.assertEqual(run_inside(sys.executable, __file__, "Real", timeout=200), 0)
 
 
 if __name__ == "__main__":
