@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 int fd_close(int fd)
 {
@@ -30,12 +31,35 @@ int fd_memory(const char *name, uint64_t size, struct error *e)
     return steal_fd(&fd);
 }
 
+// dma-bufs are files of no type, whose size kernels before 5.3 know by seeking alone.
+int fd_size(int fd, uint64_t *ret, struct error *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "file descriptor %d", fd);
+    off_t size = st.st_mode & S_IFMT ? 0 : lseek(fd, 0, SEEK_END);
+    size = S_ISREG(st.st_mode) ? st.st_size : size;
+    if (size <= 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the file descriptor is of nothing that can be mapped, or is empty: a "
+                         "dma-buf, a memfd or a file is needed");
+    *ret = (uint64_t)size;
+    return 0;
+}
+
+bool fd_is_read_only(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
+}
+
 void *fd_map(int fd, uint64_t size, struct error *e)
 {
+    int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;
     void *memory = MAP_FAILED;
     errno = ENOMEM;
     if (size <= PTRDIFF_MAX)
-        memory = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
     if (memory != MAP_FAILED)
         return memory;
     error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot map %llu bytes of shared memory",

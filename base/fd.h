@@ -21,8 +21,14 @@ int fd_memory(const char *name, uint64_t size, struct error *e);
 int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_map,
                      struct error *e);
 
-/// Maps `size` bytes of a file for reading and writing, shared. NULL: it cannot be.
+/// Bytes of what can be shared by mapping it: a file, a memfd or a dma-buf. Words, and
+/// STATUS_PARAM_INVALID, if the fd is anything else, or nothing.
+int fd_size(int fd, uint64_t *ret, struct error *e);
+
+/// Maps `size` bytes of a file, shared: for reading and writing, or for reading if the fd is open
+/// for that alone. NULL: it cannot be.
 void *fd_map(int fd, uint64_t size, struct error *e);
+bool fd_is_read_only(int fd);
 
 /// Whether a socket is one that file descriptors can pass.
 bool fd_is_unix(int socket);

@@ -287,6 +287,9 @@ static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_ten
     if (new->program.size < attr->size)
         return error_set(e, STATUS_PARAM_INVALID, "matrix %s takes %u bytes, the memory has %u",
                          m->matrices[i].name, attr->size, new->program.size);
+    r = i == MATMUL_C ? mem_check_writable(new, e) : 0;
+    if (r < 0)
+        return r;
     pthread_mutex_lock(&new->lock);
     r = mem_data(new, &place.data, e);
     pthread_mutex_unlock(&new->lock);

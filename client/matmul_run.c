@@ -85,6 +85,8 @@ static int send_run(struct context *c, bool with_b, struct error *e)
     struct request request = {
         .type = MESSAGE_INFER, .reply = &reply, .payload = take_c, .owner = m};
     int r = check_payload(c, total, e);
+    for (int i = MATMUL_A; i <= MATMUL_B && r == 0; i++)
+        r = data[i].iov_len > 0 ? mem_before_copy(m->memory[i].mem, e) : 0;
     if (r == 0)
         r = connection_send(c->connection, &request, &message, segments, n, e);
     uint64_t sent_us = clock_us();
@@ -95,6 +97,8 @@ static int send_run(struct context *c, bool with_b, struct error *e)
         c->times.attempts = reply.attempts ? reply.attempts : 1;
         c->total_us = request.done_us - sent_us;
     }
+    if (r == 0 && !m->memory[MATMUL_C].shared)
+        r = mem_to_device(m->memory[MATMUL_C].mem, e);
     return r;
 }
 

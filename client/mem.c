@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
+#include "base/dmabuf.h"
 #include "base/fd.h"
 #include "client/fork.h"
 #include "client/last_error.h"
@@ -132,6 +132,31 @@ int mem_data(struct mem *m, uint8_t **ret, struct error *e)
     return r;
 }
 
+int mem_check_writable(const struct mem *m, struct error *e)
+{
+    if (!fd_is_read_only(m->fd))
+        return 0;
+    return error_set(e, STATUS_OUTPUT_INVALID,
+                     "the memory's descriptor is open for reading alone; open it, or export the "
+                     "dma-buf, with O_RDWR");
+}
+
+int mem_to_device(const struct mem *m, struct error *e)
+{
+    return m->dmabuf ? dmabuf_to_device(m->fd, e) : 0;
+}
+
+int mem_from_device(const struct mem *m, struct error *e)
+{
+    return m->dmabuf ? dmabuf_from_device(m->fd, e) : 0;
+}
+
+int mem_before_copy(const struct mem *m, struct error *e)
+{
+    int r = mem_to_device(m, e);
+    return r < 0 ? r : mem_from_device(m, e);
+}
+
 void mem_before_fork(void)
 {
     pthread_mutex_lock(&table.lock);
@@ -243,6 +268,7 @@ static int create_there(struct context *c, struct mem *m, uint32_t flags, struct
     if (m->fd < 0)
         return error_set(e, STATUS_FAIL, "server %s: no file descriptor came with the memory",
                          c->connection->uri);
+    m->dmabuf = dmabuf_is(m->fd);
     return add_home(c, m, info.memory, true, &unwanted, e);
 }
 
@@ -306,14 +332,13 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem2(rknn_context ctx, uint64_t size, u
 
 static int check_file(int fd, uint64_t end, struct error *e)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "file descriptor %d", fd);
-    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < end)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "the file behind descriptor %d has %llu bytes, offset and size need %llu",
-                         fd, (unsigned long long)st.st_size, (unsigned long long)end);
-    return 0;
+    uint64_t size;
+    int r = fd_size(fd, &size, e);
+    if (r == 0 && size < end)
+        r = error_set(e, STATUS_PARAM_INVALID,
+                      "the file behind descriptor %d has %llu bytes, offset and size need %llu", fd,
+                      (unsigned long long)size, (unsigned long long)end);
+    return r;
 }
 
 static int from_fd(rknn_context context, int fd, void *virt_addr, uint32_t size, int32_t offset,
@@ -334,6 +359,7 @@ static int from_fd(rknn_context context, int fd, void *virt_addr, uint32_t size,
     m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (m->fd < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "file descriptor %d", fd);
+    m->dmabuf = dmabuf_is(fd);
     m->program.virt_addr = virt_addr;
     m->program.fd = fd;
     m->program.offset = offset;

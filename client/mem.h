@@ -30,6 +30,7 @@ struct mem {
     unsigned refs;           // one of the program, one for each tensor bound to it
     pthread_mutex_t lock;    // of what follows; taken inside a connection's
     int fd;
+    bool dmabuf;     // else it is an ordinary file, coherent for all
     uint64_t offset; // of the data in the file
     uint8_t *map;    // of the file, from its start, made here; NULL: not mapped here
     size_t map_size;
@@ -64,6 +65,19 @@ int mem_unbind_input(struct context *c, uint32_t index, struct mem **ret, struct
 
 /// Where the data are in this process, mapped if need be. With m->lock held.
 int mem_data(struct mem *m, uint8_t **ret, struct error *e);
+
+/// Whether outputs may lie in it; words (STATUS_OUTPUT_INVALID) if not.
+int mem_check_writable(const struct mem *m, struct error *e);
+
+/// What CPUs have written is there for devices: after a copy came, for one.
+int mem_to_device(const struct mem *m, struct error *e);
+
+/// What devices have written is there for CPUs; what CPUs have written, without the above, may be
+/// lost.
+int mem_from_device(const struct mem *m, struct error *e);
+
+/// Both, in this order: before a copy is sent.
+int mem_before_copy(const struct mem *m, struct error *e);
 
 void mem_before_fork(void);
 void mem_after_fork(bool child);

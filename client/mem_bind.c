@@ -90,6 +90,10 @@ static int bind_tensor(struct context *c, const rknn_tensor_attr *attr, struct m
         return r;
     struct bound *old = context_bound(c, output, attr->index);
     if (output)
+        r = mem_check_writable(b.mem, e);
+    if (r < 0)
+        return r;
+    if (output)
         settle_runs(c, old, old && !old->home->shared);
     r = mem_place(c, attr, output, b.home, &b.size, e);
     if (r == 0 && (r = check_size(b.mem, b.size, e)) < 0)
@@ -182,15 +186,24 @@ RKNN_EXPORT int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
 
 // ---- caches ------------------------------------------------------------------------------------
 
-// Shared memory is coherent; of a copy each run takes along what has changed, and brings back what
-// it wrote. So there is nothing to do but to say when a call is wrong.
+// Memory without devices is coherent, and of a copy each run takes along what has changed, and
+// brings back what it wrote. What is left is the caches in front of a dma-buf.
+static int sync_caches(const struct mem *m, rknn_mem_sync_mode mode, struct error *e)
+{
+    if ((int)mode < RKNN_MEMORY_SYNC_TO_DEVICE || mode > RKNN_MEMORY_SYNC_BIDIRECTIONAL)
+        return error_set(e, STATUS_PARAM_INVALID, "mode %d is none of rknn_mem_sync_mode",
+                         (int)mode);
+    int r = mode & RKNN_MEMORY_SYNC_TO_DEVICE ? mem_to_device(m, e) : 0;
+    return r == 0 && mode & RKNN_MEMORY_SYNC_FROM_DEVICE ? mem_from_device(m, e) : r;
+}
+
 RKNN_EXPORT int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode mode)
 {
     struct error e;
     cleanup(mem_put_p) struct mem *m = mem_take(mem, &e);
     cleanup(context_leave_p) struct context *c = NULL;
     int r = m ? context_enter(context, &c, &e) : e.code;
-    if (r == 0 && ((int)mode < RKNN_MEMORY_SYNC_TO_DEVICE || mode > RKNN_MEMORY_SYNC_BIDIRECTIONAL))
-        r = error_set(&e, STATUS_PARAM_INVALID, "mode %d is none of rknn_mem_sync_mode", (int)mode);
+    if (r == 0)
+        r = sync_caches(m, mode, &e);
     return last_error_keep("rknn_mem_sync", r, &e);
 }

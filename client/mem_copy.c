@@ -57,6 +57,8 @@ static int prepare(struct context *c, const struct bound *b, const uint8_t **ret
     struct mem_home *h = b->home;
     uint8_t *data;
     int r = mem_data(b->mem, &data, e);
+    if (r == 0)
+        r = mem_before_copy(b->mem, e);
     if (r < 0)
         return r;
     if (!h->shadow) {
@@ -115,6 +117,7 @@ static void note_output(struct bound *b)
     pthread_mutex_lock(&b->mem->lock);
     if (b->home->shadow && b->mem->map)
         memcpy(b->home->shadow, b->mem->map + b->mem->offset, (size_t)b->size);
+    mem_to_device(b->mem, NULL);
     pthread_mutex_unlock(&b->mem->lock);
 }
 

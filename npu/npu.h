@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/tensor.h"
 
+struct npu_buffer; // npu/buffer/buffer.h
 struct npu_device;
 struct npu_model;
 struct npu_context;
@@ -36,6 +37,7 @@ struct npu_device_info {
     uint64_t sram_size; // bytes that models may use; 0: none
     bool never_blocks;  // context_submit returns at once, always: an event loop may call it
     bool replaces;      // npu_tap.tensor() may change what it is shown
+    bool dma;           // reads and writes tensors by itself: they had better lie in dma-bufs
 };
 
 // ---- models ---------------------------------------------------------------------------------
@@ -80,6 +82,7 @@ struct npu_input {
     bool pass_through;           // data is in the native form (tensor_io.native, with stride)
     bool converted;              // data already is what convert_input() makes (tensor_io.logical)
     bool stored; // data are values as the model stores them, of the model's type, in this layout
+    const struct npu_buffer *dmabuf; // that data lie in; NULL: plain memory. See npu_output
 };
 
 // Where an output goes; need not be aligned. The backend writes straight into it: it may be memory
@@ -90,6 +93,9 @@ struct npu_output {
     // NULL: tensor_io.logical's type and layout, packed. Else that is asked for: the model's type,
     // or FLOAT32 or FLOAT16 for real values; `size` is what convert_form_bytes() says.
     const struct convert_form *form;
+    // That data lie in; NULL: plain memory. During the job CPUs may access it; a device that does
+    // so by itself sees to that itself. Stays as long as the job.
+    const struct npu_buffer *dmabuf;
 };
 
 struct npu_job;

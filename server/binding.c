@@ -93,22 +93,30 @@ int binding_set_internal(struct binding **b, const struct host_info *info, struc
     return 0;
 }
 
+static const struct npu_buffer *dmabuf_of(const struct bound *p)
+{
+    return p->memory->dmabuf ? &p->memory->buffer : NULL;
+}
+
 struct npu_input binding_input(const struct bound *p)
 {
-    return (struct npu_input){.data = p->memory->map + p->offset,
+    return (struct npu_input){.data = p->memory->buffer.map + p->offset,
                               .size = p->size,
                               .type = p->form.type,
                               .layout = p->form.layout,
                               .w_stride = p->form.w_stride,
                               .h_stride = p->form.h_stride,
                               .pass_through = p->pass_through,
-                              .stored = p->stored};
+                              .stored = p->stored,
+                              .dmabuf = dmabuf_of(p)};
 }
 
 struct npu_output binding_output(const struct bound *p)
 {
-    return (struct npu_output){
-        .data = p->memory->map + p->offset, .size = p->size, .form = &p->form};
+    return (struct npu_output){.data = p->memory->buffer.map + p->offset,
+                               .size = p->size,
+                               .form = &p->form,
+                               .dmabuf = dmabuf_of(p)};
 }
 
 uint64_t binding_output_size(const struct binding *b, const struct host_info *info, uint32_t row)

@@ -40,6 +40,7 @@ static void describe_device(const struct npu_device_info *info, rknnd_Device *re
     message_set_text(ret->driver_version, info->driver_version);
     ret->n_cores = info->n_cores;
     ret->sram_size = info->sram_size;
+    ret->dma = info->dma;
 }
 
 static rknnd_Limits limits(const struct options *o)
@@ -69,6 +70,7 @@ static void welcome(struct connection *c, const struct frame_header *h, const rk
         .session_secret.size = HELLO_SECRET_SIZE,
     };
     describe_device(&c->server->device, &reply.device);
+    message_set_text(reply.buffers, c->server->memories.buffers.name);
     memcpy(reply.session_secret.bytes, c->session->secret, HELLO_SECRET_SIZE);
     connection_reply(c, h, rknnd_HelloReply_fields, &reply);
 }

@@ -113,6 +113,9 @@ static int check_writes(const struct host_info *info, const struct binding *b, c
                 e, STATUS_INPUT_INVALID,
                 "a change of %llu bytes at %llu of input %u, which are not in its memory",
                 (unsigned long long)w->size, (unsigned long long)w->offset, w->input);
+        if (place->memory->read_only)
+            return error_set(e, STATUS_INPUT_INVALID,
+                             "a change of input %u, whose memory is read-only", w->input);
         *total += w->size; // inside a memory
     }
     return 0;
@@ -199,7 +202,7 @@ static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segme
         const rknnd_InferWrite *w = &m->writes[i];
         const struct bound *place = binding_find(b, w->input);
         segments[n++] =
-            (struct iovec){place->memory->map + place->offset + w->offset, (size_t)w->size};
+            (struct iovec){place->memory->buffer.map + place->offset + w->offset, (size_t)w->size};
     }
     for (unsigned i = 0; i < j->n_inputs; i++) {
         const rknnd_InferInput *in = &m->inputs[i];

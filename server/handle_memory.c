@@ -1,81 +1,57 @@
-// MEMORY_CREATE, MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL.
-#include <errno.h>
-#include <fcntl.h>
+// MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL.
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "server/context.h"
 #include "server/handle.h"
+#include "server/handle_memory.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/user.h"
 
-#define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
-
 CLEANUP_DEFINE(struct memory, memory_unref)
 
-static int check_room(const struct connection *c, uint64_t size, struct error *e)
+int memory_check_room(const struct connection *c, uint64_t size, struct error *e)
 {
     const struct options *o = c->server->options;
     const struct memory_table *t = &c->session->memories;
-    if (t->n_memories >= o->max_memories)
+    uint32_t n = t->n_memories + t->n_reserved;
+    uint64_t bytes = t->bytes + t->reserved;
+    if (n >= o->max_memories)
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the session has %u memories, the server allows no more (max-memories)",
-                         t->n_memories);
-    if (size > o->max_memory || t->bytes > o->max_memory - size)
+                         n);
+    if (size > o->max_memory || bytes > o->max_memory - size)
         return error_set(e, STATUS_MALLOC_FAIL,
                          "%llu bytes of memory besides the session's %llu, the server allows %llu "
                          "(max-memory)",
-                         (unsigned long long)size, (unsigned long long)t->bytes,
+                         (unsigned long long)size, (unsigned long long)bytes,
                          (unsigned long long)o->max_memory);
     return 0;
 }
 
-// Answers with the memory's new handle and, if there is one, a file descriptor (taken over).
-static int answer_info(struct connection *c, const struct frame_header *h, struct memory *memory,
-                       int fd, struct error *e)
+int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
+                       struct error *e)
 {
-    cleanup(fd_close_p) int file = fd;
-    rknnd_MemoryInfo m = {.size = memory->size};
-    int r = user_take_bytes(c->session->user, memory->size, e);
-    if (r < 0)
-        return r;
-    r = memory_table_add(&c->session->memories, memory, &m.memory, e);
-    if (r < 0) {
-        user_give_bytes(c->session->user, memory->size);
-        return r;
-    }
-    struct frame_out *f = message_frame(h->type, FRAME_REPLY, h->id, rknnd_MemoryInfo_fields, &m,
-                                        NULL, 0, NULL, NULL);
-    if (f && file >= 0)
-        f->fds[f->n_fds++] = steal_fd(&file);
-    channel_send(&c->channel, f);
-    connection_update_flow(c);
-    return 0;
-}
-
-int handle_memory_create(struct connection *c, const struct frame_header *h,
-                         const union message_any *any, struct error *e)
-{
-    const rknnd_MemoryCreate *m = &any->MEMORY_CREATE_request;
-    cleanup(memory_unref_p) struct memory *memory = NULL;
-    int fd = -1;
-    if (m->flags & ~MEMORY_FLAGS)
-        return error_set(e, STATUS_PARAM_INVALID, "memory flags 0x%x are not known", m->flags);
-    int r = check_room(c, m->size, e);
+    uint64_t size = memory->buffer.size;
+    int r = memory_check_room(c, size, e);
     if (r == 0)
-        r = memory_new(&c->server->memories, m->size, &memory, e);
+        r = user_take_bytes(c->session->user, size, e);
     if (r < 0)
         return r;
-    if ((c->features & PROTOCOL_FEATURE_FDS) && (fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 3)) < 0)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot pass memory");
-    return answer_info(c, h, memory, fd, e);
+    r = memory_table_add(&c->session->memories, memory, &ret->memory, e);
+    if (r < 0)
+        user_give_bytes(c->session->user, size);
+    else
+        ret->size = size;
+    return r;
 }
 
 int handle_memory_import(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {
     cleanup(memory_unref_p) struct memory *memory = NULL;
+    rknnd_MemoryInfo info = {0};
     (void)any;
     int fd = c->features & PROTOCOL_FEATURE_FDS ? frame_reader_take_fd(&c->channel.reader) : -1;
     if (fd < 0)
@@ -83,8 +59,10 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
                          "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
     int r = memory_import(&c->server->memories, fd, &memory, e);
     if (r == 0)
-        r = check_room(c, memory->size, e);
-    return r < 0 ? r : answer_info(c, h, memory, -1, e);
+        r = memory_give_handle(c, memory, &info, e);
+    if (r == 0)
+        connection_reply(c, h, rknnd_MemoryInfo_fields, &info);
+    return r;
 }
 
 int handle_memory_free(struct connection *c, const struct frame_header *h,
@@ -105,11 +83,20 @@ int handle_memory_free(struct connection *c, const struct frame_header *h,
 static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, const char *what,
                       int code, struct error *e)
 {
-    if (offset <= m->size && size <= m->size - offset)
+    if (offset <= m->buffer.size && size <= m->buffer.size - offset)
         return 0;
     return error_set(e, code, "%.64s needs %llu bytes from offset %llu on, the memory has %llu",
                      what, (unsigned long long)size, (unsigned long long)offset,
-                     (unsigned long long)m->size);
+                     (unsigned long long)m->buffer.size);
+}
+
+static int check_writable(const struct memory *m, int code, struct error *e)
+{
+    if (!m->read_only)
+        return 0;
+    return error_set(e, code,
+                     "the memory's descriptor is open for reading alone; open it, or export the "
+                     "dma-buf, with O_RDWR");
 }
 
 static bool is_small_chip(const struct npu_device_info *d)
@@ -146,8 +133,10 @@ static int make_place(struct connection *c, const struct host_info *info, uint32
         return STATUS_PARAM_INVALID;
     int r = m->output ? binding_check_output(io, m, is_small_chip(&info->device), &b, e)
                       : binding_check_input(io, m, &b, e);
-    if (io->shrinks && m->offset <= memory->size && b.size > memory->size - m->offset)
-        b.size = memory->size - m->offset;
+    if (io->shrinks && m->offset <= memory->buffer.size && b.size > memory->buffer.size - m->offset)
+        b.size = memory->buffer.size - m->offset;
+    if (m->output && r == 0)
+        r = check_writable(memory, STATUS_OUTPUT_INVALID, e);
     if (r == 0)
         r = check_fits(memory, m->offset, b.size, io->logical.name,
                        m->output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID, e);
@@ -210,6 +199,8 @@ int handle_context_internal(struct connection *c, const struct frame_header *h,
     if (memory)
         r = check_fits(memory, m->offset, info->internal_size, "the model's internal memory",
                        STATUS_PARAM_INVALID, e);
+    if (r == 0 && memory)
+        r = check_writable(memory, STATUS_PARAM_INVALID, e);
     if (r == 0 && memory)
         r = take_queue(x, memory, e);
     if (r == 0)

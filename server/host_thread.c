@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/access.h"
 #include "server/caller.h"
 #include "server/engine.h"
 #include "server/host_kind.h"
@@ -32,6 +33,7 @@ struct thread_context {
     int status; // of opening or the run
     struct error error;
     struct npu_job job;
+    struct access access;
     struct npu_input *inputs; // copies: the caller may cancel and free his
     struct npu_output *outputs;
     struct pause pause;
@@ -327,6 +329,11 @@ static void close_context(struct host_context *base)
 static void on_job_done(struct npu_job *job, int status)
 {
     struct thread_context *c = job->owner;
+    struct error e;
+    if (access_end(&c->access, job, &e) < 0 && status == 0) {
+        status = e.code;
+        job->error = e;
+    }
     c->status = status;
     if (status < 0)
         c->error = job->error;
@@ -340,9 +347,12 @@ static bool submit(struct thread_context *c)
     const struct npu_backend *backend = host_of_context(c)->engine.backend;
     struct error e;
     atomic_store(&c->left, 2);
-    int r = backend->context_submit(c->npu, &c->job, &e);
+    int r = access_begin(&c->access, &c->job, &e);
+    if (r == 0)
+        r = backend->context_submit(c->npu, &c->job, &e);
     if (r == 0)
         return atomic_fetch_sub(&c->left, 1) == 1;
+    access_end(&c->access, &c->job, NULL);
     c->status = r;
     c->error = e;
     return true;
@@ -424,6 +434,7 @@ static void prepare_job(struct thread_context *c)
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    c->access = (struct access){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
     pause_start(&c->pause);
     if (job->part) {
         tap_start(&c->tap, job->only, job->replace, job->buffer->output, job->window, &c->pause,
@@ -449,7 +460,7 @@ static void run(struct host_context *base)
     prepare_job(c);
     c->task.work = work_run;
     c->task.finish = finish_run;
-    if (!base->host->info.device.never_blocks)
+    if (!base->host->info.device.never_blocks || access_waits(&c->access, &c->job))
         threads_do(h->threads, &c->task);
     else if (submit(c))
         end_run(c);

@@ -142,7 +142,7 @@ static int gather_outputs(const struct job *j, const struct host_info *info, str
         if (size > 0)
             segments[n++] = (struct iovec){at, size};
         if (place && goes_back(j, i - info->n_inputs))
-            segments[n++] = (struct iovec){place->memory->map + place->offset, place->size};
+            segments[n++] = (struct iovec){place->memory->buffer.map + place->offset, place->size};
         at += size;
         left -= size;
     }

@@ -6,9 +6,9 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/vfs.h>
 
+#include "base/dmabuf.h"
 #include "base/fd.h"
 
 void memories_init(struct memories *all)
@@ -17,40 +17,29 @@ void memories_init(struct memories *all)
     list_init(&all->all);
 }
 
-// Takes fd and map, also on failure.
-static int add(struct memories *all, int fd, void *map, uint64_t size, struct memory **ret,
-               struct error *e)
+int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e)
 {
     struct stat st;
     struct memory *m = calloc(1, sizeof *m);
-    if (!m || fstat(fd, &st) < 0) {
-        munmap(map, size);
-        fd_close(fd);
+    if (!m || fstat(b->fd, &st) < 0) {
+        npu_buffer_done(b);
         free(m);
         return error_no_memory(e, "a memory", sizeof *m);
     }
     *m = (struct memory){.memories = all,
                          .refs = 1,
                          .id = ++all->last_id,
-                         .fd = fd,
-                         .map = map,
-                         .size = size,
+                         .buffer = *b,
                          .device = st.st_dev,
-                         .inode = st.st_ino};
+                         .inode = st.st_ino,
+                         .dmabuf = dmabuf_is(b->fd),
+                         .read_only = fd_is_read_only(b->fd)};
+    *b = (struct npu_buffer){.fd = -1};
     list_init(&m->users);
     list_append(&all->all, &m->link);
-    all->bytes += size;
+    all->bytes += m->buffer.size;
     *ret = m;
     return 0;
-}
-
-int memory_new(struct memories *all, uint64_t size, struct memory **ret, struct error *e)
-{
-    void *map;
-    if (size == 0)
-        return error_set(e, STATUS_PARAM_INVALID, "a memory of 0 bytes");
-    int fd = fd_memory_sealed("rknnd-mem", size, 0, &map, e);
-    return fd < 0 ? fd : add(all, fd, map, size, ret, e);
 }
 
 static struct memory *find_file(struct memories *all, const struct stat *st)
@@ -64,29 +53,44 @@ static struct memory *find_file(struct memories *all, const struct stat *st)
 
 // Whoever maps a file dies when he touches what its owner has cut off, and a file of huge pages
 // kills him when there are none left: only a memfd of ordinary pages that cannot shrink is safe.
-static int check_file(int fd, const struct stat *st, struct error *e)
+static int check_memfd(int fd, struct error *e)
 {
     struct statfs fs;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
         return error_set(
             e, STATUS_PARAM_INVALID,
-            "the file descriptor is no memfd of ordinary pages; use rknn_create_mem, or "
-            "memfd_create with MFD_ALLOW_SEALING");
+            "the file descriptor is neither a dma-buf nor a memfd of ordinary pages; use "
+            "rknn_create_mem, or memfd_create with MFD_ALLOW_SEALING");
     if (seals & (F_SEAL_WRITE | 0x10)) // F_SEAL_FUTURE_WRITE
         return error_set(e, STATUS_PARAM_INVALID, "the memfd is sealed against writing");
     if (!(seals & F_SEAL_SHRINK) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno,
                                "the file can shrink and cannot be sealed against it; make it by "
                                "memfd_create with MFD_ALLOW_SEALING, open for writing");
-    if (st->st_size <= 0)
-        return error_set(e, STATUS_PARAM_INVALID, "the memfd is empty");
+    return 0;
+}
+
+// The size of a dma-buf never changes.
+static int map_file(int fd, struct npu_buffer *ret, struct error *e)
+{
+    uint64_t size;
+    int r = dmabuf_is(fd) ? 0 : check_memfd(fd, e);
+    if (r == 0)
+        r = fd_size(fd, &size, e);
+    if (r < 0)
+        return r;
+    uint8_t *map = fd_map(fd, size, e);
+    if (!map)
+        return STATUS_MALLOC_FAIL;
+    *ret = (struct npu_buffer){.fd = fd, .map = map, .size = size};
     return 0;
 }
 
 int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e)
 {
     cleanup(fd_close_p) int file = fd;
+    struct npu_buffer buffer;
     struct stat st;
     if (fstat(file, &st) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
@@ -95,14 +99,11 @@ int memory_import(struct memories *all, int fd, struct memory **ret, struct erro
         *ret = memory_ref(known);
         return 0;
     }
-    int r = check_file(file, &st, e);
-    if (r == 0 && fstat(file, &st) < 0) // its size, now that it cannot shrink
-        r = error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+    int r = map_file(file, &buffer, e);
     if (r < 0)
         return r;
-    uint64_t size = (uint64_t)st.st_size;
-    void *map = fd_map(file, size, e);
-    return map ? add(all, steal_fd(&file), map, size, ret, e) : STATUS_MALLOC_FAIL;
+    steal_fd(&file);
+    return memory_adopt(all, &buffer, ret, e);
 }
 
 struct memory *memory_ref(struct memory *m)
@@ -120,9 +121,8 @@ void memory_unref(struct memory *m)
         u->gone(u);
     }
     list_remove(&m->link);
-    m->memories->bytes -= m->size;
-    munmap(m->map, m->size);
-    fd_close(m->fd);
+    m->memories->bytes -= m->buffer.size;
+    npu_buffer_done(&m->buffer);
     free(m);
 }
 
@@ -130,7 +130,7 @@ void memory_unref(struct memory *m)
 
 static void free_slot(struct memory_table *t, struct memory_slot *s)
 {
-    t->bytes -= s->memory->size;
+    t->bytes -= s->memory->buffer.size;
     t->n_memories--;
     memory_unref(s->memory);
     s->memory = NULL;
@@ -169,7 +169,7 @@ int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_han
     uint64_t handle = (uint64_t)++t->generation << 32 | (i + 1);
     t->slots[i] = (struct memory_slot){memory_ref(m), handle};
     t->n_memories++;
-    t->bytes += m->size;
+    t->bytes += m->buffer.size;
     *ret_handle = handle;
     return 0;
 }

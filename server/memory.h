@@ -1,8 +1,8 @@
 // Memory that programs share with the NPU: what rknn_create_mem() and its relatives make.
 //
-// A memory is one file, sealed so that nobody can shrink it under those who have it mapped. Handles
-// belong to sessions; importing the same file again gives another handle of the same memory. It
-// lives as long as a handle, a binding or a job has it. Loop thread only.
+// A memory is one file that nobody can shrink under those who have it mapped: a dma-buf, or a
+// sealed memfd. Handles belong to sessions; importing the same file again gives another handle of
+// the same memory. It lives as long as a handle, a binding or a job has it. Loop thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "npu/buffer/buffer.h"
 #include "server/sched.h"
 
 struct session;
@@ -17,6 +18,7 @@ struct session;
 // All that a daemon has.
 struct memories {
     struct list all;
+    struct npu_buffers buffers; // where new ones come from; the server opens it
     uint32_t last_id;
     uint64_t bytes;
 };
@@ -34,11 +36,11 @@ struct memory {
     struct memories *memories;
     unsigned refs;
     uint32_t id; // for workers; never used twice
-    int fd;
-    uint8_t *map;
-    uint64_t size;
+    struct npu_buffer buffer;
     dev_t device; // which file it is
     ino_t inode;
+    bool dmabuf;    // CPUs access it between dmabuf_begin() and dmabuf_end()
+    bool read_only; // its owner lets nobody write
     struct list users;
     // Runs whose intermediate results lie here happen one after the other, whatever their context.
     struct sched_queue queue;
@@ -47,11 +49,12 @@ struct memory {
 
 void memories_init(struct memories *all);
 
-/// New zeroed memory, with one reference.
-int memory_new(struct memories *all, uint64_t size, struct memory **ret, struct error *e);
+/// The memory of a buffer (taken over, also on failure), with one reference.
+int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e);
 
-/// The memory of a file that came from a client (taken over, also on failure), with one reference.
-/// A file that its owner could shrink is sealed; one that cannot be sealed is STATUS_PARAM_INVALID.
+/// The memory of a file that came from a client (taken over, also on failure), with one reference:
+/// a dma-buf that can be mapped, or a memfd. A memfd that its owner could shrink is sealed; one
+/// that cannot be sealed, and any other file, is STATUS_PARAM_INVALID.
 int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e);
 
 struct memory *memory_ref(struct memory *m);
@@ -64,7 +67,9 @@ struct memory_table {
         uint64_t handle;
     } * slots;
     uint32_t n_slots, n_memories, generation;
-    uint64_t bytes; // each handle counts
+    uint64_t bytes;      // each handle counts
+    uint32_t n_reserved; // memories that are being made, and their bytes
+    uint64_t reserved;
 };
 
 void memory_table_done(struct memory_table *t); // frees all handles

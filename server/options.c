@@ -9,12 +9,14 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "npu/buffer/buffer.h"
 #include "server/size.h"
 
 enum kind {
     KIND_LISTEN,
     KIND_TEXT,
     KIND_BACKEND,
+    KIND_BUFFERS,
     KIND_ISOLATION,
     KIND_FLAG,
     KIND_U32,
@@ -46,6 +48,8 @@ static const struct row rows[] = {
     {"backend", KIND_BACKEND, 0, 0, 0, 0, "NAME[:OPTIONS]", "what runs models (default: sim)"},
     {"isolation", KIND_ISOLATION, 0, 0, 0, 0, "process|thread",
      "where it runs them (default: process, one for each model)"},
+    {"buffers", KIND_BUFFERS, AT(buffers), 0, 0, 0, "KIND",
+     "memory of rknn_create_mem: auto, drm[:NODE], dma_heap[:NAME], udmabuf or memfd"},
     {"insecure", KIND_FLAG, AT(insecure), 0, 0, 0, NULL,
      "allow TCP from other machines, without protection"},
     {"socket-group", KIND_TEXT, AT(socket_group), 0, 0, 0, "GROUP",
@@ -184,6 +188,10 @@ static int set_row(struct options *o, const struct row *row, const char *value, 
         return set_text(field, value, e);
     case KIND_BACKEND:
         return set_backend(o, value, e);
+    case KIND_BUFFERS: {
+        int r = npu_buffers_check(value, e);
+        return r < 0 ? r : set_text(field, value, e);
+    }
     case KIND_ISOLATION:
         return set_isolation(o, value, e);
     case KIND_QUOTA:
@@ -223,6 +231,7 @@ void options_done(struct options *o)
     free(o->socket_group);
     free(o->backend);
     free(o->backend_options);
+    free(o->buffers);
     free(o->module_dir);
     free(o->plugin_dir);
     free(o->relay);

@@ -26,6 +26,7 @@ struct options {
     char *backend_options; // "" when there are none
     char *module_dir;      // NULL: the installed one
     char *plugin_dir;      // NULL: PLUGIN_DIR
+    char *buffers;         // NULL: auto
     bool threads;          // --isolation=thread
     struct quota quotas[OPTIONS_MAX_QUOTAS];
     uint32_t n_quotas;

@@ -1,6 +1,7 @@
 // Requests that are answered later.
 #include "server/request.h"
 
+#include "base/cleanup.h"
 #include "server/connection.h"
 #include "server/server.h"
 
@@ -46,6 +47,20 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
                           owner);
     if (!f && release)
         release(owner);
+    if (c)
+        send_answer(c, f);
+}
+
+void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd)
+{
+    cleanup(fd_close_p) int file = fd;
+    uint16_t type = r->type;
+    uint32_t id = r->id;
+    struct connection *c = detach(r);
+    struct frame_out *f =
+        c ? message_frame(type, FRAME_REPLY, id, fields, message, NULL, 0, NULL, NULL) : NULL;
+    if (f && file >= 0)
+        f->fds[f->n_fds++] = steal_fd(&file);
     if (c)
         send_answer(c, f);
 }

@@ -26,6 +26,9 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
                     const struct iovec *segments, int n_segments, void (*release)(void *owner),
                     void *owner);
 
+/// Answers with a message and, if it is not negative, a file descriptor (taken over).
+void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd);
+
 /// Sends a part of the answer (flag MORE); the request stays. When nobody waits for it, only
 /// release(owner) is called.
 void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const void *message,

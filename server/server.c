@@ -79,16 +79,38 @@ static void on_stop_soon(uv_timer_t *timer)
     server_stop(container_of(timer, struct server, drain));
 }
 
+static void fail_to_start(struct server *s, const struct error *e)
+{
+    s->failed = *e;
+    uv_timer_start(&s->drain, on_stop_soon, 0, 0);
+}
+
+static int open_buffers(struct server *s)
+{
+    struct npu_buffers *b = &s->memories.buffers;
+    const char *wanted = s->options->buffers ? s->options->buffers : "auto";
+    struct error e;
+    int r = npu_buffers_open(b, wanted, s->device.dma, &e);
+    if (r < 0) {
+        error_prefix(&e, "buffers %s", wanted);
+        fail_to_start(s, &e);
+        return r;
+    }
+    log_info("memory that programs share with the NPU: %s", b->name);
+    return 0;
+}
+
 static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
 {
     struct server *s = owner;
     if (e) {
-        s->failed = *e;
-        uv_timer_start(&s->drain, on_stop_soon, 0, 0);
+        fail_to_start(s, e);
         return;
     }
     s->device = *info;
     s->sram.total = info->sram_size;
+    if (open_buffers(s) < 0)
+        return;
     uint32_t n = info->n_cores < SCHED_MAX_CORES ? info->n_cores : SCHED_MAX_CORES;
     sched_init(&s->sched, n > 0 ? n : 1);
     s->state = SERVER_SERVING;
@@ -329,5 +351,6 @@ void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->n_contexts == 0 && s->n_sessions == 0);
     assert(list_empty(&s->users));
+    npu_buffers_close(&s->memories.buffers);
     trace_done(&s->trace);
 }

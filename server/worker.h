@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "protocol/message.h"
+#include "server/access.h"
 #include "server/caller.h"
 #include "server/engine.h"
 #include "server/tap.h"
@@ -53,6 +54,7 @@ struct worker_context {
     atomic_bool running;
     uint32_t request;
     struct npu_job job;
+    struct access access;
     struct npu_input *inputs;
     struct npu_output *outputs;
     struct worker_bound *bound; // inputs, then outputs

@@ -59,7 +59,7 @@ static int pass(struct worker_memories *w, struct memory *m, struct error *e)
     if (!m || is_known(w, m))
         return 0;
     struct memory_user *u = malloc(sizeof *u);
-    int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 3);
+    int fd = fcntl(m->buffer.fd, F_DUPFD_CLOEXEC, 3);
     if (!u || fd < 0) {
         fd_close(fd);
         free(u);
@@ -69,7 +69,7 @@ static int pass(struct worker_memories *w, struct memory *m, struct error *e)
     *u = (struct memory_user){.memory = m, .owner = w, .gone = on_gone};
     list_append(&m->users, &u->in_memory);
     list_append(&w->users, &u->in_owner);
-    send_message(w, MESSAGE_WORKER_MEMORY, &(rknnd_WorkerMemory){m->id, m->size}, fd);
+    send_message(w, MESSAGE_WORKER_MEMORY, &(rknnd_WorkerMemory){m->id, m->buffer.size}, fd);
     return 0;
 }
 
@@ -117,7 +117,7 @@ static void bind_internal(struct worker_memories *w, uint32_t context, const str
     if (new) {
         m.memory = new->id;
         m.offset = now->internal_offset;
-        m.size = new->size - now->internal_offset;
+        m.size = new->buffer.size - now->internal_offset;
     }
     send_message(w, MESSAGE_WORKER_INTERNAL, &m, -1);
 }

@@ -94,7 +94,7 @@ static int handle_start(struct request *r, struct error *e)
     if (s < 0)
         return s;
     const struct npu_device_info *d = g->backend->device_info(g->device);
-    rknnd_Device reply = {.n_cores = d->n_cores, .sram_size = d->sram_size};
+    rknnd_Device reply = {.n_cores = d->n_cores, .sram_size = d->sram_size, .dma = d->dma};
     message_set_text(reply.chip, d->chip);
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);
@@ -349,7 +349,12 @@ static void prepare_outputs(struct worker_context *c, const struct worker_buffer
 static void end_run(struct worker_context *c, int status, const struct error *e)
 {
     struct worker *w = c->worker;
+    struct error after;
     struct frame_out *f;
+    if (access_end(&c->access, &c->job, &after) < 0 && status == 0) {
+        status = after.code;
+        e = &after;
+    }
     if (status < 0)
         f = message_error_frame(c->type, c->request, e);
     else if (c->type == MESSAGE_WORKER_DUMP)
@@ -377,6 +382,8 @@ void worker_run(struct worker_context *c)
     struct error e = c->unusable;
     int s = e.code;
     if (s == 0)
+        s = access_begin(&c->access, &c->job, &e);
+    if (s == 0)
         s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
     if (s < 0)
         end_run(c, s, &e);
@@ -401,6 +408,7 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    c->access = (struct access){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
     pause_start(&c->pause);
     worker_prepare_calls(c, b, m, info);
     atomic_store(&c->left, 2);

@@ -7,12 +7,14 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/dmabuf.h"
+#include "base/fd.h"
+#include "npu/buffer/buffer.h"
 
 // Memory of clients.
 struct worker_memory {
     struct numbered number;
-    uint8_t *data;
-    uint64_t size;
+    struct npu_buffer buffer; // the fd: of a dma-buf, else -1
 };
 
 void *worker_map(int fd, uint64_t size, int protection)
@@ -77,8 +79,11 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
     struct worker_memory *memory = malloc(sizeof *memory);
     if (!memory)
         worker_die("no memory for a memory");
-    *memory = (struct worker_memory){.data = worker_map(fd, m->size, PROT_READ | PROT_WRITE),
-                                     .size = m->size};
+    int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;
+    *memory = (struct worker_memory){
+        .buffer = {.fd = -1, .map = worker_map(fd, m->size, protection), .size = m->size}};
+    if (dmabuf_is(fd))
+        memory->buffer.fd = steal_fd(&fd);
     worker_add(w->memories, &memory->number, m->memory);
 }
 
@@ -86,16 +91,17 @@ void worker_memory_drop(struct worker *w, uint32_t number)
 {
     struct worker_memory *m = find(w, number);
     list_remove(&m->number.link);
-    munmap(m->data, m->size);
+    npu_buffer_done(&m->buffer);
     free(m);
 }
 
-static uint8_t *part(struct worker *w, uint32_t number, uint64_t offset, uint64_t size)
+static const struct npu_buffer *find_part(struct worker *w, uint32_t number, uint64_t offset,
+                                          uint64_t size)
 {
-    struct worker_memory *m = find(w, number);
-    if (offset > m->size || size > m->size - offset)
+    const struct npu_buffer *b = &find(w, number)->buffer;
+    if (offset > b->size || size > b->size - offset)
         worker_die("a tensor lies outside memory %u", number);
-    return m->data + offset;
+    return b;
 }
 
 static void bind_input(struct worker_bound *b, uint8_t *data, const rknnd_WorkerBind *m)
@@ -130,14 +136,17 @@ void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
     b->there = m->memory != 0;
     if (!b->there)
         return;
-    uint8_t *data = part(c->worker, m->memory, m->offset, m->size);
-    (m->output ? bind_output : bind_input)(b, data, m);
+    const struct npu_buffer *memory = find_part(c->worker, m->memory, m->offset, m->size);
+    (m->output ? bind_output : bind_input)(b, memory->map + m->offset, m);
+    b->input.dmabuf = b->output.dmabuf = memory->fd >= 0 ? memory : NULL;
 }
 
 void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m)
 {
     const struct npu_backend *backend = c->worker->engine.backend;
-    uint8_t *data = m->memory ? part(c->worker, m->memory, m->offset, m->size) : NULL;
+    uint8_t *data = NULL;
+    if (m->memory)
+        data = find_part(c->worker, m->memory, m->offset, m->size)->map + m->offset;
     c->unusable.code = 0;
     if (backend->context_set_internal)
         backend->context_set_internal(c->npu, data, (size_t)m->size, &c->unusable);

@@ -49,7 +49,7 @@ static bool is_small(const char *chip)
 static void fill_device(struct npu_device *d, const struct board *b)
 {
     const struct runtime *r = &d->runtime;
-    d->info = (struct npu_device_info){.backend = "vendor", .n_cores = b->n_cores};
+    d->info = (struct npu_device_info){.backend = "vendor", .n_cores = b->n_cores, .dma = true};
     if (b->n_cores > 1 && !r->set_core_mask) {
         struct error e;
         runtime_lacks(r, "rknn_set_core_mask", &e);

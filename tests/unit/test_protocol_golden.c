@@ -26,7 +26,7 @@
     }
 #define DEVICE                                                                                     \
     {                                                                                              \
-        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464                                        \
+        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true                                        \
     }
 #define FORM                                                                                       \
     {                                                                                              \
@@ -66,7 +66,8 @@ static const rknnd_HelloReply HelloReply = {.version = 1,
                                                        .peer_timeout_ms = 6000,
                                                        .contexts = 256},
                                             .session = 78,
-                                            .session_secret = SECRET};
+                                            .session_secret = SECRET,
+                                            .buffers = "dma_heap system"};
 static const rknnd_ServerStatus ServerStatus = {.uptime_ms = UINT64_C(1) << 40,
                                                 .connections = 2,
                                                 .sessions = 3,

@@ -31,7 +31,7 @@ def load_messages():
 def samples(p):
     """One message of each name; every field set, no two numbers alike."""
     device = p.Device(chip="rk3588", backend="sim", runtime_version="rt 2.3.2",
-                      driver_version="drv 0.9.8", n_cores=3, sram_size=958464)
+                      driver_version="drv 0.9.8", n_cores=3, sram_size=958464, dma=True)
     attr = p.TensorAttr(name="in", dims=[1, 300, 2, 7], n_elems=4200, size=8400,
                         size_with_stride=9600, w_stride=8, h_stride=320, zp=-14,
                         scale=0.0078125, type=4, layout=1, qnt=2)
@@ -50,7 +50,7 @@ def samples(p):
             limits=p.Limits(message_size=8192, payload_size=1 << 30, model_size=1 << 33,
                             chunk_size=1 << 20, requests=64, heartbeat_ms=2000,
                             peer_timeout_ms=6000, contexts=256),
-            session=78, session_secret=SECRET),
+            session=78, session_secret=SECRET, buffers="dma_heap system"),
         "ServerStatus": p.ServerStatus(
             uptime_ms=1 << 40, connections=2, sessions=3, contexts=4, models=5, workers=6,
             uploads=7, upload_bytes=1 << 33, cached_bytes=9, model_bytes=10, buffer_bytes=11,

@@ -1,0 +1,18 @@
+// CPU access to the dma-bufs that a job's tensors lie in.
+#pragma once
+
+#include "npu/npu.h"
+
+struct access {
+    uint32_t n_inputs, n_outputs; // of the job
+    uint32_t n_begun;             // 0: none is open
+};
+
+/// Whether the job has tensors in dma-bufs, so that access_begin() may block.
+bool access_waits(const struct access *a, const struct npu_job *job);
+
+/// Opens all of them for a run, or none.
+int access_begin(struct access *a, const struct npu_job *job, struct error *e);
+
+/// After the run, or in place of one: what it wrote is there for devices. A failure is the run's.
+int access_end(struct access *a, const struct npu_job *job, struct error *e);
