@@ -104,6 +104,18 @@ static void check_cores(struct doctor *d, uint32_t n_cores)
     close_probe(&p);
 }
 
+// A device that reads memory by itself takes other devices' buffers only as dma-bufs.
+static void check_buffers(struct doctor *d, const rknnd_HelloReply *peer)
+{
+    if (peer->device.dma && strcmp(peer->buffers, "memfd") == 0)
+        doctor_tell(d, RKNND_CHECK_NOTE, "memory",
+                    "let rknnd use /dev/dma_heap/system or the NPU's /dev/dri/card*; "
+                    "`rknnd --buffers dma_heap` says what is missing",
+                    "rknn_create_mem gives memfds, which cameras and GPUs do not take");
+    else
+        doctor_tell(d, RKNND_CHECK_GOOD, "memory", "", "rknn_create_mem: %s", peer->buffers);
+}
+
 void doctor_device(struct doctor *d, const rknnd_HelloReply *peer)
 {
     const rknnd_Device *v = &peer->device;
@@ -115,6 +127,7 @@ void doctor_device(struct doctor *d, const rknnd_HelloReply *peer)
     else
         doctor_tell(d, RKNND_CHECK_NOTE, "runtime", "", "backend %s names no runtime library",
                     v->backend);
+    check_buffers(d, peer);
     if (strcmp(v->backend, "null") == 0)
         doctor_tell(d, RKNND_CHECK_NOTE, "cores", "start rknnd with another --backend",
                     "backend null computes nothing");

@@ -69,12 +69,13 @@ int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
     return s;
 }
 
-static int check_size(const struct mem *m, uint64_t size, struct error *e)
+static int check_size(const struct mem *m, uint64_t size, bool output, struct error *e)
 {
     if (size <= m->program.size)
         return 0;
-    return error_set(e, STATUS_PARAM_INVALID, "the memory has %u bytes, the tensor needs %llu",
-                     m->program.size, (unsigned long long)size);
+    return error_set(e, output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID,
+                     "the memory has %u bytes, the tensor needs %llu", m->program.size,
+                     (unsigned long long)size);
 }
 
 // *mem comes back as the memory that was there before.
@@ -96,7 +97,7 @@ static int bind_tensor(struct context *c, const rknn_tensor_attr *attr, struct m
     if (output)
         settle_runs(c, old, old && !old->home->shared);
     r = mem_place(c, attr, output, b.home, &b.size, e);
-    if (r == 0 && (r = check_size(b.mem, b.size, e)) < 0)
+    if (r == 0 && (r = check_size(b.mem, b.size, output, e)) < 0)
         mem_place(c, attr, output, NULL, &b.size, NULL);
     if (r < 0)
         return r;

@@ -51,6 +51,7 @@ static void describe_server(const struct connection *c, rknnd_server_info *ret)
     message_set_text(ret->backend, p->device.backend);
     message_set_text(ret->runtime_version, p->device.runtime_version);
     message_set_text(ret->driver_version, p->device.driver_version);
+    message_set_text(ret->buffers, p->buffers);
 }
 
 RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)

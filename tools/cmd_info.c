@@ -21,6 +21,7 @@ static void print_server(const rknnd_server_info *i)
     report_line("backend", "%s", i->backend);
     report_line("runtime", "%s", *i->runtime_version ? i->runtime_version : "-");
     report_line("driver", "%s", *i->driver_version ? i->driver_version : "-");
+    report_line("memory", "%s", i->buffers);
     report_line("SRAM", "%s", format_bytes(&b, i->sram_size));
     report_line("limits", "model %s", format_bytes(&b, i->max_model_size));
     report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));

@@ -33,13 +33,13 @@ void report_server_line(const rknnd_server_info *info)
 json_t *report_server_json(const rknnd_server_info *i)
 {
     return json_pack(
-        "{s:s, s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "uri", i->uri,
+        "{s:s, s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "uri", i->uri,
         "software", i->software, "protocol_version", (json_int_t)i->protocol_version, "chip",
         i->chip, "backend", i->backend, "cores", (json_int_t)i->n_cores, "runtime_version",
         i->runtime_version, "driver_version", i->driver_version, "heartbeat_ms",
         (json_int_t)i->heartbeat_ms, "peer_timeout_ms", (json_int_t)i->peer_timeout_ms, "sram_size",
         (json_int_t)i->sram_size, "max_model_size", (json_int_t)i->max_model_size,
-        "max_payload_size", (json_int_t)i->max_payload_size);
+        "max_payload_size", (json_int_t)i->max_payload_size, "buffers", i->buffers);
 }
 
 json_t *report_status_json(const rknnd_server_status *s)

@@ -45,6 +45,7 @@ typedef struct rknnd_server_info {
     uint64_t sram_size;        // bytes
     uint64_t max_model_size;   // bytes
     uint64_t max_payload_size; // bytes of all inputs, or all outputs, of one run
+    char buffers[64]; // what rknn_create_mem's memory is there: "memfd", "dma_heap system", …
 } rknnd_server_info;
 
 /// Asks a server (NULL: the one that contexts would use) who it is.

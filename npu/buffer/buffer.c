@@ -132,5 +132,6 @@ int npu_buffers_open(struct npu_buffers *b, const char *wanted, bool dma, struct
         return r;
     if (strcmp(wanted, "auto") == 0)
         return dma ? open_best(b, e) : open_kind(b, &npu_buffer_memfd, NULL, e);
-    return open_kind(b, parse(wanted, &part), part, e);
+    const struct npu_buffer_kind *kind = parse(wanted, &part);
+    return open_kind(b, kind, part, e);
 }

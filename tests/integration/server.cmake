@@ -3,7 +3,7 @@ add_library(test_peer STATIC peer.c in_process.c)
 target_link_libraries(test_peer PRIVATE rknnd_options PUBLIC server_core PkgConfig::CMOCKA)
 target_compile_definitions(test_peer PRIVATE MODULE_DIR="${RKNND_MODULE_DIR}")
 
-foreach(part hello upload infer dump stops users death log)
+foreach(part hello upload infer dump stops users death log memory)
   rknnd_test(test_server_${part} SOURCES test_server_${part}.c LIBS test_peer LABELS tsan)
   add_dependencies(test_server_${part} npu_null_module)
 endforeach()

@@ -155,7 +155,7 @@ class Devices(Case):
         checks, bad = doctor(self.daemon("--backend", "sim:rk3588").uri, str(DIGITS))
         self.assertEqual(bad, [])
         good = [c["check"] for c in checks if c["verdict"] == "good"]
-        self.assertEqual(good, ["server", "socket", "connection", "greeting", "device", "runtime",
+        self.assertEqual(good, ["server", "socket", "connection", "greeting", "device", "runtime", "memory",
                                 "core 0", "core 1", "core 2", "file", "model"])
         text = subprocess.run([BUILD / "bin/rknnctl", "--server", "sim:", "doctor"], text=True,
                               capture_output=True, timeout=PATIENCE, check=True).stdout

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -144,6 +145,33 @@ static void impossible_memory_is_an_error(void **state)
     assert_int_equal(open_fds(), before);
 }
 
+static void expect_no_size(int fd)
+{
+    struct error e;
+    uint64_t size = 7;
+    assert_int_equal(fd_size(fd, &size, &e), STATUS_PARAM_INVALID);
+    assert_int_equal(size, 7);
+    fd_close(fd);
+}
+
+static void sizes_are_of_what_can_be_mapped(void **state)
+{
+    (void)state;
+    uint64_t size = 0;
+    int sized = fd_memory("sized", 12345, NULL);
+    assert_int_equal(lseek(sized, 99, SEEK_SET), 99);
+    assert_int_equal(fd_size(sized, &size, NULL), 0);
+    assert_int_equal(size, 12345);
+    assert_int_equal(lseek(sized, 0, SEEK_CUR), 99); // the owner's place in it
+    fd_close(sized);
+    expect_no_size(fd_memory("empty", 0, NULL));
+    expect_no_size(socket(AF_UNIX, SOCK_STREAM, 0));
+    expect_no_size(eventfd(0, 0));
+    expect_no_size(open("/tmp", O_RDONLY));
+    expect_no_size(open("/dev/zero", O_RDWR));
+    expect_no_size(-1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +181,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ends_are_told_apart, set_up, tear_down),
         cmocka_unit_test(closing_keeps_errno),
         cmocka_unit_test(impossible_memory_is_an_error),
+        cmocka_unit_test(sizes_are_of_what_can_be_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -85,6 +87,31 @@ static void files_that_cannot_shrink(void **state)
     assert_int_equal(pipe(pipes), 0);
     expect_refused(pipes[0], "neither a dma-buf nor a memfd");
     close(pipes[1]);
+    expect_refused(open("/dev/zero", O_RDWR), "neither a dma-buf nor a memfd");
+    expect_refused(open("/tmp", O_RDONLY), "neither a dma-buf nor a memfd");
+    expect_refused(socket(AF_UNIX, SOCK_STREAM, 0), "neither a dma-buf nor a memfd");
+}
+
+static int open_again(int fd, int flags)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int again = open(path, flags);
+    assert_true(again >= 0);
+    close(fd);
+    return again;
+}
+
+static void files_for_reading_alone(void **state)
+{
+    (void)state;
+    struct memory *m = NULL;
+    int fd = open_again(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), O_RDONLY);
+    assert_int_equal(memory_import(&all, fd, &m, NULL), 0);
+    assert_true(m->read_only && !m->dmabuf);
+    assert_int_equal(m->buffer.map[4095], 0);
+    memory_unref(m);
+    expect_refused(open_again(make_file(MFD_ALLOW_SEALING, 4096, 0), O_RDONLY), "can shrink");
 }
 
 static void one_file_is_one_memory(void **state)
@@ -129,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_that_cannot_shrink, begin, end),
+        cmocka_unit_test_setup_teardown(files_for_reading_alone, begin, end),
         cmocka_unit_test_setup_teardown(one_file_is_one_memory, begin, end),
         cmocka_unit_test_setup_teardown(handles_are_not_used_again, begin, end),
     };

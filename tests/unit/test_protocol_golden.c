@@ -26,7 +26,7 @@
     }
 #define DEVICE                                                                                     \
     {                                                                                              \
-        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true                                        \
+        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true                                  \
     }
 #define FORM                                                                                       \
     {                                                                                              \

@@ -1,0 +1,120 @@
+"""dma-bufs between programs and rknnd: content, no copies, no leaks, whoever made them."""
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from board import kernel_complaints, run
+from service import BUILD, PATIENCE, Daemon, wait_for
+
+MODELS = BUILD / "tests/conformance/models"
+CHAIN = BUILD / "tests/vm/dmabuf_chain"
+CARD = "drm:/dev/dri/card0"
+NAMES = {CARD: "drm /dev/dri/card0", "dma_heap": "dma_heap system", "udmabuf": "udmabuf", "memfd": "memfd"}
+BUFINFO = pathlib.Path("/sys/kernel/debug/dma_buf/bufinfo")
+
+
+def n_dmabufs():
+    return int(re.search(r"Total (\d+) objects", BUFINFO.read_text()).group(1))
+
+
+def mapped(pid):
+    """Inodes of the dma-bufs that a process has mapped."""
+    lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return {int(words[4]) for words in lines if len(words) > 5 and words[5].startswith("/dmabuf:")}
+
+
+class Dmabuf(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run("modprobe", "vgem")
+        if not BUFINFO.exists():
+            run("mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug")
+        wait_for("vgem's node", lambda: os.path.exists(CARD[4:]))
+
+    def tearDown(self):
+        self.assertEqual(kernel_complaints(), [])
+
+    def start(self, daemon, camera, *more):
+        return subprocess.Popen([CHAIN, MODELS, camera, *more], env=daemon.env, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def check_no_copies(self, daemon, chain, isolation, shares_output):
+        line = chain.stdout.readline().split()
+        self.assertEqual(len(line), 4, line)
+        camera, display, picture, result = map(int, line)
+        self.assertIn(picture, mapped(camera))
+        servers = [daemon.process.pid, *(daemon.children() if isolation == "process" else [])]
+        for pid in (chain.pid, *servers):
+            self.assertIn(picture, mapped(pid))
+            self.assertEqual(result in mapped(pid), shares_output)
+        self.assertEqual(result in mapped(display), shares_output)
+        self.assertEqual(len(servers), 2 if isolation == "process" else 1)
+
+    def check_chain(self, server, camera, isolation="process"):
+        before = n_dmabufs()
+        daemon = Daemon("--backend", "sim:rk3588", "--isolation", isolation, "--buffers", server)
+        self.assertIn(NAMES[server], daemon.rknnctl("info").stdout)
+        chain = self.start(daemon, camera)
+        self.check_no_copies(daemon, chain, isolation, server != "memfd")
+        said, _ = chain.communicate("\n", timeout=PATIENCE)
+        self.assertEqual(chain.returncode, 0, said)
+        daemon.stop()
+        wait_for(lambda: BUFINFO.read_text(), lambda: n_dmabufs() == before)
+
+    def test_1_vgem(self):
+        self.check_chain(CARD, "dma_heap")
+
+    def test_2_dma_heap(self):
+        self.check_chain("dma_heap", "udmabuf")
+
+    def test_3_udmabuf(self):
+        self.check_chain("udmabuf", CARD)
+
+    def test_4_the_camera_s_alone(self):
+        self.check_chain("memfd", CARD)
+
+    def test_5_in_threads(self):
+        self.check_chain(CARD, CARD, "thread")
+
+    def test_6_the_api(self):
+        for kind, transport in ((CARD, "unix"), ("dma_heap", "unix"), ("udmabuf", "tcp")):
+            daemon = Daemon("--backend", "sim:rk3588", "--buffers", kind, transport=transport)
+            for name in ("memory", "zero_copy"):
+                with self.subTest(f"{name} with {kind} over {transport}"):
+                    done = subprocess.run([BUILD / "tests/conformance" / name, MODELS], env=daemon.env, text=True,
+                                          capture_output=True, timeout=PATIENCE, check=False)
+                    self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+            daemon.stop()
+
+    def test_7_killed_in_the_middle(self):
+        before = n_dmabufs()
+        daemon = Daemon("--backend", "sim:rk3588", "--buffers", "dma_heap", "--worker-idle", "0",
+                        "--model-cache", "0")
+        held = daemon.held()
+        for _ in range(5):
+            chain = self.start(daemon, "udmabuf", "forever")
+            line = chain.stdout.readline()
+            self.assertEqual(len(line.split()), 4, line)
+            chain.stdin.write("\n")
+            chain.stdin.flush()
+            jobs = daemon.status()["jobs_done"]
+            wait_for("runs", lambda: daemon.status()["jobs_done"] > jobs + 20)
+            chain.kill()
+            chain.communicate()
+            wait_for(lambda: BUFINFO.read_text(), lambda: n_dmabufs() == before)
+        wait_for(lambda: f"{daemon.held()} to be {held}", lambda: daemon.held() == held)
+        daemon.stop()
+
+    def test_8_what_does_not_work_is_said(self):
+        for kind, words in (("drm", "no DRM node of driver rknpu"), ("drm:/dev/dri/renderD128", "dumb buffer"),
+                            ("dma_heap:attic", "/dev/dma_heap/attic"), ("drm:/dev/null", "dumb buffer")):
+            done = subprocess.run([BUILD / "bin/rknnd", "--listen", "unix:/run/other.sock", "--buffers", kind],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
