@@ -2,13 +2,18 @@
 #include "base/usb.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/who.h"
 
 int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size)
 {
-    return snprintf(ret, size, "unix:%s/rknnd/usb%s%s.sock", runtime, *serial ? "-" : "", serial);
+    int n = snprintf(ret, size, "unix:%s/rknnd/usb%s%s.sock", runtime, *serial ? "-" : "", serial);
+    for (size_t i = strlen("unix:/rknnd/") + strlen(runtime); i < (size_t)n && i < size; i++)
+        if (ret[i] == '/') // a board says what it likes
+            ret[i] = '_';
+    return n;
 }
 
 void usb_advise_access(const char *node, char *ret, size_t size)

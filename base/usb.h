@@ -13,8 +13,8 @@
 #define USB_FOLDERS "/dev/usb-ffs"
 #define USB_FOLDER  USB_FOLDERS "/" USB_NAME
 
-/// The URI of a PC's relay for the board with this serial number ("": for the only one), below
-/// /run or a user's XDG_RUNTIME_DIR. Returns its length, as snprintf().
+/// The URI of a PC's relay for the board with this serial number ("": it has none), below /run or a
+/// user's XDG_RUNTIME_DIR. Returns its length, as snprintf().
 int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size);
 
 /// What lets this process's user open a board's device node, which is closed to him: the udev rule,

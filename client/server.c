@@ -2,6 +2,7 @@
 #include "client/server.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +73,11 @@ static void put(struct server *s)
 
 CLEANUP_DEFINE(struct server, put)
 
+// What a connection ended with that was cut off without a word from the other side: it is not
+// there any more, or another one has taken its place.
+#define CUT_OFF 1
+
+// May return CUT_OFF, with words.
 static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct session *session,
                           struct connection **ret, struct error *e)
 {
@@ -85,43 +91,72 @@ static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct se
     if (r < 0)
         return r;
     r = hello_exchange(c, session, limit_ms, e);
-    if (r < 0)
-        connection_free(c);
-    else
+    if (r == 0) {
         *ret = c;
+        return 0;
+    }
+    if (r == STATUS_DEVICE_UNAVAILABLE && !c->leaving)
+        r = CUT_OFF;
+    connection_free(c);
     return r;
 }
 
 // A daemon that has been running may be ending just now; then its successor is tried.
-static int introduce_private(struct server *s, struct session *session, struct connection **ret,
-                             struct error *e)
+static int introduce_private(struct server *s, const struct uri *address, struct session *session,
+                             struct connection **ret, struct error *e)
 {
     struct spawn_ticket ticket;
+    int r;
+    do {
+        int fd = spawn_connect(&s->daemon, address, &ticket, e);
+        r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
+        if (fd >= 0 && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
+            spawn_forget(&s->daemon, &ticket);
+    } while (r == CUT_OFF && !ticket.fresh);
+    return r;
+}
+
+static int introduce_sim(struct server *s, struct session *session, struct connection **ret,
+                         struct error *e)
+{
+    int r = introduce_private(s, &s->address, session, ret, e);
+    return r == CUT_OFF
+               ? error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                           "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)", s->uri)
+               : r;
+}
+
+// Through the relay that has the board, or one of our own. Ours ends without a word when another
+// has come first, and then that one has its socket, or will have it soon.
+static int introduce_usb(struct server *s, struct session *session, struct connection **ret,
+                         struct error *e)
+{
+    uint64_t until = clock_ms() + LIMIT_CONNECT_MS;
     for (;;) {
-        int fd = spawn_connect(&s->daemon, &s->address, &ticket, e);
-        int r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
-        if (fd < 0 || r != STATUS_DEVICE_UNAVAILABLE)
+        struct uri board = s->address;
+        int r = usb_resolve(&board, e);
+        if (r < 0)
             return r;
-        spawn_forget(&s->daemon, &ticket);
-        if (ticket.fresh && s->address.kind == URI_USB)
-            return r; // the relay's words
-        if (ticket.fresh)
-            return error_set(e, r, "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)",
-                             s->uri);
+        int relay = usb_connect_relay(board.text);
+        r = relay >= 0 ? introduce_over(s, relay, LIMIT_HELLO_MS, session, ret, e)
+                       : introduce_private(s, &board, session, ret, e);
+        if (r != CUT_OFF || clock_ms() >= until)
+            return r;
+        poll(NULL, 0, LIMIT_RELAY_MS);
     }
 }
 
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    int relay = s->address.kind == URI_USB ? usb_connect_relay(s->address.text) : -1;
-    bool private = s->address.kind == URI_SIM || (s->address.kind == URI_USB && relay < 0);
-    int fd = private || relay >= 0 ? relay : connect_to(&s->address, e);
-    int r = private ? introduce_private(s, session, ret, e)
-                    : introduce_over(s, fd, LIMIT_HELLO_MS, session, ret, e);
-    if (r == STATUS_TIMEOUT)
-        r = e->code = STATUS_DEVICE_UNAVAILABLE;
-    return r;
+    int r;
+    if (s->address.kind == URI_USB)
+        r = introduce_usb(s, session, ret, e);
+    else if (s->address.kind == URI_SIM)
+        r = introduce_sim(s, session, ret, e);
+    else
+        r = introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
+    return r == STATUS_TIMEOUT || r == CUT_OFF ? e->code = STATUS_DEVICE_UNAVAILABLE : r;
 }
 
 // The first connection to a server makes the session; others that come meanwhile wait for it. A

@@ -143,23 +143,10 @@ static int try_relay(const char *runtime, const char *serial)
     return connect_file(uri.text);
 }
 
-static int try_relays(const char *serial)
-{
-    const char *own = getenv("XDG_RUNTIME_DIR");
-    int system = try_relay("/run", serial);
-    if (system >= 0 || !own || !*own)
-        return system;
-    int users = try_relay(own, serial);
-    return users >= 0 || system != -EACCES ? users : system;
-}
-
-// A relay for `usb:` has the only board, whatever its serial number.
+// The user's own first: where the service manager's has the board, there is no other.
 int usb_connect_relay(const char *serial)
 {
-    struct usb_board_info only;
-    int fd = try_relays(serial);
-    if (fd >= 0 || fd == -EACCES || !*serial || usb_list(USB_SYSFS, &only, 1) != 1 ||
-        strcmp(only.serial, serial) != 0)
-        return fd;
-    return try_relays("");
+    const char *own = getenv("XDG_RUNTIME_DIR");
+    int fd = own && *own ? try_relay(own, serial) : -ENOENT;
+    return fd < 0 ? try_relay("/run", serial) : fd;
 }

@@ -44,6 +44,6 @@ static inline void closedir_p(DIR **folder)
 /// boards.
 int usb_resolve(struct uri *address, struct error *e);
 
-/// Connects to the socket of a relay for the board ("": the only one) that runs. Returns an fd, or
-/// -errno: -EACCES if there is one that is closed to this user.
+/// Connects to the socket of a relay for the board that runs. Returns an fd, or -errno: -EACCES if
+/// there is one that is closed to this user.
 int usb_connect_relay(const char *serial);

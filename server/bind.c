@@ -2,11 +2,13 @@
 #include "server/bind.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +20,33 @@
 
 // ---- Unix ---------------------------------------------------------------------------------------
 
+// 0: a server answers there; else why not, an errno.
+static int probe(const struct sockaddr_un *address)
+{
+    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    bool answers =
+        connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN;
+    return answers ? 0 : errno;
+}
+
+static int set_address(struct sockaddr_un *address, const char *path, struct error *e)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address->sun_path)
+        return error_set(e, STATUS_PARAM_INVALID, "the path %s is too long for a socket", path);
+    strcpy(address->sun_path, path);
+    return 0;
+}
+
+bool bind_unix_is_taken(const char *path)
+{
+    struct sockaddr_un address;
+    struct error e;
+    return set_address(&address, path, &e) == 0 && probe(&address) == 0;
+}
+
 // Removes what an earlier server left at the path.
 static int remove_stale(const struct sockaddr_un *address, struct error *e)
 {
@@ -27,13 +56,11 @@ static int remove_stale(const struct sockaddr_un *address, struct error *e)
         return 0;
     if (!S_ISSOCK(st.st_mode))
         return error_set(e, STATUS_PARAM_INVALID, "%s is there and is not a socket", path);
-    cleanup(fd_close_p) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (probe < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN)
+    int silence = probe(address);
+    if (silence == 0)
         return error_set(e, STATUS_FAIL, "another server listens on %s", path);
-    if (errno != ECONNREFUSED)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s is there and cannot be asked", path);
+    if (silence != ECONNREFUSED)
+        return error_set_errno(e, STATUS_FAIL, silence, "%s is there and cannot be asked", path);
     if (unlink(path) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "the old socket %s cannot be removed", path);
     return 0;
@@ -67,14 +94,51 @@ static int bind_and_listen(int fd, const struct sockaddr_un *address, const char
     return r;
 }
 
+// Only who has this file makes or replaces the socket, so nobody takes one for stale that does not
+// listen yet. It goes when that is done.
+struct bind_lock {
+    char path[sizeof(struct sockaddr_un) + 8];
+    int fd;
+};
+
+static bool is_there_still(const struct bind_lock *l)
+{
+    struct stat ours, there;
+    return fstat(l->fd, &ours) == 0 && stat(l->path, &there) == 0 && ours.st_ino == there.st_ino &&
+           ours.st_dev == there.st_dev;
+}
+
+static int lock(struct bind_lock *l, const char *path, struct error *e)
+{
+    snprintf(l->path, sizeof l->path, "%s.lock", path);
+    for (;;) {
+        l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (l->fd < 0 || (flock(l->fd, LOCK_EX) < 0 && errno != EINTR))
+            return error_set_errno(e, STATUS_FAIL, errno, "%s", l->path);
+        if (is_there_still(l) && flock(l->fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        l->fd = fd_close(l->fd);
+    }
+}
+
+static void unlock(struct bind_lock *l)
+{
+    if (l->fd < 0)
+        return;
+    unlink(l->path);
+    l->fd = fd_close(l->fd);
+}
+
 int bind_unix(const char *path, const char *group, bind_taker *take, void *owner, struct error *e)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
     char name[sizeof address.sun_path + 8];
-    if (strlen(path) >= sizeof address.sun_path)
-        return error_set(e, STATUS_PARAM_INVALID, "the path %s is too long for a socket", path);
-    strcpy(address.sun_path, path);
-    int r = remove_stale(&address, e);
+    cleanup(unlock) struct bind_lock turn = {.fd = -1};
+    int r = set_address(&address, path, e);
+    if (r == 0)
+        r = lock(&turn, path, e);
+    if (r == 0)
+        r = remove_stale(&address, e);
     if (r < 0)
         return r;
     cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -117,23 +117,7 @@ static void take_by_accept(struct listener *l)
     }
 }
 
-// ---- connections that a parent hands over -------------------------------------------------------
-
-static void take_by_message(struct listener *l)
-{
-    int fds[FD_MAX_PASSED], n_fds = 0;
-    char byte;
-    ssize_t n = fd_receive(l->fd, &byte, 1, fds, &n_fds, FD_MAX_PASSED);
-    for (int i = 0; i < n_fds; i++) {
-        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
-        take_connection(l, fds[i]);
-    }
-    if (n == -EAGAIN || n == -EWOULDBLOCK || n > 0)
-        return;
-    l->all->orphaned(l->all);
-}
-
-// ---- life ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -153,6 +137,26 @@ static void close_listener(struct listener *l)
     uv_close((uv_handle_t *)&l->poll, on_handle_closed);
     uv_close((uv_handle_t *)&l->retry, on_handle_closed);
 }
+
+// ---- connections that a parent hands over -------------------------------------------------------
+
+static void take_by_message(struct listener *l)
+{
+    int fds[FD_MAX_PASSED], n_fds = 0;
+    char byte;
+    ssize_t n = fd_receive(l->fd, &byte, 1, fds, &n_fds, FD_MAX_PASSED);
+    for (int i = 0; i < n_fds; i++) {
+        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
+        take_connection(l, fds[i]);
+    }
+    if (n == -EAGAIN || n == -EWOULDBLOCK || n > 0)
+        return;
+    struct listeners *all = l->all;
+    close_listener(l);
+    all->orphaned(all);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
 
 // Takes over fd.
 static int add(struct listeners *all, int fd, const char *name, const char *unlink_path,
@@ -236,6 +240,8 @@ void listeners_start(struct listeners *all)
 {
     struct listener *l;
     list_for_each (l, &all->all, link) {
+        if (uv_is_active((uv_handle_t *)&l->poll))
+            continue;
         log_info("listening on %s", l->name);
         start(l);
     }

@@ -15,7 +15,7 @@ struct listeners {
     const struct options *options; // socket_group, insecure
     /// Serves a connected stream socket (taken over).
     void (*take)(struct listeners *l, int fd, const struct origin *origin);
-    /// The program that hands connections over (listener_adopt) has ended.
+    /// The program that hands connections over (listener_adopt) has ended. The others listen on.
     void (*orphaned)(struct listeners *l);
     struct list all;
 };
@@ -30,6 +30,7 @@ int listener_open_fd(struct listeners *all, int fd, const char *name, struct err
 /// Takes connections that arrive as file descriptors over the Unix socket `fd`.
 int listener_adopt(struct listeners *all, int fd, struct error *e);
 
+/// Those that have not begun yet.
 void listeners_start(struct listeners *all);
 
 /// Closes all; Unix sockets that were made here are removed.

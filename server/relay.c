@@ -14,6 +14,7 @@
 #include "base/uri.h"
 #include "base/usb.h"
 #include "protocol/message.h"
+#include "server/bind.h"
 #include "server/listener.h"
 #include "server/notify.h"
 #include "server/signals.h"
@@ -31,13 +32,16 @@ struct guest {
 
 struct relay {
     uv_loop_t loop;
+    const struct options *options;
     struct listeners listeners;
     struct usb_host *usb;
     struct notify notify;
     struct list guests;
     uv_timer_t timer;
     struct signals signals;
+    char shared[200]; // URI of the socket where others look for it; "": there is none (yet)
     bool orphaned, stopping;
+    struct error failed; // why it ends
 };
 
 // ---- clients ------------------------------------------------------------------------------------
@@ -106,6 +110,85 @@ static void on_changed(void *owner)
     }
 }
 
+// ---- one relay for each board -------------------------------------------------------------------
+//
+// Who wants the board takes the socket where others look for it first. A relay that finds it taken
+// ends, and clients that it was started for go to the other one.
+
+// Where this user's relays are; those of root and the service manager are below /run. NULL:
+// nowhere.
+static const char *own_folder(void)
+{
+    const char *folder = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+    return folder && *folder && access(folder, W_OK | X_OK) == 0 ? folder : NULL;
+}
+
+static int listen_where_others_look(struct relay *r, const char *folder, const char *serial,
+                                    struct error *e)
+{
+    char path[sizeof r->shared], uri[sizeof r->shared];
+    snprintf(path, sizeof path, "%s/rknnd", folder);
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    if ((size_t)usb_relay_uri(folder, serial, uri, sizeof uri) >= sizeof uri)
+        return error_set(e, STATUS_PARAM_INVALID, "the socket's path is too long");
+    int n = listener_open(&r->listeners, uri, e);
+    if (n == 0)
+        memcpy(r->shared, uri, sizeof uri);
+    return n;
+}
+
+// The service manager's relay serves every user, so it goes before one's own.
+static int give_way(const struct relay *r, const char *serial, struct error *e)
+{
+    char uri[sizeof r->shared];
+    struct uri parsed;
+    if (geteuid() == 0 || (size_t)usb_relay_uri("/run", serial, uri, sizeof uri) >= sizeof uri ||
+        uri_parse(uri, &parsed, e) < 0 || !bind_unix_is_taken(parsed.text))
+        return 0;
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "another relay has the board: %s", uri);
+}
+
+// Does nothing where the user has said where to listen.
+static int share(struct relay *r, const char *serial, struct error *e)
+{
+    const char *folder = own_folder();
+    if (r->options->n_listen > 0)
+        return 0;
+    if (!folder && r->options->adopt_fd < 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no --listen, and XDG_RUNTIME_DIR names no folder: where to listen?");
+    int n = give_way(r, serial, e);
+    return n < 0 || !folder || *r->shared ? n : listen_where_others_look(r, folder, serial, e);
+}
+
+static int on_found(void *owner, const char *serial, struct error *e)
+{
+    struct relay *r = owner;
+    int n = share(r, serial, e);
+    if (n == 0) {
+        listeners_start(&r->listeners);
+        return 0;
+    }
+    r->failed = *e;
+    uv_timer_start(&r->timer, on_timer, 0, CHECK_MS);
+    return n;
+}
+
+static const struct usb_host_owner usb_calls = {.found = on_found, .changed = on_changed};
+
+// Which of several boards is meant is known later.
+static int open_listeners(struct relay *r, const char *serial, struct error *e)
+{
+    const struct options *o = r->options;
+    int n = 0;
+    for (uint32_t i = 0; i < o->n_listen && n == 0; i++)
+        n = listener_open(&r->listeners, o->listen[i], e);
+    if (n == 0 && *serial)
+        n = share(r, serial, e);
+    return n == 0 && o->adopt_fd >= 0 ? listener_adopt(&r->listeners, (int)o->adopt_fd, e) : n;
+}
+
 // ---- life ---------------------------------------------------------------------------------------
 
 static void stop(struct relay *r)
@@ -129,6 +212,10 @@ static void on_timer(uv_timer_t *timer)
 {
     struct relay *r = container_of(timer, struct relay, timer);
     struct guest *g;
+    if (r->failed.code < 0) {
+        stop(r);
+        return;
+    }
     while ((g = list_first(&r->guests, struct guest, link)) && g->until_ms <= uv_now(&r->loop)) {
         send_away(g->fd, usb_host_why(r->usb));
         dismiss(g);
@@ -146,64 +233,17 @@ static void on_end(void *owner)
     stop(owner);
 }
 
+// Others go on coming as long as somebody uses the board.
 static void on_orphaned(struct listeners *l)
 {
     struct relay *r = container_of(l, struct relay, listeners);
     r->orphaned = true;
-    listeners_close(l);
     start_checking(r);
 }
 
-// The socket at which the client library looks for a relay of this board.
-static int default_socket(const char *serial, char *ret, size_t size, struct error *e)
+static int begin(struct relay *r, struct error *e)
 {
-    const char *folder = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-    if (!folder || !*folder)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "no --listen, and XDG_RUNTIME_DIR is not set: where to listen?");
-    snprintf(ret, size, "%s/rknnd", folder);
-    if (mkdir(ret, 0755) < 0 && errno != EEXIST)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", ret);
-    if ((size_t)usb_relay_uri(folder, serial, ret, size) >= size)
-        return error_set(e, STATUS_PARAM_INVALID, "the socket's path is too long");
-    return 0;
-}
-
-static int listen_by_default(struct relay *r, const char *serial, struct error *e)
-{
-    char uri[200];
-    int n = default_socket(serial, uri, sizeof uri, e);
-    return n < 0 ? n : listener_open(&r->listeners, uri, e);
-}
-
-static int open_listeners(struct relay *r, const struct options *o, const char *serial,
-                          struct error *e)
-{
-    struct error other;
-    int n = 0;
-    for (uint32_t i = 0; i < o->n_listen && n == 0; i++)
-        n = listener_open(&r->listeners, o->listen[i], e);
-    if (n < 0)
-        return n;
-    if (o->adopt_fd < 0)
-        return o->n_listen > 0 ? 0 : listen_by_default(r, serial, e);
-    if (listen_by_default(r, serial, &other) < 0)
-        log_info("only for the program that started it: %s", other.text);
-    return listener_adopt(&r->listeners, (int)o->adopt_fd, e);
-}
-
-static void init(struct relay *r, const struct options *o)
-{
-    r->listeners =
-        (struct listeners){.loop = &r->loop, .options = o, .take = take, .orphaned = on_orphaned};
-    list_init(&r->listeners.all);
-    list_init(&r->guests);
-    uv_timer_init(&r->loop, &r->timer);
-    signals_init(&r->signals, &r->loop, on_end, r);
-}
-
-static int begin(struct relay *r, const struct options *o, struct error *e)
-{
+    const struct options *o = r->options;
     struct uri uri;
     int n = uri_parse(o->relay, &uri, e);
     if (n == 0 && uri.kind != URI_USB)
@@ -212,14 +252,25 @@ static int begin(struct relay *r, const struct options *o, struct error *e)
     if (n == 0)
         n = notify_init(&r->notify, &r->loop, e);
     if (n == 0)
-        n = open_listeners(r, o, uri.text, e);
+        n = open_listeners(r, uri.text, e);
     if (n == 0)
-        n = usb_host_new(&r->usb, &r->loop, uri.text, on_changed, r, e);
+        n = usb_host_new(&r->usb, &r->loop, uri.text, &usb_calls, r, e);
     if (n == 0) {
         listeners_start(&r->listeners);
         notify_send(&r->notify, "READY=1\nSTATUS=Relaying %s", o->relay);
     }
     return n;
+}
+
+static void init(struct relay *r, const struct options *o)
+{
+    r->options = o;
+    r->listeners =
+        (struct listeners){.loop = &r->loop, .options = o, .take = take, .orphaned = on_orphaned};
+    list_init(&r->listeners.all);
+    list_init(&r->guests);
+    uv_timer_init(&r->loop, &r->timer);
+    signals_init(&r->signals, &r->loop, on_end, r);
 }
 
 int relay_run(const struct options *o, struct error *e)
@@ -229,12 +280,13 @@ int relay_run(const struct options *o, struct error *e)
     if (n < 0)
         return error_set(e, STATUS_FAIL, "no event loop: %s", uv_strerror(n));
     init(&r, o);
-    n = begin(&r, o, e);
-    if (n < 0)
+    if (begin(&r, &r.failed) < 0)
         stop(&r);
     uv_run(&r.loop, UV_RUN_DEFAULT);
     int left = uv_loop_close(&r.loop);
     if (left < 0)
         log_error("at the end: %s", uv_strerror(left));
-    return n;
+    if (r.failed.code < 0)
+        *e = r.failed;
+    return r.failed.code;
 }

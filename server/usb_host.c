@@ -33,7 +33,7 @@ struct watch {
 
 struct usb_host {
     struct cable cable;
-    void (*changed)(void *owner);
+    const struct usb_host_owner *calls;
     void *owner;
     char serial[128]; // wanted
     struct error why; // code 0: it is up
@@ -60,7 +60,7 @@ static void say(struct usb_host *u, const struct error *why)
         log_info("usb: %s", why->text);
     else
         log_info("usb: the board is connected");
-    u->changed(u->owner);
+    u->calls->changed(u->owner);
 }
 
 // ---- letting go ---------------------------------------------------------------------------------
@@ -276,6 +276,7 @@ struct census {
     char serials[200];
     libusb_device_handle *handle; // of the first wanted one
     libusb_device *device;
+    char serial[128]; // its
     struct error why;
 };
 
@@ -299,6 +300,7 @@ static void count(struct usb_host *u, struct census *census, libusb_device *devi
     if (wanted && census->n_wanted == 1) {
         census->handle = handle;
         census->device = device;
+        memcpy(census->serial, serial, sizeof serial);
     } else {
         libusb_close(handle);
     }
@@ -326,6 +328,18 @@ static int judge(const struct usb_host *u, const struct census *census, struct e
         "there?)");
 }
 
+static int take_board(struct usb_host *u, struct census *census, struct error *e)
+{
+    int r = u->calls->found(u->owner, census->serial, e);
+    if (r == 0)
+        r = claim(u, census->device, census->handle, e);
+    if (r < 0)
+        return r;
+    memcpy(u->serial, census->serial, sizeof u->serial);
+    u->device = steal_ptr(census->handle);
+    return 0;
+}
+
 static void scan(struct usb_host *u)
 {
     struct census census = {0};
@@ -336,9 +350,7 @@ static void scan(struct usb_host *u)
         count(u, &census, list[i]);
     int r = judge(u, &census, &e);
     if (r == 0)
-        r = claim(u, census.device, census.handle, &e);
-    if (r == 0)
-        u->device = steal_ptr(census.handle);
+        r = take_board(u, &census, &e);
     if (census.handle)
         libusb_close(census.handle);
     if (n >= 0)
@@ -481,14 +493,14 @@ static int init_usb(struct usb_host *u, struct error *e)
 }
 
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
-                 void (*changed)(void *owner), void *owner, struct error *e)
+                 const struct usb_host_owner *calls, void *owner, struct error *e)
 {
     cleanup(free_p) struct usb_host *u = calloc(1, sizeof *u);
     if (!u)
         return error_no_memory(e, "the USB device", sizeof *u);
     if ((size_t)snprintf(u->serial, sizeof u->serial, "%s", serial) >= sizeof u->serial)
         return error_set(e, STATUS_PARAM_INVALID, "no serial number is as long as that");
-    u->changed = changed;
+    u->calls = calls;
     u->owner = owner;
     list_init(&u->watches);
     error_set(&u->why, STATUS_DEVICE_UNAVAILABLE, "the board has not been looked for yet");

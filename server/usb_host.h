@@ -8,11 +8,18 @@
 
 struct usb_host;
 
-/// Looks for the board with this serial number ("": the only one) now and whenever something is
-/// plugged in, claims it, and does so again after it was gone. Everything happens on the loop.
-/// changed(owner): usb_host_is_up() or the reason why not has changed.
+struct usb_host_owner {
+    /// The board is there and about to be claimed: the first time, or again. Negative: not now.
+    int (*found)(void *owner, const char *serial, struct error *e);
+    /// usb_host_is_up() or the reason why not has changed.
+    void (*changed)(void *owner);
+};
+
+/// Looks for the board with this serial number ("": the only one, and from then on that one) now
+/// and whenever something is plugged in, claims it, and does so again after it was gone. Everything
+/// happens on the loop.
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
-                 void (*changed)(void *owner), void *owner, struct error *e);
+                 const struct usb_host_owner *calls, void *owner, struct error *e);
 
 /// Closes it; the memory goes when the loop has run. NULL is fine.
 void usb_host_close(struct usb_host *u);

@@ -35,7 +35,7 @@ class Board:
 
     def __init__(self, serial="board1", backend="sim:rk3588"):
         self.backend = backend
-        run(BUILD / "bin/rknnd-gadget", "--serial", serial, "up")
+        run(BUILD / "bin/rknnd-gadget", "--gadget", "rknnd", "--serial", serial, "up")
         self.start()
 
     def start(self):
@@ -47,11 +47,10 @@ class Board:
         self.plug()
 
     def plug(self):
-        run(BUILD / "bin/rknnd-gadget", "bind")
+        run(BUILD / "bin/rknnd-gadget", "--gadget", "rknnd", "bind")
 
     def unplug(self):
-        gadget, = GADGETS.iterdir()
-        udc = gadget / "UDC"
+        udc = GADGETS / "rknnd/UDC"
         if udc.read_text().strip():
             udc.write_text("\n")
 

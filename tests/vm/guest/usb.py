@@ -1,4 +1,5 @@
 """The API over a USB cable, and what happens when it is pulled. Arguments: the speed, then what to do."""
+import json
 import os
 import pathlib
 import random
@@ -7,11 +8,12 @@ import subprocess
 import unittest
 
 from board import Board, kernel_complaints, load_modules, rknnctl
-from service import BUILD, DIGITS, wait_for
+from service import BUILD, DIGITS, PATIENCE, wait_for
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
 ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
 SPEED = os.environ["RKNND_SPEED"]
+SEED = int(os.environ.get("RKNND_SEED", "1"))
 LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
 
 
@@ -20,7 +22,7 @@ def relays():
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         try:
-            if folder.name.isdigit() and b"--relay" in (folder / "cmdline").read_bytes():
+            if folder.name.isdigit() and b"--relay" in (folder / "cmdline").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
         except OSError:
             pass  # it has ended
@@ -54,13 +56,30 @@ class Usb(unittest.TestCase):
         self.assertEqual(kernel_complaints(), [])
 
     def held(self):
-        return len(os.listdir(f"/proc/{self.board.process.pid}/fd"))
+        """What the board must be rid of once its clients are gone."""
+        names = ("sessions", "connections", "contexts", "models", "workers", "uploads", "upload_bytes", "model_bytes",
+                 "buffer_bytes", "jobs_waiting", "jobs_running")
+        status = self.status()
+        return {**{name: status[name] for name in names}, "fds": len(os.listdir(f"/proc/{self.board.process.pid}/fd"))}
+
+    def status(self):
+        answer = rknnctl("status", "--json", uri="unix:/run/board.sock")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)
 
     def start_relay(self):
         with open("/tmp/relay.log", "ab") as log:
             self.relay = subprocess.Popen([BUILD / "bin/rknnd", "--relay", "usb:board1"], stdin=subprocess.DEVNULL,
                                           stderr=log)
         wait_for("the relay", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0)
+
+    def kill_relay(self, replace):
+        """Else clients start one."""
+        for pid in relays():
+            os.kill(pid, signal.SIGKILL)
+        if replace:
+            self.relay.wait(PATIENCE)
+            self.start_relay()
 
     def stop_relay(self):
         """One that came after a client's private relay has ended already."""
@@ -91,8 +110,8 @@ class Usb(unittest.TestCase):
                 self.assertIn(done.returncode, (0, 77), done.stdout[-2000:] + done.stderr[-2000:])
         self.stop_relay()
 
-    def client(self, seed):
-        return subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, str(seed), "patient"],
+    def client(self, seed, *words):
+        return subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, str(seed), *words],
                                 env=dict(os.environ, RKNND_SERVER="usb:board1"), stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -101,11 +120,28 @@ class Usb(unittest.TestCase):
         self.assertEqual(client.returncode, 0, complaint)
         return said.strip()
 
-    def test_3_unplugged_at_any_moment(self):
-        choose = random.Random(1)
-        self.start_relay()
+    def test_3_one_relay_for_all(self):
+        """Programs that start at once, and start again when their relay is killed, come to one relay."""
+        self.clients = [self.client(seed, "patient") for seed in range(4)]
+        for n in range(6):
+            wait_for("all to work", lambda: self.status()["contexts"] == len(self.clients))
+            relay, = relays()
+            self.assertEqual([c.poll() for c in self.clients], [None] * len(self.clients))
+            others = [subprocess.Popen([BUILD / "bin/rknnctl", "--server", uri, "ping", "-c", "1"], stdout=subprocess.DEVNULL)
+                      for uri in ("usb:", "usb:board1")]
+            self.assertEqual([other.wait(PATIENCE) for other in others], [0, 0])
+            os.kill(relay, signal.SIGKILL)
+            wait_for("the relay to be gone", lambda: relay not in relays())
+        while self.clients:
+            self.finish(self.clients.pop())
+        wait_for("private relays to end", lambda: relays() == [])
+
+    def test_4_unplugged_at_any_moment(self):
+        choose = random.Random(SEED)
+        wait_for("earlier models to be forgotten", lambda: self.status()["workers"] == 0)
         before = self.held()
-        self.clients = [self.client(seed) for seed in range(3)]
+        self.start_relay()
+        self.clients = [self.client(seed, "patient") for seed in range(3)]
         for n in range(ROUNDS):
             what = choose.choice(("cable", "cable", "cable", "daemon", "client", "relay"))
             if what == "cable":
@@ -115,21 +151,19 @@ class Usb(unittest.TestCase):
                 self.board.kill()
                 self.board.start()
             elif what == "relay":
-                self.relay.send_signal(signal.SIGKILL)
-                self.relay.wait()
-                self.start_relay()
+                self.kill_relay(choose.choice((True, False)))
             else:
                 victim = self.clients.pop(0)
                 victim.kill()
                 victim.communicate()
-                self.clients.append(self.client(10 + n))
+                self.clients.append(self.client(10 + n, "patient"))
             wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0,
                      20)
         while self.clients:
             print(self.finish(self.clients.pop()))
         self.stop_relay()
-        wait_for("what the clients held to be free", lambda: self.held() <= before)
         wait_for("private relays to end", lambda: relays() == [])
+        wait_for(lambda: f"what the clients held to be free: {self.held()} of {before}", lambda: self.held() == before)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,161 @@
+// Unix sockets of servers that start: one gets the path, whatever was left there.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "server/bind.h"
+
+#define RIVALS 8
+#define ROUNDS 50
+
+struct place {
+    char folder[64], path[96];
+};
+
+static int setup(void **state)
+{
+    static struct place p;
+    strcpy(p.folder, "/tmp/test_bind.XXXXXX");
+    if (!mkdtemp(p.folder))
+        return -1;
+    snprintf(p.path, sizeof p.path, "%s/socket", p.folder);
+    *state = &p;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    const struct place *p = *state;
+    unlink(p->path);
+    return rmdir(p->folder); // nothing else is left in it
+}
+
+static int keep(void *owner, int fd, const char *name, const char *unlink_path, struct error *e)
+{
+    (void)name;
+    (void)unlink_path;
+    (void)e;
+    *(int *)owner = fd;
+    return 0;
+}
+
+static void leave_stale_socket(const struct place *p)
+{
+    int fd;
+    struct error e;
+    assert_int_equal(bind_unix(p->path, NULL, keep, &fd, &e), 0);
+    fd_close(fd);
+}
+
+// In a process: tells by `result` whether it has the path, and has it until `end` closes.
+static void rival(const struct place *p, int begin, int result, int end)
+{
+    char byte;
+    int fd = -1;
+    struct error e;
+    if (read(begin, &byte, 1) != 0)
+        _exit(1);
+    byte = bind_unix(p->path, NULL, keep, &fd, &e) == 0;
+    if (write(result, &byte, 1) != 1 || read(end, &byte, 1) != 0)
+        _exit(1);
+    _exit(0);
+}
+
+static void start_rivals(const struct place *p, const int begin[2], const int result[2],
+                         const int end[2])
+{
+    for (int i = 0; i < RIVALS; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid > 0)
+            continue;
+        close(begin[1]);
+        close(end[1]);
+        rival(p, begin[0], result[1], end[0]);
+    }
+}
+
+static void one_of_many_gets_the_path(void **state)
+{
+    const struct place *p = *state;
+    int begin[2], result[2], end[2], status;
+    assert_int_equal(pipe(begin) | pipe(result) | pipe(end), 0);
+    leave_stale_socket(p);
+    start_rivals(p, begin, result, end);
+    close(begin[1]);
+    int winners = 0;
+    for (int i = 0; i < RIVALS; i++) {
+        char won;
+        assert_int_equal(read(result[0], &won, 1), 1);
+        winners += won;
+    }
+    assert_int_equal(winners, 1);
+    assert_true(bind_unix_is_taken(p->path)); // by the winner: nobody took its socket away
+    close(end[1]);
+    for (int i = 0; i < RIVALS; i++) {
+        wait(&status);
+        assert_int_equal(status, 0);
+    }
+    close(begin[0]);
+    close(result[0]);
+    close(result[1]);
+    close(end[0]);
+}
+
+static void one_of_many_gets_the_path_each_time(void **state)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        one_of_many_gets_the_path(state);
+}
+
+static void a_file_that_is_no_socket_stays(void **state)
+{
+    const struct place *p = *state;
+    struct error e;
+    struct stat st;
+    int fd = creat(p->path, 0600), unused;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(bind_unix(p->path, NULL, keep, &unused, &e), STATUS_PARAM_INVALID);
+    assert_int_equal(stat(p->path, &st), 0);
+    assert_false(bind_unix_is_taken(p->path));
+}
+
+static void nobody_has_a_path_that_is_not_there(void **state)
+{
+    const struct place *p = *state;
+    assert_false(bind_unix_is_taken(p->path));
+}
+
+static void a_path_that_is_too_long_is_refused(void **state)
+{
+    char path[200];
+    struct error e;
+    int unused;
+    (void)state;
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = 0;
+    assert_int_equal(bind_unix(path, NULL, keep, &unused, &e), STATUS_PARAM_INVALID);
+    assert_false(bind_unix_is_taken(path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_of_many_gets_the_path_each_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_is_no_socket_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_has_a_path_that_is_not_there, setup, teardown),
+        cmocka_unit_test(a_path_that_is_too_long_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
