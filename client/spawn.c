@@ -123,11 +123,17 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
     return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
 }
 
-static int start_with(const char *path, const char *option, const char *value, int control,
+// A relay may outlive the program, whose reader at standard error would then wait for it.
+static bool is_silent(const struct uri *address)
+{
+    return address->kind == URI_USB && !getenv(LOGLEVEL);
+}
+
+static int start_with(const char *path, const struct uri *address, const char *value, int control,
                       char **environment)
 {
     char *arguments[] = {(char *)"rknnd",
-                         (char *)option,
+                         (char *)(address->kind == URI_USB ? "--relay" : "--backend"),
                          (char *)value,
                          (char *)"--adopt",
                          (char *)"3",
@@ -143,6 +149,9 @@ static int start_with(const char *path, const char *option, const char *value, i
     posix_spawnattr_init(&attributes);
     int r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     r = r ? r : posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (is_silent(address))
+        r = r ? r
+              : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     r = r ? r : posix_spawn_file_actions_adddup2(&actions, control, CONTROL_FD);
     r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, CONTROL_FD + 1);
     posix_spawnattr_setsigdefault(&attributes, &all);
@@ -181,8 +190,7 @@ static int start(struct spawn *s, const struct uri *address, struct error *e)
     cleanup(free_p) char **environment = make_environment();
     if (!environment)
         return error_no_memory(e, "the environment of rknnd", 0);
-    const char *option = address->kind == URI_USB ? "--relay" : "--backend";
-    int failed = start_with(path, option, value, theirs, environment);
+    int failed = start_with(path, address, value, theirs, environment);
     (void)closes_theirs;
     if (failed)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, failed, "%s cannot be started", path);

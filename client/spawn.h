@@ -2,10 +2,11 @@
 // (`usb:`), that belongs to this process.
 //
 // It runs beside the process, takes its connections over a socket pair and ends when that closes:
-// when its last connection here is freed, or when the process ends in whatever way. It is started
-// through a short-lived child without an exit signal, so the program's SIGCHLD handling and wait()
-// calls never see either of them. Nothing of the program is inherited but standard error and the
-// environment.
+// when its last connection here is freed, or when the process ends in whatever way; a relay, which
+// serves other processes too, ends when they have gone as well. It is started through a short-lived
+// child without an exit signal, so the program's SIGCHLD handling and wait() calls never see either
+// of them. Nothing of the program is inherited but the environment and standard error, the latter
+// by a relay only where RKNN_SERVER_LOGLEVEL is set.
 #pragma once
 
 #include <pthread.h>

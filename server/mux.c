@@ -359,7 +359,8 @@ static size_t least(size_t a, size_t b)
 // One turn of a channel. Its data is read to where it belongs, then the header is written.
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
-    size_t want = least(least(MUX_QUANTUM, room(f)), ch->credit);
+    size_t turn = list_empty(&m->ready) ? CONTENT : MUX_QUANTUM;
+    size_t want = least(least(turn, room(f)), ch->credit);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
         begin(f, ch->number, PACKET_CLOSE, 0);

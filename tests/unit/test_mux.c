@@ -314,6 +314,58 @@ static void test_turns(void **state)
     rig_free(r);
 }
 
+static bool all_arrived(struct rig *r, struct stream **streams, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (peer_of(r, streams[i])->received < streams[i]->to_send)
+            return false;
+    return true;
+}
+
+// How many of the PC's blocks it takes until `n` streams, which begin at once, have each sent
+// `size` bytes, next to a stream that always has more to send.
+static unsigned count_blocks(unsigned n, size_t size, bool bulk)
+{
+    struct rig *r = rig_new(n);
+    struct stream *streams[8], *large;
+    unsigned blocks = 0;
+    plug(r);
+    settle(r);
+    large = open_stream(r);
+    for (unsigned i = 0; i < n; i++)
+        streams[i] = open_stream(r);
+    settle(r);
+    if (bulk) {
+        send(large, 1u << 30);
+        assert_true(fill(&r->pc)); // it is in its stride
+        assert_true(deliver(&r->pc, &r->board));
+    }
+    for (unsigned i = 0; i < n; i++)
+        send(streams[i], size);
+    for (; !all_arrived(r, streams, n); blocks++) {
+        assert_true(fill(&r->pc));
+        assert_true(deliver(&r->pc, &r->board));
+        consume(&r->board);
+        while (fill(&r->board) && deliver(&r->board, &r->pc))
+            continue;
+    }
+    rig_free(r);
+    return blocks;
+}
+
+// A bulk transfer costs one program as much as its own bytes do, and less where there are more.
+static void test_fair_shares(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {100, 5000, MUX_QUANTUM, 150528, 1228800};
+    for (unsigned n = 1; n <= 8; n++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            unsigned alone = count_blocks(n, sizes[i], false);
+            assert_in_range(count_blocks(n, sizes[i], true), alone,
+                            alone + (alone + n - 1) / n + 1);
+        }
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -538,11 +590,11 @@ static void test_restart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_arrive), cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_turns),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_stale_blocks), cmocka_unit_test(test_random_traffic),
-        cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_too_much_data),
-        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_bytes_arrive),   cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_turns),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_fair_shares),    cmocka_unit_test(test_stale_blocks),
+        cmocka_unit_test(test_random_traffic), cmocka_unit_test(test_wrong_blocks),
+        cmocka_unit_test(test_too_much_data),  cmocka_unit_test(test_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

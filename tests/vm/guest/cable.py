@@ -1,4 +1,5 @@
-"""Not a test, it measures: rknnd's cable against a bare pair of USB ends at another port (tests/bench/bench_cable.c)."""
+"""Not a test, it measures: rknnd's cable against a bare pair of USB ends at another port, and how programs share it
+(tests/bench/bench_cable*.c)."""
 import os
 import pathlib
 import subprocess
@@ -7,7 +8,8 @@ from board import GADGETS, Board, load_modules, run
 from service import BUILD, wait_for
 
 MEGABYTES = int(os.environ.get("RKNND_MEGABYTES", "4"))
-BENCH = BUILD / "tests/bench/bench_cable"
+SECONDS = os.environ.get("RKNND_SECONDS", "2")
+ROUNDS = os.environ.get("RKNND_ROUNDS", "5")
 BARE = pathlib.Path("/dev/usb-ffs/bare")
 
 
@@ -27,25 +29,37 @@ def start_bare_board():
     (gadget / "configs/c.1/bare").symlink_to(gadget / "functions/ffs.bare")
     BARE.mkdir()
     run("mount", "-t", "functionfs", "bare", BARE)
-    process = subprocess.Popen([BENCH, "--board", BARE])
+    process = subprocess.Popen([BUILD / "tests/bench/bench_cable", "--board", BARE])
     wait_for("the bare board", lambda: (BARE / "ep2").exists())
     (gadget / "UDC").write_text("dummy_udc.1")
     wait_for("the bare board to be seen", lambda: devices() == 2)
     return process
 
 
-def measure(direction, backend):
+def serve(backend):
     board.stop()
     board.backend = backend
     board.start()
-    run(BENCH, direction, "usb:board1", "bare", os.environ.get("RKNND_SECONDS", "2"), os.environ.get("RKNND_ROUNDS", "5"))
+
+
+def measure_rates():
+    print(f"Tensors of {MEGABYTES} MB", flush=True)
+    for direction, sizes in ("up", f"{MEGABYTES << 20}:64"), ("down", f"64:{MEGABYTES << 20}"):
+        serve(f"null:{sizes},fill=0")
+        run(BUILD / "tests/bench/bench_cable", direction, "usb:board1", "bare", SECONDS, ROUNDS)
+
+
+def measure_sharing():
+    print("Pictures of 224 x 224 x 3 that take 5 ms", flush=True)
+    serve("null:150528:4000,delay_us=5000,cores=8")
+    run(BUILD / "tests/bench/bench_cable_share", "usb:board1", 4 * int(SECONDS), ROUNDS)
 
 
 load_modules(os.environ["RKNND_SPEED"], boards=2)
+print("At", os.environ["RKNND_SPEED"], "speed")
 board = Board(backend="null:64:64")
 bare = start_bare_board()
-print(f"At {os.environ['RKNND_SPEED']} speed, tensors of {MEGABYTES} MB", flush=True)
-measure("up", f"null:{MEGABYTES << 20}:64,fill=0")
-measure("down", f"null:64:{MEGABYTES << 20},fill=0")
+for part in os.environ.get("RKNND_PARTS", "rates sharing").split():
+    {"rates": measure_rates, "sharing": measure_sharing}[part]()
 board.stop()
 bare.kill()

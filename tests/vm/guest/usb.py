@@ -125,6 +125,7 @@ class Usb(unittest.TestCase):
         self.clients = [self.client(seed, "patient") for seed in range(4)]
         for n in range(6):
             wait_for("all to work", lambda: self.status()["contexts"] == len(self.clients))
+            wait_for("one relay to be left", lambda: len(relays()) == 1)
             relay, = relays()
             self.assertEqual([c.poll() for c in self.clients], [None] * len(self.clients))
             others = [subprocess.Popen([BUILD / "bin/rknnctl", "--server", uri, "ping", "-c", "1"], stdout=subprocess.DEVNULL)
@@ -159,6 +160,8 @@ class Usb(unittest.TestCase):
                 self.clients.append(self.client(10 + n, "patient"))
             wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0,
                      20)
+            if n % 20 == 19:
+                print(f"{n + 1} times", flush=True)
         while self.clients:
             print(self.finish(self.clients.pop()))
         self.stop_relay()
