@@ -8,17 +8,18 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-static void on_turn(uv_idle_t *idle)
+static void on_turn(uv_prepare_t *turn)
 {
-    struct cable *c = container_of(idle, struct cable, turn);
-    uv_idle_stop(idle);
-    c->refill(c);
+    struct cable *c = container_of(turn, struct cable, turn);
+    while (c->woken && !c->closing) {
+        c->woken = false;
+        c->refill(c);
+    }
 }
 
 void cable_wake(struct cable *c)
 {
-    if (!c->closing)
-        uv_idle_start(&c->turn, on_turn);
+    c->woken = true;
 }
 
 static void on_wake(struct mux *m)
@@ -54,7 +55,8 @@ void cable_init(struct cable *c, uv_loop_t *loop, bool host)
 {
     mux_init(&c->mux, host, &ops);
     pumps_init(&c->pumps, loop);
-    uv_idle_init(loop, &c->turn);
+    uv_prepare_init(loop, &c->turn);
+    uv_prepare_start(&c->turn, on_turn);
 }
 
 static void check_closed(struct cable *c)
@@ -65,7 +67,7 @@ static void check_closed(struct cable *c)
 
 static void on_turn_closed(uv_handle_t *handle)
 {
-    struct cable *c = container_of((uv_idle_t *)handle, struct cable, turn);
+    struct cable *c = container_of((uv_prepare_t *)handle, struct cable, turn);
     c->turn_closed = true;
     check_closed(c);
 }

@@ -10,7 +10,8 @@
 struct cable {
     struct mux mux;
     struct pumps pumps;
-    uv_idle_t turn;
+    uv_prepare_t turn; // before the loop waits
+    bool woken;
     /// Sends blocks (mux_fill) as long as there are transfers to put them in.
     void (*refill)(struct cable *c);
     /// Takes over one end of a new channel, a Unix socket (board's end).
