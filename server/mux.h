@@ -15,7 +15,7 @@
 #include "base/list.h"
 
 #define MUX_VERSION  1
-#define MUX_BLOCK    (32u * 1024)  // bytes; transfers are shorter
+#define MUX_BLOCK    (32u * 1024)   // bytes; transfers are shorter
 #define MUX_QUANTUM  (8u * 1024)    // of one channel, while others have something to send
 #define MUX_WINDOW   (1024u * 1024) // of a channel and direction, under way or not yet passed on
 #define MUX_CHANNELS 1024u          // at a time

@@ -55,7 +55,7 @@ def measure_sharing():
     run(BUILD / "tests/bench/bench_cable_share", "usb:board1", 4 * int(SECONDS), ROUNDS)
 
 
-load_modules(os.environ["RKNND_SPEED"], boards=2)
+load_modules(os.environ["RKNND_SPEED"], ports=2)
 print("At", os.environ["RKNND_SPEED"], "speed")
 board = Board(backend="null:64:64")
 bare = start_bare_board()

@@ -77,12 +77,16 @@ class Usb(unittest.TestCase):
         """Else clients start one."""
         for pid in relays():
             os.kill(pid, signal.SIGKILL)
-        if replace:
+        if self.relay:
             self.relay.wait(PATIENCE)
+            self.relay = None
+        if replace:
             self.start_relay()
 
     def stop_relay(self):
         """One that came after a client's private relay has ended already."""
+        if not self.relay:
+            return
         if self.relay.poll() is not None:
             self.assertIn("another server listens", pathlib.Path("/tmp/relay.log").read_text())
             return
