@@ -186,12 +186,10 @@ static int start(struct spawn *s, const struct uri *address, struct error *e)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "a socket pair");
     cleanup(fd_close_p) int ours = pair[0], theirs = pair[1];
-    cleanup(fd_close_p) int closes_theirs = theirs;
     cleanup(free_p) char **environment = make_environment();
     if (!environment)
         return error_no_memory(e, "the environment of rknnd", 0);
     int failed = start_with(path, address, value, theirs, environment);
-    (void)closes_theirs;
     if (failed)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, failed, "%s cannot be started", path);
     s->control = steal_fd(&ours);

@@ -13,6 +13,7 @@
 #include <usbg/function/ffs.h>
 #include <usbg/usbg.h>
 
+#include "base/board.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/usb.h"
@@ -33,14 +34,11 @@ static int failed(struct error *e, int r, const char *what)
 // What tells this board from others.
 static void find_serial(const struct settings *s, char *ret, size_t size)
 {
-    static const char *const places[] = {"/proc/device-tree/serial-number",
-                                         "/sys/devices/soc0/serial_number", "/etc/machine-id"};
-    snprintf(ret, size, "%s", s->serial ? s->serial : "");
-    for (size_t i = 0; !*ret && i < sizeof places / sizeof *places; i++) {
-        cleanup(fclose_p) FILE *f = fopen(places[i], "re");
-        if (f && fgets(ret, (int)size, f))
-            ret[strcspn(ret, "\n")] = 0;
-    }
+    *ret = 0;
+    if (s->serial)
+        snprintf(ret, size, "%s", s->serial);
+    else if (!board_serial(ret, size))
+        board_read_line("/etc/machine-id", ret, size);
 }
 
 static usbg_gadget *find_gadget(usbg_state *state, const struct settings *s)

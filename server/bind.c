@@ -174,6 +174,18 @@ static void name_socket(int fd, char *name, size_t size)
     snprintf(name, size, address.ss_family == AF_INET6 ? "tcp:[%s]:%s" : "tcp:%s:%s", host, port);
 }
 
+bool bind_is_public(int fd, char *uri, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0 ||
+        (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
+        is_loopback((struct sockaddr *)&address))
+        return false;
+    name_socket(fd, uri, size);
+    return true;
+}
+
 static int bind_address(const struct addrinfo *a, const char *what, bind_taker *take, void *owner,
                         struct error *e)
 {

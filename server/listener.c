@@ -236,6 +236,18 @@ int listener_open(struct listeners *all, const char *text, struct error *e)
     }
 }
 
+unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
+                               unsigned max)
+{
+    const struct listener *l;
+    char uri[LISTENER_URI_SIZE];
+    unsigned n = 0;
+    list_for_each (l, &all->all, link)
+        if (bind_is_public(l->fd, n < max ? ret[n] : uri, LISTENER_URI_SIZE))
+            n++;
+    return n;
+}
+
 void listeners_start(struct listeners *all)
 {
     struct listener *l;

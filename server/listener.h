@@ -30,6 +30,13 @@ int listener_open_fd(struct listeners *all, int fd, const char *name, struct err
 /// Takes connections that arrive as file descriptors over the Unix socket `fd`.
 int listener_adopt(struct listeners *all, int fd, struct error *e);
 
+#define LISTENER_URI_SIZE 128
+
+/// The TCP addresses that other machines can reach, as URIs. Returns how many there are, also when
+/// that is more than `max`.
+unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
+                               unsigned max);
+
 /// Those that have not begun yet.
 void listeners_start(struct listeners *all);
 

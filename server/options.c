@@ -52,6 +52,8 @@ static const struct row rows[] = {
      "memory of rknn_create_mem: auto, drm[:NODE], dma_heap[:NAME], udmabuf or memfd"},
     {"insecure", KIND_FLAG, AT(insecure), 0, 0, 0, NULL,
      "allow TCP from other machines, without protection"},
+    {"announce", KIND_FLAG, AT(announce), 0, 0, 0, NULL,
+     "tell the network where this server listens, through Avahi (rknnctl devices --network)"},
     {"socket-group", KIND_TEXT, AT(socket_group), 0, 0, 0, "GROUP",
      "group that may use the Unix sockets"},
     {"max-connections", KIND_U32, AT(max_connections), 1, 1000000, 4096, "N",
@@ -92,7 +94,7 @@ static const struct row rows[] = {
      "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share; may be repeated"},
     {"plugin-dir", KIND_TEXT, AT(plugin_dir), 0, 0, 0, "DIR",
      "where plugins for custom operators lie (default: " PLUGIN_DIR ")"},
-    {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends lie"},
+    {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends and rknnd-announce lie"},
     {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
      "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
     {"adopt", KIND_FD, AT(adopt_fd), 0, INT32_MAX, 0, "FD",
@@ -374,6 +376,8 @@ int options_parse(struct options *o, int argc, char **argv, struct error *e)
         r = walk(o, argc, argv, false, e);
     if (r == 0 && !o->backend)
         r = set_backend(o, "sim", e);
+    if (r == 0 && o->relay && o->announce)
+        r = error_set(e, STATUS_PARAM_INVALID, "a relay is for this machine: it has no --announce");
     if (r == 0 && o->peer_timeout_ms < 2 * o->heartbeat_ms)
         r = error_set(e, STATUS_PARAM_INVALID,
                       "peer-timeout-ms (%u) must be at least twice heartbeat-ms (%u)",

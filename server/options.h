@@ -19,6 +19,7 @@ struct options {
     uint32_t n_listen;
     char *relay;        // NULL: serve models
     bool insecure;      // TCP off the loopback interface
+    bool announce;      // by mDNS
     char *socket_group; // NULL: the process's own group
     int64_t adopt_fd;   // -1: none
     int64_t worker_fd;  // -1: this is the daemon

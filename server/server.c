@@ -100,6 +100,15 @@ static int open_buffers(struct server *s)
     return 0;
 }
 
+// A server that nobody hears of is still of use to those who know it.
+static void announce(struct server *s)
+{
+    struct error e;
+    if (s->options->announce &&
+        announce_start(&s->announce, s->loop, s->module_dir, s->device.chip, &s->listeners, &e) < 0)
+        log_warn("this server is not announced: %s", e.text);
+}
+
 static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
 {
     struct server *s = owner;
@@ -117,6 +126,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
              info->backend, s->sched.n_cores, s->options->threads ? "threads" : "processes");
     listeners_start(&s->listeners);
+    announce(s);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
 }
 
@@ -260,6 +270,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
         r = notify_init(&s->notify, loop, e);
     if (r == 0)
         r = open_listeners(s, e);
+    if (r == 0 && options->announce)
+        r = announce_check(&s->listeners, e);
     if (r == 0)
         r = host_probe(&s->host_options, on_probed, s, e);
     if (r < 0)
@@ -307,6 +319,7 @@ void server_drain(struct server *s)
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
     notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
+    announce_close(&s->announce);
     listeners_close(&s->listeners);
     list_for_each (c, &s->connections, link)
         connection_say_goodbye(c, "the server is shutting down");
@@ -331,6 +344,7 @@ void server_stop(struct server *s)
     if (s->state == SERVER_STOPPED)
         return;
     s->state = SERVER_STOPPED;
+    announce_close(&s->announce);
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections, struct connection, link)))
         connection_close(c, "the server stops");

@@ -3,6 +3,7 @@
 
 #include <uv.h>
 
+#include "server/announce.h"
 #include "server/host.h"
 #include "server/job_timer.h"
 #include "server/listener.h"
@@ -35,6 +36,7 @@ struct server {
     char module_dir[4096];
 
     struct listeners listeners;
+    struct announce announce;
     struct usb_board *usb; // NULL: does not listen there
     struct list connections;
     struct list sessions;

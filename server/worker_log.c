@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,9 +141,12 @@ int worker_log_init(struct worker_log *l, uv_loop_t *loop, int *ret_far_end, str
     return 0;
 }
 
-void worker_log_set_name(struct worker_log *l, pid_t pid, const char *model)
+void worker_log_set_name(struct worker_log *l, const char *format, ...)
 {
-    snprintf(l->name, sizeof l->name, "worker %d (%s)", (int)pid, model);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(l->name, sizeof l->name, format, args);
+    va_end(args);
 }
 
 static void closed_one(struct worker_log *l)

@@ -33,7 +33,8 @@ struct worker_log {
 int worker_log_init(struct worker_log *l, uv_loop_t *loop, int *ret_far_end, struct error *e);
 
 /// What stands in front of each line, as soon as that is known.
-void worker_log_set_name(struct worker_log *l, pid_t pid, const char *model);
+void worker_log_set_name(struct worker_log *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /// Logs what the worker has left and closes; closed() comes later.
 void worker_log_close(struct worker_log *l, void (*closed)(struct worker_log *l));

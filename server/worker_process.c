@@ -295,7 +295,7 @@ static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
     if (r < 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
     w->options->counters->workers++;
-    worker_log_set_name(&w->log, w->process.pid, w->name);
+    worker_log_set_name(&w->log, "worker %d (%s)", w->process.pid, w->name);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/interrupt.h"
+#include "tools/network.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
@@ -13,10 +14,13 @@
 
 #define MAX_DEVICES 64
 #define WATCH_MS    1000
+#define NETWORK_MS  3000 // in which servers on the network answer, at the latest
 
 struct device {
     rknnd_device device;
-    int result; // of rknnd_get_server_info(), which is asked when there is no obstacle
+    char name[64]; // under which the network knows it; "": not found there
+    char chip[32]; // that it says it has, there
+    int result;    // of rknnd_get_server_info(), which is asked when there is no obstacle
     rknnd_server_info info;
     char reason[700];
 };
@@ -26,19 +30,63 @@ struct device_list {
     size_t n;
 };
 
-// A server that was named stands first; one that is found too is not listed twice.
-static void find_devices(struct device_list *l, const char *named, bool only)
+// Where to look.
+struct places {
+    const char *named;       // a server; NULL: none
+    bool only;               // nowhere else
+    struct network *network; // NULL: not there
+};
+
+// One that is there already is not listed twice; then that one, and NULL if there is no room.
+static struct device *add_device(struct device_list *l, const char *uri)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->items[i].device.uri, uri) == 0)
+            return &l->items[i];
+    if (l->n == MAX_DEVICES)
+        return NULL;
+    struct device *d = &l->items[l->n++];
+    *d = (struct device){0};
+    snprintf(d->device.uri, sizeof d->device.uri, "%s", uri);
+    return d;
+}
+
+static void add_network(struct device_list *l, const struct network *network)
+{
+    struct network_server found[MAX_DEVICES];
+    size_t n = network_list(network, found, MAX_DEVICES);
+    for (size_t i = 0; i < n; i++) {
+        struct device *d = add_device(l, found[i].uri);
+        if (!d)
+            return;
+        snprintf(d->name, sizeof d->name, "%s", found[i].name);
+        snprintf(d->chip, sizeof d->chip, "%s", found[i].chip);
+        if (!*found[i].tls || strcmp(found[i].tls, "no") == 0)
+            continue;
+        snprintf(d->device.state, sizeof d->device.state, "tls");
+        snprintf(d->device.obstacle, sizeof d->device.obstacle,
+                 "it wants connections to be protected (tls=%s)", found[i].tls);
+        snprintf(d->device.advice, sizeof d->device.advice, "use a newer rknnctl");
+    }
+}
+
+// A server that was named stands first.
+static void find_devices(struct device_list *l, const struct places *places)
 {
     rknnd_device found[MAX_DEVICES];
     uint32_t n = 0;
     l->n = 0;
-    if (named && *named)
-        snprintf(l->items[l->n++].device.uri, sizeof l->items->device.uri, "%s", named);
-    if (!only)
+    if (places->named && *places->named)
+        add_device(l, places->named);
+    if (!places->only)
         rknnd_list_devices(found, MAX_DEVICES, &n);
-    for (uint32_t i = 0; i < n && i < MAX_DEVICES && l->n < MAX_DEVICES; i++)
-        if (l->n == 0 || strcmp(found[i].uri, l->items[0].device.uri) != 0)
-            l->items[l->n++].device = found[i];
+    for (uint32_t i = 0; i < n && i < MAX_DEVICES; i++) {
+        struct device *d = add_device(l, found[i].uri);
+        if (d)
+            d->device = found[i];
+    }
+    if (places->network)
+        add_network(l, places->network);
 }
 
 static void probe(struct device *d)
@@ -80,6 +128,8 @@ static json_t *device_json(const struct device *d)
     json_object_set_new(o, "state", json_string(state(d)));
     if (*d->device.serial)
         json_object_set_new(o, "serial", json_string(d->device.serial));
+    if (*d->name)
+        json_object_set_new(o, "name", json_string(d->name));
     return o;
 }
 
@@ -91,11 +141,18 @@ static int print_json(const struct device_list *l, struct failure *f)
     return report_json(array, f);
 }
 
-static void add_row(struct table *t, const struct device *d)
+static const char *or_dash(const char *text)
+{
+    return *text ? text : "-";
+}
+
+static void add_row(struct table *t, const struct device *d, bool with_name)
 {
     bool up = d->result == RKNN_SUCC;
+    if (with_name)
+        table_cell(t, "%s", or_dash(d->name));
     table_cell(t, "%s", d->device.uri);
-    table_cell(t, "%s", up ? d->info.chip : "-");
+    table_cell(t, "%s", or_dash(up ? d->info.chip : d->chip));
     if (up)
         table_cell(t, "%u", d->info.n_cores);
     else
@@ -105,17 +162,19 @@ static void add_row(struct table *t, const struct device *d)
     table_cell(t, "%s", state(d));
 }
 
-static int print_text(const struct device_list *l, struct failure *f)
+static int print_text(const struct device_list *l, bool with_name, struct failure *f)
 {
     static const struct table_column columns[] = {
-        {"URI", TABLE_LEFT, TABLE_CUT_END, 0},     {"CHIP", TABLE_LEFT, TABLE_FIXED, 0},
-        {"CORES", TABLE_RIGHT, TABLE_FIXED, 0},    {"BACKEND", TABLE_LEFT, TABLE_FIXED, 0},
-        {"VERSION", TABLE_LEFT, TABLE_CUT_END, 0}, {"STATE", TABLE_LEFT, TABLE_FIXED, 0},
+        {"NAME", TABLE_LEFT, TABLE_CUT_END, 0},  {"URI", TABLE_LEFT, TABLE_CUT_END, 0},
+        {"CHIP", TABLE_LEFT, TABLE_FIXED, 0},    {"CORES", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"BACKEND", TABLE_LEFT, TABLE_FIXED, 0}, {"VERSION", TABLE_LEFT, TABLE_CUT_END, 0},
+        {"STATE", TABLE_LEFT, TABLE_FIXED, 0},
     };
     struct table t;
-    table_init(&t, columns, sizeof columns / sizeof *columns);
+    size_t first = with_name ? 0 : 1;
+    table_init(&t, columns + first, sizeof columns / sizeof *columns - first);
     for (size_t i = 0; i < l->n; i++)
-        add_row(&t, &l->items[i]);
+        add_row(&t, &l->items[i], with_name);
     int r = table_print(&t, stdout, "", terminal_width(stdout));
     table_done(&t);
     if (r < 0)
@@ -137,6 +196,16 @@ static bool has(const struct device_list *l, const struct device *d)
     return false;
 }
 
+static void print_new(const struct device *d)
+{
+    const char *const more[] = {d->name, d->chip, d->device.obstacle};
+    printf("+ %s", d->device.uri);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (*more[i])
+            printf("  %s", more[i]);
+    printf("\n");
+}
+
 static void print_changes(const struct device_list *before, const struct device_list *now)
 {
     for (size_t i = 0; i < before->n; i++)
@@ -144,25 +213,33 @@ static void print_changes(const struct device_list *before, const struct device_
             printf("- %s\n", before->items[i].device.uri);
     for (size_t i = 0; i < now->n; i++)
         if (!has(before, &now->items[i]))
-            printf("+ %s%s%s\n", now->items[i].device.uri,
-                   *now->items[i].device.obstacle ? "  " : "", now->items[i].device.obstacle);
+            print_new(&now->items[i]);
     fflush(stdout);
 }
 
-// What there is, then what comes and goes, until Ctrl-C. Nothing is connected to.
-static int watch(const char *named, bool only, struct failure *f)
+static int pause_watching(const struct places *places, struct failure *f)
 {
+    if (places->network)
+        return network_wait(places->network, WATCH_MS, false, f);
+    poll(NULL, 0, WATCH_MS);
+    return 0;
+}
+
+// What there is, then what comes and goes, until Ctrl-C. Nothing is connected to.
+static int watch(const struct places *places, struct failure *f)
+{
+    int r = 0;
     struct device_list *lists = calloc(2, sizeof *lists);
     if (!lists)
         return failure_no_memory(f);
     interrupt_defer();
-    for (unsigned turn = 0; !interrupt_seen(); turn ^= 1) {
-        find_devices(&lists[turn], named, only);
+    for (unsigned turn = 0; r == 0 && !interrupt_seen(); turn ^= 1) {
+        find_devices(&lists[turn], places);
         print_changes(&lists[!turn], &lists[turn]);
-        poll(NULL, 0, WATCH_MS);
+        r = pause_watching(places, f);
     }
     free(lists);
-    return 0;
+    return r;
 }
 
 // Where nothing was found, the library says where it has looked.
@@ -174,15 +251,28 @@ static int nobody_answers(const struct device_list *l, struct failure *f)
     return failure_set(f, EXIT_UNREACHABLE, "no server answers; start rknnd or give --server URI");
 }
 
+static int list(const struct places *places, bool json, struct failure *f)
+{
+    struct device_list l = {0};
+    find_devices(&l, places);
+    size_t n_up = probe_all(&l);
+    int r = json ? print_json(&l, f) : print_text(&l, places->network, f);
+    if (r == 0 && n_up == 0)
+        return nobody_answers(&l, f);
+    return r;
+}
+
 int cmd_devices(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
-    bool json = false, watching = false;
+    bool json = false, watching = false, network = false;
     const struct option_row rows[] = {
         {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
         {'w', "watch", OPTION_FLAG, &watching, NULL, "go on, and print what comes and goes", 0, 0},
+        {'n', "network", OPTION_FLAG, &network, NULL,
+         "also servers that announce themselves (through Avahi)", 0, 0},
     };
     const struct options options = {
-        .usage = "[--server URI] devices [--watch]",
+        .usage = "[--server URI] devices [--watch] [--network]",
         .summary =
             "Lists the servers within reach: RKNND_SERVER, the local sockets, boards at a USB\n"
             "cable and boards behind adb; with --server only that one. Fails (3) if none\n"
@@ -190,17 +280,17 @@ int cmd_devices(const struct settings *settings, int argc, char **argv, struct f
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
+    struct places places = {.named = settings->server ? settings->server : getenv("RKNND_SERVER"),
+                            .only = settings->server};
     int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
-    if (r)
-        return r;
-    const char *named = settings->server ? settings->server : getenv("RKNND_SERVER");
-    if (watching)
-        return watch(named, settings->server, f);
-    struct device_list l = {0};
-    find_devices(&l, named, settings->server);
-    size_t n_up = probe_all(&l);
-    r = json ? print_json(&l, f) : print_text(&l, f);
-    if (r == 0 && n_up == 0)
-        return nobody_answers(&l, f);
+    if (r == 0 && network && settings->server)
+        r = failure_set(f, EXIT_USAGE, "--server means one server, --network many");
+    if (r == 0 && network)
+        r = network_open(&places.network, f);
+    if (r == 0 && network)
+        r = network_wait(places.network, NETWORK_MS, true, f);
+    if (r == 0)
+        r = watching ? watch(&places, f) : list(&places, json, f);
+    network_close(places.network);
     return r;
 }

@@ -1,6 +1,7 @@
 if(TARGET rknnd AND TARGET rknnctl)
   rknnd_python_test(test_rknnctl test_rknnctl.py)
   rknnd_python_test(test_log test_log.py)
+  rknnd_python_test(test_network test_network.py)
 endif()
 if(TARGET rknnd AND TARGET rknnctl AND TARGET npu_sim)
   rknnd_python_test(test_dump test_dump.py)

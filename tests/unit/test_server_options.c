@@ -97,12 +97,27 @@ static void refuses_too_many_addresses(void **state)
     options_done(&o);
 }
 
+static void a_relay_is_not_announced(void **state)
+{
+    static char *words[] = {(char *)"rknnd", (char *)"--relay",
+                            (char *)"usb:", (char *)"--announce", NULL};
+    struct options o;
+    struct error e;
+    (void)state;
+    options_init(&o);
+    assert_int_equal(options_parse(&o, 3, words, &e), 0);
+    assert_int_equal(options_parse(&o, 4, words, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "relay"));
+    options_done(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_good_values),
         cmocka_unit_test(refuses_bad_values),
         cmocka_unit_test(refuses_too_many_addresses),
+        cmocka_unit_test(a_relay_is_not_announced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

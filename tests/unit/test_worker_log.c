@@ -49,7 +49,7 @@ static int set_up(void **state)
     assert_int_equal(uv_loop_init(&r->loop), 0);
     if (worker_log_init(&r->log, &r->loop, &r->far_end, &e) < 0)
         fail_msg("%s", e.text);
-    worker_log_set_name(&r->log, 42, "a.rknn");
+    worker_log_set_name(&r->log, "worker 42 (a.rknn)");
     log_set_level(LOG_DEBUG);
     log_watch(&r->seen.watcher);
     *state = r;

@@ -32,7 +32,7 @@ _rknnctl_options()
     global) options="--server --version --help" ;;
     run) options="--input --shape --row --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
     info) options="--all --shape --dot --json --help" ;;
-    devices) options="--json --watch --help" ;;
+    devices) options="--json --network --watch --help" ;;
     ping) options="--count --json --help" ;;
     status) options="--json --help" ;;
     top) options="--interval --batch --count --help" ;;
