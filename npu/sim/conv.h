@@ -12,6 +12,7 @@ enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
     CONV_PLAIN,     // exact integers where oneDNN's are not
     CONV_DEPTHWISE, // integers, one filter for each channel
+    CONV_VNNI,      // integers, one group, with AVX512-VNNI
 };
 
 // How many elements are worked on together. Arrays of sums and of channels have this many more than
@@ -57,9 +58,9 @@ struct conv {
     enum conv_kernel kernel;
 
     // Scratch memory: the image as the kernel takes it (when it is not taken from the tensor
-    // itself), the sums, and the sums of image windows.
+    // itself) or lines of it, the sums, the sums of image windows, and what these are made of.
     bool own_image;
-    uint64_t image_at, sums_at, window_at, lines_at;
+    uint64_t image_at, sums_at, window_at, lines_at, image_lines_at;
     uint32_t n_tiles; // CONV_DNN
     struct conv_tile *tiles;
 
@@ -71,6 +72,7 @@ struct conv {
     struct conv_steps steps;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
     float *taps;      // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES]
+    struct conv_vnni *vnni;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias; // NULL: none
@@ -113,7 +115,9 @@ struct conv_part {
 void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
                       const int8_t *image);
 
-/// Sums of (x - zp) over each output's window, per group, into scratch memory.
+/// Scratch memory for the sums of (x - zp) over each output's window, per group, and their
+/// counting.
+int conv_window_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
 
 /// CONV_DEPTHWISE: sums are counted in floats, which hold them exactly where conv_depthwise_fits().
@@ -122,6 +126,12 @@ int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, stru
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image);
+
+/// CONV_VNNI (conv_vnni.h). It leaves nothing of bias and zero points to conv_finish().
+bool conv_vnni_fits(const struct conv *c);
+int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
+int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e);
+void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
 /// Prepares c->steps where it does.
 int conv_steps_prepare(struct step *s, struct conv *c, struct error *e);

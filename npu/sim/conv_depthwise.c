@@ -3,7 +3,7 @@
 // Lines of the image become floats, less their zero point, with zeros for the padding: then a tap
 // is one multiplication and addition of whole lanes, whatever the zero points of its weights.
 // Below 2^24 floats are exact.
-#include "npu/sim/conv.h"
+#include "npu/sim/conv_lines.h"
 
 #define TOGETHER   8 // pixels of the output
 #define EXACT_MOST (1 << 24)
@@ -56,25 +56,16 @@ int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, stru
 
 // ---- lines of the image as floats ----
 
-// A line with its padding, and what the last lanes read too much.
-static size_t line_size(const struct conv *c)
+static uint64_t line_size(const struct conv *c)
 {
-    return ((size_t)c->iw + c->window.pad[1] + c->window.pad[3]) * c->ic + CONV_LANES;
-}
-
-// As many lines as a window reaches over.
-static size_t n_lines(const struct conv *c)
-{
-    return (size_t)c->window.dilation[0] * (c->window.kernel[0] - 1) + 1;
+    return conv_lines_size(c, sizeof(float), CONV_LANES);
 }
 
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = (uint64_t)c->ow * c->oc + CONV_LANES, line = line_size(c), lines;
-    if (__builtin_mul_overflow(line, n_lines(c) + 1, &lines) || lines > UINT64_MAX / sizeof(float))
-        lines = UINT64_MAX / sizeof(float);
+    uint64_t sums = (uint64_t)c->ow * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
-    return r < 0 ? r : step_scratch(s, lines * sizeof(float), &c->lines_at, e);
+    return r < 0 ? r : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
 }
 
 KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst)
@@ -83,48 +74,21 @@ KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *
         dst[i] = (float)(x[i] - zp);
 }
 
-static void load_line(const struct conv *c, const int8_t *x, float *line)
+static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
+    float *to = line;
+    const struct conv *c = l->c;
     size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
-    memset(line, 0, before * sizeof *line);
-    widen(x, c->x_zp, n, line + before);
-    memset(line + before + n, 0, (line_size(c) - before - n) * sizeof *line);
-}
-
-// The lines of one image: a ring of those that have been loaded, and one of zeros.
-struct lines {
-    const struct conv *c;
-    const int8_t *image;
-    float *ring, *zeros;
-    int64_t loaded; // so many
-};
-
-// The lines under the window of output line `y`, for each of its rows.
-static void find_lines(struct lines *l, uint32_t y, const float **rows)
-{
-    const struct graph_window *w = &l->c->window;
-    size_t size = line_size(l->c), n = n_lines(l->c);
-    int64_t first = (int64_t)y * w->stride[0] - w->pad[0];
-    for (uint32_t k = 0; k < w->kernel[0]; k++) {
-        int64_t at = first + (int64_t)k * w->dilation[0];
-        if (at < 0 || at >= l->c->ih) {
-            rows[k] = l->zeros;
-            continue;
-        }
-        if (l->loaded < first)
-            l->loaded = first;
-        for (; l->loaded <= at; l->loaded++)
-            load_line(l->c, l->image + l->loaded * l->c->iw * l->c->ic,
-                      l->ring + (size_t)l->loaded % n * size);
-        rows[k] = l->ring + (size_t)at % n * size;
-    }
+    memset(to, 0, before * sizeof *to);
+    widen(x, c->x_zp, n, to + before);
+    memset(to + before + n, 0, l->size - (before + n) * sizeof *to);
 }
 
 // ---- sums ----
 
 // One line of the output, in units of a pixel, or of the pixels that share lanes.
 struct line {
-    const float *rows[ROWS_MOST]; // of the image, for each row of the window
+    const void *rows[ROWS_MOST]; // of the image, floats, for each row of the window
     const float *taps;
     size_t n_rows, n_columns; // of the window
     size_t column, tap;       // elements between its columns, and between taps
@@ -139,7 +103,7 @@ static inline __attribute__((always_inline)) void sum_lanes(const struct line *l
     lanes_f32 sums[TOGETHER] = {0};
     const float *taps = l->taps + o;
     for (size_t y = 0; y < l->n_rows; y++) {
-        const float *x = l->rows[y] + in + o;
+        const float *x = (const float *)l->rows[y] + in + o;
         for (size_t k = 0; k < l->n_columns; k++, x += l->column, taps += l->tap)
             for (int i = 0; i < n; i++)
                 sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
@@ -202,15 +166,14 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
 {
     struct line l;
     size_t size = (size_t)c->ow * c->oc;
-    struct lines lines = {.c = c, .zeros = run_scratch(r, c->lines_at)};
+    struct conv_lines lines = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    lines.load = load_line;
+    memset(lines.border, 0, lines.size);
     describe_line(c, r, &l);
-    lines.ring = lines.zeros + line_size(c);
-    memset(lines.zeros, 0, line_size(c) * sizeof *lines.zeros);
     for (uint32_t n = 0; n < c->n; n++) {
-        lines.image = image + (size_t)n * c->ih * c->iw * c->ic;
-        lines.loaded = 0;
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
         for (uint32_t y = 0; y < c->oh; y++) {
-            find_lines(&lines, y, l.rows);
+            conv_lines_find(&lines, y, l.rows);
             sum_line(&l);
             if (l.n * l.out < size)
                 sum_rest(&l, size > CONV_LANES ? size - CONV_LANES : 0);

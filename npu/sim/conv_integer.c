@@ -75,11 +75,15 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     for (uint32_t o = 0; o < c->oc; o++)
         c->scale[o] = (float)q->scale[o];
     correct_bias(s, c, w);
+    for (uint32_t o = c->oc; o < c->oc + CONV_LANES; o++)
+        c->bias[o] = c->bias[o % c->oc]; // of the next pixel, where few channels share lanes
     int r = conv_steps_prepare(s, c, e);
     if (r < 0)
         return r;
     if (c->kernel == CONV_DEPTHWISE)
         return conv_depthwise_prepare(s, c, w, e);
+    if (c->kernel == CONV_VNNI)
+        return conv_vnni_prepare(s, c, w, e);
     if (c->kernel == CONV_PLAIN)
         return widen_weights(s, c, w, e);
     if (q->nz_in_taps)
@@ -98,6 +102,14 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
 }
 
 // ---- window sums ----
+
+int conv_window_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    uint64_t groups = c->window.groups, pixels = conv_pixels(c);
+    int r = step_scratch(s, pixels * groups * sizeof(int32_t), &c->window_at, e);
+    uint64_t lines = ((uint64_t)c->ih + 1) * c->iw * groups;
+    return r < 0 ? r : step_scratch(s, lines * sizeof(int32_t), &c->lines_at, e);
+}
 
 KERNEL static void sum_pairs(const int32_t *restrict parts, size_t n, int32_t *restrict sums)
 {

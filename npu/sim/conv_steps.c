@@ -21,6 +21,7 @@
 #define EXACT_MOST (1 << 24)
 
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
+typedef int8_t lanes_i8 __attribute__((vector_size(CONV_LANES), aligned(1), may_alias));
 typedef int64_t half_lanes __attribute__((vector_size(CONV_LANES * 2), aligned(4), may_alias));
 typedef int64_t quarter_lanes __attribute__((vector_size(CONV_LANES), aligned(4), may_alias));
 
@@ -150,6 +151,7 @@ struct finish {
 struct run_of_lanes {
     const int32_t *sums, *windows, *addend;
     size_t channel, n;
+    int8_t *dst;     // NULL: they are kept
     int32_t *stored; // in the lowest bytes
 };
 
@@ -191,6 +193,8 @@ KERNEL static void finish_exact(const struct finish *call, const struct run_of_l
                 v = fma(sum, unit, (l.addend[at] - t.addend_zp) * t.addend_steps) + t.to_stored;
             v = v > t.low ? v : t.low;
             l.stored[at] = lowest_bits(v < t.high ? v : t.high);
+            if (l.dst)
+                l.dst[at] = (int8_t)l.stored[at];
         }
 }
 
@@ -230,10 +234,9 @@ static inline __attribute__((always_inline)) bool is_zero(const lanes_i32 *v)
 }
 
 // False: some of them must be counted in doubles.
-static inline __attribute__((always_inline)) bool finish_lanes(const struct finish *call,
-                                                               const struct run_of_lanes *run,
-                                                               int32_t *restrict stored, bool nz,
-                                                               const int kind)
+static inline __attribute__((always_inline)) bool
+finish_lanes(const struct finish *call, const struct run_of_lanes *run, int32_t *restrict stored,
+             int8_t *restrict dst, bool nz, const int kind, const bool direct)
 {
     const struct finish t = *call;
     const struct run_of_lanes l = *run;
@@ -241,14 +244,22 @@ static inline __attribute__((always_inline)) bool finish_lanes(const struct fini
     lanes_i32 differ = {0};
     for (size_t g = 0; g < l.n; g++) {
         int32_t low[CONV_LANES], high[CONV_LANES], window = nz ? l.windows[g] : 0;
+        int32_t bytes[CONV_LANES];
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
             int32_t sum = wrap(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
             estimate(&t, sum, k, kind == FINISH_ADD ? l.addend[at] : 0, kind, &low[i], &high[i]);
             int32_t v = low[i] > least ? low[i] : least;
             v = v < most ? v : most;
-            stored[at] = kind == FINISH_FLOAT ? v + t.zp_after : v;
+            v = kind == FINISH_FLOAT ? v + t.zp_after : v;
+            if (direct)
+                bytes[i] = v;
+            else
+                stored[at] = v;
         }
+        if (direct)
+            *(lanes_i8 *)(dst + g * t.channels) =
+                __builtin_convertvector(*(const lanes_i32 *)bytes, lanes_i8);
         differ |= *(const lanes_i32 *)low ^ *(const lanes_i32 *)high;
     }
     return is_zero(&differ);
@@ -269,10 +280,11 @@ static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict 
 // Elements that follow each other: `count` channels from `from` on, of n groups from `first` on.
 // Lanes of channels go through all groups, so that what belongs to them stays in registers. The
 // last of many lanes are moved back so that they end where the channels end. Few are written with
-// more behind them, which the next group overwrites.
+// more behind them, which the next group overwrites. `direct`: many are written at once.
 static inline __attribute__((always_inline)) void finish_part(const struct finish *t, size_t first,
                                                               size_t n, size_t from, size_t count,
-                                                              bool nz, const int kind)
+                                                              bool nz, const int kind,
+                                                              const bool direct)
 {
     int32_t addend[MOST + CONV_LANES] __attribute__((aligned(64)));
     int32_t stored[MOST + CONV_LANES] __attribute__((aligned(64)));
@@ -286,15 +298,17 @@ static inline __attribute__((always_inline)) void finish_part(const struct finis
                                  .addend = addend + k,
                                  .channel = o + k,
                                  .n = n,
+                                 .dst = direct ? t->dst + at + k : NULL,
                                  .stored = stored + k};
-        if (t->exact || !finish_lanes(t, &l, stored + k, nz, kind))
+        if (t->exact || !finish_lanes(t, &l, stored + k, l.dst, nz, kind, direct))
             finish_exact(t, &l);
     }
-    narrow(stored, n * count, t->dst + at);
+    if (!direct)
+        narrow(stored, n * count, t->dst + at);
 }
 
 static inline __attribute__((always_inline)) void finish(const struct finish *call, bool nz,
-                                                         const int kind)
+                                                         const int kind, const bool direct)
 {
     const struct finish t = *call;
     size_t most = t.channels < MOST ? t.channels : MOST, together = t.groups > 1 ? 1 : MOST / most;
@@ -303,14 +317,29 @@ static inline __attribute__((always_inline)) void finish(const struct finish *ca
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += most)
             finish_part(&t, i, t.n - i < together ? t.n - i : together, from,
-                        t.channels - from < most ? t.channels - from : most, nz, kind);
+                        t.channels - from < most ? t.channels - from : most, nz, kind, direct);
 }
+
+#ifdef KERNEL_V4
+#define FINISH_DIRECT(name, nz, kind)                                                              \
+    KERNEL_V4 static void name##_direct(const struct finish *t)                                    \
+    {                                                                                              \
+        finish(t, nz, kind, true);                                                                 \
+    }
+#else
+#define FINISH_DIRECT(name, nz, kind)                                                              \
+    static void name##_direct(const struct finish *t)                                              \
+    {                                                                                              \
+        name(t);                                                                                   \
+    }
+#endif
 
 #define FINISH(name, nz, kind)                                                                     \
     KERNEL static void name(const struct finish *t)                                                \
     {                                                                                              \
-        finish(t, nz, kind);                                                                       \
-    }
+        finish(t, nz, kind, false);                                                                \
+    }                                                                                              \
+    FINISH_DIRECT(name, nz, kind)
 
 FINISH(plain, false, FINISH_PLAIN)
 FINISH(plain_nz, true, FINISH_PLAIN)
@@ -332,14 +361,33 @@ static void take_addend_floats(struct finish *t)
     t->addend_high = (float)-t->addend_zp * steps + error;
 }
 
+// Few channels: those of several groups, as many as fill the lanes, are taken for those of one.
+static void finish_many(struct finish *t, void (*const kernels[2])(const struct finish *t))
+{
+    size_t together =
+        t->nz || t->groups > 1 || CONV_LANES % t->channels ? 1 : CONV_LANES / t->channels;
+    struct finish many = *t;
+    many.n /= together;
+    many.channels *= together;
+    size_t done = many.n * many.channels;
+    bool direct = kernel_has_v4() && many.channels >= CONV_LANES;
+    kernels[direct](&many);
+    t->n -= many.n * together;
+    t->sums += done;
+    t->dst += done;
+    t->addend = t->addend ? t->addend + done : NULL;
+    if (t->n)
+        kernels[0](t);
+}
+
 void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
                        const int32_t *sums, size_t first, size_t n_pixels)
 {
-    static void (*const kernels[][2])(const struct finish *t) = {
-        [FINISH_PLAIN] = {plain, plain_nz},
-        [FINISH_LEAKY] = {leaky, leaky_nz},
-        [FINISH_ADD] = {add, add_nz},
-        [FINISH_FLOAT] = {floats, floats_nz},
+    static void (*const kernels[][2][2])(const struct finish *t) = {
+        [FINISH_PLAIN] = {{plain, plain_direct}, {plain_nz, plain_nz_direct}},
+        [FINISH_LEAKY] = {{leaky, leaky_direct}, {leaky_nz, leaky_nz_direct}},
+        [FINISH_ADD] = {{add, add_direct}, {add_nz, add_nz_direct}},
+        [FINISH_FLOAT] = {{floats, floats_direct}, {floats_nz, floats_nz_direct}},
     };
     const struct conv_steps *f = &c->steps;
     bool nz = c->nz != NULL;
@@ -369,5 +417,5 @@ void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r
     if (f->kind == FINISH_ADD)
         t.addend = (const int8_t *)run_tensor(r, (uint32_t)f->addend) + first * c->oc;
     take_addend_floats(&t);
-    kernels[f->kind][nz](&t);
+    finish_many(&t, kernels[f->kind][nz]);
 }

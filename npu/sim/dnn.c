@@ -79,11 +79,16 @@ dnnl_engine_t dnn_engine(const struct plan *p)
     return p->calls->engine;
 }
 
+bool dnn_has_vnni(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
+           dnnl_cpu_isa_avx512_core_vnni;
+}
+
 bool dnn_int8_is_exact(void)
 {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return isa == dnnl_cpu_isa_avx2_vnni ||
-           (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
+    return isa == dnnl_cpu_isa_avx2_vnni || dnn_has_vnni();
 }
 
 static int make_room(struct dnn_calls *c, struct error *e)

@@ -25,6 +25,10 @@ dnnl_engine_t dnn_engine(const struct plan *p);
 /// oneDNN saturates sums at 16 bits and its results are wrong.
 bool dnn_int8_is_exact(void);
 
+/// True when the CPU has AVX512-VNNI, and oneDNN has not been told (DNNL_MAX_CPU_ISA) to do
+/// without.
+bool dnn_has_vnni(void);
+
 /// Makes a primitive and remembers its arguments; its scratchpad is added to the step's scratch
 /// memory. The descriptor is not consumed. *ret is for dnn_call().
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,

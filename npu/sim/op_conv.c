@@ -108,30 +108,29 @@ static void take_sizes(const struct step *s, struct conv *c)
         c->kernel = CONV_DEPTHWISE;
     else if (c->integer && (!dnn_int8_is_exact() || s->node->quant->nz_in_taps))
         c->kernel = CONV_PLAIN;
+    else if (c->integer && conv_vnni_fits(c))
+        c->kernel = CONV_VNNI;
 }
 
 static int take_scratch(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0);
-    uint64_t image = (uint64_t)c->n * c->ih * c->iw, pixels = conv_pixels(c);
+    uint64_t image = (uint64_t)c->n * c->ih * c->iw;
     c->own_image = c->transposed || (!c->integer && x->type != TENSOR_FLOAT32);
     uint64_t element = c->integer ? 1 : sizeof(float);
     if (c->own_image && step_scratch(s, image * c->ic * element, &c->image_at, e) < 0)
         return STATUS_MODEL_INVALID;
     if (c->kernel == CONV_DEPTHWISE)
         return conv_depthwise_scratch(s, c, e);
+    if (c->kernel == CONV_VNNI)
+        return conv_vnni_scratch(s, c, e);
     // The plain kernel finishes each row at once, oneDNN each tile.
     uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
     if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
         return STATUS_MODEL_INVALID;
     if (c->kernel == CONV_PLAIN)
         return step_scratch(s, image * c->ic * sizeof(int16_t), &c->lines_at, e);
-    if (!c->nz)
-        return 0;
-    uint64_t groups = c->window.groups;
-    if (step_scratch(s, pixels * groups * 4, &c->window_at, e) < 0)
-        return STATUS_MODEL_INVALID;
-    return step_scratch(s, ((uint64_t)c->ih + 1) * c->iw * groups * 4, &c->lines_at, e);
+    return c->nz ? conv_window_scratch(s, c, e) : 0;
 }
 
 static int prepare_integer(struct step *s, struct conv *c, struct error *e)
@@ -241,6 +240,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
         conv_integer_run(s, c, r, image);
     else if (c->kernel == CONV_DEPTHWISE)
         conv_depthwise_run(s, c, r, image);
+    else if (c->kernel == CONV_VNNI)
+        conv_vnni_run(s, c, r, image);
     else
         return run_dnn(s, c, r, image, e);
     return 0;

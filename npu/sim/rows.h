@@ -5,10 +5,21 @@
 
 // A function compiled for several instruction sets, the best of which is chosen at load.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KERNEL    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KERNEL_V4 __attribute__((target("arch=x86-64-v4")))
 #else
 #define KERNEL
 #endif
+
+// Where a kernel is better written in another way for AVX512: KERNEL_V4 is defined, and it may run.
+static inline bool kernel_has_v4(void)
+{
+#ifdef KERNEL_V4
+    return __builtin_cpu_supports("x86-64-v4");
+#else
+    return false;
+#endif
+}
 
 // How many elements are worked on at a time: they and their operands stay in the first cache.
 #define ROW_CHUNK 1024

@@ -279,13 +279,7 @@ static void bench_profiles(char *const *paths)
 
 // ---- layers ------------------------------------------------------------------------------------
 
-#define LAYER_RUNS 21
-
-static int compare_times(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
+#define LAYER_RUNS 101
 
 static void job_done(struct npu_job *job, int status)
 {
@@ -293,10 +287,9 @@ static void job_done(struct npu_job *job, int status)
         give_up("run", &job->error);
 }
 
-// The median of each layer's times; us[i] for layer i.
+// The best of each layer's times, as the bounds are; us[i] for layer i.
 static void measure_layers(struct running *r, uint64_t *us, size_t n)
 {
-    uint64_t(*times)[LAYER_RUNS] = calloc(n + 1, sizeof *times);
     struct error e;
     for (int k = 0; k < LAYER_RUNS; k++) {
         struct npu_job job = {.inputs = r->inputs,
@@ -309,13 +302,8 @@ static void measure_layers(struct running *r, uint64_t *us, size_t n)
             give_up(r->path, &e);
         const struct npu_layer *layers = npu_backend.context_layers(r->run.context, &n_layers);
         for (size_t i = 0; i < n && i < n_layers; i++)
-            times[i][k] = layers[i].time_us;
+            us[i] = k && us[i] < layers[i].time_us ? us[i] : layers[i].time_us;
     }
-    for (size_t i = 0; i < n; i++) {
-        qsort(times[i], LAYER_RUNS, sizeof **times, compare_times);
-        us[i] = times[i][LAYER_RUNS / 2];
-    }
-    free(times);
 }
 
 static void print_layer(const struct graph *g, const struct graph_node *n, uint64_t us)

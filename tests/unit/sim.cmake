@@ -8,9 +8,16 @@ if(TARGET npu_sim)
   target_compile_definitions(test_rknn_damage PRIVATE PROJECT_ROOT="${PROJECT_SOURCE_DIR}")
   rknnd_test(test_rknn_parts SOURCES test_rknn_parts.c LIBS npu_sim base PkgConfig::JANSSON m)
 
+  rknnd_test(test_sim_conv SOURCES test_sim_conv.c LIBS npu_sim base m)
+
   # oneDNN multiplies 8-bit integers exactly only on CPUs with instructions for it; elsewhere our own
   # kernels do.
   add_test(NAME test_sim_models_avx2 COMMAND test_sim_models)
   set_tests_properties(test_sim_models_avx2 PROPERTIES TIMEOUT 240 SKIP_RETURN_CODE 77
     LABELS unit ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
+  foreach(isa AVX2 AVX2_VNNI)
+    add_test(NAME test_sim_conv_${isa} COMMAND test_sim_conv)
+    set_tests_properties(test_sim_conv_${isa} PROPERTIES
+      LABELS unit ENVIRONMENT DNNL_MAX_CPU_ISA=${isa})
+  endforeach()
 endif()

@@ -1,0 +1,62 @@
+// Lines of a convolution's image.
+#include "npu/sim/conv_lines.h"
+
+// As many lines as a window reaches over.
+static size_t n_lines(const struct conv *c)
+{
+    return (size_t)c->window.dilation[0] * (c->window.kernel[0] - 1) + 1;
+}
+
+uint64_t conv_lines_size(const struct conv *c, size_t element, size_t more)
+{
+    uint64_t n = (uint64_t)c->iw + c->window.pad[1] + c->window.pad[3];
+    bool too_much = __builtin_mul_overflow(n, c->ic, &n) || __builtin_add_overflow(n, more, &n) ||
+                    __builtin_mul_overflow(n, element, &n);
+    return too_much ? UINT64_MAX : n;
+}
+
+int conv_lines_scratch(struct step *s, const struct conv *c, uint64_t size, uint64_t *ret_at,
+                       struct error *e)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow(size, n_lines(c) + 1, &bytes))
+        bytes = UINT64_MAX;
+    return step_scratch(s, bytes, ret_at, e);
+}
+
+struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory)
+{
+    return (struct conv_lines){
+        .c = c, .size = size, .border = memory, .ring = (uint8_t *)memory + size};
+}
+
+void conv_lines_begin(struct conv_lines *l, const int8_t *image)
+{
+    l->image = image;
+    l->loaded = 0;
+}
+
+void conv_lines_find(struct conv_lines *l, uint32_t y, const void **rows)
+{
+    const struct conv *c = l->c;
+    const struct graph_window *w = &c->window;
+    size_t n = n_lines(c);
+    int64_t first = (int64_t)y * w->stride[0] - w->pad[0];
+    for (uint32_t k = 0; k < w->kernel[0]; k++) {
+        int64_t at = first + (int64_t)k * w->dilation[0];
+        if (at < 0 || at >= c->ih) {
+            rows[k] = l->border;
+            continue;
+        }
+        if (!l->load) {
+            rows[k] = l->image + (size_t)at * l->size;
+            continue;
+        }
+        if (l->loaded < first)
+            l->loaded = first;
+        for (; l->loaded <= at; l->loaded++)
+            l->load(l, l->image + l->loaded * c->iw * c->ic,
+                    l->ring + (size_t)l->loaded % n * l->size);
+        rows[k] = l->ring + (size_t)at % n * l->size;
+    }
+}

@@ -1,0 +1,249 @@
+// Convolutions of integers with AVX512-VNNI: the order of weights, the way through the image.
+#include "npu/sim/conv_vnni.h"
+
+#define RAISE     128
+#define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
+#define LEAST     24   // pixels
+
+static bool is_spread(const struct conv *c)
+{
+    return c->window.kernel[1] > 1 && c->window.dilation[1] > 1;
+}
+
+static size_t n_segments(const struct conv *c)
+{
+    return (size_t)c->window.kernel[0] * (is_spread(c) ? c->window.kernel[1] : 1);
+}
+
+bool conv_vnni_fits(const struct conv *c)
+{
+    return dnn_has_vnni() && c->window.groups == 1 && n_segments(c) <= VNNI_SEGMENTS;
+}
+
+// ---- preparation ----
+
+static void describe_window(const struct conv *c, struct conv_vnni *v)
+{
+    const struct graph_window *w = &c->window;
+    bool padded = w->pad[0] || w->pad[1] || w->pad[2] || w->pad[3];
+    bool pixel = w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1;
+    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES;
+    v->n_segments = n_segments(c);
+    v->segment = (is_spread(c) ? 1 : w->kernel[1]) * (size_t)c->ic;
+    v->quads = (v->segment + 3) / 4;
+    v->direct = !padded && v->segment % 4 == 0;
+    v->flat = v->direct && pixel && c->ih == c->oh && c->iw == c->ow;
+    v->n_blocks = (vectors + VNNI_VECTORS - 1) / VNNI_VECTORS;
+    v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
+    v->most = SUMS_MOST / c->oc < LEAST ? LEAST : SUMS_MOST / c->oc;
+}
+
+// Bytes of a segment that are too much for the window are multiplied by 0.
+static void pack_channel(const struct conv *c, const int8_t *w, size_t n_vectors, uint8_t *to)
+{
+    const struct conv_vnni *v = c->vnni;
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1], ic = c->ic;
+    size_t next = n_vectors * CONV_LANES * 4, together = v->segment / ic;
+    for (size_t tap = 0; tap < taps; tap++) {
+        uint8_t *segment = to + tap / together * v->quads * next;
+        size_t byte = tap % together * ic;
+        for (size_t i = 0; i < ic; i++, byte++)
+            segment[byte / 4 * next + byte % 4] = (uint8_t)(w[i * taps + tap] + RAISE);
+    }
+}
+
+static void pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
+{
+    const struct conv_vnni *v = c->vnni;
+    size_t next = n_vectors * CONV_LANES * 4;
+    for (size_t i = 0; i < v->n_segments; i++, to += v->quads * next)
+        for (size_t byte = 0; byte < v->segment; byte++)
+            to[byte / 4 * next + byte % 4] = 1;
+}
+
+static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    struct conv_vnni *v = c->vnni;
+    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES, from = 0;
+    size_t vector = v->n_segments * v->quads * 4 * CONV_LANES;
+    size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
+    uint8_t *to = step_alloc(s, vectors, vector);
+    v->blocks = step_alloc(s, v->n_blocks, sizeof *v->blocks);
+    if (!to || !v->blocks)
+        return error_no_memory(e, "a weight", vectors * vector);
+    for (size_t i = 0; i < v->n_blocks; i++) {
+        size_t n_vectors = vectors / v->n_blocks + (i < vectors % v->n_blocks);
+        v->blocks[i] = (struct vnni_block){from, n_vectors, to};
+        for (size_t o = 0; o < n_vectors * CONV_LANES && from + o < c->oc; o++)
+            pack_channel(c, w + (from + o) * n, n_vectors, to + 4 * o);
+        from += n_vectors * CONV_LANES;
+        to += n_vectors * vector;
+    }
+    if (v->spare >= 0)
+        pack_ones(c, vectors, (uint8_t *)v->blocks[0].weights + 4 * (size_t)c->oc);
+    return 0;
+}
+
+// Sums come complete: nothing is left to conv_finish().
+static int take_constants(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    struct conv_vnni *v = c->vnni;
+    size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
+    v->bias = step_alloc(s, c->oc + CONV_LANES, sizeof *v->bias);
+    v->nz = step_alloc(s, c->oc + CONV_LANES, sizeof *v->nz);
+    if (!v->bias || !v->nz)
+        return error_no_memory(e, "a bias", c->oc * sizeof *v->bias);
+    for (size_t o = 0; o < c->oc; o++) {
+        uint32_t sum = 0, zp = (uint32_t)c->x_zp;
+        for (size_t i = 0; i < n; i++)
+            sum += (uint32_t)(w[o * n + i] + RAISE);
+        v->nz[o] = s->node->quant->nz[o] - RAISE;
+        if (v->spare >= 0) // which counts x, not x - zp
+            sum += (uint32_t)v->nz[o] * (uint32_t)n;
+        v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
+    }
+    memset(c->bias, 0, (c->oc + CONV_LANES) * sizeof *c->bias);
+    return 0;
+}
+
+static uint64_t line_size(const struct conv *c)
+{
+    return conv_lines_size(c, 1, 3);
+}
+
+int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    c->vnni = step_alloc(s, 1, sizeof *c->vnni);
+    if (!c->vnni)
+        return error_no_memory(e, "a step", sizeof *c->vnni);
+    describe_window(c, c->vnni);
+    int r = take_constants(s, c, w, e);
+    return r < 0 ? r : pack(s, c, w, e);
+}
+
+int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    const struct conv_vnni *v = c->vnni;
+    uint64_t sums = (uint64_t)v->most * c->oc + CONV_LANES;
+    int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
+    if (r == 0 && !v->direct)
+        r = conv_lines_scratch(s, c, line_size(c), &c->image_lines_at, e);
+    if (r < 0)
+        return r;
+    return v->spare < 0 ? conv_window_scratch(s, c, e)
+                        : step_scratch(s, v->most * sizeof(int32_t), &c->window_at, e);
+}
+
+// ---- running ----
+
+// What has been summed up and is not finished.
+struct work {
+    const struct step *s;
+    const struct conv *c;
+    struct run *r;
+    int32_t *sums, *windows;
+    size_t first, n; // pixels of the output
+};
+
+static void finish(struct work *w)
+{
+    conv_finish(w->s, w->c, w->r, w->sums, w->first, w->n);
+    w->first += w->n;
+    w->n = 0;
+}
+
+// The last channels first: what is written behind them the first ones of the next pixel overwrite.
+static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
+{
+    const struct conv_vnni *v = w->c->vnni;
+    p->windows = w->windows + (v->spare < 0 ? w->first : 0) + w->n;
+    for (size_t i = v->n_blocks; i--;) {
+        const struct vnni_block *b = &v->blocks[i];
+        p->weights = b->weights;
+        p->bias = v->bias + b->from;
+        p->nz = v->nz + b->from;
+        p->sums = w->sums + w->n * p->channels + b->from;
+        vnni_sum(p, n, b->n_vectors);
+    }
+}
+
+static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
+{
+    size_t most = w->c->vnni->most;
+    for (size_t done = 0, count; done < n; done += count) {
+        count = n - done < most - w->n ? n - done : most - w->n;
+        sum_blocks(w, p, count);
+        for (size_t i = 0; i < p->n_segments; i++)
+            p->segments[i] += count * p->step;
+        w->n += count;
+        if (w->n == most)
+            finish(w);
+    }
+}
+
+static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    uint8_t *to = line;
+    const struct conv *c = l->c;
+    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
+    memset(to, (uint8_t)c->x_zp, before);
+    memcpy(to + before, x, n);
+    memset(to + before + n, (uint8_t)c->x_zp, l->size - before - n);
+}
+
+static struct conv_lines make_lines(const struct conv *c, struct run *r)
+{
+    if (c->vnni->direct)
+        return (struct conv_lines){.c = c, .size = (size_t)c->iw * c->ic};
+    struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->image_lines_at));
+    l.load = load_line;
+    memset(l.border, (uint8_t)c->x_zp, l.size);
+    return l;
+}
+
+static void find_segments(const struct conv *c, const void *const *rows, struct vnni_pixels *p)
+{
+    size_t each = p->n_segments / c->window.kernel[0];
+    size_t apart = (size_t)c->window.dilation[1] * c->ic;
+    for (size_t i = 0; i < p->n_segments; i++)
+        p->segments[i] = (const int8_t *)rows[i / each] + i % each * apart;
+}
+
+static void sum_lines(struct work *w, struct vnni_pixels *p, const int8_t *image)
+{
+    const struct conv *c = w->c;
+    const void *rows[VNNI_SEGMENTS];
+    struct conv_lines lines = make_lines(c, w->r);
+    for (uint32_t n = 0; n < c->n; n++) {
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
+        for (uint32_t y = 0; y < c->oh; y++) {
+            conv_lines_find(&lines, y, rows);
+            find_segments(c, rows, p);
+            sum_line(w, p, c->ow);
+        }
+    }
+}
+
+void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
+{
+    const struct conv_vnni *v = c->vnni;
+    struct vnni_pixels p = {.segments = {image},
+                            .n_segments = v->n_segments,
+                            .quads = v->quads,
+                            .step = (size_t)c->window.stride[1] * c->ic,
+                            .spare = v->spare,
+                            .channels = c->oc};
+    struct work w = {.s = s,
+                     .c = c,
+                     .r = r,
+                     .sums = run_scratch(r, c->sums_at),
+                     .windows = run_scratch(r, c->window_at)};
+    if (v->spare < 0)
+        conv_window_sums(c, r, image);
+    if (v->flat)
+        sum_line(&w, &p, conv_pixels(c));
+    else
+        sum_lines(&w, &p, image);
+    if (w.n)
+        finish(&w);
+}

@@ -1,0 +1,50 @@
+// Convolutions of integers, one group, with the multiplication of bytes that AVX512-VNNI has.
+//
+// It multiplies unsigned by signed bytes and adds up four products. The unsigned ones are the
+// weights, raised by 128; the signed ones are the image as it is, four bytes of it for 16 channels
+// of the output at once. What that makes of the sum is put right by the bias, and by the sum of the
+// window, which the zero points of weights need anyway:
+//   Σ (w + nz) * (x - zp) = Σ (w + 128) * x  -  zp * Σ (w + 128)  +  (nz - 128) * Σ (x - zp)
+//
+// The window is taken as segments of neighbouring bytes, four by four: its rows, or each of its
+// taps where they lie apart (dilation).
+#pragma once
+
+#include "npu/sim/conv_lines.h"
+
+#define VNNI_SEGMENTS 64
+#define VNNI_VECTORS  4 // of CONV_LANES channels, that are worked on together
+
+// Channels of the output that are worked on together.
+struct vnni_block {
+    size_t from, n_vectors;
+    const uint8_t *weights; // [segment][four bytes][channel][byte], as they are read
+};
+
+struct conv_vnni {
+    bool direct;                       // lines are read where they are
+    bool flat;                         // and all pixels are one line
+    size_t n_segments, segment, quads; // segment: its bytes; quads: fours of them
+    size_t n_blocks;
+    struct vnni_block *blocks;
+    int32_t *bias, *nz; // to be added to sums, to be multiplied by the window's sum
+    // A channel that the output does not have counts the sum of the window, if there is room for
+    // one; else conv_window_sums() does. -1: no room.
+    int spare;
+    size_t most; // pixels whose sums are kept
+};
+
+// Pixels of a line of the output.
+struct vnni_pixels {
+    const int8_t *segments[VNNI_SEGMENTS]; // of the first one
+    size_t n_segments, quads, step;        // step: bytes from pixel to pixel
+    const uint8_t *weights;
+    const int32_t *bias, *nz;
+    int spare;
+    int32_t *windows;
+    int32_t *sums;   // CONV_LANES more than wanted are written
+    size_t channels; // from pixel to pixel
+};
+
+/// Sums of n pixels and of so many vectors of channels, with all that belongs to them.
+void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);

@@ -1,0 +1,125 @@
+// The innermost loops of convolutions with AVX512-VNNI.
+#include <stdlib.h>
+
+#include "npu/sim/conv_vnni.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define VNNI   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define INLINE static inline __attribute__((always_inline))
+#define MOST   24 // sums in registers
+
+// The compiler's own function for it makes gcc copy sums to memory and back each time.
+VNNI INLINE void add_products(__m512i *sums, __m512i weights, __m512i x)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sums) : "v"(weights), "v"(x));
+}
+
+VNNI INLINE __m512i four_bytes(const int8_t *x)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+// Each third pixel has a pointer, the others are reached from there: so all addresses stay in
+// registers.
+VNNI INLINE void sum_segment(const struct vnni_pixels *p, const int8_t *at, const uint8_t *w,
+                             __m512i *sums, const int n, const int n_vectors)
+{
+    const int8_t *x[MOST / 3];
+    size_t step = p->step;
+#pragma GCC unroll 8
+    for (int i = 0; i * 3 < n; i++)
+        x[i] = at + (size_t)i * 3 * step;
+    for (size_t quad = 0; quad < p->quads; quad++, w += 64 * n_vectors) {
+        __m512i weights[VNNI_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++)
+            weights[v] = _mm512_loadu_si512(w + 64 * v);
+#pragma GCC unroll 24
+        for (int i = 0; i < n; i++) {
+            __m512i four = four_bytes(x[i / 3] + (size_t)(i % 3) * step + 4 * quad);
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vectors; v++)
+                add_products(&sums[i * n_vectors + v], weights[v], four);
+        }
+    }
+}
+
+// Pixels go forward: what one has written too much the next one overwrites.
+VNNI INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
+                       const int n_vectors)
+{
+    int32_t *to = p->sums + first * p->channels, *windows = p->windows + first;
+    const int32_t *nz = p->nz;
+    size_t channels = p->channels;
+    if (p->spare >= 0) {
+        __m512i lane = _mm512_set1_epi32(p->spare);
+#pragma GCC unroll 24
+        for (int i = 0; i < n; i++)
+            windows[i] = _mm_cvtsi128_si32(_mm512_castsi512_si128(
+                _mm512_permutexvar_epi32(lane, sums[(i + 1) * n_vectors - 1])));
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++, to += channels) {
+        __m512i window = _mm512_set1_epi32(windows[i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            __m512i more = _mm512_mullo_epi32(window, _mm512_loadu_si512(nz + v * CONV_LANES));
+            _mm512_storeu_si512(to + v * CONV_LANES,
+                                _mm512_add_epi32(sums[i * n_vectors + v], more));
+        }
+    }
+}
+
+VNNI INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, const int n_vectors)
+{
+    __m512i sums[MOST];
+    const uint8_t *w = p->weights;
+    size_t segment = p->quads * 64 * (size_t)n_vectors;
+#pragma GCC unroll 24
+    for (int i = 0; i < n * n_vectors; i++)
+        sums[i] = _mm512_loadu_si512(p->bias + i % n_vectors * CONV_LANES);
+    for (size_t i = 0; i < p->n_segments; i++, w += segment)
+        sum_segment(p, p->segments[i] + first * p->step, w, sums, n, n_vectors);
+    store(p, first, sums, n, n_vectors);
+}
+
+// A function for each number of pixels and vectors whose sums fit the registers.
+#define UP_TO_6(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#define UP_TO_8(X, v)  UP_TO_6(X, v) X(7, v) X(8, v)
+#define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define UP_TO_16(X, v) UP_TO_12(X, v) X(13, v) X(14, v) X(15, v) X(16, v)
+#define FUNCTION(n, v)                                                                             \
+    VNNI static void sum_##n##_##v(const struct vnni_pixels *p, size_t first)                      \
+    {                                                                                              \
+        sum(p, first, n, v);                                                                       \
+    }
+#define NAME(n, v) sum_##n##_##v,
+
+UP_TO_16(FUNCTION, 1)
+UP_TO_12(FUNCTION, 2)
+UP_TO_8(FUNCTION, 3)
+UP_TO_6(FUNCTION, 4)
+
+void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+{
+    static void (*const functions[VNNI_VECTORS][16])(const struct vnni_pixels *p, size_t first) = {
+        {UP_TO_16(NAME, 1)}, {UP_TO_12(NAME, 2)}, {UP_TO_8(NAME, 3)}, {UP_TO_6(NAME, 4)}};
+    static const size_t most[VNNI_VECTORS] = {16, 12, 8, 6};
+    size_t tiles = (n + most[n_vectors - 1] - 1) / most[n_vectors - 1];
+    for (size_t first = 0; tiles; tiles--) {
+        size_t together = (n - first + tiles - 1) / tiles;
+        functions[n_vectors - 1][together - 1](p, first);
+        first += together;
+    }
+}
+#else
+void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+{
+    (void)p, (void)n, (void)n_vectors;
+    abort(); // conv_vnni_fits() is never true
+}
+#endif
