@@ -9,6 +9,7 @@
 
 #define NAME_WIDTH    24
 #define DEFAULT_WIDTH 100
+#define MIN_WIDTH     10
 #define LEFT_WIDTH    (4 + 2 + NAME_WIDTH + 2 + 9 + 2) // number, name, bytes, and the bar's first end
 
 struct place {
@@ -41,44 +42,64 @@ static size_t read_places(json_t *list, struct place *places, uint64_t *ret_size
     return n;
 }
 
-// '#' where something lies that the node computes, '=' where something else is kept.
+static int by_offset(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// '#' where something lies that the node computes, '=' where something else is kept. Returns the
+// bytes in use: tensors may share theirs.
 static uint64_t fill(const struct place *places, size_t n, json_int_t step, uint64_t size,
                      char *bar, size_t width)
 {
-    uint64_t used = 0;
+    uint64_t used = 0, reach = 0;
+    double cell = (double)size / (double)width;
     memset(bar, '.', width);
     for (size_t i = 0; i < n; i++) {
         const struct place *p = &places[i];
+        uint64_t begin = p->offset > reach ? p->offset : reach, end = p->offset + p->size;
         if (p->from > step || p->to < step)
             continue;
-        double cell = (double)size / (double)width;
         size_t first = (size_t)((double)p->offset / cell);
-        size_t end = (size_t)((double)(p->offset + p->size) / cell + 0.999);
-        for (size_t c = first; c < end && c < width; c++)
+        size_t last = (size_t)((double)end / cell + 0.999);
+        for (size_t c = first; c < last && c < width; c++)
             bar[c] = p->from == step ? '#' : bar[c] == '#' ? '#' : '=';
-        used += p->size;
+        used += end > begin ? end - begin : 0;
+        reach = end > reach ? end : reach;
     }
     return used;
 }
 
+// Cut at its start: names differ at their ends.
+static void print_name(FILE *out, const char *name)
+{
+    size_t length = strlen(name);
+    if (length > NAME_WIDTH)
+        fprintf(out, "…%s", name + length - NAME_WIDTH + 1);
+    else
+        fprintf(out, "%-*s", NAME_WIDTH, length ? name : "-");
+}
+
 void arena_print(json_t *model, FILE *out, size_t width)
 {
-    json_t *list = json_object_get(model, "arena"), *node;
-    size_t i, bar_width = (width ? width : DEFAULT_WIDTH) - LEFT_WIDTH - 1;
+    json_t *list = json_object_get(model, "arena"), *step;
+    size_t i, all = width ? width : DEFAULT_WIDTH;
+    size_t bar_width = all > LEFT_WIDTH + MIN_WIDTH ? all - LEFT_WIDTH - 1 : MIN_WIDTH;
     uint64_t size = 0;
     cleanup(free_p) struct place *places = calloc(json_array_size(list) + 1, sizeof *places);
     cleanup(free_p) char *bar = calloc(bar_width + 1, 1);
     size_t n = places && bar ? read_places(list, places, &size) : 0;
     if (n == 0)
         return;
-    json_array_foreach(json_object_get(model, "layer_estimates"), i, node)
+    qsort(places, n, sizeof *places, by_offset);
+    json_array_foreach(json_object_get(model, "steps"), i, step)
     {
         struct format_buffer b;
         uint64_t used = fill(places, n, (json_int_t)i, size, bar, bar_width);
-        const char *name = json_string_value(json_object_get(node, "node"));
-        size_t length = name ? strlen(name) : 0;
-        size_t cut = length > NAME_WIDTH ? length - NAME_WIDTH : 0;
-        fprintf(out, "%4zu  %-*s  %9s |%s|\n", i + 1, NAME_WIDTH, name ? name + cut : "",
-                format_bytes(&b, used), bar);
+        const char *name = json_string_value(step);
+        fprintf(out, "%4zu  ", i + 1);
+        print_name(out, name ? name : "");
+        fprintf(out, "  %9s |%s|\n", format_bytes(&b, used), bar);
     }
 }

@@ -16,8 +16,11 @@ static void print_sram(const struct memory *m)
     uint64_t size = (uint64_t)json_integer_value(json_object_get(estimate, "sram_size"));
     uint64_t moved = (uint64_t)json_integer_value(json_object_get(estimate, "internal_bytes"));
     uint64_t hits = (uint64_t)json_integer_value(json_object_get(estimate, "sram_bytes"));
-    report_line("SRAM", "%s free of %s", format_bytes(&b, m->size.free_sram_size),
-                format_bytes(&c, m->size.total_sram_size));
+    if (m->size.total_sram_size)
+        report_line("SRAM", "%s free of %s", format_bytes(&b, m->size.free_sram_size),
+                    format_bytes(&c, m->size.total_sram_size));
+    else
+        report_line("SRAM", "none for models");
     if (size && moved)
         report_line("", "with all %s of the %s, %.1f%% of internal traffic", format_bytes(&b, size),
                     json_string_value(json_object_get(estimate, "chip")),

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "npu/sim/onnx_graph.h"
-#include "npu/sim/plan.h"
+#include "npu/sim/places.h"
 
 // Text from the file, which need not be UTF-8.
 static json_t *text(const char *s)
@@ -77,9 +77,42 @@ static void add_file(json_t *root, const struct onnx_file *f)
     json_object_set_new(root, "nodes", nodes(f));
 }
 
+struct arena {
+    const struct plan *plan;
+    json_t *places;
+};
+
+static void add_place(void *user, uint32_t tensor, int32_t from, int32_t to)
+{
+    const struct arena *a = user;
+    const struct graph_tensor *t = &a->plan->graph->tensors[tensor];
+    json_array_append_new(
+        a->places, json_pack("{s:o, s:I, s:I, s:i, s:i, s:b}", "name", text(t->name), "offset",
+                             (json_int_t)a->plan->places[tensor], "size", (json_int_t)t->size,
+                             "from", (int)from, "to", (int)to, "outside", 0));
+}
+
+// What the executor makes of it: of several rows of shapes the one with the largest arena.
+static int add_arena(json_t *root, const struct plan *p, struct error *e)
+{
+    json_int_t before = json_integer_value(json_object_get(root, "arena_size"));
+    struct arena a = {p, json_array()};
+    int r = places_visit(p, add_place, &a, e);
+    if (r == 0 && p->arena_size > (uint64_t)before) {
+        json_t *steps = json_array();
+        for (uint32_t i = 0; i < p->n_steps; i++)
+            json_array_append_new(steps, text(p->steps[i].node->name));
+        json_object_set_new(root, "arena_size", json_integer((json_int_t)p->arena_size));
+        json_object_set(root, "arena", a.places);
+        json_object_set_new(root, "steps", steps);
+    }
+    json_decref(a.places);
+    return r;
+}
+
 // Whether it runs: the way of loading, without keeping anything.
-static int try_row(struct bytes file, const struct load_options *options, uint32_t row,
-                   struct error *e)
+static int try_row(json_t *root, struct bytes file, const struct load_options *options,
+                   uint32_t row, struct error *e)
 {
     struct graph g;
     struct plan p;
@@ -87,17 +120,20 @@ static int try_row(struct bytes file, const struct load_options *options, uint32
     if (r < 0)
         return r;
     r = plan_init(&p, &g, e);
-    if (r == 0)
+    if (r == 0) {
+        r = add_arena(root, &p, e);
         plan_done(&p);
+    }
     graph_done(&g);
     return r;
 }
 
-static int try_to_load(struct bytes file, const struct load_options *options, struct error *e)
+static int try_to_load(json_t *root, struct bytes file, const struct load_options *options,
+                       struct error *e)
 {
     int r = 0;
     for (uint32_t i = 0; i < options->n_rows && r == 0; i++)
-        r = try_row(file, options, i, e);
+        r = try_row(root, file, options, i, e);
     return r;
 }
 
@@ -114,7 +150,7 @@ int onnx_describe(struct bytes file, const char *options, char **ret, struct err
         r = load_options_parse(&parsed, &pool, options, &why);
     }
     if (r == 0)
-        r = try_to_load(file, &parsed, &why);
+        r = try_to_load(root, file, &parsed, &why);
     pool_done(&pool);
     if (r < 0)
         json_object_set_new(root, "refused", text(why.text));

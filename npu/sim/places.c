@@ -210,3 +210,18 @@ int places_choose(struct plan *p, struct error *e)
                          (unsigned long long)p->arena_size);
     return 0;
 }
+
+int places_visit(const struct plan *p,
+                 void (*visit)(void *user, uint32_t tensor, int32_t from, int32_t to), void *user,
+                 struct error *e)
+{
+    uint32_t n = p->graph->n_tensors;
+    cleanup(free_p) struct life *lives = calloc((size_t)n + 1, sizeof *lives);
+    if (!lives)
+        return error_no_memory(e, "the memory plan", n * sizeof *lives);
+    int r = find_lives(p, lives, e);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        if (lives[i].from != NEVER)
+            visit(user, i, lives[i].from, lives[i].to);
+    return r;
+}

@@ -8,3 +8,10 @@
 /// at the same time (chips share memory in ways that kernels here cannot) is placed as one that has
 /// none. Refuses a graph that reads what nothing has written.
 int places_choose(struct plan *p, struct error *e);
+
+/// Calls back for each tensor that lies in the arena of a plan: its place is p->places[tensor].
+/// `from` is the step that writes it (-1: it is an input), `to` the last one that reads it
+/// (n_steps: it is an output).
+int places_visit(const struct plan *p,
+                 void (*visit)(void *user, uint32_t tensor, int32_t from, int32_t to), void *user,
+                 struct error *e);

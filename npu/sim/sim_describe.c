@@ -272,9 +272,12 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
         estimate_shares(g, chip, (1u << chip->n_cores) - 1, layers);
         json_object_set_new(root, "estimate", model_estimate(g, chip, layers));
         json_object_set_new(root, "layer_estimates", layer_estimates(g, chip, layers));
-        json_t *places = json_array();
+        json_t *places = json_array(), *steps = json_array();
+        for (uint32_t i = 0; i < g->n_nodes; i++)
+            json_array_append_new(steps, text(g->nodes[i].name));
         if (estimate_places(g, add_place, places, NULL) == 0)
             json_object_set(root, "arena", places);
+        json_object_set_new(root, "steps", steps);
         json_decref(places);
     }
     pool_done(&pool);

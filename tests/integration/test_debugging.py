@@ -9,6 +9,8 @@ import sys
 import unittest
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper
 
 from test_rknnctl import Case, OnDaemon, PICTURES, SHARED, on_terminal
 from service import DIGITS, SOURCE, Daemon, wait_for
@@ -74,6 +76,28 @@ class Memory(OnDaemon):
                 together = a["from"] <= b["to"] and b["from"] <= a["to"]
                 apart = a["offset"] + a["size"] <= b["offset"] or b["offset"] + b["size"] <= a["offset"]
                 self.assertTrue(apart or not together or a["offset"] == b["offset"], (a, b))
+
+    def test_onnx_models_have_a_picture_too(self):
+        """Of the executor's own plan: what lives at the same time lies apart, but where a node works in place."""
+        model = self.folder / "chain.onnx"
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 16, 16])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 8, 8])
+        nodes = [helper.make_node("Sin", ["x"], ["a"], "first"), helper.make_node("Exp", ["x"], ["b"], "second"),
+                 helper.make_node("Add", ["a", "b"], ["c"], "third"),
+                 helper.make_node("MaxPool", ["c"], ["y"], "last", kernel_shape=[2, 2], strides=[2, 2])]
+        onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y]),
+                                    opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
+        places = {p["name"]: p for p in json.loads(self.ok("memory", model, "--json", uri=self.uri))["arena"]}
+        size = 8 * 16 * 16 * 4
+        self.assertEqual({n: (p["from"], p["to"], p["size"]) for n, p in places.items()},
+                         {"x": (-1, 1, size), "a": (0, 2, size), "b": (1, 2, size), "c": (2, 3, size),
+                          "y": (3, 4, size // 4)})
+        self.assertNotIn(places["a"]["offset"], (places["x"]["offset"], places["b"]["offset"]))
+        text = self.ok("memory", model, uri=self.uri)
+        self.assertEqual([line.split()[1] for line in text.splitlines() if line.endswith("|")],
+                         ["first", "second", "third", "last"])
+        self.assertRegex(text, r" 1 +first +16.0 KiB \|")
+        self.assertRegex(text, r" 2 +second +(16|24).0 KiB \|")
 
     def test_a_line_for_each_layer_fits_a_terminal(self):
         text, code = on_terminal(("--server", self.uri, "memory", DIGITS), env={"NO_COLOR": "1"})
