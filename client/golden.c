@@ -159,7 +159,9 @@ struct comparing {
     const rknnd_compare_options *options;
     rknnd_comparison_callback *callback;
     void *user;
-    struct floats floats, golden_floats;
+    struct floats floats, golden_floats, stored_floats;
+    void *stored; // golden values as a tensor's type stores them
+    size_t stored_size;
     struct error error;
     bool failed; // with `error`; else the program has ended it
 };
@@ -204,6 +206,34 @@ static rknnd_distance distance(const float *x, const float *g, size_t n)
                             .largest = largest};
 }
 
+static int reserve_stored(struct comparing *c, size_t size, struct error *e)
+{
+    if (size <= c->stored_size)
+        return 0;
+    free(c->stored);
+    c->stored_size = 0;
+    c->stored = malloc(size);
+    if (!c->stored)
+        return error_no_memory(e, "a tensor", size);
+    c->stored_size = size;
+    return 0;
+}
+
+// What takes no real numbers (indices) stores them as they are.
+static int compare_stored(struct comparing *c, rknnd_comparison *ret, struct error *e)
+{
+    rknnd_tensor t = *ret->tensor;
+    int r = reserve_stored(c, (size_t)t.size + 1, e);
+    t.data = c->stored;
+    ret->stored = ret->distance;
+    if (r < 0 || rknnd_tensor_from_float(&t, ret->golden) < 0)
+        return r;
+    r = to_floats(&t, &c->stored_floats, e);
+    if (r == 0)
+        ret->stored = distance(ret->values, c->stored_floats.values, t.n_elems);
+    return r;
+}
+
 static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comparison *ret,
                         struct error *e)
 {
@@ -217,7 +247,7 @@ static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comp
     ret->golden_name = kept->name;
     ret->golden = g->values;
     ret->distance = distance(ret->values, g->values, kept->n_elems);
-    return 0;
+    return compare_stored(c, ret, e);
 }
 
 static int on_tensor(void *user, const rknnd_tensor *t)
@@ -254,5 +284,7 @@ RKNN_EXPORT int rknnd_compare_layers(rknn_context context, const rknnd_golden *g
                                    : rknnd_dump_layers(context, NULL, on_tensor, &c);
     free(c.floats.values);
     free(c.golden_floats.values);
+    free(c.stored_floats.values);
+    free(c.stored);
     return r < 0 && c.failed ? last_error_keep("rknnd_compare_layers", r, &c.error) : r;
 }

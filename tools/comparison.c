@@ -55,12 +55,8 @@ static double larger(double a, double b)
     return isnan(a) || a > b ? a : b;
 }
 
-static void keep_worst(rknnd_distance *d, const rknnd_distance *now, bool first)
+static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
 {
-    if (first) {
-        *d = *now;
-        return;
-    }
     d->cosine = -larger(-d->cosine, -now->cosine);
     d->euclidean = larger(d->euclidean, now->euclidean);
     d->relative = larger(d->relative, now->relative);
@@ -69,16 +65,16 @@ static void keep_worst(rknnd_distance *d, const rknnd_distance *now, bool first)
         d->gain = now->gain;
 }
 
-static void note(struct comparison_row *row, const rknnd_comparison *c, bool single, size_t set)
+static void note(struct comparison_row *row, const rknnd_comparison *c, bool single)
 {
+    struct comparison_distance *d = single ? &row->single : &row->entire;
     if (!c->golden)
         return;
-    if (single) {
-        keep_worst(&row->single, &c->distance, set == 0);
-        row->alone = true;
+    if (d->there) {
+        keep_worst(&d->real, &c->distance);
+        keep_worst(&d->stored, &c->stored);
     } else {
-        keep_worst(&row->entire, &c->distance, set == 0);
-        row->compared = true;
+        *d = (struct comparison_distance){true, c->distance, c->stored};
     }
 }
 
@@ -119,7 +115,7 @@ static int take(struct work *w, const rknnd_comparison *c)
         r = snapshot(w, c);
     if (r)
         return r;
-    note(&result->rows[w->at++], c, w->single, w->set);
+    note(&result->rows[w->at++], c, w->single);
     w->n_done += w->n_done < w->n_steps;
     progress_count(&w->progress, w->n_done, w->n_steps);
     return 0;

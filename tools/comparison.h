@@ -40,13 +40,18 @@ struct comparison_plan {
         'd', "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0             \
     }
 
-// A tensor. Of several sets of inputs each number is the worst one.
+// How far a tensor is from the golden one. Of several sets of inputs each number is the worst one.
+struct comparison_distance {
+    bool there;
+    rknnd_distance real, stored; // from golden values; from those as the tensor's type stores them
+};
+
+// A tensor.
 struct comparison_row {
     char *name, *node, *op;
     rknn_tensor_type type;
     uint32_t n_dims, dims[RKNN_MAX_DIMS];
-    bool compared, alone;          // `entire` is there; `single` is there
-    rknnd_distance entire, single; // with the errors of the layers before; without
+    struct comparison_distance entire, single; // with the errors of the layers before; without
 };
 
 struct comparison {
@@ -67,7 +72,9 @@ void comparison_done(struct comparison *c);
 /// what is really wrong shows in the gain, or is off by much more. 0 for what is not compared.
 double comparison_error(const struct comparison_row *r);
 
-/// The tensor with the largest error, and the first one whose error is over the limit. NULL: none.
+/// The worst tensor, and the first one whose error is over the limit; NULL: none. The worst one has
+/// the largest error over the limit. If all are within it, it is the one with the largest error
+/// that rounding to its type does not explain: so small faults show among the rounding of others.
 const struct comparison_row *comparison_worst(const struct comparison *c);
 const struct comparison_row *comparison_first(const struct comparison *c);
 

@@ -7,11 +7,21 @@
 #include "tools/table.h"
 #include "tools/terminal.h"
 
+static const struct comparison_distance *deciding(const struct comparison_row *r)
+{
+    return r->single.there ? &r->single : &r->entire;
+}
+
+static double error_of(const rknnd_distance *d)
+{
+    double gain = fabs(d->gain - 1), off = d->relative / 4;
+    return isnan(gain) || gain > off ? gain : off;
+}
+
 double comparison_error(const struct comparison_row *r)
 {
-    const rknnd_distance *d = r->alone ? &r->single : &r->entire;
-    double gain = fabs(d->gain - 1), off = d->relative / 4;
-    return !r->compared ? 0 : isnan(gain) || gain > off ? gain : off;
+    const struct comparison_distance *d = deciding(r);
+    return d->there ? error_of(&d->real) : 0;
 }
 
 // What is not a number is worse than any.
@@ -20,14 +30,31 @@ static bool is_over(double error, double limit)
     return !(error <= limit);
 }
 
+static double limit_of(const struct comparison *c)
+{
+    return c->limit / 100.0;
+}
+
+// Orders layers: what is over the limit by its error, below it the others by what rounding does not
+// explain.
+static double badness(const struct comparison *c, const struct comparison_row *r)
+{
+    double error = comparison_error(r);
+    if (is_over(error, limit_of(c)) || error == 0)
+        return error;
+    return fmin(error_of(&deciding(r)->stored), limit_of(c));
+}
+
 const struct comparison_row *comparison_worst(const struct comparison *c)
 {
     const struct comparison_row *worst = NULL;
-    for (size_t i = 0; i < c->n; i++) {
-        const struct comparison_row *r = &c->rows[i];
-        if (r->compared && is_over(comparison_error(r), worst ? comparison_error(worst) : 0) &&
-            !(worst && isnan(comparison_error(worst))))
-            worst = r;
+    double most = 0;
+    for (size_t i = 0; i < c->n && !isnan(most); i++) {
+        double bad = badness(c, &c->rows[i]);
+        if (is_over(bad, most)) {
+            worst = &c->rows[i];
+            most = bad;
+        }
     }
     return worst;
 }
@@ -35,7 +62,7 @@ const struct comparison_row *comparison_worst(const struct comparison *c)
 const struct comparison_row *comparison_first(const struct comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->rows[i].compared && is_over(comparison_error(&c->rows[i]), c->limit / 100.0))
+        if (is_over(comparison_error(&c->rows[i]), limit_of(c)))
             return &c->rows[i];
     return NULL;
 }
@@ -52,47 +79,55 @@ static const struct table_column columns[] = {
     {"gain", TABLE_RIGHT, TABLE_FIXED, 0},       {"", TABLE_LEFT, TABLE_FIXED, 0},
 };
 
-static void distance_cells(struct table *t, const rknnd_distance *d, bool there)
+static void distance_cells(struct table *t, const struct comparison_distance *d)
 {
-    if (!there) {
+    if (!d->there) {
         for (int i = 0; i < 3; i++)
             table_cell(t, "-");
         return;
     }
-    table_cell(t, "%.6f", d->cosine);
-    table_cell(t, "%.4g", d->euclidean);
-    table_cell(t, "%.2f%%", 100 * d->relative);
+    table_cell(t, "%.6f", d->real.cosine);
+    table_cell(t, "%.4g", d->real.euclidean);
+    table_cell(t, "%.2f%%", 100 * d->real.relative);
 }
 
 static void add_row(struct table *t, const struct comparison *c, size_t i)
 {
     const struct comparison_row *r = &c->rows[i];
     struct format_buffer b;
-    bool over = r->compared && is_over(comparison_error(r), c->limit / 100.0);
+    bool over = is_over(comparison_error(r), limit_of(c));
     table_cell(t, "%zu", i);
     table_cell(t, "%s", r->op);
     table_cell(t, "%s", r->name);
     table_cell(t, "%s", r->node);
     table_cell(t, "%s", get_type_string(r->type));
     table_cell(t, "%s", format_dims(&b, r->dims, r->n_dims));
-    distance_cells(t, &r->entire, r->compared);
-    distance_cells(t, &r->single, r->alone);
-    if (r->compared)
-        table_cell(t, "%+.2f%%", 100 * ((r->alone ? &r->single : &r->entire)->gain - 1));
+    distance_cells(t, &r->entire);
+    distance_cells(t, &r->single);
+    if (r->entire.there)
+        table_cell(t, "%+.2f%%", 100 * (deciding(r)->real.gain - 1));
     else
         table_cell(t, "-");
     table_cell(t, "%s", !over ? "" : r == comparison_worst(c) ? "!!" : "!");
 }
 
-static void print_named(const char *what, const struct comparison_row *r, uint32_t limit)
+static void print_named(const char *what, const struct comparison_row *r, const char *none)
 {
-    const rknnd_distance *d = r && r->alone ? &r->single : r ? &r->entire : NULL;
-    if (!d)
-        report_line(what, "%s",
-                    limit ? "none: every layer is within the limit" : "none: all is the same");
-    else
-        report_line(what, "%s, %s\n    of node %s: %.2f%% off, gain %+.2f%%%s", r->op, r->name,
-                    r->node, 100 * d->relative, 100 * (d->gain - 1), r->alone ? ", by itself" : "");
+    if (!r) {
+        report_line(what, "none: %s", none);
+        return;
+    }
+    const rknnd_distance *d = &deciding(r)->real;
+    report_line(what, "%s, %s\n    of node %s: %.2f%% off, gain %+.2f%%%s", r->op, r->name, r->node,
+                100 * d->relative, 100 * (d->gain - 1), r->single.there ? ", by itself" : "");
+}
+
+static bool all_same(const struct comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (comparison_error(&c->rows[i]) != 0)
+            return false;
+    return true;
 }
 
 static int print_text(const struct comparison *c, struct failure *f)
@@ -101,7 +136,7 @@ static int print_text(const struct comparison *c, struct failure *f)
     size_t n_compared = 0;
     table_init(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < c->n; i++) {
-        n_compared += c->rows[i].compared;
+        n_compared += c->rows[i].entire.there;
         add_row(&t, c, i);
     }
     int r = table_print(&t, stdout, "", terminal_width(stdout));
@@ -114,20 +149,28 @@ static int print_text(const struct comparison *c, struct failure *f)
         report_line("inputs", "%zu sets; numbers are the worst of all", c->n_sets);
     if (*c->why_not_single)
         report_line("single", "not possible: %s", c->why_not_single);
-    print_named("worst", comparison_worst(c), 0);
-    print_named("first divergence", comparison_first(c), c->limit);
+    print_named("worst", comparison_worst(c),
+                all_same(c) ? "all is the same" : "all is the same but for rounding to the types");
+    print_named("first divergence", comparison_first(c), "every layer is within the limit");
     return 0;
 }
 
 // ---- JSON --------------------------------------------------------------------------------------
 
-static json_t *distance_json(const rknnd_distance *d, bool there)
+static json_t *distance_json(const rknnd_distance *d)
 {
-    return there ? json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", report_number(d->cosine),
-                             "euclidean", report_number(d->euclidean), "relative",
-                             report_number(d->relative), "gain", report_number(d->gain), "largest",
-                             report_number(d->largest))
-                 : json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", report_number(d->cosine), "euclidean",
+                     report_number(d->euclidean), "relative", report_number(d->relative), "gain",
+                     report_number(d->gain), "largest", report_number(d->largest));
+}
+
+static json_t *distances_json(const struct comparison_distance *d)
+{
+    if (!d->there)
+        return json_null();
+    json_t *o = distance_json(&d->real);
+    json_object_set_new(o, "stored", distance_json(&d->stored));
+    return o;
 }
 
 static json_t *row_json(const struct comparison_row *r)
@@ -137,8 +180,7 @@ static json_t *row_json(const struct comparison_row *r)
         json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name", r->name, "node", r->node, "op",
                      r->op, "type", get_type_string(r->type), "dims", dims, "entire",
-                     distance_json(&r->entire, r->compared), "single",
-                     distance_json(&r->single, r->alone));
+                     distances_json(&r->entire), "single", distances_json(&r->single));
 }
 
 json_t *comparison_json(const struct comparison *c)

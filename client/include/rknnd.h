@@ -363,6 +363,9 @@ typedef struct rknnd_comparison {
     const char *golden_name;
     const float *golden; // NULL: it has no tensor of the name with as many elements
     rknnd_distance distance;
+    // From the golden values as the tensor's type stores them: what rounding to the type, and its
+    // range, do not explain.
+    rknnd_distance stored;
 } rknnd_comparison;
 
 /// Negative, an RKNN_ERR_* code: the comparison ends with it.

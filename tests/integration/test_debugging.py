@@ -10,12 +10,13 @@ import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from test_rknnctl import Case, OnDaemon, PICTURES, SHARED, on_terminal
 from service import DIGITS, SOURCE, Daemon, wait_for
 
-sys.path.insert(0, str(SOURCE / "tests"))
+sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests/unit")]
+import rknn_reader  # noqa: E402
 from rknnwriter import ops  # noqa: E402
 from rknnwriter.model import Model, Quant  # noqa: E402
 
@@ -166,6 +167,11 @@ class Comparing(Case):
                 for key, value in numbers(x, g).items():
                     self.assertAlmostEqual(layer["single"][key], value,
                                            delta=1e-6 * max(1, abs(value)), msg=layer["name"])
+                if layer["type"] == "FP16":
+                    stored = numbers(x, g.astype(np.float16))
+                    for key in ("euclidean", "largest", *(["relative", "gain"] if g.astype(np.float16).any() else [])):
+                        self.assertAlmostEqual(layer["single"]["stored"][key], stored[key], msg=layer["name"],
+                                               delta=1e-6 * max(1, abs(stored[key])))
 
 
 @unittest.skipUnless(MODELS.exists(), f"{MODELS} is not there")
@@ -206,24 +212,52 @@ class RealModels(Comparing):
         wrong = {l["name"] for l in said["layers"] if l["entire"]["relative"] > 1e-3}
         self.assertEqual(wrong, set(names))
 
+    def damage(self, name, layer):
+        """The float model with a layer's weights scaled by 1.1."""
+        model = onnx.load(self.golden(name))
+        node = next(n for n in model.graph.node if n.name == layer)
+        weight = next(w for w in model.graph.initializer if w.name == node.input[1])
+        scaled = numpy_helper.to_array(weight) * np.float32(1.1)
+        weight.CopyFrom(numpy_helper.from_array(scaled, weight.name))
+        onnx.save(model, self.folder / "damaged.onnx")
+        return self.folder / "damaged.onnx"
+
     def test_a_damaged_layer_is_found(self):
-        import onnx
-        from onnx import numpy_helper
-        uri = self.daemon().uri
-        for name, chip, layers in (("lprnet", "rk3568", ("/backbone.0/Conv", "/backbone.8/block/block.4/Conv",
-                                                         "/container/container.0/Conv")),
-                                   ("BCResNet-t2-simplified", "rk3588",
-                                    ("/backbone/BCBlocks.1.0/f2/f2.0/block/block.0/Conv",
-                                     "/backbone/classifier/classifier.5/Conv"))):
-            for layer in layers:
-                model = onnx.load(self.golden(name))
-                node = next(n for n in model.graph.node if n.name == layer)
-                weight = next(w for w in model.graph.initializer if w.name == node.input[1])
-                scaled = numpy_helper.to_array(weight) * np.float32(1.1)
-                weight.CopyFrom(numpy_helper.from_array(scaled, weight.name))
-                onnx.save(model, self.folder / "damaged.onnx")
-                said = self.accuracy(uri, f"{name}.{chip}", golden=self.folder / "damaged.onnx")
-                self.assertEqual(said["worst"]["node"], f"Conv:{layer}")
+        daemon = self.daemon()
+        convs = [n.name for n in onnx.load(self.golden("lprnet")).graph.node if n.op_type == "Conv"]
+        self.assertEqual(len(convs), 16)
+        for layer in convs:
+            said = self.accuracy(daemon.uri, "lprnet.rk3568", "-G", daemon.uri, golden=self.damage("lprnet", layer))
+            self.assertEqual(said["worst"]["node"], f"Conv:{layer}")
+
+    def test_a_layer_that_hardly_matters_is_found(self):
+        """In halves, where one part in a thousand is much; and one whose weights nothing depends on changes nothing."""
+        name, daemon = "BCResNet-t2-simplified", self.daemon()
+        for layer in ("BCBlocks.1.0/f2/f2.0/block/block.0/Conv", "cnn_head/cnn_head.0/Conv",
+                      "BCBlocks.0.0/f1/f1.0/block/block.0/Conv"):
+            said = self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri,
+                                 golden=self.damage(name, f"/backbone/{layer}"))
+            self.assertEqual(said["worst"]["node"], f"Conv:/backbone/{layer}")
+        good = self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri)
+        damaged = self.damage(name, "/backbone/BCBlocks.0.1/f1/f1.1/Conv")
+        self.assertEqual(self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri, golden=damaged)["layers"],
+                         good["layers"])
+
+    def test_a_damaged_file_is_traced_to_its_layer(self):
+        """Weights of 8 bits, scaled in the file itself."""
+        path = MODELS / "rknn/pp_human_segv2_custom_argmax.rk3588.rknn"
+        data, daemon = path.read_bytes(), self.daemon()
+        file = rknn_reader.read(data)
+        convs = [node for node in file.nodes if node.is_conv]
+        self.assertEqual(len(convs), 73)
+        for node in convs[::12]:
+            weights = file.tensors[node.inputs[1]]
+            scaled = np.clip(np.rint(weights.array() * 1.1), -128, 127).astype(np.int8).tobytes()
+            at = data.index(weights.data)
+            (self.folder / "damaged.rknn").write_bytes(data[:at] + scaled + data[at + len(scaled):])
+            said = json.loads(self.ok("compare", self.folder / "damaged.rknn", path, "--json", "-i",
+                                      MODELS / "golden/pp_human_segv2_custom_argmax.rk3588.in0.npy", uri=daemon.uri))
+            self.assertEqual(said["worst"]["node"], node.name)
 
 
 class Single(Comparing):
