@@ -76,7 +76,7 @@ static void print_name(FILE *out, const char *name)
 {
     size_t length = strlen(name);
     if (length > NAME_WIDTH)
-        fprintf(out, "…%s", name + length - NAME_WIDTH + 1);
+        fprintf(out, "~%s", name + length - NAME_WIDTH + 1);
     else
         fprintf(out, "%-*s", NAME_WIDTH, length ? name : "-");
 }

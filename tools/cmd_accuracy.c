@@ -4,7 +4,7 @@
 
 struct accuracy {
     struct comparison_plan plan;
-    bool json;
+    bool json, csv;
 };
 
 static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
@@ -23,6 +23,7 @@ static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
         COMPARISON_LIMIT(p),
         COMPARISON_DUMP(p),
         {'j', "json", OPTION_FLAG, &a->json, NULL, "print JSON", 0, 0},
+        {'C', "csv", OPTION_FLAG, &a->csv, NULL, "print a table for a spreadsheet", 0, 0},
     };
     const struct options options = {
         .usage = "[--server URI] accuracy MODEL --golden MODEL.onnx -i FILE…",
@@ -37,7 +38,7 @@ static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
     int r = task_parse(&p->task, &options, argc, argv, f);
     if (r == 0 && !p->golden)
         r = failure_set(f, EXIT_USAGE, "no golden model: give the float one with --golden");
-    return r;
+    return r ? r : comparison_set_form(p, a->json, a->csv, f);
 }
 
 int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct failure *f)
@@ -47,7 +48,7 @@ int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct 
             .task = TASK_INIT, .server = settings->server, .golden_server = "sim:", .limit = 5}};
     int r = parse(argc, argv, &a, f);
     if (r == 0)
-        r = comparison_run(&a.plan, a.json, f);
+        r = comparison_run(&a.plan, f);
     text_list_done(&a.plan.map);
     task_done(&a.plan.task);
     return r;

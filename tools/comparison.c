@@ -232,6 +232,17 @@ static int open_on(const char *uri, const struct task *task, struct model *m, js
     return r ? r : description_get(task, description, f);
 }
 
+static int measure_times(struct comparison *c, const struct comparison_plan *plan,
+                         struct failure *f)
+{
+    struct profile_plan model = {.task = plan->task, .loop = plan->loop, .warmup = 3, .seed = 1};
+    model.task.inputs = (struct text_list){0};
+    struct profile_plan reference = model;
+    reference.task.model = plan->golden;
+    return comparison_times_measure(&c->times, &model, plan->server, &reference,
+                                    plan->golden_server, f);
+}
+
 int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f)
 {
     struct work w = {.plan = plan, .result = c, .f = f};
@@ -246,6 +257,8 @@ int comparison_make(struct comparison *c, const struct comparison_plan *plan, st
         r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, f);
     if (r == 0)
         r = run_sets(&w);
+    if (r == 0 && plan->loop)
+        r = measure_times(c, plan, f);
     json_decref(w.description);
     json_decref(w.golden_description);
     model_close(&w.model);
@@ -262,5 +275,6 @@ void comparison_done(struct comparison *c)
         free(c->rows[i].op);
     }
     free(c->rows);
+    comparison_times_done(&c->times);
     *c = (struct comparison){0};
 }

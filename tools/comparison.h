@@ -3,8 +3,7 @@
 
 #include <jansson.h>
 
-#include "rknnd.h"
-#include "tools/task.h"
+#include "tools/comparison_times.h"
 
 struct comparison_plan {
     struct task task; // what is looked at
@@ -15,7 +14,12 @@ struct comparison_plan {
     const char *folder;                 // for snapshots; NULL: none
     uint32_t limit;                     // per cent of comparison_error() that a layer may have
     bool entire_only;
+    uint32_t loop; // runs whose times are taken; 0: none are
+    enum comparison_form { COMPARISON_TEXT, COMPARISON_JSON, COMPARISON_CSV } form;
 };
+
+// --json and --csv: at most one of them.
+int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f);
 
 // Rows of a command's options, each for one member.
 #define COMPARISON_LIST(p)                                                                         \
@@ -60,6 +64,7 @@ struct comparison {
     size_t n, capacity, n_sets;
     uint32_t limit;
     char why_not_single[256]; // "": it was not wanted, or it is there
+    struct comparison_times times;
 };
 
 /// Runs both models on every set of inputs. comparison_done() is safe after a failure.
@@ -78,8 +83,11 @@ double comparison_error(const struct comparison_row *r);
 const struct comparison_row *comparison_worst(const struct comparison *c);
 const struct comparison_row *comparison_first(const struct comparison *c);
 
-/// Makes a comparison and prints all of it, as text or JSON.
-int comparison_run(const struct comparison_plan *plan, bool json, struct failure *f);
+/// Makes a comparison and prints all of it in the plan's form.
+int comparison_run(const struct comparison_plan *plan, struct failure *f);
 
-/// {"sets", "limit_percent", "layers", "worst", "first_divergence"}. NULL: out of memory.
+/// {"sets", "limit_percent", "layers", "worst", "first_divergence", "times"}. NULL: out of memory.
 json_t *comparison_json(const struct comparison *c);
+
+/// One row a tensor, and one for each layer that has none.
+void comparison_csv(const struct comparison *c);

@@ -189,17 +189,21 @@ json_t *comparison_json(const struct comparison *c)
     json_t *layers = json_array();
     for (size_t i = 0; i < c->n; i++)
         json_array_append_new(layers, row_json(&c->rows[i]));
-    return json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o}", "sets", (json_int_t)c->n_sets,
+    return json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "sets", (json_int_t)c->n_sets,
                      "limit_percent", (json_int_t)c->limit, "why_not_single",
                      *c->why_not_single ? c->why_not_single : NULL, "layers", layers, "worst",
                      worst ? row_json(worst) : json_null(), "first_divergence",
-                     first ? row_json(first) : json_null());
+                     first ? row_json(first) : json_null(), "times",
+                     c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
 
-static int show(const struct comparison *c, const struct comparison_plan *plan, bool json,
-                struct failure *f)
+static int show(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
 {
-    if (json) {
+    if (plan->form == COMPARISON_CSV) {
+        comparison_csv(c);
+        return 0;
+    }
+    if (plan->form == COMPARISON_JSON) {
         json_t *o = comparison_json(c);
         json_object_set_new(o, "model", json_string(plan->task.model));
         json_object_set_new(o, "server", report_server_json(&c->server));
@@ -212,15 +216,27 @@ static int show(const struct comparison *c, const struct comparison_plan *plan, 
     printf("\n%s on ", plan->golden);
     report_server_line(&c->golden_server);
     printf("\n\n");
-    return print_text(c, f);
+    int r = print_text(c, f);
+    if (r || !c->times.model.n_runs)
+        return r;
+    putchar('\n');
+    return comparison_times_print(&c->times, f);
 }
 
-int comparison_run(const struct comparison_plan *plan, bool json, struct failure *f)
+int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f)
+{
+    if (json && csv)
+        return failure_set(f, EXIT_USAGE, "--json and --csv are two forms: ask for one");
+    plan->form = json ? COMPARISON_JSON : csv ? COMPARISON_CSV : COMPARISON_TEXT;
+    return 0;
+}
+
+int comparison_run(const struct comparison_plan *plan, struct failure *f)
 {
     struct comparison c = {0};
     int r = comparison_make(&c, plan, f);
     if (r == 0)
-        r = show(&c, plan, json, f);
+        r = show(&c, plan, f);
     comparison_done(&c);
     return r;
 }

@@ -60,7 +60,7 @@ static int dispatch(int argc, char **argv, struct failure *f)
     bool version = false;
     const struct option_row rows[] = {
         {'s', "server", OPTION_TEXT, &settings.server, "URI",
-         "unix:PATH, tcp:HOST:PORT or sim:[CHIP]", 0, 0},
+         "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]", 0, 0},
         {'V', "version", OPTION_FLAG, &version, NULL, "print the version and end", 0, 0},
     };
     const struct options options = {

@@ -310,6 +310,52 @@ class Accuracy(OnDaemon, Comparing):
         self.assertEqual(code, 0)
         self.assertLessEqual(max(map(len, text[text.index("entire cos"):].splitlines())), 80)
 
+    def compare_chains(self, *options):
+        """Of a chain of four convolutions and one of three: names and tensors of the first three are the same."""
+        chain([1, 1, 1, 1]).save(self.folder / "four.rknn")
+        chain([1, 1, 1]).save(self.folder / "three.rknn")
+        given = self.save("in.npy", np.random.default_rng(1).uniform(-1, 1, (1, 16, 16, 3)).astype(np.float32))
+        return self.ok("compare", self.folder / "four.rknn", self.folder / "three.rknn", "-i", given, *options,
+                       uri=self.uri)
+
+    def test_times_side_by_side(self):
+        said = json.loads(self.compare_chains("--json", "--loop", 3))
+        layers = said["times"]["layers"]
+        four, three = ([n["name"] for n in json.loads(self.ok("perf", self.folder / f"{name}.rknn", "--json",
+                                                              uri=self.uri))["layers"]] for name in ("four", "three"))
+        self.assertEqual([l["name"] for l in layers], four + [n for n in three if n not in four])
+        for l in layers:
+            self.assertEqual((l["us"] is None, l["reference_us"] is None), (l["name"] not in four, l["name"] not in three))
+        for l in layers + [said["times"][k] for k in ("layers_us", "run_us", "total_us")]:
+            if l["us"] and l["reference_us"]:
+                self.assertAlmostEqual(l["ratio"], l["us"] / l["reference_us"], places=6)
+            else:
+                self.assertIsNone(l["ratio"])
+        for key in ("us", "reference_us"):
+            self.assertEqual(said["times"]["layers_us"][key], sum(l[key] or 0 for l in layers))
+        self.assertRegex(self.compare_chains(), r"Times, medians of 10 and 10 runs\n(.*\n)+ +with transfers +\d+ +\d+")
+        self.assertNotIn("Times", self.compare_chains("--loop", 0))
+        self.assertIsNone(json.loads(self.compare_chains("--loop", 0, "--json"))["times"])
+
+    def test_csv_has_distances_and_times(self):
+        rows = list(csv.DictReader(io.StringIO(self.compare_chains("--csv", "--loop", 1))))
+        said = json.loads(self.compare_chains("--json", "--loop", 1))
+        self.assertEqual([r["Tensor"] for r in rows if r["Tensor"]], [l["name"] for l in said["layers"]])
+        for row, layer in zip(rows, said["layers"]):
+            for name, key in (("Entire", "entire"), ("Single", "single")):
+                values = [row[name + number] for number in ("Cosine", "Euclidean", "Relative", "Gain")]
+                if layer[key]:
+                    self.assertEqual([float(v) for v in values],
+                                     [layer[key][k] for k in ("cosine", "euclidean", "relative", "gain")])
+                else:
+                    self.assertEqual(set(values), {""})
+        times = {l["name"]: l for l in said["times"]["layers"]}
+        self.assertEqual({r["Node"] for r in rows}, set(times))
+        for row in rows:
+            self.assertEqual(row["Reference(us)"] == "", times[row["Node"]]["reference_us"] is None)
+        self.expect(2, "two forms", "compare", DIGITS, DIGITS, "-i", PICTURES / "3_0.png", "--csv", "--json",
+                    uri=self.uri)
+
     def test_mistakes(self):
         picture = ("-i", PICTURES / "3_0.png")
         self.expect(2, "no golden model", "accuracy", DIGITS, *picture, uri=self.uri)

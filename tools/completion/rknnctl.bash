@@ -48,8 +48,8 @@ _rknnctl_options()
     bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
     report) options="--output --golden --golden-server --input --shape --layout --loop --map --limit --help" ;;
     memory) options="--shape --json --help" ;;
-    accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --help" ;;
-    compare) options="--with --input --list --shape --layout --map --entire --limit --dump --json --help" ;;
+    accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --csv --help" ;;
+    compare) options="--with --input --list --shape --layout --map --entire --limit --dump --loop --json --csv --help" ;;
     esac
 }
 
