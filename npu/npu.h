@@ -35,6 +35,7 @@ struct npu_device_info {
     char driver_version[128];
     uint32_t n_cores;
     uint64_t sram_size; // bytes that models may use; 0: none
+    uint64_t clock_hz;  // that a software NPU computes its times with; 0: the machine tells it
     bool never_blocks;  // context_submit returns at once, always: an event loop may call it
     bool replaces;      // npu_tap.tensor() may change what it is shown
     bool dma;           // reads and writes tensors by itself: they had better lie in dma-bufs

@@ -33,6 +33,7 @@ static const struct row rows[] = {
     {MESSAGE_LOG,            READY, LOOK,   true,  true,  handle_log},
     {MESSAGE_LOG_LEVEL,      READY, USE,    true,  false, handle_log_level},
     {MESSAGE_TRACE,          READY, LOOK,   true,  false, handle_trace},
+    {MESSAGE_CLOCKS,         READY, LOOK,   true,  false, handle_clocks},
     {MESSAGE_MODEL_OFFER,    READY, USE,    true,  true,  handle_model_offer},
     {MESSAGE_MODEL_CHUNK,    READY, USE,    true,  true,  handle_model_chunk},
     {MESSAGE_MODEL_DESCRIBE, READY, USE,    true,  true,  handle_model_describe},

@@ -21,6 +21,7 @@ handle_function handle_client_kill;
 handle_function handle_log;
 handle_function handle_log_level;
 handle_function handle_trace;
+handle_function handle_clocks;
 handle_function handle_model_offer;
 handle_function handle_model_chunk;
 handle_function handle_model_describe;

@@ -41,6 +41,7 @@ static void describe_device(const struct npu_device_info *info, rknnd_Device *re
     ret->n_cores = info->n_cores;
     ret->sram_size = info->sram_size;
     ret->dma = info->dma;
+    ret->clock_hz = info->clock_hz;
 }
 
 static rknnd_Limits limits(const struct options *o)

@@ -95,6 +95,7 @@ static const struct row rows[] = {
     {"plugin-dir", KIND_TEXT, AT(plugin_dir), 0, 0, 0, "DIR",
      "where plugins for custom operators lie (default: " PLUGIN_DIR ")"},
     {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends and rknnd-announce lie"},
+    {"sysfs", KIND_TEXT, AT(sysfs), 0, 0, 0, "DIR", "where the kernel tells frequencies (default: /sys)"},
     {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
      "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
     {"adopt", KIND_FD, AT(adopt_fd), 0, INT32_MAX, 0, "FD",

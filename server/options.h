@@ -50,6 +50,7 @@ struct options {
     uint32_t load_timeout_ms;
     uint32_t drain_timeout_ms;
     uint32_t trace_events; // that are kept
+    char *sysfs;           // NULL: "/sys"
 };
 
 /// Sets the defaults; to be followed by options_done() whatever happens.

@@ -94,7 +94,8 @@ static int handle_start(struct request *r, struct error *e)
     if (s < 0)
         return s;
     const struct npu_device_info *d = g->backend->device_info(g->device);
-    rknnd_Device reply = {.n_cores = d->n_cores, .sram_size = d->sram_size, .dma = d->dma};
+    rknnd_Device reply = {
+        .n_cores = d->n_cores, .sram_size = d->sram_size, .dma = d->dma, .clock_hz = d->clock_hz};
     message_set_text(reply.chip, d->chip);
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);

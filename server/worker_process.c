@@ -262,7 +262,8 @@ void worker_processes_set_log_level(const struct host_options *options, enum log
 
 int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
 {
-    struct npu_device_info d = {.n_cores = m->n_cores, .sram_size = m->sram_size, .dma = m->dma};
+    struct npu_device_info d = {
+        .n_cores = m->n_cores, .sram_size = m->sram_size, .dma = m->dma, .clock_hz = m->clock_hz};
     if (m->n_cores == 0 || m->n_cores > 32)
         return error_set(e, STATUS_FAIL, "a device with %u cores", m->n_cores);
     message_set_text(d.chip, m->chip);

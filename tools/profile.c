@@ -124,12 +124,15 @@ int profile_measure(struct profile *p, const struct profile_plan *plan, struct f
         r = report_get_server(&p->server, f);
     if (r == 0)
         r = measure(p, &m, plan, f);
+    if (r == 0)
+        r = frequencies_get(&p->frequencies, f);
     model_close(&m);
     return r;
 }
 
 void profile_done(struct profile *p)
 {
+    frequencies_done(&p->frequencies);
     rknnd_free(p->layer_list);
     free(p->layer_us);
     free(p->run_us);
@@ -142,14 +145,15 @@ void profile_done(struct profile *p)
 
 json_t *profile_json(const struct profile *p)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "runs", (json_int_t)p->n_runs,
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "runs", (json_int_t)p->n_runs,
                      "layers", layers_json(&p->layers), "operators",
                      layers_ranking_json(&p->layers), "run_us",
                      report_percentiles_json(p->run_us, p->n_runs, 1), "queue_us",
                      report_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
                      report_percentiles_json(p->total_us, p->n_runs, 1), "layers_us",
                      (json_int_t)layers_total_us(&p->layers), "layers_bytes",
-                     (json_int_t)layers_total_bytes(&p->layers));
+                     (json_int_t)layers_total_bytes(&p->layers), "frequencies",
+                     frequencies_json(&p->frequencies));
 }
 
 static int print_layers(const struct profile *p, struct failure *f)
@@ -183,5 +187,6 @@ int profile_print(const struct profile *p, struct failure *f)
     report_times("queue", p->queue_us, p->n_runs);
     report_times("run", p->run_us, p->n_runs);
     report_times("total", p->total_us, p->n_runs);
+    frequencies_print(&p->frequencies);
     return 0;
 }

@@ -1,6 +1,7 @@
 // A model's runs and layers, measured.
 #pragma once
 
+#include "tools/frequencies.h"
 #include "tools/layers.h"
 #include "tools/task.h"
 
@@ -16,14 +17,15 @@ struct profile {
     struct layer_times layers;
     rknnd_layer *layer_list; // of the last run
     uint64_t *layer_us;
+    struct frequencies frequencies; // right after the last run
 };
 
 /// Runs the model with each layer's time. profile_done() is safe after a failure.
 int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f);
 void profile_done(struct profile *p);
 
-/// {"runs", "layers", "operators", "run_us", …}, for an object of the caller's. NULL: out of
-/// memory.
+/// {"runs", "layers", "operators", "run_us", "frequencies", …}, for an object of the caller's.
+/// NULL: out of memory.
 json_t *profile_json(const struct profile *p);
 
 /// Tables and totals as text.

@@ -77,6 +77,18 @@ typedef struct rknnd_server_status {
 /// What a server holds and has done. The asking connection counts itself.
 int rknnd_get_server_status(const char *uri, rknnd_server_status *status);
 
+typedef struct rknnd_clock {
+    char name[64];       // "cpu0-3", "fdab0000.npu", "model of rk3588"
+    char domain[16];     // "CPU", "NPU", "GPU", "DDR"; "": something else
+    char governor[32];   // that chooses it; "": not known
+    uint64_t hz, max_hz; // max_hz 0: not known
+} rknnd_clock;
+
+/// How fast a server's machine is clocked at present, as far as its kernel tells, and the chip that
+/// its software NPU stands for. *n: how many clocks there are, also when that is more than `max`,
+/// the number of elements of `list`.
+int rknnd_get_clocks(const char *uri, rknnd_clock *list, uint32_t max, uint32_t *n);
+
 typedef struct rknnd_core_stats {
     uint64_t busy_us; // since the server began
 } rknnd_core_stats;

@@ -64,6 +64,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
                                        .driver_version = "none (software NPU)",
                                        .n_cores = chip ? chip->n_cores : ANY_CORES,
                                        .sram_size = chip ? chip->sram_size : 0,
+                                       .clock_hz = chip ? chip->mhz * UINT64_C(1000000) : 0,
                                        .replaces = true};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", chip ? chip->name : "any");
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version,

@@ -26,7 +26,7 @@
     }
 #define DEVICE                                                                                     \
     {                                                                                              \
-        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true                                  \
+        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true, UINT64_C(1) << 41               \
     }
 #define FORM                                                                                       \
     {                                                                                              \
@@ -119,6 +119,9 @@ static const rknnd_Trace Trace = {UINT64_C(1) << 56};
 static const rknnd_TraceReply TraceReply = {UINT64_C(1) << 57, 85, UINT64_C(1) << 58, 86};
 static const rknnd_TraceEvent TraceEvent = {10, UINT64_C(1) << 59, 87, UINT64_C(1) << 60, 88,
                                             5,  "lprnet.rknn"};
+static const rknnd_ClocksReply ClocksReply = {89};
+static const rknnd_Clock Clock = {"cpu0-3", "CPU", UINT64_C(1) << 42, UINT64_C(1) << 43,
+                                  "ondemand"};
 static const rknnd_ModelOffer ModelOffer = {
     .sha256 = SHA, .size = UINT64_C(3) << 30, .name = "yolo.rknn"};
 static const rknnd_ModelOfferReply ModelOfferReply = {.held = true, .offset = UINT64_C(1) << 32};
@@ -445,6 +448,7 @@ static void test_sequences(void **state)
     rknnd_ClientStats client;
     rknnd_LogLine line;
     rknnd_TraceEvent event;
+    rknnd_Clock a_clock;
     rknnd_ModelStats model;
     check_sequence("TensorIo", rknnd_TensorIo_fields, &TensorIo, &io);
     check_sequence("Layer", rknnd_Layer_fields, &Layer, &layer);
@@ -454,6 +458,7 @@ static void test_sequences(void **state)
     check_sequence("ClientStats", rknnd_ClientStats_fields, &ClientStats, &client);
     check_sequence("LogLine", rknnd_LogLine_fields, &LogLine, &line);
     check_sequence("TraceEvent", rknnd_TraceEvent_fields, &TraceEvent, &event);
+    check_sequence("Clock", rknnd_Clock_fields, &Clock, &a_clock);
     check_sequence("ModelStats", rknnd_ModelStats_fields, &ModelStats, &model);
 }
 

@@ -31,7 +31,8 @@ def load_messages():
 def samples(p):
     """One message of each name; every field set, no two numbers alike."""
     device = p.Device(chip="rk3588", backend="sim", runtime_version="rt 2.3.2",
-                      driver_version="drv 0.9.8", n_cores=3, sram_size=958464, dma=True)
+                      driver_version="drv 0.9.8", n_cores=3, sram_size=958464, dma=True,
+                      clock_hz=1 << 41)
     attr = p.TensorAttr(name="in", dims=[1, 300, 2, 7], n_elems=4200, size=8400,
                         size_with_stride=9600, w_stride=8, h_stride=320, zp=-14,
                         scale=0.0078125, type=4, layout=1, qnt=2)
@@ -72,6 +73,8 @@ def samples(p):
         "TraceReply": p.TraceReply(first=1 << 57, n_events=85, end=1 << 58, now_us=86),
         "TraceEvent": p.TraceEvent(kind=10, time_us=1 << 59, client=87, id=1 << 60, value=88,
                                    cores=5, text="lprnet.rknn"),
+        "ClocksReply": p.ClocksReply(n_clocks=89),
+        "Clock": p.Clock(name="cpu0-3", domain="CPU", hz=1 << 42, max_hz=1 << 43, governor="ondemand"),
         "LogLevel": p.LogLevel(level=4),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
@@ -164,6 +167,7 @@ TYPES = [
     (8, "LOG", "Log", "LogReply", False, True, 0),
     (9, "LOG_LEVEL", "LogLevel", "Empty", False, False, 0),
     (10, "TRACE", "Trace", "TraceReply", False, True, 0),
+    (11, "CLOCKS", "Empty", "ClocksReply", False, True, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -236,7 +240,7 @@ def main():
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
                  "ClientStats", "ModelStats", "LogLine",
-                 "TraceEvent"):
+                 "TraceEvent", "Clock"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 
