@@ -237,6 +237,7 @@ void options_done(struct options *o)
     free(o->buffers);
     free(o->module_dir);
     free(o->plugin_dir);
+    free(o->sysfs);
     free(o->relay);
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
 }

@@ -31,8 +31,8 @@ static int parse(int argc, char **argv, struct compare *c, struct failure *f)
         .usage = "[--server URI] compare MODEL [REFERENCE] [--with URI] -i FILE…",
         .summary =
             "Compares what each layer of a model computes with what it is in a reference: in\n"
-            "another file, on another server, or both. Numbers as of rknnctl accuracy. Then the\n"
-            "times of both, measured on made-up inputs.",
+            "another file, on another server, or both. Numbers as of rknnctl accuracy. Then\n"
+            "the times of both, measured on made-up inputs.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
