@@ -6,6 +6,7 @@
 // bench_sim --load MODEL    loading, against reading the file
 // bench_sim --rounds MODEL  for each number on standard input: as many runs, and their times in
 //                           microseconds (for bench_ort.py)
+// bench_sim --hooks MODEL…  what a run without dump pays for dumps and the like that could be there
 // bench_sim --profile MODEL…  each model's run with layer times, against the run without
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "npu/sim/rknn_graph.h"
 #include "tests/bench/conv_times.h"
 #include "tests/bench/copy_times.h"
+#include "tests/bench/hook_times.h"
 #include "tests/bench/samples.h"
 #include "tests/unit/sim_run.h"
 
@@ -277,6 +279,39 @@ static void bench_profiles(char *const *paths)
         bench_profile(*paths);
 }
 
+// ---- hooks -------------------------------------------------------------------------------------
+
+static uint32_t count_nodes(const char *path)
+{
+    struct loaded m;
+    load_graph(&m, path);
+    uint32_t n = m.graph.n_nodes;
+    free_graph(&m);
+    return n;
+}
+
+static void bench_hooks(char *const *paths)
+{
+    struct hook_times t = hook_times_measure();
+    double ns = t.hooked_ns - t.bare_ns;
+    printf("%.2f ns a node with hooks that nobody uses, %.2f ns without\n%9s %6s %7s  model\n",
+           t.hooked_ns, t.bare_ns, "run us", "nodes", "cost");
+    for (; *paths; paths++) {
+        struct running r = {.path = *paths};
+        struct error e;
+        const char *name = strrchr(*paths, '/');
+        uint32_t n = count_nodes(*paths);
+        if (sim_run_init(&r.run, *paths, &e) < 0)
+            give_up(*paths, &e);
+        make_tensors(&r);
+        double run = samples_best_ns(run_once, &r);
+        printf("%9.1f %6u %6.3f%%  %s\n", run / 1e3, n, 100 * n * ns / run,
+               name ? name + 1 : *paths);
+        free_tensors(&r);
+        sim_run_done(&r.run);
+    }
+}
+
 // ---- layers ------------------------------------------------------------------------------------
 
 #define LAYER_RUNS 101
@@ -405,13 +440,15 @@ int main(int argc, char **argv)
         bench_layers(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
         bench_rounds(argv[2]);
+    } else if (argc > 2 && strcmp(argv[1], "--hooks") == 0) {
+        bench_hooks(argv + 2);
     } else if (argc > 2 && strcmp(argv[1], "--profile") == 0) {
         bench_profiles(argv + 2);
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
         fprintf(stderr, "usage: bench_sim MODEL… | --layers MODEL | --load MODEL | "
-                        "--rounds MODEL | --profile MODEL…\n");
+                        "--rounds MODEL | --hooks MODEL… | --profile MODEL…\n");
         return 2;
     }
     return 0;

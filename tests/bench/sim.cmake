@@ -1,7 +1,7 @@
 # bench_sim MODEL… and bench_sim --load MODEL (large_model.py and
 # large_onnx.py write one): not a test, it measures.
 if(TARGET npu_sim)
-  add_executable(bench_sim bench_sim.c conv_times.c copy_times.c samples.c ../unit/sim_run.c)
+  add_executable(bench_sim bench_sim.c conv_times.c copy_times.c hook_times.c samples.c ../unit/sim_run.c)
   target_link_libraries(bench_sim PRIVATE rknnd_options npu_sim base ${DNNL_LIBRARY} gomp m)
   # Not a test either: the software NPU against ONNX Runtime.
   add_custom_target(bench_ort USES_TERMINAL DEPENDS bench_sim

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+import trace_format
 from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 SEVEN = SOURCE / "examples/digits/pictures/7_0.png"
@@ -17,7 +18,9 @@ SEVEN = SOURCE / "examples/digits/pictures/7_0.png"
 def trace(daemon, *words):
     done = daemon.rknnctl("trace", "-o", "-", *words)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["traceEvents"]
+    said = json.loads(done.stdout)
+    trace_format.check(said)
+    return said["traceEvents"]
 
 
 def named(events, ph, name):
@@ -66,6 +69,16 @@ class Trace(unittest.TestCase):
         self.assertEqual({e["tid"] for e in work}, {1})
         for before, after in zip(work, work[1:]):
             self.assertLessEqual(before["ts"] + before["dur"], after["ts"])
+
+    def test_layers_lie_inside_their_runs_and_all_ends(self):
+        daemon = self.daemon()
+        clients = [subprocess.Popen([BUILD / "bin/rknnctl", "perf", DIGITS, "--loop", "50", "--core-mask", mask],
+                                    env=daemon.env, stdout=subprocess.DEVNULL) for mask in ("0", "0,1,2", "1", "auto")]
+        for client in clients:
+            self.assertEqual(client.wait(PATIENCE), 0)
+        done = daemon.rknnctl("trace", "-o", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(trace_format.check(json.loads(done.stdout)), [])
 
     def test_the_server_keeps_no_more_than_it_says(self):
         daemon = self.daemon("--trace-events", "64")
