@@ -42,10 +42,11 @@ int dmabuf_from_device(int fd, struct error *e)
     return sync_both(fd, DMA_BUF_SYNC_READ, e);
 }
 
-// To read may mean to forget what caches hold, so they are emptied first.
+// Caches are emptied first: to read may mean to forget what they hold, and it must not be written
+// back later over what a device writes.
 int dmabuf_begin(int fd, unsigned access, struct error *e)
 {
-    int r = access & DMABUF_READ ? dmabuf_to_device(fd, e) : 0;
+    int r = dmabuf_to_device(fd, e);
     return r < 0 ? r : sync_buffer(fd, DMA_BUF_SYNC_START | access, e);
 }
 

@@ -84,7 +84,7 @@ static void show_all(struct dump *d)
 static void *run_lane(void *arg)
 {
     struct dump *d = arg;
-    d->run_status = lane_run(&d->lane, d->job, d->cores, &d->run_error);
+    d->run_status = lane_run(&d->lane, d->job, d, d->cores, &d->run_error);
     eventfd_write(d->ended, 1);
     return NULL;
 }

@@ -17,7 +17,8 @@ int lane_init(struct lane *l, const struct runtime *r, struct bytes file, uint32
     int code = r->init(&context, (void *)file.data, (uint32_t)file.size, flags, NULL);
     if (code != RKNN_SUCC)
         return runtime_failed(r, "rknn_init", code, e);
-    *l = (struct lane){.runtime = r, .info = info, .context = context, .row = UINT32_MAX};
+    *l = (struct lane){
+        .runtime = r, .info = info, .context = context, .memory = r->small, .row = UINT32_MAX};
     return 0;
 }
 
@@ -28,7 +29,8 @@ int lane_dup(struct lane *l, const struct lane *of, struct error *e)
     int code = r->dup_context(&source, &context);
     if (code != RKNN_SUCC)
         return runtime_failed(r, "rknn_dup_context", code, e);
-    *l = (struct lane){.runtime = r, .info = of->info, .context = context, .row = UINT32_MAX};
+    *l = (struct lane){
+        .runtime = r, .info = of->info, .context = context, .memory = r->small, .row = UINT32_MAX};
     return 0;
 }
 
@@ -54,8 +56,8 @@ void lane_done(struct lane *l)
     if (!l->runtime)
         return;
     size_t n = (size_t)l->info->n_inputs + l->info->n_outputs;
-    if (l->memories)
-        lane_memory_done(l);
+    for (uint32_t i = 0; l->memories && i < n; i++)
+        lane_memory_drop(l, i);
     l->runtime->destroy(l->context);
     for (size_t i = 0; l->scratch && i < n; i++)
         free((void *)l->scratch[i].data);
@@ -128,17 +130,24 @@ static uint64_t run_time(const struct lane *l, uint64_t measured_us)
     return code == RKNN_SUCC && perf.run_duration > 0 ? (uint64_t)perf.run_duration : measured_us;
 }
 
-int lane_run(struct lane *l, struct npu_job *job, uint32_t cores, struct error *e)
+void lane_forget(struct lane *l, const void *user)
 {
-    bool small = l->runtime->small;
+    for (uint32_t i = 0; l->memories && i < l->info->n_inputs + l->info->n_outputs; i++)
+        if (l->memories[i].user && (!user || l->memories[i].user == user))
+            lane_memory_drop(l, i);
+}
+
+int lane_run(struct lane *l, struct npu_job *job, const void *user, uint32_t cores, struct error *e)
+{
     int s = prepare(l, e);
+    l->user = user;
     if (s == 0)
         s = set_cores(l, job, cores, e);
     if (s == 0)
         s = set_row(l, job->row, e);
     if (s == 0)
-        s = small ? lane_memory_put(l, job, e) : lane_io_put(l, job, e);
-    if (s == 0 && small)
+        s = l->memory ? lane_memory_put(l, job, e) : lane_io_put(l, job, e);
+    if (s == 0 && l->memory)
         s = lane_memory_bind_outputs(l, job, e);
     if (s < 0)
         return s;
@@ -147,5 +156,5 @@ int lane_run(struct lane *l, struct npu_job *job, uint32_t cores, struct error *
     if (code != RKNN_SUCC)
         return runtime_failed(l->runtime, "rknn_run", code, e);
     job->run_us = run_time(l, clock_us() - begin);
-    return small ? lane_memory_get(l, job, e) : lane_io_get(l, job, e);
+    return l->memory ? lane_memory_get(l, job, e) : lane_io_get(l, job, e);
 }

@@ -1,19 +1,28 @@
 // A context of the runtime's, with what is set in it. One thread at a time.
 #pragma once
 
+#include <sys/types.h>
+
 #include "npu/npu.h"
 #include "npu/vendor/runtime.h"
 
-// Memory of the runtime's that a tensor is bound to.
+// Memory that a tensor is bound to: the runtime's own, or a dma-buf of a program that it imported.
 struct lane_memory {
     rknn_tensor_mem *memory;
     rknn_tensor_attr attr; // as it is bound
+    const void *user;      // of a dma-buf: who has it; NULL: the runtime's own
+    const uint8_t *data;   // this and what follows: which one it is, and where in it
+    dev_t device;
+    ino_t inode;
 };
 
 struct lane {
     const struct runtime *runtime; // NULL: not open
     const struct npu_model_info *info;
     rknn_context context;
+    bool memory;          // tensors go through memory that is bound
+    bool copies;          // the runtime does not take programs' dma-bufs
+    const void *user;     // of the present run
     uint32_t core_mask;   // 0: not known
     uint32_t batch_cores; // 0: never set
     uint32_t row;         // UINT32_MAX: not known
@@ -33,9 +42,13 @@ int lane_dup(struct lane *l, const struct lane *of, struct error *e);
 
 void lane_done(struct lane *l); // zeroed: fine
 
-/// Runs a job on it, without calling done(): cores, shapes, inputs, run, outputs. With core_mask
-/// `cores` (0: the runtime has no say in that).
-int lane_run(struct lane *l, struct npu_job *job, uint32_t cores, struct error *e);
+/// Runs a job of `user` on it, without calling done(): cores, shapes, inputs, run, outputs. With
+/// core_mask `cores` (0: the runtime has no say in that).
+int lane_run(struct lane *l, struct npu_job *job, const void *user, uint32_t cores,
+             struct error *e);
+
+/// Gives back the user's dma-bufs (NULL: everyone's). Not while the lane runs.
+void lane_forget(struct lane *l, const void *user);
 
 // ---- of lane.c alone: the two ways of tensors ------------------------------------------------
 
@@ -46,8 +59,11 @@ uint8_t *lane_room(struct lane *l, uint32_t i, size_t size, struct error *e);
 int lane_io_put(struct lane *l, const struct npu_job *job, struct error *e);
 int lane_io_get(struct lane *l, const struct npu_job *job, struct error *e);
 
-/// Memory that is bound with rknn_set_io_mem().
+/// Memory that is bound with rknn_set_io_mem(). The form in which an input is to lie there: its own
+/// with pass_through, else that with channels last, of the type in which it comes.
+int lane_memory_form(const struct tensor_io *io, const struct npu_input *in,
+                     struct tensor_attr *ret, struct error *e);
 int lane_memory_put(struct lane *l, const struct npu_job *job, struct error *e);
 int lane_memory_bind_outputs(struct lane *l, const struct npu_job *job, struct error *e);
 int lane_memory_get(struct lane *l, const struct npu_job *job, struct error *e);
-void lane_memory_done(struct lane *l);
+void lane_memory_drop(struct lane *l, uint32_t slot);

@@ -1,36 +1,27 @@
-// Tensors in memory that is bound with rknn_set_io_mem(): the only way that librknnmrt.so knows.
+// Tensors in memory that is bound with rknn_set_io_mem(): the only way that librknnmrt.so knows,
+// and that of dma-bufs, which the NPU then has where they are.
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/convert.h"
+#include "base/dmabuf.h"
+#include "base/log.h"
+#include "npu/buffer/buffer.h"
 #include "npu/vendor/lane.h"
+#include "npu/vendor/lane_direct.h"
 #include "npu/vendor/query.h"
 
-static void drop(struct lane *l, struct lane_memory *m)
+void lane_memory_drop(struct lane *l, uint32_t slot)
 {
+    struct lane_memory *m = &l->memories[slot];
     if (m->memory)
         l->runtime->destroy_mem(l->context, m->memory);
     *m = (struct lane_memory){0};
 }
 
-void lane_memory_done(struct lane *l)
+static int set(struct lane *l, struct lane_memory *m, const rknn_tensor_attr *attr, struct error *e)
 {
-    for (uint32_t i = 0; i < l->info->n_inputs + l->info->n_outputs; i++)
-        drop(l, &l->memories[i]);
-}
-
-// Binds memory of at least attr->size_with_stride bytes, unless just that is bound already.
-static int bind(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr, uint8_t **ret,
-                struct error *e)
-{
-    struct lane_memory *m = &l->memories[slot];
     rknn_tensor_attr given = *attr;
-    if (!m->memory || m->memory->size < attr->size_with_stride) {
-        drop(l, m);
-        m->memory = l->runtime->create_mem(l->context, attr->size_with_stride);
-        if (!m->memory || !m->memory->virt_addr || m->memory->size < attr->size_with_stride)
-            return error_no_memory(e, "the runtime's rknn_create_mem", attr->size_with_stride);
-    }
-    *ret = (uint8_t *)m->memory->virt_addr + m->memory->offset;
     if (memcmp(&m->attr, attr, sizeof *attr) == 0)
         return 0;
     int code = l->runtime->set_io_mem(l->context, m->memory, &given);
@@ -40,6 +31,61 @@ static int bind(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr, uin
     return 0;
 }
 
+// Binds memory of at least attr->size_with_stride bytes, unless just that is bound already.
+static int bind(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr, uint8_t **ret,
+                struct error *e)
+{
+    struct lane_memory *m = &l->memories[slot];
+    if (!m->memory || m->user || m->memory->size < attr->size_with_stride) {
+        lane_memory_drop(l, slot);
+        m->memory = l->runtime->create_mem(l->context, attr->size_with_stride);
+        if (!m->memory || !m->memory->virt_addr || m->memory->size < attr->size_with_stride)
+            return error_no_memory(e, "the runtime's rknn_create_mem", attr->size_with_stride);
+    }
+    *ret = (uint8_t *)m->memory->virt_addr + m->memory->offset;
+    return set(l, m, attr, e);
+}
+
+// ---- dma-bufs of programs ----------------------------------------------------------------------
+
+// NULL: the runtime does not take it.
+static rknn_tensor_mem *import(struct lane *l, const struct npu_buffer *b, const uint8_t *data,
+                               size_t size)
+{
+    rknn_tensor_mem *m = NULL;
+    if (data - b->map <= INT32_MAX && size <= UINT32_MAX)
+        m = l->runtime->create_mem_from_fd(l->context, b->fd, b->map, (uint32_t)size,
+                                           (int32_t)(data - b->map));
+    l->copies = !m;
+    if (!m)
+        log_warn("the runtime does not take a program's dma-buf (rknn_create_mem_from_fd): tensors "
+                 "are copied");
+    return m;
+}
+
+// Binds a tensor where it is, unless it is bound there already. 1: it has to be copied.
+static int bind_there(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr,
+                      const struct npu_buffer *b, const uint8_t *data, size_t size, struct error *e)
+{
+    struct lane_memory *m = &l->memories[slot];
+    struct stat st;
+    if (l->copies || !l->runtime->create_mem_from_fd || fstat(b->fd, &st) < 0)
+        return 1;
+    bool same = m->user && m->data == data && m->inode == st.st_ino && m->device == st.st_dev;
+    if (!same || m->memory->size < size) {
+        rknn_tensor_mem *memory = import(l, b, data, size);
+        lane_memory_drop(l, slot);
+        if (!memory)
+            return 1;
+        *m = (struct lane_memory){
+            .memory = memory, .data = data, .device = st.st_dev, .inode = st.st_ino};
+    }
+    m->user = l->user;
+    return set(l, m, attr, e);
+}
+
+// ---- inputs ------------------------------------------------------------------------------------
+
 static struct convert_form form_of(const struct tensor_attr *a)
 {
     return (struct convert_form){.type = a->type,
@@ -48,10 +94,8 @@ static struct convert_form form_of(const struct tensor_attr *a)
                                  .h_stride = a->h_stride};
 }
 
-// The form in which an input is to lie in memory: its own with pass_through, else that with
-// channels last, of the type in which it comes.
-static int choose_attr(const struct tensor_io *io, const struct npu_input *in,
-                       struct tensor_attr *ret, struct error *e)
+int lane_memory_form(const struct tensor_io *io, const struct npu_input *in,
+                     struct tensor_attr *ret, struct error *e)
 {
     uint32_t dims[4];
     size_t size;
@@ -104,11 +148,16 @@ static int put_one(struct lane *l, uint32_t i, const struct tensor_io *io,
     struct tensor_attr form;
     rknn_tensor_attr attr;
     uint8_t *memory;
-    int s = choose_attr(io, in, &form, e);
+    int s = lane_memory_form(io, in, &form, e);
     if (s < 0)
         return s;
     query_attr_back(&form, i, &attr);
     attr.pass_through = in->pass_through;
+    if (lane_direct_input(in, io, &form)) {
+        s = bind_there(l, i, &attr, in->dmabuf, in->data, in->size, e);
+        if (s <= 0)
+            return s;
+    }
     s = bind(l, i, &attr, &memory, e);
     return s < 0 ? s : fill(io, in, &form, memory, e);
 }
@@ -123,17 +172,32 @@ int lane_memory_put(struct lane *l, const struct npu_job *job, struct error *e)
     return 0;
 }
 
+// ---- outputs -----------------------------------------------------------------------------------
+
+static int bind_output(struct lane *l, uint32_t i, const struct tensor_io *io,
+                       const struct npu_output *out, struct error *e)
+{
+    uint32_t slot = l->info->n_inputs + i;
+    struct tensor_attr there;
+    rknn_tensor_attr attr;
+    uint8_t *memory;
+    if (lane_direct_output(out, io, &there)) {
+        query_attr_back(&there, i, &attr);
+        int s = bind_there(l, slot, &attr, out->dmabuf, out->data, out->size, e);
+        if (s <= 0)
+            return s;
+    }
+    query_attr_back(&io->native_nhwc, i, &attr);
+    return bind(l, slot, &attr, &memory, e);
+}
+
 int lane_memory_bind_outputs(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
     const struct tensor_io *outputs = m->outputs + (size_t)job->row * m->n_outputs;
-    for (uint32_t i = 0; i < m->n_outputs; i++) {
-        rknn_tensor_attr attr;
-        uint8_t *memory;
-        query_attr_back(&outputs[i].native_nhwc, i, &attr);
-        if (bind(l, m->n_inputs + i, &attr, &memory, e) < 0)
+    for (uint32_t i = 0; i < m->n_outputs; i++)
+        if (bind_output(l, i, &outputs[i], &job->outputs[i], e) < 0)
             return error_prefix(e, "output %u", i);
-    }
     return 0;
 }
 
@@ -141,11 +205,14 @@ static int get_one(const struct lane *l, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *out, struct error *e)
 {
     const struct tensor_attr *a = &io->logical;
-    const rknn_tensor_mem *memory = l->memories[l->info->n_inputs + i].memory;
+    const struct lane_memory *bound = &l->memories[l->info->n_inputs + i];
+    const rknn_tensor_mem *memory = bound->memory;
     struct convert_form from = form_of(&io->native_nhwc), plain = form_of(a);
     uint32_t dims[4];
     if (!out->data)
         return 0;
+    if (bound->user)
+        return dmabuf_from_device(out->dmabuf->fd, e);
     convert_dims(a, dims);
     return convert_output(a, dims, &from, (uint8_t *)memory->virt_addr + memory->offset,
                           io->native_nhwc.size_with_stride, out->form ? out->form : &plain,

@@ -15,6 +15,12 @@ void lanes_init(struct lanes *l, const struct runtime *r, struct bytes file, uin
                         .idle = PTHREAD_COND_INITIALIZER};
 }
 
+void lanes_init_memory(struct lanes *l, struct lanes *source)
+{
+    lanes_init(l, source->runtime, source->file, source->flags, source->limit, source->info);
+    l->source = source;
+}
+
 void lanes_done(struct lanes *l)
 {
     while (l->n > 0)
@@ -29,7 +35,20 @@ static int open_lane(struct lanes *l, const struct lane *like, struct error *e)
     bool dup = like && l->runtime->dup_context && l->info->n_rows <= 1;
     int s =
         dup ? lane_dup(lane, like, e) : lane_init(lane, l->runtime, l->file, l->flags, l->info, e);
+    if (s == 0 && l->source)
+        lane->memory = true;
     l->n += s == 0;
+    return s;
+}
+
+static int open_first(struct lanes *l, struct error *e)
+{
+    struct lane *like = NULL;
+    int s = l->source ? lanes_take(l->source, 0, &like, e) : 0;
+    if (s == 0)
+        s = open_lane(l, like, e);
+    if (like)
+        lanes_give(l->source, like);
     return s;
 }
 
@@ -57,7 +76,7 @@ int lanes_take(struct lanes *l, uint32_t cores, struct lane **ret, struct error 
     bool waited = false;
     struct lane *lane = NULL;
     pthread_mutex_lock(&l->lock);
-    int s = l->n == 0 ? open_lane(l, NULL, e) : 0;
+    int s = l->n == 0 ? open_first(l, e) : 0;
     while (s == 0 && !(lane = find_idle(l, cores))) {
         waited = true;
         pthread_cond_wait(&l->idle, &l->lock);
@@ -74,7 +93,21 @@ int lanes_take(struct lanes *l, uint32_t cores, struct lane **ret, struct error 
 void lanes_give(struct lanes *l, struct lane *lane)
 {
     pthread_mutex_lock(&l->lock);
+    if (l->stale[lane - l->list])
+        lane_forget(lane, NULL);
+    l->stale[lane - l->list] = false;
     l->busy[lane - l->list] = false;
     pthread_cond_broadcast(&l->idle);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void lanes_forget(struct lanes *l, const void *user)
+{
+    pthread_mutex_lock(&l->lock);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->busy[i])
+            l->stale[i] = true;
+        else
+            lane_forget(&l->list[i], user);
     pthread_mutex_unlock(&l->lock);
 }

@@ -22,6 +22,7 @@
     X(set_batch_core_num,          "2.3.2") \
     X(set_input_shapes,            "1.5.0") \
     X(create_mem,                  "1.2.0") \
+    X(create_mem_from_fd,          "1.2.0") \
     X(destroy_mem,                 "1.2.0") \
     X(set_io_mem,                  "1.2.0") \
     X(matmul_create,               "2.3.2") \

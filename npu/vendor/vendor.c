@@ -9,6 +9,7 @@
 #include "npu/vendor/board.h"
 #include "npu/vendor/describe.h"
 #include "npu/vendor/dump.h"
+#include "npu/vendor/lane_direct.h"
 #include "npu/vendor/lanes.h"
 #include "npu/vendor/perf.h"
 #include "npu/vendor/product.h"
@@ -27,6 +28,7 @@ struct npu_model {
     struct npu_device *device;
     struct product *product; // NULL: a graph
     struct lanes lanes;
+    struct lanes direct;   // of jobs with tensors in dma-bufs that the NPU can have where they are
     struct lanes measured; // of jobs whose layers are measured: that takes a flag of rknn_init()
     struct npu_model_info info;
     rknn_custom_string custom_string;
@@ -98,6 +100,7 @@ static void model_free(struct npu_model *m)
 {
     if (!m)
         return;
+    lanes_done(&m->direct);
     lanes_done(&m->lanes);
     lanes_done(&m->measured);
     if (!m->product) {
@@ -171,6 +174,7 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     lanes_init(&m->lanes, &d->runtime, source->file, 0, d->info.n_cores, &m->info);
+    lanes_init_memory(&m->direct, &m->lanes);
     lanes_init(&m->measured, &d->runtime, source->file, RKNN_FLAG_COLLECT_PERF_MASK, 1, &m->info);
     int s =
         matmul_model_is(source->file) ? load_product(m, source->file, e) : load_graph(m, source, e);
@@ -201,6 +205,9 @@ static void context_free(struct npu_context *c)
 {
     if (!c)
         return;
+    lanes_forget(&c->model->lanes, c);
+    lanes_forget(&c->model->direct, c);
+    lanes_forget(&c->model->measured, c);
     product_use_free(c->product);
     perf_done(&c->perf);
     free(c);
@@ -232,10 +239,16 @@ static void note_layers(struct npu_context *c, const struct lane *lane)
         log_warn("no times of layers: %s", e.text);
 }
 
+static struct lanes *choose_lanes(struct npu_model *m, const struct npu_job *job)
+{
+    if (job->collect_perf)
+        return &m->measured;
+    return lane_direct_helps(&m->device->runtime, &m->info, job) ? &m->direct : &m->lanes;
+}
+
 static int run(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     struct npu_model *m = c->model;
-    struct lanes *lanes = job->collect_perf ? &m->measured : &m->lanes;
     uint32_t cores = m->device->info.n_cores > 1 ? job->core_mask : 0;
     struct lane *lane;
     if (c->product)
@@ -243,10 +256,11 @@ static int run(struct npu_context *c, struct npu_job *job, struct error *e)
     if (job->tap)
         return dump_run(&m->device->runtime, m->lanes.file, &m->info, m->device->options.dumps, job,
                         cores, e);
+    struct lanes *lanes = choose_lanes(m, job);
     int s = lanes_take(lanes, cores, &lane, e);
     if (s < 0)
         return s;
-    s = lane_run(lane, job, cores, e);
+    s = lane_run(lane, job, c, cores, e);
     if (s == 0 && job->collect_perf)
         note_layers(c, lane);
     lanes_give(lanes, lane);

@@ -4,6 +4,7 @@
 // Its environment:
 //   STANDIN        options of the software NPU ("rk3588,crash@3"); default rk3588
 //   STANDIN_CODE   rknn_init() answers this number
+//   STANDIN_IMPORTS  file that gets a line for each dma-buf that is imported or given back
 //   STANDIN_DUMPS  where layers are written with RKNN_LOG_LEVEL 5
 //
 // Made with STANDIN_OLD it knows only the structs of the first headers, with STANDIN_SMALL it is
@@ -83,6 +84,9 @@ int standin_range(const struct npu_model_info *m, rknn_input_range *ret);
 
 /// As the environment says now.
 void standin_dump_init(struct standin_dump *d);
+
+/// Where the data of a memory lie.
+void *standin_memory(const rknn_tensor_mem *m);
 
 /// Room for a tensor's data; NULL: none.
 uint8_t *standin_room(struct standin_tensor *t, size_t size);

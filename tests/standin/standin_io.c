@@ -28,12 +28,19 @@ int rknn_inputs_set(rknn_context c, uint32_t n, rknn_input inputs[])
     return RKNN_SUCC;
 }
 
+// Programs that change the type leave the size as it was.
+static size_t bound_size(const struct standin_tensor *t)
+{
+    bool real = t->attr.type == RKNN_TENSOR_FLOAT32 && t->attr.fmt != RKNN_TENSOR_NHWC;
+    return real ? t->attr.n_elems * sizeof(float) : t->attr.size_with_stride;
+}
+
 static void gather_output(struct standin *s, uint32_t i, struct standin_tensor *t)
 {
     s->outputs[i] = (struct npu_output){0};
     if (t->memory)
         s->outputs[i] = (struct npu_output){
-            .data = t->memory->virt_addr, .size = t->attr.size_with_stride, .form = &t->form};
+            .data = standin_memory(t->memory), .size = bound_size(t), .form = &t->form};
     else if (standin_room(t, standin_output(s, i)->logical.size))
         s->outputs[i] = (struct npu_output){.data = t->data, .size = t->size};
 }
@@ -43,7 +50,7 @@ int standin_gather(struct standin *s)
     uint32_t n = s->model->info->n_inputs;
     for (uint32_t i = 0; i < n; i++) {
         const struct standin_tensor *t = &s->tensors[i];
-        s->inputs[i].data = t->memory ? t->memory->virt_addr : t->data;
+        s->inputs[i].data = t->memory ? standin_memory(t->memory) : t->data;
         s->inputs[i].size = t->memory ? t->attr.size_with_stride : t->size;
         if (!s->inputs[i].data)
             return RKNN_ERR_INPUT_INVALID;

@@ -154,14 +154,21 @@ struct chain {
     uint8_t *expected[N_FRAMES], *dark; // outputs; of a black picture
 };
 
-// What comes out, by copies.
-static uint8_t *reference(const struct chain *x, uint8_t *picture)
+// What comes out, by copies, of a picture that lies as the camera's do.
+static uint8_t *reference(const struct chain *x, const uint8_t *picture)
 {
-    rknn_input in = {
-        .buf = picture, .size = x->in.n_elems, .type = RKNN_TENSOR_UINT8, .fmt = RKNN_TENSOR_NHWC};
+    const uint32_t *d = x->in.dims;
+    size_t pitch = (size_t)x->in.w_stride * d[3], row = (size_t)d[2] * d[3];
+    rknn_input in = {.buf = malloc(x->in.n_elems),
+                     .size = x->in.n_elems,
+                     .type = RKNN_TENSOR_UINT8,
+                     .fmt = RKNN_TENSOR_NHWC};
     rknn_output out = {0};
     uint8_t *copy = malloc(x->out.size);
+    for (uint32_t y = 0; y < d[1]; y++)
+        memcpy((uint8_t *)in.buf + y * row, picture + y * pitch, row);
     NEED_OK(rknn_inputs_set(x->c, 1, &in));
+    free(in.buf);
     NEED_OK(rknn_run(x->c, NULL));
     NEED_OK(rknn_outputs_get(x->c, 1, &out, NULL));
     NEED(out.size == x->out.size);
@@ -180,11 +187,11 @@ static void open_model(struct chain *x)
     free(in);
     free(out);
     x->in.type = RKNN_TENSOR_UINT8;
-    x->in.w_stride = 0;
-    uint8_t *picture = calloc(1, x->in.n_elems);
+    NEED(x->in.w_stride >= x->in.dims[2] && x->in.size_with_stride >= x->in.n_elems);
+    uint8_t *picture = calloc(1, x->in.size_with_stride);
     x->dark = reference(x, picture);
     for (uint32_t k = 0; k < N_FRAMES; k++) {
-        fill(picture, x->in.n_elems, k);
+        fill(picture, x->in.size_with_stride, k);
         x->expected[k] = reference(x, picture);
     }
     NEED(memcmp(x->expected[0], x->expected[1], x->out.size) != 0);
@@ -193,10 +200,10 @@ static void open_model(struct chain *x)
 
 static void join(struct chain *x)
 {
-    write_all(x->camera.socket, &x->in.n_elems, sizeof x->in.n_elems);
+    write_all(x->camera.socket, &x->in.size_with_stride, sizeof x->in.size_with_stride);
     x->fd = take(x->camera.socket);
-    x->picture = fd_map(x->fd, x->in.n_elems, NULL);
-    x->input = rknn_create_mem_from_fd(x->c, x->fd, x->picture, x->in.n_elems, 0);
+    x->picture = fd_map(x->fd, x->in.size_with_stride, NULL);
+    x->input = rknn_create_mem_from_fd(x->c, x->fd, x->picture, x->in.size_with_stride, 0);
     x->output = rknn_create_mem(x->c, x->out.size);
     NEED(x->picture && x->input && x->output);
     NEED_OK(rknn_set_io_mem(x->c, x->input, &x->in));
@@ -216,14 +223,14 @@ static bool is_all(const uint8_t *data, size_t size, uint8_t value)
 // This program touches neither buffer before the display has seen the result.
 static void one_frame(struct chain *x, uint32_t frame)
 {
-    uint8_t *seen = malloc(x->out.size), *picture = malloc(x->in.n_elems);
+    uint8_t *seen = malloc(x->out.size), *picture = malloc(x->in.size_with_stride);
     ask(&x->camera, frame, NULL, 0);
     EXPECT_OK(rknn_run(x->c, NULL));
     ask(&x->display, frame, seen, x->out.size);
     EXPECT(memcmp(seen, x->expected[frame], x->out.size) == 0);
     EXPECT(is_all(x->output->virt_addr, x->out.size, (uint8_t)(frame + 100)));
-    fill(picture, x->in.n_elems, frame);
-    EXPECT(memcmp(x->picture, picture, x->in.n_elems) == 0);
+    fill(picture, x->in.size_with_stride, frame);
+    EXPECT(memcmp(x->picture, picture, x->in.size_with_stride) == 0);
     free(seen);
     free(picture);
 }
@@ -231,7 +238,7 @@ static void one_frame(struct chain *x, uint32_t frame)
 // What the program writes itself goes to the NPU as well, with rknn_mem_sync() and without.
 static void own_picture(struct chain *x, bool sync)
 {
-    fill(x->picture, x->in.n_elems, 3);
+    fill(x->picture, x->in.size_with_stride, 3);
     if (sync)
         EXPECT_OK(rknn_mem_sync(x->c, x->input, RKNN_MEMORY_SYNC_TO_DEVICE));
     EXPECT_OK(rknn_run(x->c, NULL));
@@ -261,7 +268,7 @@ static void show(const struct chain *x)
 
 static void refused(const struct chain *x)
 {
-    uint32_t size = x->in.n_elems;
+    uint32_t size = x->in.size_with_stride;
     struct stat st;
     NEED(fstat(x->fd, &st) == 0);
     EXPECT(!rknn_create_mem_from_fd(x->c, x->fd, x->picture, (uint32_t)st.st_size + 1, 0));
@@ -276,12 +283,12 @@ static void refused(const struct chain *x)
 // A camera whose driver gives its buffers for reading alone.
 static void read_only(struct chain *x)
 {
-    struct dma_heap_allocation_data a = {.len = x->in.n_elems + x->out.size,
+    struct dma_heap_allocation_data a = {.len = x->in.size_with_stride + x->out.size,
                                          .fd_flags = O_RDONLY | O_CLOEXEC};
     int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
     NEED(heap >= 0 && ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a) == 0);
     void *map = fd_map((int)a.fd, a.len, NULL);
-    rknn_tensor_mem *in = rknn_create_mem_from_fd(x->c, (int)a.fd, map, x->in.n_elems, 0);
+    rknn_tensor_mem *in = rknn_create_mem_from_fd(x->c, (int)a.fd, map, x->in.size_with_stride, 0);
     rknn_tensor_mem *out = rknn_create_mem_from_fd(x->c, (int)a.fd, map, x->out.size, 0);
     NEED(map && in && out);
     EXPECT_OK(rknn_set_io_mem(x->c, in, &x->in));

@@ -3,10 +3,11 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from board import kernel_complaints, run
-from service import BUILD, PATIENCE, Daemon, wait_for
+from service import BUILD, PATIENCE, Daemon, vendor_backend, wait_for
 
 MODELS = BUILD / "tests/conformance/models"
 CHAIN = BUILD / "tests/vm/dmabuf_chain"
@@ -63,6 +64,16 @@ class Dmabuf(unittest.TestCase):
         daemon.stop()
         wait_for(lambda: BUFINFO.read_text(), lambda: n_dmabufs() == before)
 
+    def check_programs(self, daemon, *names):
+        for name in names:
+            done = subprocess.run([BUILD / "tests/conformance" / name, MODELS], env=daemon.env, text=True,
+                                  capture_output=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+
+    def check_imports(self, book):
+        """The vendor's runtime has had dma-bufs, and has none any more."""
+        wait_for(book.read_text, lambda: book.read_text().count("given back") == book.read_text().count("imported") > 1)
+
     def test_1_vgem(self):
         self.check_chain(CARD, "dma_heap")
 
@@ -81,11 +92,7 @@ class Dmabuf(unittest.TestCase):
     def test_6_the_api(self):
         for kind, transport in ((CARD, "unix"), ("dma_heap", "unix"), ("udmabuf", "tcp")):
             daemon = Daemon("--backend", "sim:rk3588", "--buffers", kind, transport=transport)
-            for name in ("memory", "zero_copy"):
-                with self.subTest(f"{name} with {kind} over {transport}"):
-                    done = subprocess.run([BUILD / "tests/conformance" / name, MODELS], env=daemon.env, text=True,
-                                          capture_output=True, timeout=PATIENCE, check=False)
-                    self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+            self.check_programs(daemon, "memory", "zero_copy")
             daemon.stop()
 
     def test_7_killed_in_the_middle(self):
@@ -107,7 +114,29 @@ class Dmabuf(unittest.TestCase):
         wait_for(lambda: f"{daemon.held()} to be {held}", lambda: daemon.held() == held)
         daemon.stop()
 
-    def test_8_what_does_not_work_is_said(self):
+    def test_8_the_vendor_s_runtime(self):
+        with tempfile.TemporaryDirectory() as folder:
+            book = pathlib.Path(folder) / "imports"
+            daemon = Daemon("--backend", vendor_backend(folder, "today", STANDIN_IMPORTS=str(book)))
+            self.assertIn(NAMES["dma_heap"], daemon.rknnctl("info").stdout)
+            chain = self.start(daemon, CARD)
+            said, _ = chain.communicate("\n", timeout=PATIENCE)
+            self.assertEqual(chain.returncode, 0, said)
+            self.check_imports(book)
+            self.check_programs(daemon, "memory", "zero_copy")
+            self.check_imports(book)
+            daemon.stop()
+
+    def test_9_a_small_chip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            book = pathlib.Path(folder) / "imports"
+            backend = vendor_backend(folder, "small", "rv1106", STANDIN_IMPORTS=str(book))
+            daemon = Daemon("--backend", backend, "--buffers", CARD)
+            self.check_programs(daemon, "small_chip")
+            self.check_imports(book)
+            daemon.stop()
+
+    def test_0_what_does_not_work_is_said(self):
         for kind, words in (("drm", "no DRM node of driver rknpu"), ("drm:/dev/dri/renderD128", "dumb buffer"),
                             ("dma_heap:attic", "/dev/dma_heap/attic"), ("drm:/dev/null", "dumb buffer")):
             done = subprocess.run([BUILD / "bin/rknnd", "--listen", "unix:/run/other.sock", "--buffers", kind],
