@@ -60,8 +60,9 @@ typedef struct rknnd_device {
 } rknnd_device;
 
 /// What there is within reach: local sockets, boards at a USB cable, boards that the adb server
-/// knows. Nothing is connected to. *n: how many there are, also when that is more than `max`, the
-/// number of elements of `list`.
+/// knows. No server is asked; a board that another program uses is looked at for a second, as that
+/// may be about to end. *n: how many there are, also when that is more than `max`, the number of
+/// elements of `list`.
 int rknnd_list_devices(rknnd_device *list, uint32_t max, uint32_t *n);
 
 typedef struct rknnd_server_status {

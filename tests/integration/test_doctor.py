@@ -13,6 +13,7 @@ import threading
 import unittest
 
 from service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, vendor_backend
+from test_adb import Server, frame as frame_of_adb
 
 NOBODY = 65534
 
@@ -216,6 +217,20 @@ class Boards(Case):
         found = self.adb(adb.port)
         self.assertEqual(found["verdict"], "good")
         self.assertIn("version 41", found["found"])
+
+    def test_boards_behind_adb(self):
+        answers = {"host:version": b"0029", "host:devices": b"good\tdevice\nasleep\toffline\n"}
+        server = Server(lambda request: b"OKAY" + frame_of_adb(answers[request]) if request in answers
+                        else b"FAIL" + frame_of_adb(b"closed"))
+        self.addCleanup(server.listener.close)
+        env = {"ANDROID_ADB_SERVER_PORT": str(server.port)}
+        checks, _ = doctor("sim:rk3566", env=env)
+        self.assertEqual([(c["verdict"], c["found"]) for c in checks if c["check"] == "adb"],
+                         [("good", "adb's server has version 41"), ("good", "adb:good can be used"),
+                          ("note", "adb:asleep cannot be used: adb says: offline")])
+        self.one_bad(doctor("adb:asleep", env=env), "board", "offline", "reconnect")
+        self.one_bad(doctor("adb:", env=env), "board", "any of 2 boards", "serial number")
+        self.one_bad(doctor("adb:other", env=env), "board", "no board adb:other", "rknnctl devices")
 
     def test_no_adb_server(self):
         other = Answerer(b"SSH-2.0-x\r\n", 4)

@@ -226,8 +226,9 @@ class Outside(unittest.TestCase):
                    if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
         if missing:
             self.skipTest(f"without {', '.join(missing)}")
-        enter = ["unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--net", "--mount", "--pid", "--fork",
-                 "--mount-proc", "--kill-child"]
+        if os.geteuid() != 0:
+            self.skipTest("Avahi and D-Bus take root, also in namespaces")
+        enter = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
         probe = subprocess.run([*enter, "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1"], capture_output=True,
                                text=True, check=False)
         if probe.returncode:
