@@ -113,6 +113,15 @@ class Boards(unittest.TestCase):
             done = rknnctl("--server", board.uri, "devices", "--json")
             self.assertEqual([(d["uri"], d["chip"]) for d in json.loads(done.stdout)], [(board.uri, board.chip)])
 
+    def test_both_at_once(self):
+        models = [BUILD / "tests/conformance/models" / name for name in ("conv.rknn", "other_chip.rknn")]
+        jobs = [subprocess.Popen([BUILD / "bin/rknnctl", "--server", board.uri, "bench", model, "--loop", "50"], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+                for board, model in zip(self.boards, models)]
+        for job in jobs:
+            said, complaint = job.communicate(timeout=PATIENCE)
+            self.assertEqual(job.returncode, 0, said + complaint)
+
     def test_a_name_for_any_of_two_is_refused(self):
         for words in (("--server", "usb:", "ping"), ("ping",)):
             done = rknnctl(*words)
