@@ -11,7 +11,7 @@ import threading
 import unittest
 
 from adb_board import PORT, URI, AdbBoard, fetch_adbd, run_inside
-from service import BUILD, SOURCE, Daemon, wait_for
+from service import BUILD, PATIENCE, SOURCE, Daemon, wait_for
 
 
 def frame(text):
@@ -25,6 +25,7 @@ class Server:
 
     def __init__(self, answer, forwards_to=None):
         self.answer, self.forwards_to, self.requests = answer, forwards_to, []
+        self.taken = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -54,19 +55,22 @@ class Server:
                 if not answer.startswith(b"OKAY"):
                     return
 
-
     def forward(self, request):
+        """As the real one, it has taken who came to the port before it hears that the port is to end."""
         if not self.forwards_to:
             return b"FAIL" + frame(b"cannot bind listener")
         if "killforward:" in request:
+            self.taken.wait(PATIENCE)
             self.port_forwarded.close()
             return b"OKAY" * 2
+        self.taken.clear()
         self.port_forwarded = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self.serve_forwarded, args=(self.port_forwarded,), daemon=True).start()
         return b"OKAY" * 2 + frame(b"%d" % self.port_forwarded.getsockname()[1])
 
     def serve_forwarded(self, listener):
         connection, _ = listener.accept()
+        self.taken.set()
         with connection:
             relay(connection, self.forwards_to.uri[5:])
 
