@@ -16,7 +16,7 @@
 #define TO_INTEGER_FLOAT 12582912.0f
 
 #define MOST        4096
-#define MOST_GROUPS 32 // in a part with addends
+#define MOST_GROUPS 8 // in a part with addends
 
 #define EXACT_MOST (1 << 24)
 
