@@ -60,7 +60,7 @@ struct conv {
     // Scratch memory: the image as the kernel takes it (when it is not taken from the tensor
     // itself) or lines of it, the sums, the sums of image windows, and what these are made of.
     bool own_image;
-    uint64_t image_at, sums_at, window_at, lines_at, image_lines_at;
+    uint64_t image_at, sums_at, window_at, lines_at, image_lines_at, fours_at;
     uint32_t n_tiles; // CONV_DNN
     struct conv_tile *tiles;
 
@@ -71,7 +71,8 @@ struct conv {
     uint64_t most_sum; // no sum with its bias is larger
     struct conv_steps steps;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
-    float *taps;      // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES]
+    void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats,
+    int32_t *least;   // or, where this is not NULL, four int8 above it, of four ky
     struct conv_vnni *vnni;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
@@ -120,7 +121,8 @@ void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
 int conv_window_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
 
-/// CONV_DEPTHWISE: sums are counted in floats, which hold them exactly where conv_depthwise_fits().
+/// CONV_DEPTHWISE: sums may be counted in floats, which hold them exactly where
+/// conv_depthwise_fits().
 bool conv_depthwise_fits(const struct step *s);
 int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);

@@ -3,12 +3,16 @@
 // Lines of the image become floats, less their zero point, with zeros for the padding: then a tap
 // is one multiplication and addition of whole lanes, whatever the zero points of its weights.
 // Below 2^24 floats are exact.
-#include "npu/sim/conv_lines.h"
+//
+// With AVX512-VNNI four lines become one, each element of which has a byte of each of them. Taps
+// are then lowered by the least one of their channel, so that they need no sign, and what that
+// takes from the sum comes back with the sum of the window:
+//   Σ w * (x - zp) = Σ (w - least) * x  +  least * Σ x  -  zp * Σ w
+#include "npu/sim/conv_depthwise.h"
 
-#define TOGETHER   8 // pixels of the output
+#define TOGETHER   DEPTHWISE_TOGETHER
 #define EXACT_MOST (1 << 24)
 #define X_MOST     255 // of an int8 less its zero point
-#define ROWS_MOST  (EXACT_MOST / (128 * X_MOST))
 
 typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
@@ -23,7 +27,7 @@ bool conv_depthwise_fits(const struct step *s)
         int32_t nz = q->nz[i] < 0 ? -q->nz[i] : q->nz[i];
         most = nz > most ? nz : most;
     }
-    return taps <= ROWS_MOST && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
+    return taps <= DEPTHWISE_ROWS && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
 }
 
 // Channels are few: then lanes hold several pixels, which follow each other with stride 1.
@@ -37,35 +41,126 @@ static size_t padded_channels(const struct conv *c)
     return (c->oc + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
 }
 
-int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+// With its zero point.
+static int32_t weight_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                         size_t tap)
 {
-    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1], padded = padded_channels(c);
-    c->taps = step_alloc(s, taps * padded, sizeof *c->taps);
-    if (!c->taps)
-        return error_no_memory(e, "a weight", taps * padded * sizeof *c->taps);
-    for (size_t tap = 0; tap < taps; tap++)
-        for (size_t i = 0; i < padded; i++) {
-            if (i >= c->oc && !shares_lanes(c))
-                break;
-            uint32_t o = (uint32_t)(i % c->oc);
-            int32_t nz = conv_nz(s->node->quant, taps, o, tap);
-            c->taps[tap * padded + i] = (float)(w[o * taps + tap] + nz);
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    return w[o * taps + tap] + conv_nz(s->node->quant, taps, (uint32_t)o, tap);
+}
+
+// ---- fours ----
+
+static size_t n_fours(const struct conv *c)
+{
+    return ((size_t)c->window.kernel[0] + 3) / 4;
+}
+
+// The least tap of each channel, and whether they all are bytes above it.
+static bool find_least(const struct step *s, const struct conv *c, const int8_t *w, int32_t *least)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    for (size_t o = 0; o < c->oc; o++) {
+        int32_t low = INT32_MAX, high = INT32_MIN;
+        for (size_t tap = 0; tap < taps; tap++) {
+            int32_t v = weight_of(s, c, w, o, tap);
+            low = v < low ? v : low;
+            high = v > high ? v : high;
         }
+        least[o] = low;
+        if (high - low > UINT8_MAX)
+            return false;
+    }
+    for (size_t i = c->oc; i < padded_channels(c); i++)
+        least[i] = least[i % c->oc];
+    return true;
+}
+
+// Rows that the window does not have are multiplied by 0.
+static int32_t four_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                       size_t four, size_t x)
+{
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < 4 && four * 4 + i < c->window.kernel[0]; i++) {
+        size_t tap = (four * 4 + i) * c->window.kernel[1] + x;
+        bytes |= (uint32_t)(weight_of(s, c, w, o, tap) - c->least[o]) << 8 * i;
+    }
+    return (int32_t)bytes;
+}
+
+// The bias of a channel, and of those that are read in its place where few share lanes.
+static void lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
+{
+    uint32_t sum = 0;
+    for (size_t tap = 0; tap < (size_t)c->window.kernel[0] * c->window.kernel[1]; tap++)
+        sum += (uint32_t)weight_of(s, c, w, o, tap);
+    for (size_t i = o; i < c->oc + CONV_LANES; i += c->oc)
+        c->bias[i] = (int32_t)((uint32_t)c->bias[i] - (uint32_t)c->x_zp * sum);
+}
+
+static int prepare_fours(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    size_t columns = c->window.kernel[1], padded = padded_channels(c);
+    size_t n = n_fours(c) * columns * padded;
+    int32_t *taps = c->taps = step_alloc(s, n, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", n * sizeof *taps);
+    for (size_t i = 0; i < n; i++)
+        taps[i] = four_of(s, c, w, i % padded % c->oc, i / padded / columns, i / padded % columns);
+    for (size_t o = 0; o < c->oc; o++)
+        lower_bias(s, c, w, o);
     return 0;
 }
 
-// ---- lines of the image as floats ----
+static int prepare_floats(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    size_t padded = padded_channels(c);
+    size_t n = (size_t)c->window.kernel[0] * c->window.kernel[1] * padded;
+    float *taps = c->taps = step_alloc(s, n, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", n * sizeof *taps);
+    for (size_t i = 0; i < n; i++)
+        taps[i] = (float)weight_of(s, c, w, i % padded % c->oc, i / padded);
+    return 0;
+}
+
+int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    if (!dnn_has_vnni())
+        return prepare_floats(s, c, w, e);
+    c->least = step_alloc(s, padded_channels(c), sizeof *c->least);
+    if (!c->least)
+        return error_no_memory(e, "a weight", padded_channels(c) * sizeof *c->least);
+    if (find_least(s, c, w, c->least))
+        return prepare_fours(s, c, w, e);
+    c->least = NULL;
+    return prepare_floats(s, c, w, e);
+}
+
+// ---- lines of the image ----
 
 static uint64_t line_size(const struct conv *c)
 {
     return conv_lines_size(c, sizeof(float), CONV_LANES);
 }
 
+static int fours_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    uint64_t size;
+    if (__builtin_mul_overflow(line_size(c), n_fours(c), &size))
+        size = UINT64_MAX;
+    int r = step_scratch(s, size, &c->fours_at, e);
+    return r < 0 ? r : conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->lines_at, e);
+}
+
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
 {
     uint64_t sums = (uint64_t)c->ow * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
-    return r < 0 ? r : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+    if (r < 0)
+        return r;
+    return c->least ? fours_scratch(s, c, e)
+                    : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
 }
 
 KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst)
@@ -84,24 +179,55 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
     memset(to + before + n, 0, l->size - (before + n) * sizeof *to);
 }
 
-// ---- sums ----
+static inline __attribute__((always_inline)) void join(const uint8_t *const *rows, const int n_rows,
+                                                       size_t n, uint32_t *restrict to)
+{
+    const uint8_t *a = rows[0], *b = rows[n_rows > 1], *c = rows[n_rows > 2 ? 2 : 0];
+    const uint8_t *d = rows[n_rows > 3 ? 3 : 0];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t four = a[i];
+        if (n_rows > 1)
+            four |= (uint32_t)b[i] << 8;
+        if (n_rows > 2)
+            four |= (uint32_t)c[i] << 16;
+        if (n_rows > 3)
+            four |= (uint32_t)d[i] << 24;
+        to[i] = four;
+    }
+}
 
-// One line of the output, in units of a pixel, or of the pixels that share lanes.
-struct line {
-    const void *rows[ROWS_MOST]; // of the image, floats, for each row of the window
-    const float *taps;
-    size_t n_rows, n_columns; // of the window
-    size_t column, tap;       // elements between its columns, and between taps
-    size_t n, in, out;        // units; elements between neighbours
-    int32_t *sums;
-};
+KERNEL static void join_lines(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+{
+    if (n_rows > 3)
+        join(rows, 4, n, to);
+    else if (n_rows == 3)
+        join(rows, 3, n, to);
+    else if (n_rows == 2)
+        join(rows, 2, n, to);
+    else
+        join(rows, 1, n, to);
+}
+
+// The lines of bytes under a window become its rows.
+static void join_rows(const struct conv *c, struct run *r, const void **rows)
+{
+    size_t size = line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
+    uint8_t *fours = run_scratch(r, c->fours_at);
+    for (size_t i = 0; i < n_fours(c); i++, fours += size) {
+        size_t left = c->window.kernel[0] - 4 * i;
+        join_lines((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
+        rows[i] = fours;
+    }
+}
+
+// ---- sums of floats ----
 
 // The sums of n neighbours, CONV_LANES elements each.
-static inline __attribute__((always_inline)) void sum_lanes(const struct line *l, size_t in,
-                                                            size_t out, size_t o, const int n)
+static inline __attribute__((always_inline)) void
+sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, const int n)
 {
     lanes_f32 sums[TOGETHER] = {0};
-    const float *taps = l->taps + o;
+    const float *taps = (const float *)l->taps + o;
     for (size_t y = 0; y < l->n_rows; y++) {
         const float *x = (const float *)l->rows[y] + in + o;
         for (size_t k = 0; k < l->n_columns; k++, x += l->column, taps += l->tap)
@@ -113,10 +239,8 @@ static inline __attribute__((always_inline)) void sum_lanes(const struct line *l
             __builtin_convertvector(sums[i], lanes_i32);
 }
 
-// The last lanes of many channels are moved back so that they end where the channels end. Those of
-// few write too much, which is overwritten by the next unit.
-static inline __attribute__((always_inline)) void sum_units(const struct line *l, size_t first,
-                                                            const int n)
+static inline __attribute__((always_inline)) void sum_units(const struct depthwise_line *l,
+                                                            size_t first, const int n)
 {
     size_t o = 0;
     for (; o + CONV_LANES <= l->out; o += CONV_LANES)
@@ -125,29 +249,42 @@ static inline __attribute__((always_inline)) void sum_units(const struct line *l
         sum_lanes(l, first * l->in, first * l->out, o ? l->out - CONV_LANES : 0, n);
 }
 
-// Likewise the last units.
-KERNEL static void sum_line(const struct line *l)
+KERNEL static void sum_floats(const struct depthwise_line *l, size_t first, size_t n)
 {
-    size_t i = 0;
-    for (; i + TOGETHER <= l->n; i += TOGETHER)
-        sum_units(l, i, TOGETHER);
-    if (i < l->n && l->n >= TOGETHER)
-        sum_units(l, l->n - TOGETHER, TOGETHER);
+    if (n == TOGETHER)
+        sum_units(l, first, TOGETHER);
     else
-        for (; i < l->n; i++)
-            sum_units(l, i, 1);
+        sum_units(l, first, 1);
 }
 
-KERNEL static void sum_rest(const struct line *l, size_t at)
+KERNEL static void rest_of_floats(const struct depthwise_line *l, size_t at)
 {
     sum_lanes(l, at, at, 0, 1);
 }
 
-static void describe_line(const struct conv *c, struct run *r, struct line *l)
+// ---- running ----
+
+// The last units of many are moved back so that they end where the line ends.
+static void sum_line(const struct depthwise_line *l, size_t size)
+{
+    size_t i = 0;
+    for (; i + TOGETHER <= l->n; i += TOGETHER)
+        l->sum(l, i, TOGETHER);
+    if (i < l->n && l->n >= TOGETHER)
+        l->sum(l, l->n - TOGETHER, TOGETHER);
+    else
+        for (; i < l->n; i++)
+            l->sum(l, i, 1);
+    if (l->n * l->out < size)
+        l->sum_rest(l, size > CONV_LANES ? size - CONV_LANES : 0);
+}
+
+static void describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
 {
     const struct graph_window *w = &c->window;
     l->taps = c->taps;
-    l->n_rows = w->kernel[0];
+    l->least = c->least;
+    l->n_rows = c->least ? n_fours(c) : w->kernel[0];
     l->n_columns = w->kernel[1];
     l->column = (size_t)w->dilation[1] * c->ic;
     l->tap = padded_channels(c);
@@ -159,24 +296,33 @@ static void describe_line(const struct conv *c, struct run *r, struct line *l)
         l->n = (size_t)c->ow * c->oc / CONV_LANES;
         l->in = l->out = CONV_LANES;
     }
+    l->sum = c->least ? depthwise_sum_fours : sum_floats;
+    l->sum_rest = c->least ? depthwise_rest_of_fours : rest_of_floats;
+}
+
+static struct conv_lines make_lines(const struct conv *c, struct run *r)
+{
+    if (c->least)
+        return conv_lines_of_bytes(c, run_scratch(r, c->lines_at));
+    struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    l.load = load_line;
+    memset(l.border, 0, l.size);
+    return l;
 }
 
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image)
 {
-    struct line l;
-    size_t size = (size_t)c->ow * c->oc;
-    struct conv_lines lines = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
-    lines.load = load_line;
-    memset(lines.border, 0, lines.size);
+    struct depthwise_line l;
+    struct conv_lines lines = make_lines(c, r);
     describe_line(c, r, &l);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
         for (uint32_t y = 0; y < c->oh; y++) {
             conv_lines_find(&lines, y, l.rows);
-            sum_line(&l);
-            if (l.n * l.out < size)
-                sum_rest(&l, size > CONV_LANES ? size - CONV_LANES : 0);
+            if (c->least)
+                join_rows(c, r, l.rows);
+            sum_line(&l, (size_t)c->ow * c->oc);
             conv_finish(s, c, r, l.sums, ((size_t)n * c->oh + y) * c->ow, c->ow);
         }
     }

@@ -30,6 +30,29 @@ struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory)
         .c = c, .size = size, .border = memory, .ring = (uint8_t *)memory + size};
 }
 
+uint64_t conv_lines_bytes_size(const struct conv *c)
+{
+    return conv_lines_size(c, 1, 3);
+}
+
+static void load_bytes(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    uint8_t *to = line;
+    const struct conv *c = l->c;
+    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
+    memset(to, (uint8_t)c->x_zp, before);
+    memcpy(to + before, x, n);
+    memset(to + before + n, (uint8_t)c->x_zp, l->size - before - n);
+}
+
+struct conv_lines conv_lines_of_bytes(const struct conv *c, void *memory)
+{
+    struct conv_lines l = conv_lines(c, conv_lines_bytes_size(c), memory);
+    l.load = load_bytes;
+    memset(l.border, (uint8_t)c->x_zp, l.size);
+    return l;
+}
+
 void conv_lines_begin(struct conv_lines *l, const int8_t *image)
 {
     l->image = image;

@@ -26,6 +26,11 @@ int conv_lines_scratch(struct step *s, const struct conv *c, uint64_t size, uint
 /// Lines of `size` bytes in that memory. The caller sets `load` and fills the border.
 struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory);
 
+/// Lines of bytes as the image has them, with its zero point around, and 3 more that may be read:
+/// their size, and lines that need nothing else to be set.
+uint64_t conv_lines_bytes_size(const struct conv *c);
+struct conv_lines conv_lines_of_bytes(const struct conv *c, void *memory);
+
 /// Goes on to the next image.
 void conv_lines_begin(struct conv_lines *l, const int8_t *image);
 

@@ -106,11 +106,6 @@ static int take_constants(struct step *s, struct conv *c, const int8_t *w, struc
     return 0;
 }
 
-static uint64_t line_size(const struct conv *c)
-{
-    return conv_lines_size(c, 1, 3);
-}
-
 int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     c->vnni = step_alloc(s, 1, sizeof *c->vnni);
@@ -127,7 +122,7 @@ int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t sums = (uint64_t)v->most * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r == 0 && !v->direct)
-        r = conv_lines_scratch(s, c, line_size(c), &c->image_lines_at, e);
+        r = conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->image_lines_at, e);
     if (r < 0)
         return r;
     return v->spare < 0 ? conv_window_scratch(s, c, e)
@@ -181,24 +176,11 @@ static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
     }
 }
 
-static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
-{
-    uint8_t *to = line;
-    const struct conv *c = l->c;
-    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
-    memset(to, (uint8_t)c->x_zp, before);
-    memcpy(to + before, x, n);
-    memset(to + before + n, (uint8_t)c->x_zp, l->size - before - n);
-}
-
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
 {
     if (c->vnni->direct)
         return (struct conv_lines){.c = c, .size = (size_t)c->iw * c->ic};
-    struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->image_lines_at));
-    l.load = load_line;
-    memset(l.border, (uint8_t)c->x_zp, l.size);
-    return l;
+    return conv_lines_of_bytes(c, run_scratch(r, c->image_lines_at));
 }
 
 static void find_segments(const struct conv *c, const void *const *rows, struct vnni_pixels *p)
