@@ -206,6 +206,21 @@ class Network(unittest.TestCase):
         self.board.start_avahi()
         wait_for("the board", lambda: "board" in self.pc.found())
 
+    def test_avahi_that_hangs_holds_up_nobody(self):
+        self.board.avahi.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.board.avahi.send_signal, signal.SIGCONT)
+        daemon = self.announce("--listen", f"tcp:0.0.0.0:{PORT}", "--insecure", established=False)
+        self.assertEqual(self.board.run(BUILD / "bin/rknnctl", "--server", "tcp:127.0.0.1", "ping").returncode, 0)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_the_helper_dies(self):
+        daemon = self.announce("--listen", f"tcp:0.0.0.0:{PORT}", "--insecure")
+        helper, = helpers()
+        os.kill(helper, signal.SIGKILL)
+        daemon.wait_for("not announced any more")
+        self.assertEqual(self.board.run(BUILD / "bin/rknnctl", "--server", "tcp:127.0.0.1", "ping").returncode, 0)
+        self.assertEqual(daemon.stop(), 0)
+
     def test_no_avahi_to_ask(self):
         self.pc.stop_avahi()
         done = self.pc.devices()
