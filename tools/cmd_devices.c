@@ -70,16 +70,29 @@ static void add_network(struct device_list *l, const struct network *network)
     }
 }
 
+// The URI of a server that was named: `usb:` and `adb:` are the only board, by its full name.
+static const char *full_name(const char *named, const rknnd_device *found, uint32_t n)
+{
+    const char *meant = NULL;
+    unsigned n_meant = 0;
+    for (uint32_t i = 0; i < n && i < MAX_DEVICES && strlen(named) == strlen("usb:"); i++)
+        if (strncmp(found[i].uri, named, strlen(named)) == 0) {
+            meant = found[i].uri;
+            n_meant++;
+        }
+    return n_meant == 1 ? meant : named;
+}
+
 // A server that was named stands first.
 static void find_devices(struct device_list *l, const struct places *places)
 {
     rknnd_device found[MAX_DEVICES];
     uint32_t n = 0;
     l->n = 0;
-    if (places->named && *places->named)
-        add_device(l, places->named);
     if (!places->only)
         rknnd_list_devices(found, MAX_DEVICES, &n);
+    if (places->named && *places->named)
+        add_device(l, full_name(places->named, found, n));
     for (uint32_t i = 0; i < n && i < MAX_DEVICES; i++) {
         struct device *d = add_device(l, found[i].uri);
         if (d)

@@ -177,6 +177,17 @@ class Acted(unittest.TestCase):
         daemon.stop()
 
 
+    def test_the_only_board_is_listed_once(self):
+        """Also when RKNND_SERVER means it without its serial number."""
+        daemon = Daemon()
+        server = self.serve(lambda request: b"OKAY" + frame(b"good\tdevice\n") if request == "host:devices" else
+                            daemon if request.startswith("local") else b"OKAY")
+        done = subprocess.run([BUILD / "bin/rknnctl", "devices", "--json"], capture_output=True, timeout=60, check=True,
+                              env=dict(os.environ, ANDROID_ADB_SERVER_PORT=str(server.port), RKNND_SERVER="adb:"))
+        self.assertEqual([d["uri"] for d in json.loads(done.stdout) if d["uri"].startswith("adb:")], ["adb:good"])
+        daemon.stop()
+
+
 class Real(unittest.TestCase):
     """Inside of the namespaces."""
 
