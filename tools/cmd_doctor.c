@@ -17,6 +17,7 @@ struct doctor {
     struct task task;
     const char *model; // NULL: none
     json_t *checks;    // of --json; NULL: text
+    struct progress progress;
 };
 
 static void print_check(const rknnd_check *c)
@@ -70,6 +71,7 @@ static void show_file(struct doctor *d)
 static void on_check(void *user, const rknnd_check *c)
 {
     struct doctor *d = user;
+    progress_erase(&d->progress);
     if (strcmp(c->name, "model") == 0 && c->verdict != RKNND_CHECK_SKIPPED)
         show_file(d);
     show(d, c);
@@ -77,14 +79,13 @@ static void on_check(void *user, const rknnd_check *c)
 
 static int diagnose(struct doctor *d, struct failure *f)
 {
-    struct progress progress;
     uint32_t n_bad;
     int r = load_options_set(&d->task.shapes, f);
     if (r)
         return r;
-    progress_start(&progress, d->model);
+    progress_start(&d->progress, "upload");
     r = rknnd_diagnose(d->model, on_check, d, &n_bad);
-    progress_end(&progress);
+    progress_end(&d->progress);
     if (r < 0)
         return failure_rknn(f, r, "%s", "");
     r = d->checks ? report_json(d->checks, f) : 0;

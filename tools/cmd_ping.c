@@ -4,9 +4,12 @@
 
 #include "tools/cleanup.h"
 #include "tools/format.h"
+#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
+
+#define PORTION 100
 
 static int print_text(const rknnd_server_info *info, const uint64_t *sorted, uint32_t n)
 {
@@ -18,10 +21,23 @@ static int print_text(const rknnd_server_info *info, const uint64_t *sorted, uin
     return 0;
 }
 
+// Ctrl-C ends it early, with one portion at least. Returns an exit code; *ret_n are done.
+static int measure(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
+{
+    for (*ret_n = 0; *ret_n < count && !(*ret_n && interrupt_seen());) {
+        uint32_t left = count - *ret_n, n = left < PORTION ? left : PORTION;
+        int r = rknnd_ping(NULL, n, ns + *ret_n);
+        if (r < 0)
+            return failure_rknn(f, r, "%s", "");
+        *ret_n += n;
+    }
+    return 0;
+}
+
 int cmd_ping(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    uint32_t count = 10;
+    uint32_t count = 10, n;
     bool json = false;
     const struct option_row rows[] = {
         {'c', "count", OPTION_NUMBER, &count, "N", "round trips (default 10)", 1, 1000000},
@@ -29,7 +45,8 @@ int cmd_ping(const struct settings *settings, int argc, char **argv, struct fail
     };
     const struct options options = {
         .usage = "[--server URI] ping [-c N]",
-        .summary = "Measures round trips of a small message to the server, without its device.",
+        .summary = "Measures round trips of a small message to the server, without its device.\n"
+                   "Ctrl-C ends it early.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
@@ -40,16 +57,17 @@ int cmd_ping(const struct settings *settings, int argc, char **argv, struct fail
     if (!ns)
         return failure_no_memory(f);
     rknnd_server_info info;
+    interrupt_defer();
     r = report_get_server(&info, f);
     if (r)
         return r;
-    r = rknnd_ping(NULL, count, ns);
-    if (r < 0)
-        return failure_rknn(f, r, "%s", "");
-    stats_sort(ns, count);
+    r = measure(ns, count, &n, f);
+    if (r)
+        return r;
+    stats_sort(ns, n);
     if (!json)
-        return print_text(&info, ns, count);
-    return report_json(json_pack("{s:s, s:I, s:o}", "uri", info.uri, "count", (json_int_t)count,
-                                 "round_trip_us", report_percentiles_json(ns, count, 1e3)),
+        return print_text(&info, ns, n);
+    return report_json(json_pack("{s:s, s:I, s:o}", "uri", info.uri, "count", (json_int_t)n,
+                                 "round_trip_us", report_percentiles_json(ns, n, 1e3)),
                        f);
 }

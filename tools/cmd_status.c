@@ -11,8 +11,8 @@ static void print_text(const rknnd_server_info *info, const rknnd_server_status 
     report_line("up", "%s", format_uptime(&b, s->uptime_ms));
     report_line("device", "%s, %u core%s, backend %s", info->chip, info->n_cores,
                 info->n_cores == 1 ? "" : "s", info->backend);
-    report_line("", "runtime %s, driver %s", *info->runtime_version ? info->runtime_version : "-",
-                *info->driver_version ? info->driver_version : "-");
+    report_line("runtime", "%s", *info->runtime_version ? info->runtime_version : "-");
+    report_line("driver", "%s", *info->driver_version ? info->driver_version : "-");
     report_line("isolation", "%s, %u worker%s, %llu died", s->isolation, s->workers,
                 s->workers == 1 ? "" : "s", (unsigned long long)s->worker_deaths);
     report_line("clients", "%u connection%s, %u session%s, %u context%s", s->connections,

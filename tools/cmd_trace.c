@@ -84,8 +84,7 @@ static int write_file(struct trace *t, const char *path, struct failure *f)
                 "%" PRIu64 " events are lost: the server forgets too soon (its option "
                 "--trace-events)\n",
                 t->n_lost);
-    printf("%s: %" PRIu64 " events; open it in ui.perfetto.dev or chrome://tracing\n", path,
-           t->n_events);
+    printf("%s: %" PRIu64 " events; open it in ui.perfetto.dev\n", path, t->n_events);
     return 0;
 }
 

@@ -151,7 +151,7 @@ static int print_text(const struct comparison *c, struct failure *f)
         report_line("single", "not possible: %s", c->why_not_single);
     print_named("worst", comparison_worst(c),
                 all_same(c) ? "all is the same" : "all is the same but for rounding to the types");
-    print_named("first divergence", comparison_first(c), "every layer is within the limit");
+    print_named("diverges at", comparison_first(c), "every layer is within the limit");
     return 0;
 }
 

@@ -64,6 +64,8 @@ static void write_array(FILE *out, json_t *array, unsigned depth)
     const char *between = is_shape(array) ? "x" : ", ";
     size_t i;
     json_t *item;
+    if (json_array_size(array) == 0)
+        fputs("-", out);
     json_array_foreach(array, i, item)
     {
         fputs(i ? between : "", out);
@@ -78,6 +80,8 @@ static void write_object(FILE *out, json_t *object, unsigned depth)
     bool named = json_object_get(object, "name") != NULL;
     const char *key, *gap = "";
     json_t *value;
+    if (json_object_size(object) == 0)
+        fputs("-", out);
     if (json_object_get(object, "value")) {
         write_value(out, json_object_get(object, "value"), depth + 1);
         return;

@@ -13,10 +13,10 @@
 #include "tools/values.h"
 
 static const struct table_column columns[] = {
-    {"#", TABLE_RIGHT, TABLE_FIXED, 0},     {"tensor", TABLE_LEFT, TABLE_CUT_END, 0},
-    {"node", TABLE_LEFT, TABLE_CUT_END, 0}, {"shape", TABLE_LEFT, TABLE_FIXED, 0},
-    {"type", TABLE_LEFT, TABLE_FIXED, 0},   {"min", TABLE_RIGHT, TABLE_FIXED, 0},
-    {"max", TABLE_RIGHT, TABLE_FIXED, 0},   {"mean", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"#", TABLE_RIGHT, TABLE_FIXED, 0},       {"tensor", TABLE_LEFT, TABLE_CUT_START, 0},
+    {"node", TABLE_LEFT, TABLE_CUT_START, 0}, {"shape", TABLE_LEFT, TABLE_FIXED, 0},
+    {"type", TABLE_LEFT, TABLE_FIXED, 0},     {"min", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"max", TABLE_RIGHT, TABLE_FIXED, 0},     {"mean", TABLE_RIGHT, TABLE_FIXED, 0},
 };
 
 struct dump {

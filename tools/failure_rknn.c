@@ -1,9 +1,19 @@
 // Failures of the library, in its own words.
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rknnd.h"
 #include "tools/failure.h"
+
+// What the library says begins with the name of the function: nothing that a user of commands
+// knows.
+static const char *without_function(const char *words)
+{
+    size_t n = strspn(words, "abcdefghijklmnopqrstuvwxyz_");
+    return strncmp(words, "rknn", 4) == 0 && strncmp(words + n, ": ", 2) == 0 ? words + n + 2
+                                                                              : words;
+}
 
 int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
 {
@@ -12,7 +22,7 @@ int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
     va_start(args, format);
     vsnprintf(context, sizeof context, format, args);
     va_end(args);
-    const char *words = rknnd_last_error();
+    const char *words = without_function(rknnd_last_error());
     if (*words)
         failure_set(f, failure_exit_code(rknn_code), "%s", words);
     else

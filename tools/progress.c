@@ -80,15 +80,21 @@ void progress_count(struct progress *p, uint64_t done, uint64_t total)
     on_progress(p, done, total);
 }
 
-void progress_end(struct progress *p)
+void progress_erase(struct progress *p)
 {
-    if (!p->counts)
-        rknnd_set_progress(NULL, NULL);
     if (!p->drawn_ns)
         return;
     fputs("\r\033[K", stderr);
     fflush(stderr);
     interrupt_drawing(false);
+    p->drawn_ns = 0;
+}
+
+void progress_end(struct progress *p)
+{
+    if (!p->counts)
+        rknnd_set_progress(NULL, NULL);
+    progress_erase(p);
 }
 
 uint64_t progress_ns(const struct progress *p)

@@ -20,6 +20,9 @@ void progress_start(struct progress *p, const char *label);
 void progress_start_counting(struct progress *p, const char *label);
 void progress_count(struct progress *p, uint64_t done, uint64_t total);
 
+/// Erases what is drawn, for a line of something else; it may be drawn again.
+void progress_erase(struct progress *p);
+
 /// Stops watching and erases what was drawn.
 void progress_end(struct progress *p);
 

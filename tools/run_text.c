@@ -40,7 +40,7 @@ static const struct table_column tensor_columns[] = {
     {"#", TABLE_RIGHT, TABLE_FIXED, 0},    {"name", TABLE_LEFT, TABLE_CUT_END, 0},
     {"shape", TABLE_LEFT, TABLE_FIXED, 0}, {"layout", TABLE_LEFT, TABLE_FIXED, 0},
     {"type", TABLE_LEFT, TABLE_FIXED, 0},  {"scale", TABLE_RIGHT, TABLE_FIXED, 0},
-    {"zp", TABLE_RIGHT, TABLE_FIXED, 0},   {"file", TABLE_LEFT, TABLE_CUT_END, 0},
+    {"zp", TABLE_RIGHT, TABLE_FIXED, 0},   {"file", TABLE_LEFT, TABLE_CUT_START, 0},
 };
 
 static int print_inputs(const struct run_result *r, struct failure *f)

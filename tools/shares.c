@@ -69,6 +69,14 @@ static void print_head(const struct span *s, FILE *out)
     fputs("\n\n", out);
 }
 
+static int print_table(const struct table *t, const char *nothing, FILE *out, size_t width)
+{
+    if (t->n_cells > 0)
+        return table_print(t, out, "", width);
+    fputs(nothing, out);
+    return t->failed ? -1 : 0;
+}
+
 static int print_clients(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {
@@ -97,7 +105,7 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
                   c->jobs_done + c->jobs_failed - old->jobs_done - old->jobs_failed);
         table_cell(&t, "%llu", (unsigned long long)c->jobs_failed);
     }
-    int r = table_print(&t, out, "", width);
+    int r = print_table(&t, "no clients\n", out, width);
     table_done(&t);
     return r;
 }
@@ -128,7 +136,7 @@ static int print_models(const struct span *s, FILE *out, size_t width)
             table_cell(&t, "-");
         table_cell(&t, "%u", m->worker_deaths);
     }
-    int r = table_print(&t, out, "", width);
+    int r = print_table(&t, "no models\n", out, width);
     table_done(&t);
     return r;
 }

@@ -163,13 +163,23 @@ static void print_cell(FILE *out, const char *text, size_t width, const struct t
         fprintf(out, "%*s", GAP + (c->align == TABLE_LEFT ? pad : 0), "");
 }
 
+// Columns up to the last one that has something in this row.
+static size_t used_columns(const struct table *t, char *const *cells, const size_t *widths)
+{
+    size_t n = t->n_columns;
+    while (n > 1 &&
+           (widths[n - 1] == LEFT_OUT || !*(cells ? cells[n - 1] : t->columns[n - 1].title)))
+        n--;
+    return n;
+}
+
 static void print_row(const struct table *t, FILE *out, char *const *cells, const size_t *widths)
 {
-    for (size_t c = 0; c < t->n_columns; c++) {
+    size_t n = used_columns(t, cells, widths);
+    for (size_t c = 0; c < n; c++) {
         const struct table_column *column = &t->columns[c];
         if (widths[c] != LEFT_OUT)
-            print_cell(out, cells ? cells[c] : column->title, widths[c], column,
-                       c + 1 == t->n_columns);
+            print_cell(out, cells ? cells[c] : column->title, widths[c], column, c + 1 == n);
     }
 }
 

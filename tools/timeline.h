@@ -1,5 +1,5 @@
 // What happened in a server, as a file that timeline viewers open: the Trace Event Format, which
-// Perfetto and chrome://tracing read.
+// Perfetto reads.
 #pragma once
 
 #include <jansson.h>

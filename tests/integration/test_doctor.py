@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import socket
 import stat
 import struct
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import unittest
 
+from test_rknnctl import on_terminal
 from service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, vendor_backend
 from test_adb import Server, frame as frame_of_adb
 
@@ -251,6 +253,18 @@ class OnATerminal(Case):
         self.assertIn("FAIL  socket", done.stdout)
         for line in done.stdout.splitlines():
             self.assertLessEqual(len(line), 80, line)
+
+
+class OnATerminal(Case):
+    def test_without_a_model_and_line_by_line(self):
+        """What is drawn while something is sent is gone when the next line comes."""
+        daemon = self.daemon("--backend", "sim:rk3588")
+        text, code = on_terminal(("--server", daemon.uri, "doctor"), env={"NO_COLOR": "1"})
+        self.assertEqual(code, 0, text)
+        shown = [re.sub(r".*\r\x1b\[K", "", line.rstrip("\r")) for line in text.split("\n")]
+        for core in range(3):
+            self.assertTrue(any(line.startswith(f"ok    core {core}      a small product") for line in shown), text)
+        self.assertLessEqual(max(map(len, shown)), 80)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import zlib
 
 import numpy as np
 
-from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon
+from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 RKNNCTL = BUILD / "bin/rknnctl"
 PICTURES = SOURCE / "examples/digits/pictures"
@@ -233,6 +233,18 @@ class Null(OnDaemon):
         times = said["round_trip_us"]
         self.assertTrue(0 < times["min"] <= times["median"] <= times["p99"] <= times["max"])
         self.assertIn("25 round trips", self.ok("ping", "-c", 25, uri=self.uri))
+
+    def test_ping_ends_with_ctrl_c_and_what_it_has(self):
+        client = subprocess.Popen([RKNNCTL, "--server", self.uri, "ping", "-c", "1000000"], stdout=subprocess.PIPE,
+                                  text=True)
+        wait_for("it to connect", lambda: f"rknnctl {client.pid}" in self.ok("stats", "--json", uri=self.uri))
+        client.send_signal(signal.SIGINT)
+        out, _ = client.communicate(timeout=PATIENCE)
+        self.assertEqual(client.returncode, 0)
+        self.assertRegex(out, r"\n\d{3,6} round trips: min")
+
+    def test_nobody_uses_it(self):
+        self.assertRegex(self.ok("stats", uri=self.uri), r"^up .*\n\nno clients\n\n(no models|MODEL .*)")
 
     def test_devices(self):
         said = json.loads(rknnctl("devices", "--json", env={"RKNND_SERVER": self.uri}).stdout)

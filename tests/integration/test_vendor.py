@@ -194,7 +194,7 @@ class Misfortunes(Case):
 
     def test_says_versions_and_describes_models(self):
         d = self.standin()
-        self.assertIn("runtime 2.3.2 (standin), driver", d.rknnctl("status").stdout)
+        self.assertIn("  runtime      2.3.2 (standin)\n  driver       ", d.rknnctl("status").stdout)
         self.assertRegex(d.rknnctl("info", DIGITS).stdout, r"image +INT8 +NHWC +1x8x8x1")
         (self.folder / "junk.rknn").write_bytes(b"junk")
         junk = d.rknnctl("info", self.folder / "junk.rknn")

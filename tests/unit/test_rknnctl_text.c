@@ -280,7 +280,7 @@ static void descriptions_need_no_known_names(void **state)
                      "    box                -\n"
                      "  inputs (2)\n"
                      "    name  dims   n  of\n"
-                     "    x     1x3x4     \n"
+                     "    x     1x3x4\n"
                      "    y            5  z 1, w\n"
                      "  nodes (3)\n");
     json_decref(o);
