@@ -147,8 +147,7 @@ class RealModels(Comparing):
     def test_a_layer_that_hardly_matters_is_found(self):
         """In halves, where one part in a thousand is much; and one whose weights nothing depends on changes nothing."""
         name, daemon = "BCResNet-t2-simplified", self.daemon()
-        for layer in ("BCBlocks.1.0/f2/f2.0/block/block.0/Conv", "cnn_head/cnn_head.0/Conv",
-                      "BCBlocks.0.0/f1/f1.0/block/block.0/Conv"):
+        for layer in ("cnn_head/cnn_head.0/Conv", "BCBlocks.0.0/f1/f1.0/block/block.0/Conv"):
             said = self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri,
                                  golden=self.damage(name, f"/backbone/{layer}"))
             self.assertEqual(said["worst"]["node"], f"Conv:/backbone/{layer}")
@@ -164,7 +163,7 @@ class RealModels(Comparing):
         file = rknn_reader.read(data)
         convs = [node for node in file.nodes if node.is_conv]
         self.assertEqual(len(convs), 73)
-        for node in convs[::12]:
+        for node in convs[::30]:
             weights = file.tensors[node.inputs[1]]
             scaled = np.clip(np.rint(weights.array() * 1.1), -128, 127).astype(np.int8).tobytes()
             at = data.index(weights.data)
