@@ -179,6 +179,8 @@ class Devices(Case):
         self.assertEqual(bad, [])
         self.assertIn("standin", next(c["found"] for c in checks if c["check"] == "runtime"))
         self.assertIn("core 2", [c["check"] for c in checks if c["verdict"] == "good"])
+        checks, _ = doctor(self.daemon("--backend", vendor_backend(self.folder, "today"), "--buffers", "memfd").uri)
+        self.assertIn("memory", [c["check"] for c in checks if c["verdict"] == "note"])
 
     def test_a_runtime_that_is_too_old(self):
         daemon = self.daemon("--backend", vendor_backend(self.folder, "old"))
