@@ -1,12 +1,13 @@
 // Three programs and a server around two dma-bufs, as on a board: a camera fills one, this program
 // hands it to the NPU, a display shows the other, where the results are. Only descriptors pass.
 //
-// dmabuf_chain FOLDER KIND [forever]: the models of the conformance tests; the camera's buffers are
+// dmabuf_chain FOLDER KIND [on]: the models of the conformance tests; the camera's buffers are
 // of KIND, as in rknnd --buffers. Prints the pids of camera and display and the inodes of the two
 // dma-bufs when all have them mapped, and goes on at the end of a line from standard input.
-// `forever`: runs until it is killed.
+// `on`: runs until standard input ends.
 #include <fcntl.h>
 #include <linux/dma-heap.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -311,6 +312,13 @@ static void close_chain(struct chain *x)
     EXPECT_OK(rknn_destroy(x->c));
 }
 
+static void run_on(struct chain *x)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    for (uint32_t k = 0; poll(&input, 1, 0) == 0; k++)
+        one_frame(x, k % N_FRAMES);
+}
+
 int main(int argc, char **argv)
 {
     NEED(argc >= 3);
@@ -322,8 +330,8 @@ int main(int argc, char **argv)
     for (uint32_t k = 0; k < N_FRAMES; k++)
         one_frame(&x, k);
     show(&x);
-    for (uint32_t k = 0; argc > 3; k++)
-        one_frame(&x, k % N_FRAMES);
+    if (argc > 3)
+        run_on(&x);
     own_picture(&x, false);
     own_picture(&x, true);
     refused(&x);
