@@ -179,35 +179,6 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
     memset(to + before + n, 0, l->size - (before + n) * sizeof *to);
 }
 
-static inline __attribute__((always_inline)) void join(const uint8_t *const *rows, const int n_rows,
-                                                       size_t n, uint32_t *restrict to)
-{
-    const uint8_t *a = rows[0], *b = rows[n_rows > 1], *c = rows[n_rows > 2 ? 2 : 0];
-    const uint8_t *d = rows[n_rows > 3 ? 3 : 0];
-    for (size_t i = 0; i < n; i++) {
-        uint32_t four = a[i];
-        if (n_rows > 1)
-            four |= (uint32_t)b[i] << 8;
-        if (n_rows > 2)
-            four |= (uint32_t)c[i] << 16;
-        if (n_rows > 3)
-            four |= (uint32_t)d[i] << 24;
-        to[i] = four;
-    }
-}
-
-KERNEL static void join_lines(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
-{
-    if (n_rows > 3)
-        join(rows, 4, n, to);
-    else if (n_rows == 3)
-        join(rows, 3, n, to);
-    else if (n_rows == 2)
-        join(rows, 2, n, to);
-    else
-        join(rows, 1, n, to);
-}
-
 // The lines of bytes under a window become its rows.
 static void join_rows(const struct conv *c, struct run *r, const void **rows)
 {
@@ -215,7 +186,7 @@ static void join_rows(const struct conv *c, struct run *r, const void **rows)
     uint8_t *fours = run_scratch(r, c->fours_at);
     for (size_t i = 0; i < n_fours(c); i++, fours += size) {
         size_t left = c->window.kernel[0] - 4 * i;
-        join_lines((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
+        depthwise_join((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
         rows[i] = fours;
     }
 }

@@ -28,3 +28,6 @@ struct depthwise_line {
 /// taps without sign.
 void depthwise_sum_fours(const struct depthwise_line *l, size_t first, size_t n);
 void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at);
+
+/// Elements of n_rows lines of n bytes, or of the first four.
+void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to);

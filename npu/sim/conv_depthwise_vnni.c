@@ -64,6 +64,46 @@ VNNI void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at)
 {
     sum_lanes(l, at, at, 0, 1);
 }
+
+VNNI INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
+                            const __mmask16 there, uint32_t *to)
+{
+    __m512i four = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int i = 0; i < n_rows; i++) {
+        __m512i x = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, rows[i] + at));
+        four = _mm512_or_si512(four, _mm512_slli_epi32(x, (unsigned)(8 * i)));
+    }
+    _mm512_mask_storeu_epi32(to + at, there, four);
+}
+
+VNNI INLINE void join(const uint8_t *const *rows, const int n_rows, size_t n, uint32_t *to)
+{
+    const uint8_t *const copy[] = {rows[0], rows[n_rows > 1], rows[n_rows > 2 ? 2 : 0],
+                                   rows[n_rows > 3 ? 3 : 0]};
+    size_t at = 0;
+    for (; at + CONV_LANES <= n; at += CONV_LANES)
+        join_lanes(copy, n_rows, at, UINT16_MAX, to);
+    if (at < n)
+        join_lanes(copy, n_rows, at, (__mmask16)((1u << (n - at)) - 1), to);
+}
+
+VNNI void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+{
+    switch (n_rows) {
+    case 1:
+        join(rows, 1, n, to);
+        break;
+    case 2:
+        join(rows, 2, n, to);
+        break;
+    case 3:
+        join(rows, 3, n, to);
+        break;
+    default:
+        join(rows, 4, n, to);
+    }
+}
 #else
 void depthwise_sum_fours(const struct depthwise_line *l, size_t first, size_t n)
 {
@@ -74,6 +114,12 @@ void depthwise_sum_fours(const struct depthwise_line *l, size_t first, size_t n)
 void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at)
 {
     (void)l, (void)at;
+    abort();
+}
+
+void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+{
+    (void)rows, (void)n_rows, (void)n, (void)to;
     abort();
 }
 #endif
