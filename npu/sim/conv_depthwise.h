@@ -8,8 +8,7 @@
 #define DEPTHWISE_ROWS     512
 
 struct depthwise_line {
-    const void
-        *rows[DEPTHWISE_ROWS]; // of the image, elements of 4 bytes, for each row of the window
+    const void *rows[DEPTHWISE_ROWS]; // of the image, for each row or four of the window
     const void *taps;
     const int32_t *least;     // of fours: what taps have been lowered by, for each channel
     size_t n_rows, n_columns; // of the window

@@ -2,21 +2,12 @@
 #include <stdlib.h>
 
 #include "npu/sim/conv_depthwise.h"
+#include "npu/sim/vnni.h"
 
 #ifdef __x86_64__
-#include <immintrin.h>
-
-#define VNNI   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#define INLINE static inline __attribute__((always_inline))
-
-// The compiler's own function for it makes gcc copy sums to memory and back each time.
-VNNI INLINE void add_products(__m512i *sums, __m512i taps, __m512i x)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sums) : "v"(taps), "v"(x));
-}
 
 // The sums of n neighbours, CONV_LANES elements each, and those of their windows.
-VNNI INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
+VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
                            const int n)
 {
     const int32_t *taps = (const int32_t *)l->taps + o;
@@ -32,8 +23,8 @@ VNNI INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
 #pragma GCC unroll 8
             for (int i = 0; i < n; i++) {
                 __m512i four = _mm512_loadu_si512(x + (size_t)i * l->in);
-                add_products(&sums[i], tap, four);
-                add_products(&windows[i], ones, four);
+                vnni_add_products(&sums[i], tap, four);
+                vnni_add_products(&windows[i], ones, four);
             }
         }
     }
@@ -43,7 +34,7 @@ VNNI INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
                             _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], least)));
 }
 
-VNNI INLINE void sum_units(const struct depthwise_line *l, size_t first, const int n)
+VNNI_INLINE void sum_units(const struct depthwise_line *l, size_t first, const int n)
 {
     size_t o = 0, in = first * l->in, out = first * l->out;
     for (; o + CONV_LANES <= l->out; o += CONV_LANES)
@@ -65,7 +56,7 @@ VNNI void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at)
     sum_lanes(l, at, at, 0, 1);
 }
 
-VNNI INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
+VNNI_INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
                             const __mmask16 there, uint32_t *to)
 {
     __m512i four = _mm512_setzero_si512();
@@ -77,7 +68,7 @@ VNNI INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t
     _mm512_mask_storeu_epi32(to + at, there, four);
 }
 
-VNNI INLINE void join(const uint8_t *const *rows, const int n_rows, size_t n, uint32_t *to)
+VNNI_INLINE void join(const uint8_t *const *rows, const int n_rows, size_t n, uint32_t *to)
 {
     const uint8_t *const copy[] = {rows[0], rows[n_rows > 1], rows[n_rows > 2 ? 2 : 0],
                                    rows[n_rows > 3 ? 3 : 0]};

@@ -2,21 +2,12 @@
 #include <stdlib.h>
 
 #include "npu/sim/conv_vnni.h"
+#include "npu/sim/vnni.h"
 
 #ifdef __x86_64__
-#include <immintrin.h>
+#define MOST 24 // sums in registers
 
-#define VNNI   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#define INLINE static inline __attribute__((always_inline))
-#define MOST   24 // sums in registers
-
-// The compiler's own function for it makes gcc copy sums to memory and back each time.
-VNNI INLINE void add_products(__m512i *sums, __m512i weights, __m512i x)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sums) : "v"(weights), "v"(x));
-}
-
-VNNI INLINE __m512i four_bytes(const int8_t *x)
+VNNI_INLINE __m512i four_bytes(const int8_t *x)
 {
     int32_t four;
     memcpy(&four, x, sizeof four);
@@ -25,7 +16,7 @@ VNNI INLINE __m512i four_bytes(const int8_t *x)
 
 // Each third pixel has a pointer, the others are reached from there: so all addresses stay in
 // registers.
-VNNI INLINE void sum_segment(const struct vnni_pixels *p, const int8_t *at, const uint8_t *w,
+VNNI_INLINE void sum_segment(const struct vnni_pixels *p, const int8_t *at, const uint8_t *w,
                              __m512i *sums, const int n, const int n_vectors)
 {
     const int8_t *x[MOST / 3];
@@ -43,13 +34,13 @@ VNNI INLINE void sum_segment(const struct vnni_pixels *p, const int8_t *at, cons
             __m512i four = four_bytes(x[i / 3] + (size_t)(i % 3) * step + 4 * quad);
 #pragma GCC unroll 4
             for (int v = 0; v < n_vectors; v++)
-                add_products(&sums[i * n_vectors + v], weights[v], four);
+                vnni_add_products(&sums[i * n_vectors + v], weights[v], four);
         }
     }
 }
 
 // Pixels go forward: what one has written too much the next one overwrites.
-VNNI INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
+VNNI_INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
                        const int n_vectors)
 {
     int32_t *to = p->sums + first * p->channels, *windows = p->windows + first;
@@ -74,7 +65,7 @@ VNNI INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i 
     }
 }
 
-VNNI INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, const int n_vectors)
+VNNI_INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, const int n_vectors)
 {
     __m512i sums[MOST];
     const uint8_t *w = p->weights;
