@@ -20,7 +20,7 @@ struct transfer {
     struct libusb_transfer *usb;
     struct usb_host *host;
     bool busy;
-    uint8_t block[MUX_BLOCK];
+    uint8_t *block; // MUX_BLOCK bytes
 };
 
 // A descriptor that libusb wants watched.
@@ -48,6 +48,8 @@ struct usb_host {
     bool broken;     // the device is to be let go as soon as no transfer is under way
     unsigned n_busy;
     struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
+    uint8_t *mapped; // of the outs, while there is a device; NULL: they have blocks as well
+    uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
 };
 
 static void say(struct usb_host *u, const struct error *why)
@@ -71,6 +73,8 @@ static void let_go(struct usb_host *u)
     if (!u->device || u->n_busy > 0)
         return;
     libusb_release_interface(u->device, u->interface);
+    if (u->mapped)
+        libusb_dev_mem_free(u->device, steal_ptr(u->mapped), MUX_BLOCK * CABLE_TRANSFERS);
     libusb_close(u->device);
     u->device = NULL;
     u->broken = false;
@@ -173,6 +177,15 @@ static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
     libusb_fill_bulk_transfer(t->usb, u->device, endpoint, t->block, MUX_BLOCK, on_transfer, t, 0);
 }
 
+// Memory that the kernel sends from as it is, where it has such for the device. It may be slow to
+// read, so it is for what is sent.
+static void map_blocks(struct usb_host *u)
+{
+    u->mapped = libusb_dev_mem_alloc(u->device, MUX_BLOCK * CABLE_TRANSFERS);
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
+        u->outs[i].block = u->mapped ? u->mapped + i * MUX_BLOCK : u->blocks[CABLE_TRANSFERS + i];
+}
+
 static uint64_t new_nonce(void)
 {
     uint64_t nonce = 0;
@@ -185,6 +198,7 @@ static void converse(struct usb_host *u)
 {
     uv_timer_start(&u->timer, u->timer.timer_cb, GREETING_MS, SCAN_MS);
     mux_start(&u->cable.mux, new_nonce());
+    map_blocks(u);
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         prepare(u, &u->ins[i], u->in);
         prepare(u, &u->outs[i], u->out);
@@ -473,6 +487,7 @@ static bool make_transfers(struct usb_host *u)
     bool all = true;
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         u->ins[i].host = u->outs[i].host = u;
+        u->ins[i].block = u->blocks[i];
         u->ins[i].usb = libusb_alloc_transfer(0);
         u->outs[i].usb = libusb_alloc_transfer(0);
         all &= u->ins[i].usb && u->outs[i].usb;

@@ -1,15 +1,17 @@
-// How programs share a USB cable: round trips of inferences while another program uploads large
-// models all the time, as a ratio to the same without it. tests/vm/guest/cable.py runs it.
+// How programs share a USB cable: round trips of inferences while another program uploads a large
+// model, as a ratio to the same without it. tests/vm/guest/cable.py runs it.
 //
 // bench_cable_share URI [SECONDS [ROUNDS]]: URI is a server on --backend null:…,delay_us=…
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rknnd.h"
@@ -35,34 +37,39 @@ struct setting {
 };
 
 static const char *uri, *model;
-static unsigned *n_uploads; // shared with the uploader
+static _Atomic uint64_t *uploaded; // bytes of the upload, shared with it
 
-static void upload_for_ever(void)
+static void note_progress(void *owner, uint64_t sent, uint64_t size)
 {
+    (void)owner;
+    (void)size;
+    atomic_store(uploaded, sent);
+}
+
+static void upload(void)
+{
+    rknn_context context;
     char *bytes = malloc(MODEL_SIZE);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!bytes)
         load_fail("no memory");
     memset(bytes, 'm', MODEL_SIZE);
+    snprintf(bytes, MODEL_SIZE, "%d", (int)getpid()); // the server has none like it
     bench_check(rknnd_set_server(uri));
-    for (;;) {
-        rknn_context context;
-        snprintf(bytes, MODEL_SIZE, "%d %u", (int)getpid(),
-                 *n_uploads); // the server has none like it
-        bench_check(rknn_init(&context, bytes, MODEL_SIZE, 0, NULL));
-        bench_check(rknn_destroy(context));
-        ++*n_uploads;
-    }
+    rknnd_set_progress(note_progress, NULL);
+    bench_check(rknn_init(&context, bytes, MODEL_SIZE, 0, NULL));
+    pause();
 }
 
 static pid_t start_upload(void)
 {
     fflush(stdout);
+    atomic_store(uploaded, 0);
     pid_t pid = fork();
     if (pid < 0)
         load_fail("fork: %s", strerror(errno));
     if (pid == 0)
-        upload_for_ever();
+        upload();
     return pid;
 }
 
@@ -74,8 +81,11 @@ static struct latencies measure(const struct setting *s, double seconds)
     for (unsigned i = 0; i < s->n; i++)
         roles[i] = (struct crowd_role){.model = model};
     pid_t uploader = s->upload ? start_upload() : 0;
+    while (uploader && atomic_load(uploaded) == 0) // it hashes first
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     crowd_run(&crowd, uri, roles, s->n, seconds);
     if (uploader) {
+        printf("%u of %u MB uploaded by then\n", (unsigned)(*uploaded >> 20), MODEL_SIZE >> 20);
         kill(uploader, SIGKILL);
         waitpid(uploader, NULL, 0);
     }
@@ -112,7 +122,7 @@ int main(int argc, char **argv)
     struct setting settings[] = {{.name = "one program", .n = 1},
                                  {.name = "7 programs", .n = N_OTHERS},
                                  {.name = "7 and an upload", .n = N_OTHERS, .upload = true}};
-    double seconds = argc > 2 ? atof(argv[2]) : 10;
+    double seconds = argc > 2 ? atof(argv[2]) : 1;
     unsigned rounds = argc > 3 ? (unsigned)atoi(argv[3]) : 3;
     if (argc < 2 || argc > 4 || !(seconds > 0) || rounds < 1 || rounds > MAX_ROUNDS)
         load_fail("bench_cable_share URI [SECONDS [ROUNDS]]");
@@ -120,16 +130,15 @@ int main(int argc, char **argv)
     bench_daemon_init(&files, "");
     uri = argv[1];
     model = files.model;
-    n_uploads =
-        mmap(NULL, sizeof *n_uploads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (n_uploads == MAP_FAILED)
+    uploaded =
+        mmap(NULL, sizeof *uploaded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (uploaded == MAP_FAILED)
         load_fail("no memory");
     for (unsigned i = 0; i < rounds; i++)
         for (unsigned j = 0; j < 3; j++)
             settings[j].rounds[i] = measure(&settings[j], seconds);
     for (unsigned j = 0; j < 3; j++)
         print(&settings[j], &settings[j == 2], rounds);
-    printf("%u models of %u MB were uploaded meanwhile\n", *n_uploads, MODEL_SIZE >> 20);
     bench_daemon_done(&files);
     return 0;
 }

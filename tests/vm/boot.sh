@@ -3,7 +3,8 @@
 # Boots a stock Debian kernel in QEMU and runs SCRIPT there as root; prints the console; exits as the
 # script did, or with 99 when the guest broke down or took too long. amd64: on this machine's own root.
 # arm64: on build/sysroot-arm64, with the project at the same path as here. CACHE holds the initramfs,
-# and the kernel of amd64; it is filled when it is empty.
+# and the kernel of amd64; it is filled when it is empty. With VM_COUNTED set, an instruction takes a
+# nanosecond in the guest, whatever else this machine does: for measuring.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 architecture=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
@@ -42,8 +43,10 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 share base "$base" readonly=on,multidevs=remap
 share results "$results"
-timeout --foreground -k 5 "$seconds" "${qemu[@]}" -accel tcg,thread=multi \
-    -smp 2 -m 2048 -nographic -no-reboot -nodefaults -serial stdio "$@" \
+speed=(-accel tcg,thread=multi -smp 2)
+[ -z "${VM_COUNTED:-}" ] || speed=(-accel tcg,thread=single -icount shift=0,sleep=off -smp 1)
+timeout --foreground -k 5 "$seconds" "${qemu[@]}" "${speed[@]}" \
+    -m 2048 -nographic -no-reboot -nodefaults -serial stdio "$@" \
     -kernel "$kernel"/boot/vmlinuz-* -initrd "$cache/initramfs" \
     -append "console=$console quiet nokaslr mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
 [ -s "$results/rc" ] || { echo "the guest ended without a result" >&2; exit 99; }

@@ -42,24 +42,30 @@ def serve(backend):
     board.start()
 
 
-def measure_rates():
-    print(f"Tensors of {MEGABYTES} MB", flush=True)
-    for direction, sizes in ("up", f"{MEGABYTES << 20}:64"), ("down", f"64:{MEGABYTES << 20}"):
-        serve(f"null:{sizes},fill=0")
-        run(BUILD / "tests/bench/bench_cable", direction, "usb:board1", "bare", SECONDS, ROUNDS)
+def measure_rate(direction, sizes):
+    serve(f"null:{sizes},fill=0")
+    run(BUILD / "tests/bench/bench_cable", direction, "usb:board1", "bare", SECONDS, ROUNDS)
+
+
+def measure_up():
+    measure_rate("up", f"{MEGABYTES << 20}:64")
+
+
+def measure_down():
+    measure_rate("down", f"64:{MEGABYTES << 20}")
 
 
 def measure_sharing():
     print("Pictures of 224 x 224 x 3 that take 5 ms", flush=True)
     serve("null:150528:4000,delay_us=5000,cores=8")
-    run(BUILD / "tests/bench/bench_cable_share", "usb:board1", 4 * int(SECONDS), ROUNDS)
+    run(BUILD / "tests/bench/bench_cable_share", "usb:board1", SECONDS, ROUNDS)
 
 
 load_modules(os.environ["RKNND_SPEED"], ports=2)
-print("At", os.environ["RKNND_SPEED"], "speed")
+print(f"At {os.environ['RKNND_SPEED']} speed, tensors of {MEGABYTES} MB", flush=True)
 board = Board(backend="null:64:64")
 bare = start_bare_board()
-for part in os.environ.get("RKNND_PARTS", "rates sharing").split():
-    {"rates": measure_rates, "sharing": measure_sharing}[part]()
+for part in os.environ.get("RKNND_PARTS", "up down sharing").split():
+    {"up": measure_up, "down": measure_down, "sharing": measure_sharing}[part]()
 board.stop()
 bare.kill()
