@@ -77,6 +77,22 @@ static void add_moment(struct timeline *t, enum group group, const rknnd_event *
                         (int)group, "tid", (json_int_t)e->client, "ts", (json_int_t)e->time_us));
 }
 
+// A slice of a core; what takes less than a microsecond is a moment, because viewers take a slice
+// without length for one that does not end.
+static json_t *work(const rknnd_event *e, uint32_t core, uint64_t start, uint64_t duration,
+                    const char *name)
+{
+    json_t *w =
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:{s:I, s:I}}", "ph", duration ? "X" : "i", "name",
+                  name, "pid", (int)GROUP_CORES, "tid", (json_int_t)core, "ts", (json_int_t)start,
+                  "args", "client", (json_int_t)e->client, "run", (json_int_t)e->id);
+    if (duration)
+        json_object_set_new(w, "dur", json_integer((json_int_t)duration));
+    else
+        json_object_set_new(w, "s", json_string("t"));
+    return w;
+}
+
 // On each core of the mask.
 static void add_work(struct timeline *t, const rknnd_event *e, uint64_t start, uint64_t duration,
                      const char *name)
@@ -84,10 +100,7 @@ static void add_work(struct timeline *t, const rknnd_event *e, uint64_t start, u
     for (uint32_t core = 0; core < 32; core++)
         if (e->cores >> core & 1) {
             name_track(t, GROUP_CORES, core, "core %u", core);
-            append(t, json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:{s:I, s:I}}", "ph", "X", "name",
-                                name, "pid", (int)GROUP_CORES, "tid", (json_int_t)core, "ts",
-                                (json_int_t)start, "dur", (json_int_t)duration, "args", "client",
-                                (json_int_t)e->client, "run", (json_int_t)e->id));
+            append(t, work(e, core, start, duration, name));
         }
 }
 
