@@ -26,7 +26,7 @@ static struct log own = {.level = LOG_WARN,
                          .journal = -1,
                          .lock = PTHREAD_MUTEX_INITIALIZER,
                          .watchers = {&own.watchers, &own.watchers}};
-static struct log *used = &own;
+static struct log *_Atomic used = &own;
 
 struct log *log_used(void)
 {
