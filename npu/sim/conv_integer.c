@@ -30,20 +30,43 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
     return 0;
 }
 
+#define TOGETHER 4096 // weights whose sum with zero points of 16 bits fits 32 bits
+
+KERNEL static void sum_some(const int8_t *restrict w, size_t n, int32_t nz, int32_t *ret_sum,
+                            int32_t *ret_reach)
+{
+    int32_t sum = 0, reach = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t v = w[i] + nz;
+        sum += v;
+        reach += v < 0 ? -v : v;
+    }
+    *ret_sum = sum;
+    *ret_reach = reach;
+}
+
+static int64_t sum_alike(const int8_t *w, size_t n, int32_t nz, int64_t *reach)
+{
+    int64_t sum = 0;
+    for (size_t done = 0; done < n; done += TOGETHER) {
+        int32_t part, part_reach;
+        sum_some(w + done, n - done < TOGETHER ? n - done : TOGETHER, nz, &part, &part_reach);
+        sum += part;
+        *reach += part_reach;
+    }
+    return sum;
+}
+
 // Σ (w + nz) of one output channel, and the same without signs.
 static int64_t sum_weights(const struct graph_conv_quant *q, const int8_t *w, size_t inputs,
                            size_t taps, uint32_t o, int64_t *ret_reach)
 {
-    int64_t sum = 0, reach = 0;
-    for (size_t tap = 0; tap < taps; tap++) {
-        int32_t nz = conv_nz(q, taps, o, tap);
-        for (size_t i = 0; i < inputs; i++) {
-            int32_t v = w[i * taps + tap] + nz;
-            sum += v;
-            reach += v < 0 ? -v : v;
-        }
-    }
-    *ret_reach = reach;
+    int64_t sum = 0;
+    *ret_reach = 0;
+    if (!q->nz_in_taps)
+        return sum_alike(w, inputs * taps, q->nz[o], ret_reach);
+    for (size_t i = 0; i < inputs * taps; i++)
+        sum += sum_alike(w + i, 1, conv_nz(q, taps, o, i % taps), ret_reach);
     return sum;
 }
 
