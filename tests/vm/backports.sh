@@ -4,7 +4,7 @@
 # package sources are the machine's own, with "-backports" added to the suite; the machine's lists
 # are left alone.
 set -euo pipefail
-folder=$1 architecture=$2
+folder=$(realpath -m "$1") architecture=$2
 shift 2
 mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial" "$folder/root"
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# usage: boot.sh ARCHITECTURE CACHE SCRIPT [SECONDS [QEMU_OPTION…]]
+# usage: boot.sh MACHINE CACHE SCRIPT [SECONDS [QEMU_OPTION…]]
 # Boots a stock Debian kernel in QEMU and runs SCRIPT there as root; prints the console; exits as the
-# script did, or with 99 when the guest broke down or took too long. amd64: on this machine's own root.
-# arm64: on build/sysroot-arm64, with the project at the same path as here. CACHE holds the initramfs,
-# and the kernel of amd64; it is filled when it is empty. With VM_COUNTED set, an instruction takes a
-# nanosecond in the guest, whatever else this machine does: for measuring.
+# script did, or with 99 when the guest broke down or took too long. CACHE holds the initramfs, and the
+# kernel of amd64, which are made when they are not there. With VM_COUNTED set, an instruction takes a nanosecond
+# in the guest, whatever else this machine does: for measuring. The MACHINE's root and what runs there:
+#   amd64    this machine's own root; SCRIPT alone
+#   systemd  build/vm-systemd/root, with the same kernel; systemd, then SCRIPT
+#   arm64    build/sysroot-arm64; SCRIPT alone
+# On roots that are not this machine's the project is at the same path as here.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-architecture=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
+machine=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
 shift $(($# < 4 ? $# : 4))
 mkdir -p "$cache"
 
@@ -22,25 +25,27 @@ share() {
     qemu+=(-fsdev "local,id=$1,path=$2,security_model=none${3:+,$3}" -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
 }
 
-busybox=$(command -v busybox) words=
-case $architecture in
-amd64)
-    base=/ kernel=$cache/kernel/root console=ttyS0 qemu=(qemu-system-x86_64 -M q35 -cpu qemu64)
-    [ -e "$cache/initramfs" ] || fetch_kernel
-    ;;
-arm64)
-    project=$(cd "$here/../.." && pwd)
-    base=$project/build/sysroot-arm64 kernel=$base busybox=$base/bin/busybox words="project=$project"
-    console=ttyAMA0 qemu=(qemu-system-aarch64 -M virt -cpu cortex-a57)
-    share project "$project" readonly=on,multidevs=remap
-    ;;
+project=$(cd "$here/../.." && pwd)
+case $machine in
+amd64) base=/ words= ;;
+systemd) base=$project/build/vm-systemd/root words="project=$project systemd" ;;
+arm64) base=$project/build/sysroot-arm64 words="project=$project" ;;
 esac
-if [ ! -e "$cache/initramfs" ]; then
-    "$here/initramfs.sh" "$kernel" "$cache/initramfs.new" "$busybox"
-    mv "$cache/initramfs.new" "$cache/initramfs"
+if [ "$machine" = arm64 ]; then
+    kernel=$base busybox=$base/bin/busybox console=ttyAMA0
+    qemu=(qemu-system-aarch64 -M virt -cpu cortex-a57)
+else
+    kernel=$cache/kernel/root busybox=$(command -v busybox) console=ttyS0
+    qemu=(qemu-system-x86_64 -M q35 -cpu qemu64)
+    compgen -G "$kernel/boot/vmlinuz-*" >/dev/null || fetch_kernel
+fi
+if [ ! "$cache/initramfs" -nt "$here/initramfs.sh" ]; then
+    "$here/initramfs.sh" "$kernel" "$cache/initramfs.$$" "$busybox"
+    mv "$cache/initramfs.$$" "$cache/initramfs"
 fi
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
+[ -z "$words" ] || share project "$project" readonly=on,multidevs=remap
 share base "$base" readonly=on,multidevs=remap
 share results "$results"
 speed=(-accel tcg,thread=multi -smp 2)
@@ -48,6 +53,6 @@ speed=(-accel tcg,thread=multi -smp 2)
 timeout --foreground -k 5 "$seconds" "${qemu[@]}" "${speed[@]}" \
     -m 2048 -nographic -no-reboot -nodefaults -serial stdio "$@" \
     -kernel "$kernel"/boot/vmlinuz-* -initrd "$cache/initramfs" \
-    -append "console=$console quiet nokaslr mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
+    -append "console=$console quiet nokaslr no_timer_check mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
 [ -s "$results/rc" ] || { echo "the guest ended without a result" >&2; exit 99; }
 exit "$(cat "$results/rc")"

@@ -66,6 +66,18 @@ sync
 /run/vm/busybox poweroff -f
 SECOND
 chmod +x /new/run/vm/init
+if grep -q ' systemd ' /new/proc/cmdline; then
+    mkdir -p /new/run/systemd/system/multi-user.target.wants
+    cat > /new/run/systemd/system/guest.service <<'UNIT'
+[Service]
+ExecStart=/run/vm/init
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/console
+UNIT
+    ln -s ../guest.service /new/run/systemd/system/multi-user.target.wants/
+    exec switch_root /new /lib/systemd/systemd
+fi
 exec switch_root /new /run/vm/init
 INIT
 chmod +x "$root/init"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# usage: root.sh ARCHITECTURE VARIANT FOLDER PACKAGE…
+# Unpacks (VARIANT: extract) or installs (minbase) packages of this machine's Debian release, and what
+# they depend on, in FOLDER, unless they are there.
+set -euo pipefail
+architecture=$1 variant=$2 folder=$3
+shift 3
+packages=$(printf '%s\n' "$@" | sort -u)
+[ -e "$folder/packages" ] && [ -z "$(comm -23 - "$folder/packages" <<<"$packages")" ] && exit
+
+. /etc/os-release
+mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
+    awk -v suite="$VERSION_CODENAME" '$1 == suite { print $2; exit }')
+mkdir -p "$(dirname "$folder")"
+new=$(mktemp -d "$folder.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+mmdebstrap --variant="$variant" --architectures="$architecture" --include="${packages//$'\n'/,}" \
+    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr "$VERSION_CODENAME" "$new/root" "$mirror" \
+    >"$new/log" 2>&1 || { cat "$new/log" >&2; exit 1; }
+# Packages' links are absolute, and would lead out of the folder.
+find "$new/root" -xdev -type l -lname '/*' | while read -r link; do
+    ln -snfr "$new/root$(readlink "$link")" "$link"
+done
+echo "$packages" > "$new/root/packages"
+rm -rf "$folder"
+mv "$new/root" "$folder"

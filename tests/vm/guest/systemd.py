@@ -1,0 +1,140 @@
+"""In a guest whose init is systemd: the Debian packages, from their installation to their removal."""
+import grp
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import time
+import unittest
+
+PROJECT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGES = sorted(map(str, (PROJECT / "build/packages").glob("*.deb")))
+DIGITS = PROJECT / "examples/digits/digits.rknn"
+SOCKET = pathlib.Path("/run/rknnd/rknnd.sock")
+CONFIG = pathlib.Path("/etc/rknnd.conf")
+PATIENCE = 150  # seconds: the processor is emulated
+
+
+def run(*words, **options):
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False, timeout=PATIENCE, **options)
+
+
+def must(*words, **options):
+    done = run(*words, **options)
+    assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def prop(name, unit="rknnd.service"):
+    return must("systemctl", "show", "--value", "-p", name, unit).strip()
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"still waiting for {what}\n{run('journalctl', '-n', '30', '--no-pager').stdout}"
+        time.sleep(0.1)
+
+
+def ping(*groups, uri=f"unix:{SOCKET}"):
+    """A round trip by a user who is in these groups."""
+    return run("rknnctl", "--server", uri, "ping", "-c", "1", user="nobody", group="nogroup", extra_groups=groups)
+
+
+def answers(*groups, **options):
+    return ping(*groups, **options).returncode == 0
+
+
+def files():
+    """All that a package could leave behind."""
+    found = set()
+    for top in "/etc", "/usr", "/run/rknnd", "/run/systemd/system", "/var/lib/systemd", "/var/cache":
+        for folder, folders, names in os.walk(top):
+            found.update(os.path.join(folder, name) for name in (*folders, *names))
+    return {f for f in found if not f.endswith("-") and "ldconfig" not in f} | {top for top in ["/run/rknnd"] if os.path.exists(top)}
+
+
+class Packages(unittest.TestCase):
+    def test_1_installed(self):
+        Packages.before = files()
+        must("dpkg", "-i", *PACKAGES)
+        self.assertEqual(must("systemctl", "is-enabled", "rknnd.socket", "rknnd.service").split(), ["enabled", "enabled"])
+        self.assertEqual(run("systemctl", "is-enabled", "rknnd-gadget.service").stdout.strip(), "disabled")
+        self.assertEqual(must("systemctl", "--failed", "--no-legend", "--plain"), "")
+        self.assertEqual((prop("ActiveState", "rknnd.socket"), prop("ActiveState")), ("active", "active"))
+
+    def test_2_socket_belongs_to_the_group(self):
+        s = SOCKET.stat()
+        self.assertEqual((s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)), (0, "rknnd", 0o660))
+        self.assertTrue(answers("rknnd"))
+        refused = ping()
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("permission denied", refused.stderr)
+
+    def test_3_started_by_a_connection(self):
+        must("systemctl", "stop", "rknnd.service")
+        self.assertEqual(prop("ActiveState"), "inactive")
+        self.assertTrue(answers("rknnd"))
+        self.assertEqual(prop("ActiveState"), "active")
+
+    def test_4_runs_models_in_its_sandbox(self):
+        must("rknnctl", "bench", DIGITS, "-n", "3", user="nobody", group="nogroup", extra_groups=["rknnd"])
+
+    def test_5_not_ready_is_not_started(self):
+        good = CONFIG.read_text()
+        CONFIG.write_text(good + "backend = nonsense\n")
+        self.assertNotEqual(run("systemctl", "restart", "rknnd.service").returncode, 0)
+        self.assertIn("nonsense", must("journalctl", "-u", "rknnd.service", "--no-pager"))
+        CONFIG.write_text(good)
+        must("systemctl", "reset-failed", "rknnd.service", "rknnd.socket")
+        must("systemctl", "restart", "rknnd.socket", "rknnd.service")
+        self.assertTrue(answers("rknnd"))
+
+    def replaced_after(self, signal_number):
+        pid, before = int(prop("MainPID")), int(prop("NRestarts"))
+        self.assertGreater(pid, 0)
+        os.kill(pid, signal_number)
+        wait_for("another process", lambda: int(prop("NRestarts")) > before and prop("ActiveState") == "active")
+        self.assertNotEqual(int(prop("MainPID")), pid)
+        self.assertTrue(answers("rknnd"))
+
+    def test_6_killed(self):
+        self.replaced_after(signal.SIGKILL)
+
+    def test_7_stuck(self):
+        drop_in = pathlib.Path("/run/systemd/system/rknnd.service.d/watchdog.conf")
+        drop_in.parent.mkdir()
+        drop_in.write_text("[Service]\nWatchdogSec=3\n")
+        must("systemctl", "daemon-reload")
+        must("systemctl", "restart", "rknnd.service")
+        self.replaced_after(signal.SIGSTOP)
+        self.assertIn("Watchdog timeout", must("journalctl", "-u", "rknnd.service", "--no-pager"))
+        drop_in.unlink()
+        drop_in.parent.rmdir()
+        must("systemctl", "daemon-reload")
+
+    def test_8_plugged_in(self):
+        """Both ends of a cable on this machine: the gadget's services, and the relay that udev starts."""
+        must("modprobe", "dummy_hcd")
+        must("systemctl", "enable", "rknnd-gadget.service")
+        CONFIG.write_text(CONFIG.read_text() + "listen = usb\n")
+        must("systemctl", "restart", "rknnd.service")
+        relays = ["systemctl", "list-units", "--no-legend", "--plain", "--state=active", "rknnd-relay@*"]
+        wait_for("the relay", lambda: must(*relays))
+        unit = must(*relays).split()[0]
+        serial = unit.removeprefix("rknnd-relay@").removesuffix(".service")
+        sock, = SOCKET.parent.glob("usb-*.sock")
+        self.assertEqual((grp.getgrgid(sock.stat().st_gid).gr_name, stat.S_IMODE(sock.stat().st_mode)), ("plugdev", 0o660))
+        wait_for("an answer", lambda: answers("plugdev", uri=f"usb:{serial}"))
+        self.assertNotEqual(ping(uri=f"unix:{sock}").returncode, 0)
+
+    def test_9_purged(self):
+        must("dpkg", "-P", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
+        self.assertEqual([p for p in pathlib.Path("/proc").glob("[0-9]*/comm") if "rknnd" in p.read_text()], [])
+        self.assertEqual(must("systemctl", "list-units", "--type=service,socket", "--all", "--no-legend", "--plain", "*rknnd*"), "")
+        self.assertEqual(files() - Packages.before, set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, failfast=True)  # each goes on from where the one before it ended
