@@ -29,16 +29,25 @@ typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
 #define LOW_4(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
-// All rows of a square are read, the first `n_out` of what comes out written. Each shuffle of the
-// upper half of the rows with the lower one moves one bit of a row's number to the column's.
+// More than half of a vector.
+static inline void store(uint8_t *dst, const uint8_t *v, size_t bytes)
+{
+    size_t half = VECTOR_BYTES / 2, rest = bytes - half;
+    memcpy(dst, v, half);
+    memcpy(dst + rest, v + rest, half);
+}
+
+// The first `n_in` rows of a square are read (what stands for the others does not matter), the
+// first `n_out` of what comes out written. Each shuffle of the upper half of the rows with the
+// lower one moves one bit of a row's number to the column's.
 #define SQUARE(size)                                                                               \
-    static void square_##size(const uint8_t *src, ptrdiff_t src_pitch, uint8_t *dst,               \
+    static void square_##size(const uint8_t *src, ptrdiff_t src_pitch, size_t n_in, uint8_t *dst,  \
                               ptrdiff_t dst_pitch, size_t n_out)                                   \
     {                                                                                              \
         enum { N = VECTOR_BYTES / size };                                                          \
         vector_##size a[N], b[N];                                                                  \
-        for (int i = 0; i < N; i++)                                                                \
-            memcpy(&a[i], src + i * src_pitch, VECTOR_BYTES);                                      \
+        for (size_t i = 0; i < N; i++)                                                             \
+            memcpy(&a[i], src + (ptrdiff_t)(i < n_in ? i : 0) * src_pitch, VECTOR_BYTES);          \
         for (int done = 1; done < N; done *= 2) {                                                  \
             for (int i = 0; i < N / 2; i++) {                                                      \
                 b[2 * i] = LOW_##size(a[i], a[i + N / 2]);                                         \
@@ -47,21 +56,21 @@ typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
             memcpy(a, b, sizeof a);                                                                \
         }                                                                                          \
         for (size_t i = 0; i < n_out; i++)                                                         \
-            memcpy(dst + (ptrdiff_t)i * dst_pitch, &a[i], VECTOR_BYTES);                           \
+            store(dst + (ptrdiff_t)i * dst_pitch, (const uint8_t *)&a[i], n_in * size);            \
     }
 
 SQUARE(1)
 SQUARE(2)
 SQUARE(4)
 
-static void turn_square(const struct matrix *m, size_t row, size_t column, size_t n_out,
-                        size_t element)
+static void turn_square(const struct matrix *m, size_t row, size_t n_in, size_t column,
+                        size_t n_out, size_t element)
 {
     const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * element;
     uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * element;
     (element == 1   ? square_1
      : element == 2 ? square_2
-                    : square_4)(src, m->src_pitch, dst, m->dst_pitch, n_out);
+                    : square_4)(src, m->src_pitch, n_in, dst, m->dst_pitch, n_out);
 }
 
 // ---- one by one ----
@@ -73,7 +82,7 @@ static void turn_square(const struct matrix *m, size_t row, size_t column, size_
                    m->src + (ptrdiff_t)r * m->src_pitch + c * size, size);                         \
     break
 
-static void turn_rows(const struct matrix *m, size_t row, size_t element)
+static void turn_rest(const struct matrix *m, size_t row, size_t element)
 {
     switch (element) {
     case 1:
@@ -91,20 +100,20 @@ static void turn_rows(const struct matrix *m, size_t row, size_t element)
 // where it ends.
 static void turn_squares(const struct matrix *m, size_t n, size_t element)
 {
+    size_t n_in = m->rows < n ? m->rows : n;
     for (size_t row = 0; row < m->rows; row += n)
         for (size_t column = 0; column < m->columns; column += n)
-            turn_square(m, row + n > m->rows ? m->rows - n : row,
+            turn_square(m, row + n_in > m->rows ? m->rows - n_in : row, n_in,
                         column + n > m->columns ? m->columns - n : column, n, element);
 }
 
 // Squares that reach into what follows the matrix's rows, as long as that is the matrix too.
-// Returns how many rows that were.
-static size_t turn_narrow(const struct matrix *m, size_t n, size_t element)
+static void turn_narrow(const struct matrix *m, size_t n, size_t element)
 {
     size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
     for (; row + n <= m->rows && (m->rows - row - n) * pitch + width >= VECTOR_BYTES; row += n)
-        turn_square(m, row, 0, m->columns, element);
-    return row;
+        turn_square(m, row, n, 0, m->columns, element);
+    turn_rest(m, row, element);
 }
 
 void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch, size_t rows,
@@ -112,10 +121,10 @@ void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pi
 {
     const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
     size_t n = VECTOR_BYTES / element;
-    if (element > 4 || rows < n)
-        turn_rows(&m, 0, element);
-    else if (columns >= n)
+    if (element <= 4 && rows > n / 2 && columns >= n)
         turn_squares(&m, n, element);
+    else if (element <= 4 && rows >= n && src_pitch > 0)
+        turn_narrow(&m, n, element);
     else
-        turn_rows(&m, src_pitch > 0 ? turn_narrow(&m, n, element) : 0, element);
+        turn_rest(&m, 0, element);
 }

@@ -32,6 +32,8 @@ void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct
     nd_simplify(&c->nd);
 }
 
+#define PLANE_LEAST 4 // lines that are worth to be turned round together
+
 typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
 typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
 typedef uint64_t element_8 __attribute__((aligned(1), may_alias));
@@ -122,14 +124,27 @@ static struct line line_of(const struct nd *nd, uint32_t dim)
     return (struct line){(size_t)nd->dims[dim], nd->strides[0][dim], nd->strides[1][dim]};
 }
 
+// Brings what lies beside each other in `from` beside the innermost dimension, if that lies so in
+// `to` only: then the two are a matrix that is turned round.
+static void find_plane(struct nd *nd)
+{
+    uint32_t last = nd->n_dims - 1;
+    if (nd_step(nd, 0) != 1 || nd_step(nd, 1) == 1)
+        return;
+    for (uint32_t i = 0; i + 1 < last; i++)
+        if (nd->strides[1][i] == 1 && nd->dims[i] >= PLANE_LEAST)
+            nd_swap(nd, i, last - 1);
+}
+
 static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     struct nd outer = c->nd;
-    struct line rows = {1, 0, 0}, row = line_of(&c->nd, c->nd.n_dims - 1);
     struct nd_position at;
     int64_t size = (int64_t)c->to_size;
-    if (outer.n_dims > 1)
-        rows = line_of(&outer, --outer.n_dims - 1);
+    nd_have_rows(&outer);
+    find_plane(&outer);
+    struct line row = line_of(&outer, outer.n_dims - 1);
+    struct line rows = line_of(&outer, --outer.n_dims - 1);
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
         move_plane(c->to_size, to + at.offset[0] * size, from + at.offset[1] * size, rows, row);
 }

@@ -33,7 +33,7 @@ void nd_add(struct nd *nd, const int64_t *strides)
     memcpy(nd->strides[nd->n_operands++], strides, nd->n_dims * sizeof *strides);
 }
 
-static void swap_dims(struct nd *nd, uint32_t a, uint32_t b)
+void nd_swap(struct nd *nd, uint32_t a, uint32_t b)
 {
     int64_t t = nd->dims[a];
     nd->dims[a] = nd->dims[b];
@@ -49,7 +49,7 @@ static void drop_dim(struct nd *nd, uint32_t d)
 {
     nd->n_dims--;
     for (uint32_t i = d; i < nd->n_dims; i++)
-        swap_dims(nd, i, i + 1);
+        nd_swap(nd, i, i + 1);
 }
 
 // Outer dimension a continues inner dimension b for every operand.
@@ -68,7 +68,7 @@ void nd_simplify(struct nd *nd)
             drop_dim(nd, i);
     for (uint32_t i = 1; i < nd->n_dims; i++)
         for (uint32_t j = i; j > 0 && nd->strides[0][j - 1] < nd->strides[0][j]; j--)
-            swap_dims(nd, j - 1, j);
+            nd_swap(nd, j - 1, j);
     for (uint32_t i = nd->n_dims; i-- > 1;)
         if (is_one_row(nd, i - 1, i)) {
             nd->dims[i] *= nd->dims[i - 1];
@@ -80,6 +80,17 @@ void nd_simplify(struct nd *nd)
         for (uint32_t k = 0; k < nd->n_operands; k++)
             nd->strides[k][0] = 1;
     }
+}
+
+void nd_have_rows(struct nd *nd)
+{
+    if (nd->n_dims > 1)
+        return;
+    nd->n_dims = 2;
+    nd->dims[1] = 1;
+    for (uint32_t k = 0; k < nd->n_operands; k++)
+        nd->strides[k][1] = 0;
+    nd_swap(nd, 0, 1);
 }
 
 void nd_start(const struct nd *nd, struct nd_position *at)

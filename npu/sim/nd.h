@@ -27,6 +27,12 @@ void nd_add(struct nd *nd, const int64_t *strides);
 /// all operands. After that n_dims >= 1 and the last dimension is the row.
 void nd_simplify(struct nd *nd);
 
+/// Puts a dimension of size 1 before the row if that is all there is.
+void nd_have_rows(struct nd *nd);
+
+/// Exchanges two dimensions.
+void nd_swap(struct nd *nd, uint32_t a, uint32_t b);
+
 // Walks the rows: for (nd_start(&nd, &at); !at.end; nd_next(&nd, &at)) … at.offset[k] ….
 struct nd_position {
     int64_t index[ND_MAX_DIMS];

@@ -9,6 +9,7 @@
 // y = x * factor[c] + term[c]
 struct batch_norm {
     float *factor, *term;
+    size_t together; // channels last: pixels whose parameters these are
 };
 
 static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
@@ -18,6 +19,22 @@ static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float *
     if (!t || !t->constant || t->n_elems != channels)
         return step_refuse(s, e, "its input %u is not a constant of %u channels", i, channels);
     return step_floats(s, t, ret, e);
+}
+
+// Parameters of many pixels.
+static int repeat_parameters(struct step *s, struct batch_norm *p, size_t channels, struct error *e)
+{
+    size_t n = channels * p->together;
+    float *factor = step_alloc(s, n, sizeof *factor), *term = step_alloc(s, n, sizeof *term);
+    if (!factor || !term)
+        return error_no_memory(e, "a step", n * sizeof *factor);
+    for (size_t i = 0; i < n; i++) {
+        factor[i] = p->factor[i % channels];
+        term[i] = p->term[i % channels];
+    }
+    p->factor = factor;
+    p->term = term;
+    return 0;
 }
 
 static int prepare_batch_norm(struct step *s, struct error *e)
@@ -43,10 +60,12 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
         p->term[c] -= mean[c] * p->factor[c];
     }
-    return 0;
+    p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
+    return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
 
-KERNEL static void scale_rows(float *v, const float *factor, const float *term, size_t n)
+KERNEL static void scale_rows(float *restrict v, const float *restrict factor,
+                              const float *restrict term, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = v[i] * factor[i] + term[i];
@@ -63,24 +82,26 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
     size_t channels = x->dims[1], inner = x->n_elems / channels / x->dims[0];
     size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
     bool last = x->channels_last;
-    // Rows along the channels, or of one channel each.
-    size_t row = last ? channels : inner, n_rows = x->n_elems / row;
+    // Rows along the channels of pixels, or of one channel each.
+    size_t row = last ? channels * p->together : inner, channel = 0;
     float v[ROW_CHUNK];
-    for (size_t k = 0; k < n_rows; k++)
-        for (size_t done = 0; done < row; done += ROW_CHUNK) {
-            size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK, at = k * row + done;
+    for (size_t first = 0; first < x->n_elems; first += row, channel = (channel + 1) % channels) {
+        size_t n_row = x->n_elems - first < row ? x->n_elems - first : row;
+        for (size_t done = 0; done < n_row; done += ROW_CHUNK) {
+            size_t n = n_row - done < ROW_CHUNK ? n_row - done : ROW_CHUNK, at = first + done;
             row_load(&from, src + at * x_size, n, v);
             if (last)
                 scale_rows(v, p->factor + done, p->term + done, n);
             else
                 row_post(&(struct graph_post){.kind = POST_SCALE,
-                                              .alpha = p->factor[k % channels],
-                                              .beta = p->term[k % channels]},
+                                              .alpha = p->factor[channel],
+                                              .beta = p->term[channel]},
                          v, n);
             for (uint32_t i = 0; i < s->node->n_post; i++)
                 row_post(&s->node->post[i], v, n);
             row_store(&to, dst + at * y_size, n, v);
         }
+    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-// Operators on each element: arithmetic with broadcasting, activations, BatchNormalization.
+// Operators on each element: arithmetic with broadcasting, activations.
 #include <math.h>
 
 #include "npu/sim/bytes.h"
@@ -21,7 +21,12 @@ struct rows {
     struct operand operands[2];
     bool mapped; // of 8-bit numbers beside each other
     int8_t table[256];
-    // BatchNormalization: x * operand 0 + operand 1 of these, along dimension 1.
+};
+
+// What is worked on together: short rows that follow each other, or a part of a long one.
+struct patch {
+    size_t rows, row;
+    size_t y, x; // of its first element
 };
 
 static int take_operand(struct step *s, struct rows *p, uint32_t k, struct error *e)
@@ -57,6 +62,7 @@ static int prepare(struct step *s, uint32_t n_operands, struct error *e)
             return r;
     }
     nd_simplify(&p->nd);
+    nd_have_rows(&p->nd);
     return 0;
 }
 
@@ -65,11 +71,9 @@ static const uint8_t *base(const struct step *s, const struct run *r, const stru
     return o->constant ? (const uint8_t *)o->constant : run_input(s, r, o->input);
 }
 
-// `n` values of an operand from element `at` on; a step of 0 repeats one.
-static void load(const struct operand *o, const uint8_t *from, int64_t at, int64_t step, size_t n,
-                 float *dst)
+// `n` values of an operand from p on; a step of 0 repeats one.
+static void load_row(const struct operand *o, const uint8_t *p, int64_t step, size_t n, float *dst)
 {
-    const uint8_t *p = from + at * (int64_t)o->size;
     if (step) {
         row_load_strided(&o->form, p, step, n, dst);
         return;
@@ -78,6 +82,48 @@ static void load(const struct operand *o, const uint8_t *from, int64_t at, int64
     row_load(&o->form, p, 1, &one);
     for (size_t i = 0; i < n; i++)
         dst[i] = one;
+}
+
+// Steps of an operand, between rows and in a row.
+struct steps {
+    int64_t y, x;
+};
+
+static struct steps steps_of(const struct rows *p, uint32_t operand)
+{
+    return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_step(&p->nd, operand)};
+}
+
+static bool is_one_row(struct steps step, const struct patch *at)
+{
+    return step.y == (int64_t)at->row * step.x;
+}
+
+static void load(const struct operand *o, const uint8_t *from, struct steps step,
+                 const struct patch *at, float *dst)
+{
+    size_t n = at->row;
+    if (is_one_row(step, at)) {
+        load_row(o, from, step.x, n * at->rows, dst);
+        return;
+    }
+    for (size_t i = 0; i < at->rows; i++, dst += n)
+        if (i && !step.y)
+            memcpy(dst, dst - n, n * sizeof *dst);
+        else
+            load_row(o, from + (int64_t)i * step.y * (int64_t)o->size, step.x, n, dst);
+}
+
+static void store(const struct rows *p, uint8_t *to, struct steps step, const struct patch *at,
+                  const float *x)
+{
+    size_t n = at->row;
+    if (is_one_row(step, at)) {
+        row_store_strided(&p->to, to, step.x, n * at->rows, x);
+        return;
+    }
+    for (size_t i = 0; i < at->rows; i++, x += n, to += step.y * (int64_t)p->to_size)
+        row_store_strided(&p->to, to, step.x, n, x);
 }
 
 KERNEL static void combine(enum graph_op op, float *a, const float *b, size_t n)
@@ -127,39 +173,9 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
     }
 }
 
-static void post_and_store(const struct step *s, const struct rows *p, float *x, size_t n,
-                           uint8_t *to)
-{
-    for (uint32_t i = 0; i < s->node->n_post; i++)
-        row_post(&s->node->post[i], x, n);
-    row_store_strided(&p->to, to, nd_step(&p->nd, 0), n, x);
-}
-
 static int prepare_binary(struct step *s, struct error *e)
 {
     return prepare(s, 2, e);
-}
-
-static int run_binary(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct rows *p = s->state;
-    const uint8_t *from[2] = {base(s, r, &p->operands[0]), base(s, r, &p->operands[1])};
-    uint8_t *to = run_output(s, r, 0);
-    size_t row = nd_row(&p->nd);
-    int64_t step[3] = {nd_step(&p->nd, 0), nd_step(&p->nd, 1), nd_step(&p->nd, 2)};
-    struct nd_position at;
-    float a[ROW_CHUNK], b[ROW_CHUNK];
-    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        for (size_t done = 0; done < row; done += ROW_CHUNK) {
-            size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;
-            int64_t i = (int64_t)done;
-            load(&p->operands[0], from[0], at.offset[1] + i * step[1], step[1], n, a);
-            load(&p->operands[1], from[1], at.offset[2] + i * step[2], step[2], n, b);
-            combine_slowly(s->node->op, a, b, n);
-            post_and_store(s, p, a, n, to + (at.offset[0] + i * step[0]) * (int64_t)p->to_size);
-        }
-    return 0;
 }
 
 static int prepare_unary(struct step *s, struct error *e)
@@ -175,6 +191,60 @@ static int prepare_unary(struct step *s, struct error *e)
     return 0;
 }
 
+static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
+                      uint8_t *to, const struct patch *at)
+{
+    float values[2][ROW_CHUNK];
+    uint32_t n_operands = p->nd.n_operands - 1;
+    for (uint32_t k = 0; k < n_operands; k++) {
+        const struct operand *o = &p->operands[k];
+        struct steps step = steps_of(p, k + 1);
+        int64_t first = (int64_t)at->y * step.y + (int64_t)at->x * step.x;
+        load(o, from[k] + first * (int64_t)o->size, step, at, values[k]);
+    }
+    if (n_operands == 2)
+        combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        row_post(&s->node->post[i], values[0], at->rows * at->row);
+    struct steps step = steps_of(p, 0);
+    int64_t first = (int64_t)at->y * step.y + (int64_t)at->x * step.x;
+    store(p, to + first * (int64_t)p->to_size, step, at, values[0]);
+}
+
+// The two innermost dimensions.
+static void run_plane(const struct step *s, const struct rows *p, const uint8_t *const from[2],
+                      uint8_t *to)
+{
+    size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_row(&p->nd);
+    size_t together = row && row < ROW_CHUNK ? ROW_CHUNK / row : 1;
+    struct patch at;
+    for (at.y = 0; at.y < rows; at.y += together)
+        for (at.x = 0; at.x < row; at.x += ROW_CHUNK) {
+            at.rows = rows - at.y < together ? rows - at.y : together;
+            at.row = row - at.x < ROW_CHUNK ? row - at.x : ROW_CHUNK;
+            run_patch(s, p, from, to, &at);
+        }
+}
+
+static int run_each(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct rows *p = s->state;
+    const uint8_t *from[2] = {0}, *planes[2] = {0};
+    uint8_t *to = run_output(s, r, 0);
+    struct nd outer = p->nd;
+    struct nd_position at;
+    outer.n_dims--;
+    for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
+        from[k] = base(s, r, &p->operands[k]);
+    for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
+        for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
+            planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
+        run_plane(s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
+    }
+    return 0;
+}
+
 static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 {
     struct nd_position at;
@@ -185,27 +255,12 @@ static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 
 static int run_unary(const struct step *s, struct run *r, struct error *e)
 {
-    (void)e;
     const struct rows *p = s->state;
-    const uint8_t *from = base(s, r, &p->operands[0]);
-    uint8_t *to = run_output(s, r, 0);
-    size_t row = nd_row(&p->nd);
-    int64_t step[2] = {nd_step(&p->nd, 0), nd_step(&p->nd, 1)};
-    struct nd_position at;
-    float a[ROW_CHUNK];
-    if (p->mapped) {
-        map_rows(p, from, to);
-        return 0;
-    }
-    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        for (size_t done = 0; done < row; done += ROW_CHUNK) {
-            size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;
-            int64_t i = (int64_t)done;
-            load(&p->operands[0], from, at.offset[1] + i * step[1], step[1], n, a);
-            post_and_store(s, p, a, n, to + (at.offset[0] + i * step[0]) * (int64_t)p->to_size);
-        }
+    if (!p->mapped)
+        return run_each(s, r, e);
+    map_rows(p, base(s, r, &p->operands[0]), run_output(s, r, 0));
     return 0;
 }
 
-const struct op op_binary = {.prepare = prepare_binary, .run = run_binary, .in_place = true};
+const struct op op_binary = {.prepare = prepare_binary, .run = run_each, .in_place = true};
 const struct op op_unary = {.prepare = prepare_unary, .run = run_unary, .in_place = true};
