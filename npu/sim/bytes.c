@@ -101,3 +101,37 @@ void bytes_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
     for (size_t i = bytes_map_is_fast() ? map_many(table, x, n, y) : 0; i < n; i++)
         y[i] = table[(uint8_t)x[i]];
 }
+
+typedef int8_t vector __attribute__((vector_size(16)));
+
+static inline vector every_other(vector a, vector b)
+{
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+static inline __attribute__((always_inline)) void take(const int8_t *x, size_t step, size_t n,
+                                                       int8_t *y)
+{
+    vector v[4] = {0};
+    size_t i = 0;
+    // Behind the last one there may be nothing to read.
+    for (; n - i > sizeof *v; i += sizeof *v) {
+        memcpy(v, x + i * step, sizeof *v * step);
+        if (step == 4) {
+            v[0] = every_other(v[0], v[1]);
+            v[1] = every_other(v[2], v[3]);
+        }
+        v[0] = every_other(v[0], v[1]);
+        memcpy(y + i, v, sizeof *v);
+    }
+    for (; i < n; i++)
+        y[i] = x[i * step];
+}
+
+void bytes_take(const int8_t *x, size_t step, size_t n, int8_t *y)
+{
+    if (step == 2)
+        take(x, 2, n, y);
+    else
+        take(x, 4, n, y);
+}

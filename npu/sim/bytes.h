@@ -13,3 +13,6 @@ void bytes_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y);
 
 /// bytes_map() is faster than a few operations on floats.
 bool bytes_map_is_fast(void);
+
+/// y[i] = x[i * step], step 2 or 4.
+void bytes_take(const int8_t *x, size_t step, size_t n, int8_t *y);

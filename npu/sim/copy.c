@@ -69,12 +69,23 @@ move_each(size_t element, uint8_t *to, const uint8_t *from, struct line outer, s
     }
 }
 
-// Every other element is the usual step that is not one, and fast when it is known.
-static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
-                       struct line inner)
+// Every second or fourth byte.
+static void take_bytes(uint8_t *to, const uint8_t *from, struct line outer, struct line inner)
 {
-    if (inner.to == 1 && inner.from == 2)
+    for (size_t i = 0; i < outer.n; i++, to += outer.to, from += outer.from)
+        bytes_take((const int8_t *)from, (size_t)inner.from, inner.n, (int8_t *)to);
+}
+
+// Some steps that are not one are usual, and fast when they are known.
+KERNEL static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
+                              struct line inner)
+{
+    if (inner.to == 1 && element == 1 && (inner.from == 2 || inner.from == 4))
+        take_bytes(to, from, outer, inner);
+    else if (inner.to == 1 && inner.from == 2)
         move_each(element, to, from, outer, (struct line){inner.n, 1, 2});
+    else if (inner.to == 1 && inner.from == 0)
+        move_each(element, to, from, outer, (struct line){inner.n, 1, 0});
     else
         move_each(element, to, from, outer, inner);
 }

@@ -8,10 +8,12 @@
 
 struct pool_step {
     bool max, raw; // raw: stored values are compared as they are
+    bool stored;   // averages: stored numbers are added as integers of 16 bits
     bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
     bool whole;    // steps: of all pixels, from sums of integers
     struct row_form from, to;
-    uint64_t sums; // scratch: one pixel's channels, twice; raw: one line
+    uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line
+    uint64_t lines; // stored: the sums of a line's columns, and of its windows
 };
 
 static int check_size(const struct step *s, const struct graph_tensor *x,
@@ -43,6 +45,24 @@ static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor
            ((x->type == TENSOR_INT8 && same) || (x->type == TENSOR_FLOAT32 && !x->quantized));
 }
 
+// Sums of bytes that 16 bits hold.
+static bool adds_stored(const struct graph_window *w, const struct row_form *from)
+{
+    uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
+    return from->type == TENSOR_INT8 && from->quantized && from->scale == 1 && taps <= 256;
+}
+
+static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
+    uint64_t pixels = 2 * x->dims[1] * sizeof(float);
+    uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
+    if (p->stored && step_scratch(s, sums, &p->lines, e) < 0)
+        return STATUS_MODEL_INVALID;
+    return step_scratch(s, p->raw ? line : pixels, &p->sums, e);
+}
+
 static int prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -64,10 +84,9 @@ static int prepare(struct step *s, struct error *e)
     if (p->steps)
         p->from = row_form(x);
     p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
+    p->stored = !p->max && !p->steps && adds_stored(&s->node->window, &p->from);
     int r = check_size(s, x, y, e);
-    uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
-    uint64_t pixels = 2 * x->dims[1] * sizeof(float);
-    return r < 0 ? r : step_scratch(s, p->raw ? line : pixels, &p->sums, e);
+    return r < 0 ? r : take_scratch(s, p, e);
 }
 
 KERNEL static void max_f32(float *y, const float *x, size_t n)
@@ -120,77 +139,89 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
     return at->image + (iy * x->dims[3] + ix) * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-// Pixels beside each other in y become the larger ones of theirs and of x, which are `x_step`
-// elements apart.
-#define LARGER(name, type)                                                                         \
+// Pixels beside each other in y become what the expression makes of theirs, `a`, and of those of x,
+// `b`, which are `x_step` elements apart.
+#define JOIN(name, y_type, x_type, expression)                                                     \
     KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
     {                                                                                              \
-        type *to = y;                                                                              \
-        const type *from = x;                                                                      \
+        y_type *restrict to = y;                                                                   \
+        const x_type *restrict from = x;                                                           \
         for (size_t k = 0; k < pixels; k++, to += channels, from += x_step)                        \
-            for (size_t i = 0; i < channels; i++)                                                  \
-                to[i] = to[i] > from[i] ? to[i] : from[i];                                         \
+            for (size_t i = 0; i < channels; i++) {                                                \
+                y_type a = to[i];                                                                  \
+                x_type b = from[i];                                                                \
+                to[i] = (y_type)(expression);                                                      \
+            }                                                                                      \
     }
 
-LARGER(larger_i8, int8_t)
-LARGER(larger_f32, float)
+JOIN(larger_i8, int8_t, int8_t, a > b ? a : b)
+JOIN(larger_f32, float, float, a > b ? a : b)
+JOIN(add_stored_i8, int16_t, int8_t, a + b)
+JOIN(add_stored_i16, int16_t, int16_t, a + b)
 
-static void fill_lowest(enum tensor_type type, void *y, size_t n)
+static void fill_lowest_i8(void *y, size_t n)
 {
-    float *floats = y;
-    if (type == TENSOR_INT8)
-        memset(y, 0x80, n);
-    else
-        for (size_t i = 0; i < n; i++)
-            floats[i] = -INFINITY;
+    memset(y, INT8_MIN, n);
 }
 
-// One output line: first the lines under it, then along what is left.
-static void pool_raw(const struct window_at *at, uint8_t *line, uint8_t *dst)
+static void fill_lowest_f32(void *y, size_t n)
+{
+    float *floats = y;
+    for (size_t i = 0; i < n; i++)
+        floats[i] = -INFINITY;
+}
+
+static void fill_zeros_i16(void *y, size_t n)
+{
+    memset(y, 0, n * sizeof(int16_t));
+}
+
+// How windows become one element each: first the lines under an output line, then along it.
+struct joint {
+    size_t image, element; // bytes of an element of the image, and of what is made of it
+    void (*fill)(void *y, size_t n);
+    void (*down)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
+    void (*along)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
+};
+
+static const struct joint largest_i8 = {1, 1, fill_lowest_i8, larger_i8, larger_i8};
+static const struct joint largest_f32 = {4, 4, fill_lowest_f32, larger_f32, larger_f32};
+static const struct joint sum_i8 = {1, 2, fill_zeros_i16, add_stored_i8, add_stored_i16};
+
+// One output line, by way of `line`, which is as wide as the image.
+static void join_windows(const struct window_at *at, const struct joint *j, uint8_t *line,
+                         uint8_t *dst)
 {
     const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
     const struct graph_window *w = &at->s->node->window;
-    size_t channels = x->dims[1], n = x->dims[3] * channels, element = tensor_type_size(x->type);
-    void (*larger)(void *, const void *, size_t, size_t, size_t) =
-        x->type == TENSOR_INT8 ? larger_i8 : larger_f32;
-    fill_lowest(x->type, line, n);
-    fill_lowest(x->type, dst, y->dims[3] * channels);
+    size_t channels = x->dims[1], n = x->dims[3] * channels, pixel = channels * j->element;
+    j->fill(line, n);
+    j->fill(dst, y->dims[3] * channels);
     for (uint32_t k = at->y.first; k < at->y.last; k++) {
         int64_t iy = at->y.start + (int64_t)k * w->dilation[0];
-        larger(line, at->image + (size_t)iy * n * element, n, 1, n);
+        j->down(line, at->image + (size_t)iy * n * j->image, n, 1, n);
     }
     for (uint32_t k = 0; k < w->kernel[1]; k++) {
         uint32_t first, last;
         window_outputs(w, 1, k, x->dims[3], y->dims[3], &first, &last);
         int64_t from = (int64_t)first * w->stride[1] + (int64_t)k * w->dilation[1] - w->pad[1];
-        if (first < last)
-            larger(dst + first * channels * element, line + (size_t)from * channels * element,
-                   w->stride[1] * channels, last - first, channels);
+        if (first >= last)
+            continue;
+        size_t pixels = last - first, together = w->stride[1] == 1 ? pixels : 1;
+        j->along(dst + first * pixel, line + (size_t)from * pixel, w->stride[1] * channels,
+                 pixels / together, channels * together);
     }
-}
-
-// Stored numbers whose scale is left out.
-KERNEL static void add_stored(float *restrict y, const int8_t *restrict x, float zp, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] += (float)x[i] - zp;
 }
 
 static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
                         float *values)
 {
     size_t channels = step_input(at->s, 0)->dims[1];
-    bool stored = !p->max && p->from.type == TENSOR_INT8 && p->from.quantized && p->from.scale == 1;
     for (size_t i = 0; i < channels; i++)
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
         for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
-            const uint8_t *from = pixel(at, ky, kx);
-            if (stored) {
-                add_stored(sums, (const int8_t *)from, (float)p->from.zp, channels);
-                continue;
-            }
-            row_load(&p->from, from, channels, values);
+            row_load(&p->from, pixel(at, ky, kx), channels, values);
             if (p->max)
                 max_f32(sums, values, channels);
             else
@@ -203,11 +234,21 @@ static uint32_t n_inside(const struct window_at *at)
     return (at->y.last - at->y.first) * (at->x.last - at->x.first);
 }
 
-static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
-                      float *values)
+KERNEL static void to_real(const int16_t *stored, float zeros, size_t n, float *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (float)stored[i] - zeros;
+}
+
+// `stored`: the sums of the output line's windows, if there are any.
+static void pool_real(const struct window_at *at, const struct pool_step *p, const int16_t *stored,
+                      float *sums, float *values)
 {
     size_t channels = step_input(at->s, 0)->dims[1];
-    gather_real(at, p, sums, values);
+    if (stored)
+        to_real(stored, (float)p->from.zp * (float)n_inside(at), channels, sums);
+    else
+        gather_real(at, p, sums, values);
     if (p->max)
         return;
     uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
@@ -243,36 +284,48 @@ static void pool_steps(const struct window_at *at, const struct pool_step *p, fl
     steps_mean(x, integers, n_pixels, y, dst, channels);
 }
 
+// One output line, window by window.
+static void run_line(const struct pool_step *p, struct run *r, struct window_at *at, uint8_t *dst)
+{
+    const struct step *s = at->s;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t channels = x->dims[1], pixel_size = channels * tensor_type_size(y->type);
+    float *sums = run_scratch(r, p->sums);
+    int16_t *line = NULL, *stored = NULL;
+    if (p->stored) {
+        line = run_scratch(r, p->lines);
+        stored = line + x->dims[3] * channels;
+        join_windows(at, &sum_i8, (uint8_t *)line, (uint8_t *)stored);
+    }
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
+        at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
+        if (p->steps) {
+            pool_steps(at, p, sums, (int8_t *)dst);
+            continue;
+        }
+        pool_real(at, p, stored ? stored + ox * channels : NULL, sums, sums + channels);
+        for (uint32_t i = 0; i < s->node->n_post; i++)
+            row_post(&s->node->post[i], sums, channels);
+        row_store(&p->to, dst, channels, sums);
+    }
+}
+
 static int run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct pool_step *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const struct graph_window *w = &s->node->window;
-    size_t channels = x->dims[1], in = tensor_type_size(x->type);
-    size_t pixel_size = channels * tensor_type_size(y->type);
+    size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
     uint8_t *dst = run_output(s, r, 0);
-    float *sums = run_scratch(r, p->sums);
     struct window_at at = {.s = s, .image = run_input(s, r, 0)};
-    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->n_elems / x->dims[0] * in)
-        for (uint32_t oy = 0; oy < y->dims[2]; oy++) {
-            at.y = find_span(w, 0, oy, x->dims[2]);
-            if (p->raw) {
-                pool_raw(&at, (uint8_t *)sums, dst);
-                dst += y->dims[3] * pixel_size;
-                continue;
-            }
-            for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
-                at.x = find_span(w, 1, ox, x->dims[3]);
-                if (p->steps) {
-                    pool_steps(&at, p, sums, (int8_t *)dst);
-                    continue;
-                }
-                pool_real(&at, p, sums, sums + channels);
-                for (uint32_t i = 0; i < s->node->n_post; i++)
-                    row_post(&s->node->post[i], sums, channels);
-                row_store(&p->to, dst, channels, sums);
-            }
+    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->size / x->dims[0])
+        for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
+            at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
+            if (p->raw)
+                join_windows(&at, x->type == TENSOR_INT8 ? &largest_i8 : &largest_f32,
+                             run_scratch(r, p->sums), dst);
+            else
+                run_line(p, r, &at, dst);
         }
     return 0;
 }
