@@ -249,18 +249,21 @@ static void own_picture(struct chain *x, bool sync)
     EXPECT(memcmp(x->output->virt_addr, x->expected[3], x->out.size) == 0);
 }
 
-static unsigned long inode(int fd)
+// Both kinds of files count their inodes from 1.
+static void show_file(int fd)
 {
     struct stat st;
     NEED(fstat(fd, &st) == 0);
-    return (unsigned long)st.st_ino;
+    printf(" %s:%lu", dmabuf_is(fd) ? "dmabuf" : "memfd", (unsigned long)st.st_ino);
 }
 
 static void show(const struct chain *x)
 {
     char line[16];
-    printf("%d %d %lu %lu\n", (int)x->camera.pid, (int)x->display.pid, inode(x->fd),
-           inode(x->output->fd));
+    printf("%d %d", (int)x->camera.pid, (int)x->display.pid);
+    show_file(x->fd);
+    show_file(x->output->fd);
+    printf("\n");
     fflush(stdout);
     NEED(fgets(line, sizeof line, stdin));
 }

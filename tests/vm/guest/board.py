@@ -66,6 +66,8 @@ class Board:
 
 
 def kernel_complaints():
-    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
-    return [line for line in said.splitlines()
-            if any(word in line for word in ("BUG", "WARNING", "Oops", "Call Trace", "hung task", "general protection"))]
+    """From the first line that tells of a fault on, what the kernel says about it."""
+    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+    faults = ("BUG", "WARNING", "Oops", "Call Trace", "hung task", "general protection")
+    at = [n for n, line in enumerate(said) if any(word in line for word in faults)]
+    return said[at[0]:at[-1] + 40] if at else []
