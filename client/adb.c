@@ -285,10 +285,10 @@ int adb_version(unsigned *ret, struct error *e)
     int r = open_server(&a, e);
     if (r < 0)
         return r;
-    cleanup(fd_close_p) int fd = a.fd;
     unsigned long version = 0;
     if (request(&a, "host:version", NULL) == 0 && read_text(&a, text, sizeof text) == 0)
         version = strtoul(text, &end, 16);
+    fd_close(a.fd);
     if (end != text + 4 || *end)
         return error_set(e, STATUS_FAIL, "what is there does not answer as adb's server");
     *ret = (unsigned)version;
