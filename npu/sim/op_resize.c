@@ -8,9 +8,11 @@
 struct tap {
     uint32_t at[4];
     float weight[4];
+    int16_t sixteenths[2];
 };
 
 #define LINES 4 // that an output line is made of, at most
+#define LANES 8 // elements of small pixels that are worked on together, and may be written too much
 
 struct resize {
     uint32_t n_taps;
@@ -18,6 +20,7 @@ struct resize {
     size_t element;      // bytes of one
     struct tap *taps[2]; // of lines, of columns
     bool raw;            // nearest without conversion
+    bool stored;         // of bytes by sixteenths: real numbers would give the same
     uint64_t scratch;
 };
 
@@ -108,6 +111,35 @@ static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_
     }
 }
 
+static bool same_form(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return x->type == y->type && x->quantized == y->quantized && x->scale == y->scale &&
+           x->zp == y->zp;
+}
+
+// Linear, by weights that are sixteenths, as they are where images are made 2, 4 or 8 times larger.
+static bool weigh_sixteenths(struct tap *taps, uint32_t n)
+{
+    for (uint32_t o = 0; o < n; o++)
+        for (int k = 0; k < 2; k++) {
+            float weight = taps[o].weight[k] * 16;
+            if (weight < 0 || weight > 16 || weight != floorf(weight))
+                return false;
+            taps[o].sixteenths[k] = (int16_t)weight;
+        }
+    return true;
+}
+
+// Sums of stored numbers round as those of real ones: ties are even in both.
+static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor *y,
+                        const struct resize *p)
+{
+    int32_t zp = y->quantized ? y->zp : 0;
+    return p->n_taps == 2 && y->type == TENSOR_INT8 && same_form(x, y) &&
+           row_form(y).odd == (zp & 1) && weigh_sixteenths(p->taps[0], y->dims[2]) &&
+           weigh_sixteenths(p->taps[1], y->dims[3]);
+}
+
 static int prepare(struct step *s, struct error *e)
 {
     static const uint32_t counts[] = {1, 2, 4};
@@ -120,8 +152,7 @@ static int prepare(struct step *s, struct error *e)
         !row_type_known(x->type) || !row_type_known(y->type))
         return step_refuse(s, e, "only height and width of images can be resized");
     p->n_taps = counts[s->node->resize.mode];
-    p->raw = p->n_taps == 1 && x->type == y->type && x->quantized == y->quantized &&
-             x->scale == y->scale && x->zp == y->zp;
+    p->raw = p->n_taps == 1 && same_form(x, y);
     for (int i = 0; i < 2; i++) {
         uint32_t n_out = y->dims[2 + i];
         p->taps[i] = step_alloc(s, n_out, sizeof *p->taps[i]);
@@ -130,10 +161,12 @@ static int prepare(struct step *s, struct error *e)
         for (uint32_t o = 0; o < n_out; o++)
             make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
-    // Input lines at the output's width, then an input line, in floats.
+    p->stored = adds_stored(x, y, p);
+    // Input lines at the output's width, then an input line, in floats or in 16 bits.
     p->line = (size_t)y->dims[3] * y->dims[1];
     p->element = tensor_type_size(y->type);
-    uint64_t values = LINES * (uint64_t)p->line + (uint64_t)x->dims[3] * x->dims[1];
+    uint64_t values =
+        LINES * (uint64_t)(p->line + LANES) + (uint64_t)x->dims[3] * x->dims[1] + LANES;
     return step_scratch(s, values * sizeof(float), &p->scratch, e);
 }
 
@@ -175,30 +208,96 @@ KERNEL static void widen_line(const struct resize *p, const float *line, size_t 
     }
 }
 
+// ---- stored numbers ----
+
+KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *restrict y)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i];
+}
+
+// Without sign, since what lies behind a pixel may be anything.
+typedef uint16_t lanes __attribute__((vector_size(LANES * sizeof(uint16_t))));
+
+// As widen_line(). What a pixel writes too much the next one overwrites.
+KERNEL static void widen_stored(const struct resize *p, const int16_t *line, size_t n_out,
+                                size_t channels, int16_t *restrict out)
+{
+    for (size_t o = 0; o < n_out; o++, out += channels) {
+        const struct tap *t = &p->taps[1][o];
+        const int16_t *first = line + t->at[0] * channels, *second = line + t->at[1] * channels;
+        for (size_t i = 0; i < channels; i += LANES) {
+            lanes a, b;
+            memcpy(&a, first + i, sizeof a);
+            memcpy(&b, second + i, sizeof b);
+            a = a * (uint16_t)t->sixteenths[0] + b * (uint16_t)t->sixteenths[1];
+            memcpy(out + i, &a, sizeof a);
+        }
+    }
+}
+
+// Two lines of sixteenths to bytes, ties to even.
+KERNEL static void weigh_stored(const int16_t *first, const int16_t *second, const struct tap *t,
+                                size_t n, int8_t *restrict to)
+{
+    int16_t w = t->sixteenths[0], v = t->sixteenths[1];
+    for (size_t i = 0; i < n; i++) {
+        int16_t sum = (int16_t)(first[i] * w + second[i] * v);
+        int16_t odd = (sum >> 8) & 1;
+        to[i] = (int8_t)((int16_t)(sum + 127 + odd) >> 8);
+    }
+}
+
+// ---- lines ----
+
 // The input lines that the last output lines were made of, at the output's width. Those of one
 // output line are neighbours, so that each has a place of its own.
 struct lines {
-    float *lines;
+    uint8_t *lines;
     bool there[LINES];
     uint32_t at[LINES];
 };
 
-static const float *find_line(const struct step *s, const struct resize *p, struct lines *l,
-                              const uint8_t *image, uint32_t at)
+static void make_line(const struct step *s, const struct resize *p, const uint8_t *from,
+                      void *values, void *line)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    uint32_t slot = at % LINES;
-    float *line = l->lines + slot * p->line, *values = l->lines + LINES * p->line;
     size_t n = (size_t)x->dims[3] * x->dims[1];
-    struct row_form from, to;
+    struct row_form form, unused;
+    if (p->stored) {
+        load_stored((const int8_t *)from, n, values);
+        widen_stored(p, values, y->dims[3], y->dims[1], line);
+        return;
+    }
+    row_forms_of_average(x, y, &form, &unused);
+    row_load(&form, from, n, values);
+    widen_line(p, values, y->dims[3], y->dims[1], line);
+}
+
+static const void *find_line(const struct step *s, const struct resize *p, struct lines *l,
+                             const uint8_t *image, uint32_t at)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    uint32_t slot = at % LINES;
+    size_t element = p->stored ? sizeof(int16_t) : sizeof(float);
+    size_t pitch = (p->line + LANES) * element;
+    uint8_t *line = l->lines + slot * pitch;
     if (l->there[slot] && l->at[slot] == at)
         return line;
-    row_forms_of_average(x, y, &from, &to);
-    row_load(&from, image + at * n * tensor_type_size(x->type), n, values);
-    widen_line(p, values, y->dims[3], y->dims[1], line);
+    make_line(s, p, image + at * (x->size / x->dims[0] / x->dims[2]), l->lines + LINES * pitch,
+              line);
     l->there[slot] = true;
     l->at[slot] = at;
     return line;
+}
+
+static void resize_stored(const struct step *s, const struct resize *p, struct lines *l,
+                          const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct tap *t = &p->taps[0][oy];
+    const int16_t *first = find_line(s, p, l, image, t->at[0]);
+    const int16_t *second = find_line(s, p, l, image, t->at[1]);
+    weigh_stored(first, second, t, p->line, (int8_t *)dst);
 }
 
 static void resize_line(const struct step *s, const struct resize *p, struct lines *l,
@@ -247,6 +346,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
         for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
             if (p->raw)
                 copy_line(s, p, image, oy, dst);
+            else if (p->stored)
+                resize_stored(s, p, &lines, image, oy, dst);
             else
                 resize_line(s, p, &lines, image, oy, dst);
         }

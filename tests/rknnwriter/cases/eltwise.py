@@ -110,6 +110,8 @@ for _chip in CHIPS:
 _one("pool", "average_ceil_members", ops.average_pool, 3, stride=2, pad=1, ceil=True,
      count_pad=False, shape=(1, 20, 7, 9))
 _one("pool", "average_pads_differ", ops.average_pool, (3, 2), stride=(1, 2), pad=(1, 0, 0, 1))
+_one("pool", "average_many_taps", ops.average_pool, 17, shape=(1, 8, 20, 18))
+_one("pool", "average_most_in_16_bits", ops.average_pool, 16, pad=3, shape=(1, 8, 20, 18))
 _one("pool", "average_batch", ops.average_pool, 2, shape=(3, 8, 6, 6))
 _one("pool", "global_batch", ops.global_average_pool, shape=(3, 8, 6, 6))
 for _k in (1, 4, 5, 9, 13):

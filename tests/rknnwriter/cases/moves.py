@@ -2,7 +2,7 @@
 
 from .. import Model, Quant, ops
 from ..chips import CHIPS
-from . import case
+from . import EXACT, case
 from .eltwise import A, B, SHAPE, one
 
 
@@ -59,6 +59,8 @@ _one("reshape_3d", ops.reshape, (20, 6, 7), cpu=True)
 _one("reshape_alias", ops.reshape, (1, 20, 7, 6), alias=True)
 _one("slice", ops.slice_, [2, 1], [17, 6], [1, 3])
 _one("slice_steps", ops.slice_, [0], [7], [3], [2])
+for _step in (2, 3, 4):
+    _one(f"slice_channels_{_step}", ops.slice_, [1], [40], [1], [_step], shape=(1, 40, 5, 7))
 _one("pad", ops.pad, [0, 0, 1, 2, 0, 0, 3, 1])
 _one("pad_value", ops.pad, [0, 0, 1, 1, 0, 0, 1, 1], -1.0)
 _one("pad_channels", ops.pad, [0, 3, 0, 0, 0, 5, 0, 0])
@@ -72,6 +74,11 @@ _one("space_to_depth_3", ops.space_to_depth, 3, shape=(1, 3, 6, 9))
 for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
     _one(f"resize_linear_{_mode}", ops.resize, (12, 14), coordinates=_mode)
     _one(f"resize_linear_down_{_mode}", ops.resize, (3, 4), coordinates=_mode)
+# Weights are sixteenths, and many results lie between two steps: the even stored value is taken.
+for _zp, _shape, _size in ((4, (1, 2, 6, 7), (24, 28)), (7, (1, 20, 6, 7), (48, 56)),
+                           (-9, (2, 16, 3, 5), (6, 10)), (-128, (1, 9, 5, 4), (40, 8))):
+    case("moves", f"resize_ties_{_zp}", EXACT)(lambda zp=_zp, shape=_shape, size=_size: one(
+        ops.resize, size, shape=shape, quant=Quant(1, zp)))
 _one("resize_nearest", ops.resize, (12, 14), mode="nearest", coordinates="asymmetric")
 _one("resize_nearest_odd", ops.resize, (9, 10), mode="nearest", coordinates="asymmetric")
 _one("resize_nearest_down", ops.resize, (3, 3), mode="nearest", coordinates="asymmetric")
