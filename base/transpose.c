@@ -29,20 +29,25 @@ typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
 #define LOW_4(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
-// More than half of a vector.
+// A vector, or more than half of it.
 static inline void store(uint8_t *dst, const uint8_t *v, size_t bytes)
 {
     size_t half = VECTOR_BYTES / 2, rest = bytes - half;
+    if (rest == half) {
+        memcpy(dst, v, VECTOR_BYTES);
+        return;
+    }
     memcpy(dst, v, half);
     memcpy(dst + rest, v + rest, half);
 }
 
 // The first `n_in` rows of a square are read (what stands for the others does not matter), the
 // first `n_out` of what comes out written. Each shuffle of the upper half of the rows with the
-// lower one moves one bit of a row's number to the column's.
+// lower one moves one bit of a row's number to the column's. Whole squares stay in registers.
 #define SQUARE(size)                                                                               \
-    static void square_##size(const uint8_t *src, ptrdiff_t src_pitch, size_t n_in, uint8_t *dst,  \
-                              ptrdiff_t dst_pitch, size_t n_out)                                   \
+    static inline __attribute__((always_inline)) void square_##size(                               \
+        const uint8_t *src, ptrdiff_t src_pitch, size_t n_in, uint8_t *dst, ptrdiff_t dst_pitch,   \
+        size_t n_out)                                                                              \
     {                                                                                              \
         enum { N = VECTOR_BYTES / size };                                                          \
         vector_##size a[N], b[N];                                                                  \
@@ -57,6 +62,17 @@ static inline void store(uint8_t *dst, const uint8_t *v, size_t bytes)
         }                                                                                          \
         for (size_t i = 0; i < n_out; i++)                                                         \
             store(dst + (ptrdiff_t)i * dst_pitch, (const uint8_t *)&a[i], n_in * size);            \
+    }                                                                                              \
+    static void turn_square_##size(const struct matrix *m, size_t row, size_t n_in, size_t column, \
+                                   size_t n_out)                                                   \
+    {                                                                                              \
+        enum { N = VECTOR_BYTES / size };                                                          \
+        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
+        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
+        if (n_in == N && n_out == N)                                                               \
+            square_##size(src, m->src_pitch, N, dst, m->dst_pitch, N);                             \
+        else                                                                                       \
+            square_##size(src, m->src_pitch, n_in, dst, m->dst_pitch, n_out);                      \
     }
 
 SQUARE(1)
@@ -66,11 +82,9 @@ SQUARE(4)
 static void turn_square(const struct matrix *m, size_t row, size_t n_in, size_t column,
                         size_t n_out, size_t element)
 {
-    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * element;
-    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * element;
-    (element == 1   ? square_1
-     : element == 2 ? square_2
-                    : square_4)(src, m->src_pitch, n_in, dst, m->dst_pitch, n_out);
+    (element == 1   ? turn_square_1
+     : element == 2 ? turn_square_2
+                    : turn_square_4)(m, row, n_in, column, n_out);
 }
 
 // ---- one by one ----

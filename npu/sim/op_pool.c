@@ -130,13 +130,18 @@ struct window_at {
     struct span y, x;
 };
 
+static const uint8_t *image_line(const struct window_at *at, uint32_t ky)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    int64_t iy = at->y.start + (int64_t)ky * at->s->node->window.dilation[0];
+    return at->image + iy * x->dims[3] * x->dims[1] * (int64_t)tensor_type_size(x->type);
+}
+
 static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
 {
     const struct graph_tensor *x = step_input(at->s, 0);
-    const struct graph_window *w = &at->s->node->window;
-    int64_t iy = at->y.start + (int64_t)ky * w->dilation[0];
-    int64_t ix = at->x.start + (int64_t)kx * w->dilation[1];
-    return at->image + (iy * x->dims[3] + ix) * x->dims[1] * (int64_t)tensor_type_size(x->type);
+    int64_t ix = at->x.start + (int64_t)kx * at->s->node->window.dilation[1];
+    return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
 // Pixels beside each other in y become what the expression makes of theirs, `a`, and of those of x,
@@ -195,13 +200,15 @@ static void join_windows(const struct window_at *at, const struct joint *j, uint
     const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
     const struct graph_window *w = &at->s->node->window;
     size_t channels = x->dims[1], n = x->dims[3] * channels, pixel = channels * j->element;
-    j->fill(line, n);
     j->fill(dst, y->dims[3] * channels);
-    for (uint32_t k = at->y.first; k < at->y.last; k++) {
-        int64_t iy = at->y.start + (int64_t)k * w->dilation[0];
-        j->down(line, at->image + (size_t)iy * n * j->image, n, 1, n);
-    }
-    for (uint32_t k = 0; k < w->kernel[1]; k++) {
+    uint32_t k = at->y.first;
+    if (k < at->y.last && j->image == j->element)
+        memcpy(line, image_line(at, k++), n * j->element);
+    else
+        j->fill(line, n);
+    for (; k < at->y.last; k++)
+        j->down(line, image_line(at, k), n, 1, n);
+    for (k = 0; k < w->kernel[1]; k++) {
         uint32_t first, last;
         window_outputs(w, 1, k, x->dims[3], y->dims[3], &first, &last);
         int64_t from = (int64_t)first * w->stride[1] + (int64_t)k * w->dilation[1] - w->pad[1];
