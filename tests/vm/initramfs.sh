@@ -60,6 +60,7 @@ export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 cd /
 /run/vm/busybox --install -s /run/vm/bin
 /run/vm/busybox ifconfig lo 127.0.0.1 up
+: > /mnt/begun
 bash "$(sed -n 's/.*guest=\([^ ]*\).*/\1/p' /proc/cmdline)"
 echo $? > /mnt/rc
 sync
