@@ -127,7 +127,7 @@ class Usb(unittest.TestCase):
     def test_3_one_relay_for_all(self):
         """Programs that start at once, and start again when their relay is killed, come to one relay."""
         self.clients = [self.client(seed, "patient") for seed in range(4)]
-        for n in range(6):
+        for n in range(max(1, ROUNDS // 4)):
             wait_for("all to work", lambda: self.status()["contexts"] == len(self.clients))
             wait_for("one relay to be left", lambda: len(relays()) == 1)
             relay, = relays()
