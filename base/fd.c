@@ -53,6 +53,15 @@ bool fd_is_read_only(int fd)
     return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
 }
 
+int fd_check_writable(int fd, int code, struct error *e)
+{
+    if (!fd_is_read_only(fd))
+        return 0;
+    return error_set(e, code,
+                     "the memory's descriptor is open for reading alone; open it, or export the "
+                     "dma-buf, with O_RDWR");
+}
+
 void *fd_map(int fd, uint64_t size, struct error *e)
 {
     int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;

@@ -30,6 +30,9 @@ int fd_size(int fd, uint64_t *ret, struct error *e);
 void *fd_map(int fd, uint64_t size, struct error *e);
 bool fd_is_read_only(int fd);
 
+/// Words, and `code`, if the fd of a memory is open for reading alone.
+int fd_check_writable(int fd, int code, struct error *e);
+
 /// Whether a socket is one that file descriptors can pass.
 bool fd_is_unix(int socket);
 

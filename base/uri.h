@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 
-#define URI_DEFAULT_PORT 8910 // tcp:HOST
+#define URI_DEFAULT_PORT  8910 // tcp:HOST
+#define URI_SYSTEM_FOLDER "/run/rknnd"
+#define URI_SYSTEM_SOCKET URI_SYSTEM_FOLDER "/rknnd.sock" // of the daemon that root runs
 
 enum uri_kind { URI_UNIX, URI_TCP, URI_USB, URI_ADB, URI_SIM, URI_FD };
 

@@ -243,7 +243,7 @@ static int faster(int fd, const char *serial, const char *service)
 
 int adb_connect(const char *serial, struct error *e)
 {
-    static const char *const services[] = {"localfilesystem:/run/rknnd/rknnd.sock", "tcp:8910"};
+    static const char *const services[] = {"localfilesystem:" URI_SYSTEM_SOCKET, "tcp:8910"};
     if (strlen(serial) >= sizeof((struct adb_device *)0)->serial)
         return error_set(e, STATUS_PARAM_INVALID, "no serial number is as long as that");
     for (size_t i = 0; i < sizeof services / sizeof *services; i++) {

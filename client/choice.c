@@ -10,8 +10,7 @@
 #include "client/last_error.h"
 #include "client/server.h"
 
-#define MAX_BOARDS    8
-#define SYSTEM_SOCKET "/run/rknnd/rknnd.sock"
+#define MAX_BOARDS 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char chosen[256]; // by rknnd_set_server(); "": none
@@ -39,22 +38,28 @@ static void add(struct choice *c, const char *scheme, const char *folder, const 
         c->n_uris++;
 }
 
+void choice_local(struct choice *ret)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    *ret = (struct choice){.source = CHOICE_DEFAULT};
+    add(ret, "unix:", "", URI_SYSTEM_SOCKET);
+    if (runtime && *runtime)
+        add(ret, "unix:", runtime, "/rknnd.sock");
+}
+
 void choice_make(const char *uri, struct choice *ret)
 {
     char text[sizeof chosen];
-    const char *environment = getenv("RKNND_SERVER"), *runtime = getenv("XDG_RUNTIME_DIR");
-    *ret = (struct choice){.source = CHOICE_DEFAULT};
+    const char *environment = getenv("RKNND_SERVER");
+    choice_local(ret);
     pthread_mutex_lock(&lock);
     memcpy(text, chosen, sizeof text);
     pthread_mutex_unlock(&lock);
-    if (uri || *text || (environment && *environment)) {
-        ret->source = uri ? CHOICE_ARGUMENT : *text ? CHOICE_PROGRAM : CHOICE_ENVIRONMENT;
-        add(ret, uri ? uri : *text ? text : environment, "", "");
+    if (!uri && !*text && !(environment && *environment))
         return;
-    }
-    add(ret, "unix:", "", SYSTEM_SOCKET);
-    if (runtime && *runtime)
-        add(ret, "unix:", runtime, "/rknnd.sock");
+    ret->source = uri ? CHOICE_ARGUMENT : *text ? CHOICE_PROGRAM : CHOICE_ENVIRONMENT;
+    ret->n_uris = 0;
+    add(ret, uri ? uri : *text ? text : environment, "", "");
 }
 
 // Tries one local socket; adds what came of it to the words in `tried`.

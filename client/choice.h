@@ -17,6 +17,9 @@ struct choice {
     char uris[2][256]; // as they were given
 };
 
+/// The local sockets, whether they are there or not.
+void choice_local(struct choice *ret);
+
 /// Which servers would be tried for `uri`, which may be NULL.
 void choice_make(const char *uri, struct choice *ret);
 

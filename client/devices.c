@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/usb.h"
 #include "client/adb.h"
+#include "client/choice.h"
 #include "client/devices.h"
 #include "client/last_error.h"
 #include "client/limits.h"
@@ -39,13 +40,11 @@ static rknnd_device *add(struct list_out *l, const char *scheme, const char *res
 
 static void add_sockets(struct list_out *l)
 {
-    char path[256];
-    const char *own = getenv("XDG_RUNTIME_DIR");
-    if (access("/run/rknnd/rknnd.sock", F_OK) == 0)
-        add(l, "unix:", "/run/rknnd/rknnd.sock", "");
-    snprintf(path, sizeof path, "%s/rknnd.sock", own ? own : "");
-    if (own && *own && access(path, F_OK) == 0)
-        add(l, "unix:", path, "");
+    struct choice local;
+    choice_local(&local);
+    for (unsigned i = 0; i < local.n_uris; i++)
+        if (access(local.uris[i] + strlen("unix:"), F_OK) == 0)
+            add(l, local.uris[i], "", "");
 }
 
 static void hinder(rknnd_device *d, const char *state, const char *obstacle, const char *detail)
@@ -94,8 +93,8 @@ static bool add_usb_once(struct list_out *l, const char *sysfs)
     return unshared;
 }
 
-// A relay that begins has its board before its socket, and one that ends, with the last program
-// that it was for, after it; so what is in use is looked at again.
+// A relay that ends, with the last program that it was for, has its board a moment longer than its
+// socket; so what is in use is looked at again.
 static void add_usb(struct list_out *l, const char *sysfs)
 {
     uint32_t before = l->n;

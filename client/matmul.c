@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "client/cores.h"
 #include "client/init.h"
 #include "client/last_error.h"
@@ -287,7 +288,7 @@ static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_ten
     if (new->program.size < attr->size)
         return error_set(e, STATUS_PARAM_INVALID, "matrix %s takes %u bytes, the memory has %u",
                          m->matrices[i].name, attr->size, new->program.size);
-    r = i == MATMUL_C ? mem_check_writable(new, e) : 0;
+    r = i == MATMUL_C ? fd_check_writable(new->fd, STATUS_OUTPUT_INVALID, e) : 0;
     if (r < 0)
         return r;
     pthread_mutex_lock(&new->lock);

@@ -132,15 +132,6 @@ int mem_data(struct mem *m, uint8_t **ret, struct error *e)
     return r;
 }
 
-int mem_check_writable(const struct mem *m, struct error *e)
-{
-    if (!fd_is_read_only(m->fd))
-        return 0;
-    return error_set(e, STATUS_OUTPUT_INVALID,
-                     "the memory's descriptor is open for reading alone; open it, or export the "
-                     "dma-buf, with O_RDWR");
-}
-
 int mem_to_device(const struct mem *m, struct error *e)
 {
     return m->dmabuf ? dmabuf_to_device(m->fd, e) : 0;

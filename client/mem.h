@@ -66,9 +66,6 @@ int mem_unbind_input(struct context *c, uint32_t index, struct mem **ret, struct
 /// Where the data are in this process, mapped if need be. With m->lock held.
 int mem_data(struct mem *m, uint8_t **ret, struct error *e);
 
-/// Whether outputs may lie in it; words (STATUS_OUTPUT_INVALID) if not.
-int mem_check_writable(const struct mem *m, struct error *e);
-
 /// What CPUs have written is there for devices: after a copy came, for one.
 int mem_to_device(const struct mem *m, struct error *e);
 

@@ -2,6 +2,7 @@
 // rknn_mem_sync.
 #include <string.h>
 
+#include "base/fd.h"
 #include "client/last_error.h"
 #include "client/mem.h"
 #include "client/run.h"
@@ -91,7 +92,7 @@ static int bind_tensor(struct context *c, const rknn_tensor_attr *attr, struct m
         return r;
     struct bound *old = context_bound(c, output, attr->index);
     if (output)
-        r = mem_check_writable(b.mem, e);
+        r = fd_check_writable(b.mem->fd, STATUS_OUTPUT_INVALID, e);
     if (r < 0)
         return r;
     if (output)

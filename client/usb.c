@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/line.h"
 #include "base/usb.h"
 #include "client/connect.h"
 
@@ -19,11 +20,7 @@ bool usb_read_attribute(const char *sysfs, const char *device, const char *name,
 {
     char path[600];
     snprintf(path, sizeof path, "%.256s/bus/usb/devices/%.255s/%s", sysfs, device, name);
-    cleanup(fclose_p) FILE *f = fopen(path, "re");
-    if (!f || !fgets(ret, (int)size, f))
-        return false;
-    ret[strcspn(ret, "\n")] = 0;
-    return true;
+    return line_read(path, ret, size);
 }
 
 DIR *usb_open_devices(const char *sysfs)

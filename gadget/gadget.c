@@ -16,6 +16,7 @@
 #include "base/board.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/line.h"
 #include "base/usb.h"
 
 #define NAME USB_NAME // of the function, and of a gadget of our own
@@ -38,7 +39,7 @@ static void find_serial(const struct settings *s, char *ret, size_t size)
     if (s->serial)
         snprintf(ret, size, "%s", s->serial);
     else if (!board_serial(ret, size))
-        board_read_line("/etc/machine-id", ret, size);
+        line_read("/etc/machine-id", ret, size);
 }
 
 static usbg_gadget *find_gadget(usbg_state *state, const struct settings *s)

@@ -4,14 +4,11 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/line.h"
 
 #define PATH_SIZE 512
 #define HZ_MAX    UINT64_C(1000000000000)
@@ -22,13 +19,7 @@ static bool read_text(const char *folder, const char *name, const char *key, cha
     char path[PATH_SIZE];
     if (snprintf(path, sizeof path, "%s/%s/%s", folder, name, key) >= (int)sizeof path)
         return false;
-    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
-    if (n <= 0)
-        return false;
-    ret[n] = 0;
-    ret[strcspn(ret, "\n")] = 0;
-    return *ret != 0;
+    return line_read(path, ret, size);
 }
 
 static uint64_t read_number(const char *folder, const char *name, const char *key, uint64_t unit)

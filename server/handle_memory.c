@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "server/context.h"
 #include "server/handle.h"
 #include "server/handle_memory.h"
@@ -90,15 +91,6 @@ static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, co
                      (unsigned long long)m->buffer.size);
 }
 
-static int check_writable(const struct memory *m, int code, struct error *e)
-{
-    if (!m->read_only)
-        return 0;
-    return error_set(e, code,
-                     "the memory's descriptor is open for reading alone; open it, or export the "
-                     "dma-buf, with O_RDWR");
-}
-
 static bool is_small_chip(const struct npu_device_info *d)
 {
     return strncmp(d->chip, "rv1103", 6) == 0 || strncmp(d->chip, "rv1106", 6) == 0;
@@ -136,7 +128,7 @@ static int make_place(struct connection *c, const struct host_info *info, uint32
     if (io->shrinks && m->offset <= memory->buffer.size && b.size > memory->buffer.size - m->offset)
         b.size = memory->buffer.size - m->offset;
     if (m->output && r == 0)
-        r = check_writable(memory, STATUS_OUTPUT_INVALID, e);
+        r = fd_check_writable(memory->buffer.fd, STATUS_OUTPUT_INVALID, e);
     if (r == 0)
         r = check_fits(memory, m->offset, b.size, io->logical.name,
                        m->output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID, e);
@@ -200,7 +192,7 @@ int handle_context_internal(struct connection *c, const struct frame_header *h,
         r = check_fits(memory, m->offset, info->internal_size, "the model's internal memory",
                        STATUS_PARAM_INVALID, e);
     if (r == 0 && memory)
-        r = check_writable(memory, STATUS_PARAM_INVALID, e);
+        r = fd_check_writable(memory->buffer.fd, STATUS_PARAM_INVALID, e);
     if (r == 0 && memory)
         r = take_queue(x, memory, e);
     if (r == 0)

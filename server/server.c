@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/uri.h"
 #include "base/usb.h"
 #include "server/connection.h"
 #include "server/context.h"
@@ -164,9 +165,9 @@ static int listen_by_default(struct server *s, struct error *e)
     const char *folder = getenv("XDG_RUNTIME_DIR");
     char uri[4096];
     if (geteuid() == 0) {
-        snprintf(uri, sizeof uri, "unix:/run/rknnd/rknnd.sock");
-        if (mkdir("/run/rknnd", 0755) < 0 && errno != EEXIST)
-            return error_set_errno(e, STATUS_FAIL, errno, "/run/rknnd");
+        snprintf(uri, sizeof uri, "unix:" URI_SYSTEM_SOCKET);
+        if (mkdir(URI_SYSTEM_FOLDER, 0755) < 0 && errno != EEXIST)
+            return error_set_errno(e, STATUS_FAIL, errno, URI_SYSTEM_FOLDER);
     } else if (folder && *folder) {
         snprintf(uri, sizeof uri, "unix:%s/rknnd.sock", folder);
     } else {
@@ -237,6 +238,8 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     list_init(&s->users);
     list_init(&s->contexts);
     list_init(&s->describes);
+    list_init(&s->counters.queries);
+    list_init(&s->counters.processes);
     s->started_ms = uv_now(loop);
     s->host_options = (struct host_options){
         .loop = loop,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/line.h"
 
 #define MAKER "rockchip,"
 
@@ -22,12 +23,9 @@ static const char *const driver_files[] = {
 static void read_driver(char *ret, size_t size)
 {
     ret[0] = 0;
-    for (size_t i = 0; i < sizeof driver_files / sizeof *driver_files && !ret[0]; i++) {
-        cleanup(fclose_p) FILE *f = fopen(driver_files[i], "re");
-        if (!f || !fgets(ret, (int)size, f))
-            ret[0] = 0;
-        ret[strcspn(ret, "\n")] = 0;
-    }
+    for (size_t i = 0; i < sizeof driver_files / sizeof *driver_files; i++)
+        if (line_read(driver_files[i], ret, size))
+            return;
 }
 
 // The last name of the maker's chips, which is the most general: boards have names as well.

@@ -1,0 +1,9 @@
+// Small files of one line, as the kernel has them.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/// The first line of a file, without its end, cut to fit. False: there is no such file, or nothing
+/// in that line; *ret is then untouched or "". Never waits for a writer.
+bool line_read(const char *path, char *ret, size_t size);
