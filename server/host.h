@@ -8,6 +8,7 @@
 
 #include <uv.h>
 
+#include "base/list.h"
 #include "npu/npu.h"
 #include "protocol/custom_message.h"
 #include "protocol/message.h"
@@ -33,16 +34,14 @@ struct host_options {
     struct trace *trace;
 };
 
-struct host_query;
 struct trace;
-struct worker_process;
 
 struct host_counters {
     uint32_t workers; // processes that exist
     uint64_t worker_deaths, jobs_retried;
     uint64_t buffer_bytes;
-    struct host_query *queries;       // host_probe() and host_describe() that are not answered yet
-    struct worker_process *processes; // that are not killed
+    struct list queries;   // host_probe() and host_describe() that are not answered yet
+    struct list processes; // that are not killed
 };
 
 // What a loaded model is; owned by the host.

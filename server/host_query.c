@@ -15,7 +15,7 @@ typedef void probed(void *owner, const struct error *e, const struct npu_device_
 typedef void described(void *owner, const struct error *e, struct bytes json);
 
 struct host_query {
-    struct host_query *next, **at; // in host_counters.queries, while not over
+    struct list link; // in host_counters.queries, while not over
     const struct host_options *options;
     bool over; // answered or cancelled
     probed *probed;
@@ -67,9 +67,7 @@ static void release(struct host_query *q)
 static void end(struct host_query *q)
 {
     q->over = true;
-    *q->at = q->next;
-    if (q->next)
-        q->next->at = q->at;
+    list_remove(&q->link);
 }
 
 static void answer(struct host_query *q, struct error *e, struct bytes json)
@@ -103,7 +101,7 @@ static void on_timeout(uv_timer_t *timer)
 void host_cancel_all(const struct host_options *options)
 {
     struct host_query *q;
-    while ((q = options->counters->queries)) {
+    while ((q = list_first(&options->counters->queries, struct host_query, link))) {
         end(q);
         release(q);
     }
@@ -243,11 +241,7 @@ static int ask(struct host_query *q, struct error *e)
         return r;
     }
     uv_timer_start(&q->timer, on_timeout, o->load_timeout_ms, 0);
-    q->at = &o->counters->queries;
-    q->next = *q->at;
-    if (q->next)
-        q->next->at = &q->next;
-    *q->at = q;
+    list_append(&o->counters->queries, &q->link);
     return 0;
 }
 

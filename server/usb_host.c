@@ -31,6 +31,12 @@ struct watch {
     uv_poll_t poll;
 };
 
+// Of a board.
+struct interface {
+    int number;
+    uint8_t in, out; // endpoints
+};
+
 struct usb_host {
     struct cable cable;
     const struct usb_host_owner *calls;
@@ -43,9 +49,8 @@ struct usb_host {
     unsigned n_watches;
     libusb_context *usb;
     libusb_device_handle *device; // NULL: none is claimed
-    int interface;
-    uint8_t in, out; // endpoints
-    bool broken;     // the device is to be let go as soon as no transfer is under way
+    struct interface interface;   // of it
+    bool broken;                  // the device is to be let go as soon as no transfer is under way
     unsigned n_busy;
     struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
     uint8_t *mapped; // of the outs, while there is a device; NULL: they have blocks as well
@@ -72,7 +77,7 @@ static void let_go(struct usb_host *u)
 {
     if (!u->device || u->n_busy > 0)
         return;
-    libusb_release_interface(u->device, u->interface);
+    libusb_release_interface(u->device, u->interface.number);
     if (u->mapped)
         libusb_dev_mem_free(u->device, steal_ptr(u->mapped), MUX_BLOCK * CABLE_TRANSFERS);
     libusb_close(u->device);
@@ -200,8 +205,8 @@ static void converse(struct usb_host *u)
     mux_start(&u->cable.mux, new_nonce());
     map_blocks(u);
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
-        prepare(u, &u->ins[i], u->in);
-        prepare(u, &u->outs[i], u->out);
+        prepare(u, &u->ins[i], u->interface.in);
+        prepare(u, &u->outs[i], u->interface.out);
     }
     for (size_t i = 0; i < CABLE_TRANSFERS && !u->broken; i++)
         submit(&u->ins[i], MUX_BLOCK);
@@ -216,19 +221,20 @@ static bool is_ours(const struct libusb_interface_descriptor *d)
 }
 
 // Controllers rewrite endpoint addresses, so they are read.
-static void note_interface(struct usb_host *u, const struct libusb_interface_descriptor *d)
+static struct interface read_interface(const struct libusb_interface_descriptor *d)
 {
-    u->interface = d->bInterfaceNumber;
+    struct interface ret = {.number = d->bInterfaceNumber};
     for (int i = 0; i < d->bNumEndpoints; i++) {
         uint8_t address = d->endpoint[i].bEndpointAddress;
         if (address & LIBUSB_ENDPOINT_IN)
-            u->in = address;
+            ret.in = address;
         else
-            u->out = address;
+            ret.out = address;
     }
+    return ret;
 }
 
-static bool find_interface(struct usb_host *u, libusb_device *device)
+static bool find_interface(libusb_device *device, struct interface *ret)
 {
     struct libusb_config_descriptor *config;
     bool found = false;
@@ -238,7 +244,7 @@ static bool find_interface(struct usb_host *u, libusb_device *device)
         const struct libusb_interface *all = &config->interface[i];
         found = all->num_altsetting > 0 && is_ours(all->altsetting);
         if (found)
-            note_interface(u, all->altsetting);
+            *ret = read_interface(all->altsetting);
     }
     libusb_free_config_descriptor(config);
     return found;
@@ -264,14 +270,12 @@ static int refused(int r, libusb_device *device, struct error *e)
 
 // Choosing the interface's setting again, as the first thing, makes the board drop what an earlier
 // owner of the cable left behind.
-static int claim(struct usb_host *u, libusb_device *device, libusb_device_handle *handle,
-                 struct error *e)
+static int claim(libusb_device_handle *handle, int interface, struct error *e)
 {
-    find_interface(u, device);
-    int r = libusb_claim_interface(handle, u->interface);
-    if (r == 0 && (r = libusb_set_interface_alt_setting(handle, u->interface, 0)) < 0)
-        libusb_release_interface(handle, u->interface);
-    return r < 0 ? refused(r, device, e) : 0;
+    int r = libusb_claim_interface(handle, interface);
+    if (r == 0 && (r = libusb_set_interface_alt_setting(handle, interface, 0)) < 0)
+        libusb_release_interface(handle, interface);
+    return r < 0 ? refused(r, libusb_get_device(handle), e) : 0;
 }
 
 static void read_serial(libusb_device *device, libusb_device_handle *handle, char *ret, int size)
@@ -289,16 +293,17 @@ struct census {
     unsigned n, n_wanted;
     char serials[200];
     libusb_device_handle *handle; // of the first wanted one
-    libusb_device *device;
-    char serial[128]; // its
+    struct interface interface;   // its
+    char serial[128];
     struct error why;
 };
 
-static void count(struct usb_host *u, struct census *census, libusb_device *device)
+static void count(const struct usb_host *u, struct census *census, libusb_device *device)
 {
     libusb_device_handle *handle;
+    struct interface interface;
     char serial[128];
-    if (!find_interface(u, device))
+    if (!find_interface(device, &interface))
         return;
     census->n++;
     int r = libusb_open(device, &handle);
@@ -313,7 +318,7 @@ static void count(struct usb_host *u, struct census *census, libusb_device *devi
     census->n_wanted += wanted;
     if (wanted && census->n_wanted == 1) {
         census->handle = handle;
-        census->device = device;
+        census->interface = interface;
         memcpy(census->serial, serial, sizeof serial);
     } else {
         libusb_close(handle);
@@ -346,10 +351,11 @@ static int take_board(struct usb_host *u, struct census *census, struct error *e
 {
     int r = u->calls->found(u->owner, census->serial, e);
     if (r == 0)
-        r = claim(u, census->device, census->handle, e);
+        r = claim(census->handle, census->interface.number, e);
     if (r < 0)
         return r;
     memcpy(u->serial, census->serial, sizeof u->serial);
+    u->interface = census->interface;
     u->device = steal_ptr(census->handle);
     return 0;
 }

@@ -26,7 +26,7 @@
 #define WORKER_FD 3
 
 struct worker_process {
-    struct worker_process *next, **at; // in host_counters.processes, until it is killed
+    struct list link; // in host_counters.processes, until it is killed
     const struct host_options *options;
     const char *name;
     const struct worker_events *events;
@@ -82,23 +82,6 @@ static void on_log_closed(struct worker_log *l)
     free_if_closed(w);
 }
 
-static void enlist(struct worker_process *w)
-{
-    struct worker_process **first = &w->options->counters->processes;
-    w->next = *first;
-    w->at = first;
-    if (w->next)
-        w->next->at = &w->next;
-    *first = w;
-}
-
-static void delist(struct worker_process *w)
-{
-    *w->at = w->next;
-    if (w->next)
-        w->next->at = w->at;
-}
-
 static void on_reap_late(uv_timer_t *timer);
 
 static void end_process(struct worker_process *w)
@@ -106,7 +89,7 @@ static void end_process(struct worker_process *w)
     if (w->killed)
         return;
     w->killed = true;
-    delist(w);
+    list_remove(&w->link);
     channel_close(&w->channel, on_channel_closed);
     if (w->exited)
         return;
@@ -255,7 +238,8 @@ void worker_process_send(struct worker_process *w, struct frame_out *f)
 void worker_processes_set_log_level(const struct host_options *options, enum log_level level)
 {
     const rknnd_LogLevel m = {.level = (uint32_t)level};
-    for (struct worker_process *w = options->counters->processes; w; w = w->next)
+    struct worker_process *w, *after;
+    list_for_each_safe (w, after, &options->counters->processes, link)
         channel_send(&w->channel, message_frame(MESSAGE_WORKER_LOG_LEVEL, 0, 0,
                                                 rknnd_LogLevel_fields, &m, NULL, 0, NULL, NULL));
 }
@@ -304,7 +288,7 @@ static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 static int drop(struct worker_process *w, int code)
 {
     w->killed = w->freed = true;
-    delist(w);
+    list_remove(&w->link);
     channel_close(&w->channel, on_channel_closed);
     worker_log_close(&w->log, on_log_closed);
     uv_close((uv_handle_t *)&w->process, on_handle_closed);
@@ -398,7 +382,7 @@ static int start(struct worker_process *w, struct frame_out *first, struct error
             free_if_closed(w);
         return r;
     }
-    enlist(w);
+    list_append(&w->options->counters->processes, &w->link);
     uv_timer_init(w->options->loop, &w->reap);
     w->reap.data = w->process.data = w;
     w->n_handles += 2;

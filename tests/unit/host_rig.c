@@ -60,6 +60,8 @@ void rig_init(struct rig *r, bool threads, const char *options)
 {
     struct error e;
     *r = (struct rig){.n_fds = rig_count_fds(), .model = {.fd = -1, .size = 5000, .name = "test"}};
+    list_init(&r->counters.queries);
+    list_init(&r->counters.processes);
     assert_int_equal(uv_loop_init(&r->loop), 0);
     r->model.fd = fd_memory("test-model", r->model.size, &e);
     assert_true(r->model.fd >= 0);
@@ -91,7 +93,7 @@ void rig_done(struct rig *r)
     fd_close(r->model.fd);
     assert_int_equal(r->counters.workers, 0);
     assert_int_equal(r->counters.buffer_bytes, 0);
-    assert_null(r->counters.queries);
+    assert_true(list_empty(&r->counters.queries));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child, dead or alive
     // libuv keeps a pipe for signals, made with the first loop that watches a child.
     assert_in_range(rig_count_fds(), r->n_fds, r->n_fds + 2);
