@@ -11,24 +11,7 @@ static void text(const char *value, bool last)
     csv_cell(stdout, value, false, last);
 }
 
-static void number(double value)
-{
-    char cell[40];
-    snprintf(cell, sizeof cell, "%.9g", value);
-    text(cell, false);
-}
-
-static void distance(const struct comparison_distance *d)
-{
-    const double values[] = {d->real.cosine, d->real.euclidean, d->real.relative, d->real.gain};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (d->there)
-            number(values[i]);
-        else
-            text("", false);
-}
-
-static void time_cell(bool there, double value, bool last)
+static void number(bool there, double value, bool last)
 {
     char cell[40] = "";
     if (there)
@@ -36,13 +19,20 @@ static void time_cell(bool there, double value, bool last)
     text(cell, last);
 }
 
+static void distance(const struct comparison_distance *d)
+{
+    const double values[] = {d->real.cosine, d->real.euclidean, d->real.relative, d->real.gain};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        number(d->there, values[i], false);
+}
+
 // NULL: the layer has no times, or they are in the row of its first tensor.
 static void times(const struct time_pair *p)
 {
     double ratio = p ? time_ratio(p->us, p->reference_us) : 0;
-    time_cell(p && p->layer, p ? (double)p->us : 0, false);
-    time_cell(p && p->reference, p ? (double)p->reference_us : 0, false);
-    time_cell(ratio > 0, ratio, true);
+    number(p && p->layer, p ? (double)p->us : 0, false);
+    number(p && p->reference, p ? (double)p->reference_us : 0, false);
+    number(ratio > 0, ratio, true);
 }
 
 static bool is_first_of_node(const struct comparison *c, size_t row)

@@ -35,6 +35,11 @@ static double limit_of(const struct comparison *c)
     return c->limit / 100.0;
 }
 
+static bool is_marked(const struct comparison *c, const struct comparison_row *r)
+{
+    return is_over(comparison_error(r), limit_of(c));
+}
+
 // Orders layers: what is over the limit by its error, below it the others by what rounding does not
 // explain.
 static double badness(const struct comparison *c, const struct comparison_row *r)
@@ -62,7 +67,7 @@ const struct comparison_row *comparison_worst(const struct comparison *c)
 const struct comparison_row *comparison_first(const struct comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (is_over(comparison_error(&c->rows[i]), limit_of(c)))
+        if (is_marked(c, &c->rows[i]))
             return &c->rows[i];
     return NULL;
 }
@@ -95,7 +100,7 @@ static void add_row(struct table *t, const struct comparison *c, size_t i)
 {
     const struct comparison_row *r = &c->rows[i];
     struct format_buffer b;
-    bool over = is_over(comparison_error(r), limit_of(c));
+    bool over = is_marked(c, r);
     table_cell(t, "%zu", i);
     table_cell(t, "%s", r->op);
     table_cell(t, "%s", r->name);
@@ -173,14 +178,15 @@ static json_t *distances_json(const struct comparison_distance *d)
     return o;
 }
 
-static json_t *row_json(const struct comparison_row *r)
+static json_t *row_json(const struct comparison *c, const struct comparison_row *r)
 {
     json_t *dims = json_array();
     for (uint32_t i = 0; i < r->n_dims; i++)
         json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "name", r->name, "node", r->node, "op",
-                     r->op, "type", get_type_string(r->type), "dims", dims, "entire",
-                     distances_json(&r->entire), "single", distances_json(&r->single));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:b}", "name", r->name, "node", r->node,
+                     "op", r->op, "type", get_type_string(r->type), "dims", dims, "entire",
+                     distances_json(&r->entire), "single", distances_json(&r->single), "over_limit",
+                     (int)is_marked(c, r));
 }
 
 json_t *comparison_json(const struct comparison *c)
@@ -188,12 +194,12 @@ json_t *comparison_json(const struct comparison *c)
     const struct comparison_row *worst = comparison_worst(c), *first = comparison_first(c);
     json_t *layers = json_array();
     for (size_t i = 0; i < c->n; i++)
-        json_array_append_new(layers, row_json(&c->rows[i]));
+        json_array_append_new(layers, row_json(c, &c->rows[i]));
     return json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "sets", (json_int_t)c->n_sets,
                      "limit_percent", (json_int_t)c->limit, "why_not_single",
                      *c->why_not_single ? c->why_not_single : NULL, "layers", layers, "worst",
-                     worst ? row_json(worst) : json_null(), "first_divergence",
-                     first ? row_json(first) : json_null(), "times",
+                     worst ? row_json(c, worst) : json_null(), "first_divergence",
+                     first ? row_json(c, first) : json_null(), "times",
                      c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
 
