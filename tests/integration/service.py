@@ -23,6 +23,18 @@ def wait_for(what, condition, patience=PATIENCE):
         time.sleep(0.01)
 
 
+def processes(is_meant):
+    """Numbers of this machine's processes whose command line (bytes, words end with 0) is meant."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and is_meant((folder / "cmdline").read_bytes()):
+                found.append(int(folder.name))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
 def vendor_backend(folder, standin, chip="rk3588", **environment):
     """Value of --backend for a stand-in of the vendor's runtime (tests/standin: "today", "old", …) on
     a board with this chip; the stand-in's environment is that of this process."""

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from service import BUILD, PATIENCE, wait_for
+from service import BUILD, PATIENCE, processes, wait_for
 
 PORT = 8910
 BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -110,14 +110,7 @@ class Daemon:
 
 def helpers():
     """Processes that announce, of any daemon in these namespaces."""
-    found = []
-    for folder in pathlib.Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and b"rknnd-announce" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            pass  # it has ended
-    return found
+    return processes(lambda line: b"rknnd-announce" in line)
 
 
 class Network(unittest.TestCase):

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from board import Board, kernel_complaints, load_modules, rknnctl
-from service import BUILD, DIGITS, PATIENCE, wait_for
+from service import BUILD, DIGITS, PATIENCE, processes, wait_for
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
 ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
@@ -19,14 +19,7 @@ LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
 
 def relays():
     """Processes of this machine that relay."""
-    found = []
-    for folder in pathlib.Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and b"--relay" in (folder / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-        except OSError:
-            pass  # it has ended
-    return found
+    return processes(lambda line: b"--relay" in line.split(b"\0"))
 
 
 class Usb(unittest.TestCase):
