@@ -94,6 +94,11 @@ static struct steps steps_of(const struct rows *p, uint32_t operand)
     return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_step(&p->nd, operand)};
 }
 
+static int64_t offset_of(struct steps step, const struct patch *at)
+{
+    return (int64_t)at->y * step.y + (int64_t)at->x * step.x;
+}
+
 static bool is_one_row(struct steps step, const struct patch *at)
 {
     return step.y == (int64_t)at->row * step.x;
@@ -199,16 +204,14 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
         struct steps step = steps_of(p, k + 1);
-        int64_t first = (int64_t)at->y * step.y + (int64_t)at->x * step.x;
-        load(o, from[k] + first * (int64_t)o->size, step, at, values[k]);
+        load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
     }
     if (n_operands == 2)
         combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
     for (uint32_t i = 0; i < s->node->n_post; i++)
         row_post(&s->node->post[i], values[0], at->rows * at->row);
     struct steps step = steps_of(p, 0);
-    int64_t first = (int64_t)at->y * step.y + (int64_t)at->x * step.x;
-    store(p, to + first * (int64_t)p->to_size, step, at, values[0]);
+    store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
 }
 
 // The two innermost dimensions.
