@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "npu/sim/rows.h"
 
@@ -16,6 +17,17 @@ void graph_done(struct graph *g)
 {
     pool_done(&g->pool);
     *g = (struct graph){0};
+}
+
+int graph_make_room(struct graph *g, uint64_t room, struct error *e)
+{
+    struct graph_tensor *tensors = pool_alloc(&g->pool, room, sizeof *tensors);
+    if (!tensors)
+        return error_no_memory(e, "the graph", 0);
+    if (g->n_tensors)
+        memcpy(tensors, g->tensors, g->n_tensors * sizeof *tensors);
+    g->tensors = tensors;
+    return 0;
 }
 
 const char *graph_op_name(enum graph_op op)

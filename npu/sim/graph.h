@@ -219,6 +219,9 @@ struct graph {
 
 void graph_done(struct graph *g);
 
+/// Moves the tensors to where more can be appended, `room` in all.
+int graph_make_room(struct graph *g, uint64_t room, struct error *e);
+
 const char *graph_op_name(enum graph_op op);
 
 /// Fills n_elems and size from type and dims. STATUS_MODEL_INVALID when they overflow.

@@ -1,16 +1,7 @@
 // What an ONNX file says, as JSON.
-#include <jansson.h>
-#include <stdlib.h>
-
+#include "npu/sim/json.h"
 #include "npu/sim/onnx_graph.h"
 #include "npu/sim/places.h"
-
-// Text from the file, which need not be UTF-8.
-static json_t *text(const char *s)
-{
-    json_t *j = json_string(s);
-    return j ? j : json_string("(not UTF-8)");
-}
 
 static json_t *value(const struct onnx_value *v)
 {
@@ -20,14 +11,14 @@ static json_t *value(const struct onnx_value *v)
         json_array_append_new(shape,
                               v->dims[i] < 0 ? json_null() : json_integer((json_int_t)v->dims[i]));
     const char *name = onnx_type_of(v->type, &type) ? tensor_type_name(type) : "unknown";
-    return json_pack("{s:o, s:s, s:o}", "name", text(v->name), "type", name, "shape", shape);
+    return json_pack("{s:o, s:s, s:o}", "name", json_text(v->name), "type", name, "shape", shape);
 }
 
 static json_t *names(const char **list, uint32_t n)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(all, text(list[i]));
+        json_array_append_new(all, json_text(list[i]));
     return all;
 }
 
@@ -36,9 +27,10 @@ static json_t *nodes(const struct onnx_file *f)
     json_t *list = json_array();
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct onnx_node *n = &f->nodes[i];
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "name", text(n->name), "op",
-                                              text(n->op), "inputs", names(n->inputs, n->n_inputs),
-                                              "outputs", names(n->outputs, n->n_outputs)));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:o, s:o}", "name", json_text(n->name), "op",
+                                        json_text(n->op), "inputs", names(n->inputs, n->n_inputs),
+                                        "outputs", names(n->outputs, n->n_outputs)));
     }
     return list;
 }
@@ -87,7 +79,7 @@ static void add_place(void *user, uint32_t tensor, int32_t from, int32_t to)
     const struct arena *a = user;
     const struct graph_tensor *t = &a->plan->graph->tensors[tensor];
     json_array_append_new(
-        a->places, json_pack("{s:o, s:I, s:I, s:i, s:i, s:b}", "name", text(t->name), "offset",
+        a->places, json_pack("{s:o, s:I, s:I, s:i, s:i, s:b}", "name", json_text(t->name), "offset",
                              (json_int_t)a->plan->places[tensor], "size", (json_int_t)t->size,
                              "from", (int)from, "to", (int)to, "outside", 0));
 }
@@ -101,7 +93,7 @@ static int add_arena(json_t *root, const struct plan *p, struct error *e)
     if (r == 0 && p->arena_size > (uint64_t)before) {
         json_t *steps = json_array();
         for (uint32_t i = 0; i < p->n_steps; i++)
-            json_array_append_new(steps, text(p->steps[i].node->name));
+            json_array_append_new(steps, json_text(p->steps[i].node->name));
         json_object_set_new(root, "arena_size", json_integer((json_int_t)p->arena_size));
         json_object_set(root, "arena", a.places);
         json_object_set_new(root, "steps", steps);
@@ -152,12 +144,5 @@ int onnx_describe(struct bytes file, const char *options, char **ret, struct err
     if (r == 0)
         r = try_to_load(root, file, &parsed, &why);
     pool_done(&pool);
-    if (r < 0)
-        json_object_set_new(root, "refused", text(why.text));
-    char *json = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!json)
-        return error_no_memory(e, "a description", file.size);
-    *ret = json;
-    return 0;
+    return json_finish(root, r < 0 ? &why : NULL, ret, e);
 }

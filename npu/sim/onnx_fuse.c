@@ -242,22 +242,10 @@ static void drop_unused(struct fusing *f)
     g->n_nodes = kept;
 }
 
-static int make_room(struct graph *g, struct error *e)
-{
-    uint64_t room = (uint64_t)g->n_tensors + 2 * (uint64_t)g->n_nodes;
-    struct graph_tensor *tensors = pool_alloc(&g->pool, room, sizeof *tensors);
-    if (!tensors)
-        return no_memory(e);
-    if (g->n_tensors)
-        memcpy(tensors, g->tensors, g->n_tensors * sizeof *tensors);
-    g->tensors = tensors;
-    return 0;
-}
-
 int onnx_fuse(struct graph *g, struct error *e)
 {
-    int r = make_room(g, e);
     size_t room = (size_t)g->n_tensors + 2 * (size_t)g->n_nodes + 1;
+    int r = graph_make_room(g, room, e);
     cleanup(free_p) int32_t *producer = calloc(room, sizeof *producer);
     cleanup(free_p) uint32_t *n_reads = calloc(room, sizeof *n_reads);
     struct fusing f = {g, producer, n_reads};

@@ -260,17 +260,6 @@ static size_t room_for(const struct graph *g)
     return room;
 }
 
-static int make_room(struct graph *g, size_t room, struct error *e)
-{
-    struct graph_tensor *tensors = pool_alloc(&g->pool, room, sizeof *tensors);
-    if (!tensors)
-        return no_memory(e);
-    if (g->n_tensors)
-        memcpy(tensors, g->tensors, g->n_tensors * sizeof *tensors);
-    g->tensors = tensors;
-    return 0;
-}
-
 int onnx_qdq(struct onnx_lowering *l, struct error *e)
 {
     if (!l->n_origins)
@@ -290,6 +279,6 @@ int onnx_qdq(struct onnx_lowering *l, struct error *e)
                     .n_reads = counts,
                     .reader = counts + room,
                     .map = map};
-    int r = make_room(l->g, room, e);
+    int r = graph_make_room(l->g, room, e);
     return r < 0 ? r : take_all(&q, e);
 }

@@ -6,18 +6,12 @@
 #include <string.h>
 
 #include "npu/sim/estimate_graph.h"
+#include "npu/sim/json.h"
 #include "npu/sim/plan.h"
 #include "npu/sim/pyliteral.h"
 #include "npu/sim/rknn_attrs.h"
 #include "npu/sim/rknn_graph.h"
 #include "npu/sim/sim_layers.h"
-
-// Text from the file, which need not be UTF-8.
-static json_t *text(const char *s)
-{
-    json_t *j = json_string(s);
-    return j ? j : json_string("(not UTF-8)");
-}
 
 static json_t *real(double v)
 {
@@ -67,7 +61,7 @@ static json_t *numbers(const uint32_t *v, uint32_t n)
 static json_t *tensor(const struct rknn_tensor *t)
 {
     json_t *j =
-        json_pack("{s:o, s:s, s:s, s:o, s:o, s:I, s:I}", "name", text(t->name), "type",
+        json_pack("{s:o, s:s, s:s, s:o, s:o, s:I, s:I}", "name", json_text(t->name), "type",
                   type_name(t->type), "layout", layout_name(t->layout), "shape",
                   numbers(t->dims, t->n_dims), "native_shape", numbers(t->native, t->n_native),
                   "size", (json_int_t)t->size, "offset", (json_int_t)t->offset);
@@ -108,7 +102,7 @@ static json_t *edges(const struct rknn_file *f, const int32_t *indices, uint32_t
         }
         const struct rknn_tensor *t = &f->tensors[indices[i]];
         json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:o}", "name", text(t->name), "type",
+                              json_pack("{s:o, s:s, s:o}", "name", json_text(t->name), "type",
                                         type_name(t->type), "shape", numbers(t->dims, t->n_dims)));
     }
     return list;
@@ -119,8 +113,8 @@ static json_t *nodes(const struct rknn_file *f)
     json_t *list = json_array();
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct rknn_node *n = &f->nodes[i];
-        json_t *j = json_pack("{s:o, s:o, s:s, s:o, s:o, s:I}", "name", text(n->name), "op",
-                              text(n->op), "device", n->device ? "NPU" : "CPU", "inputs",
+        json_t *j = json_pack("{s:o, s:o, s:s, s:o, s:o, s:I}", "name", json_text(n->name), "op",
+                              json_text(n->op), "device", n->device ? "NPU" : "CPU", "inputs",
                               edges(f, n->inputs, n->n_inputs), "outputs",
                               edges(f, n->outputs, n->n_outputs), "tasks", (json_int_t)n->n_tasks);
         json_object_set_new(j, "attributes", rknn_attrs_json(n));
@@ -156,13 +150,13 @@ static void add_attrs(json_t *root, const struct rknn_file *f)
 
 static void add_file(json_t *root, const struct rknn_file *f)
 {
-    json_object_set_new(root, "chip", text(f->chip));
-    json_object_set_new(root, "platform", text(f->platform));
-    json_object_set_new(root, "toolkit", text(f->toolkit));
+    json_object_set_new(root, "chip", json_text(f->chip));
+    json_object_set_new(root, "platform", json_text(f->platform));
+    json_object_set_new(root, "toolkit", json_text(f->toolkit));
     json_object_set_new(root, "compiler_version", json_integer(f->compiler_version));
-    json_object_set_new(root, "framework", text(f->framework));
-    json_object_set_new(root, "custom_string", text(f->custom_string));
-    json_object_set_new(root, "custom_operators", text(f->custom_ops));
+    json_object_set_new(root, "framework", json_text(f->framework));
+    json_object_set_new(root, "custom_string", json_text(f->custom_string));
+    json_object_set_new(root, "custom_operators", json_text(f->custom_ops));
     json_object_set_new(root, "weight_size", json_integer((json_int_t)f->weight_size));
     json_object_set_new(root, "internal_size", json_integer((json_int_t)f->internal_size));
     json_t *list = json_array();
@@ -211,12 +205,12 @@ static json_t *work_loads(const struct npu_layer *l, uint32_t n_cores)
 
 static json_t *layer_estimate(const struct npu_layer *l, const struct chip *chip)
 {
-    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "node", text(l->name),
-                          "macs", integer(l->macs), "ddr_cycles", integer(l->ddr_cycles),
-                          "npu_cycles", integer(l->npu_cycles), "total_cycles",
-                          integer(l->total_cycles), "us", estimate_us(chip, l->total_cycles),
-                          "mac_usage", usage(l->mac_cycles, l->total_cycles), "read_bytes",
-                          integer(l->read_bytes), "write_bytes", integer(l->write_bytes));
+    json_t *j = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "node", json_text(l->name), "macs",
+        integer(l->macs), "ddr_cycles", integer(l->ddr_cycles), "npu_cycles",
+        integer(l->npu_cycles), "total_cycles", integer(l->total_cycles), "us",
+        estimate_us(chip, l->total_cycles), "mac_usage", usage(l->mac_cycles, l->total_cycles),
+        "read_bytes", integer(l->read_bytes), "write_bytes", integer(l->write_bytes));
     json_object_set_new(j, "work_load", work_loads(l, chip->n_cores));
     return j;
 }
@@ -258,10 +252,10 @@ static json_t *model_estimate(const struct graph *g, const struct chip *chip,
 
 static void add_place(void *list, const struct graph_tensor *t, const struct sram_tensor *where)
 {
-    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:i, s:i, s:b}", "name", text(t->name),
-                                          "offset", integer(where->offset), "size",
-                                          integer(where->size), "from", (int)where->from, "to",
-                                          (int)where->to, "outside", (int)where->outside));
+    json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:i, s:i, s:b}", "name",
+                                          json_text(t->name), "offset", integer(where->offset),
+                                          "size", integer(where->size), "from", (int)where->from,
+                                          "to", (int)where->to, "outside", (int)where->outside));
 }
 
 static void add_estimates(json_t *root, const struct graph *g, const struct chip *chip)
@@ -274,7 +268,7 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
         json_object_set_new(root, "layer_estimates", layer_estimates(g, chip, layers));
         json_t *places = json_array(), *steps = json_array();
         for (uint32_t i = 0; i < g->n_nodes; i++)
-            json_array_append_new(steps, text(g->nodes[i].name));
+            json_array_append_new(steps, json_text(g->nodes[i].name));
         if (estimate_places(g, add_place, places, NULL) == 0)
             json_object_set(root, "arena", places);
         json_object_set_new(root, "steps", steps);
@@ -334,12 +328,5 @@ int sim_describe(const struct chip *wanted, struct bytes file, char **ret, struc
         r = try_to_load(wanted, &f, root, &why);
         rknn_file_done(&f);
     }
-    if (r < 0)
-        json_object_set_new(root, "refused", text(why.text));
-    char *json = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!json)
-        return error_no_memory(e, "a description", file.size);
-    *ret = json;
-    return 0;
+    return json_finish(root, r < 0 ? &why : NULL, ret, e);
 }

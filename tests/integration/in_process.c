@@ -130,6 +130,14 @@ rknnd_HelloReply in_process_connect_tcp(struct in_process *s, struct peer *p)
     return peer_hello(p, 0, NULL);
 }
 
+rknnd_ContextInfo in_process_open(struct in_process *s, struct peer *p, const char *model,
+                                  uint8_t ret_sha256[SHA256_SIZE])
+{
+    in_process_connect(s, p);
+    peer_upload(p, model, strlen(model), strlen(model), ret_sha256);
+    return peer_open(p, ret_sha256, 0);
+}
+
 rknnd_ServerStatus in_process_wait_status(struct peer *p,
                                           bool (*good)(const rknnd_ServerStatus *status,
                                                        const void *with),

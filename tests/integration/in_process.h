@@ -37,6 +37,10 @@ void in_process_stop(struct in_process *s);
 rknnd_HelloReply in_process_connect(struct in_process *s, struct peer *p);
 rknnd_HelloReply in_process_connect_tcp(struct in_process *s, struct peer *p);
 
+/// A connection over the Unix socket that has a context of `model`, any bytes for backend null.
+rknnd_ContextInfo in_process_open(struct in_process *s, struct peer *p, const char *model,
+                                  uint8_t ret_sha256[SHA256_SIZE]);
+
 /// Asks for the status until `good` finds it so; fails when that does not come.
 rknnd_ServerStatus in_process_wait_status(struct peer *p,
                                           bool (*good)(const rknnd_ServerStatus *status,

@@ -189,6 +189,7 @@ class Single(Comparing):
             self.assertEqual(said["first_divergence"]["name"], convs[damaged]["name"])
             self.assertEqual(said["worst"]["name"], convs[damaged]["name"])
             self.assertEqual([l["single"]["euclidean"] > 0 for l in convs], [i == damaged for i in range(3)])
+            self.assertEqual([l["over_limit"] for l in convs], [i == damaged for i in range(3)])
             self.assertEqual([l["entire"]["euclidean"] > 0 for l in convs], [i >= damaged for i in range(3)])
 
     def test_in_a_process(self):

@@ -34,11 +34,9 @@ static uint32_t begin(struct peer *p)
 {
     uint8_t hash[SHA256_SIZE];
     struct peer_frame f;
-    in_process_connect(&server, p);
-    peer_upload(p, "model", 5, 5, hash);
-    rknnd_Dump m = {.has_run = true,
-                    .run = {.context = peer_open(p, hash, 0).context, .inputs_count = 1},
-                    .replace = true};
+    uint64_t context = in_process_open(&server, p, "model", hash).context;
+    rknnd_Dump m = {
+        .has_run = true, .run = {.context = context, .inputs_count = 1}, .replace = true};
     m.run.inputs[0] = (rknnd_InferInput){.size = IN_BYTES, .converted = true};
     uint32_t id = peer_send(p, MESSAGE_DUMP, &m, input, IN_BYTES);
     assert_true(peer_receive(p, &f));

@@ -40,9 +40,7 @@ static uint64_t another_context(struct peer *p)
 static uint64_t open_context(struct peer *p)
 {
     uint8_t hash[SHA256_SIZE];
-    in_process_connect(&server, p);
-    peer_upload(p, "model", 5, 5, hash);
-    return peer_open(p, hash, 0).context;
+    return in_process_open(&server, p, "model", hash).context;
 }
 
 static uint32_t send_run(struct peer *p, uint64_t context, uint32_t timeout_ms)
