@@ -246,21 +246,11 @@ static int open_file(const char *folder, const char *name, int *ret, struct erro
                            "%s (rknnd-gadget makes and mounts the USB function)", path);
 }
 
-static int describe(struct usb_board *b, struct error *e)
-{
-    struct bytes d = usb_descriptors(), s = usb_strings();
-    if (write(b->control, d.data, d.size) < 0)
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "the USB descriptors");
-    if (write(b->control, s.data, s.size) < 0)
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "the USB strings");
-    return 0;
-}
-
 static int open_files(struct usb_board *b, const char *folder, struct error *e)
 {
     int r = open_file(folder, "ep0", &b->control, e);
     if (r == 0)
-        r = describe(b, e);
+        r = usb_descriptors_give(b->control, e);
     if (r == 0)
         r = open_file(folder, "ep1", &b->in, e);
     if (r == 0)

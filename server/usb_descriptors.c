@@ -2,7 +2,9 @@
 // descriptors).
 #include "server/usb_descriptors.h"
 
+#include <errno.h>
 #include <linux/usb/functionfs.h>
+#include <unistd.h>
 
 #include "base/usb.h"
 
@@ -71,41 +73,43 @@ struct os_properties {
     struct guid_property guid;
 } __attribute__((packed));
 
-static const struct {
+struct descriptors {
     struct usb_functionfs_descs_head_v2 head;
     __le32 n_full, n_high, n_super, n_os;
     struct bulk full, high;
     struct bulk_super super;
     struct os_compatible compatible;
     struct os_properties properties;
-} __attribute__((packed)) descriptors = {
-    .head = {.magic = LE32(FUNCTIONFS_DESCRIPTORS_MAGIC_V2),
-             .length = LE32(sizeof descriptors),
-             .flags = LE32(FUNCTIONFS_HAS_FS_DESC | FUNCTIONFS_HAS_HS_DESC |
-                           FUNCTIONFS_HAS_SS_DESC | FUNCTIONFS_HAS_MS_OS_DESC)},
-    .n_full = LE32(3),
-    .n_high = LE32(3),
-    .n_super = LE32(5),
-    .n_os = LE32(2),
-    .full = {INTERFACE, ENDPOINT(IN, 64), ENDPOINT(OUT, 64)},
-    .high = {INTERFACE, ENDPOINT(IN, 512), ENDPOINT(OUT, 512)},
-    .super = {INTERFACE, ENDPOINT(IN, 1024), COMPANION, ENDPOINT(OUT, 1024), COMPANION},
-    .compatible = {.head = {.dwLength = LE32(sizeof(struct os_compatible)),
-                            .bcdVersion = LE16(1),
-                            .wIndex = LE16(4),
-                            .bCount = 1},
-                   .compatible = {.Reserved1 = 1, .CompatibleID = "WINUSB"}},
-    .properties = {.head = {.dwLength = LE32(sizeof(struct os_properties)),
-                            .bcdVersion = LE16(1),
-                            .wIndex = LE16(5),
-                            .wCount = LE16(1)},
-                   .guid = {.head = {.dwSize = LE32(sizeof(struct guid_property)),
-                                     .dwPropertyDataType = LE32(1),
-                                     .wPropertyNameLength = LE16(sizeof GUID_NAME)},
-                            .name = GUID_NAME,
-                            .data_length = LE32(sizeof GUID),
-                            .data = GUID}},
-};
+} __attribute__((packed));
+
+#define DESCRIPTORS(os_version)                                                                    \
+    {                                                                                              \
+        .head = {.magic = LE32(FUNCTIONFS_DESCRIPTORS_MAGIC_V2),                                   \
+                 .length = LE32(sizeof(struct descriptors)),                                       \
+                 .flags = LE32(FUNCTIONFS_HAS_FS_DESC | FUNCTIONFS_HAS_HS_DESC |                   \
+                               FUNCTIONFS_HAS_SS_DESC | FUNCTIONFS_HAS_MS_OS_DESC)},               \
+        .n_full = LE32(3), .n_high = LE32(3), .n_super = LE32(5), .n_os = LE32(2),                 \
+        .full = {INTERFACE, ENDPOINT(IN, 64), ENDPOINT(OUT, 64)},                                  \
+        .high = {INTERFACE, ENDPOINT(IN, 512), ENDPOINT(OUT, 512)},                                \
+        .super = {INTERFACE, ENDPOINT(IN, 1024), COMPANION, ENDPOINT(OUT, 1024), COMPANION},       \
+        .compatible = {.head = {.dwLength = LE32(sizeof(struct os_compatible)),                    \
+                                .bcdVersion = LE16(os_version),                                    \
+                                .wIndex = LE16(4),                                                 \
+                                .bCount = 1},                                                      \
+                       .compatible = {.Reserved1 = 1, .CompatibleID = "WINUSB"}},                  \
+        .properties = {.head = {.dwLength = LE32(sizeof(struct os_properties)),                    \
+                                .bcdVersion = LE16(os_version),                                    \
+                                .wIndex = LE16(5),                                                 \
+                                .wCount = LE16(1)},                                                \
+                       .guid = {.head = {.dwSize = LE32(sizeof(struct guid_property)),             \
+                                         .dwPropertyDataType = LE32(1),                            \
+                                         .wPropertyNameLength = LE16(sizeof GUID_NAME)},           \
+                                .name = GUID_NAME,                                                 \
+                                .data_length = LE32(sizeof GUID),                                  \
+                                .data = GUID}},                                                    \
+    }
+
+static const struct descriptors current = DESCRIPTORS(0x0100), older = DESCRIPTORS(0x0001);
 
 static const struct {
     struct usb_functionfs_strings_head head;
@@ -120,12 +124,22 @@ static const struct {
     .name = USB_NAME,
 };
 
-struct bytes usb_descriptors(void)
+static int give(int ep0, const void *data, size_t size)
 {
-    return (struct bytes){(const uint8_t *)&descriptors, sizeof descriptors};
+    return write(ep0, data, size) < 0 ? -errno : 0;
 }
 
-struct bytes usb_strings(void)
+// Which version the descriptors for Windows have, kernels before 6.6 read in one way only, and
+// later ones rightly.
+int usb_descriptors_give(int ep0, struct error *e)
 {
-    return (struct bytes){(const uint8_t *)&strings, sizeof strings};
+    int r = give(ep0, &current, sizeof current);
+    if (r == -EINVAL)
+        r = give(ep0, &older, sizeof older);
+    if (r < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the USB descriptors");
+    r = give(ep0, &strings, sizeof strings);
+    if (r < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the USB strings");
+    return 0;
 }

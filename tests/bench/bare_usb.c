@@ -40,9 +40,9 @@ static int open_file(const char *folder, const char *name)
 
 static void describe(const struct board *b)
 {
-    struct bytes d = usb_descriptors(), s = usb_strings();
-    if (write(b->control, d.data, d.size) < 0 || write(b->control, s.data, s.size) < 0)
-        load_fail("descriptors: %s", strerror(errno));
+    struct error e;
+    if (usb_descriptors_give(b->control, &e) < 0)
+        load_fail("%s", e.text);
 }
 
 static void wait_for_pc(const struct board *b)

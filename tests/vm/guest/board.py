@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integratio
 from service import BUILD, PATIENCE, wait_for  # noqa: E402
 
 GADGETS = pathlib.Path("/sys/kernel/config/usb_gadget")
+NODES = pathlib.Path("/dev/bus/usb")
 
 
 def run(*words, **options):
@@ -23,6 +24,19 @@ def load_modules(speed, ports=1):
     run("modprobe", "usb_f_fs")
     if not GADGETS.exists():
         run("mount", "-t", "configfs", "configfs", "/sys/kernel/config")
+
+
+def find_node(serial_number):
+    """The device node of a board, on the PC's side; None while it is not there."""
+    for serial in pathlib.Path("/sys/bus/usb/devices").glob("*/serial"):
+        try:
+            if serial.read_text().strip() == serial_number:
+                bus, device = (int((serial.parent / name).read_text()) for name in ("busnum", "devnum"))
+                node = NODES / f"{bus:03}" / f"{device:03}"
+                return node if node.exists() else None
+        except OSError:
+            pass  # unplugged just now
+    return None
 
 
 def rknnctl(*words, uri="usb:", **options):
@@ -65,9 +79,13 @@ class Board:
         assert code == 0, f"rknnd ended with {code}: {pathlib.Path('/tmp/board.log').read_text()[-2000:]}"
 
 
+def kernel_messages():
+    return subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def kernel_complaints():
     """From the first line that tells of a fault on, what the kernel says about it."""
-    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+    said = kernel_messages()
     faults = ("BUG", "WARNING", "Oops", "Call Trace", "hung task", "general protection")
     at = [n for n, line in enumerate(said) if any(word in line for word in faults)]
     return said[at[0]:at[-1] + 40] if at else []

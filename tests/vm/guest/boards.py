@@ -13,10 +13,9 @@ import threading
 import time
 import unittest
 
-from board import GADGETS, kernel_complaints, load_modules, run
+from board import GADGETS, find_node, kernel_complaints, load_modules, run
 from service import BUILD, PATIENCE, SOURCE, wait_for
 
-NODES = pathlib.Path("/dev/bus/usb")
 CLAIM_INTERFACE = 0x8004550F  # USBDEVFS_CLAIMINTERFACE
 OPEN_BUILD = pathlib.Path("/run/build")  # the build at a place that every user can enter
 NOBODY = pwd.getpwnam("nobody")
@@ -52,16 +51,7 @@ class Board:
         (self.gadget / "UDC").write_text("\n")
 
     def node(self):
-        """The device node on the PC's side."""
-        for serial in pathlib.Path("/sys/bus/usb/devices").glob("*/serial"):
-            try:
-                if serial.read_text().strip() == self.serial:
-                    bus, device = (int((serial.parent / name).read_text()) for name in ("busnum", "devnum"))
-                    node = NODES / f"{bus:03}" / f"{device:03}"
-                    return node if node.exists() else None
-            except OSError:
-                pass  # unplugged just now
-        return None
+        return find_node(self.serial)
 
     def stop(self):
         self.process.terminate()

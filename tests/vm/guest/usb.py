@@ -6,9 +6,11 @@ import random
 import signal
 import subprocess
 import unittest
+import uuid
 
-from board import Board, kernel_complaints, load_modules, rknnctl
+from board import Board, find_node, kernel_complaints, kernel_messages, load_modules, rknnctl
 from service import BUILD, DIGITS, PATIENCE, processes, wait_for
+from windows import Device
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
 ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
@@ -96,6 +98,15 @@ class Usb(unittest.TestCase):
         other = rknnctl("ping", uri="usb:elsewhere")
         self.assertEqual(other.returncode, 3)
         self.assertIn("usb:board1", other.stderr)
+
+    def test_1_windows_finds_its_driver(self):
+        with open(find_node("board1"), "r+b", buffering=0) as node:
+            device = Device(node)
+            self.assertEqual(device.compatible(), {0: "WINUSB"})
+            kind, guid = device.properties(0)["DeviceInterfaceGUID"]
+        self.assertEqual(kind, 1)
+        self.assertEqual(f"{{{uuid.UUID(guid)}}}".upper(), guid)
+        self.assertEqual([line for line in kernel_messages() if "bcdVersion" in line], [])
 
     def test_2_conformance(self):
         self.start_relay()
