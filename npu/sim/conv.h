@@ -26,12 +26,15 @@ struct conv_unit {
     float *near, *low, *high;
 };
 
+enum finish_kind { FINISH_REAL, FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT };
+
 // How an int8 output is made from sums when nothing is done to it that takes other real numbers.
 // `v` is in steps of the output: v = unit[c] * sum, or that of `below` where the sum is negative;
 // v += addend; v is rounded, put into its bounds and stored.
 struct conv_steps {
-    enum { FINISH_REAL, FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT } kind;
+    enum finish_kind kind;
     bool exact; // floats do not do
+    bool vnni;  // there is AVX512-VNNI
     struct conv_unit unit, below;
     double low, high; // whole numbers
     double alpha;     // LeakyRelu, 1: none

@@ -22,6 +22,14 @@ bool conv_vnni_fits(const struct conv *c)
 
 // ---- preparation ----
 
+// The last pixels of the output, behind which there is less memory than vectors of theirs take.
+static size_t pixels_of_rest(const struct conv *c)
+{
+    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES, written = vectors * CONV_LANES;
+    size_t rest = (written + c->oc - 1) / c->oc - 1, pixels = conv_pixels(c);
+    return rest < pixels ? rest : pixels;
+}
+
 static void describe_window(const struct conv *c, struct conv_vnni *v)
 {
     const struct graph_window *w = &c->window;
@@ -36,6 +44,8 @@ static void describe_window(const struct conv *c, struct conv_vnni *v)
     v->n_blocks = (vectors + VNNI_VECTORS - 1) / VNNI_VECTORS;
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
     v->most = SUMS_MOST / c->oc < LEAST ? LEAST : SUMS_MOST / c->oc;
+    if (c->steps.kind != FINISH_REAL && !c->steps.exact)
+        v->n_whole = conv_pixels(c) - pixels_of_rest(c);
 }
 
 // Bytes of a segment that are too much for the window are multiplied by 0.
@@ -125,19 +135,18 @@ int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
         r = conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->image_lines_at, e);
     if (r < 0)
         return r;
-    return v->spare < 0 ? conv_window_scratch(s, c, e)
-                        : step_scratch(s, v->most * sizeof(int32_t), &c->window_at, e);
+    return v->spare < 0 ? conv_window_scratch(s, c, e) : 0;
 }
 
 // ---- running ----
 
-// What has been summed up and is not finished.
 struct work {
     const struct step *s;
     const struct conv *c;
     struct run *r;
-    int32_t *sums, *windows;
-    size_t first, n; // pixels of the output
+    struct conv_finish finish;
+    int32_t *sums;
+    size_t first, n; // pixels of the output: finished ones, and those whose sums are kept
 };
 
 static void finish(struct work *w)
@@ -151,27 +160,37 @@ static void finish(struct work *w)
 static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
 {
     const struct conv_vnni *v = w->c->vnni;
-    p->windows = w->windows + (v->spare < 0 ? w->first : 0) + w->n;
+    p->first = w->first + w->n;
     for (size_t i = v->n_blocks; i--;) {
         const struct vnni_block *b = &v->blocks[i];
         p->weights = b->weights;
         p->bias = v->bias + b->from;
         p->nz = v->nz + b->from;
+        p->from = b->from;
         p->sums = w->sums + w->n * p->channels + b->from;
         vnni_sum(p, n, b->n_vectors);
     }
 }
 
+// How many pixels can be worked on now, and whether they are finished at once.
+static size_t choose_pixels(const struct work *w, struct vnni_pixels *p)
+{
+    const struct conv_vnni *v = w->c->vnni;
+    size_t whole = w->first < v->n_whole ? v->n_whole - w->first : 0;
+    p->finish = whole ? &w->finish : NULL;
+    return whole && whole < v->most ? whole : v->most - w->n;
+}
+
 static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
 {
-    size_t most = w->c->vnni->most;
     for (size_t done = 0, count; done < n; done += count) {
-        count = n - done < most - w->n ? n - done : most - w->n;
+        count = choose_pixels(w, p);
+        count = n - done < count ? n - done : count;
         sum_blocks(w, p, count);
         for (size_t i = 0; i < p->n_segments; i++)
             p->segments[i] += count * p->step;
-        w->n += count;
-        if (w->n == most)
+        *(p->finish ? &w->first : &w->n) += count;
+        if (w->n == w->c->vnni->most)
             finish(w);
     }
 }
@@ -214,12 +233,11 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
                             .quads = v->quads,
                             .step = (size_t)c->window.stride[1] * c->ic,
                             .spare = v->spare,
+                            .windows = run_scratch(r, c->window_at),
                             .channels = c->oc};
-    struct work w = {.s = s,
-                     .c = c,
-                     .r = r,
-                     .sums = run_scratch(r, c->sums_at),
-                     .windows = run_scratch(r, c->window_at)};
+    struct work w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
+    if (v->n_whole)
+        w.finish = conv_steps_begin(s, c, r);
     if (v->spare < 0)
         conv_window_sums(c, r, image);
     if (v->flat)

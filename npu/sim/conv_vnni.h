@@ -11,6 +11,7 @@
 #pragma once
 
 #include "npu/sim/conv_lines.h"
+#include "npu/sim/conv_steps.h"
 
 #define VNNI_SEGMENTS 64
 #define VNNI_VECTORS  4 // of CONV_LANES channels, that are worked on together
@@ -31,7 +32,8 @@ struct conv_vnni {
     // A channel that the output does not have counts the sum of the window, if there is room for
     // one; else conv_window_sums() does. -1: no room.
     int spare;
-    size_t most; // pixels whose sums are kept
+    size_t most;    // pixels that are worked on together
+    size_t n_whole; // pixels that are finished at once
 };
 
 // Pixels of a line of the output.
@@ -41,9 +43,13 @@ struct vnni_pixels {
     const uint8_t *weights;
     const int32_t *bias, *nz;
     int spare;
-    int32_t *windows;
-    int32_t *sums;   // CONV_LANES more than wanted are written
-    size_t channels; // from pixel to pixel
+    const int32_t *windows; // of all pixels, where there is no spare channel
+    size_t first, from;     // pixel and channel
+    size_t channels;        // from pixel to pixel
+    int32_t *sums;          // CONV_LANES more than wanted are written
+    // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
+    // behind each pixel.
+    const struct conv_finish *finish;
 };
 
 /// Sums of n pixels and of so many vectors of channels, with all that belongs to them.

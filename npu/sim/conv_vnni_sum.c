@@ -1,8 +1,8 @@
 // The innermost loops of convolutions with AVX512-VNNI.
 #include <stdlib.h>
 
+#include "npu/sim/conv_steps_vnni.h"
 #include "npu/sim/conv_vnni.h"
-#include "npu/sim/vnni.h"
 
 #ifdef __x86_64__
 #define MOST 24 // sums in registers
@@ -39,29 +39,85 @@ VNNI_INLINE void sum_segment(const struct vnni_pixels *p, const int8_t *at, cons
     }
 }
 
+// Adds what belongs to the windows' sums.
+VNNI_INLINE void add_windows(const struct vnni_pixels *p, size_t first, __m512i *sums, const int n,
+                             const int n_vectors)
+{
+    __m512i lane = _mm512_set1_epi32(p->spare);
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++) {
+        __m512i window = p->spare < 0
+                             ? _mm512_set1_epi32(p->windows[p->first + first + (size_t)i])
+                             : _mm512_permutexvar_epi32(lane, sums[(i + 1) * n_vectors - 1]);
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++)
+            sums[i * n_vectors + v] = _mm512_add_epi32(
+                sums[i * n_vectors + v],
+                _mm512_mullo_epi32(window, _mm512_loadu_si512(p->nz + v * CONV_LANES)));
+    }
+}
+
 // Pixels go forward: what one has written too much the next one overwrites.
-VNNI_INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
+VNNI_INLINE void store(int32_t *to, size_t step, const __m512i *sums, const int n,
                        const int n_vectors)
 {
-    int32_t *to = p->sums + first * p->channels, *windows = p->windows + first;
-    const int32_t *nz = p->nz;
-    size_t channels = p->channels;
-    if (p->spare >= 0) {
-        __m512i lane = _mm512_set1_epi32(p->spare);
 #pragma GCC unroll 24
-        for (int i = 0; i < n; i++)
-            windows[i] = _mm_cvtsi128_si32(_mm512_castsi512_si128(
-                _mm512_permutexvar_epi32(lane, sums[(i + 1) * n_vectors - 1])));
-    }
+    for (int i = 0; i < n; i++, to += step)
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++)
+            _mm512_storeu_si512(to + v * CONV_LANES, sums[i * n_vectors + v]);
+}
+
+static void finish_exactly(const struct vnni_pixels *p, size_t first, const int32_t *sums, size_t n,
+                           size_t step)
+{
+    size_t left = p->channels - p->from;
+    struct conv_steps_part part = {.sums = sums,
+                                   .step = step,
+                                   .first = p->first + first,
+                                   .n = n,
+                                   .from = p->from,
+                                   .count = left < step ? left : step};
+    conv_steps_exact(p->finish, &part);
+}
+
+VNNI_INLINE void finish_kind(const struct vnni_pixels *p, size_t first, const __m512i *sums,
+                             const int n, const int n_vectors, const enum finish_kind kind)
+{
+    const struct conv_finish t = *p->finish;
+    size_t step = p->channels, from = p->from, at = (p->first + first) * step + from;
+    __m512i differ = _mm512_setzero_si512();
 #pragma GCC unroll 24
-    for (int i = 0; i < n; i++, to += channels) {
-        __m512i window = _mm512_set1_epi32(windows[i]);
+    for (int i = 0; i < n; i++, at += step)
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
-            __m512i more = _mm512_mullo_epi32(window, _mm512_loadu_si512(nz + v * CONV_LANES));
-            _mm512_storeu_si512(to + v * CONV_LANES,
-                                _mm512_add_epi32(sums[i * n_vectors + v], more));
+            size_t o = (size_t)v * CONV_LANES;
+            __m512i stored =
+                steps_of_sums(&t, kind, sums[i * n_vectors + v], from + o, at + o, &differ);
+            _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
+    if (_mm512_test_epi32_mask(differ, differ)) {
+        int32_t kept[MOST * CONV_LANES];
+        store(kept, (size_t)n_vectors * CONV_LANES, sums, n, n_vectors);
+        finish_exactly(p, first, kept, (size_t)n, (size_t)n_vectors * CONV_LANES);
+    }
+}
+
+VNNI_INLINE void finish(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
+                        const int n_vectors)
+{
+    switch (p->finish->kind) {
+    case FINISH_PLAIN:
+        finish_kind(p, first, sums, n, n_vectors, FINISH_PLAIN);
+        break;
+    case FINISH_LEAKY:
+        finish_kind(p, first, sums, n, n_vectors, FINISH_LEAKY);
+        break;
+    case FINISH_ADD:
+        finish_kind(p, first, sums, n, n_vectors, FINISH_ADD);
+        break;
+    default:
+        finish_kind(p, first, sums, n, n_vectors, FINISH_FLOAT);
     }
 }
 
@@ -75,7 +131,11 @@ VNNI_INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, con
         sums[i] = _mm512_loadu_si512(p->bias + i % n_vectors * CONV_LANES);
     for (size_t i = 0; i < p->n_segments; i++, w += segment)
         sum_segment(p, p->segments[i] + first * p->step, w, sums, n, n_vectors);
-    store(p, first, sums, n, n_vectors);
+    add_windows(p, first, sums, n, n_vectors);
+    if (p->finish)
+        finish(p, first, sums, n, n_vectors);
+    else
+        store(p->sums + first * p->channels, p->channels, sums, n, n_vectors);
 }
 
 // A function for each number of pixels and vectors whose sums fit the registers.

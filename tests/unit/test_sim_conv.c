@@ -245,6 +245,7 @@ static void test_random_convolutions(void **state)
         memcpy(run_tensor(&r, ADDEND), n.values[ADDEND], n.tensors[ADDEND].size);
         assert_int_equal(run_steps(&r, &e), 0);
         compare(&n, run_tensor(&r, Y), seed);
+        assert_memory_equal(run_tensor(&r, X), n.values[X], n.tensors[X].size);
         run_done(&r);
         plan_done(&p);
         free_net(&n);
