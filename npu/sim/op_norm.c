@@ -145,9 +145,8 @@ static int prepare_layer_norm(struct step *s, struct error *e)
     struct layer_norm *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (x->channels_last != image)
-        return step_refuse(s, e, "it works on tensors with%s image layout only",
-                           image ? "" : "out");
+    if (image && !x->channels_last)
+        return step_refuse(s, e, "it works on tensors with image layout only");
     if (!fits(s))
         return step_refuse(s, e, "input and output do not fit together");
     p->n = group_size(s->node, x);

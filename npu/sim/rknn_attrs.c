@@ -28,14 +28,21 @@ static const struct {
     // clang-format on
 };
 
-// The slot of an attribute in the node's typed table; -1: it has no such field.
-static int find_slot(const struct rknn_node *n, const char *name, int form)
+// The slot of an attribute in the node's typed table; -1: such tables have none.
+static int find_field(const struct rknn_node *n, const char *name, int form)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].attr_type == n->attr_type && (int)fields[i].form == form &&
-            strcmp(fields[i].name, name) == 0 && fb_has(&n->attr, fields[i].slot))
+            strcmp(fields[i].name, name) == 0)
             return fields[i].slot;
     return -1;
+}
+
+// … -1: it is not there.
+static int find_slot(const struct rknn_node *n, const char *name, int form)
+{
+    int slot = find_field(n, name, form);
+    return slot >= 0 && fb_has(&n->attr, (unsigned)slot) ? slot : -1;
 }
 
 #define BSON_LEAST 5 // bytes of an empty document
@@ -100,7 +107,12 @@ uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *va
     }
     bson_t b;
     bson_iter_t value;
-    return find_value(n, name, &b, &value) ? bson_ints(&value, values, max) : 0;
+    if (find_value(n, name, &b, &value))
+        return bson_ints(&value, values, max);
+    if (!max || find_field(n, name, INT) < 0)
+        return 0;
+    values[0] = 0;
+    return 1;
 }
 
 int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absent)

@@ -120,7 +120,10 @@ static int take_weight(struct rknn_lowering *l, enum rknn_weight_use use, struct
     struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a weight", sizeof *p);
-    if (rknn_weight_packing(p, &l->f->tensors[l->inputs[1]], l->chip, use, e) < 0)
+    const struct rknn_tensor *from = &l->f->tensors[l->inputs[1]];
+    bool group = use == WEIGHT_PLAIN && l->out->window.groups > 1;
+    if (rknn_weight_packing(p, from, l->chip, use, e) < 0 ||
+        (group && rknn_check_spare(p, from, e) < 0))
         return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
     const struct rknn_packing *before = w->packing;
     if (before && (before->o != p->o || before->i != p->i || before->kind != p->kind))
@@ -153,6 +156,8 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
         return 0;
     if (!rknn_regs_lut(l->f, l->node, points))
         return lower_refuse(l, e, "its tasks do not load the lookup table of its activation");
+    if (l->chip->bias_rule == BIAS_RK3588 && !rknn_regs_lut_range(l->regs))
+        return lower_refuse(l, e, "its lookup table covers a range that is not known");
     struct graph_lut *lut = pool_alloc(&l->g->pool, 1, sizeof *lut);
     if (!lut)
         return error_no_memory(e, "a lookup table", sizeof *lut);
@@ -174,7 +179,7 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
         .packing = p,
         .weight = &l->f->tensors[l->inputs[1]],
         .bias = bias < 0 ? NULL : &l->f->tensors[bias],
-        .output = &l->f->tensors[l->node->outputs[0]],
+        .output = &l->f->tensors[l->outputs[0]],
     };
     struct graph_lut *lut = NULL;
     struct graph_post *post = l->out->post;
@@ -241,6 +246,16 @@ static int trim_inputs(struct rknn_lowering *l, int32_t bias)
     return 0;
 }
 
+// Of groups of one channel, depthwise packing is known, which has one output for each.
+static int check_groups(const struct rknn_lowering *l, bool depthwise, struct error *e)
+{
+    uint32_t groups = l->out->window.groups;
+    bool single = groups == lower_input(l, 0)->dims[1] && !depthwise;
+    if (groups > 1 && (single || l->out->op == GRAPH_CONV_TRANSPOSE))
+        return lower_refuse(l, e, "how the weights of %u groups are packed is not known", groups);
+    return 0;
+}
+
 int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     int r = check_operands(l, e);
@@ -269,6 +284,9 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     enum rknn_weight_use use = depthwise                            ? WEIGHT_DEPTHWISE
                                : l->out->op == GRAPH_CONV_TRANSPOSE ? WEIGHT_TRANSPOSED
                                                                     : WEIGHT_PLAIN;
+    r = check_groups(l, depthwise, e);
+    if (r < 0)
+        return r;
     r = take_weight(l, use, &p, e);
     if (r == 0)
         r = lower_posts(l, suffix, addend, e);

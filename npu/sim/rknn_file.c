@@ -92,6 +92,26 @@ static int read_ports(struct rknn_file *f, struct bytes b, uint32_t **ret, uint3
     return 0;
 }
 
+static float float_at(struct bytes b, size_t i)
+{
+    float value;
+    memcpy(&value, b.data + 4 * i, 4);
+    return value;
+}
+
+// Whether channels past the fourth are left as they are.
+static bool rest_is_plain(struct bytes mean, struct bytes std, struct bytes order)
+{
+    bool plain = true;
+    for (size_t c = 4; c < mean.size / 4; c++)
+        plain = plain && float_at(mean, c) == 0;
+    for (size_t c = 4; c < std.size / 4; c++)
+        plain = plain && (float_at(std, c) == 1 || float_at(std, c) == 0);
+    for (size_t c = 4; c < order.size / 4; c++)
+        plain = plain && read_le32(order.data + 4 * c) == c;
+    return plain;
+}
+
 static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, struct error *e)
 {
     f->preprocess = pool_alloc(&f->pool, f->n_inputs, sizeof *f->preprocess);
@@ -107,6 +127,7 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
         memcpy(p->mean, mean.data, mean.size < sizeof p->mean ? mean.size : sizeof p->mean);
         memcpy(p->std, std.data, std.size < sizeof p->std ? std.size : sizeof p->std);
         memcpy(p->order, order.data, order.size < sizeof p->order ? order.size : sizeof p->order);
+        p->more = !rest_is_plain(mean, std, order);
     }
     return 0;
 }

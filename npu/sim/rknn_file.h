@@ -69,8 +69,9 @@ struct rknn_node {
 };
 
 struct rknn_preprocess {
-    float mean[4], std[4];
+    float mean[4], std[4]; // of the first channels
     int32_t order[4];
+    bool more; // other channels are changed as well
 };
 
 // A run of register commands: u64 each, 16 bits of register number first or, in blobs of

@@ -134,7 +134,7 @@ static int convert_tensors(struct rknn_lowering *l, struct error *e)
 {
     struct graph *g = l->g;
     g->n_tensors = l->f->n_tensors;
-    g->tensors = pool_alloc(&g->pool, g->n_tensors, sizeof *g->tensors);
+    g->tensors = pool_alloc(&g->pool, g->n_tensors + lower_count_spares(l->f), sizeof *g->tensors);
     if (!g->tensors)
         return no_memory(e);
     for (uint32_t i = 0; i < g->n_tensors; i++)
@@ -144,21 +144,39 @@ static int convert_tensors(struct rknn_lowering *l, struct error *e)
 
 // ---- inputs and outputs ----
 
-static void convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
-                               struct tensor_preprocess *ret)
+// What a channel is divided by; files without a number for it have 0.
+static float divisor(float std)
 {
-    bool plain = true;
+    return std != 0 ? std : 1;
+}
+
+static bool is_plain(const struct rknn_preprocess *p)
+{
+    bool plain = !p->more;
+    for (int32_t c = 0; c < 4; c++)
+        plain = plain && p->mean[c] == 0 && divisor(p->std[c]) == 1 && p->order[c] == c;
+    return plain;
+}
+
+static int convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
+                              struct tensor_preprocess *ret, struct error *e)
+{
     uint32_t channels = t->n_dims == 4 ? t->dims[1] : 0;
+    if (is_plain(from))
+        return 0;
     if (channels < 1 || channels > 4)
-        return;
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: mean, standard deviation and order of channels are supported "
+                         "for images of at most 4 channels only",
+                         t->name);
     for (uint32_t c = 0; c < channels; c++) {
         bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
         ret->mean[c] = from->mean[c];
-        ret->std[c] = from->std[c] != 0 ? from->std[c] : 1;
+        ret->std[c] = divisor(from->std[c]);
         ret->order[c] = in_range ? (uint8_t)from->order[c] : (uint8_t)c;
-        plain = plain && ret->mean[c] == 0 && ret->std[c] == 1 && ret->order[c] == c;
     }
-    ret->n_channels = plain ? 0 : channels;
+    ret->n_channels = channels;
+    return 0;
 }
 
 static int convert_ports(struct rknn_lowering *l, struct error *e)
@@ -181,8 +199,8 @@ static int convert_ports(struct rknn_lowering *l, struct error *e)
         if (g->tensors[index].constant)
             return error_set(e, STATUS_MODEL_INVALID, "%s %s is a constant",
                              input ? "input" : "output", g->tensors[index].name);
-        if (input)
-            convert_preprocess(&f->preprocess[i], &g->tensors[index], &p[i]);
+        if (input && convert_preprocess(&f->preprocess[i], &g->tensors[index], &p[i], e) < 0)
+            return STATUS_MODEL_INVALID;
     }
     g->preprocess = p;
     return 0;
@@ -230,8 +248,8 @@ struct graph_tensor *lower_input(const struct rknn_lowering *l, uint32_t i)
 
 struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i)
 {
-    bool there = i < l->node->n_outputs && l->node->outputs[i] >= 0;
-    return there ? &l->g->tensors[l->node->outputs[i]] : NULL;
+    bool there = i < l->node->n_outputs && l->outputs[i] >= 0;
+    return there ? &l->g->tensors[l->outputs[i]] : NULL;
 }
 
 static int check_edges(struct rknn_lowering *l, struct error *e)
@@ -247,8 +265,6 @@ static int check_edges(struct rknn_lowering *l, struct error *e)
             return error_set(e, STATUS_MODEL_INVALID, "its output %s is a constant",
                              l->g->tensors[index].name);
     }
-    if (!l->node->n_outputs || l->node->outputs[0] < 0)
-        return error_set(e, STATUS_MODEL_INVALID, "it has no output");
     return 0;
 }
 
@@ -269,6 +285,7 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
 {
     struct graph_node *out = &l->g->nodes[l->g->n_nodes];
     l->node = node;
+    l->outputs = node->outputs;
     l->out = out;
     *out = (struct graph_node){.name = node->name,
                                .type = node->op,
@@ -279,9 +296,14 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
         return r;
     if (check_edges(l, e) < 0 || rknn_attrs_check(node, e) < 0)
         return error_prefix(e, "node %s (%s)", node->name, node->op);
+    r = lower_spares(l, e);
+    if (r < 0)
+        return r;
+    if (!lower_output(l, 0))
+        return lower_refuse(l, e, "it has no output");
     out->inputs = l->inputs;
     out->n_inputs = l->n_inputs;
-    out->outputs = node->outputs;
+    out->outputs = l->outputs;
     out->n_outputs = node->n_outputs;
     rknn_regs_load(l->regs, l->f, node);
     r = lower_node(l, e);

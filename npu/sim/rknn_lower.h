@@ -1,5 +1,5 @@
 // What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_posts.c, rknn_conv.c,
-// rknn_wide.c.
+// rknn_spare.c, rknn_wide.c.
 #pragma once
 
 #include "npu/sim/rknn_attrs.h"
@@ -12,10 +12,12 @@ struct rknn_lowering {
     struct graph *g;
     struct rknn_regs *regs;
 
-    // The node at hand, its inputs without those that only the chip needs, and what it becomes.
+    // The node at hand, its inputs without those that only the chip needs, its outputs with those
+    // that the file left out, and what it becomes.
     const struct rknn_node *node;
     uint32_t n_inputs;
     int32_t *inputs;
+    const int32_t *outputs; // node->n_outputs
     struct graph_node *out;
 };
 
@@ -28,6 +30,12 @@ struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i);
 
 /// Fills l->out from l->node.
 int lower_node(struct rknn_lowering *l, struct error *e);
+
+/// How many outputs of the file's nodes need a tensor that the file does not have.
+uint32_t lower_count_spares(const struct rknn_file *f);
+
+/// Sets l->outputs. Such tensors are added to the graph, which has room for them.
+int lower_spares(struct rknn_lowering *l, struct error *e);
 
 /// Takes the first n inputs, which must all be there.
 int lower_inputs(struct rknn_lowering *l, uint32_t n, struct error *e);
@@ -53,6 +61,7 @@ int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *
 int lower_cast(struct rknn_lowering *l, struct error *e);
 int lower_softmax(struct rknn_lowering *l, struct error *e);
 int lower_mean(struct rknn_lowering *l, struct error *e);
+int lower_layer_norm(struct rknn_lowering *l, struct error *e);
 
 /// Operators that have no kernel of their own, by their names in ONNX. Refuses what is none.
 int lower_wide(struct rknn_lowering *l, struct error *e);

@@ -188,6 +188,27 @@ static int pick(const struct rknn_lowering *l, const char *attr, const char *abs
     return lower_refuse(l, e, "%s \"%s\" is not supported", attr, text);
 }
 
+#define ROUNDED 1e-3 // of a size that is a float
+
+// Scales count where no sizes are given: a size may be the less by what was cut off.
+static int take_scales(struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    const struct graph_tensor *t = lower_input(l, 2);
+    float scales[4];
+    if (lower_input(l, 3) || !t || !t->constant || t->unpack || t->n_elems != 4 || x->n_dims != 4 ||
+        y->n_dims != 4)
+        return 0;
+    graph_tensor_floats(t, scales);
+    for (int i = 0; i < 2; i++) {
+        double exact = (double)scales[2 + i] * x->dims[2 + i], rest = exact - y->dims[2 + i];
+        if (!(rest > -ROUNDED && rest < 1))
+            return lower_refuse(l, e, "its scales do not give its output in dimension %d", 2 + i);
+        l->out->resize.scale[i] = rest < ROUNDED ? 0 : scales[2 + i];
+    }
+    return 0;
+}
+
 static int lower_resize(struct rknn_lowering *l, struct error *e)
 {
     static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
@@ -207,7 +228,7 @@ static int lower_resize(struct rknn_lowering *l, struct error *e)
                               .coordinates = c,
                               .nearest = r,
                               .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75)};
-    return 0;
+    return take_scales(l, e);
 }
 
 static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
@@ -217,16 +238,6 @@ static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error 
         return r;
     l->out->norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
     return lower_posts(l, suffix, -1, e);
-}
-
-static int lower_layer_norm(struct rknn_lowering *l, struct error *e)
-{
-    int r = lower_inputs(l, 2, e);
-    if (r < 0)
-        return r;
-    l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
-    l->out->layer_norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
-    return lower_axis(l, -1, e);
 }
 
 // Over the channels of each pixel, or over the whole image (axes 1, or 1 to 3).

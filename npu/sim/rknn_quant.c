@@ -69,6 +69,8 @@ static int form_rk3576(const struct rknn_conv_sources *s, struct table_form *for
     bool taps = s->packing->kind == PACKED_TAP_PAIRS;
     switch (source >> 16 & 0xf) {
     case 1:
+        if (s->packing->depthwise && !taps)
+            return not_known(0x4050, source, e);
         *form = (struct table_form){.has_nz = !taps, .has_mul = true, .mul_shift = MUL_SHIFT};
         return 0;
     case 2:
@@ -98,11 +100,10 @@ static int form_rv1106(const struct rknn_conv_sources *s, struct table_form *for
     uint32_t shift, source;
     if (need(s, 0x4040, &shift, e) < 0 || need(s, 0x4050, &source, e) < 0)
         return STATUS_MODEL_INVALID;
-    if (!(source & 1))
+    bool taps = s->packing->kind == PACKED_TAP_SINGLE;
+    if (!(source & 1) || s->packing->depthwise != taps)
         return not_known(0x4050, source, e);
-    *form = (struct table_form){.has_nz = s->packing->kind != PACKED_TAP_SINGLE,
-                                .has_mul = true,
-                                .mul_shift = shift >> 9 & 0x1f};
+    *form = (struct table_form){.has_nz = !taps, .has_mul = true, .mul_shift = shift >> 9 & 0x1f};
     return 0;
 }
 

@@ -54,6 +54,18 @@ bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret)
     return true;
 }
 
+bool rknn_regs_lut_range(const struct rknn_regs *regs)
+{
+    // Where the tables begin and end, and in what steps they go, as powers of two.
+    static const struct command usual[] = {
+        {0x410c, 0x50500}, {0x4110, 0xffffc000}, {0x4114, 0}, {0x4118, 0}, {0x411c, 0x4000}};
+    uint32_t value;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (rknn_regs_get(regs, usual[i].reg, &value) && value != usual[i].value)
+            return false;
+    return true;
+}
+
 bool rknn_regs_lut(const struct rknn_file *f, const struct rknn_node *n,
                    int16_t ret[2][RKNN_LUT_POINTS])
 {

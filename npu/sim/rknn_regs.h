@@ -19,6 +19,10 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
 
 bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret);
 
+/// Whether tables are said to lie where they usually do, or nothing is said. Of RK3566, RK3568 and
+/// RK3588.
+bool rknn_regs_lut_range(const struct rknn_regs *regs);
+
 /// The two tables (for negative and positive values) that the node's tasks load. False: it loads
 /// none, or not both whole.
 bool rknn_regs_lut(const struct rknn_file *f, const struct rknn_node *n,

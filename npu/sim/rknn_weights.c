@@ -1,8 +1,13 @@
 // How constants are packed in a .rknn file.
 #include "npu/sim/rknn_weights.h"
 
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
 #define ROW_UNIT  16 // PACKED_ROWS: bytes to which a row is padded
 #define ROW_PIXEL 4  // PACKED_ROWS: bytes of one pixel
+#define DATA_UNIT 64 // bytes to which files pad data
 
 static size_t element_size(uint8_t type)
 {
@@ -76,6 +81,19 @@ static uint64_t row_bytes(const struct rknn_packing *p)
     return ((uint64_t)p->kw * ROW_PIXEL + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT;
 }
 
+static bool is_padded(uint64_t size, uint64_t bytes)
+{
+    return size >= bytes && size - bytes < DATA_UNIT;
+}
+
+// Rows come with as many bytes again behind them, or alone.
+static bool is_rows(const struct rknn_packing *p, const struct rknn_tensor *t)
+{
+    uint64_t rows = (uint64_t)p->main.o1 * p->main.o2 * p->kh * row_bytes(p);
+    return !p->depthwise && p->element == 1 && p->main.i2 == ROW_PIXEL && p->i <= ROW_PIXEL &&
+           t->n_native == 6 && (is_padded(t->data.size, rows) || is_padded(t->data.size, 2 * rows));
+}
+
 // Which of the packings it is shows in the size of the data.
 static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const struct chip *chip,
                      struct error *e)
@@ -84,19 +102,23 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
     int r = check_coverage(p, t, &n, e);
     if (r < 0)
         return r;
-    bool small = p->element == 1 && chip->bias_rule == BIAS_RK3576;
-    uint64_t rows = (uint64_t)p->main.o1 * p->main.o2 * p->kh * row_bytes(p);
-    p->kind = PACKED_BLOCKS;
     if (n > size / p->element)
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: %llu bytes are there, %llu needed",
                          t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
-    if (p->depthwise && p->element == 1 && size >= 2 * n && chip->bias_rule == BIAS_RV1106)
+    bool taps = p->depthwise && p->element == 1 && is_padded(size, 2 * n);
+    if (taps && chip->bias_rule == BIAS_RV1106)
         p->kind = PACKED_TAP_SINGLE;
-    else if (p->depthwise && small && size >= 2 * n)
+    else if (taps && chip->bias_rule == BIAS_RK3576)
         p->kind = PACKED_TAP_PAIRS;
-    else if (!p->depthwise && small && size != n && p->main.i2 == ROW_PIXEL && p->i <= ROW_PIXEL &&
-             t->n_native == 6 && size >= rows)
+    else if (is_padded(size, n * p->element))
+        p->kind = PACKED_BLOCKS;
+    else if (chip->bias_rule == BIAS_RK3576 && is_rows(p, t))
         p->kind = PACKED_ROWS;
+    else
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: a packing that takes %llu bytes where its blocks have %llu is "
+                         "not known",
+                         t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
     return 0;
 }
 
@@ -118,6 +140,47 @@ int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                                .element = element_size(t->type)};
     int r = read_blocks(p, t, e);
     return r < 0 ? r : find_kind(p, t, chip, e);
+}
+
+static bool same_elements(const uint8_t *v, size_t n, size_t element)
+{
+    for (size_t i = 1; i < n; i++)
+        if (memcmp(v, v + i * element, element) != 0)
+            return false;
+    return true;
+}
+
+static int grouped_otherwise(const struct rknn_packing *p, const struct rknn_tensor *t,
+                             struct error *e)
+{
+    return error_set(
+        e, STATUS_MODEL_INVALID,
+        "weight %s: it is packed for more than the %u input channels of a group, which "
+        "is not known",
+        t->name, p->i);
+}
+
+int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+{
+    struct rknn_packing whole = *p;
+    size_t taps = (size_t)p->kh * p->kw, row, size;
+    uint64_t columns = (uint64_t)p->main.i1 * p->main.i2;
+    columns += (uint64_t)p->input_tail.i1 * p->input_tail.i2;
+    if (columns == p->i)
+        return 0;
+    if (__builtin_mul_overflow(columns, taps * p->element, &row) ||
+        __builtin_mul_overflow(row, p->o, &size) || size > t->data.size)
+        return grouped_otherwise(p, t, e);
+    cleanup(free_p) uint8_t *all = calloc(1, size);
+    if (!all)
+        return error_no_memory(e, "a weight", size);
+    whole.i = (uint32_t)columns;
+    rknn_unpack(&(struct graph_tensor){.data = t->data, .packing = &whole}, all);
+    size_t own = p->i * taps;
+    for (uint32_t o = 0; o < p->o; o++)
+        if (!same_elements(all + o * row + own * p->element, row / p->element - own, p->element))
+            return grouped_otherwise(p, t, e);
+    return 0;
 }
 
 int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)

@@ -41,5 +41,9 @@ int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, stru
 /// For graph_tensor.unpack; packing is a struct rknn_packing.
 void rknn_unpack(const struct graph_tensor *t, void *dst);
 
+/// Whether the blocks' room for further input channels holds one value for each output: whatever is
+/// there, it is no weights. Refuses others.
+int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
+
 /// The zero points that PACKED_TAP_* keeps among the weights: nz[channel][ky][kx].
 void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz);

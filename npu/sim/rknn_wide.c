@@ -161,6 +161,24 @@ static int lower_arg_min(struct rknn_lowering *l, struct error *e)
     return emit(l, &wide_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
 }
 
+// Of images, the axes do not lie together in memory.
+int lower_layer_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 2, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    uint32_t n = l->n_inputs < 3 ? l->n_inputs : 3;
+    float epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    if (!lower_input(l, 0)->channels_last) {
+        l->out->n_inputs = n;
+        l->out->layer_norm.epsilon = epsilon;
+        return 0;
+    }
+    r = emit(l, &wide_layer_norm, n, (int64_t[]){l->out->axis}, 1, e);
+    l->out->wide.reals[0] = epsilon;
+    return r;
+}
+
 // ---- images ----
 
 static int lower_instance_norm(struct rknn_lowering *l, struct error *e)

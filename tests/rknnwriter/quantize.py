@@ -26,6 +26,7 @@ class ConvParams:
     form: str = "full"  # "full", "depthwise", "plain": what the table holds
     act: str = None
     alpha: float = 0.0  # of LeakyRelu, a multiple of 2^-14
+    leaky_shift: int = 0  # what LeakyRelu shifts by, so that the output conversion does not
     depthwise: bool = False
     addend: Addend = None
     add_last: bool = False  # behind the activation

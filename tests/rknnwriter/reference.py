@@ -69,6 +69,8 @@ def run(model, arrays):
         results = function(node, *inputs)
         results = results if isinstance(results, (list, tuple)) else [results]
         for tensor, result in zip(node.outputs, results):
+            if tensor is None:
+                continue
             stored = result if getattr(function, "stored", False) else store(tensor, result)
             assert stored.shape == tensor.shape, (node.name, stored.shape, tensor.shape)
             values[tensor] = stored

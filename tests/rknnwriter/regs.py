@@ -35,11 +35,13 @@ def _dpu(pairs):
     return [(DPU, register, value) for register, value in pairs]
 
 
-def _activation(p):
-    """Register 0x4068: the gain into a lookup table, or LeakyRelu's slope."""
+def _activation(p, shift=0):
+    """Register 0x4068: the gain into a lookup table, or LeakyRelu's slope and its shift. `shift`: what
+    the multiplier left to shift by."""
     if p.lut:
-        return p.lut.gain
-    return round(p.alpha * 2**14) << 16 if p.act == "leaky_relu" else 0
+        return p.lut.gain + (shift << 8)
+    leaky = p.act == "leaky_relu"
+    return round(p.alpha * 2**14) << 16 | p.leaky_shift << 8 if leaky else 0
 
 
 def _old_conversion(chip, p):
@@ -57,7 +59,7 @@ def _old_conversion(chip, p):
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),
         (0x4084, p.scale),
-        (0x4088, p.shift),
+        (0x4088, p.shift - p.leaky_shift),
     ])
 
 
@@ -77,16 +79,17 @@ def _new_conversion(chip, p):
         (0x4084, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x40AC, p.out_offset),
         (0x40B0, p.scale),
-        (0x40B4, p.shift),
+        (0x40B4, p.shift - p.leaky_shift),
     ])
 
 
 def _lite_conversion(p):
-    """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is 0 for
-    depthwise convolutions and LeakyRelu; the output's shift is then larger."""
+    """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is 0 or 1 for
+    depthwise convolutions and LeakyRelu; what comes behind it shifts by the rest."""
     if p.form == "plain":
         raise ValueError("RV1103 and RV1106 have no plain bias table")
-    mul_shift = 0 if p.depthwise or p.act == "leaky_relu" else 14
+    mul_shift = (p.leaky_shift > 0) if p.depthwise or p.act == "leaky_relu" else 14
+    rest = 14 - mul_shift
     if p.form == "depthwise":
         form = [(0x4040, 0x100092), (0x4048, 0), (0x4050, 0x70000125), (0x4054, 0x0E000000)]
     else:
@@ -94,13 +97,13 @@ def _lite_conversion(p):
                 (0x4054, 0x8E000000)]
     return _dpu(form + [
         (0x4060, {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x13)),
-        (0x4068, _activation(p)),
+        (0x4068, _activation(p, rest)),
         (0x4070, 0x8002C0C0 if p.addend else 0x010041C1),
         (0x4074, p.addend.offset if p.addend else 0),
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),
         (0x4084, p.scale),
-        (0x4088, p.shift + 14 - mul_shift),
+        (0x4088, p.shift + (0 if p.lut else rest - p.leaky_shift)),
     ])
 
 

@@ -13,7 +13,7 @@ if(TARGET npu_sim)
   target_link_libraries(test_sim_cases PRIVATE rknnd_options PkgConfig::CMOCKA npu_sim base m)
   foreach(group conv depthwise kernels groups batch deconv deconv_fused forms shapes fused lookup lite lite_lookup lite_deconv eltwise
       activations pool reduce moves index float16_conv float16_fused float16_kernels float16 mixed
-      nets deployed)
+      nets deployed edges ends)
     add_test(NAME test_sim_cases_${group} COMMAND test_sim_cases ${cases}/${group})
     set_tests_properties(test_sim_cases_${group} PROPERTIES
       FIXTURES_REQUIRED rknnwriter_cases TIMEOUT 120 LABELS unit)

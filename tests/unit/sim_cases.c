@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 
-#define MAX_CASES 256
+#define MAX_CASES 1024
 
 const char *sim_cases_folder;
 

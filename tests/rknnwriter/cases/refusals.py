@@ -1,113 +1,12 @@
-"""Models that must be refused when they load, each with the words that say why: what the operators
-of this package write, spoilt in one place.
-
-python3 -m rknnwriter.cases OUT refusals writes OUT/refusals/NAME.rknn and OUT/refusals/words.txt,
-one line a case: NAME and words of the message.
-"""
+"""Operators, tensors and tables that are refused."""
 
 import numpy as np
 
 from .. import Model, Quant, ops
 from ..slots import Blob, Scalar, Table, Vector
-from .conv import IN, single, transposed
 from .eltwise import A, SHAPE, one, two
-from .float16 import _conv as half_conv
 from .float16 import one as half
-
-REFUSALS = {}  # name -> (function, words)
-
-
-def refuse(name, words, build, spoil=lambda m, node: None):
-    """`spoil` is called with the model and its last node."""
-    assert name not in REFUSALS, name
-
-    def make():
-        m = build()
-        spoil(m, m.nodes[-1])
-        return m
-
-    REFUSALS[name] = (make, words)
-
-
-def write(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for name, (build, words) in REFUSALS.items():
-        build().save(folder / f"{name}.rknn")
-        lines.append(f"{name} {words}\n")
-    (folder / "words.txt").write_text("".join(lines))
-
-
-def attr(**values):
-    return lambda m, node: node.attrs.update(values)
-
-
-def op(name):
-    def spoil(m, node):
-        node.op = name
-
-    return spoil
-
-
-def shape(*dims, which=0, inputs=False):
-    def spoil(m, node):
-        (node.inputs if inputs else node.outputs)[which].shape = dims
-
-    return spoil
-
-
-def constant(which, values):
-    """Other numbers in an input that is a constant."""
-    def spoil(m, node):
-        dtype = node.inputs[which].dtype
-        node.inputs[which] = m.constant("spoilt", values, dtype)
-
-    return spoil
-
-
-def inputs(count):
-    def spoil(m, node):
-        del node.inputs[count:]
-
-    return spoil
-
-
-def command(register, value):
-    """Another value in a node's first task; None: the command is not there."""
-    def spoil(m, node):
-        task = node.tasks[0]
-        if value is None:
-            task.commands = [c for c in task.commands if c[1] != register]
-            task.relocations = []
-        else:
-            task.commands = [(t, r, value if r == register else v) for t, r, v in task.commands]
-
-    return spoil
-
-
-def quant(scale, zero, which=0):
-    def spoil(m, node):
-        node.inputs[which].quant = Quant(scale, zero)
-
-    return spoil
-
-
-def conv(chip="rk3588", i=20, o=12, **how):
-    return lambda: single(chip, i, o, pad=1, **how)
-
-
-def unary(function, *args, **how):
-    return lambda: one(function, *args, **how)
-
-
-def spoilt(which, **fields):
-    """Fields of an input tensor."""
-    def spoil(m, node):
-        for name, value in fields.items():
-            setattr(node.inputs[which], name, value)
-
-    return spoil
-
+from .spoil import attr, constant, conv, inputs, op, quant, refuse, shape, spoilt, unary, unread
 
 # ---- names of operators ---------------------------------------------------------------------
 
@@ -148,11 +47,11 @@ refuse("size_overflows", "its size overflows", unary(ops.relu),
        shape(1 << 20, 1 << 20, 1 << 20, 1 << 20))
 refuse("element_type", "element type 13 is not known", unary(ops.relu), spoilt(0, dtype="uint64"))
 refuse("no_output", "it has no output", unary(ops.relu),
-       lambda m, node: m.nodes.append(_copy(node, outputs=[])))
+       lambda m, node: m.nodes.append(again(node, outputs=[])))
 refuse("output_is_constant", "is a constant", lambda: two(ops.add),
        lambda m, node: node.outputs.__setitem__(0, m.constant("fixed", np.zeros(SHAPE), "float32")))
 refuse("written_twice", "is written twice", unary(ops.relu),
-       lambda m, node: m.nodes.append(_copy(node)))
+       lambda m, node: m.nodes.append(again(node)))
 refuse("read_before_written", "is read before anything has written it",
        unary(lambda m, x: ops.relu(m, ops.relu(m, x))), lambda m, node: m.nodes.reverse())
 refuse("only_constants", "is a constant", unary(ops.softmax, out=Quant(1 / 256, -128)),
@@ -183,7 +82,7 @@ def _planes():
     return one(lambda m, x: ops.add(m, x, m.native_constant("c", np.ones((1, 20, 1, 1)), A), out=A))
 
 
-def _copy(node, **changes):
+def again(node, **changes):
     copy = type(node)(**{**vars(node), **changes})
     copy.name = node.name + "_again"
     return copy
@@ -229,127 +128,6 @@ for _name in ("Concat", "exSoftmax13", "Softmax", "Split", "TopK", "exGlu", "Arg
     refuse(f"no_inputs_{_name}", "it has 0 inputs, 1 are expected" if _name != "MaxPool"
            else "only images", unary(ops.relu), lambda m, node, name=_name: (
                op(name)(m, node), inputs(0)(m, node)))
-
-# ---- convolutions ---------------------------------------------------------------------------
-
-refuse("conv_size", "an image of 8 does not give one of", conv(), attr(strides=[3, 3]))
-refuse("conv_stride_zero", "strides 0 is out of range", conv(), attr(strides=[0, 1]))
-refuse("conv_pads_negative", "pads -1 is out of range", conv(), attr(pads=[-1, 0, 0, 0]))
-refuse("conv_three_strides", "strides has 1 numbers, 2 are expected", conv(), attr(strides=[1]))
-refuse("conv_group", "does not fit", conv(), attr(group=3))
-refuse("conv_kernel", "does not fit", conv(), attr(kernel_shape=[5, 5]))
-refuse("conv_wide", "is larger than 65536 on a side", conv(),
-       shape(1, 20, 1, 1 << 21, inputs=True))
-refuse("conv_types", "INT8 x INT8 -> FP16 is not supported", conv(),
-       lambda m, node: setattr(node.outputs[0], "dtype", "float16")
-       or setattr(node.outputs[0], "quant", None))
-refuse("conv_no_scale", "its input or output has no scale", conv(),
-       lambda m, node: setattr(node.outputs[0], "quant", None))
-refuse("conv_three_dims", "only images (4 dimensions", conv(), shape(20, 8, 9, inputs=True))
-refuse("conv_weight_computed", "its weight is not a constant", conv(),
-       lambda m, node: node.inputs.__setitem__(1, node.inputs[0]))
-refuse("conv_not_an_image", "is not laid out as one",
-       lambda: single("rk3588", 20, 12), lambda m, node: _behind(m, node, layout="nchw"))
-refuse("conv_bias_short", "its weight or bias does not fit", lambda: half_conv("rk3588", 20, 12),
-       lambda m, node: setattr(node.inputs[2], "shape", (3,)) or setattr(
-           node.inputs[2], "native", [3]))
-refuse("conv_table_short", "its bias table has", conv(),
-       lambda m, node: setattr(node.inputs[2], "data", bytes(64)))
-refuse("conv_no_table", "its bias table has 0 bytes", conv(), inputs(2))
-refuse("conv_addend", "has not the output's shape", lambda: _added(), shape(
-    1, 12, 4, 9, which=3, inputs=True))
-refuse("conv_no_addend", '"Add" in it is not', lambda: _added(), inputs(3))
-refuse("conv_prelu", '"PRelu" in it is not', conv(), op("ConvPRelu"))
-refuse("conv_packing_numbers", "a packing of 5 numbers is not known", conv(),
-       spoilt(1, native=[1, 1, 3, 3, 32]))
-refuse("conv_packing_kernel", "its packing is for a kernel of 5x5", conv(),
-       spoilt(1, native=[1, 1, 5, 5, 32, 32]))
-refuse("conv_packing_channels", "its packing does not hold", conv(),
-       spoilt(1, native=[1, 1, 3, 3, 4, 32]))
-refuse("conv_packing_bytes", "3000 bytes are there", conv(),
-       spoilt(1, data=bytes(3000)))
-refuse("conv_weight_layout", "layout 0", conv(), spoilt(1, layout=None))
-refuse("conv_weight_twice", "is used in two different ways", conv(i=12, o=12),
-       lambda m, node: _second_use(m, node))
-refuse("conv_table_of_lut", "do not load the lookup table", conv(), op("ConvSigmoid"))
-for _chip in ("rk3588", "rk3576"):
-    refuse(f"half_leaky_{_chip}", "does not say the slope of its LeakyRelu",
-           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvLeakyRelu"))
-    refuse(f"half_clip_{_chip}", "does not say the bounds of its Clip",
-           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvClip"))
-for _name, _act, _register, _value in (
-        ("leaky_bypassed", "leaky_relu", 0x4060, 0x63), ("leaky_plain", "leaky_relu", 0x4060, 0x42),
-        ("leaky_unset", "leaky_relu", 0x4068, None), ("leaky_nan", "leaky_relu", 0x4068, 0x7E000000),
-        ("clip_relu", "clip", 0x4060, 0x12), ("clip_bypassed", "clip", 0x4060, 0xD2),
-        ("clip_unset", "clip", 0x406C, None), ("clip_zero", "clip", 0x406C, 0),
-        ("clip_infinite", "clip", 0x406C, 0x7F800000)):
-    refuse(f"half_{_name}", "the file does not say the", lambda act=_act: half_conv(
-        "rk3588", 20, 12, act=act), command(_register, _value))
-refuse("leaky_behind_add", "the slope of its LeakyRelu", lambda: _added(), op("ConvAddLeakyRelu"))
-refuse("leaky_alone", "the slope of its LeakyRelu", unary(ops.leaky_relu, 0.1, out=A),
-       lambda m, node: node.attrs.clear())
-refuse("hard_sigmoid_alone", "the bounds of its HardSigmoid", unary(ops.sigmoid, out=A),
-       op("HardSigmoid"))
-
-for _chip, _register, _value, _words in (
-        ("rk3588", 0x4084, None, "do not set 0x4084, so its scale is not known"),
-        ("rk3588", 0x4040, None, "do not set 0x4040"),
-        ("rk3588", 0x4040, 0x20150, "0x4050 holds 0x00000125"),
-        ("rk3576", 0x40B0, None, "do not set 0x40b0"),
-        ("rk3576", 0x4050, 0x80071011, "0x4050 holds 0x80071011"),
-        ("rk3576", 0x4050, 0x80021011, "with its zero point is missing"),
-        ("rk3562", 0x4050, 0, "0x4050 holds 0x00000000"),
-        ("rk3562", 0x4054, 0xE0000, "0x4054 holds 0x000e0000"),
-        ("rv1106", 0x4050, 0, "0x4050 holds 0x00000000"),
-        ("rv1106", 0x1014, None, "neither attributes nor register commands"),
-        ("rv1106", 0x1014, 0, "says stride 0")):
-    _shown = "absent" if _value is None else f"{_value:x}"
-    refuse(f"{_chip}_{_register:x}_{_shown}", _words, conv(_chip),
-           lambda m, node, r=_register, v=_value: (_without_side(m), command(r, v)(m, node)))
-refuse("rv1106_output", "its output is too large", conv("rv1106"), shape(1, 12, 8, 9000))
-refuse("leaky_without_slope", "do not set 0x4068", conv(act="leaky_relu"), command(0x4068, None))
-
-
-refuse("rv1106_groups", "does not fit", lambda: single("rv1106", 32, 24, group=2, pad=1))
-
-
-def _without_side(m):
-    m.tensors = [t for t in m.tensors if not t.name.endswith("_BScfgTensor")]
-
-
-def _behind(m, node, **fields):
-    """A second convolution reads what the first writes."""
-    middle = node.outputs[0]
-    middle.kind = "activation"
-    m.outputs.clear()
-    m.output(ops.relu(m, middle), "z")
-    node.inputs[0], m.nodes[-1].inputs[0] = node.inputs[0], middle
-    for name, value in fields.items():
-        setattr(middle, name, value)
-
-
-def _second_use(m, node):
-    other = m.input("other", (1, 1, 8, 9), IN)
-    y = m.activation("second", (1, 12, 8, 9), IN)
-    m.nodes.append(_copy(node, inputs=[other, *node.inputs[1:]], outputs=[y]))
-    node.inputs[1].shape = (1, 12, 3, 3)
-
-
-def _added():
-    m = Model("rk3588")
-    x, other = m.input("x", (1, 20, 8, 9), IN), m.input("other", (1, 12, 8, 9), IN)
-    weight = np.random.default_rng(1).normal(size=(12, 20, 3, 3))
-    m.output(ops.conv(m, x, weight, np.zeros(12), pad=1, addend=other, out=IN), "y")
-    return m
-
-
-for _name, _words, _spoil in (
-        ("strides", "does not say its strides", lambda m, node: node.attrs.pop("strides")),
-        ("size", "does not give one of", shape(1, 12, 14, 12)),
-        ("small", "does not give one of", shape(1, 12, 6, 12))):
-    refuse(f"deconv_{_name}", _words, lambda: transposed("rk3588", 20, 12), _spoil)
-refuse("deconv_pads", "its padding is larger than its kernel",
-       lambda: transposed("rk3588", 20, 12, 2, (9, 9), pad=3))
 
 # ---- pools ----------------------------------------------------------------------------------
 
@@ -397,8 +175,15 @@ for _name, _words, _build, _spoil in (
         ("split_sum", "its parts do not make up the whole", _SPLIT,
          shape(1, 11, 6, 7, which=1)),
         ("split_too_much", "does not fit along axis 1", _SPLIT, shape(1, 13, 6, 7, which=1)),
-        ("split_missing", "part 1 is missing", _SPLIT,
-         lambda m, node: node.outputs.__setitem__(1, None)),
+        ("split_missing", "part 0 is missing, and the file does not say its size", _SPLIT,
+         lambda m, node: (unread(0, 1)(m, node), node.attrs.pop("split"))),
+        ("split_missing_size", "part 0 is missing, and the file does not say its size", _SPLIT,
+         lambda m, node: (unread(0)(m, node), attr(split=[21, 12])(m, node))),
+        ("split_unread", "it has no output", _SPLIT, lambda m, node: node.outputs.clear()),
+        ("top_k_unread", "its input or both outputs are missing", _TOP, unread(0, 1)),
+        ("top_k_outputs", "it has 3 outputs", _TOP, lambda m, node: node.outputs.append(None)),
+        ("resize_scales", "its scales do not give its output in dimension 3",
+         unary(ops.resize, scales=(2, 1.5)), shape(1, 20, 12, 11)),
         ("slice_lists", "do not fit together", _SLICE, constant(3, [1])),
         ("slice_axis", "axis or step 1 is out of range", _SLICE, constant(3, [1, 4])),
         ("slice_step", "axis or step 0 is out of range", _SLICE, constant(4, [0, 1])),
@@ -507,8 +292,6 @@ for _name, _words, _build, _spoil in (
         ("mat_mul_shapes", "do not fit together",
          unary(ops.mat_mul, np.ones((24, 7)), shape=(1, 9, 24), out=A),
          constant(1, np.ones((23, 7)))),
-        ("layer_image", "without image layout only",
-         lambda: half(ops.layer_norm, np.ones(7), shape=SHAPE), lambda m, node: None),
         ("clip_bounds", "the bounds of its Clip", lambda: two(ops.add),
          lambda m, node: (op("AddClip")(m, node),
                           setattr(node.outputs[0], "dtype", "float16"),

@@ -1,6 +1,6 @@
 """Activation functions, by the names of this package and by the suffixes of fused operators."""
 
-from math import erf
+import math
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def softplus(x):
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-_erf = np.vectorize(erf, otypes=[np.float64])
+erf = np.vectorize(math.erf, otypes=[np.float64])
 
 _FUNCTIONS = {
     None: lambda x, alpha: x,
@@ -35,7 +35,7 @@ _FUNCTIONS = {
     "hard_swish": lambda x, alpha: x * hard_sigmoid(x),
     "hard_sigmoid": lambda x, alpha: hard_sigmoid(x),
     "tanh": lambda x, alpha: np.tanh(x),
-    "gelu": lambda x, alpha: x * (1 + _erf(x / np.sqrt(2))) / 2,
+    "gelu": lambda x, alpha: x * (1 + erf(x / np.sqrt(2))) / 2,
     "mish": lambda x, alpha: x * np.tanh(softplus(x)),
     "elu": lambda x, alpha: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
     "gelu_tanh": lambda x, alpha: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,

@@ -5,10 +5,11 @@ import numpy as np
 from .. import regs
 from ..model import Tensor
 from ..reference import reference
-from .activation import SUFFIXES, activate
+from .activation import SUFFIXES, activate, erf
 
 __all__ = ["add", "sub", "mul", "div", "pow", "mod", "maximum", "minimum", "compare", "where",
-           "activation", "gelu", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu", "batch_norm"]
+           "logic", "activation", "gelu", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu",
+           "hard_sigmoid", "unary", "batch_norm"]
 
 
 def _task(m, node, cpu):
@@ -111,6 +112,28 @@ def _compare(node, a, b):
     return _COMPARE[node.op](a, b)
 
 
+_LOGIC = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
+
+
+def logic(m, op, a, b=None, *, name=None):
+    """And, Or, Xor of two truth values, Not of one."""
+    name = m.unique(name or op.lower())
+    inputs = [a] if b is None else [a, b]
+    y = m.activation(name + "_out", np.broadcast_shapes(*(t.shape for t in inputs)), None, "bool")
+    _task(m, m.add(op, inputs, [y], name=f"{op}:{name}"), True)
+    return y
+
+
+@reference(*_LOGIC)
+def _logic(node, a, b):
+    return _LOGIC[node.op](a != 0, b != 0)
+
+
+@reference("Not")
+def _not(node, a):
+    return a == 0
+
+
 def where(m, condition, a, b, *, out=None, name=None):
     name = m.unique(name or "where")
     b = _operand(m, name + "_b", b, a)
@@ -137,6 +160,16 @@ def _unary(m, op, x, out, cpu, name, attrs=None, constants=()):
 def activation(m, x, act, *, out=None, cpu=False, name=None):
     """One without numbers of its own, by the names of `SUFFIXES`."""
     return _unary(m, SUFFIXES[act], x, out, cpu, name)
+
+
+def unary(m, op, x, *, out=None, cpu=True, name=None):
+    """`op` is ONNX's name."""
+    return _unary(m, op, x, out, cpu, name)
+
+
+def hard_sigmoid(m, x, alpha, beta, *, out=None, cpu=False, name=None):
+    attrs = {"alpha": float(np.float32(alpha)), "beta": float(np.float32(beta))}
+    return _unary(m, "HardSigmoid", x, out, cpu, name, attrs)
 
 
 def gelu(m, x, *, approximate="none", out=None, cpu=False, name=None):
@@ -180,6 +213,21 @@ for _act in ("relu", "sigmoid", "tanh", "swish", "hard_swish", "gelu", "mish", "
     _register_alone(_act)
 
 
+_UNARY = {"Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Abs": np.abs, "Neg": np.negative,
+          "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Sin": np.sin,
+          "Cos": np.cos, "Reciprocal": np.reciprocal, "Erf": erf, "Identity": np.positive}
+
+
+@reference(*_UNARY)
+def _alone(node, x):
+    return _UNARY[node.op](x)
+
+
+@reference("HardSigmoid")
+def _hard_sigmoid(node, x):
+    return np.clip(x * node.attrs["alpha"] + node.attrs["beta"], 0, 1)
+
+
 @reference("exGelu")
 def _gelu(node, x):
     return activate("gelu_tanh" if node.attrs["approximate"] == "tanh" else "gelu", x)
@@ -215,6 +263,6 @@ def batch_norm(m, x, gamma, beta, mean, variance, *, epsilon=1e-5, out=None, act
 
 @reference("BatchNormalization", "BatchNormalizationRelu")
 def _batch_norm(node, x, *parts):
-    gamma, beta, mean, variance = (p[:, None, None] for p in parts)
+    gamma, beta, mean, variance = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parts)
     y = (x - mean) / np.sqrt(variance + node.attrs["epsilon"]) * gamma + beta
     return np.maximum(y, 0) if node.op.endswith("Relu") else y

@@ -19,9 +19,11 @@ def _indices(m, name, indices):
 
 
 def gather(m, x, indices, *, axis=1, name=None):
+    """A single number takes the axis away; the file has it as a list of one."""
     name = m.unique(name or "gather")
     numbers = _indices(m, name, indices)
-    shape = np.take(np.zeros(x.shape, "?"), np.zeros(numbers.shape, int), axis).shape
+    picked = 0 if np.isscalar(indices) else np.zeros(numbers.shape, int)
+    shape = np.take(np.zeros(x.shape, "?"), picked, axis).shape
     y = m.activation(name + "_out", shape, x.quant, x.dtype)
     _cpu(m, "Gather", [x, numbers], [y], name, {"axis": axis})
     return y
@@ -29,7 +31,7 @@ def gather(m, x, indices, *, axis=1, name=None):
 
 @reference("Gather")
 def _gather(node, x, indices):
-    return np.take(x, indices.astype(int), node.attrs["axis"])
+    return np.take(x, indices.astype(int), node.attrs["axis"]).reshape(node.outputs[0].shape)
 
 
 def gather_elements(m, x, indices, *, axis=1, name=None):

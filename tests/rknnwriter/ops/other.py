@@ -73,11 +73,11 @@ def _hardmax(node, x):
             == best).astype(float)
 
 
-def argmax(m, x, *, axis=1, op="ArgMax", name=None):
+def argmax(m, x, *, axis=1, keep=True, op="ArgMax", name=None):
     name = m.unique(name or op.lower())
-    shape = [1 if i == axis else d for i, d in enumerate(x.shape)]
+    shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
     y = m.activation(name + "_out", shape, None, "int64")
-    return _node(m, op, [x], [y], name, {"axis": axis, "keepdims": 1}, cpu=True)
+    return _node(m, op, [x], [y], name, {"axis": axis, "keepdims": int(keep)}, cpu=True)
 
 
 def argmin(m, x, **how):
@@ -87,7 +87,7 @@ def argmin(m, x, **how):
 @reference("ArgMax", "ArgMin")
 def _argmax(node, x):
     axis = node.attrs["axis"]
-    return np.expand_dims((x if node.op == "ArgMax" else -x).argmax(axis), axis)
+    return (x if node.op == "ArgMax" else -x).argmax(axis).reshape(node.outputs[0].shape)
 
 
 def reduce(m, op, x, axes, *, keep=True, out=None, cpu=True, name=None):

@@ -59,5 +59,23 @@ def _average_pool(node, x):
     return windows(x, *args, 0.0, size).sum((4, 5)) / count
 
 
+def global_pool(m, op, x, *, out=None, name=None):
+    """GlobalMaxPool or GlobalAveragePool under their own names, on the CPU."""
+    name = m.unique(name or op.lower())
+    y = m.activation(name + "_out", (*x.shape[:2], 1, 1), out or x.quant, x.dtype)
+    m.add(op, [x], [y], name=f"{op}:{name}", device="cpu")
+    return y
+
+
+@reference("GlobalMaxPool")
+def _global_max_pool(node, x):
+    return x.max((2, 3), keepdims=True)
+
+
+@reference("GlobalAveragePool")
+def _global_average_pool(node, x):
+    return x.mean((2, 3), keepdims=True)
+
+
 def global_average_pool(m, x, *, out=None, name=None):
     return average_pool(m, x, x.shape[2:], stride=1, out=out, name=name)

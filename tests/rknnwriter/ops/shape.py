@@ -5,7 +5,7 @@ import numpy as np
 from .. import regs
 from ..reference import reference
 
-__all__ = ["reshape", "transpose", "concat", "split", "slice_", "pad", "expand", "resize",
+__all__ = ["reshape", "squeeze", "transpose", "concat", "split", "slice_", "pad", "expand", "resize",
            "depth_to_space", "space_to_depth"]
 
 
@@ -39,8 +39,16 @@ def pack_order(t):
     return t.native[1], t.native[2] * t.native[3], t.native[4]
 
 
-@reference("Reshape")
-def _reshape(node, x, shape):
+def squeeze(m, x, op, shape, *, name=None):
+    """Squeeze, Unsqueeze or Flatten, to `shape`."""
+    name = m.unique(name or op.lower())
+    y = m.activation(name + "_out", shape, x.quant, x.dtype)
+    _node(m, op, [x], [y], name, cpu=True)
+    return y
+
+
+@reference("Reshape", "Squeeze", "Unsqueeze", "Flatten")
+def _reshape(node, x, shape=None):
     return x.reshape(node.outputs[0].shape)
 
 
@@ -56,12 +64,13 @@ def _transpose(node, x):
     return x.transpose(node.attrs["perm"])
 
 
-def concat(m, parts, *, axis=1, out=None, cpu=False, name=None):
+def concat(m, parts, *, axis=1, out=None, cpu=False, bare=False, name=None):
+    """bare: without BSON."""
     name = m.unique(name or "concat")
     shape = list(parts[0].shape)
     shape[axis] = sum(p.shape[axis] for p in parts)
     y = m.activation(name + "_out", shape, out, parts[0].dtype)
-    _node(m, "Concat", parts, [y], name, {"axis": axis}, cpu)
+    _node(m, "Concat", parts, [y], name, {"axis": axis}, cpu).fused = bare
     return y
 
 
@@ -142,22 +151,26 @@ def _expand(node, x, shape):
     return np.broadcast_to(x, node.outputs[0].shape)
 
 
-def resize(m, x, size, *, mode="linear", coordinates="half_pixel", nearest="floor", cpu=False,
-           name=None):
-    """To (height, width). mode linear, cubic or nearest, which rounds as `nearest` says."""
+def resize(m, x, size=None, *, scales=None, mode="linear", coordinates="half_pixel",
+           nearest="floor", cpu=False, name=None):
+    """To (height, width), or by the scales of both. mode linear, cubic or nearest, which rounds as
+    `nearest` says."""
     name = m.unique(name or "resize")
-    shape = (*x.shape[:2], *size)
-    sizes = m.constant(name + "_sizes", shape, "int64")
-    empty = [m.constant(f"{name}_{part}", np.zeros(0), "float32") for part in ("roi", "scales")]
+    scales = np.asarray([1, 1, *scales] if scales else [], "<f4")
+    shape = (*x.shape[:2], *(size or np.floor(x.shape[2:] * scales[2:])))
+    ends = [m.constant(f"{name}_roi", np.zeros(0), "float32"),
+            m.constant(f"{name}_scales", scales, "float32")]
+    ends += [m.constant(name + "_sizes", shape, "int64")] if size else []
     y = m.activation(name + "_out", shape, x.quant, x.dtype)
     attrs = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": nearest}
-    _node(m, "Resize", [x, *empty, sizes], [y], name, attrs, cpu)
+    node = _node(m, "Resize", [x, *ends], [y], name, attrs, cpu)
+    node.params = scales[2:] if scales.size else np.divide(y.shape[2:], x.shape[2:])
     return y
 
 
-def _source(size, out, coordinates):
+def _source(size, out, scale, coordinates):
     """Where each output position lies in the input."""
-    i, scale = np.arange(out), out / size
+    i = np.arange(out)
     if coordinates == "align_corners":
         return i * (size - 1) / max(out - 1, 1)
     if coordinates == "asymmetric":
@@ -177,9 +190,9 @@ def _cubic(t, a=-0.75):
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
 
 
-def _resize_axis(x, axis, out, attrs):
+def _resize_axis(x, axis, out, scale, attrs):
     size = x.shape[axis]
-    at = _source(size, out, attrs["coordinate_transformation_mode"])
+    at = _source(size, out, scale, attrs["coordinate_transformation_mode"])
     if attrs["mode"] == "nearest":
         places = _ROUND[attrs["nearest_mode"]](at)
         return np.take(x, np.clip(places, 0, size - 1).astype(int), axis)
@@ -199,7 +212,8 @@ def _resize_axis(x, axis, out, attrs):
 @reference("Resize")
 def _resize(node, x, *unused):
     h, w = node.outputs[0].shape[2:]
-    return _resize_axis(_resize_axis(x, 2, h, node.attrs), 3, w, node.attrs)
+    rows = _resize_axis(x, 2, h, node.params[0], node.attrs)
+    return _resize_axis(rows, 3, w, node.params[1], node.attrs)
 
 
 def depth_to_space(m, x, block, *, mode="DCR", name=None):

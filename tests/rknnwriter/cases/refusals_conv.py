@@ -1,0 +1,184 @@
+"""Convolutions and their inputs that are refused."""
+
+import numpy as np
+
+from .. import Model, Quant, ops
+from .conv import IN, single, transposed
+from .eltwise import A
+from .float16 import _conv as half_conv
+from .refusals import again
+from .spoil import added, attr, command, conv, inputs, op, refuse, shape, spoilt, unary
+
+# ---- convolutions ---------------------------------------------------------------------------
+
+refuse("conv_size", "an image of 8 does not give one of", conv(), attr(strides=[3, 3]))
+refuse("conv_stride_zero", "strides 0 is out of range", conv(), attr(strides=[0, 1]))
+refuse("conv_pads_negative", "pads -1 is out of range", conv(), attr(pads=[-1, 0, 0, 0]))
+refuse("conv_three_strides", "strides has 1 numbers, 2 are expected", conv(), attr(strides=[1]))
+refuse("conv_group", "does not fit", conv(), attr(group=3))
+refuse("conv_kernel", "does not fit", conv(), attr(kernel_shape=[5, 5]))
+refuse("conv_wide", "is larger than 65536 on a side", conv(),
+       shape(1, 20, 1, 1 << 21, inputs=True))
+refuse("conv_types", "INT8 x INT8 -> FP16 is not supported", conv(),
+       lambda m, node: setattr(node.outputs[0], "dtype", "float16")
+       or setattr(node.outputs[0], "quant", None))
+refuse("conv_no_scale", "its input or output has no scale", conv(),
+       lambda m, node: setattr(node.outputs[0], "quant", None))
+refuse("conv_three_dims", "only images (4 dimensions", conv(), shape(20, 8, 9, inputs=True))
+refuse("conv_weight_computed", "its weight is not a constant", conv(),
+       lambda m, node: node.inputs.__setitem__(1, node.inputs[0]))
+refuse("conv_not_an_image", "is not laid out as one",
+       lambda: single("rk3588", 20, 12), lambda m, node: _behind(m, node, layout="nchw"))
+refuse("conv_bias_short", "its weight or bias does not fit", lambda: half_conv("rk3588", 20, 12),
+       lambda m, node: setattr(node.inputs[2], "shape", (3,)) or setattr(
+           node.inputs[2], "native", [3]))
+refuse("conv_table_short", "its bias table has", conv(),
+       lambda m, node: setattr(node.inputs[2], "data", bytes(64)))
+refuse("conv_no_table", "its bias table has 0 bytes", conv(), inputs(2))
+refuse("conv_addend", "has not the output's shape", lambda: _added(), shape(
+    1, 12, 4, 9, which=3, inputs=True))
+refuse("conv_no_addend", '"Add" in it is not', lambda: _added(), inputs(3))
+refuse("conv_prelu", '"PRelu" in it is not', conv(), op("ConvPRelu"))
+refuse("conv_packing_numbers", "a packing of 5 numbers is not known", conv(),
+       spoilt(1, native=[1, 1, 3, 3, 32]))
+refuse("conv_packing_kernel", "its packing is for a kernel of 5x5", conv(),
+       spoilt(1, native=[1, 1, 5, 5, 32, 32]))
+refuse("conv_packing_channels", "its packing does not hold", conv(),
+       spoilt(1, native=[1, 1, 3, 3, 4, 32]))
+refuse("conv_packing_bytes", "3000 bytes are there", conv(),
+       spoilt(1, data=bytes(3000)))
+refuse("conv_weight_layout", "layout 0", conv(), spoilt(1, layout=None))
+refuse("conv_weight_twice", "is used in two different ways", conv(i=12, o=12),
+       lambda m, node: _second_use(m, node))
+refuse("conv_table_of_lut", "do not load the lookup table", conv(), op("ConvSigmoid"))
+for _chip in ("rk3588", "rk3576"):
+    refuse(f"half_leaky_{_chip}", "does not say the slope of its LeakyRelu",
+           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvLeakyRelu"))
+    refuse(f"half_clip_{_chip}", "does not say the bounds of its Clip",
+           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvClip"))
+for _name, _act, _register, _value in (
+        ("leaky_bypassed", "leaky_relu", 0x4060, 0x63), ("leaky_plain", "leaky_relu", 0x4060, 0x42),
+        ("leaky_unset", "leaky_relu", 0x4068, None), ("leaky_nan", "leaky_relu", 0x4068, 0x7E000000),
+        ("clip_relu", "clip", 0x4060, 0x12), ("clip_bypassed", "clip", 0x4060, 0xD2),
+        ("clip_unset", "clip", 0x406C, None), ("clip_zero", "clip", 0x406C, 0),
+        ("clip_infinite", "clip", 0x406C, 0x7F800000)):
+    refuse(f"half_{_name}", "the file does not say the", lambda act=_act: half_conv(
+        "rk3588", 20, 12, act=act), command(_register, _value))
+refuse("leaky_behind_add", "the slope of its LeakyRelu", lambda: _added(), op("ConvAddLeakyRelu"))
+refuse("leaky_alone", "the slope of its LeakyRelu", unary(ops.leaky_relu, 0.1, out=A),
+       lambda m, node: node.attrs.clear())
+refuse("hard_sigmoid_alone", "the bounds of its HardSigmoid", unary(ops.sigmoid, out=A),
+       op("HardSigmoid"))
+
+for _chip, _register, _value, _words in (
+        ("rk3588", 0x4084, None, "do not set 0x4084, so its scale is not known"),
+        ("rk3588", 0x4040, None, "do not set 0x4040"),
+        ("rk3588", 0x4040, 0x20150, "0x4050 holds 0x00000125"),
+        ("rk3576", 0x40B0, None, "do not set 0x40b0"),
+        ("rk3576", 0x4050, 0x80071011, "0x4050 holds 0x80071011"),
+        ("rk3576", 0x4050, 0x80021011, "with its zero point is missing"),
+        ("rk3562", 0x4050, 0, "0x4050 holds 0x00000000"),
+        ("rk3562", 0x4054, 0xE0000, "0x4054 holds 0x000e0000"),
+        ("rv1106", 0x4050, 0, "0x4050 holds 0x00000000"),
+        ("rv1106", 0x1014, None, "neither attributes nor register commands"),
+        ("rv1106", 0x1014, 0, "says stride 0")):
+    _shown = "absent" if _value is None else f"{_value:x}"
+    refuse(f"{_chip}_{_register:x}_{_shown}", _words, conv(_chip),
+           lambda m, node, r=_register, v=_value: (_without_side(m), command(r, v)(m, node)))
+refuse("rv1106_output", "its output is too large", conv("rv1106"), shape(1, 12, 8, 9000))
+refuse("leaky_without_slope", "do not set 0x4068", conv(act="leaky_relu"), command(0x4068, None))
+
+
+refuse("rv1106_groups", "does not fit", lambda: single("rv1106", 32, 24, group=2, pad=1))
+
+
+def _without_side(m):
+    m.tensors = [t for t in m.tensors if not t.name.endswith("_BScfgTensor")]
+
+
+def _behind(m, node, **fields):
+    """A second convolution reads what the first writes."""
+    middle = node.outputs[0]
+    middle.kind = "activation"
+    m.outputs.clear()
+    m.output(ops.relu(m, middle), "z")
+    node.inputs[0], m.nodes[-1].inputs[0] = node.inputs[0], middle
+    for name, value in fields.items():
+        setattr(middle, name, value)
+
+
+def _second_use(m, node):
+    other = m.input("other", (1, 1, 8, 9), IN)
+    y = m.activation("second", (1, 12, 8, 9), IN)
+    m.nodes.append(again(node, inputs=[other, *node.inputs[1:]], outputs=[y]))
+    node.inputs[1].shape = (1, 12, 3, 3)
+
+
+def _added():
+    m = Model("rk3588")
+    x, other = m.input("x", (1, 20, 8, 9), IN), m.input("other", (1, 12, 8, 9), IN)
+    weight = np.random.default_rng(1).normal(size=(12, 20, 3, 3))
+    m.output(ops.conv(m, x, weight, np.zeros(12), pad=1, addend=other, out=IN), "y")
+    return m
+
+
+for _name, _words, _spoil in (
+        ("strides", "does not say its strides", lambda m, node: node.attrs.pop("strides")),
+        ("size", "does not give one of", shape(1, 12, 14, 12)),
+        ("small", "does not give one of", shape(1, 12, 6, 12))):
+    refuse(f"deconv_{_name}", _words, lambda: transposed("rk3588", 20, 12), _spoil)
+refuse("deconv_pads", "its padding is larger than its kernel",
+       lambda: transposed("rk3588", 20, 12, 2, (9, 9), pad=3))
+
+# ---- packings that are not known ------------------------------------------------------------
+
+
+def _depthwise(chip, kernel=3):
+    return lambda: single(chip, 24, 24, kernel, pad=kernel // 2, group=24)
+
+
+def _weight(**fields):
+    return spoilt(1, **fields)
+
+
+def _cut(m, node):
+    """Half of a depthwise weight's data: without the zero points."""
+    weight = node.inputs[1]
+    weight.size //= 2
+    weight.data = weight.data[: weight.size]
+
+
+for _chip in ("rk3588", "rk3566", "rk3562"):
+    refuse(f"depthwise_twice_{_chip}", "a packing that takes", _depthwise(_chip, 5),
+           lambda m, node: setattr(node.inputs[1], "data", node.inputs[1].data * 2))
+for _chip in ("rk3576", "rv1126b", "rv1106"):
+    refuse(f"depthwise_once_{_chip}", "what its bias table holds is not known",
+           _depthwise(_chip, 5), _cut)
+refuse("weight_data_long", "a packing that takes", conv(),
+       lambda m, node: setattr(node.inputs[1], "data", node.inputs[1].data + bytes(64)))
+refuse("groups_as_one", "it is packed for more than the 16 input channels", conv(i=32, o=24),
+       lambda m, node: (attr(group=2)(m, node), _weight(shape=(24, 16, 3, 3))(m, node)))
+refuse("groups_of_one", "how the weights of 20 groups are packed is not known", conv(o=40),
+       lambda m, node: (attr(group=20)(m, node), _weight(shape=(40, 1, 3, 3))(m, node)))
+refuse("deconv_groups", "how the weights of 4 groups are packed is not known",
+       lambda: transposed("rk3588", 20, 12), attr(group=4))
+refuse("deconv_depthwise", "how the weights of 20 groups are packed is not known",
+       lambda: transposed("rk3588", 20, 20), _weight(shape=(1, 20, 4, 4)))
+for _register, _value in ((0x410C, 0x60600), (0x4110, 0xFFFF8000), (0x411C, 0x8000)):
+    refuse(f"lut_range_{_register:x}", "its lookup table covers a range that is not known",
+           conv(act="sigmoid", out=Quant.of_range(0, 1)), added(_register, _value))
+
+# ---- what is done to inputs -----------------------------------------------------------------
+
+
+def _prepared(shape, **how):
+    m = Model("rk3588")
+    m.output(ops.relu(m, m.input("x", shape, A, **how)), "y")
+    return m
+
+
+for _name, _how in (("mean", {"mean": [0.5] * 6}), ("std", {"std": [2.0] * 6}),
+                    ("last_mean", {"mean": [0.0] * 5 + [1.0]}), ("swapped", {"rgb2bgr": True})):
+    refuse(f"input_{_name}", "of at most 4 channels only",
+           lambda how=_how: _prepared((1, 6, 4, 5), **how))
+refuse("input_rows", "of at most 4 channels only", lambda: _prepared((1, 9, 3), mean=[1, 2, 3]))
