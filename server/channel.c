@@ -1,16 +1,12 @@
-// Frames over a non-blocking stream socket on the loop.
+// Frames over a wire.
 #include "server/channel.h"
 
 #include <assert.h>
 #include <errno.h>
 
-#include "base/fd.h"
-
 // One busy peer does not keep the loop for longer than this many reads.
 #define READS_PER_TURN 16
 #define WRITE_VECTORS  64
-
-static void on_poll(uv_poll_t *poll, int status, int events);
 
 // What the channel waits for now. While paused it still notices a peer that goes away.
 static void update_events(struct channel *c)
@@ -18,24 +14,13 @@ static void update_events(struct channel *c)
     int events = 0;
     if (!c->closing && !c->lost) {
         events = c->paused ? UV_DISCONNECT : UV_READABLE;
-        if (c->wake || !list_empty(&c->out.frames))
+        if (!list_empty(&c->out.frames))
             events |= UV_WRITABLE;
     }
-    if (events == c->events)
+    if (events == c->events || c->closing)
         return;
     c->events = events;
-    if (events)
-        uv_poll_start(&c->poll, events, on_poll);
-    else if (!c->closing)
-        uv_poll_stop(&c->poll);
-}
-
-// Makes the loop call on_poll soon, readable or not: a socket that can be written to wakes it at
-// once, and one that cannot has either a reader at its other end or an error.
-static void wake(struct channel *c)
-{
-    c->wake = true;
-    update_events(c);
+    c->wire->ops->watch(c->wire, events);
 }
 
 static void fail(struct channel *c, const struct error *why)
@@ -81,8 +66,8 @@ static bool receive(struct channel *c)
     struct error e;
     struct frame_reader *r = &c->reader;
     size_t size = frame_reader_space(r, &space);
-    ssize_t n =
-        fd_receive(c->fd, space, size, r->fds, &r->n_fds, c->takes_fds ? FRAME_READER_FDS : 0);
+    ssize_t n = c->wire->ops->receive(c->wire, space, size, r->fds, &r->n_fds,
+                                      c->takes_fds ? FRAME_READER_FDS : 0);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return false;
     if (n <= 0) {
@@ -93,13 +78,13 @@ static bool receive(struct channel *c)
         fail(c, &e);
         return false;
     }
-    c->last_heard_ms = uv_now(c->poll.loop);
+    c->last_heard_ms = uv_now(c->wire->loop);
     frame_reader_fill(r, (size_t)n);
     deliver(c);
     return (size_t)n == size;
 }
 
-// Sends what the socket takes now.
+// Sends what the wire takes now.
 static void flush(struct channel *c)
 {
     struct iovec iov[WRITE_VECTORS];
@@ -107,7 +92,7 @@ static void flush(struct channel *c)
     int n_fds, n_iov;
     while (!c->failed &&
            (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
-        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
+        ssize_t n = c->wire->ops->send(c->wire, iov, n_iov, fds, n_fds);
         if (n == -EAGAIN || n == -EWOULDBLOCK)
             return;
         if (n < 0) {
@@ -116,14 +101,14 @@ static void flush(struct channel *c)
             fail(c, &e);
             return;
         }
-        c->last_sent_ms = uv_now(c->poll.loop);
+        c->last_sent_ms = uv_now(c->wire->loop);
         frame_queue_sent(&c->out, (size_t)n);
     }
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_ready(struct wire *wire, int status, int events)
 {
-    struct channel *c = container_of(poll, struct channel, poll);
+    struct channel *c = wire->owner;
     struct error e;
     if (status < 0) {
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
@@ -133,7 +118,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
         fail(c, &e);
     }
-    c->wake = false;
     c->in_callback = true;
     deliver(c);
     if (events & UV_WRITABLE) {
@@ -151,18 +135,16 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     update_events(c);
 }
 
-int channel_init(struct channel *c, uv_loop_t *loop, int fd, uint64_t payload_limit, bool takes_fds,
-                 const struct channel_ops *ops, struct error *e)
+void channel_init(struct channel *c, struct wire *wire, uint64_t payload_limit, bool takes_fds,
+                  const struct channel_ops *ops)
 {
-    *c = (struct channel){.ops = ops, .fd = fd, .takes_fds = takes_fds};
-    int r = uv_poll_init(loop, &c->poll, fd);
-    if (r < 0)
-        return error_set(e, STATUS_FAIL, "cannot watch a connection: %s", uv_strerror(r));
+    *c = (struct channel){.ops = ops, .wire = wire, .takes_fds = takes_fds};
+    wire->owner = c;
+    wire->ready = on_ready;
     frame_queue_init(&c->out);
     frame_reader_init(&c->reader, payload_limit);
-    c->last_heard_ms = c->last_sent_ms = uv_now(loop);
+    c->last_heard_ms = c->last_sent_ms = uv_now(wire->loop);
     update_events(c);
-    return 0;
 }
 
 void channel_send(struct channel *c, struct frame_out *f)
@@ -175,7 +157,7 @@ void channel_send(struct channel *c, struct frame_out *f)
         struct error e;
         error_no_memory(&e, "a message", 0);
         fail(c, &e);
-        wake(c);
+        c->wire->ops->wake(c->wire);
         return;
     }
     bool waiting = !list_empty(&c->out.frames);
@@ -183,7 +165,7 @@ void channel_send(struct channel *c, struct frame_out *f)
     if (!waiting)
         flush(c);
     if (c->failed)
-        c->wake = true;
+        c->wire->ops->wake(c->wire);
     if (!c->in_callback)
         update_events(c);
 }
@@ -200,7 +182,11 @@ void channel_resume(struct channel *c)
     if (!c->paused)
         return;
     c->paused = false;
-    wake(c);
+    if (c->closing)
+        return;
+    c->wire->ops->wake(c->wire);
+    if (!c->in_callback)
+        update_events(c);
 }
 
 uint64_t channel_backlog(const struct channel *c)
@@ -208,10 +194,9 @@ uint64_t channel_backlog(const struct channel *c)
     return c->out.bytes;
 }
 
-static void on_poll_closed(uv_handle_t *handle)
+static void on_wire_closed(struct wire *wire)
 {
-    struct channel *c = container_of((uv_poll_t *)handle, struct channel, poll);
-    c->fd = fd_close(c->fd);
+    struct channel *c = wire->owner;
     c->on_closed(c);
 }
 
@@ -222,5 +207,6 @@ void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
     c->on_closed = on_closed;
     frame_reader_done(&c->reader);
     frame_queue_done(&c->out);
-    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    c->wire->closed = on_wire_closed;
+    wire_close(c->wire);
 }

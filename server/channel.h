@@ -1,9 +1,8 @@
-// Frames over a non-blocking stream socket on the loop: a client's connection or a worker's.
+// Frames over a wire, on the loop: a client's connection or a worker's.
 #pragma once
 
-#include <uv.h>
-
 #include "protocol/message.h"
+#include "server/wire.h"
 
 struct channel;
 
@@ -27,12 +26,10 @@ struct channel_ops {
 // Embedded by its owner, who may free it only in the callback of channel_close().
 struct channel {
     const struct channel_ops *ops;
-    int fd;
-    uv_poll_t poll;
-    int events; // what poll waits for
+    struct wire *wire;
+    int events; // that are waited for
     bool paused, closing, in_callback, takes_fds;
     bool failed, lost;                    // the stream is useless; the owner knows it
-    bool wake;                            // on_poll is wanted, readable or not
     struct error why;                     // it failed
     uint64_t last_heard_ms, last_sent_ms; // uv_now()
     struct frame_queue out;
@@ -40,13 +37,13 @@ struct channel {
     void (*on_closed)(struct channel *c);
 };
 
-/// Takes over `fd` (made non-blocking) and starts reading. On failure the fd is not taken.
+/// Takes over `wire` and starts reading.
 /// takes_fds: accept file descriptors beside frames (workers, clients on Unix sockets).
-int channel_init(struct channel *c, uv_loop_t *loop, int fd, uint64_t payload_limit, bool takes_fds,
-                 const struct channel_ops *ops, struct error *e);
+void channel_init(struct channel *c, struct wire *wire, uint64_t payload_limit, bool takes_fds,
+                  const struct channel_ops *ops);
 
 /// Queues a frame (takes ownership, also of NULL, which counts as out of memory and loses the
-/// channel) and sends what the socket takes at once. After the channel is lost or closing the
+/// channel) and sends what the wire takes at once. After the channel is lost or closing the
 /// frame is dropped. Never calls back from inside, except a frame's release().
 void channel_send(struct channel *c, struct frame_out *f);
 
@@ -55,7 +52,7 @@ void channel_send(struct channel *c, struct frame_out *f);
 void channel_pause(struct channel *c);
 void channel_resume(struct channel *c);
 
-/// Bytes queued and not yet taken by the socket.
+/// Bytes queued and not yet taken by the wire.
 uint64_t channel_backlog(const struct channel *c);
 
 /// Closes: frames still queued are dropped, no callback comes any more but on_closed, from the

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "server/context.h"
 #include "server/dispatch.h"
@@ -53,22 +52,15 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
-struct connection *connection_new(struct server *s, int fd, const struct origin *origin)
+struct connection *connection_new(struct server *s, struct wire *wire, const struct origin *origin)
 {
-    cleanup(fd_close_p) int socket = fd;
-    struct error e;
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
         log_error("a connection was refused: out of memory");
+        wire_close(wire);
         return NULL;
     }
-    bool takes_fds = origin->local;
-    if (channel_init(&c->channel, s->loop, socket, UINT64_MAX, takes_fds, &ops, &e) < 0) {
-        log_error("a connection was refused: %s", e.text);
-        free(c);
-        return NULL;
-    }
-    steal_fd(&socket);
+    channel_init(&c->channel, wire, UINT64_MAX, origin->local, &ops);
     c->server = s;
     c->state = CONNECTION_FRESH;
     c->number = ++s->next_connection;

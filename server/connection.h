@@ -43,8 +43,8 @@ struct connection {
     uint64_t since_ms; // uv_now() at which the state began, or reading was resumed
 };
 
-/// Takes over the socket. NULL: out of memory or the like; it is logged, the socket closed.
-struct connection *connection_new(struct server *s, int fd, const struct origin *origin);
+/// Takes over the wire. NULL: out of memory; it is logged, the wire closed.
+struct connection *connection_new(struct server *s, struct wire *wire, const struct origin *origin);
 
 /// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
 /// log.

@@ -99,6 +99,12 @@ int mux_open(struct mux *m, struct mux_channel *ch, struct error *e)
     return 0;
 }
 
+void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number)
+{
+    assert(!m->host);
+    enlist(m, ch, number, true);
+}
+
 void mux_ready(struct mux_channel *ch)
 {
     if (!ch->mux)
@@ -226,10 +232,7 @@ static int take_open(struct mux *m, uint32_t number, struct error *e)
         return bad("an OPEN that cannot be", e);
     if (!has_room(m))
         return bad("more channels than there may be", e);
-    struct mux_channel *ch = m->ops->open(m);
-    if (ch)
-        enlist(m, ch, number, true);
-    else
+    if (!m->ops->open(m, number))
         tell_closed(m, number);
     wake(m);
     return 0;
@@ -359,19 +362,22 @@ static size_t least(size_t a, size_t b)
 // One turn of a channel. Its data is read to where it belongs, then the header is written.
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
+    uint32_t number = ch->number;
     size_t turn = list_empty(&m->ready) ? CONTENT : MUX_QUANTUM;
     size_t want = least(least(turn, room(f)), ch->credit);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
-        begin(f, ch->number, PACKET_CLOSE, 0);
+        begin(f, number, PACKET_CLOSE, 0);
         end_channel(ch);
         return;
     }
     if (n > 0)
-        begin(f, ch->number, PACKET_DATA, (size_t)n);
+        begin(f, number, PACKET_DATA, (size_t)n);
+    if (!ch->mux)
+        return;
     ch->credit -= (uint32_t)n;
     ch->ready = (size_t)n == want;
-    if (ch->ready && ch->credit > 0)
+    if (ch->ready && ch->credit > 0 && list_empty(&ch->turn))
         list_append(&m->ready, &ch->turn);
 }
 

@@ -37,10 +37,11 @@ struct mux_channel {
 
 // What the owner of a mux does for it.
 struct mux_ops {
-    /// The PC opens a channel (board's end): returns an embedded one, or NULL to refuse.
-    struct mux_channel *(*open)(struct mux *m);
+    /// The PC opens a channel (board's end): mux_accept(), or false to refuse.
+    bool (*open)(struct mux *m, uint32_t number);
     /// Reads at most `size` bytes to send. Returns how many; fewer than `size`: no more now, until
-    /// mux_ready(); negative: the stream is at its end. No other mux call from inside.
+    /// mux_ready(); negative: the stream is at its end. May close channels from inside; if it
+    /// closes this one, what it returns still goes, and the struct stays until it returns.
     int (*pull)(struct mux_channel *ch, uint8_t *into, size_t size);
     /// Bytes came; all are to be taken. mux_consumed() tells, from inside or later, when they have
     /// been passed on; MUX_WINDOW are never exceeded.
@@ -83,6 +84,9 @@ void mux_stop(struct mux *m);
 
 /// Opens a channel (PC's end).
 int mux_open(struct mux *m, struct mux_channel *ch, struct error *e);
+
+/// From inside of open(): this is the channel.
+void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number);
 
 /// The channel has something to pull, be it its end.
 void mux_ready(struct mux_channel *ch);

@@ -1,7 +1,6 @@
 // Sockets on channels.
 #include "server/pump.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/log.h"
+#include "server/ring.h"
 
 struct pump {
     struct list link;
@@ -19,15 +18,14 @@ struct pump {
     uv_poll_t poll;
     bool hungry; // waits for the socket to have something
     bool closing;
-    uint8_t *queue; // MUX_WINDOW bytes, a ring; allocated when the socket is slower than the cable
-    size_t first, n;
+    struct ring queue; // what came and the socket has not taken
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 static void watch(struct pump *p)
 {
-    int events = (p->hungry ? UV_READABLE : 0) | (p->n > 0 ? UV_WRITABLE : 0);
+    int events = (p->hungry ? UV_READABLE : 0) | (p->queue.n > 0 ? UV_WRITABLE : 0);
     if (p->closing)
         return;
     if (events)
@@ -41,7 +39,7 @@ static void on_closed(uv_handle_t *handle)
     struct pump *p = container_of((uv_poll_t *)handle, struct pump, poll);
     struct pumps *all = p->all;
     fd_close(p->fd);
-    free(p->queue);
+    ring_done(&p->queue);
     free(p);
     if (--all->n == 0 && all->idle)
         all->idle(all);
@@ -71,30 +69,15 @@ static ssize_t give(struct pump *p, const uint8_t *data, size_t size)
     return n > 0 ? n : 0;
 }
 
-static bool enqueue(struct pump *p, struct bytes data)
-{
-    if (!p->queue && !(p->queue = malloc(MUX_WINDOW)))
-        return false;
-    assert(data.size <= MUX_WINDOW - p->n);
-    for (size_t done = 0; done < data.size;) {
-        size_t at = (p->first + p->n) % MUX_WINDOW, part = data.size - done;
-        part = part < MUX_WINDOW - at ? part : MUX_WINDOW - at;
-        memcpy(p->queue + at, data.data + done, part);
-        p->n += part;
-        done += part;
-    }
-    return true;
-}
-
 void pump_push(struct mux_channel *ch, struct bytes data)
 {
     struct pump *p = container_of(ch, struct pump, channel);
-    ssize_t n = p->n > 0 ? 0 : give(p, data.data, data.size);
+    ssize_t n = p->queue.n > 0 ? 0 : give(p, data.data, data.size);
     if (n > 0)
         mux_consumed(ch, (size_t)n);
     if (n >= 0 && (size_t)n == data.size)
         return;
-    if (n < 0 || !enqueue(p, (struct bytes){data.data + n, data.size - (size_t)n}))
+    if (n < 0 || !ring_put(&p->queue, (struct bytes){data.data + n, data.size - (size_t)n}))
         end(p);
     else
         watch(p);
@@ -105,7 +88,7 @@ void pump_closed(struct mux_channel *ch)
 {
     struct pump *p = container_of(ch, struct pump, channel);
     p->hungry = false;
-    if (p->n == 0)
+    if (p->queue.n == 0)
         end(p);
     else
         watch(p);
@@ -113,17 +96,16 @@ void pump_closed(struct mux_channel *ch)
 
 static void drain(struct pump *p)
 {
-    while (p->n > 0) {
-        size_t part = p->n < MUX_WINDOW - p->first ? p->n : MUX_WINDOW - p->first;
-        ssize_t n = give(p, p->queue + p->first, part);
+    while (p->queue.n > 0) {
+        struct bytes part = ring_peek(&p->queue);
+        ssize_t n = give(p, part.data, part.size);
         if (n < 0) {
             end(p);
             return;
         }
-        p->first = (p->first + (size_t)n) % MUX_WINDOW;
-        p->n -= (size_t)n;
+        ring_drop(&p->queue, (size_t)n);
         mux_consumed(&p->channel, (size_t)n);
-        if ((size_t)n < part)
+        if ((size_t)n < part.size)
             return;
     }
     if (!p->channel.mux)
@@ -172,35 +154,40 @@ void pumps_init(struct pumps *p, uv_loop_t *loop)
     list_init(&p->all);
 }
 
-struct mux_channel *pump_new(struct pumps *all, int fd)
+static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;
     struct pump *p = calloc(1, sizeof *p);
+    if (!p) {
+        error_no_memory(e, "a connection over the cable", sizeof *p);
+        return NULL;
+    }
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-    int r = p ? uv_poll_init(all->loop, &p->poll, socket) : UV_ENOMEM;
+    int r = uv_poll_init(all->loop, &p->poll, socket);
     if (r < 0) {
-        log_error("a connection over the cable was refused: %s", uv_strerror(r));
+        error_set(e, STATUS_FAIL, "a connection over the cable: %s", uv_strerror(r));
         free(p);
         return NULL;
     }
     fd_widen(socket);
+    ring_init(&p->queue, MUX_WINDOW);
     p->all = all;
     p->fd = steal_fd(&socket);
     p->hungry = true;
     list_append(&all->all, &p->link);
     all->n++;
     watch(p);
-    return &p->channel;
+    return p;
 }
 
 int pump_open(struct pumps *all, struct mux *m, int fd, struct error *e)
 {
-    struct mux_channel *ch = pump_new(all, fd);
-    if (!ch)
-        return error_no_memory(e, "a connection over the cable", sizeof(struct pump));
-    int r = mux_open(m, ch, e);
+    struct pump *p = new_pump(all, fd, e);
+    if (!p)
+        return e->code;
+    int r = mux_open(m, &p->channel, e);
     if (r < 0)
-        end(container_of(ch, struct pump, channel));
+        end(p);
     return r;
 }
 

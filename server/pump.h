@@ -1,5 +1,5 @@
-// A socket joined to a channel of a cable: what one receives, the other sends, with back-pressure
-// both ways. The PC's relay and the board's end use the same.
+// A socket joined to a channel of a cable (PC's end): what one receives, the other sends, with
+// back-pressure both ways.
 #pragma once
 
 #include <uv.h>
@@ -16,11 +16,7 @@ struct pumps {
 
 void pumps_init(struct pumps *p, uv_loop_t *loop);
 
-/// Joins `fd` (taken over, made non-blocking) to a new channel of `m`. NULL: out of memory; fd is
-/// closed. The channel is not open yet.
-struct mux_channel *pump_new(struct pumps *p, int fd);
-
-/// As pump_new(), and opens the channel (PC's end).
+/// Joins `fd` (taken over, made non-blocking) to a new channel of `m`.
 int pump_open(struct pumps *p, struct mux *m, int fd, struct error *e);
 
 /// For struct mux_ops.

@@ -18,6 +18,7 @@
 #include "server/handle.h"
 #include "server/job.h"
 #include "server/usb_board.h"
+#include "server/wire_socket.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
@@ -61,16 +62,28 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
-void server_take(struct server *s, int fd, const struct origin *origin)
+static void take_wire(struct server *s, struct wire *wire, const struct origin *origin)
 {
     if (s->state != SERVER_SERVING) {
-        fd_close(fd);
+        wire_close(wire);
         return;
     }
-    struct connection *c = connection_new(s, fd, origin);
+    struct connection *c = connection_new(s, wire, origin);
     if (c && s->n_connections > s->options->max_connections)
         connection_leave(c, "the server has as many connections as it allows (max-connections)");
     start_sweeping(s);
+}
+
+void server_take(struct server *s, int fd, const struct origin *origin)
+{
+    struct error e;
+    struct wire *wire;
+    if (wire_socket_new(s->loop, fd, &wire, &e) == 0) {
+        take_wire(s, wire, origin);
+        return;
+    }
+    log_error("a connection was refused: %s", e.text);
+    fd_close(fd);
 }
 
 // ---- starting -----------------------------------------------------------------------------------
@@ -178,10 +191,10 @@ static int listen_by_default(struct server *s, struct error *e)
 }
 
 // A program on the PC at the other end of the cable.
-static void take_usb(void *owner, int fd)
+static void take_usb(void *owner, struct wire *wire)
 {
     struct origin origin = {.text = "usb"};
-    server_take(owner, fd, &origin);
+    take_wire(owner, wire, &origin);
 }
 
 // "usb" or "usb:FOLDER" is FunctionFS; anything else is for sockets.

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "server/cable.h"
 #include "server/usb_descriptors.h"
+#include "server/wire_mux.h"
 
 struct transfer {
     struct iocb io;
@@ -29,7 +30,7 @@ struct transfer {
 
 struct usb_board {
     struct cable cable;
-    void (*take)(void *owner, int fd);
+    void (*take)(void *owner, struct wire *wire);
     void *owner;
     int control, in, out, event; // fds
     io_context_t io;
@@ -118,7 +119,7 @@ static void finish(struct transfer *t, long result)
             take_block(b, t, (size_t)result);
     }
     listen_again(b);
-    cable_wake(&b->cable);
+    cable_wake(&b->cable.mux);
 }
 
 static void on_done(uv_poll_t *poll, int status, int events)
@@ -229,11 +230,22 @@ void usb_board_close(struct usb_board *b)
     cable_close(&b->cable, on_cable_closed);
 }
 
-static void on_take(struct cable *c, int fd)
+static bool on_open(struct mux *m, uint32_t number)
 {
-    struct usb_board *b = container_of(c, struct usb_board, cable);
-    b->take(b->owner, fd);
+    struct usb_board *b = container_of(m, struct usb_board, cable.mux);
+    struct wire *wire = wire_mux_accept(m, number, b->event_poll.loop);
+    if (wire)
+        b->take(b->owner, wire);
+    return wire;
 }
+
+static const struct mux_ops mux_ops = {
+    .open = on_open,
+    .pull = wire_mux_pull,
+    .push = wire_mux_push,
+    .closed = wire_mux_closed,
+    .wake = cable_wake,
+};
 
 static int open_file(const char *folder, const char *name, int *ret, struct error *e)
 {
@@ -275,14 +287,13 @@ static void start(struct usb_board *b, uv_loop_t *loop)
         b->transfers[i] =
             (struct transfer){.board = b, .out = i < CABLE_TRANSFERS, .block = b->blocks[i]};
     b->cable.refill = refill;
-    b->cable.take = on_take;
-    cable_init(&b->cable, loop, false);
+    cable_init(&b->cable, loop, false, &mux_ops);
     uv_poll_start(&b->control_poll, UV_READABLE, on_control);
     uv_poll_start(&b->event_poll, UV_READABLE, on_done);
 }
 
 int usb_board_open(struct usb_board **ret, uv_loop_t *loop, const char *folder,
-                   void (*take)(void *owner, int fd), void *owner, struct error *e)
+                   void (*take)(void *owner, struct wire *wire), void *owner, struct error *e)
 {
     struct usb_board *b = calloc(1, sizeof *b);
     if (!b)

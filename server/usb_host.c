@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/usb.h"
 #include "server/cable.h"
+#include "server/pump.h"
 
 #define SCAN_MS     500  // plugging in is seen by asking
 #define GREETING_MS 2000 // in which the board answers
@@ -39,6 +40,7 @@ struct interface {
 
 struct usb_host {
     struct cable cable;
+    struct pumps pumps;
     const struct usb_host_owner *calls;
     void *owner;
     char serial[128]; // wanted
@@ -174,7 +176,7 @@ static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
         take_block(u, t);
     if (in && !u->broken)
         submit(t, MUX_BLOCK);
-    cable_wake(&u->cable);
+    cable_wake(&u->cable.mux);
 }
 
 static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
@@ -406,7 +408,7 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 {
     struct usb_host *u = data;
     struct watch *w = calloc(1, sizeof *w);
-    if (!w || uv_poll_init(u->cable.pumps.loop, &w->poll, fd) < 0) {
+    if (!w || uv_poll_init(u->pumps.loop, &w->poll, fd) < 0) {
         log_error("usb: a descriptor cannot be watched");
         free(w);
         return;
@@ -422,7 +424,7 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 
 static void check_closed(struct usb_host *u)
 {
-    if (u->cable_closed && u->timer_closed && u->n_watches == 0)
+    if (u->cable_closed && u->timer_closed && u->n_watches == 0 && u->pumps.n == 0)
         free(u);
 }
 
@@ -472,12 +474,12 @@ const struct error *usb_host_why(const struct usb_host *u)
 
 int usb_host_connect(struct usb_host *u, int fd, struct error *e)
 {
-    return pump_open(&u->cable.pumps, &u->cable.mux, fd, e);
+    return pump_open(&u->pumps, &u->cable.mux, fd, e);
 }
 
 unsigned usb_host_connections(const struct usb_host *u)
 {
-    return u->cable.pumps.n;
+    return u->pumps.n;
 }
 
 static void free_transfers(struct usb_host *u)
@@ -513,6 +515,10 @@ static int init_usb(struct usb_host *u, struct error *e)
     return error_no_memory(e, "USB transfers", 0);
 }
 
+// Boards open no channels.
+static const struct mux_ops mux_ops = {
+    .pull = pump_pull, .push = pump_push, .closed = pump_closed, .wake = cable_wake};
+
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
                  const struct usb_host_owner *calls, void *owner, struct error *e)
 {
@@ -529,12 +535,18 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
     if (r < 0)
         return r;
     u->cable.refill = refill;
-    cable_init(&u->cable, loop, true);
+    cable_init(&u->cable, loop, true, &mux_ops);
+    pumps_init(&u->pumps, loop);
     uv_timer_init(loop, &u->timer);
     uv_timer_start(&u->timer, on_timer, 0, SCAN_MS);
     watch_all(u);
     *ret = steal_ptr(u);
     return 0;
+}
+
+static void on_pumps_gone(struct pumps *p)
+{
+    check_closed(container_of(p, struct usb_host, pumps));
 }
 
 static void on_cable_closed(struct cable *c)
@@ -570,6 +582,8 @@ void usb_host_close(struct usb_host *u)
     wait_for_transfers(u);
     uv_close((uv_handle_t *)&u->timer, on_timer_closed);
     cable_close(&u->cable, on_cable_closed);
+    u->pumps.idle = on_pumps_gone;
+    pumps_close(&u->pumps);
     free_transfers(u);
     libusb_exit(u->usb); // tells of every descriptor that it is no longer to be watched
 }

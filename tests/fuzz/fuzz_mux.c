@@ -21,10 +21,13 @@ static size_t index_of(const struct mux_channel *ch)
     return (size_t)(ch - r->channels);
 }
 
-static struct mux_channel *open_channel(struct mux *m)
+static bool open_channel(struct mux *m, uint32_t number)
 {
     struct run *r = container_of(m, struct run, mux);
-    return r->n < MAX_CHANNELS ? &r->channels[r->n++] : NULL;
+    if (r->n == MAX_CHANNELS)
+        return false;
+    mux_accept(m, &r->channels[r->n++], number);
+    return true;
 }
 
 static int pull(struct mux_channel *ch, uint8_t *into, size_t size)

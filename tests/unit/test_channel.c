@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "server/channel.h"
+#include "server/wire_socket.h"
 
 struct side {
     struct channel channel;
@@ -68,18 +69,23 @@ static const struct channel_ops ops = {got_message, got_payload, got_drained, go
 struct fixture {
     uv_loop_t loop;
     struct side a, b;
+    int b_fd;
 };
 
 static int set_up(void **state)
 {
     static struct fixture f;
     int pair[2];
+    struct wire *wires[2];
     memset(&f, 0, sizeof f);
     f.a.fd_seen = f.b.fd_seen = -1;
     uv_loop_init(&f.loop);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-    assert_int_equal(channel_init(&f.a.channel, &f.loop, pair[0], 64 << 20, true, &ops, NULL), 0);
-    assert_int_equal(channel_init(&f.b.channel, &f.loop, pair[1], 64 << 20, true, &ops, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(wire_socket_new(&f.loop, pair[i], &wires[i], NULL), 0);
+    channel_init(&f.a.channel, wires[0], 64 << 20, true, &ops);
+    channel_init(&f.b.channel, wires[1], 64 << 20, true, &ops);
+    f.b_fd = pair[1];
     *state = &f;
     return 0;
 }
@@ -201,7 +207,7 @@ static void test_paused_side_notices_that_its_peer_goes(void **state)
 static void test_garbage_loses_the_channel(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(send(f->b.channel.fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
+    assert_int_equal(send(f->b_fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
     run_until(f, &f->a.lost, 1);
     assert_int_equal(f->a.messages, 0);
     assert_non_null(strstr(f->a.channel.why.text, "does not speak"));

@@ -103,9 +103,11 @@ static struct stream *new_stream(struct end *end)
     return s;
 }
 
-static struct mux_channel *accept_stream(struct mux *m)
+static bool accept_stream(struct mux *m, uint32_t number)
 {
-    return end_of(m)->refuses ? NULL : &new_stream(end_of(m))->channel;
+    if (!end_of(m)->refuses)
+        mux_accept(m, &new_stream(end_of(m))->channel, number);
+    return !end_of(m)->refuses;
 }
 
 static void closed(struct mux_channel *ch)
