@@ -11,7 +11,7 @@
 enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
     CONV_PLAIN,     // exact integers where oneDNN's are not
-    CONV_DEPTHWISE, // integers, one filter for each channel
+    CONV_DEPTHWISE, // one filter for each channel: integers, and floats that are stored as others
     CONV_VNNI,      // integers, one group, with AVX512-VNNI
 };
 
@@ -74,14 +74,15 @@ struct conv {
     uint64_t most_sum; // no sum with its bias is larger
     struct conv_steps steps;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
-    void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats,
+    void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats, bias behind,
     int32_t *least;   // or, where this is not NULL, four int8 above it, of four ky
     struct conv_vnni *vnni;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
-    float *float_bias; // NULL: none
-    uint32_t n_fused;  // so many of the node's
-    bool direct;       // nothing is left: it writes the output
+    float *float_bias;          // NULL: none
+    uint32_t n_fused;           // so many of the node's
+    bool direct;                // nothing is left: it writes the output
+    struct row_form image_form; // CONV_DEPTHWISE
 
     bool transposed;
     uint32_t stride[2]; // of the transposed one
@@ -124,10 +125,13 @@ void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
 int conv_window_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
 
-/// CONV_DEPTHWISE: sums may be counted in floats, which hold them exactly where
-/// conv_depthwise_fits().
+/// CONV_DEPTHWISE: sums may be counted in floats, which hold those of integers exactly where
+/// conv_depthwise_fits(). Weights as above; those of floats must be finite, since padding is
+/// multiplied too.
 bool conv_depthwise_fits(const struct step *s);
+bool conv_depthwise_fits_floats(const struct conv *c, const float *w);
 int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
+int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w, struct error *e);
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image);

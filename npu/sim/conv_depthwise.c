@@ -1,13 +1,15 @@
-// Convolutions of integers with one filter for each channel.
+// Convolutions with one filter for each channel.
 //
 // Lines of the image become floats, less their zero point, with zeros for the padding: then a tap
 // is one multiplication and addition of whole lanes, whatever the zero points of its weights.
-// Below 2^24 floats are exact.
+// Below 2^24 floats hold sums of integers exactly.
 //
 // With AVX512-VNNI four lines become one, each element of which has a byte of each of them. Taps
 // are then lowered by the least one of their channel, so that they need no sign, and what that
 // takes from the sum comes back with the sum of the window:
 //   Σ w * (x - zp) = Σ (w - least) * x  +  least * Σ x  -  zp * Σ w
+#include <math.h>
+
 #include "npu/sim/conv_depthwise.h"
 
 #define TOGETHER   DEPTHWISE_TOGETHER
@@ -27,18 +29,33 @@ bool conv_depthwise_fits(const struct step *s)
         int32_t nz = q->nz[i] < 0 ? -q->nz[i] : q->nz[i];
         most = nz > most ? nz : most;
     }
-    return taps <= DEPTHWISE_ROWS && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
+    return taps <= DEPTHWISE_TAPS && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
 }
 
-// Channels are few: then lanes hold several pixels, which follow each other with stride 1.
-static bool shares_lanes(const struct conv *c)
+bool conv_depthwise_fits_floats(const struct conv *c, const float *w)
 {
-    return c->oc < CONV_LANES && CONV_LANES % c->oc == 0 && c->window.stride[1] == 1;
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    bool finite = true;
+    for (size_t i = 0; i < taps * c->oc; i++)
+        finite = finite && isfinite(w[i]);
+    return finite && taps <= DEPTHWISE_TAPS && !c->transposed && c->window.groups == c->ic &&
+           c->ic == c->oc;
 }
 
+// Elements that are worked on as one pixel of so many channels: a pixel, or with stride 1 the next
+// ones too, as many as fill lanes.
+static size_t unit_size(const struct conv *c)
+{
+    size_t size = c->oc;
+    while (size % CONV_LANES)
+        size += c->oc;
+    return c->window.stride[1] == 1 && size <= (size_t)c->ow * c->oc ? size : c->oc;
+}
+
+// A unit's, and those of a last vector that it does not fill.
 static size_t padded_channels(const struct conv *c)
 {
-    return (c->oc + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
+    return (unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
 }
 
 // With its zero point.
@@ -137,6 +154,22 @@ int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, stru
     return prepare_floats(s, c, w, e);
 }
 
+int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w, struct error *e)
+{
+    size_t padded = padded_channels(c);
+    size_t n_taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    float *taps = c->taps = step_alloc(s, (n_taps + 1) * padded, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
+    c->image_form = row_form(step_input(s, 0));
+    for (size_t tap = 0; tap < n_taps; tap++)
+        for (size_t i = 0; i < padded; i++)
+            *taps++ = w[i % c->oc * n_taps + tap];
+    for (size_t i = 0; i < padded; i++)
+        *taps++ = c->float_bias ? c->float_bias[i % c->oc] : 0;
+    return 0;
+}
+
 // ---- lines of the image ----
 
 static uint64_t line_size(const struct conv *c)
@@ -175,11 +208,14 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
     const struct conv *c = l->c;
     size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
     memset(to, 0, before * sizeof *to);
-    widen(x, c->x_zp, n, to + before);
+    if (c->integer)
+        widen(x, c->x_zp, n, to + before);
+    else
+        row_load(&c->image_form, x, n, to + before);
     memset(to + before + n, 0, l->size - (before + n) * sizeof *to);
 }
 
-// The lines of bytes under a window become its rows.
+// The lines of bytes under a window become fours.
 static void join_rows(const struct conv *c, struct run *r, const void **rows)
 {
     size_t size = line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
@@ -193,61 +229,71 @@ static void join_rows(const struct conv *c, struct run *r, const void **rows)
 
 // ---- sums of floats ----
 
-// The sums of n neighbours, CONV_LANES elements each.
-static inline __attribute__((always_inline)) void
-sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, const int n)
+// The sums of n neighbours, CONV_LANES elements each. Real numbers get their bias, which lies
+// behind the taps.
+static inline __attribute__((always_inline)) void sum_lanes(const struct depthwise_line *l,
+                                                            size_t in, size_t out, size_t o,
+                                                            const int n, const bool real)
 {
-    lanes_f32 sums[TOGETHER] = {0};
+    lanes_f32 sums[TOGETHER] = {0}, bias = {0};
     const float *taps = (const float *)l->taps + o;
-    for (size_t y = 0; y < l->n_rows; y++) {
-        const float *x = (const float *)l->rows[y] + in + o;
-        for (size_t k = 0; k < l->n_columns; k++, x += l->column, taps += l->tap)
-            for (int i = 0; i < n; i++)
-                sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
+    if (real)
+        bias = *(const lanes_f32 *)(taps + l->n_taps * l->tap);
+    for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
+        const float *x = l->places[k] + in + o;
+        for (int i = 0; i < n; i++)
+            sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
     }
-    for (int i = 0; i < n; i++)
-        *(lanes_i32 *)(l->sums + out + o + (size_t)i * l->out) =
-            __builtin_convertvector(sums[i], lanes_i32);
+    int32_t *to = l->sums + out + o;
+    size_t step = l->out;
+    for (int i = 0; i < n; i++, to += step)
+        if (real)
+            *(lanes_f32 *)to = sums[i] + bias;
+        else
+            *(lanes_i32 *)to = __builtin_convertvector(sums[i], lanes_i32);
 }
 
-static inline __attribute__((always_inline)) void sum_units(const struct depthwise_line *l,
-                                                            size_t first, const int n)
+static inline __attribute__((always_inline)) void
+sum_integer_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
 {
-    size_t o = 0;
-    for (; o + CONV_LANES <= l->out; o += CONV_LANES)
-        sum_lanes(l, first * l->in, first * l->out, o, n);
-    if (o < l->out)
-        sum_lanes(l, first * l->in, first * l->out, o ? l->out - CONV_LANES : 0, n);
+    sum_lanes(l, in, out, o, n, false);
 }
 
-KERNEL static void sum_floats(const struct depthwise_line *l, size_t first, size_t n)
+static inline __attribute__((always_inline)) void
+sum_real_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
 {
-    if (n == TOGETHER)
-        sum_units(l, first, TOGETHER);
-    else
-        sum_units(l, first, 1);
+    sum_lanes(l, in, out, o, n, true);
 }
 
-KERNEL static void rest_of_floats(const struct depthwise_line *l, size_t at)
+KERNEL static void sum_integers(const struct depthwise_line *l)
 {
-    sum_lanes(l, at, at, 0, 1);
+    depthwise_each(l, sum_integer_lanes);
+}
+
+KERNEL static void sum_reals(const struct depthwise_line *l)
+{
+    depthwise_each(l, sum_real_lanes);
 }
 
 // ---- running ----
 
-// The last units of many are moved back so that they end where the line ends.
-static void sum_line(const struct depthwise_line *l, size_t size)
+// Rows of the window, each of which has a line, or four.
+static size_t n_rows(const struct conv *c)
 {
-    size_t i = 0;
-    for (; i + TOGETHER <= l->n; i += TOGETHER)
-        l->sum(l, i, TOGETHER);
-    if (i < l->n && l->n >= TOGETHER)
-        l->sum(l, l->n - TOGETHER, TOGETHER);
-    else
-        for (; i < l->n; i++)
-            l->sum(l, i, 1);
-    if (l->n * l->out < size)
-        l->sum_rest(l, size > CONV_LANES ? size - CONV_LANES : 0);
+    return c->least ? n_fours(c) : c->window.kernel[0];
+}
+
+static void find_places(const struct conv *c, struct run *r, struct conv_lines *lines, uint32_t y,
+                        struct depthwise_line *l)
+{
+    const void *rows[DEPTHWISE_TAPS];
+    size_t column = (size_t)c->window.dilation[1] * c->ic, k = 0;
+    conv_lines_find(lines, y, rows);
+    if (c->least)
+        join_rows(c, r, rows);
+    for (size_t i = 0; i < n_rows(c); i++)
+        for (size_t x = 0; x < c->window.kernel[1]; x++)
+            l->places[k++] = (const float *)rows[i] + x * column;
 }
 
 static void describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
@@ -255,20 +301,14 @@ static void describe_line(const struct conv *c, struct run *r, struct depthwise_
     const struct graph_window *w = &c->window;
     l->taps = c->taps;
     l->least = c->least;
-    l->n_rows = c->least ? n_fours(c) : w->kernel[0];
-    l->n_columns = w->kernel[1];
-    l->column = (size_t)w->dilation[1] * c->ic;
+    l->n_taps = n_rows(c) * w->kernel[1];
     l->tap = padded_channels(c);
-    l->n = c->ow;
-    l->in = (size_t)w->stride[1] * c->ic;
-    l->out = c->oc;
+    l->size = (size_t)c->ow * c->oc;
+    l->out = unit_size(c);
+    l->n = l->size / l->out;
+    l->in = l->out * w->stride[1];
     l->sums = run_scratch(r, c->sums_at);
-    if (shares_lanes(c)) {
-        l->n = (size_t)c->ow * c->oc / CONV_LANES;
-        l->in = l->out = CONV_LANES;
-    }
-    l->sum = c->least ? depthwise_sum_fours : sum_floats;
-    l->sum_rest = c->least ? depthwise_rest_of_fours : rest_of_floats;
+    l->sum = c->least ? depthwise_sum_fours : c->integer ? sum_integers : sum_reals;
 }
 
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
@@ -277,6 +317,7 @@ static struct conv_lines make_lines(const struct conv *c, struct run *r)
         return conv_lines_of_bytes(c, run_scratch(r, c->lines_at));
     struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
     l.load = load_line;
+    l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);
     memset(l.border, 0, l.size);
     return l;
 }
@@ -288,12 +329,10 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
     struct conv_lines lines = make_lines(c, r);
     describe_line(c, r, &l);
     for (uint32_t n = 0; n < c->n; n++) {
-        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
         for (uint32_t y = 0; y < c->oh; y++) {
-            conv_lines_find(&lines, y, l.rows);
-            if (c->least)
-                join_rows(c, r, l.rows);
-            sum_line(&l, (size_t)c->ow * c->oc);
+            find_places(c, r, &lines, y, &l);
+            l.sum(&l);
             conv_finish(s, c, r, l.sums, ((size_t)n * c->oh + y) * c->ow, c->ow);
         }
     }

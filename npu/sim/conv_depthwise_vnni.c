@@ -16,16 +16,14 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
         sums[i] = windows[i] = _mm512_setzero_si512();
-    for (size_t y = 0; y < l->n_rows; y++) {
-        const int32_t *x = (const int32_t *)l->rows[y] + in + o;
-        for (size_t k = 0; k < l->n_columns; k++, x += l->column, taps += l->tap) {
-            __m512i tap = _mm512_loadu_si512(taps);
+    for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
+        const float *x = l->places[k] + in + o;
+        __m512i tap = _mm512_loadu_si512(taps);
 #pragma GCC unroll 8
-            for (int i = 0; i < n; i++) {
-                __m512i four = _mm512_loadu_si512(x + (size_t)i * l->in);
-                vnni_add_products(&sums[i], tap, four);
-                vnni_add_products(&windows[i], ones, four);
-            }
+        for (int i = 0; i < n; i++) {
+            __m512i four = _mm512_loadu_si512(x + (size_t)i * l->in);
+            vnni_add_products(&sums[i], tap, four);
+            vnni_add_products(&windows[i], ones, four);
         }
     }
 #pragma GCC unroll 8
@@ -34,26 +32,9 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
                             _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], least)));
 }
 
-VNNI_INLINE void sum_units(const struct depthwise_line *l, size_t first, const int n)
+VNNI void depthwise_sum_fours(const struct depthwise_line *l)
 {
-    size_t o = 0, in = first * l->in, out = first * l->out;
-    for (; o + CONV_LANES <= l->out; o += CONV_LANES)
-        sum_lanes(l, in, out, o, n);
-    if (o < l->out)
-        sum_lanes(l, in, out, o ? l->out - CONV_LANES : 0, n);
-}
-
-VNNI void depthwise_sum_fours(const struct depthwise_line *l, size_t first, size_t n)
-{
-    if (n == DEPTHWISE_TOGETHER)
-        sum_units(l, first, DEPTHWISE_TOGETHER);
-    else
-        sum_units(l, first, 1);
-}
-
-VNNI void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at)
-{
-    sum_lanes(l, at, at, 0, 1);
+    depthwise_each(l, sum_lanes);
 }
 
 VNNI_INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
@@ -96,16 +77,10 @@ VNNI void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, ui
     }
 }
 #else
-void depthwise_sum_fours(const struct depthwise_line *l, size_t first, size_t n)
+void depthwise_sum_fours(const struct depthwise_line *l)
 {
-    (void)l, (void)first, (void)n;
+    (void)l;
     abort(); // dnn_has_vnni() is never true
-}
-
-void depthwise_rest_of_fours(const struct depthwise_line *l, size_t at)
-{
-    (void)l, (void)at;
-    abort();
 }
 
 void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)

@@ -27,7 +27,7 @@ int conv_lines_scratch(struct step *s, const struct conv *c, uint64_t size, uint
 struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory)
 {
     return (struct conv_lines){
-        .c = c, .size = size, .border = memory, .ring = (uint8_t *)memory + size};
+        .c = c, .size = size, .element = 1, .border = memory, .ring = (uint8_t *)memory + size};
 }
 
 uint64_t conv_lines_bytes_size(const struct conv *c)
@@ -78,7 +78,7 @@ void conv_lines_find(struct conv_lines *l, uint32_t y, const void **rows)
         if (l->loaded < first)
             l->loaded = first;
         for (; l->loaded <= at; l->loaded++)
-            l->load(l, l->image + l->loaded * c->iw * c->ic,
+            l->load(l, l->image + (size_t)l->loaded * c->iw * c->ic * l->element,
                     l->ring + (size_t)l->loaded % n * l->size);
         rows[k] = l->ring + (size_t)at % n * l->size;
     }

@@ -6,7 +6,8 @@
 
 struct conv_lines {
     const struct conv *c;
-    size_t size; // bytes of a line
+    size_t size;    // bytes of a line
+    size_t element; // of the image's elements, 1 unless the caller sets it
     /// Makes a line with its padding, l->size bytes, of `x`, a line of the image.
     void (*load)(const struct conv_lines *l, const int8_t *x, void *line);
 

@@ -3,6 +3,7 @@
 
 #include "base/transpose.h"
 #include "npu/sim/bytes.h"
+#include "npu/sim/weave.h"
 
 static bool same_form(const struct row_form *a, const struct row_form *b)
 {
@@ -115,6 +116,19 @@ static void move_rows(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t
     }
 }
 
+// A matrix turned round: `rows` lie beside each other in `from`, `row` does in `to`.
+static void turn(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
+                 struct line row)
+{
+    int64_t size = (int64_t)element;
+    if (element == 2 && rows.to == (int64_t)row.n && weave_can(row.n))
+        weave(from, row.from, row.n, rows.n, to);
+    else if (element == 2 && row.from == (int64_t)rows.n && weave_can(rows.n))
+        unweave(from, row.n, rows.n, to, rows.to);
+    else
+        transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
+}
+
 // The two innermost dimensions, the longer of which is the inner loop.
 static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
                        struct line row)
@@ -123,7 +137,7 @@ static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct 
     if (row.to == 1 && row.from == 1)
         move_rows(to, rows.to * size, from, rows.from * size, row.n * element, rows.n);
     else if (row.to == 1 && rows.from == 1)
-        transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
+        turn(element, to, from, rows, row);
     else if (row.n < rows.n)
         move_lines(element, to, from, row, rows);
     else

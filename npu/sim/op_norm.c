@@ -1,6 +1,7 @@
 // BatchNormalization, LayerNormalization and what is like it.
 #include <math.h>
 
+#include "npu/sim/half_join.h"
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
 
@@ -10,6 +11,8 @@
 struct batch_norm {
     float *factor, *term;
     size_t together; // channels last: pixels whose parameters these are
+    bool halves;     // half_scale() does it all
+    struct half_bounds bounds;
 };
 
 static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
@@ -60,6 +63,8 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
         p->term[c] -= mean[c] * p->factor[c];
     }
+    p->halves = half_join_can() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+                x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
@@ -71,35 +76,46 @@ KERNEL static void scale_rows(float *restrict v, const float *restrict factor,
         v[i] = v[i] * factor[i] + term[i];
 }
 
+// n elements of a row along the channels of pixels, with parameters from `first` on, or of a row of
+// channel `first`.
+static void norm_part(const struct step *s, size_t first, const uint8_t *src, size_t n,
+                      uint8_t *dst)
+{
+    const struct batch_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form from = row_form(x), to = row_form(y);
+    const float *factor = p->factor + first, *term = p->term + first;
+    float v[ROW_CHUNK];
+    if (p->halves) {
+        half_scale(src, factor, term, n, p->bounds, dst);
+        return;
+    }
+    row_load(&from, src, n, v);
+    if (x->channels_last)
+        scale_rows(v, factor, term, n);
+    else
+        row_post(&(struct graph_post){.kind = POST_SCALE, .alpha = *factor, .beta = *term}, v, n);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        row_post(&s->node->post[i], v, n);
+    row_store(&to, dst, n, v);
+}
+
 static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct batch_norm *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    struct row_form from = row_form(x), to = row_form(y);
     const uint8_t *src = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
     size_t channels = x->dims[1], inner = x->n_elems / channels / x->dims[0];
     size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
     bool last = x->channels_last;
-    // Rows along the channels of pixels, or of one channel each.
     size_t row = last ? channels * p->together : inner, channel = 0;
-    float v[ROW_CHUNK];
     for (size_t first = 0; first < x->n_elems; first += row, channel = (channel + 1) % channels) {
         size_t n_row = x->n_elems - first < row ? x->n_elems - first : row;
         for (size_t done = 0; done < n_row; done += ROW_CHUNK) {
             size_t n = n_row - done < ROW_CHUNK ? n_row - done : ROW_CHUNK, at = first + done;
-            row_load(&from, src + at * x_size, n, v);
-            if (last)
-                scale_rows(v, p->factor + done, p->term + done, n);
-            else
-                row_post(&(struct graph_post){.kind = POST_SCALE,
-                                              .alpha = p->factor[channel],
-                                              .beta = p->term[channel]},
-                         v, n);
-            for (uint32_t i = 0; i < s->node->n_post; i++)
-                row_post(&s->node->post[i], v, n);
-            row_store(&to, dst + at * y_size, n, v);
+            norm_part(s, last ? done : channel, src + at * x_size, n, dst + at * y_size);
         }
     }
     return 0;

@@ -1,12 +1,45 @@
 // What is done to rows of real numbers: activations.
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/lut.h"
 #include "npu/sim/rows.h"
 
+// 2^n for n in -126 … 127.
+static inline float power_of_two(int32_t n)
+{
+    uint32_t bits = (uint32_t)(n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+// expf() in steps that are vector instructions, off by one unit in the last place at most:
+// x = n ln 2 + r, and Taylor's series for e^r. What is no number stays so.
+static inline float exponential(float x)
+{
+    const float rounds = 0x1.8p23f; // what it is added to loses its fraction
+    const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f;
+    x = x < -104 ? -104 : x;
+    x = x > 89 ? 89 : x;
+    float shifted = x * 1.44269504f + rounds, n = shifted - rounds;
+    float r = (x - n * ln2) - n * ln2_rest;
+    float series = 1 / 5040.0f;
+    series = series * r + 1 / 720.0f;
+    series = series * r + 1 / 120.0f;
+    series = series * r + 1 / 24.0f;
+    series = series * r + 1 / 6.0f;
+    series = series * r + 1 / 2.0f;
+    int32_t power;
+    memcpy(&power, &shifted, sizeof power);
+    power -= 0x4b400000;       // the bits of `rounds`
+    int32_t half = power >> 1; // the power itself may be no number's
+    return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
+}
+
 static inline float sigmoid(float x)
 {
-    return 1 / (1 + expf(-x));
+    return 1 / (1 + exponential(-x));
 }
 
 static inline float hard_sigmoid(float x, float alpha, float beta)
@@ -53,6 +86,12 @@ KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
         EACH(floorf(v));
     case POST_RECIPROCAL:
         EACH(1 / v);
+    case POST_SIGMOID:
+        EACH(sigmoid(v));
+    case POST_SWISH:
+        EACH(v * sigmoid(v));
+    case POST_EXP:
+        EACH(exponential(v));
     default: // POST_SCALE
         EACH(a * v + b);
     }
@@ -61,14 +100,8 @@ KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
 void row_post(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
-    case POST_SIGMOID:
-        EACH(sigmoid(v));
-    case POST_SWISH:
-        EACH(v * sigmoid(v));
     case POST_TANH:
         EACH(tanhf(v));
-    case POST_EXP:
-        EACH(expf(v));
     case POST_LOG:
         EACH(logf(v));
     case POST_ERF:

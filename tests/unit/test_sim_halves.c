@@ -1,0 +1,473 @@
+// Nodes of half precision of random shapes, against values counted one by one in doubles.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/convert.h"
+#include "npu/sim/plan.h"
+
+#define CASES 200
+#define MOST  6 // tensors of a net
+
+enum { A, B, Y };
+
+// One node, whose first tensors are A, B and Y.
+struct net {
+    struct graph graph;
+    struct graph_tensor tensors[MOST];
+    struct graph_node node;
+    int32_t inputs[MOST];
+    void *values[MOST];
+    uint32_t n_inputs;
+};
+
+static uint32_t between(uint32_t low, uint32_t high)
+{
+    return low + (uint32_t)rand() % (high - low + 1);
+}
+
+static bool one_in(uint32_t n)
+{
+    return between(1, n) == 1;
+}
+
+// Few bits, so that results often lie halfway between two halves.
+static float any_value(bool special)
+{
+    static const float specials[] = {INFINITY, -INFINITY, NAN, -0.0f, 65504, 6e-8f};
+    if (special && one_in(8))
+        return specials[between(0, 5)];
+    return ((float)between(0, 4096) - 2048) / (float)(1 << between(0, 10));
+}
+
+static void add_tensor(struct net *n, uint32_t i, enum tensor_type type, const uint32_t dims[4],
+                       bool special)
+{
+    struct graph_tensor *t = &n->tensors[i];
+    struct error e;
+    *t = (struct graph_tensor){
+        .name = "t", .type = type, .n_dims = 4, .channels_last = true, .place = GRAPH_NO_PLACE};
+    memcpy(t->dims, dims, sizeof t->dims / 2);
+    assert_int_equal(graph_tensor_measure(t, &e), 0);
+    n->values[i] = calloc(t->n_elems + 1, sizeof(float));
+    for (size_t k = 0; k < t->n_elems; k++)
+        if (type == TENSOR_FLOAT16)
+            ((uint16_t *)n->values[i])[k] = convert_float_to_half(any_value(special));
+        else
+            ((float *)n->values[i])[k] = any_value(false);
+    n->graph.n_tensors = i + 1 > n->graph.n_tensors ? i + 1 : n->graph.n_tensors;
+}
+
+static void make_constant(struct net *n, uint32_t i)
+{
+    struct graph_tensor *t = &n->tensors[i];
+    t->constant = true;
+    t->channels_last = false;
+    t->data = (struct bytes){n->values[i], t->size};
+}
+
+static void add_input(struct net *n, uint32_t tensor)
+{
+    n->inputs[n->n_inputs++] = (int32_t)tensor;
+}
+
+static double value(const struct net *n, uint32_t i, size_t at)
+{
+    return n->tensors[i].type == TENSOR_FLOAT16
+               ? (double)convert_half_to_float(((const uint16_t *)n->values[i])[at])
+               : (double)((const float *)n->values[i])[at];
+}
+
+// The place of an element in memory.
+static size_t place(const struct graph_tensor *t, const uint32_t at[4])
+{
+    if (!t->channels_last)
+        return ((at[0] * t->dims[1] + at[1]) * (size_t)t->dims[2] + at[2]) * t->dims[3] + at[3];
+    return ((at[0] * t->dims[2] + at[2]) * (size_t)t->dims[3] + at[3]) * t->dims[1] + at[1];
+}
+
+// The dimensions of the i-th element.
+static void index_of(const struct graph_tensor *t, size_t i, uint32_t at[4])
+{
+    for (uint32_t d = 4; d-- > 0; i /= t->dims[d])
+        at[d] = (uint32_t)(i % t->dims[d]);
+}
+
+// Computes Y's values.
+static void run_net(struct net *n)
+{
+    static const int32_t outputs[] = {Y};
+    uint32_t inputs[MOST], n_run = 0;
+    struct plan p;
+    struct run r;
+    struct error e;
+    n->node.name = "n";
+    n->node.type = "N";
+    n->node.inputs = n->inputs;
+    n->node.n_inputs = n->n_inputs;
+    n->node.outputs = outputs;
+    n->node.n_outputs = 1;
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        if (!n->tensors[n->inputs[i]].constant)
+            inputs[n_run++] = (uint32_t)n->inputs[i];
+    n->graph.nodes = &n->node;
+    n->graph.n_nodes = n->graph.n_outputs = 1;
+    n->graph.tensors = n->tensors;
+    n->graph.inputs = inputs;
+    n->graph.n_inputs = n_run;
+    n->graph.outputs = (const uint32_t *)outputs;
+    if (plan_init(&p, &n->graph, &e) < 0 || run_init(&r, &p, &e) < 0)
+        fail_msg("%s", e.text);
+    for (uint32_t i = 0; i < n_run; i++)
+        memcpy(run_tensor(&r, inputs[i]), n->values[inputs[i]], n->tensors[inputs[i]].size);
+    assert_int_equal(run_steps(&r, &e), 0);
+    memcpy(n->values[Y], run_tensor(&r, Y), n->tensors[Y].size);
+    run_done(&r);
+    plan_done(&p);
+}
+
+static void free_net(struct net *n)
+{
+    for (int i = 0; i < MOST; i++)
+        free(n->values[i]);
+}
+
+// As Y stores it.
+static double rounded(const struct net *n, double v)
+{
+    bool half = n->tensors[Y].type == TENSOR_FLOAT16;
+    return (double)(half ? convert_half_to_float(convert_float_to_half((float)v)) : (float)v);
+}
+
+// What is stored is what something rounds to that is at most `error` from the real number.
+static void check_near(const struct net *n, size_t at, double real, double error)
+{
+    double low = rounded(n, real - error), high = rounded(n, real + error), got = value(n, Y, at);
+    if (!(got >= low && got <= high))
+        fail_msg("element %zu of %ux%ux%ux%u is %.9g, expected %.9g", at, n->tensors[Y].dims[0],
+                 n->tensors[Y].dims[1], n->tensors[Y].dims[2], n->tensors[Y].dims[3], got, real);
+}
+
+static void check_bits(const struct net *n, size_t at, float real)
+{
+    uint16_t got = ((const uint16_t *)n->values[Y])[at], want = convert_float_to_half(real);
+    if (isnan(real) ? !isnan(convert_half_to_float(got)) : got != want)
+        fail_msg("element %zu is %04x, expected %04x", at, got, want);
+}
+
+static void random_dims(uint32_t dims[4])
+{
+    dims[0] = between(1, 2);
+    dims[1] = one_in(3) ? 8 * between(1, 6) : between(1, 40);
+    dims[2] = between(1, 8);
+    dims[3] = one_in(3) ? between(1, 80) : between(1, 12);
+}
+
+// ---- convolutions with one filter for each channel ----
+
+static void choose_window(struct graph_window *w, int i, uint32_t *in, uint32_t *out)
+{
+    w->kernel[i] = between(1, 5);
+    w->stride[i] = one_in(3) ? between(2, 3) : 1;
+    w->dilation[i] = one_in(3) ? between(2, 4) : 1;
+    w->pad[i] = between(0, 3);
+    w->pad[2 + i] = between(0, 3);
+    uint32_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    *in = reach + between(0, one_in(4) ? 60 : 10);
+    *out = (*in + w->pad[i] + w->pad[2 + i] - reach) / w->stride[i] + 1;
+}
+
+static void make_convolution(struct net *n)
+{
+    struct graph_window *w = &n->node.window;
+    uint32_t x[4], y[4];
+    random_dims(x);
+    memcpy(y, x, sizeof y);
+    choose_window(w, 0, &x[2], &y[2]);
+    choose_window(w, 1, &x[3], &y[3]);
+    w->groups = x[1];
+    n->node.op = GRAPH_CONV;
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){x[1], 1, w->kernel[0], w->kernel[1]}, false);
+    add_tensor(n, Y, one_in(4) ? TENSOR_FLOAT32 : TENSOR_FLOAT16, y, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){x[1], 1, 1, 1}, false);
+    make_constant(n, B);
+    make_constant(n, 3);
+    add_input(n, A);
+    add_input(n, B);
+    if (!one_in(4))
+        add_input(n, 3);
+    if (one_in(3))
+        n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
+}
+
+// The sum, and that of the absolute values.
+static double sum_window(const struct net *n, const uint32_t at[4], double *ret_size)
+{
+    const struct graph_window *w = &n->node.window;
+    const struct graph_tensor *x = &n->tensors[A], *weight = &n->tensors[B];
+    double sum = n->n_inputs > 2 ? value(n, 3, at[1]) : 0;
+    *ret_size = fabs(sum);
+    for (uint32_t ky = 0; ky < w->kernel[0]; ky++)
+        for (uint32_t kx = 0; kx < w->kernel[1]; kx++) {
+            uint32_t iy = at[2] * w->stride[0] + ky * w->dilation[0] - w->pad[0];
+            uint32_t ix = at[3] * w->stride[1] + kx * w->dilation[1] - w->pad[1];
+            if (iy >= x->dims[2] || ix >= x->dims[3]) // also what lies before the image
+                continue;
+            double v = value(n, A, place(x, (uint32_t[]){at[0], at[1], iy, ix})) *
+                       value(n, B, place(weight, (uint32_t[]){at[1], 0, ky, kx}));
+            sum += v;
+            *ret_size += fabs(v);
+        }
+    return sum;
+}
+
+static void check_convolution(const struct net *n)
+{
+    uint32_t at[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        index_of(&n->tensors[Y], i, at);
+        double size, sum = sum_window(n, at, &size), error = size * 0x1p-20;
+        sum = n->node.n_post && sum < 0 ? 0 : sum;
+        check_near(n, place(&n->tensors[Y], at), sum, error);
+    }
+}
+
+// ---- sums and products ----
+
+static void make_binary(struct net *n)
+{
+    static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL, GRAPH_MAX};
+    uint32_t y[4], other[4];
+    random_dims(y);
+    for (int i = 0; i < 4; i++)
+        other[i] = one_in(3) ? 1 : y[i];
+    bool turned = one_in(2);
+    n->node.op = ops[between(0, 3)];
+    add_tensor(n, turned ? B : A, TENSOR_FLOAT16, y, true);
+    add_tensor(n, turned ? A : B, TENSOR_FLOAT16, other, true);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, true);
+    add_input(n, A);
+    add_input(n, B);
+    if (one_in(2))
+        n->node.post[n->node.n_post++] =
+            one_in(2) ? (struct graph_post){.kind = POST_RELU}
+                      : (struct graph_post){.kind = POST_CLIP, .alpha = -1, .beta = 6};
+}
+
+// Of the element of Y at `at`.
+static float operand(const struct net *n, uint32_t i, const uint32_t at[4])
+{
+    const struct graph_tensor *t = &n->tensors[i];
+    uint32_t own[4];
+    for (int d = 0; d < 4; d++)
+        own[d] = t->dims[d] == 1 ? 0 : at[d];
+    return (float)value(n, i, place(t, own));
+}
+
+static float combined(const struct net *n, float a, float b)
+{
+    float v = n->node.op == GRAPH_ADD   ? a + b
+              : n->node.op == GRAPH_SUB ? a - b
+              : n->node.op == GRAPH_MUL ? a * b
+              : a > b                   ? a
+                                        : b;
+    const struct graph_post *post = n->node.post;
+    if (!n->node.n_post)
+        return v;
+    if (post->kind == POST_RELU)
+        return v < 0 ? 0 : v;
+    return v < post->alpha ? post->alpha : v > post->beta ? post->beta : v;
+}
+
+static void check_binary(const struct net *n)
+{
+    uint32_t at[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        index_of(&n->tensors[Y], i, at);
+        check_bits(n, place(&n->tensors[Y], at), combined(n, operand(n, A, at), operand(n, B, at)));
+    }
+}
+
+// ---- BatchNormalization ----
+
+static void make_norm(struct net *n)
+{
+    uint32_t y[4];
+    random_dims(y);
+    n->node.op = GRAPH_BATCH_NORM;
+    n->node.norm.epsilon = 0;
+    add_tensor(n, A, TENSOR_FLOAT16, y, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
+    add_input(n, A);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t k = i ? Y + i : B;
+        add_tensor(n, k, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
+        for (uint32_t c = 0; c < y[1] && i == 3; c++) // variances
+            ((float *)n->values[k])[c] = (float)between(1, 9);
+        make_constant(n, k);
+        add_input(n, k);
+    }
+}
+
+static void check_norm(const struct net *n)
+{
+    uint32_t at[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        index_of(&n->tensors[Y], i, at);
+        size_t from = place(&n->tensors[Y], at), c = at[1];
+        double factor = value(n, B, c) / sqrt(value(n, Y + 3, c));
+        double product = (value(n, A, from) - value(n, Y + 2, c)) * factor;
+        double size = (fabs(value(n, A, from)) + fabs(value(n, Y + 2, c))) * fabs(factor);
+        double bias = value(n, Y + 1, c);
+        check_near(n, from, product + bias, (size + fabs(bias)) * 0x1p-21);
+    }
+}
+
+// ---- elements that are only moved ----
+
+// Each value is its own number.
+static void number_values(struct net *n)
+{
+    for (size_t i = 0; i < n->tensors[A].n_elems; i++)
+        ((uint16_t *)n->values[A])[i] = (uint16_t)i;
+}
+
+static void make_reshape(struct net *n)
+{
+    uint32_t x[4], y[4], k = between(1, 9);
+    random_dims(x);
+    x[2] = k * between(1, 4);
+    memcpy(y, x, sizeof y);
+    y[1] *= k;
+    y[2] /= k;
+    bool turned = one_in(2);
+    n->node.op = GRAPH_RESHAPE;
+    add_tensor(n, A, TENSOR_FLOAT16, turned ? y : x, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, turned ? x : y, false);
+    add_input(n, A);
+    number_values(n);
+}
+
+static void check_reshape(const struct net *n)
+{
+    uint32_t from[4], to[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        index_of(&n->tensors[A], i, from);
+        index_of(&n->tensors[Y], i, to);
+        assert_int_equal(((const uint16_t *)n->values[Y])[place(&n->tensors[Y], to)],
+                         ((const uint16_t *)n->values[A])[place(&n->tensors[A], from)]);
+    }
+}
+
+static void make_transpose(struct net *n)
+{
+    uint32_t x[4], y[4];
+    random_dims(x);
+    n->node.op = GRAPH_TRANSPOSE;
+    for (uint32_t i = 0; i < 4; i++)
+        n->node.perm[i] = i;
+    for (uint32_t i = 3; i > 0; i--) {
+        uint32_t k = between(0, i), t = n->node.perm[i];
+        n->node.perm[i] = n->node.perm[k];
+        n->node.perm[k] = t;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        y[i] = x[n->node.perm[i]];
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
+    add_input(n, A);
+    number_values(n);
+}
+
+static void check_transpose(const struct net *n)
+{
+    uint32_t from[4], to[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        index_of(&n->tensors[Y], i, to);
+        for (int d = 0; d < 4; d++)
+            from[n->node.perm[d]] = to[d];
+        assert_int_equal(((const uint16_t *)n->values[Y])[place(&n->tensors[Y], to)],
+                         ((const uint16_t *)n->values[A])[place(&n->tensors[A], from)]);
+    }
+}
+
+// ---- activations ----
+
+// In floats, where a unit in the last place can be seen.
+static void make_activation(struct net *n)
+{
+    static const enum graph_post_kind kinds[] = {POST_SIGMOID, POST_SWISH, POST_EXP};
+    uint32_t dims[4] = {1, 1, 1, 5000};
+    n->node.op = GRAPH_UNARY;
+    n->node.n_post = 1;
+    n->node.post[0].kind = kinds[between(0, 2)];
+    add_tensor(n, A, TENSOR_FLOAT32, dims, false);
+    add_tensor(n, Y, TENSOR_FLOAT32, dims, false);
+    for (size_t i = 0; i < 5000; i++)
+        ((float *)n->values[A])[i] = ((float)between(0, 1 << 20) - (1 << 19)) / (1 << 13);
+    ((float *)n->values[A])[0] = NAN;
+    ((float *)n->values[A])[1] = 1000;
+    ((float *)n->values[A])[2] = -1000;
+    add_input(n, A);
+}
+
+static double activated(enum graph_post_kind kind, double x)
+{
+    double sigmoid = 1 / (1 + exp(-x));
+    return kind == POST_EXP ? exp(x) : kind == POST_SWISH ? x * sigmoid : sigmoid;
+}
+
+static void check_activation(const struct net *n)
+{
+    for (size_t i = 0; i < 5000; i++) {
+        double want = activated(n->node.post[0].kind, value(n, A, i)), got = value(n, Y, i);
+        if (isnan(want) != isnan(got) || fabs(got - want) > 0x1p-22 * fabs(want) + 0x1p-126)
+            fail_msg("activation %d of %g is %.9g, expected %.9g", n->node.post[0].kind,
+                     value(n, A, i), got, want);
+    }
+}
+
+// ---- all of them ----
+
+struct kind {
+    void (*make)(struct net *n);
+    void (*check)(const struct net *n);
+    int cases;
+};
+
+static void test_kind(void **state)
+{
+    const struct kind *k = *state;
+    for (int seed = 0; seed < k->cases; seed++) {
+        struct net n = {0};
+        srand((unsigned)seed);
+        k->make(&n);
+        run_net(&n);
+        k->check(&n);
+        free_net(&n);
+    }
+}
+
+int main(void)
+{
+    static struct kind convolution = {make_convolution, check_convolution, CASES},
+                       binary = {make_binary, check_binary, 2 * CASES},
+                       norm = {make_norm, check_norm, CASES},
+                       reshape = {make_reshape, check_reshape, 2 * CASES},
+                       turned = {make_transpose, check_transpose, 2 * CASES},
+                       activation = {make_activation, check_activation, 6};
+    const struct CMUnitTest tests[] = {
+        {"convolution", test_kind, NULL, NULL, &convolution},
+        {"binary", test_kind, NULL, NULL, &binary},
+        {"norm", test_kind, NULL, NULL, &norm},
+        {"reshape", test_kind, NULL, NULL, &reshape},
+        {"transpose", test_kind, NULL, NULL, &turned},
+        {"activation", test_kind, NULL, NULL, &activation},
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
