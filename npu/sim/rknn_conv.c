@@ -152,6 +152,11 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
     int16_t points[2][RKNN_LUT_POINTS];
     struct graph_post *first = &l->out->post[0];
     *ret = NULL;
+    for (uint32_t i = 1; i < l->out->n_post; i++)
+        if (needs_lut(l->out->post[i].kind))
+            return lower_refuse(l, e,
+                                "how a lookup table behind something else is used is not "
+                                "known");
     if (!l->out->n_post || !needs_lut(first->kind))
         return 0;
     if (!rknn_regs_lut(l->f, l->node, points))

@@ -122,7 +122,7 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
         return STATUS_MODEL_INVALID;
     if (!t->constant)
         return 0;
-    if (from->layout == RKNN_NC1HWC2 && from->n_native == 5)
+    if (from->layout == RKNN_NC1HWC2)
         return unpack_planes(l, t, from, e);
     if (t->data.size < t->size)
         return error_set(e, STATUS_MODEL_INVALID, "constant %s: %zu bytes of %zu are there",

@@ -6,6 +6,15 @@
 
 #define MUL_SHIFT 14 // the usual fixed point of multipliers
 
+// Registers of a convolution's task, where 0x4080 is the output conversion, and bits of theirs.
+// Source: the technical reference manual of RK3588, chapter of the NPU.
+#define DATA_FORMAT         0x4010    // bits 4-9, 10-15: shifts of negative values, bias and below
+#define BN_CONFIG           0x4060    // of what comes behind the bias
+#define BN_BYPASS           (1u << 0) // nothing is done
+#define BN_NO_FACTOR        (1u << 4)
+#define FACTOR_OF_NEGATIVES (1u << 5) // only they are multiplied; of 0x4040 as well
+#define SHIFT_IN_TABLE      (1u << 1) // of 0x4048
+
 // What a bias table holds besides the biases, and what stands in for the rest.
 struct table_form {
     bool has_nz, has_mul;
@@ -28,6 +37,13 @@ static int not_known(uint32_t reg, uint32_t value, struct error *e)
                      value);
 }
 
+static int not_understood(uint32_t reg, uint32_t value, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register 0x%04x holds 0x%08x: how it scales its sums is not known", reg,
+                     value);
+}
+
 static int form_rk3588(const struct rknn_conv_sources *s, struct table_form *form, struct error *e)
 {
     uint32_t bypass, multiplier, source, nz;
@@ -35,13 +51,21 @@ static int form_rk3588(const struct rknn_conv_sources *s, struct table_form *for
         need(s, 0x4050, &source, e) < 0 || need(s, 0x4054, &nz, e) < 0)
         return STATUS_MODEL_INVALID;
     bool bypassed = bypass >> 4 & 1;
+    uint32_t format = 0, shift = bypassed ? 0 : multiplier >> 8 & 0x3f;
+    bool says_format = rknn_regs_get(s->regs, DATA_FORMAT, &format);
+    if (bypass & FACTOR_OF_NEGATIVES)
+        return not_understood(0x4040, bypass, e);
+    if (!bypassed && (multiplier & SHIFT_IN_TABLE))
+        return not_understood(0x4048, multiplier, e);
+    if (says_format && !bypassed && (format >> 4 & 0x3f) != shift)
+        return not_understood(DATA_FORMAT, format, e);
     form->has_nz = source & 1;
     form->nz = (int16_t)nz;
     if (bypassed && form->has_nz)
         return not_known(0x4050, source, e);
     form->has_mul = !bypassed && (multiplier & 1);
     form->mul = bypassed ? 1 : (int16_t)(multiplier >> 16);
-    form->mul_shift = bypassed ? 0 : multiplier >> 8 & 0x3f;
+    form->mul_shift = shift;
     return 0;
 }
 
@@ -176,16 +200,46 @@ static int lut_factors(const struct rknn_conv_sources *s, struct graph_lut *lut,
     int r = output_factor(s, &out, e);
     if (r < 0)
         return r;
-    rknn_regs_get(s->regs, 0x4120, &below_scale);
-    rknn_regs_get(s->regs, 0x4124, &below_shift);
-    rknn_regs_get(s->regs, 0x4128, &above_scale);
-    rknn_regs_get(s->regs, 0x412c, &above_shift);
+    // RK3576 has other registers there.
+    if (rknn_regs_get(s->regs, 0x4124, &below_shift))
+        rknn_regs_get(s->regs, 0x4120, &below_scale);
+    if (rknn_regs_get(s->regs, 0x412c, &above_shift))
+        rknn_regs_get(s->regs, 0x4128, &above_scale);
     lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
     lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift >> 5 & 0x1f));
     lut->out_scale = (float)out * s->output->scale;
     lut->out_offset = (float)((int32_t)offset - s->output->zp) * s->output->scale;
     *ret_in = ldexp((int16_t)(bn >> 16), -(int)(bn >> 8 & 0x3f));
     return 0;
+}
+
+// A LeakyRelu multiplies negative values there, a lookup table's way in multiplies all, others
+// none.
+static int check_factor(const struct rknn_conv_sources *s, bool lut, struct error *e)
+{
+    uint32_t config;
+    if (s->chip->output_conversion != 0x4080 || lut || !rknn_regs_get(s->regs, BN_CONFIG, &config))
+        return 0;
+    bool multiplies = !(config & (BN_BYPASS | BN_NO_FACTOR));
+    bool leaky = fuses_leaky(s->node);
+    if (multiplies != leaky || (leaky && !(config & FACTOR_OF_NEGATIVES)))
+        return not_understood(BN_CONFIG, config, e);
+    return 0;
+}
+
+// The slope has 14 bits behind the point: negative values are shifted by as much more, or, on
+// RV1103 and RV1106, by as much as the others.
+static int check_shifts(const struct rknn_conv_sources *s, uint32_t leaky, struct error *e)
+{
+    uint32_t format;
+    if (s->chip->output_conversion != 0x4080 || !rknn_regs_get(s->regs, DATA_FORMAT, &format))
+        return 0;
+    int more = (int)(format >> 10 & 0x3f) - (int)(leaky >> 8 & 0x3f);
+    if (more == 0 || (more == MUL_SHIFT && s->chip->bias_rule == BIAS_RK3588))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register 0x%04x holds 0x%08x: the slope of its LeakyRelu is not known",
+                     DATA_FORMAT, format);
 }
 
 int rknn_leaky_alpha(const struct rknn_conv_sources *s, float *ret, struct error *e)
@@ -195,7 +249,7 @@ int rknn_leaky_alpha(const struct rknn_conv_sources *s, float *ret, struct error
     if (r < 0)
         return r;
     *ret = ldexpf((int16_t)(leaky >> 16), -MUL_SHIFT);
-    return 0;
+    return check_shifts(s, leaky, e);
 }
 
 static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_packing *p)
@@ -223,6 +277,8 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
         return error_no_memory(e, "a bias table", 4 * (size_t)s->packing->o);
     double factor;
     int r = find_form(s, &form, e);
+    if (r == 0)
+        r = check_factor(s, lut, e);
     if (r == 0)
         r = read_table(s, &form, q, e);
     if (r == 0)

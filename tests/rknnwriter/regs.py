@@ -44,10 +44,22 @@ def _activation(p, shift=0):
     return round(p.alpha * 2**14) << 16 | p.leaky_shift << 8 if leaky else 0
 
 
+def _slopes(p):
+    """0x410c … 0x412c: where lookup tables lie, and how they go on beyond."""
+    if not p.lut or not p.lut.slopes:
+        return []
+    (below, below_shift), (above, above_shift) = p.lut.slopes
+    return [(0x410C, 0x50500), (0x4110, -16384), (0x4114, 0), (0x4118, 0), (0x411C, 16384),
+            (0x4120, below & 0xFFFF), (0x4124, below_shift), (0x4128, above << 16),
+            (0x412C, above_shift << 5)]
+
+
 def _old_conversion(chip, p):
-    """0x4040 … 0x4088: RK3566, RK3568, RK3588."""
+    """0x4010 … 0x412c: RK3566, RK3568, RK3588. Negative values have shifts of their own."""
     bypass = p.form == "plain"
+    negative = 14 + p.leaky_shift if p.act == "leaky_relu" else 0
     return _dpu([
+        (0x4010, negative << 10 | (0 if bypass else 14) << 4),
         (0x4040, chip.bias_register | (0x10 if bypass else 0)),
         (0x4048, 0 if bypass else 14 << 8 | 1),
         (0x4050, 0x124 if bypass else 0x125),
@@ -60,6 +72,7 @@ def _old_conversion(chip, p):
         (0x4080, p.out_offset),
         (0x4084, p.scale),
         (0x4088, p.shift - p.leaky_shift),
+        *_slopes(p),
     ])
 
 
@@ -95,8 +108,10 @@ def _lite_conversion(p):
     else:
         form = [(0x4040, 0x120180 | mul_shift << 9), (0x4048, 1), (0x4050, 0x30000001),
                 (0x4054, 0x8E000000)]
+    multiplies = {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x02 if p.lut else 0x13)
     return _dpu(form + [
-        (0x4060, {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x13)),
+        (0x4010, p.leaky_shift << 10),
+        (0x4060, multiplies),
         (0x4068, _activation(p, rest)),
         (0x4070, 0x8002C0C0 if p.addend else 0x010041C1),
         (0x4074, p.addend.offset if p.addend else 0),

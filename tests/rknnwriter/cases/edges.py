@@ -58,6 +58,10 @@ for _chip in CHIPS:
               batch=2, out=Quant.of_range(*_RANGES[_act]))
         _ends(f"{_chip}_picture_{_act}", single, _chip, 3, 24, pad=(0, 0, 1, 1), stride=2, act=_act,
               picture=True, batch=2, out=Quant.of_range(*_RANGES[_act]))
+for _chip in ("rk3588", "rk3566", "rk3568"):
+    for _act in ("swish", "hard_swish", "gelu", "softplus", "elu"):
+        _ends(f"{_chip}_short_table_{_act}", single, _chip, 20, 24, pad=1, act=_act, lut_reach=1.5,
+              out=Quant.of_range(*_RANGES[_act]))
 for _chip in LITE_CHIPS:
     for _act in ("sigmoid", "swish", "hard_swish"):
         _ends(f"{_chip}_depthwise_{_act}", single, _chip, 24, 24, group=24, pad=1, act=_act,

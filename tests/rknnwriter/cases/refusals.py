@@ -73,6 +73,8 @@ refuse("plane_of_integers", "is not supported", lambda: one(lambda m, x: ops.com
     m, "Less", x, m.native_constant("c", np.ones((1, 20, 1, 1)), A))))
 refuse("plane_shape", "its native shape is not known", lambda: _planes(),
        lambda m, node: setattr(node.inputs[1], "native", [1, 1, 1, 1, 1]))
+refuse("plane_numbers", "its native shape is not known", lambda: _planes(),
+       lambda m, node: setattr(node.inputs[1], "native", [1, 20, 1, 1]))
 refuse("plane_short", "bytes are too few", lambda: _planes(),
        lambda m, node: setattr(node.inputs[1], "data", b"1234"))
 refuse("plane_empty", "is empty", lambda: _planes(), shape(0, 20, 1, 1, which=1, inputs=True))

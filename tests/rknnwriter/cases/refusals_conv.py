@@ -3,6 +3,7 @@
 import numpy as np
 
 from .. import Model, Quant, ops
+from ..ops.activation import SUFFIXES
 from .conv import IN, single, transposed
 from .eltwise import A
 from .float16 import _conv as half_conv
@@ -64,7 +65,7 @@ for _name, _act, _register, _value in (
         ("clip_infinite", "clip", 0x406C, 0x7F800000)):
     refuse(f"half_{_name}", "the file does not say the", lambda act=_act: half_conv(
         "rk3588", 20, 12, act=act), command(_register, _value))
-refuse("leaky_behind_add", "the slope of its LeakyRelu", lambda: _added(), op("ConvAddLeakyRelu"))
+refuse("leaky_behind_add", "how it scales its sums is not known", lambda: _added(), op("ConvAddLeakyRelu"))
 refuse("leaky_alone", "the slope of its LeakyRelu", unary(ops.leaky_relu, 0.1, out=A),
        lambda m, node: node.attrs.clear())
 refuse("hard_sigmoid_alone", "the bounds of its HardSigmoid", unary(ops.sigmoid, out=A),
@@ -167,6 +168,26 @@ refuse("deconv_depthwise", "how the weights of 20 groups are packed is not known
 for _register, _value in ((0x410C, 0x60600), (0x4110, 0xFFFF8000), (0x411C, 0x8000)):
     refuse(f"lut_range_{_register:x}", "its lookup table covers a range that is not known",
            conv(act="sigmoid", out=Quant.of_range(0, 1)), added(_register, _value))
+
+# ---- what the registers say of scales that is not known ----------------------------------------
+
+for _act in ("sigmoid", "hard_swish", "swish"):
+    refuse(f"lut_behind_add_{_act}", "how a lookup table behind something else is used",
+           lambda: _added(), op("ConvAdd" + SUFFIXES[_act]))
+for _name, _register, _value in (
+        ("negatives", 0x4040, 0x20160), ("shifts_in_table", 0x4048, 0xE03), ("factor", 0x4060, 0x42),
+        ("leaky_factor", 0x4060, 0x22)):
+    refuse(f"registers_{_name}", "how it scales its sums is not known", conv(),
+           command(_register, _value))
+for _chip in ("rk3588", "rk3566", "rv1106"):
+    refuse(f"leaky_of_all_{_chip}", "how it scales its sums is not known",
+           conv(_chip, act="leaky_relu"), command(0x4060, 0x02))
+    refuse(f"leaky_bypassed_{_chip}", "how it scales its sums is not known",
+           conv(_chip, act="leaky_relu"), command(0x4060, 0x32))
+    refuse(f"leaky_shifts_{_chip}", "the slope of its LeakyRelu is not known",
+           conv(_chip, act="leaky_relu"), added(0x4010, 12 << 10 | 14 << 4))
+refuse("shifts_of_negatives", "how it scales its sums is not known", conv(),
+       added(0x4010, 13 << 4))
 
 # ---- what is done to inputs -----------------------------------------------------------------
 

@@ -14,7 +14,7 @@ ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
          addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1,
-         params=None, bare=False, add_last=False, leaky_shift=0, name=None):
+         params=None, bare=False, add_last=False, leaky_shift=0, lut_reach=None, name=None):
     """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
 
     form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
@@ -22,6 +22,7 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     tasks: how many tasks one core needs; later ones repeat only what changes.
     add_last: the activation comes before `addend`, not behind it.
     bare: an int8 one without a bias table; its input's zero point must be 0.
+    lut_reach: largest number that a lookup table covers, with slopes beyond; on the older chips.
     leaky_shift: how much of the output's shift an int8 LeakyRelu does itself.
     params: a quantize.ConvParams instead of quantizing `weight` and `bias` here.
     """
@@ -41,7 +42,7 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     block = (depthwise and m.chip.depthwise_out) or m.chip.o2[x.dtype]
     y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, block)
     spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, add_last, act, alpha, packed_first)
-    spec.leaky_shift = leaky_shift
+    spec.leaky_shift, spec.lut_reach = leaky_shift, lut_reach
     spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
@@ -122,7 +123,7 @@ def _int8(spec, form, symmetric, p):
     if spec.addend is not None:
         p = replace(p, addend=quantize.addend(p, spec.addend.quant, spec.y.quant))
     if spec.act in lut.FUNCTIONS:
-        p = lut.fit(p, spec.act, spec.x.quant, spec.y.quant)
+        p = lut.fit(p, spec.act, spec.x.quant, spec.y.quant, spec.lut_reach)
     inputs = [spec.x, spec.weight_tensor(p.weight, "int8", p.nz)]
     inputs.append(spec.bias_tensor(_table(chip, p), "int32"))
     if spec.addend is not None:
