@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -47,10 +46,17 @@ int fd_size(int fd, uint64_t *ret, struct error *e)
     return 0;
 }
 
+static bool is_sealed(int fd, int any_of)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & any_of);
+}
+
 bool fd_is_read_only(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY;
+    return (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) ||
+           is_sealed(fd, F_SEAL_WRITE | F_SEAL_FUTURE_WRITE);
 }
 
 int fd_check_writable(int fd, int code, struct error *e)
@@ -58,17 +64,20 @@ int fd_check_writable(int fd, int code, struct error *e)
     if (!fd_is_read_only(fd))
         return 0;
     return error_set(e, code,
-                     "the memory's descriptor is open for reading alone; open it, or export the "
-                     "dma-buf, with O_RDWR");
+                     "the memory cannot be written: its descriptor is open for reading alone (open "
+                     "it, or export the dma-buf, with O_RDWR), or sealed against writing");
 }
 
+// What nobody can change any more is the same in a private mapping; kernels before 6.7 allow no
+// shared one by a descriptor that is open for writing.
 void *fd_map(int fd, uint64_t size, struct error *e)
 {
     int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;
+    int sharing = is_sealed(fd, F_SEAL_WRITE) ? MAP_PRIVATE : MAP_SHARED;
     void *memory = MAP_FAILED;
     errno = ENOMEM;
     if (size <= PTRDIFF_MAX)
-        memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
+        memory = mmap(NULL, (size_t)size, protection, sharing, fd, 0);
     if (memory != MAP_FAILED)
         return memory;
     error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot map %llu bytes of shared memory",

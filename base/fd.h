@@ -1,6 +1,7 @@
 // File descriptors: shared memory, and passing them over Unix sockets.
 #pragma once
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,10 @@
 #include "base/error.h"
 
 #define FD_MAX_PASSED 4
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 /// An anonymous file of `size` bytes that can be shared, close-on-exec. Negative status on failure.
 int fd_memory(const char *name, uint64_t size, struct error *e);
@@ -25,12 +30,14 @@ int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_
 /// STATUS_PARAM_INVALID, if the fd is anything else, or nothing.
 int fd_size(int fd, uint64_t *ret, struct error *e);
 
-/// Maps `size` bytes of a file, shared: for reading and writing, or for reading if the fd is open
-/// for that alone. NULL: it cannot be.
+/// Maps `size` bytes of a file, shared: for reading and writing, or for reading if it is read-only.
+/// NULL: it cannot be.
 void *fd_map(int fd, uint64_t size, struct error *e);
+
+/// Whether an fd is open for reading alone, or of a memfd that is sealed against writing.
 bool fd_is_read_only(int fd);
 
-/// Words, and `code`, if the fd of a memory is open for reading alone.
+/// Words, and `code`, if the fd of a memory is read-only.
 int fd_check_writable(int fd, int code, struct error *e);
 
 /// Whether a socket is one that file descriptors can pass.

@@ -8,9 +8,6 @@
 
 #include "base/fd.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 
 #define SMALLEST 4096u
 #define LARGEST  ((uint64_t)PTRDIFF_MAX / 2)

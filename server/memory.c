@@ -53,6 +53,7 @@ static struct memory *find_file(struct memories *all, const struct stat *st)
 
 // Whoever maps a file dies when he touches what its owner has cut off, and a file of huge pages
 // kills him when there are none left: only a memfd of ordinary pages that cannot shrink is safe.
+// One that can be written stays so, for workers that will map it later.
 static int check_memfd(int fd, struct error *e)
 {
     struct statfs fs;
@@ -62,13 +63,12 @@ static int check_memfd(int fd, struct error *e)
             e, STATUS_PARAM_INVALID,
             "the file descriptor is neither a dma-buf nor a memfd of ordinary pages; use "
             "rknn_create_mem, or memfd_create with MFD_ALLOW_SEALING");
-    if (seals & (F_SEAL_WRITE | 0x10)) // F_SEAL_FUTURE_WRITE
-        return error_set(e, STATUS_PARAM_INVALID, "the memfd is sealed against writing");
-    if (!(seals & F_SEAL_SHRINK) && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
-        return error_set_errno(e, STATUS_PARAM_INVALID, errno,
-                               "the file can shrink and cannot be sealed against it; make it by "
-                               "memfd_create with MFD_ALLOW_SEALING, open for writing");
-    return 0;
+    int wanted = fd_is_read_only(fd) ? F_SEAL_SHRINK : F_SEAL_SHRINK | F_SEAL_SEAL;
+    if ((seals & wanted) == wanted || fcntl(fd, F_ADD_SEALS, wanted) == 0)
+        return 0;
+    return error_set_errno(e, STATUS_PARAM_INVALID, errno,
+                           "the file can shrink and cannot be sealed against it; make it by "
+                           "memfd_create with MFD_ALLOW_SEALING, open for writing");
 }
 
 // The size of a dma-buf never changes.

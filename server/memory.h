@@ -53,8 +53,9 @@ void memories_init(struct memories *all);
 int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e);
 
 /// The memory of a file that came from a client (taken over, also on failure), with one reference:
-/// a dma-buf that can be mapped, or a memfd. A memfd that its owner could shrink is sealed; one
-/// that cannot be sealed, and any other file, is STATUS_PARAM_INVALID.
+/// a dma-buf that can be mapped, or a memfd. A memfd that its owner could shrink, or forbid to
+/// write later, is sealed; one that can shrink and cannot be sealed, and any other file, is
+/// STATUS_PARAM_INVALID.
 int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e);
 
 struct memory *memory_ref(struct memory *m);

@@ -17,11 +17,16 @@ struct worker_memory {
     struct npu_buffer buffer; // the fd: of a dma-buf, else -1
 };
 
-void *worker_map(int fd, uint64_t size, int protection)
+static void check_size(int fd, uint64_t size)
 {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
         worker_die("a memory of %llu bytes without them", (unsigned long long)size);
+}
+
+void *worker_map(int fd, uint64_t size, int protection)
+{
+    check_size(fd, size);
     void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         worker_die("cannot map a memory of %llu bytes: %s", (unsigned long long)size,
@@ -77,11 +82,14 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
 {
     cleanup(fd_close_p) int fd = frame_reader_take_fd(&w->reader);
     struct worker_memory *memory = malloc(sizeof *memory);
+    struct error e;
     if (!memory)
         worker_die("no memory for a memory");
-    int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;
+    check_size(fd, m->size);
     *memory = (struct worker_memory){
-        .buffer = {.fd = -1, .map = worker_map(fd, m->size, protection), .size = m->size}};
+        .buffer = {.fd = -1, .map = fd_map(fd, m->size, &e), .size = m->size}};
+    if (!memory->buffer.map)
+        worker_die("%s", e.text);
     if (dmabuf_is(fd))
         memory->buffer.fd = steal_fd(&fd);
     worker_add(w->memories, &memory->number, m->memory);

@@ -107,6 +107,32 @@ static void memory_of_others(const struct model *m, int fd)
     EXPECT_OK(rknn_destroy_mem(m->c, out));
 }
 
+// A picture that its maker lets nobody change, himself included.
+static void sealed_picture(const struct model *m)
+{
+    size_t size;
+    rknn_tensor_attr a = input_attr(m);
+    uint8_t *data = conformance_file(&size, "%s.in0.bin", m->name);
+    int fd = memfd_create("picture", MFD_ALLOW_SEALING);
+    NEED(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    NEED(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+    uint8_t *mine = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    NEED(mine != MAP_FAILED);
+    rknn_tensor_mem *in = rknn_create_mem_from_fd(m->c, fd, mine, (uint32_t)size, 0);
+    rknn_tensor_mem *out = rknn_create_mem(m->c, m->outputs[0].size);
+    NEED(in && out);
+    EXPECT_OK(rknn_set_io_mem(m->c, in, &a));
+    EXPECT_OK(rknn_set_io_mem(m->c, out, &m->outputs[0]));
+    EXPECT_OK(rknn_run(m->c, NULL));
+    conformance_compare(&m->outputs[0], m->name, 0, out->virt_addr, m->outputs[0].size);
+    EXPECT_CODE(RKNN_ERR_OUTPUT_INVALID, rknn_set_io_mem(m->c, in, &m->outputs[0]));
+    EXPECT_OK(rknn_destroy_mem(m->c, in));
+    EXPECT_OK(rknn_destroy_mem(m->c, out));
+    munmap(mine, size);
+    close(fd);
+    free(data);
+}
+
 static int plain_file(void)
 {
     char path[] = "/tmp/conformance-memory-XXXXXX";
@@ -326,6 +352,7 @@ int main(int argc, char **argv)
     memory_of_others(&m, memfd_create("mine", 0));
     memory_of_others(&m, memfd_create("mine", MFD_ALLOW_SEALING));
     memory_of_others(&m, plain_file());
+    sealed_picture(&m);
     without_context(&m);
     one_input_for_two(&m);
     close_model(&m);

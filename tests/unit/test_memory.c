@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "server/memory.h"
 
 static struct memories all;
@@ -57,6 +58,7 @@ static void expect_taken(int fd, uint64_t size)
     assert_int_equal(m->buffer.size, size);
     m->buffer.map[size - 1] = 7;
     assert_int_equal(ftruncate(client, 0), -1); // not under our feet
+    assert_int_equal(fcntl(client, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
     memory_unref(m);
     close(client);
 }
@@ -79,7 +81,6 @@ static void files_that_cannot_shrink(void **state)
     expect_taken(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK | F_SEAL_SEAL), 4096);
     expect_refused(make_file(0, 4096, 0), "MFD_ALLOW_SEALING");
     expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_GROW | F_SEAL_SEAL), "can shrink");
-    expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_WRITE), "against writing");
     expect_refused(make_file(MFD_ALLOW_SEALING, 0, 0), "empty");
     int fd = mkstemp(path);
     assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, 4096) == 0);
@@ -102,15 +103,32 @@ static int open_again(int fd, int flags)
     return again;
 }
 
+static void expect_taken_for_reading(int fd)
+{
+    struct memory *m = NULL;
+    struct error e;
+    int client = dup(fd);
+    assert_int_equal(memory_import(&all, fd, &m, NULL), 0);
+    assert_true(m->read_only && !m->dmabuf);
+    assert_int_equal(fd_check_writable(m->buffer.fd, STATUS_OUTPUT_INVALID, &e),
+                     STATUS_OUTPUT_INVALID);
+    assert_int_equal(m->buffer.map[4095], 0);
+    assert_int_equal(ftruncate(client, 0), -1);
+    memory_unref(m);
+    close(client);
+}
+
 static void files_for_reading_alone(void **state)
 {
     (void)state;
-    struct memory *m = NULL;
-    int fd = open_again(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), O_RDONLY);
-    assert_int_equal(memory_import(&all, fd, &m, NULL), 0);
-    assert_true(m->read_only && !m->dmabuf);
-    assert_int_equal(m->buffer.map[4095], 0);
-    memory_unref(m);
+    int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    expect_taken_for_reading(
+        open_again(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_SHRINK), O_RDONLY));
+    expect_taken_for_reading(make_file(MFD_ALLOW_SEALING, 4096, sealed));
+    expect_taken_for_reading(open_again(make_file(MFD_ALLOW_SEALING, 4096, sealed), O_RDONLY));
+    expect_taken_for_reading(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_WRITE));
+    expect_taken_for_reading(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_FUTURE_WRITE));
+    expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_WRITE | F_SEAL_SEAL), "can shrink");
     expect_refused(open_again(make_file(MFD_ALLOW_SEALING, 4096, 0), O_RDONLY), "can shrink");
 }
 
