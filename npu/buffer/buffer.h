@@ -24,9 +24,10 @@ struct npu_buffers {
 /// What --buffers says: "drm[:NODE]", "dma_heap[:NAME]", "udmabuf", "memfd", or "auto". A kind that
 /// is named has to work: STATUS_DEVICE_UNAVAILABLE says why it does not. "auto" is a memfd, unless
 /// a device of its own reads and writes the buffers (`dma`): then it is the first of these that
-/// works: the system's dma_heap, whose memory CPUs cache (rknn_create_mem() promises that); dumb
-/// buffers of the NPU's DRM node, which the NPU can always use, and which its driver maps
-/// write-combined; udmabuf; memfd. Makes a buffer to find out. May block.
+/// works: a dma_heap (the system's, else that of contiguous memory), whose memory CPUs cache
+/// (rknn_create_mem() promises that); dumb buffers of the NPU's DRM node, which the NPU can always
+/// use, and which its driver maps write-combined; udmabuf; memfd. Makes a buffer to find out. May
+/// block.
 int npu_buffers_open(struct npu_buffers *b, const char *wanted, bool dma, struct error *e);
 void npu_buffers_close(struct npu_buffers *b); // zeroed: fine
 

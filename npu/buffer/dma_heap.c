@@ -9,10 +9,15 @@
 
 #include "npu/buffer/kind.h"
 
-static int open_heap(struct npu_buffers *b, const char *part, struct error *e)
+// The system's heap, and, for kernels that have none, that of contiguous memory, whose name depends
+// on the kernel's age and devicetree (Documentation/userspace-api/dma-buf-heaps.rst); "cma" in the
+// maker's kernels.
+static const char *const usual[] = {"system",    "default_cma_region", "reserved",
+                                    "linux,cma", "default-pool",       "cma"};
+
+static int open_named(struct npu_buffers *b, const char *heap, struct error *e)
 {
     char path[sizeof b->name + 16];
-    const char *heap = part ? part : "system";
     int n = snprintf(b->name, sizeof b->name, "dma_heap %s", heap);
     if (n < 0 || (size_t)n >= sizeof b->name || strchr(heap, '/'))
         return error_set(e, STATUS_PARAM_INVALID, "\"%.64s\" is not the name of a dma_heap", heap);
@@ -21,6 +26,14 @@ static int open_heap(struct npu_buffers *b, const char *part, struct error *e)
     if (b->device < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "%s", path);
     return 0;
+}
+
+static int open_heap(struct npu_buffers *b, const char *part, struct error *e)
+{
+    int r = open_named(b, part ? part : usual[0], e);
+    for (size_t i = 1; i < sizeof usual / sizeof *usual && r < 0 && !part; i++)
+        r = open_named(b, usual[i], NULL);
+    return r;
 }
 
 static int allocate(const struct npu_buffers *b, uint64_t size, struct npu_buffer *ret,

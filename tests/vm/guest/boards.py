@@ -134,6 +134,17 @@ class Boards(unittest.TestCase):
         wait_for("the relay", lambda: os.path.exists("/run/rknnd/usb-board0.sock"))
         self.assertEqual({uri: d["state"] for uri, d in listed().items()}, {"usb:board0": "up", "usb:board1": "up"})
 
+    def test_a_relay_for_any_board_is_found_by_serial_number(self):
+        self.boards[1].unplug()
+        wait_for("one board to be left", lambda: not self.boards[1].node())
+        log = self.relay("--relay", "usb:")
+        wait_for(log.read_text, lambda: os.path.exists("/run/rknnd/usb-board0.sock"))
+        self.boards[1].plug()
+        for uri in "usb:board0", "usb:board1":
+            done = rknnctl("--server", uri, "ping", "-c", "1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({uri: d["state"] for uri, d in listed().items()}, {"usb:board0": "up", "usb:board1": "up"})
+
     def test_one_that_another_program_has(self):
         with open(self.boards[0].node(), "r+b", buffering=0) as node:
             fcntl.ioctl(node, CLAIM_INTERFACE, struct.pack("I", 0))

@@ -159,6 +159,17 @@ class Dmabuf(unittest.TestCase):
             self.check_imports(book)
             daemon.stop()
 
+    def test_2_another_heap(self):
+        """A kernel whose only heap has another name: here it is the same heap, as Debian's kernels have no other."""
+        system, other = pathlib.Path("/dev/dma_heap/system"), pathlib.Path("/dev/dma_heap/linux,cma")
+        system.rename(other)
+        self.addCleanup(other.rename, system)
+        for kind in "dma_heap", "dma_heap:linux,cma":
+            daemon = Daemon("--backend", "sim:rk3588", "--buffers", kind)
+            self.assertIn("dma_heap linux,cma", daemon.rknnctl("info").stdout)
+            self.check_programs(daemon, "memory")
+            daemon.stop()
+
     def test_0_what_does_not_work_is_said(self):
         for kind, words in (("drm", "no DRM node of driver rknpu"), ("drm:/dev/dri/renderD128", "dumb buffer"),
                             ("dma_heap:attic", "/dev/dma_heap/attic"), ("drm:/dev/null", "dumb buffer")):

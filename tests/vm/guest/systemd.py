@@ -64,6 +64,20 @@ class Packages(unittest.TestCase):
         self.assertEqual(must("systemctl", "--failed", "--no-legend", "--plain"), "")
         self.assertEqual((prop("ActiveState", "rknnd.socket"), prop("ActiveState")), ("active", "active"))
 
+    def test_1_devices(self):
+        """Its own are open to it; those that are not there are no matter for a warning."""
+        heap = pathlib.Path("/dev/dma_heap/system").stat()
+        self.assertEqual((grp.getgrgid(heap.st_gid).gr_name, stat.S_IMODE(heap.st_mode)), ("video", 0o660))
+        self.assertFalse(os.path.exists("/dev/rknpu"))
+        good = CONFIG.read_text()
+        CONFIG.write_text(good + "buffers = dma_heap\n")
+        must("systemctl", "restart", "rknnd.service")
+        self.assertIn("dma_heap system", must("rknnctl", "--server", f"unix:{SOCKET}", "info"))
+        CONFIG.write_text(good)
+        must("systemctl", "restart", "rknnd.service")
+        warned = must("journalctl", "-b", "_PID=1", "-p", "warning", "--no-pager", "-o", "cat").splitlines()
+        self.assertEqual([line for line in warned if "device" in line], [])
+
     def test_2_socket_belongs_to_the_group(self):
         s = SOCKET.stat()
         self.assertEqual((s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)), (0, "rknnd", 0o660))
