@@ -64,7 +64,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(must("systemctl", "--failed", "--no-legend", "--plain"), "")
         self.assertEqual((prop("ActiveState", "rknnd.socket"), prop("ActiveState")), ("active", "active"))
 
-    def test_1_devices(self):
+    def test_2_devices(self):
         """Its own are open to it; those that are not there are no matter for a warning."""
         heap = pathlib.Path("/dev/dma_heap/system").stat()
         self.assertEqual((grp.getgrgid(heap.st_gid).gr_name, stat.S_IMODE(heap.st_mode)), ("video", 0o660))
