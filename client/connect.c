@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/who.h"
 #include "client/adb.h"
 #include "client/limits.h"
 
@@ -60,6 +62,15 @@ int connect_file(const char *path)
     return connect_socket(AF_UNIX, (struct sockaddr *)&a, sizeof a);
 }
 
+static int denied(const char *path, struct error *e)
+{
+    char advice[200] = "this user may not write to it, or not enter a folder above it";
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_gid != 0 && (st.st_mode & S_IWGRP))
+        who_join(st.st_gid, advice, sizeof advice);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "permission denied; %s", advice);
+}
+
 static int connect_unix(const char *path, struct error *e)
 {
     int fd = connect_file(path);
@@ -72,8 +83,7 @@ static int connect_unix(const char *path, struct error *e)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE,
                          "nobody listens on this socket; is rknnd running?");
     case EACCES:
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                         "permission denied; this user has to be in the socket's group");
+        return denied(path, e);
     default:
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
     }

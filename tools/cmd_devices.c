@@ -22,7 +22,7 @@ struct device {
     char chip[32]; // that it says it has, there
     int result;    // of rknnd_get_server_info(), which is asked when there is no obstacle
     rknnd_server_info info;
-    char reason[700];
+    struct failure why; // it is not up
 };
 
 struct device_list {
@@ -107,13 +107,13 @@ static void probe(struct device *d)
     d->info = (rknnd_server_info){.struct_size = sizeof d->info};
     d->result = RKNN_ERR_DEVICE_UNAVAILABLE;
     if (*d->device.obstacle) {
-        snprintf(d->reason, sizeof d->reason, "%s: %s; %s", d->device.uri, d->device.obstacle,
-                 d->device.advice);
+        failure_set(&d->why, EXIT_UNREACHABLE, "%s: %s; %s", d->device.uri, d->device.obstacle,
+                    d->device.advice);
         return;
     }
     d->result = rknnd_get_server_info(d->device.uri, &d->info);
     if (d->result < 0)
-        snprintf(d->reason, sizeof d->reason, "%s", rknnd_last_error());
+        failure_rknn(&d->why, d->result, "%s", "");
 }
 
 static size_t probe_all(struct device_list *l)
@@ -136,7 +136,7 @@ static const char *state(const struct device *d)
 static json_t *device_json(const struct device *d)
 {
     json_t *o = d->result < 0 ? json_pack("{s:s, s:i, s:s}", "uri", d->device.uri, "code",
-                                          d->result, "reason", d->reason)
+                                          d->result, "reason", d->why.text)
                               : report_server_json(&d->info);
     json_object_set_new(o, "state", json_string(state(d)));
     if (*d->device.serial)
@@ -194,7 +194,7 @@ static int print_text(const struct device_list *l, bool with_name, struct failur
         return failure_no_memory(f);
     for (size_t i = 0; i < l->n; i++)
         if (l->items[i].result < 0)
-            fprintf(stderr, "%s\n", l->items[i].reason);
+            fprintf(stderr, "%s\n", l->items[i].why.text);
     return 0;
 }
 
@@ -259,8 +259,9 @@ static int watch(const struct places *places, struct failure *f)
 static int nobody_answers(const struct device_list *l, struct failure *f)
 {
     rknnd_server_info info = {.struct_size = sizeof info};
-    if (l->n == 0 && rknnd_get_server_info(NULL, &info) < 0)
-        return failure_set(f, EXIT_UNREACHABLE, "%s", rknnd_last_error());
+    int r = l->n == 0 ? rknnd_get_server_info(NULL, &info) : 0;
+    if (r < 0)
+        return failure_rknn(f, r, "%s", "");
     return failure_set(f, EXIT_UNREACHABLE, "no server answers; start rknnd or give --server URI");
 }
 

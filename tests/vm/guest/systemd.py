@@ -84,7 +84,7 @@ class Packages(unittest.TestCase):
         self.assertTrue(answers("rknnd"))
         refused = ping()
         self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("permission denied", refused.stderr)
+        self.assertIn("permission denied; make nobody a member of group rknnd", refused.stderr)
 
     def test_3_started_by_a_connection(self):
         must("systemctl", "stop", "rknnd.service")
