@@ -8,7 +8,6 @@
 
 #include "base/fd.h"
 
-
 #define SMALLEST 4096u
 #define LARGEST  ((uint64_t)PTRDIFF_MAX / 2)
 
