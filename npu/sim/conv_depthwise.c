@@ -314,7 +314,7 @@ static void describe_line(const struct conv *c, struct run *r, struct depthwise_
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
 {
     if (c->least)
-        return conv_lines_of_bytes(c, run_scratch(r, c->lines_at));
+        return conv_lines_of_bytes(c, 0, run_scratch(r, c->lines_at));
     struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
     l.load = load_line;
     l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);

@@ -1,6 +1,8 @@
 // Lines of a convolution's image.
 #include "npu/sim/conv_lines.h"
 
+#define BEHIND 3 // bytes that may be read
+
 // As many lines as a window reaches over.
 static size_t n_lines(const struct conv *c)
 {
@@ -32,23 +34,23 @@ struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory)
 
 uint64_t conv_lines_bytes_size(const struct conv *c)
 {
-    return conv_lines_size(c, 1, 3);
+    return conv_lines_size(c, 1, BEHIND);
 }
 
-static void load_bytes(const struct conv_lines *l, const int8_t *x, void *line)
+void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line)
 {
     uint8_t *to = line;
     const struct conv *c = l->c;
     size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
     memset(to, (uint8_t)c->x_zp, before);
     memcpy(to + before, x, n);
-    memset(to + before + n, (uint8_t)c->x_zp, l->size - before - n);
+    memset(to + before + n, (uint8_t)c->x_zp, (size_t)c->window.pad[3] * c->ic + BEHIND);
 }
 
-struct conv_lines conv_lines_of_bytes(const struct conv *c, void *memory)
+struct conv_lines conv_lines_of_bytes(const struct conv *c, size_t more, void *memory)
 {
-    struct conv_lines l = conv_lines(c, conv_lines_bytes_size(c), memory);
-    l.load = load_bytes;
+    struct conv_lines l = conv_lines(c, conv_lines_bytes_size(c) + more, memory);
+    l.load = conv_lines_load_bytes;
     memset(l.border, (uint8_t)c->x_zp, l.size);
     return l;
 }

@@ -28,9 +28,10 @@ int conv_lines_scratch(struct step *s, const struct conv *c, uint64_t size, uint
 struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory);
 
 /// Lines of bytes as the image has them, with its zero point around, and 3 more that may be read:
-/// their size, and lines that need nothing else to be set.
+/// their size, and lines that need nothing else to be set, with `more` bytes behind each.
 uint64_t conv_lines_bytes_size(const struct conv *c);
-struct conv_lines conv_lines_of_bytes(const struct conv *c, void *memory);
+struct conv_lines conv_lines_of_bytes(const struct conv *c, size_t more, void *memory);
+void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line);
 
 /// Goes on to the next image.
 void conv_lines_begin(struct conv_lines *l, const int8_t *image);

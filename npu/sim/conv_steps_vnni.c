@@ -13,15 +13,16 @@ VNNI_INLINE bool finish_lanes(const struct conv_finish *call, size_t first, size
 {
     const struct conv_finish t = *call;
     size_t at = first * t.channels + from, k = first % t.groups * t.channels + from;
+    const struct steps_units units = steps_units(&t, kind, k);
+    const __m512i bias = _mm512_loadu_si512(t.bias + k);
     __m512i differ = _mm512_setzero_si512();
     for (size_t g = 0; g < n; g++, at += t.channels) {
-        __m512i sums =
-            _mm512_add_epi32(_mm512_loadu_si512(t.sums + at), _mm512_loadu_si512(t.bias + k));
+        __m512i sums = _mm512_add_epi32(_mm512_loadu_si512(t.sums + at), bias);
         if (nz)
             sums =
                 _mm512_add_epi32(sums, _mm512_mullo_epi32(_mm512_set1_epi32(t.windows[first + g]),
                                                           _mm512_loadu_si512(t.nz + k)));
-        __m512i stored = steps_of_sums(&t, kind, sums, k, at, &differ);
+        __m512i stored = steps_of_sums(&t, kind, sums, &units, at, &differ);
         _mm_storeu_si128((void *)(t.dst + at), _mm512_cvtepi32_epi8(stored));
     }
     return _mm512_test_epi32_mask(differ, differ) == 0;

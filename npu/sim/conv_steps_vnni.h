@@ -6,10 +6,21 @@
 #include "npu/sim/vnni.h"
 
 #ifdef __x86_64__
-VNNI_INLINE __m512 steps_unit(__m512i sums, const float *unit, const float *below)
+// The units of CONV_LANES channels: the near one alone, or those on both sides of it.
+struct steps_units {
+    __m512 low, high, below_low, below_high;
+};
+
+VNNI_INLINE struct steps_units steps_units(const struct conv_finish *t, const enum finish_kind kind,
+                                           size_t k)
 {
-    __mmask16 negative = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
-    return _mm512_mask_loadu_ps(_mm512_loadu_ps(unit), negative, below);
+    struct steps_units u;
+    bool near = kind == FINISH_FLOAT || kind == FINISH_ADD;
+    u.low = _mm512_loadu_ps((near ? t->unit.near : t->unit.low) + k);
+    u.high = near ? u.low : _mm512_loadu_ps(t->unit.high + k);
+    u.below_low = _mm512_loadu_ps((near ? t->below.near : t->below.low) + k);
+    u.below_high = near ? u.below_low : _mm512_loadu_ps(t->below.high + k);
+    return u;
 }
 
 VNNI_INLINE __m512 steps_addend(const struct conv_finish *t, size_t at, float moved)
@@ -19,26 +30,29 @@ VNNI_INLINE __m512 steps_addend(const struct conv_finish *t, size_t at, float mo
     return _mm512_fmadd_ps(v, _mm512_set1_ps(t->addend_near), _mm512_set1_ps(moved));
 }
 
-/// The int8 that sums of channels from `k` on become, in the lowest bytes. Bits of *differ are set
-/// where they must be counted in doubles. at: of the output.
+/// The int8 that sums become, in the lowest bytes. Bits of *differ are set where they must be
+/// counted in doubles. at: of the output.
 VNNI_INLINE __m512i steps_of_sums(const struct conv_finish *t, const enum finish_kind kind,
-                                  __m512i sums, size_t k, size_t at, __m512i *differ)
+                                  __m512i sums, const struct steps_units *u, size_t at,
+                                  __m512i *differ)
 {
     __m512 v = _mm512_cvtepi32_ps(sums), to = _mm512_set1_ps(t->float_to_stored), low, high;
+    __m512 unit_low = u->low, unit_high = u->high;
+    if (kind == FINISH_ADD || kind == FINISH_LEAKY) {
+        __mmask16 below = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
+        unit_low = _mm512_mask_mov_ps(unit_low, below, u->below_low);
+        unit_high = _mm512_mask_mov_ps(unit_high, below, u->below_high);
+    }
     if (kind == FINISH_FLOAT) {
-        low = high = _mm512_add_ps(_mm512_mul_ps(v, _mm512_loadu_ps(t->unit.near + k)), to);
+        low = high = _mm512_add_ps(_mm512_mul_ps(v, unit_low), to);
     } else if (kind == FINISH_ADD) {
-        __m512 unit = steps_unit(sums, t->unit.near + k, t->below.near + k);
-        low = _mm512_fmadd_ps(v, unit, steps_addend(t, at, t->addend_low));
-        high = _mm512_fmadd_ps(v, unit, steps_addend(t, at, t->addend_high));
+        low = _mm512_fmadd_ps(v, unit_low, steps_addend(t, at, t->addend_low));
+        high = _mm512_fmadd_ps(v, unit_low, steps_addend(t, at, t->addend_high));
         low = _mm512_add_ps(low, to);
         high = _mm512_add_ps(high, to);
-    } else if (kind == FINISH_LEAKY) {
-        low = _mm512_fmadd_ps(v, steps_unit(sums, t->unit.low + k, t->below.low + k), to);
-        high = _mm512_fmadd_ps(v, steps_unit(sums, t->unit.high + k, t->below.high + k), to);
     } else {
-        low = _mm512_fmadd_ps(v, _mm512_loadu_ps(t->unit.low + k), to);
-        high = _mm512_fmadd_ps(v, _mm512_loadu_ps(t->unit.high + k), to);
+        low = _mm512_fmadd_ps(v, unit_low, to);
+        high = _mm512_fmadd_ps(v, unit_high, to);
     }
     *differ = _mm512_ternarylogic_epi32(*differ, _mm512_castps_si512(low),
                                         _mm512_castps_si512(high), 0xf6); // or with their xor

@@ -3,7 +3,8 @@
 
 #define RAISE     128
 #define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
-#define LEAST     24   // pixels
+#define WHOLE     48   // pixels: as many as all that vnni_sum() takes at a time divide
+#define ALIGNMENT 64
 
 static bool is_spread(const struct conv *c)
 {
@@ -30,20 +31,36 @@ static size_t pixels_of_rest(const struct conv *c)
     return rest < pixels ? rest : pixels;
 }
 
+static size_t round_up(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void describe_lines(const struct conv *c, struct conv_vnni *v)
+{
+    bool pixel = c->window.kernel[0] * c->window.kernel[1] == 1;
+    size_t line = (size_t)conv_lines_bytes_size(c);
+    const uint32_t *pad = c->window.pad, *stride = c->window.stride;
+    v->direct = !pad[0] && !pad[1] && !pad[2] && !pad[3] && v->segment % 4 == 0;
+    v->flat = v->direct && pixel && stride[0] * stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
+    if (v->spare >= 0 || v->flat)
+        return;
+    v->direct = false;
+    v->row_sums = round_up(line);
+    v->more = v->row_sums - line + round_up((c->ow + CONV_LANES) * sizeof(int32_t));
+}
+
 static void describe_window(const struct conv *c, struct conv_vnni *v)
 {
     const struct graph_window *w = &c->window;
-    bool padded = w->pad[0] || w->pad[1] || w->pad[2] || w->pad[3];
-    bool pixel = w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1;
     size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES;
     v->n_segments = n_segments(c);
     v->segment = (is_spread(c) ? 1 : w->kernel[1]) * (size_t)c->ic;
     v->quads = (v->segment + 3) / 4;
-    v->direct = !padded && v->segment % 4 == 0;
-    v->flat = v->direct && pixel && c->ih == c->oh && c->iw == c->ow;
     v->n_blocks = (vectors + VNNI_VECTORS - 1) / VNNI_VECTORS;
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
-    v->most = SUMS_MOST / c->oc < LEAST ? LEAST : SUMS_MOST / c->oc;
+    v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
+    describe_lines(c, v);
     if (c->steps.kind != FINISH_REAL && !c->steps.exact)
         v->n_whole = conv_pixels(c) - pixels_of_rest(c);
 }
@@ -108,8 +125,7 @@ static int take_constants(struct step *s, struct conv *c, const int8_t *w, struc
         for (size_t i = 0; i < n; i++)
             sum += (uint32_t)(w[o * n + i] + RAISE);
         v->nz[o] = s->node->quant->nz[o] - RAISE;
-        if (v->spare >= 0) // which counts x, not x - zp
-            sum += (uint32_t)v->nz[o] * (uint32_t)n;
+        sum += (uint32_t)v->nz[o] * (uint32_t)n; // windows count x, not x - zp
         v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
     }
     memset(c->bias, 0, (c->oc + CONV_LANES) * sizeof *c->bias);
@@ -129,13 +145,14 @@ int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct er
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
 {
     const struct conv_vnni *v = c->vnni;
-    uint64_t sums = (uint64_t)v->most * c->oc + CONV_LANES;
+    uint64_t sums = (uint64_t)v->most * c->oc + CONV_LANES, line = conv_lines_bytes_size(c);
+    uint64_t windows = (v->flat ? v->most : c->ow) + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
+    if (r == 0 && __builtin_add_overflow(line, v->more, &line))
+        line = UINT64_MAX;
     if (r == 0 && !v->direct)
-        r = conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->image_lines_at, e);
-    if (r < 0)
-        return r;
-    return v->spare < 0 ? conv_window_scratch(s, c, e) : 0;
+        r = conv_lines_scratch(s, c, line, &c->image_lines_at, e);
+    return r < 0 ? r : step_scratch(s, windows * sizeof(int32_t), &c->window_at, e);
 }
 
 // ---- running ----
@@ -172,13 +189,14 @@ static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
     }
 }
 
-// How many pixels can be worked on now, and whether they are finished at once.
+// How many pixels can be worked on now, and whether they are finished at once. Several blocks take
+// turns before the image has left the first cache.
 static size_t choose_pixels(const struct work *w, struct vnni_pixels *p)
 {
     const struct conv_vnni *v = w->c->vnni;
     size_t whole = w->first < v->n_whole ? v->n_whole - w->first : 0;
     p->finish = whole ? &w->finish : NULL;
-    return whole && whole < v->most ? whole : v->most - w->n;
+    return whole && (v->n_blocks == 1 || whole < v->most) ? whole : v->most - w->n;
 }
 
 static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
@@ -189,17 +207,42 @@ static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
         sum_blocks(w, p, count);
         for (size_t i = 0; i < p->n_segments; i++)
             p->segments[i] += count * p->step;
+        p->windows += count;
         *(p->finish ? &w->first : &w->n) += count;
         if (w->n == w->c->vnni->most)
             finish(w);
     }
 }
 
+// ---- lines ----
+
+static void sum_rows(const struct conv *c, uint8_t *line)
+{
+    const struct conv_vnni *v = c->vnni;
+    struct vnni_bytes b = {.x = (const int8_t *)line,
+                           .n_segments = v->n_segments / c->window.kernel[0],
+                           .segment = v->segment,
+                           .apart = (size_t)c->window.dilation[1] * c->ic,
+                           .step = (size_t)c->window.stride[1] * c->ic};
+    vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
+}
+
+static void load(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    conv_lines_load_bytes(l, x, line);
+    sum_rows(l->c, line);
+}
+
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
 {
     if (c->vnni->direct)
         return (struct conv_lines){.c = c, .size = (size_t)c->iw * c->ic};
-    return conv_lines_of_bytes(c, run_scratch(r, c->image_lines_at));
+    struct conv_lines l = conv_lines_of_bytes(c, c->vnni->more, run_scratch(r, c->image_lines_at));
+    if (c->vnni->spare < 0) {
+        l.load = load;
+        sum_rows(c, l.border);
+    }
+    return l;
 }
 
 static void find_segments(const struct conv *c, const void *const *rows, struct vnni_pixels *p)
@@ -210,18 +253,51 @@ static void find_segments(const struct conv *c, const void *const *rows, struct 
         p->segments[i] = (const int8_t *)rows[i / each] + i % each * apart;
 }
 
+KERNEL static void add_rows(const struct conv *c, const void *const *rows, int32_t *sums)
+{
+    size_t n = c->ow, at = c->vnni->row_sums;
+    for (size_t i = 0; i < n; i++)
+        sums[i] = ((const int32_t *)((const uint8_t *)rows[0] + at))[i];
+    for (uint32_t k = 1; k < c->window.kernel[0]; k++) {
+        const int32_t *more = (const int32_t *)((const uint8_t *)rows[k] + at);
+        for (size_t i = 0; i < n; i++)
+            sums[i] += more[i];
+    }
+}
+
 static void sum_lines(struct work *w, struct vnni_pixels *p, const int8_t *image)
 {
     const struct conv *c = w->c;
     const void *rows[VNNI_SEGMENTS];
+    int32_t *windows = run_scratch(w->r, c->window_at);
     struct conv_lines lines = make_lines(c, w->r);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
         for (uint32_t y = 0; y < c->oh; y++) {
             conv_lines_find(&lines, y, rows);
             find_segments(c, rows, p);
+            if (p->spare < 0)
+                add_rows(c, rows, windows);
+            p->windows = windows;
             sum_line(w, p, c->ow);
         }
+    }
+}
+
+// All pixels are one line: its windows are summed up part by part.
+static void sum_flat(struct work *w, struct vnni_pixels *p)
+{
+    const struct conv *c = w->c;
+    int32_t *windows = run_scratch(w->r, c->window_at);
+    size_t most = c->vnni->most;
+    for (size_t left = conv_pixels(c), n; left; left -= n) {
+        n = left < most ? left : most;
+        struct vnni_bytes b = {
+            .x = p->segments[0], .n_segments = 1, .segment = c->ic, .step = c->ic};
+        if (p->spare < 0)
+            vnni_sum_bytes(&b, n, windows);
+        p->windows = windows;
+        sum_line(w, p, n);
     }
 }
 
@@ -233,15 +309,12 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
                             .quads = v->quads,
                             .step = (size_t)c->window.stride[1] * c->ic,
                             .spare = v->spare,
-                            .windows = run_scratch(r, c->window_at),
                             .channels = c->oc};
     struct work w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
     if (v->n_whole)
         w.finish = conv_steps_begin(s, c, r);
-    if (v->spare < 0)
-        conv_window_sums(c, r, image);
     if (v->flat)
-        sum_line(&w, &p, conv_pixels(c));
+        sum_flat(&w, &p);
     else
         sum_lines(&w, &p, image);
     if (w.n)

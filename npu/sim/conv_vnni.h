@@ -30,10 +30,11 @@ struct conv_vnni {
     struct vnni_block *blocks;
     int32_t *bias, *nz; // to be added to sums, to be multiplied by the window's sum
     // A channel that the output does not have counts the sum of the window, if there is room for
-    // one; else conv_window_sums() does. -1: no room.
+    // one; -1: there is none. Then lines have the sums of the window's rows behind their bytes.
     int spare;
-    size_t most;    // pixels that are worked on together
-    size_t n_whole; // pixels that are finished at once
+    size_t row_sums, more; // where they are, and bytes behind what the line has without them
+    size_t most;           // pixels that are worked on together
+    size_t n_whole;        // pixels that are finished at once
 };
 
 // Pixels of a line of the output.
@@ -43,10 +44,10 @@ struct vnni_pixels {
     const uint8_t *weights;
     const int32_t *bias, *nz;
     int spare;
-    const int32_t *windows; // of all pixels, where there is no spare channel
-    size_t first, from;     // pixel and channel
-    size_t channels;        // from pixel to pixel
-    int32_t *sums;          // CONV_LANES more than wanted are written
+    int32_t *windows;   // where there is no spare channel; CONV_LANES more are written
+    size_t first, from; // pixel and channel of the output
+    size_t channels;    // from pixel to pixel
+    int32_t *sums;      // CONV_LANES more than wanted are written
     // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
     // behind each pixel.
     const struct conv_finish *finish;
@@ -54,3 +55,12 @@ struct vnni_pixels {
 
 /// Sums of n pixels and of so many vectors of channels, with all that belongs to them.
 void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
+
+// Segments of neighbouring bytes, which lie `apart`, and again `step` further for each pixel.
+struct vnni_bytes {
+    const int8_t *x;
+    size_t n_segments, segment, apart, step;
+};
+
+/// Sums of the bytes of n pixels; CONV_LANES in all at least are written.
+void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);

@@ -47,7 +47,7 @@ VNNI_INLINE void add_windows(const struct vnni_pixels *p, size_t first, __m512i 
 #pragma GCC unroll 24
     for (int i = 0; i < n; i++) {
         __m512i window = p->spare < 0
-                             ? _mm512_set1_epi32(p->windows[p->first + first + (size_t)i])
+                             ? _mm512_set1_epi32(p->windows[first + (size_t)i])
                              : _mm512_permutexvar_epi32(lane, sums[(i + 1) * n_vectors - 1]);
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
@@ -92,8 +92,9 @@ VNNI_INLINE void finish_kind(const struct vnni_pixels *p, size_t first, const __
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             size_t o = (size_t)v * CONV_LANES;
+            const struct steps_units units = steps_units(&t, kind, from + o);
             __m512i stored =
-                steps_of_sums(&t, kind, sums[i * n_vectors + v], from + o, at + o, &differ);
+                steps_of_sums(&t, kind, sums[i * n_vectors + v], &units, at + o, &differ);
             _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
     if (_mm512_test_epi32_mask(differ, differ)) {
