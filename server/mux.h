@@ -1,8 +1,8 @@
 // Many streams over one pair of USB pipes: channels with credit. Pure logic, no I/O.
 //
 // What travels is blocks; a block is one USB transfer and holds whole packets. PROTOCOL.md ("USB")
-// says what they look like. A block is never a multiple of 64 bytes long, so every transfer ends
-// with a short packet at every speed, and nobody needs zero-length ones.
+// says what they look like. A block is longer than 64 bytes and never a multiple of that, so every
+// transfer ends with a short packet at every speed, and nobody needs zero-length ones.
 //
 // The PC's end opens channels. Both ends start over when the PC says HELLO, so stale blocks of an
 // earlier owner of the cable do no harm.

@@ -175,7 +175,7 @@ static bool fill(struct end *end)
     if (end->sizes[at] == 0)
         return false;
     assert_true(end->sizes[at] < MUX_BLOCK);
-    assert_true(end->sizes[at] % 64 != 0);
+    assert_true(end->sizes[at] > 64 && end->sizes[at] % 64 != 0);
     end->n++;
     return true;
 }

@@ -18,6 +18,11 @@ def run(*words, **options):
 
 
 def load_modules(speed, ports=1):
+    """Linux 6.12's dummy_hcd has room for one transfer of up to 64 bytes from the board that it answers at once
+    (fifo_req). dummy_timer takes one out and then, without its lock, calls what waits for it; meanwhile dummy_queue on
+    another processor puts the next in, so that this one is answered twice, or FunctionFS gets dummy_hcd's memory for
+    its own, and __queue_work breaks down. Real controllers know no such thing. Programs here send more at a time, as
+    mux_fill() (server/mux.c) does."""
     run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
     run("modprobe", "dummy_hcd", f"num={ports}", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
     run("modprobe", "libcomposite")
@@ -47,15 +52,16 @@ def rknnctl(*words, uri="usb:", **options):
 class Board:
     """The board's end: gadget, function and daemon."""
 
-    def __init__(self, serial="board1", backend="sim:rk3588"):
+    def __init__(self, serial="board1", backend="sim:rk3588", options=()):
         self.backend = backend
+        self.options = options
         run(BUILD / "bin/rknnd-gadget", "--gadget", "rknnd", "--serial", serial, "up")
         self.start()
 
     def start(self):
         with open("/tmp/board.log", "ab") as log:
             self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "usb", "--listen", "unix:/run/board.sock",
-                                             "--backend", self.backend], stdin=subprocess.DEVNULL, stderr=log)
+                                             "--backend", self.backend, *self.options], stdin=subprocess.DEVNULL, stderr=log)
         wait_for("rknnd to listen", lambda: os.path.exists("/run/board.sock") and
                  rknnctl("ping", "-c", "1", uri="unix:/run/board.sock").returncode == 0)
         self.plug()

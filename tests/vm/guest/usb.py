@@ -3,7 +3,9 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
+import statistics
 import subprocess
 import unittest
 import uuid
@@ -19,6 +21,15 @@ SEED = int(os.environ.get("RKNND_SEED", "1"))
 LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
 
 
+def memory(pid):
+    """What a process has in memory (VmRSS), in KB."""
+    return int(re.search(r"VmRSS:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
 def relays():
     """Processes of this machine that relay."""
     return processes(lambda line: b"--relay" in line.split(b"\0"))
@@ -30,7 +41,7 @@ class Usb(unittest.TestCase):
         load_modules(SPEED)
         for log in LOGS:
             log.touch()
-        cls.board = Board()
+        cls.board = Board(options=("--trace-events", "256"))  # few, because memory that fills up looks like a leak
         wait_for("the board to be seen", lambda: list(pathlib.Path("/sys/bus/usb/devices").glob("*:1.0/interface")))
 
     @classmethod
@@ -55,7 +66,7 @@ class Usb(unittest.TestCase):
         names = ("sessions", "connections", "contexts", "models", "workers", "uploads", "upload_bytes", "model_bytes",
                  "buffer_bytes", "jobs_waiting", "jobs_running")
         status = self.status()
-        return {**{name: status[name] for name in names}, "fds": len(os.listdir(f"/proc/{self.board.process.pid}/fd"))}
+        return {**{name: status[name] for name in names}, "fds": fds(self.board.process.pid)}
 
     def status(self):
         answer = rknnctl("status", "--json", uri="unix:/run/board.sock")
@@ -63,9 +74,13 @@ class Usb(unittest.TestCase):
         return json.loads(answer.stdout)
 
     def start_relay(self):
+        """If it has the socket before others ask: else it ends, and they use one of their own."""
         with open("/tmp/relay.log", "ab") as log:
+            begin = log.tell()
             self.relay = subprocess.Popen([BUILD / "bin/rknnd", "--relay", "usb:board1"], stdin=subprocess.DEVNULL,
                                           stderr=log)
+        wait_for("the relay to listen", lambda: b"listening on" in pathlib.Path("/tmp/relay.log").read_bytes()[begin:] or
+                 self.relay.poll() is not None)
         wait_for("the relay", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0)
 
     def kill_relay(self, replace):
@@ -131,7 +146,7 @@ class Usb(unittest.TestCase):
     def test_3_one_relay_for_all(self):
         """Programs that start at once, and start again when their relay is killed, come to one relay."""
         self.clients = [self.client(seed, "patient") for seed in range(4)]
-        for n in range(max(1, ROUNDS // 4)):
+        for _ in range(max(6, ROUNDS // 4)):
             wait_for("all to work", lambda: self.status()["contexts"] == len(self.clients))
             wait_for("one relay to be left", lambda: len(relays()) == 1)
             relay, = relays()
@@ -145,37 +160,87 @@ class Usb(unittest.TestCase):
             self.finish(self.clients.pop())
         wait_for("private relays to end", lambda: relays() == [])
 
-    def test_4_unplugged_at_any_moment(self):
-        choose = random.Random(SEED)
+    def replug(self):
+        self.board.unplug()
+        self.board.plug()
+
+    def restart_board(self):
+        self.board.kill()
+        self.board.start()
+
+    def replace_client(self):
+        victim = self.clients.pop(0)
+        victim.kill()
+        victim.communicate()
+        self.n_clients += 1
+        self.clients.append(self.client(self.n_clients, "patient"))
+
+    def at_rest(self):
+        """What the board holds when nobody uses it."""
         wait_for("earlier models to be forgotten", lambda: self.status()["workers"] == 0)
-        before = self.held()
-        self.start_relay()
-        self.clients = [self.client(seed, "patient") for seed in range(3)]
-        for n in range(ROUNDS):
-            what = choose.choice(("cable", "cable", "cable", "daemon", "client", "relay"))
-            if what == "cable":
-                self.board.unplug()
-                self.board.plug()
-            elif what == "daemon":
-                self.board.kill()
-                self.board.start()
-            elif what == "relay":
-                self.kill_relay(choose.choice((True, False)))
-            else:
-                victim = self.clients.pop(0)
-                victim.kill()
-                victim.communicate()
-                self.clients.append(self.client(10 + n, "patient"))
-            wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0,
-                     20)
-            if n % 20 == 19:
-                print(f"{n + 1} times", flush=True)
+        return self.held()
+
+    def start_clients(self):
+        self.n_clients = 3
+        self.clients = [self.client(seed, "patient") for seed in range(self.n_clients)]
+        wait_for("all to work", lambda: self.status()["contexts"] == self.n_clients)
+
+    def finish_clients(self):
         while self.clients:
             print(self.finish(self.clients.pop()))
+
+    def finish_relay(self, before):
         self.stop_relay()
         wait_for("private relays to end", lambda: relays() == [])
         wait_for(lambda: f"what the clients held to be free: {self.held()} of {before}",
                  lambda: all(n <= before[name] for name, n in self.held().items()))
+
+    def go_on(self, what, n):
+        wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0, 20)
+        if n % 20 == 19:
+            print(f"{n + 1} times", flush=True)
+
+    def test_4_unplugged_at_any_moment(self):
+        choose = random.Random(SEED)
+        before = self.at_rest()
+        self.start_relay()
+        self.start_clients()
+        steps = {"cable": self.replug, "daemon": self.restart_board, "client": self.replace_client,
+                 "relay": lambda: self.kill_relay(choose.choice((True, False)))}
+        for n in range(ROUNDS):
+            what = choose.choice(("cable", "cable", "cable", "daemon", "client", "relay"))
+            steps[what]()
+            self.go_on(what, n)
+        self.finish_clients()
+        self.finish_relay(before)
+
+    def assert_levels_off(self, name, kb):
+        """A round may leave 1 KB, its lines in the log of which the daemon keeps the last 256 KB; and chance 64 KB."""
+        third = len(kb) // 3
+        middle, last = statistics.median(kb[third:2 * third]), statistics.median(kb[-third:])
+        print(f"{name}: {kb[0]} KB in the first round, then {middle}, at last {last}")
+        self.assertLessEqual(last, middle + third + 64, f"KB of the {name} after each round: {kb}")
+
+    def test_5_nothing_grows(self):
+        """A daemon and a relay that outlive cables and clients."""
+        self.start_relay()
+        self.start_clients()
+        self.finish_clients()  # the daemon keeps their model
+        before, relay_before = self.at_rest(), fds(self.relay.pid)
+        ends = {"daemon": self.board.process.pid, "relay": self.relay.pid}
+        sizes = {name: [] for name in ends}
+        self.start_clients()
+        for n in range(max(6, ROUNDS // 2)):
+            self.replug()
+            self.replace_client()
+            self.go_on("cable and client", n)
+            for name, pid in ends.items():
+                sizes[name].append(memory(pid))
+        self.finish_clients()
+        wait_for("the relay to close their sockets", lambda: fds(self.relay.pid) <= relay_before)
+        self.finish_relay(before)
+        for name, kb in sizes.items():
+            self.assert_levels_off(name, kb)
 
 
 if __name__ == "__main__":
