@@ -6,6 +6,7 @@
 #pragma once
 
 #include "npu/sim/dnn.h"
+#include "npu/sim/half_join.h"
 #include "npu/sim/rows.h"
 
 enum conv_kernel {
@@ -83,6 +84,8 @@ struct conv {
     uint32_t n_fused;           // so many of the node's
     bool direct;                // nothing is left: it writes the output
     struct row_form image_form; // CONV_DEPTHWISE
+    bool halves;                // … from the image to the output, in these bounds
+    struct half_bounds bounds;
 
     bool transposed;
     uint32_t stride[2]; // of the transposed one

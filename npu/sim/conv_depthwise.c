@@ -162,6 +162,7 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
     if (!taps)
         return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
     c->image_form = row_form(step_input(s, 0));
+    c->halves = depthwise_takes_halves(s, c, &c->bounds);
     for (size_t tap = 0; tap < n_taps; tap++)
         for (size_t i = 0; i < padded; i++)
             *taps++ = w[i % c->oc * n_taps + tap];
@@ -172,9 +173,14 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
 
 // ---- lines of the image ----
 
+static size_t line_element(const struct conv *c)
+{
+    return c->halves ? sizeof(uint16_t) : sizeof(float);
+}
+
 static uint64_t line_size(const struct conv *c)
 {
-    return conv_lines_size(c, sizeof(float), CONV_LANES);
+    return conv_lines_size(c, line_element(c), c->halves ? 0 : CONV_LANES);
 }
 
 static int fours_scratch(struct step *s, struct conv *c, struct error *e)
@@ -188,7 +194,7 @@ static int fours_scratch(struct step *s, struct conv *c, struct error *e)
 
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = (uint64_t)c->ow * c->oc + CONV_LANES;
+    uint64_t sums = c->halves ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r < 0)
         return r;
@@ -204,15 +210,18 @@ KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *
 
 static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
-    float *to = line;
+    uint8_t *to = line;
     const struct conv *c = l->c;
-    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
-    memset(to, 0, before * sizeof *to);
+    size_t n = (size_t)c->iw * c->ic, size = n * line_element(c);
+    size_t before = (size_t)c->window.pad[1] * c->ic * line_element(c);
+    memset(to, 0, before);
     if (c->integer)
-        widen(x, c->x_zp, n, to + before);
+        widen(x, c->x_zp, n, (float *)(to + before));
+    else if (c->halves)
+        memcpy(to + before, x, size);
     else
-        row_load(&c->image_form, x, n, to + before);
-    memset(to + before + n, 0, l->size - (before + n) * sizeof *to);
+        row_load(&c->image_form, x, n, (float *)(to + before));
+    memset(to + before + size, 0, l->size - before - size);
 }
 
 // The lines of bytes under a window become fours.
@@ -240,11 +249,11 @@ static inline __attribute__((always_inline)) void sum_lanes(const struct depthwi
     if (real)
         bias = *(const lanes_f32 *)(taps + l->n_taps * l->tap);
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
-        const float *x = l->places[k] + in + o;
+        const float *x = (const float *)l->places[k] + in + o;
         for (int i = 0; i < n; i++)
             sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
     }
-    int32_t *to = l->sums + out + o;
+    int32_t *to = (int32_t *)l->to + out + o;
     size_t step = l->out;
     for (int i = 0; i < n; i++, to += step)
         if (real)
@@ -287,13 +296,13 @@ static void find_places(const struct conv *c, struct run *r, struct conv_lines *
                         struct depthwise_line *l)
 {
     const void *rows[DEPTHWISE_TAPS];
-    size_t column = (size_t)c->window.dilation[1] * c->ic, k = 0;
+    size_t column = (size_t)c->window.dilation[1] * c->ic * line_element(c), k = 0;
     conv_lines_find(lines, y, rows);
     if (c->least)
         join_rows(c, r, rows);
     for (size_t i = 0; i < n_rows(c); i++)
         for (size_t x = 0; x < c->window.kernel[1]; x++)
-            l->places[k++] = (const float *)rows[i] + x * column;
+            l->places[k++] = (const uint8_t *)rows[i] + x * column;
 }
 
 static void describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
@@ -307,8 +316,12 @@ static void describe_line(const struct conv *c, struct run *r, struct depthwise_
     l->out = unit_size(c);
     l->n = l->size / l->out;
     l->in = l->out * w->stride[1];
-    l->sums = run_scratch(r, c->sums_at);
-    l->sum = c->least ? depthwise_sum_fours : c->integer ? sum_integers : sum_reals;
+    l->to = run_scratch(r, c->sums_at);
+    l->bounds = c->bounds;
+    l->sum = c->least     ? depthwise_sum_fours
+             : c->integer ? sum_integers
+             : c->halves  ? depthwise_sum_halves
+                          : sum_reals;
 }
 
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
@@ -316,7 +329,8 @@ static struct conv_lines make_lines(const struct conv *c, struct run *r)
     if (c->least)
         return conv_lines_of_bytes(c, 0, run_scratch(r, c->lines_at));
     struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
-    l.load = load_line;
+    bool direct = c->halves && !c->window.pad[1] && !c->window.pad[3];
+    l.load = direct ? NULL : load_line;
     l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);
     memset(l.border, 0, l.size);
     return l;
@@ -331,9 +345,13 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
         for (uint32_t y = 0; y < c->oh; y++) {
+            size_t first = ((size_t)n * c->oh + y) * c->ow;
             find_places(c, r, &lines, y, &l);
+            if (c->halves)
+                l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
             l.sum(&l);
-            conv_finish(s, c, r, l.sums, ((size_t)n * c->oh + y) * c->ow, c->ow);
+            if (!c->halves)
+                conv_finish(s, c, r, l.to, first, c->ow);
         }
     }
 }

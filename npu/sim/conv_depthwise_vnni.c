@@ -17,7 +17,7 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
     for (int i = 0; i < n; i++)
         sums[i] = windows[i] = _mm512_setzero_si512();
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
-        const float *x = l->places[k] + in + o;
+        const int32_t *x = (const int32_t *)l->places[k] + in + o;
         __m512i tap = _mm512_loadu_si512(taps);
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++) {
@@ -28,7 +28,7 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
     }
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
-        _mm512_storeu_si512(l->sums + out + o + (size_t)i * l->out,
+        _mm512_storeu_si512((int32_t *)l->to + out + o + (size_t)i * l->out,
                             _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], least)));
 }
 

@@ -33,7 +33,9 @@ void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct
     nd_simplify(&c->nd);
 }
 
-#define PLANE_LEAST 4 // lines that are worth to be turned round together
+#define PLANE_LEAST   4         // lines that are worth to be turned round together
+#define BLOCK         (1 << 14) // elements that are turned round in two steps
+#define BLOCK_COLUMNS 8
 
 typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
 typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
@@ -161,11 +163,52 @@ static void find_plane(struct nd *nd)
             nd_swap(nd, i, last - 1);
 }
 
+// Three dimensions that are one piece of `to`, whose innermost one is narrow, and in the opposite
+// order in `from`: the innermost one of that is the outermost one here.
+struct block {
+    struct line outer, middle, narrow;
+};
+
+static bool is_block(const struct nd *nd, size_t element, struct block *b)
+{
+    if (nd->n_dims < 3 || element != 2)
+        return false;
+    *b = (struct block){line_of(nd, nd->n_dims - 3), line_of(nd, nd->n_dims - 2),
+                        line_of(nd, nd->n_dims - 1)};
+    size_t column = b->middle.n * b->narrow.n;
+    return weave_can(b->narrow.n) && b->narrow.to == 1 && b->middle.to == (int64_t)b->narrow.n &&
+           b->outer.to == (int64_t)column && b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS &&
+           column * BLOCK_COLUMNS <= BLOCK;
+}
+
+// Planes are turned round, and then woven.
+static void turn_block(uint16_t *to, const uint16_t *from, const struct block *b)
+{
+    uint16_t planes[BLOCK];
+    size_t column = b->middle.n * b->narrow.n, most = BLOCK / column;
+    most -= most % BLOCK_COLUMNS;
+    for (size_t first = 0; first < b->outer.n; first += most) {
+        size_t n = b->outer.n - first < most ? b->outer.n - first : most, plane = n * b->middle.n;
+        for (size_t i = 0; i < b->narrow.n; i++)
+            transpose(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
+                      planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
+        weave(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
+    }
+}
+
 static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     struct nd outer = c->nd;
     struct nd_position at;
+    struct block block;
     int64_t size = (int64_t)c->to_size;
+    if (is_block(&outer, c->to_size, &block)) {
+        outer.n_dims -= 2;
+        for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
+            turn_block((uint16_t *)to + at.offset[0], (const uint16_t *)from + at.offset[1],
+                       &block);
+        return;
+    }
     nd_have_rows(&outer);
     find_plane(&outer);
     struct line row = line_of(&outer, outer.n_dims - 1);

@@ -1,10 +1,8 @@
 // Arithmetic on rows of half precision.
-#include "npu/sim/half_join.h"
+#include "npu/sim/half_lanes.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-#include "npu/sim/rows.h"
 
 bool half_bounds(const struct graph_post *posts, uint32_t n_posts, struct half_bounds *ret)
 {
@@ -29,49 +27,24 @@ bool half_join_knows(enum graph_op op)
 }
 
 #ifdef KERNEL_V4
-#include <immintrin.h>
-
-#define INLINE  KERNEL_V4 static inline __attribute__((always_inline))
-#define LANES   16
-#define ALL     UINT16_MAX
-#define REST(n) ((__mmask16)((1u << (n) % LANES) - 1)) // the lanes of the last elements of n
-
-INLINE __m512 load(__mmask16 lanes, const uint16_t *x)
+HALF_INLINE void join_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
+                            const uint16_t *b, struct half_bounds bounds, uint16_t *y)
 {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, x));
-}
-
-// Of two zeros, and of what is no number, these instructions take the second operand. Stores with a
-// mask are slow.
-INLINE void store(__mmask16 lanes, __m512 v, struct half_bounds bounds, uint16_t *y)
-{
-    v = _mm512_max_ps(_mm512_set1_ps(bounds.low), v);
-    v = _mm512_min_ps(_mm512_set1_ps(bounds.high), v);
-    __m256i halves = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
-    if (lanes == ALL)
-        _mm256_storeu_si256((void *)y, halves);
-    else
-        _mm256_mask_storeu_epi16(y, lanes, halves);
-}
-
-INLINE void join_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
-                       const uint16_t *b, struct half_bounds bounds, uint16_t *y)
-{
-    __m512 v = load(lanes, a), w = load(lanes, b);
+    __m512 v = half_lanes_load(lanes, a), w = half_lanes_load(lanes, b);
     v = op == GRAPH_ADD   ? _mm512_add_ps(v, w)
         : op == GRAPH_SUB ? _mm512_sub_ps(v, w)
                           : _mm512_mul_ps(v, w);
-    store(lanes, v, bounds, y);
+    half_lanes_store(lanes, v, bounds, y);
 }
 
-INLINE void join(const enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
-                 struct half_bounds bounds, uint16_t *y)
+HALF_INLINE void join(const enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
+                      struct half_bounds bounds, uint16_t *y)
 {
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        join_lanes(op, ALL, a + i, b + i, bounds, y + i);
+    for (; i + HALF_LANES <= n; i += HALF_LANES)
+        join_lanes(op, HALF_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, REST(n), a + i, b + i, bounds, y + i);
+        join_lanes(op, HALF_REST(n), a + i, b + i, bounds, y + i);
 }
 
 KERNEL_V4 void half_join(enum graph_op op, const void *a, const void *b, size_t n,
@@ -85,11 +58,11 @@ KERNEL_V4 void half_join(enum graph_op op, const void *a, const void *b, size_t 
         join(GRAPH_MUL, a, b, n, bounds, y);
 }
 
-INLINE void scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor, const float *term,
-                        struct half_bounds bounds, uint16_t *y)
+HALF_INLINE void scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
+                             const float *term, struct half_bounds bounds, uint16_t *y)
 {
     __m512 f = _mm512_maskz_loadu_ps(lanes, factor), t = _mm512_maskz_loadu_ps(lanes, term);
-    store(lanes, _mm512_fmadd_ps(load(lanes, x), f, t), bounds, y);
+    half_lanes_store(lanes, _mm512_fmadd_ps(half_lanes_load(lanes, x), f, t), bounds, y);
 }
 
 KERNEL_V4 void half_scale(const void *x, const float *factor, const float *term, size_t n,
@@ -98,10 +71,10 @@ KERNEL_V4 void half_scale(const void *x, const float *factor, const float *term,
     const uint16_t *from = x;
     uint16_t *to = y;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        scale_lanes(ALL, from + i, factor + i, term + i, bounds, to + i);
+    for (; i + HALF_LANES <= n; i += HALF_LANES)
+        scale_lanes(HALF_ALL, from + i, factor + i, term + i, bounds, to + i);
     if (i < n)
-        scale_lanes(REST(n), from + i, factor + i, term + i, bounds, to + i);
+        scale_lanes(HALF_REST(n), from + i, factor + i, term + i, bounds, to + i);
 }
 #else
 void half_join(enum graph_op op, const void *a, const void *b, size_t n, struct half_bounds bounds,

@@ -159,18 +159,17 @@ static int prepare_float(struct step *s, struct conv *c, struct error *e)
         return step_refuse(s, e, "weights of type %s are not supported", tensor_type_name(w->type));
     graph_tensor_floats(w, weights);
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
-    if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
-        c->kernel = CONV_DEPTHWISE;
-    } else {
-        c->n_fused = conv_dnn_fuses(s->node);
-        c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
-    }
-    if (r == 0)
-        r = take_scratch(s, c, e);
     if (r < 0)
         return r;
-    return c->kernel == CONV_DEPTHWISE ? conv_depthwise_prepare_floats(s, c, weights, e)
-                                       : conv_dnn_prepare(s, c, weights, e);
+    if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
+        c->kernel = CONV_DEPTHWISE;
+        r = conv_depthwise_prepare_floats(s, c, weights, e);
+        return r < 0 ? r : take_scratch(s, c, e);
+    }
+    c->n_fused = conv_dnn_fuses(s->node);
+    c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
+    r = take_scratch(s, c, e);
+    return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
 }
 
 static int prepare(struct step *s, struct error *e)

@@ -1,4 +1,4 @@
-// Operators along one axis or over whole tensors: Softmax, ReduceMean, TopK, Gather, Pad.
+// Operators along one axis or over whole tensors: Softmax, ReduceMean, TopK, Gather.
 #include <math.h>
 
 #include "npu/sim/ops.h"
@@ -260,64 +260,9 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
     return 0;
 }
 
-// ---- Pad ----
-
-static int prepare_pad(struct step *s, struct error *e)
-{
-    struct plain_step *p = plain_step_new(s, 1, 1, e);
-    if (!p)
-        return STATUS_MODEL_INVALID;
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    if (x->n_dims != y->n_dims || !x->n_elems)
-        return step_refuse(s, e, "input and output differ in dimensions");
-    for (uint32_t i = 0; i < x->n_dims; i++)
-        if ((uint64_t)s->node->pad.begin[i] + x->dims[i] > y->dims[i])
-            return step_refuse(s, e, "its output is too small in dimension %u", i);
-    return 0;
-}
-
-// Where an element of the padding comes from; -1: it is the constant.
-static int64_t pad_source(const struct graph_node *n, int64_t at, int64_t size)
-{
-    if (at >= 0 && at < size)
-        return at;
-    if (n->pad.mode == PAD_CONSTANT)
-        return -1;
-    if (n->pad.mode == PAD_EDGE || size == 1)
-        return at < 0 ? 0 : size - 1;
-    int64_t period = 2 * (size - 1), inside = ((at % period) + period) % period;
-    return inside < size ? inside : period - inside;
-}
-
-static int run_pad(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct plain_step *p = s->state;
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const float *from = plain_load(s, r, &p->in[0]);
-    float *to = plain_values(r, &p->out[0]);
-    int64_t strides[GRAPH_MAX_DIMS], step = 1;
-    for (uint32_t i = x->n_dims; i-- > 0; step *= x->dims[i])
-        strides[i] = step;
-    for (size_t k = 0; k < y->n_elems; k++) {
-        size_t rest = k;
-        int64_t at = 0;
-        for (uint32_t i = y->n_dims; i-- > 0 && at >= 0;) {
-            int64_t own = (int64_t)(rest % y->dims[i]) - s->node->pad.begin[i];
-            int64_t source = pad_source(s->node, own, x->dims[i]);
-            at = source < 0 ? -1 : at + source * strides[i];
-            rest /= y->dims[i];
-        }
-        to[k] = at < 0 ? s->node->pad.value : from[at];
-    }
-    plain_store(s, r, &p->out[0]);
-    return 0;
-}
-
 const struct op op_softmax = {.prepare = prepare_softmax, .run = run_softmax};
 const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
 const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
 const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};
 const struct op op_gather_elements = {.prepare = prepare_gather_elements,
                                       .run = run_gather_elements};
-const struct op op_pad = {.prepare = prepare_pad, .run = run_pad};
