@@ -58,37 +58,27 @@ VNNI_INLINE void add_windows(const struct vnni_pixels *p, size_t first, __m512i 
 }
 
 // Pixels go forward: what one has written too much the next one overwrites.
-VNNI_INLINE void store(int32_t *to, size_t step, const __m512i *sums, const int n,
+VNNI_INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
                        const int n_vectors)
 {
+    int32_t *to = p->sums + first * p->channels;
 #pragma GCC unroll 24
-    for (int i = 0; i < n; i++, to += step)
+    for (int i = 0; i < n; i++, to += p->channels)
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
             _mm512_storeu_si512(to + v * CONV_LANES, sums[i * n_vectors + v]);
 }
 
-static void finish_exactly(const struct vnni_pixels *p, size_t first, const int32_t *sums, size_t n,
-                           size_t step)
-{
-    size_t left = p->channels - p->from;
-    struct conv_steps_part part = {.sums = sums,
-                                   .step = step,
-                                   .first = p->first + first,
-                                   .n = n,
-                                   .from = p->from,
-                                   .count = left < step ? left : step};
-    conv_steps_exact(p->finish, &part);
-}
-
-VNNI_INLINE void finish_kind(const struct vnni_pixels *p, size_t first, const __m512i *sums,
+// False: some must be counted in doubles.
+VNNI_INLINE bool finish_kind(const struct vnni_pixels *p, size_t first, const __m512i *sums,
                              const int n, const int n_vectors, const enum finish_kind kind)
 {
     const struct conv_finish t = *p->finish;
     size_t step = p->channels, from = p->from, at = (p->first + first) * step + from;
     __m512i differ = _mm512_setzero_si512();
 #pragma GCC unroll 24
-    for (int i = 0; i < n; i++, at += step)
+    for (int i = 0; i < n; i++, at += step) {
+        __asm__("" : "+r"(at)); // else all places are counted first, and there are no registers
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             size_t o = (size_t)v * CONV_LANES;
@@ -97,32 +87,26 @@ VNNI_INLINE void finish_kind(const struct vnni_pixels *p, size_t first, const __
                 steps_of_sums(&t, kind, sums[i * n_vectors + v], &units, at + o, &differ);
             _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
-    if (_mm512_test_epi32_mask(differ, differ)) {
-        int32_t kept[MOST * CONV_LANES];
-        store(kept, (size_t)n_vectors * CONV_LANES, sums, n, n_vectors);
-        finish_exactly(p, first, kept, (size_t)n, (size_t)n_vectors * CONV_LANES);
     }
+    return _mm512_test_epi32_mask(differ, differ) == 0;
 }
 
-VNNI_INLINE void finish(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
+VNNI_INLINE bool finish(const struct vnni_pixels *p, size_t first, const __m512i *sums, const int n,
                         const int n_vectors)
 {
     switch (p->finish->kind) {
     case FINISH_PLAIN:
-        finish_kind(p, first, sums, n, n_vectors, FINISH_PLAIN);
-        break;
+        return finish_kind(p, first, sums, n, n_vectors, FINISH_PLAIN);
     case FINISH_LEAKY:
-        finish_kind(p, first, sums, n, n_vectors, FINISH_LEAKY);
-        break;
+        return finish_kind(p, first, sums, n, n_vectors, FINISH_LEAKY);
     case FINISH_ADD:
-        finish_kind(p, first, sums, n, n_vectors, FINISH_ADD);
-        break;
+        return finish_kind(p, first, sums, n, n_vectors, FINISH_ADD);
     default:
-        finish_kind(p, first, sums, n, n_vectors, FINISH_FLOAT);
+        return finish_kind(p, first, sums, n, n_vectors, FINISH_FLOAT);
     }
 }
 
-VNNI_INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, const int n_vectors)
+VNNI_INLINE bool sum(const struct vnni_pixels *p, size_t first, const int n, const int n_vectors)
 {
     __m512i sums[MOST];
     const uint8_t *w = p->weights;
@@ -134,9 +118,9 @@ VNNI_INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, con
         sum_segment(p, p->segments[i] + first * p->step, w, sums, n, n_vectors);
     add_windows(p, first, sums, n, n_vectors);
     if (p->finish)
-        finish(p, first, sums, n, n_vectors);
-    else
-        store(p->sums + first * p->channels, p->channels, sums, n, n_vectors);
+        return finish(p, first, sums, n, n_vectors);
+    store(p, first, sums, n, n_vectors);
+    return true;
 }
 
 // A function for each number of pixels and vectors whose sums fit the registers.
@@ -145,9 +129,9 @@ VNNI_INLINE void sum(const struct vnni_pixels *p, size_t first, const int n, con
 #define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #define UP_TO_16(X, v) UP_TO_12(X, v) X(13, v) X(14, v) X(15, v) X(16, v)
 #define FUNCTION(n, v)                                                                             \
-    VNNI static void sum_##n##_##v(const struct vnni_pixels *p, size_t first)                      \
+    VNNI static bool sum_##n##_##v(const struct vnni_pixels *p, size_t first)                      \
     {                                                                                              \
-        sum(p, first, n, v);                                                                       \
+        return sum(p, first, n, v);                                                                \
     }
 #define NAME(n, v) sum_##n##_##v,
 
@@ -156,15 +140,39 @@ UP_TO_12(FUNCTION, 2)
 UP_TO_8(FUNCTION, 3)
 UP_TO_6(FUNCTION, 4)
 
+typedef bool (*sum_function)(const struct vnni_pixels *p, size_t first);
+
+// Sums up once more, to finish in doubles.
+static void finish_exactly(const struct vnni_pixels *p, size_t first, size_t n, size_t n_vectors,
+                           sum_function function)
+{
+    struct vnni_pixels kept = *p;
+    size_t left = p->channels - p->from, most = n_vectors * CONV_LANES;
+    for (size_t i = 0; i < p->n_segments; i++)
+        kept.segments[i] += first * p->step;
+    kept.windows += first;
+    kept.finish = NULL;
+    function(&kept, 0);
+    struct conv_steps_part part = {.sums = p->sums,
+                                   .step = p->channels,
+                                   .first = p->first + first,
+                                   .n = n,
+                                   .from = p->from,
+                                   .count = left < most ? left : most};
+    conv_steps_exact(p->finish, &part);
+}
+
 void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
 {
-    static void (*const functions[VNNI_VECTORS][16])(const struct vnni_pixels *p, size_t first) = {
+    static const sum_function functions[VNNI_VECTORS][16] = {
         {UP_TO_16(NAME, 1)}, {UP_TO_12(NAME, 2)}, {UP_TO_8(NAME, 3)}, {UP_TO_6(NAME, 4)}};
     static const size_t most[VNNI_VECTORS] = {16, 12, 8, 6};
     size_t tiles = (n + most[n_vectors - 1] - 1) / most[n_vectors - 1];
     for (size_t first = 0; tiles; tiles--) {
         size_t together = (n - first + tiles - 1) / tiles;
-        functions[n_vectors - 1][together - 1](p, first);
+        sum_function function = functions[n_vectors - 1][together - 1];
+        if (!function(p, first))
+            finish_exactly(p, first, together, n_vectors, function);
         first += together;
     }
 }
