@@ -1,8 +1,8 @@
 // Operators on each element: arithmetic with broadcasting, activations.
 #include <math.h>
 
+#include "npu/sim/byte_join.h"
 #include "npu/sim/bytes.h"
-#include "npu/sim/half_join.h"
 #include "npu/sim/nd.h"
 #include "npu/sim/ops.h"
 #include "npu/sim/rows.h"
@@ -20,7 +20,7 @@ struct rows {
     struct row_form to;
     size_t to_size;
     struct operand operands[2];
-    bool halves; // all rows are halves beside each other, and half_join() does it all
+    bool halves, bytes; // all rows are such, beside each other: half_join(), byte_join() do it all
     struct half_bounds bounds;
     bool mapped; // of 8-bit numbers beside each other
     int8_t table[256];
@@ -181,24 +181,26 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
     }
 }
 
-static bool joins_halves(const struct step *s, struct rows *p)
+// Whether all rows are of that type, beside each other, with an operator that is done on them.
+static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
-    bool halves = half_join_can() && half_join_knows(s->node->op) &&
-                  half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
-                  p->to.type == TENSOR_FLOAT16 && nd_step(&p->nd, 0) == 1;
+    bool can = half_join_can() && half_join_knows(s->node->op) &&
+               half_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
+               nd_step(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)
-        halves =
-            halves && p->operands[k].form.type == TENSOR_FLOAT16 && nd_step(&p->nd, k + 1) == 1;
-    return halves;
+        can = can && p->operands[k].form.type == type && nd_step(&p->nd, k + 1) == 1;
+    return can;
 }
 
 static int prepare_binary(struct step *s, struct error *e)
 {
     int r = prepare(s, 2, e);
     struct rows *p = s->state;
-    if (r == 0)
-        p->halves = joins_halves(s, p);
-    return r;
+    if (r < 0)
+        return r;
+    p->halves = joins(s, p, TENSOR_FLOAT16);
+    p->bytes = joins(s, p, TENSOR_INT8);
+    return 0;
 }
 
 static int prepare_unary(struct step *s, struct error *e)
@@ -250,13 +252,19 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
 static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
+    const struct row_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
+    enum graph_op op = s->node->op;
     uint32_t outer = p->nd.n_dims - 2;
-    int64_t steps[3];
-    for (uint32_t k = 0; k < 3; k++)
-        steps[k] = p->nd.strides[k][outer] * (int64_t)p->to_size;
-    for (int64_t i = 0; i < p->nd.dims[outer]; i++)
-        half_join(s->node->op, from[0] + i * steps[1], from[1] + i * steps[2], nd_row(&p->nd),
-                  p->bounds, to + i * steps[0]);
+    size_t n = nd_row(&p->nd);
+    for (int64_t i = 0; i < p->nd.dims[outer]; i++) {
+        const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
+        const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
+        uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
+        if (p->bytes)
+            byte_join(op, forms, a, b, n, p->bounds, y);
+        else
+            half_join(op, a, b, n, p->bounds, y);
+    }
 }
 
 static int run_each(const struct step *s, struct run *r, struct error *e)
@@ -273,7 +281,8 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        (p->halves ? join_rows : run_plane)(s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
+        (p->halves || p->bytes ? join_rows : run_plane)(s, p, planes,
+                                                        to + at.offset[0] * (int64_t)p->to_size);
     }
     return 0;
 }

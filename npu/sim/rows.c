@@ -127,13 +127,17 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
         dst[(int64_t)i * stride] = to_i8(src[i], step, odd, rest);
 }
 
-// The bounds are the largest floats that the type holds.
+// The bounds are the largest floats that the type holds. Neighbours are vectors.
+#define STORED(c_type, low, high) (c_type) clamp(rintf(src[i] * step + odd) + rest, low, high, zp)
 #define STORE(c_type, low, high)                                                                   \
     do {                                                                                           \
         c_type *p = dst;                                                                           \
-        for (size_t i = 0; i < n; i++)                                                             \
-            p[(int64_t)i * stride] =                                                               \
-                (c_type)clamp(rintf(src[i] * step + odd) + rest, low, high, zp);                   \
+        if (stride == 1)                                                                           \
+            for (size_t i = 0; i < n; i++)                                                         \
+                p[i] = STORED(c_type, low, high);                                                  \
+        else                                                                                       \
+            for (size_t i = 0; i < n; i++)                                                         \
+                p[(int64_t)i * stride] = STORED(c_type, low, high);                                \
     } while (0)
 
 KERNEL static void store_other(const struct row_form *form, void *dst, int64_t stride, size_t n,

@@ -9,6 +9,7 @@ if(TARGET npu_sim)
   rknnd_test(test_rknn_parts SOURCES test_rknn_parts.c LIBS npu_sim base PkgConfig::JANSSON m)
 
   rknnd_test(test_sim_conv SOURCES test_sim_conv.c LIBS npu_sim base m)
+  rknnd_test(test_sim_bytes SOURCES test_sim_bytes.c LIBS npu_sim base m)
   rknnd_test(test_sim_halves SOURCES test_sim_halves.c LIBS npu_sim base m)
 
   # oneDNN multiplies 8-bit integers exactly only on CPUs with instructions for it; elsewhere our own

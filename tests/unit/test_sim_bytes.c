@@ -1,0 +1,81 @@
+// Arithmetic on rows of 8-bit numbers at once, against what rows of real numbers give.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/byte_join.h"
+
+#define CASES 3000
+#define MOST  100
+
+static int32_t between(int32_t low, int32_t high)
+{
+    return low + (int32_t)(rand() % (high - low + 1));
+}
+
+// Powers of two make ties.
+static struct row_form any_form(void)
+{
+    static const float scales[] = {1, 0.5f, 0.25f, 0.037f, 0.0071f, 3.3f};
+    struct row_form f = {.type = TENSOR_INT8, .quantized = between(0, 9) > 0};
+    f.scale = f.quantized ? scales[between(0, 5)] : 0;
+    f.zp = f.quantized ? between(-128, 127) : 0;
+    f.odd = f.quantized && between(0, 1) ? f.zp & 1 : 0;
+    return f;
+}
+
+static size_t any_posts(struct graph_post *post)
+{
+    *post = (struct graph_post){
+        .kind = between(0, 1) ? POST_RELU : POST_CLIP, .alpha = -1.5f, .beta = 6};
+    return (size_t)between(0, 1);
+}
+
+static float count(enum graph_op op, float a, float b)
+{
+    return op == GRAPH_ADD ? a + b : op == GRAPH_SUB ? a - b : a * b;
+}
+
+static void test_against_rows(void **state)
+{
+    static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL};
+    (void)state;
+    if (!half_join_can())
+        skip();
+    for (int i = 0; i < CASES; i++) {
+        struct row_form forms[] = {any_form(), any_form(), any_form()};
+        int8_t a[MOST], b[MOST], got[MOST + 1], want[MOST];
+        float v[MOST], w[MOST];
+        struct graph_post post;
+        struct half_bounds bounds;
+        size_t n = (size_t)between(1, MOST), n_posts = any_posts(&post);
+        enum graph_op op = ops[between(0, 2)];
+        for (size_t k = 0; k < n; k++) {
+            a[k] = (int8_t)between(-128, 127);
+            b[k] = (int8_t)between(-128, 127);
+        }
+        row_load(&forms[0], a, n, v);
+        row_load(&forms[1], b, n, w);
+        for (size_t k = 0; k < n; k++)
+            v[k] = count(op, v[k], w[k]);
+        if (n_posts)
+            row_post(&post, v, n);
+        row_store(&forms[2], want, n, v);
+        assert_true(half_bounds(&post, (uint32_t)n_posts, &bounds));
+        got[n] = 77;
+        byte_join(op, forms, a, b, n, bounds, got);
+        assert_memory_equal(got, want, n);
+        assert_int_equal(got[n], 77);
+        byte_join(op, forms, a, b, n, bounds, b); // in place
+        assert_memory_equal(b, want, n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
