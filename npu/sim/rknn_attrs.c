@@ -4,19 +4,20 @@
 #include <bson/bson.h>
 #include <stdio.h>
 
-// Where the typed tables hold what. A number that is absent there is 0 (flatbuffers leave out
-// zeros).
+// Where the typed tables hold what: as far as is known, in the order of the attributes' names. A
+// number that is absent there is 0 (flatbuffers leave out zeros).
 static const struct {
     uint8_t attr_type;
     uint8_t slot;
-    enum { INTS, INT, TEXT } form;
+    enum { INTS, INT, REAL, TEXT } form;
     const char *name;
 } fields[] = {
     // clang-format off
     { 1, 0, TEXT, "auto_pad"},     { 1, 1, INTS, "dilations"}, { 1, 2, INT, "group"},
     { 1, 3, INTS, "kernel_shape"}, { 1, 4, INTS, "pads"},      { 1, 5, INTS, "strides"},
-    { 2, 1, INTS, "dilations"},    { 2, 3, INTS, "kernel_shape"},
+    { 2, 1, INTS, "dilations"},    { 2, 2, INT, "group"},      { 2, 3, INTS, "kernel_shape"},
     { 2, 6, INTS, "pads"},         { 2, 7, INTS, "strides"},
+    { 2, 0, TEXT, "auto_pad"},     { 3, 0, TEXT, "auto_pad"},  { 5, 0, TEXT, "auto_pad"},
     { 3, 2, INTS, "dilations"},    { 3, 3, INTS, "kernel_shape"},
     { 3, 4, INTS, "pads"},         { 3, 6, INTS, "strides"},
     { 5, 2, INT, "count_include_pad"}, { 5, 3, INTS, "kernel_shape"},
@@ -24,6 +25,7 @@ static const struct {
     {19, 0, INT, "axis"},          {20, 0, INT, "axis"},       {20, 1, INTS, "split"},
     {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},
     {26, 0, TEXT, "coordinate_transformation_mode"},           {26, 4, TEXT, "mode"},
+    {26, 1, REAL, "cubic_coeff_a"}, {26, 2, INT, "exclude_outside"},
     {26, 5, TEXT, "nearest_mode"}, {30, 0, TEXT, "mode"},
     // clang-format on
 };
@@ -123,6 +125,9 @@ int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absen
 
 double rknn_attr_float(const struct rknn_node *n, const char *name, double absent)
 {
+    int slot = find_slot(n, name, REAL);
+    if (slot >= 0)
+        return (double)bits_float(fb_u32(&n->attr, (unsigned)slot, 0));
     bson_t b;
     bson_iter_t value;
     if (!find_value(n, name, &b, &value) || !BSON_ITER_HOLDS_NUMBER(&value))

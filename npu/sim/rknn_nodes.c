@@ -156,8 +156,9 @@ static int lower_pad(struct rknn_lowering *l, struct error *e)
     if (lower_inputs(l, 2, e) < 0 || lower_ints(l, 1, pads, &n, e) < 0)
         return STATUS_MODEL_INVALID;
     const struct graph_tensor *x = lower_input(l, 0);
-    if (n != 2 * x->n_dims)
-        return lower_refuse(l, e, "%u pads for %u dimensions", n, x->n_dims);
+    if (n != 2 * x->n_dims || lower_input(l, 3))
+        return lower_refuse(l, e, "%u pads for %u dimensions%s", n, x->n_dims,
+                            lower_input(l, 3) ? ", some of which it names" : "");
     for (uint32_t i = 0; i < x->n_dims; i++) {
         if (pads[i] < 0 || pads[i] > UINT32_MAX)
             return lower_refuse(l, e, "pad %lld is out of range", (long long)pads[i]);
@@ -227,7 +228,8 @@ static int lower_resize(struct rknn_lowering *l, struct error *e)
         (struct graph_resize){.mode = m,
                               .coordinates = c,
                               .nearest = r,
-                              .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75)};
+                              .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75),
+                              .exclude_outside = rknn_attr_int(l->node, "exclude_outside", 0) != 0};
     return take_scales(l, e);
 }
 

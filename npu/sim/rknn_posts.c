@@ -87,12 +87,13 @@ static bool lacks_numbers(const struct graph_post *post)
     return isnan(post->alpha) || isnan(post->beta);
 }
 
-// A Clip of its own has its bounds as inputs; one that is left out does not bound.
+// A Clip of its own has its bounds as inputs; one that is left out does not bound. One that is
+// computed is not known.
 static void bounds_of_inputs(const struct rknn_lowering *l, struct graph_post *post)
 {
-    if (isnan(post->alpha) && !lower_number(l, 1, &post->alpha))
+    if (isnan(post->alpha) && !lower_number(l, 1, &post->alpha) && !lower_input(l, 1))
         post->alpha = -INFINITY;
-    if (isnan(post->beta) && !lower_number(l, 2, &post->beta))
+    if (isnan(post->beta) && !lower_number(l, 2, &post->beta) && !lower_input(l, 2))
         post->beta = INFINITY;
 }
 

@@ -124,6 +124,11 @@ static const struct node_slots node_slots[] = {
     [RKNN_LITE] = {6, 7, 8},
 };
 
+static uint32_t first_number(struct bytes b)
+{
+    return b.size >= 4 ? read_le32(b.data) : 0;
+}
+
 static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_node *n,
                      struct error *e)
 {
@@ -136,6 +141,11 @@ static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_
     n->attr_type = fb_u8(b, s->attr_type, 0);
     n->attr = fb_sub(b, s->attr);
     n->bson = fb_vector(b, s->bson, 1);
+    // Those that load lookup tables are counted apart, or twice.
+    if (f->container.kind == RKNN_PLAIN &&
+        __builtin_add_overflow(first_number(fb_vector(b, 10, 4)), first_number(fb_vector(b, 11, 4)),
+                               &n->said_tasks))
+        n->said_tasks = 0;
     int r = rknn_read_indices(f, fb_vector(b, 4, 4), &n->inputs, &n->n_inputs, e);
     if (r < 0)
         return r;
@@ -181,8 +191,13 @@ static struct rknn_task *add_task(struct rknn_file *f, uint32_t node)
     return &f->tasks[f->n_tasks++];
 }
 
-// One core's tasks come first, in the order of the nodes; where the order starts anew, those of
-// another mode begin.
+static bool has_all_tasks(const struct rknn_node *n)
+{
+    return n->said_tasks && n->n_tasks == n->said_tasks;
+}
+
+// One core's tasks come first, in the order of the nodes; where the order starts anew, or a node
+// has all that it says, those of another mode begin.
 static int read_task_records(struct rknn_file *f, struct bytes records, struct bytes commands,
                              struct error *e)
 {
@@ -199,6 +214,8 @@ static int read_task_records(struct rknn_file *f, struct bytes records, struct b
         if (node >= f->n_nodes)
             return error_set(e, STATUS_MODEL_INVALID, "task %zu is of node %u, there are %u", i,
                              node, f->n_nodes);
+        if (has_all_tasks(&f->nodes[node]))
+            continue;
         last = node;
         if (!bytes_slice(commands, read_le64(record + 32), 8 * (uint64_t)count,
                          &add_task(f, node)->commands))

@@ -20,7 +20,7 @@ _KIND_BLOB2, KIND_COMMANDS, KIND_TASKS = 7, 9, 10
 _UNIONS = {
     "Conv": (1, {0: "auto_pad", 1: "dilations", 2: "group", 3: "kernel_shape", 4: "pads",
                  5: "strides"}),
-    "ConvTranspose": (2, {1: "dilations", 3: "kernel_shape", 6: "pads", 7: "strides"}),
+    "ConvTranspose": (2, {1: "dilations", 2: "group", 3: "kernel_shape", 6: "pads", 7: "strides"}),
     "MaxPool": (3, {0: "auto_pad", 2: "dilations", 3: "kernel_shape", 4: "pads", 6: "strides"}),
     "AveragePool": (5, {0: "auto_pad", 2: "count_include_pad", 3: "kernel_shape", 4: "pads",
                         5: "strides"}),
@@ -29,7 +29,8 @@ _UNIONS = {
     "Concat": (19, {0: "axis"}),
     "Split": (20, {0: "axis", 1: "split"}),
     "Transpose": (25, {0: "perm"}),
-    "Resize": (26, {0: "coordinate_transformation_mode", 4: "mode", 5: "nearest_mode"}),
+    "Resize": (26, {0: "coordinate_transformation_mode", 1: "cubic_coeff_a", 2: "exclude_outside",
+                    4: "mode", 5: "nearest_mode"}),
     "Pad": (30, {0: "mode"}),
     "ArgMax": (51, {0: "axis"}),
 }
@@ -41,6 +42,8 @@ def union_of(node):
 
 
 def _attribute(name, value):
+    if isinstance(value, float):
+        return Scalar("f", value)
     if isinstance(value, int):
         return Scalar("i", 0 if name == "group" and value == 1 else value)
     return Vector("i", list(value)) if isinstance(value, list) else value

@@ -1,4 +1,5 @@
-// The readers that model files go through: flatbuffers by slot, Python literals, the lookup table.
+// The readers that model files go through: flatbuffers by slot, Python literals, tasks, the lookup
+// table.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include "npu/sim/flatbuf.h"
 #include "npu/sim/lut.h"
 #include "npu/sim/pyliteral.h"
+#include "npu/sim/rknn_file.h"
+#include "sim_support.h"
 
 // ---- flatbuffers ----
 
@@ -130,6 +133,29 @@ static void test_lookup_table_is_a_line_between_points(void **state)
         assert_true(fabsf(lut_value(&lut, points[i].v) - points[i].y) < 1e-3f);
 }
 
+// ---- tasks ----
+
+// The tasks of several cores follow those of one, which are of the same node where there is only
+// one convolution.
+static void test_tasks_of_one_core_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"float16_conv_rk3588_leaky_relu", "rk3576_rows_1",
+                                        "rk3568_32", "rv1106_2_1"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct sim_file data;
+        struct rknn_file f;
+        struct error e = {0};
+        assert_true(sim_file_read(&data, PROJECT_ROOT "/tests/fuzz/corpus/rknn/%s.rknn", files[i]));
+        assert_int_equal(rknn_file_open(&f, (struct bytes){data.data, data.size}, &e), 0);
+        assert_int_equal(f.n_nodes, 3); // with those of input and output
+        assert_int_equal(f.nodes[1].n_tasks, 1);
+        assert_int_equal(f.n_tasks, 1);
+        rknn_file_done(&f);
+        sim_file_free(&data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +165,7 @@ int main(void)
         cmocka_unit_test(test_python_literals_become_json),
         cmocka_unit_test(test_what_is_no_literal_is_refused),
         cmocka_unit_test(test_lookup_table_is_a_line_between_points),
+        cmocka_unit_test(test_tasks_of_one_core_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,23 +122,22 @@ _add("shapes", "one_row", chip="rk3588", i=16, o=16, kernel=(1, 3), pad=(0, 1), 
 
 
 
-def padded_automatically(mode, pads, **how):
-    """A convolution whose file says `mode` instead of the pads that come of it."""
-    m = single("rk3588", 6, 5, pad=pads, **how)
+def padded_automatically(mode, m):
+    """A model of one window, whose file says `mode` instead of the pads that come of it."""
     node = m.nodes[-1]
     table = attribute_table(node)
     table.slots[0] = mode
     del table.slots[4]
-    node.slots[8] = table
+    node.slots.update({8: table, 9: None})
     return m
 
 
 for _mode, _even, _odd in (("SAME_UPPER", (0, 1, 1, 1), (1, 0, 2, 1)),
                            ("SAME_LOWER", (1, 1, 0, 1), (2, 1, 1, 0))):
     case("shapes", _mode.lower(), EXACT)(lambda mode=_mode, pads=_even: padded_automatically(
-        mode, pads, kernel=3, stride=(2, 2)))
+        mode, single("rk3588", 6, 5, 3, pad=pads, stride=2)))
     case("shapes", _mode.lower() + "_even", EXACT)(lambda mode=_mode, pads=_odd: (
-        padded_automatically(mode, pads, kernel=(4, 2))))
+        padded_automatically(mode, single("rk3588", 6, 5, (4, 2), pad=pads))))
 
 
 # ---- fused forms ----------------------------------------------------------------------------

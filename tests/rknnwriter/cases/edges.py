@@ -6,7 +6,7 @@ import numpy as np
 from .. import Model, Quant, ops
 from ..chips import CHIPS, LITE_CHIPS
 from . import EXACT, HALF, STEP, case
-from .conv import _RANGES, single
+from .conv import _RANGES, padded_automatically, single
 from .deployed import STEPS, text_detector
 from .eltwise import A, B, OUT, SHAPE, one, two
 from .float16 import _conv as half_conv
@@ -105,6 +105,11 @@ for _op, _error in (("GlobalMaxPool", EXACT), ("GlobalAveragePool", STEP)):
     _ends(_op, one, lambda m, x, op=_op: ops.global_pool(m, op, x), shape=(2, 19, 5, 7),
           error=_error)
 
+for _mode, _pads in (("SAME_UPPER", (0, 1, 1, 1)), ("SAME_LOWER", (1, 1, 0, 1))):
+    for _name, _pool in (("max", ops.max_pool), ("average", ops.average_pool)):
+        _ends(f"{_name}_{_mode.lower()}", lambda mode, pool, pads: padded_automatically(
+            mode, one(pool, 3, stride=2, pad=pads)), _mode, _pool, _pads)
+
 # ---- what RV1103 and RV1106 have besides convolutions ------------------------------------------
 
 for _chip in LITE_CHIPS:
@@ -153,6 +158,11 @@ _ends("hard_sigmoid", one, ops.hard_sigmoid, 0.2, 0.5, out=Quant(1 / 256, -128))
 _ends("half_hard_sigmoid", half, ops.hard_sigmoid, 1 / 6, 0.5, error=HALF)
 _ends("concat_batches_without_bson", two, lambda m, a, b, out: ops.concat(
     m, [a, b], axis=0, bare=True, out=out))
+for _bounds in ((0.5, None), (None, 1.0)):
+    _ends(f"clip_above_{_bounds[0]}", half, ops.clip, *_bounds, error=HALF)
+for _cubic in ((-0.5, False), (-0.75, True), (-0.5, True)):
+    _ends(f"cubic_{-_cubic[0]}_{_cubic[1]}", half, ops.resize, (9, 15), mode="cubic", cubic=_cubic,
+          error=HALF)
 for _op, _shape in (("Squeeze", (20, 6, 7)), ("Unsqueeze", (1, 1, *SHAPE[1:])),
                     ("Flatten", (1, 840))):
     _ends(_op, one, lambda m, x, op=_op, to=_shape: ops.squeeze(m, x, op, to), error=EXACT)

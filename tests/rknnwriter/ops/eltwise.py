@@ -16,7 +16,7 @@ def _task(m, node, cpu):
     if cpu:
         node.device = "cpu"
         return
-    inputs = [t for t in node.inputs if not t.is_const]
+    inputs = [t for t in node.inputs if t and not t.is_const]
     roles = {"input": inputs[0], "output": node.outputs[0],
              "addend": inputs[1] if len(inputs) > 1 else None}
     node.tasks = [regs.simple_task(m.chip, roles)]
@@ -151,7 +151,8 @@ def _where(node, condition, a, b):
 def _unary(m, op, x, out, cpu, name, attrs=None, constants=()):
     name = m.unique(name or op.lower())
     y = m.activation(name + "_out", x.shape, out or (x.quant if op == "Relu" else None), x.dtype)
-    extra = [m.constant(f"{name}_{i}", value, "float32") for i, value in enumerate(constants)]
+    extra = [None if value is None else m.constant(f"{name}_{i}", value, "float32")
+             for i, value in enumerate(constants)]
     node = m.add(op, [x, *extra], [y], name=f"{op}:{name}", attrs=attrs or {})
     _task(m, node, cpu)
     return y
@@ -193,6 +194,7 @@ def leaky_relu(m, x, alpha, *, out=None, cpu=False, name=None):
 
 
 def clip(m, x, low, high, *, out=None, cpu=False, name=None):
+    """None: no bound."""
     return _unary(m, "Clip", x, out, cpu, name, constants=(low, high))
 
 
@@ -240,7 +242,8 @@ def _leaky_relu(node, x):
 
 @reference("Clip")
 def _clip(node, x, low, high):
-    return np.clip(x, low, high)
+    bounds = (-np.inf if low is None else low, np.inf if high is None else high)
+    return np.clip(x, *bounds)
 
 
 @reference("PRelu")

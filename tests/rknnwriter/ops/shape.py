@@ -152,9 +152,10 @@ def _expand(node, x, shape):
 
 
 def resize(m, x, size=None, *, scales=None, mode="linear", coordinates="half_pixel",
-           nearest="floor", cpu=False, name=None):
+           nearest="floor", cubic=None, cpu=False, name=None):
     """To (height, width), or by the scales of both. mode linear, cubic or nearest, which rounds as
-    `nearest` says."""
+    `nearest` says. cubic: its coefficient, if not the usual one, and whether only pixels of the image
+    count."""
     name = m.unique(name or "resize")
     scales = np.asarray([1, 1, *scales] if scales else [], "<f4")
     shape = (*x.shape[:2], *(size or np.floor(x.shape[2:] * scales[2:])))
@@ -163,6 +164,8 @@ def resize(m, x, size=None, *, scales=None, mode="linear", coordinates="half_pix
     ends += [m.constant(name + "_sizes", shape, "int64")] if size else []
     y = m.activation(name + "_out", shape, x.quant, x.dtype)
     attrs = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": nearest}
+    if cubic:
+        attrs.update({"cubic_coeff_a": cubic[0], "exclude_outside": int(cubic[1])})
     node = _node(m, "Resize", [x, *ends], [y], name, attrs, cpu)
     node.params = scales[2:] if scales.size else np.divide(y.shape[2:], x.shape[2:])
     return y
@@ -184,7 +187,7 @@ _ROUND = {"floor": np.floor, "ceil": np.ceil, "round_prefer_floor": lambda at: n
           "round_prefer_ceil": lambda at: np.floor(at + 0.5)}
 
 
-def _cubic(t, a=-0.75):
+def _cubic(t, a):
     t = np.abs(t)
     near, far = ((a + 2) * t - (a + 3)) * t * t + 1, (((t - 5) * t + 8) * t - 4) * a
     return np.where(t <= 1, near, np.where(t < 2, far, 0))
@@ -198,9 +201,12 @@ def _resize_axis(x, axis, out, scale, attrs):
         return np.take(x, np.clip(places, 0, size - 1).astype(int), axis)
     if attrs["mode"] == "cubic":
         matrix = np.zeros((out, size))
+        inside = attrs.get("exclude_outside")
         for i, place in enumerate(at):
             for k in range(int(np.floor(place)) - 1, int(np.floor(place)) + 3):
-                matrix[i, min(max(k, 0), size - 1)] += _cubic(place - k)
+                weight = _cubic(place - k, attrs.get("cubic_coeff_a", -0.75))
+                matrix[i, min(max(k, 0), size - 1)] += 0 if inside and not 0 <= k < size else weight
+        matrix /= matrix.sum(1, keepdims=True)
         return np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
     at = np.clip(at, 0, size - 1)
     low = np.floor(at).astype(int)
