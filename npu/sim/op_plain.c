@@ -48,15 +48,42 @@ static int prepare_softmax(struct step *s, struct error *e)
     return take_axis(s, p, e);
 }
 
-static void softmax(const float *x, float *y, size_t n, size_t step)
+static const struct graph_post exponential = {.kind = POST_EXP};
+
+static void softmax_row(const float *x, size_t n, float *y)
 {
     float top = -INFINITY, sum = 0;
-    for (size_t i = 0; i < n; i++)
-        top = x[i * step] > top ? x[i * step] : top;
-    for (size_t i = 0; i < n; i++)
-        sum += y[i * step] = expf(x[i * step] - top);
-    for (size_t i = 0; i < n; i++)
-        y[i * step] /= sum;
+    for (size_t k = 0; k < n; k++)
+        top = x[k] > top ? x[k] : top;
+    for (size_t k = 0; k < n; k++)
+        y[k] = x[k] - top;
+    row_post(&exponential, y, n);
+    for (size_t k = 0; k < n; k++)
+        sum += y[k];
+    for (size_t k = 0; k < n; k++)
+        y[k] /= sum;
+}
+
+// `width` neighbours, at most ROW_CHUNK, of n elements each, which are `step` apart.
+KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
+{
+    float top[ROW_CHUNK], sum[ROW_CHUNK] = {0};
+    for (size_t i = 0; i < width; i++)
+        top[i] = -INFINITY;
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < width; i++)
+            top[i] = x[k * step + i] > top[i] ? x[k * step + i] : top[i];
+    for (size_t k = 0; k < n; k++) {
+        float *row = y + k * step;
+        for (size_t i = 0; i < width; i++)
+            row[i] = x[k * step + i] - top[i];
+        row_post(&exponential, row, width);
+        for (size_t i = 0; i < width; i++)
+            sum[i] += row[i];
+    }
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < width; i++)
+            y[k * step + i] /= sum[i];
 }
 
 static int run_softmax(const struct step *s, struct run *r, struct error *e)
@@ -66,11 +93,13 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     const float *x = plain_load(s, r, &p->in[0]);
     float *y = plain_values(r, &p->out[0]);
     struct along a = p->along;
-    for (size_t o = 0; o < a.outer; o++)
-        for (size_t i = 0; i < a.inner; i++) {
-            size_t at = o * a.size * a.inner + i;
-            softmax(x + at, y + at, a.size, a.inner);
-        }
+    for (size_t o = 0; o < a.outer; o++, x += a.size * a.inner, y += a.size * a.inner) {
+        if (a.inner == 1)
+            softmax_row(x, a.size, y);
+        for (size_t i = 0; a.inner > 1 && i < a.inner; i += ROW_CHUNK)
+            softmax_columns(x + i, a.size, a.inner,
+                            a.inner - i < ROW_CHUNK ? a.inner - i : ROW_CHUNK, y + i);
+    }
     plain_store(s, r, &p->out[0]);
     return 0;
 }
