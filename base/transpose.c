@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 struct matrix {
     const uint8_t *src;
     uint8_t *dst;
@@ -101,10 +105,62 @@ static bool wide_fits(const struct matrix *m, size_t element)
     return element == 2 && m->rows >= n && m->columns >= n && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl");
 }
+
+// Four squares of bytes beside each other, one in each lane of the vectors.
+#define TALL_ROWS    64
+#define TALL_COLUMNS 16
+#define AVX512BW     __attribute__((target("avx512bw")))
+
+AVX512BW static inline __m512i load_four(const uint8_t *src, ptrdiff_t step)
+{
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const void *)src));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 2 * step)), 2);
+    return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
+}
+
+AVX512BW static void turn_four(const struct matrix *m, size_t row, size_t column)
+{
+    enum { N = TALL_COLUMNS };
+    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column;
+    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row;
+    __m512i a[N], b[N];
+    for (int i = 0; i < N; i++, src += m->src_pitch)
+        a[i] = load_four(src, N * m->src_pitch);
+    for (int done = 1; done < N; done *= 2) {
+        for (int i = 0; i < N / 2; i++) {
+            b[2 * i] = _mm512_unpacklo_epi8(a[i], a[i + N / 2]);
+            b[2 * i + 1] = _mm512_unpackhi_epi8(a[i], a[i + N / 2]);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int i = 0; i < N; i++, dst += m->dst_pitch)
+        _mm512_storeu_si512(dst, a[i]);
+}
+
+// The last ones are moved back so that they end where the matrix ends. False: it has too few.
+static bool turn_tall(const struct matrix *m, size_t element)
+{
+    if (element != 1 || m->rows < TALL_ROWS || m->columns < TALL_COLUMNS ||
+        !__builtin_cpu_supports("avx512bw"))
+        return false;
+    size_t last_row = m->rows - TALL_ROWS, last_column = m->columns - TALL_COLUMNS;
+    for (size_t row = 0; row < m->rows; row += TALL_ROWS)
+        for (size_t column = 0; column < m->columns; column += TALL_COLUMNS)
+            turn_four(m, row < last_row ? row : last_row,
+                      column < last_column ? column : last_column);
+    return true;
+}
 #else
 #define turn_square_2_wide turn_square_2
 
 static bool wide_fits(const struct matrix *m, size_t element)
+{
+    (void)m, (void)element;
+    return false;
+}
+
+static bool turn_tall(const struct matrix *m, size_t element)
 {
     (void)m, (void)element;
     return false;
@@ -159,6 +215,8 @@ void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pi
 {
     const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
     size_t n = VECTOR_BYTES / element;
+    if (turn_tall(&m, element))
+        return;
     if (wide_fits(&m, element))
         turn_squares(&m, WIDE_BYTES / element, turn_square_2_wide);
     else if (element <= 4 && rows > n / 2 && columns >= n)

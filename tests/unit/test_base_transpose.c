@@ -58,6 +58,16 @@ static void every_size(void **state)
             }
 }
 
+static void many_rows_of_bytes(void **state)
+{
+    (void)state;
+    for (size_t rows = 60; rows < 200; rows += 3)
+        for (size_t columns = 15; columns < 50; columns++) {
+            check(rows, columns, 0, 1);
+            check(rows, columns, GAP, 1);
+        }
+}
+
 static void rows_from_the_end(void **state)
 {
     (void)state;
@@ -74,6 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size),
+        cmocka_unit_test(many_rows_of_bytes),
         cmocka_unit_test(rows_from_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
