@@ -334,7 +334,7 @@ static void floats_to_halves(const uint8_t *src, size_t src_step, uint8_t *dst, 
     }
 }
 
-// At most CONVERT_CHUNK elements of one channel.
+// `n` elements of one channel: at most CONVERT_CHUNK, unless is_moved().
 static void convert_chunk(const struct conversion *c, size_t channel, const uint8_t *src,
                           uint8_t *dst, size_t n)
 {
@@ -364,15 +364,22 @@ static void convert_part(const struct conversion *c, size_t image, size_t row, s
                   dst + to * tensor_type_size(c->io->logical.type), n);
 }
 
+// Rows are copied as they are.
+static bool is_moved(const struct conversion *c)
+{
+    return c->copied && c->src.column_step == 1 && c->dst.column_step == 1;
+}
+
 static void convert_all(const struct conversion *c, const uint8_t *src, uint8_t *dst)
 {
     const struct view *d = &c->dst;
+    size_t chunk = is_moved(c) ? d->columns : CONVERT_CHUNK;
     for (size_t image = 0; image < d->images; image++)
         for (size_t row = 0; row < d->rows; row++)
-            for (size_t column = 0; column < d->columns; column += CONVERT_CHUNK)
+            for (size_t column = 0; column < d->columns; column += chunk)
                 for (size_t channel = 0; channel < d->channels; channel++) {
                     size_t left = d->columns - column;
-                    size_t n = left < CONVERT_CHUNK ? left : CONVERT_CHUNK;
+                    size_t n = left < chunk ? left : chunk;
                     convert_part(c, image, row, column, channel, n, src, dst);
                 }
 }

@@ -55,7 +55,7 @@ struct usb_host {
     bool broken;                  // the device is to be let go as soon as no transfer is under way
     unsigned n_busy;
     struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
-    uint8_t *mapped; // of the outs, while there is a device; NULL: they have blocks as well
+    uint8_t *mapped; // blocks, while there is a device; NULL: it has none
     uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
 };
 
@@ -81,7 +81,7 @@ static void let_go(struct usb_host *u)
         return;
     libusb_release_interface(u->device, u->interface.number);
     if (u->mapped)
-        libusb_dev_mem_free(u->device, steal_ptr(u->mapped), MUX_BLOCK * CABLE_TRANSFERS);
+        libusb_dev_mem_free(u->device, steal_ptr(u->mapped), sizeof u->blocks);
     libusb_close(u->device);
     u->device = NULL;
     u->broken = false;
@@ -184,13 +184,23 @@ static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
     libusb_fill_bulk_transfer(t->usb, u->device, endpoint, t->block, MUX_BLOCK, on_transfer, t, 0);
 }
 
-// Memory that the kernel sends from as it is, where it has such for the device. It may be slow to
-// read, so it is for what is sent.
+// Whether processors read memory that devices write to from their caches.
+#if defined(__x86_64__) || defined(__i386__)
+#define COHERENT true
+#else
+#define COHERENT false
+#endif
+
+// Memory that the kernel sends from and receives into as it is, where it has such for the device.
+// It may be slow to read, and then is only for what is sent.
 static void map_blocks(struct usb_host *u)
 {
-    u->mapped = libusb_dev_mem_alloc(u->device, MUX_BLOCK * CABLE_TRANSFERS);
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
-        u->outs[i].block = u->mapped ? u->mapped + i * MUX_BLOCK : u->blocks[CABLE_TRANSFERS + i];
+    u->mapped = libusb_dev_mem_alloc(u->device, sizeof u->blocks);
+    uint8_t(*mapped)[MUX_BLOCK] = u->mapped ? (void *)u->mapped : u->blocks;
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+        u->outs[i].block = mapped[i];
+        u->ins[i].block = (COHERENT ? mapped : u->blocks)[CABLE_TRANSFERS + i];
+    }
 }
 
 static uint64_t new_nonce(void)
@@ -495,7 +505,6 @@ static bool make_transfers(struct usb_host *u)
     bool all = true;
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         u->ins[i].host = u->outs[i].host = u;
-        u->ins[i].block = u->blocks[i];
         u->ins[i].usb = libusb_alloc_transfer(0);
         u->outs[i].usb = libusb_alloc_transfer(0);
         all &= u->ins[i].usb && u->outs[i].usb;
