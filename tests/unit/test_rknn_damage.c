@@ -13,8 +13,9 @@
 
 static struct npu_device *device;
 
-static const char *const models[] = {"rk3576_rows_1.rknn", "rv1106_2_1.rknn", "rk3568_32.rknn",
-                                     "argmax.rknn"};
+static const char *const models[] = {
+    "rk3576_rows_1.rknn",   "rv1106_2_1.rknn",     "rk3568_32.rknn",         "argmax.rknn",
+    "split_unread_01.rknn", "top_k_unread_0.rknn", "rk3588_half_groups.rknn"};
 
 // Loads a copy that is exactly as long as it says.
 static int try_to_load(const uint8_t *data, size_t size)
