@@ -106,45 +106,80 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
 
 // ---- ReduceMean ----
 
+// The input in the order in which it lies in memory, and the sums in that of their dimensions.
+struct mean {
+    struct nd nd; // operand 0: the input, operand 1: the sums
+    struct row_form from;
+    size_t size; // bytes of an element
+    struct plain sums;
+};
+
 static int prepare_reduce_mean(struct step *s, struct error *e)
 {
-    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    struct mean *p = s->state = step_alloc(s, 1, sizeof *p);
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    uint64_t kept = 1;
+    int64_t steps[GRAPH_MAX_DIMS], step = 1;
     if (!p)
-        return STATUS_MODEL_INVALID;
-    for (uint32_t i = 0; i < x->n_dims; i++)
-        kept *= s->node->axes >> i & 1 ? 1 : x->dims[i];
-    if (kept != y->n_elems || !x->n_elems)
-        return step_refuse(s, e, "its output has not the size of its reduced input");
-    return 0;
-}
-
-static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct plain_step *p = s->state;
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const float *v = plain_load(s, r, &p->in[0]);
-    float *sums = plain_values(r, &p->out[0]);
-    size_t steps[GRAPH_MAX_DIMS], step = 1;
+        return error_no_memory(e, "a step", sizeof *p);
+    if (!row_type_known(x->type))
+        return step_refuse(s, e, "its input has a type that is not supported");
     for (uint32_t i = x->n_dims; i-- > 0;) {
         bool reduced = s->node->axes >> i & 1;
         steps[i] = reduced ? 0 : step;
         step *= reduced ? 1 : x->dims[i];
     }
-    memset(sums, 0, y->n_elems * sizeof *sums);
-    for (size_t k = 0; k < x->n_elems; k++) {
-        size_t rest = k, at = 0;
-        for (uint32_t i = x->n_dims; i-- > 0;) {
-            at += rest % x->dims[i] * steps[i];
-            rest /= x->dims[i];
-        }
-        sums[at] += v[k];
+    if ((uint64_t)step != y->n_elems || !x->n_elems)
+        return step_refuse(s, e, "its output has not the size of its reduced input");
+    p->from = row_form(x);
+    p->size = tensor_type_size(x->type);
+    nd_init(&p->nd, x);
+    nd_add(&p->nd, steps);
+    nd_simplify(&p->nd);
+    return plain_output(s, 0, &p->sums, e);
+}
+
+KERNEL static void add_values(float *restrict sums, int64_t step, const float *restrict v, size_t n)
+{
+    float sum = *sums;
+    if (step == 1)
+        for (size_t i = 0; i < n; i++)
+            sums[i] += v[i];
+    else if (step)
+        for (size_t i = 0; i < n; i++)
+            sums[(int64_t)i * step] += v[i];
+    else {
+        for (size_t i = 0; i < n; i++)
+            sum += v[i];
+        *sums = sum;
     }
-    for (size_t k = 0; k < y->n_elems; k++)
-        sums[k] *= (float)y->n_elems / (float)x->n_elems;
-    plain_store(s, r, &p->out[0]);
+}
+
+static void add_row(const struct mean *p, const uint8_t *from, float *sums)
+{
+    float v[ROW_CHUNK];
+    int64_t step = nd_step(&p->nd, 1);
+    size_t row = nd_row(&p->nd);
+    for (size_t done = 0; done < row; done += ROW_CHUNK) {
+        size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;
+        row_load(&p->from, from + done * p->size, n, v);
+        add_values(sums + (int64_t)done * step, step, v, n);
+    }
+}
+
+static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct mean *p = s->state;
+    size_t n_from = step_input(s, 0)->n_elems, n = step_output(s, 0)->n_elems;
+    const uint8_t *from = run_input(s, r, 0);
+    float *sums = plain_values(r, &p->sums);
+    struct nd_position at;
+    memset(sums, 0, n * sizeof *sums);
+    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
+        add_row(p, from + at.offset[0] * (int64_t)p->size, sums + at.offset[1]);
+    for (size_t k = 0; k < n; k++)
+        sums[k] *= (float)n / (float)n_from;
+    plain_store(s, r, &p->sums);
     return 0;
 }
 

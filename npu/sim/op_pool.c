@@ -41,8 +41,8 @@ static bool covers_all(const struct graph_window *w, const struct graph_tensor *
 static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor *y)
 {
     bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
-    return x->type == y->type &&
-           ((x->type == TENSOR_INT8 && same) || (x->type == TENSOR_FLOAT32 && !x->quantized));
+    bool floats = x->type == TENSOR_FLOAT32 || x->type == TENSOR_FLOAT16;
+    return x->type == y->type && ((x->type == TENSOR_INT8 && same) || (floats && !x->quantized));
 }
 
 // Sums of bytes that 16 bits hold.
@@ -144,6 +144,13 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
     return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
+// Integers are in the order of the halves that they are made of: those without sign are theirs, the
+// others are turned round.
+static inline int16_t order_of_half(int16_t bits)
+{
+    return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
+}
+
 // Pixels beside each other in y become what the expression makes of theirs, `a`, and of those of x,
 // `b`, which are `x_step` elements apart.
 #define JOIN(name, y_type, x_type, expression)                                                     \
@@ -161,6 +168,7 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
 
 JOIN(larger_i8, int8_t, int8_t, a > b ? a : b)
 JOIN(larger_f32, float, float, a > b ? a : b)
+JOIN(larger_f16, int16_t, int16_t, order_of_half(a) > order_of_half(b) ? a : b)
 JOIN(add_stored_i8, int16_t, int8_t, a + b)
 JOIN(add_stored_i16, int16_t, int16_t, a + b)
 
@@ -174,6 +182,13 @@ static void fill_lowest_f32(void *y, size_t n)
     float *floats = y;
     for (size_t i = 0; i < n; i++)
         floats[i] = -INFINITY;
+}
+
+static void fill_lowest_f16(void *y, size_t n)
+{
+    uint16_t *halves = y;
+    for (size_t i = 0; i < n; i++)
+        halves[i] = 0xfc00; // -infinity
 }
 
 static void fill_zeros_i16(void *y, size_t n)
@@ -191,7 +206,13 @@ struct joint {
 
 static const struct joint largest_i8 = {1, 1, fill_lowest_i8, larger_i8, larger_i8};
 static const struct joint largest_f32 = {4, 4, fill_lowest_f32, larger_f32, larger_f32};
+static const struct joint largest_f16 = {2, 2, fill_lowest_f16, larger_f16, larger_f16};
 static const struct joint sum_i8 = {1, 2, fill_zeros_i16, add_stored_i8, add_stored_i16};
+
+static const struct joint *largest_of(enum tensor_type type)
+{
+    return type == TENSOR_INT8 ? &largest_i8 : type == TENSOR_FLOAT16 ? &largest_f16 : &largest_f32;
+}
 
 // One output line, by way of `line`, which is as wide as the image.
 static void join_windows(const struct window_at *at, const struct joint *j, uint8_t *line,
@@ -329,8 +350,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
             at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
             if (p->raw)
-                join_windows(&at, x->type == TENSOR_INT8 ? &largest_i8 : &largest_f32,
-                             run_scratch(r, p->sums), dst);
+                join_windows(&at, largest_of(x->type), run_scratch(r, p->sums), dst);
             else
                 run_line(p, r, &at, dst);
         }

@@ -396,6 +396,72 @@ static void check_transpose(const struct net *n)
     }
 }
 
+// ---- pools and means ----
+
+static void make_pool(struct net *n)
+{
+    struct graph_window *w = &n->node.window;
+    uint32_t x[4], y[4];
+    random_dims(x);
+    memcpy(y, x, sizeof y);
+    choose_window(w, 0, &x[2], &y[2]);
+    choose_window(w, 1, &x[3], &y[3]);
+    w->groups = 1;
+    n->node.op = GRAPH_MAX_POOL;
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
+    add_input(n, A);
+}
+
+static void check_pool(const struct net *n)
+{
+    const struct graph_window *w = &n->node.window;
+    const struct graph_tensor *x = &n->tensors[A];
+    uint32_t at[4];
+    for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
+        double most = -INFINITY;
+        index_of(&n->tensors[Y], i, at);
+        for (uint32_t k = 0; k < w->kernel[0] * w->kernel[1]; k++) {
+            uint32_t iy = at[2] * w->stride[0] + k / w->kernel[1] * w->dilation[0] - w->pad[0];
+            uint32_t ix = at[3] * w->stride[1] + k % w->kernel[1] * w->dilation[1] - w->pad[1];
+            if (iy < x->dims[2] && ix < x->dims[3])
+                most = fmax(most, value(n, A, place(x, (uint32_t[]){at[0], at[1], iy, ix})));
+        }
+        check_near(n, place(&n->tensors[Y], at), most, 0);
+    }
+}
+
+static void make_mean(struct net *n)
+{
+    uint32_t x[4], y[4];
+    random_dims(x);
+    n->node.op = GRAPH_REDUCE_MEAN;
+    n->node.axes = between(0, 15);
+    for (uint32_t i = 0; i < 4; i++)
+        y[i] = n->node.axes >> i & 1 ? 1 : x[i];
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
+    add_input(n, A);
+}
+
+static void check_mean(const struct net *n)
+{
+    const struct graph_tensor *x = &n->tensors[A], *y = &n->tensors[Y];
+    double *sums = calloc(y->n_elems, 2 * sizeof *sums), count = (double)(x->n_elems / y->n_elems);
+    uint32_t at[4];
+    for (size_t i = 0; i < x->n_elems; i++) {
+        index_of(x, i, at);
+        double v = value(n, A, place(x, at));
+        for (uint32_t d = 0; d < 4; d++)
+            at[d] = n->node.axes >> d & 1 ? 0 : at[d];
+        sums[2 * place(y, at)] += v;
+        sums[2 * place(y, at) + 1] += fabs(v);
+    }
+    for (size_t i = 0; i < y->n_elems; i++)
+        check_near(n, i, sums[2 * i] / count, sums[2 * i + 1] / count * count * 0x1p-23);
+    free(sums);
+}
+
 // ---- activations ----
 
 // In floats, where a unit in the last place can be seen.
@@ -460,6 +526,7 @@ int main(void)
                        norm = {make_norm, check_norm, CASES},
                        reshape = {make_reshape, check_reshape, 2 * CASES},
                        turned = {make_transpose, check_transpose, 2 * CASES},
+                       pool = {make_pool, check_pool, CASES}, mean = {make_mean, check_mean, CASES},
                        activation = {make_activation, check_activation, 6};
     const struct CMUnitTest tests[] = {
         {"convolution", test_kind, NULL, NULL, &convolution},
@@ -467,6 +534,8 @@ int main(void)
         {"norm", test_kind, NULL, NULL, &norm},
         {"reshape", test_kind, NULL, NULL, &reshape},
         {"transpose", test_kind, NULL, NULL, &turned},
+        {"pool", test_kind, NULL, NULL, &pool},
+        {"mean", test_kind, NULL, NULL, &mean},
         {"activation", test_kind, NULL, NULL, &activation},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
