@@ -122,10 +122,10 @@ static int take_constants(struct step *s, struct conv *c, const int8_t *w, struc
         return error_no_memory(e, "a bias", c->oc * sizeof *v->bias);
     for (size_t o = 0; o < c->oc; o++) {
         uint32_t sum = 0, zp = (uint32_t)c->x_zp;
+        int16_t nz = s->node->quant->nz[o];
         for (size_t i = 0; i < n; i++)
-            sum += (uint32_t)(w[o * n + i] + RAISE);
-        v->nz[o] = s->node->quant->nz[o] - RAISE;
-        sum += (uint32_t)v->nz[o] * (uint32_t)n; // windows count x, not x - zp
+            sum += (uint32_t)(w[o * n + i] + nz);
+        v->nz[o] = nz - RAISE;
         v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
     }
     memset(c->bias, 0, (c->oc + CONV_LANES) * sizeof *c->bias);

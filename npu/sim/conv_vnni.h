@@ -4,7 +4,7 @@
 // weights, raised by 128; the signed ones are the image as it is, four bytes of it for 16 channels
 // of the output at once. What that makes of the sum is put right by the bias, and by the sum of the
 // window, which the zero points of weights need anyway:
-//   Σ (w + nz) * (x - zp) = Σ (w + 128) * x  -  zp * Σ (w + 128)  +  (nz - 128) * Σ (x - zp)
+//   Σ (w + nz) * (x - zp) = Σ (w + 128) * x  +  (nz - 128) * Σ x  -  zp * Σ (w + nz)
 //
 // The window is taken as segments of neighbouring bytes, four by four: its rows, or each of its
 // taps where they lie apart (dilation).
@@ -30,11 +30,12 @@ struct conv_vnni {
     struct vnni_block *blocks;
     int32_t *bias, *nz; // to be added to sums, to be multiplied by the window's sum
     // A channel that the output does not have counts the sum of the window, if there is room for
-    // one; -1: there is none. Then lines have the sums of the window's rows behind their bytes.
+    // one; -1: there is none. Then lines have behind their bytes what each row of the windows
+    // gives.
     int spare;
-    size_t row_sums, more; // where they are, and bytes behind what the line has without them
-    size_t most;           // pixels that are worked on together
-    size_t n_whole;        // pixels that are finished at once
+    size_t row_sums, more; // where, and how many bytes a line has behind those of the image
+    size_t most;           // pixels whose sums are kept, or that blocks take turns on
+    size_t n_whole;        // pixels that are finished at once: all but some of the last ones
 };
 
 // Pixels of a line of the output.
@@ -44,16 +45,17 @@ struct vnni_pixels {
     const uint8_t *weights;
     const int32_t *bias, *nz;
     int spare;
-    int32_t *windows;   // where there is no spare channel; CONV_LANES more are written
-    size_t first, from; // pixel and channel of the output
-    size_t channels;    // from pixel to pixel
-    int32_t *sums;      // CONV_LANES more than wanted are written
+    const int32_t *windows; // their sums, where there is no spare channel
+    size_t first, from;     // pixel and channel of the output
+    size_t channels;        // from pixel to pixel
+    int32_t *sums;          // CONV_LANES more than wanted are written
     // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
     // behind each pixel.
     const struct conv_finish *finish;
 };
 
-/// Sums of n pixels and of so many vectors of channels, with all that belongs to them.
+/// Sums of n pixels and of so many vectors of channels, with all that belongs to them. Where they
+/// become outputs, `sums` is to work in.
 void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 
 // Segments of neighbouring bytes, which lie `apart`, and again `step` further for each pixel.
