@@ -1,5 +1,6 @@
 // rknnd-gadget: makes rknnd's USB function, in the gadget that is there (adb's, say) or in one of
-// its own, and connects it. Run as root by the service manager around rknnd; see rknnd-gadget(8).
+// its own, and connects it. What others have in the gadget goes on without it. Run as root by the
+// service manager around rknnd; see rknnd-gadget(8).
 #include <errno.h>
 #include <getopt.h>
 #include <pwd.h>
@@ -64,37 +65,63 @@ static int make_gadget(usbg_state *state, const struct settings *s, usbg_gadget 
     return r == USBG_SUCCESS ? 0 : failed(e, r, "a gadget cannot be made");
 }
 
-// Lets Windows ask for the descriptors by which it loads WinUSB.
+// Lets Windows ask for the descriptors by which it loads WinUSB, if the gadget does not already.
 static void offer_os_descriptors(usbg_gadget *gadget, usbg_config *config)
 {
     const struct usbg_gadget_os_descs descriptors = {
         .use = true, .b_vendor_code = 1, .qw_sign = (char *)"MSFT100"};
-    if (usbg_set_gadget_os_descs(gadget, &descriptors) == USBG_SUCCESS)
-        usbg_set_os_desc_config(gadget, config); // fails if the gadget has them already
+    if (!usbg_get_os_desc_binding(gadget) &&
+        usbg_set_gadget_os_descs(gadget, &descriptors) == USBG_SUCCESS)
+        usbg_set_os_desc_config(gadget, config);
 }
 
-static bool has_binding(usbg_config *config)
+// rknnd's function as a part of the gadget; NULL: it is none.
+static usbg_binding *find_binding(usbg_gadget *gadget)
 {
-    usbg_binding *b;
-    usbg_for_each_binding(b, config) if (strcmp(usbg_get_binding_name(b), NAME) == 0) return true;
-    return false;
+    usbg_config *config = usbg_get_first_config(gadget);
+    usbg_binding *b = config ? usbg_get_first_binding(config) : NULL;
+    while (b && strcmp(usbg_get_binding_name(b), NAME) != 0)
+        b = usbg_get_next_binding(b);
+    return b;
 }
 
+// Is in effect when the gadget is connected next.
 static int add_function(usbg_gadget *gadget, struct error *e)
 {
     usbg_config *config = usbg_get_first_config(gadget);
     usbg_function *function = usbg_get_function(gadget, USBG_F_FFS, NAME);
-    int r =
-        function ? USBG_SUCCESS : usbg_create_function(gadget, USBG_F_FFS, NAME, NULL, &function);
+    int r = USBG_SUCCESS;
     if (!config)
         return error_set(e, STATUS_FAIL, "gadget %s has no configuration",
                          usbg_get_gadget_name(gadget));
-    if (r == USBG_SUCCESS && !has_binding(config))
+    if (!function)
+        return error_set(e, STATUS_FAIL, "gadget %s lacks the function; run rknnd-gadget up",
+                         usbg_get_gadget_name(gadget));
+    if (!find_binding(gadget))
         r = usbg_add_config_function(config, NAME, function);
     if (r != USBG_SUCCESS)
-        return failed(e, r, "the function cannot be added (is the module usb_f_fs loaded?)");
+        return failed(e, r, "the function cannot be added");
     offer_os_descriptors(gadget, config);
     return 0;
+}
+
+static int connect_gadget(usbg_state *state, const struct settings *s, usbg_gadget *gadget,
+                          struct error *e)
+{
+    usbg_udc *udc = s->udc ? usbg_get_udc(state, s->udc) : usbg_get_first_udc(state);
+    if (!udc)
+        return error_set(e, STATUS_FAIL, "%s%s: there is no such USB device controller",
+                         s->udc ? "" : "any", s->udc ? s->udc : "");
+    int r = usbg_enable_gadget(gadget, udc);
+    return r == USBG_SUCCESS
+               ? 0
+               : failed(e, r, "the gadget cannot be connected (does rknnd --listen usb run?)");
+}
+
+static int disconnect_gadget(usbg_gadget *gadget, struct error *e)
+{
+    int r = usbg_get_gadget_udc(gadget) ? usbg_disable_gadget(gadget) : USBG_SUCCESS;
+    return r == USBG_SUCCESS ? 0 : failed(e, r, "the gadget cannot be disconnected");
 }
 
 static int make_folder(const char *path, struct error *e)
@@ -129,59 +156,73 @@ static int mount_function(const struct settings *s, struct error *e)
 
 // ---- commands -----------------------------------------------------------------------------------
 
-// A gadget with a function that has no descriptors yet cannot stay connected.
+// A gadget that is connected stays so: the function is not in it yet.
 static int up(usbg_state *state, const struct settings *s, struct error *e)
 {
+    usbg_function *function;
     usbg_gadget *gadget = find_gadget(state, s);
     int r = gadget ? 0 : make_gadget(state, s, &gadget, e);
     if (r < 0)
         return r;
-    if (usbg_get_gadget_udc(gadget) && !usbg_get_function(gadget, USBG_F_FFS, NAME))
-        usbg_disable_gadget(gadget);
-    r = add_function(gadget, e);
-    return r < 0 ? r : mount_function(s, e);
+    if (!usbg_get_function(gadget, USBG_F_FFS, NAME)) {
+        r = usbg_create_function(gadget, USBG_F_FFS, NAME, NULL, &function);
+        if (r != USBG_SUCCESS)
+            return failed(e, r, "the function cannot be made (is the module usb_f_fs loaded?)");
+    }
+    return mount_function(s, e);
 }
 
 static int bind_gadget(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_gadget *gadget = find_gadget(state, s);
-    usbg_udc *udc = s->udc ? usbg_get_udc(state, s->udc) : usbg_get_first_udc(state);
     if (!gadget)
         return error_set(e, STATUS_FAIL, "there is no gadget; run rknnd-gadget up");
-    if (usbg_get_gadget_udc(gadget))
+    if (usbg_get_gadget_udc(gadget) && find_binding(gadget))
         return 0;
-    if (!udc)
-        return error_set(e, STATUS_FAIL, "%s%s: there is no such USB device controller",
-                         s->udc ? "" : "any", s->udc ? s->udc : "");
-    int r = usbg_enable_gadget(gadget, udc);
-    return r == USBG_SUCCESS
-               ? 0
-               : failed(e, r, "the gadget cannot be connected (does rknnd --listen usb run?)");
+    int r = disconnect_gadget(gadget, e);
+    if (r == 0)
+        r = add_function(gadget, e);
+    return r < 0 ? r : connect_gadget(state, s, gadget, e);
 }
 
-// What others have in the gadget goes on.
+// The kernel disconnects a gadget when the program behind one of its functions ends, and connects
+// it only when all are there.
+static int unbind_gadget(usbg_state *state, const struct settings *s, struct error *e)
+{
+    usbg_gadget *gadget = find_gadget(state, s);
+    usbg_binding *binding = gadget ? find_binding(gadget) : NULL;
+    if (!binding)
+        return 0;
+    int r = disconnect_gadget(gadget, e);
+    if (r < 0)
+        return r;
+    r = usbg_rm_binding(binding);
+    if (r != USBG_SUCCESS)
+        return failed(e, r, "the function cannot be taken out of the gadget");
+    bool others = usbg_get_first_binding(usbg_get_first_config(gadget));
+    return others ? connect_gadget(state, s, gadget, e) : 0;
+}
+
 static int down(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_gadget *gadget = find_gadget(state, s);
     usbg_function *function = gadget ? usbg_get_function(gadget, USBG_F_FFS, NAME) : NULL;
     if (!function)
         return 0;
-    bool ours = strcmp(usbg_get_gadget_name(gadget), s->gadget ? s->gadget : NAME) == 0;
-    usbg_udc *udc = usbg_get_gadget_udc(gadget);
-    if (udc)
-        usbg_disable_gadget(gadget);
+    bool ours = !s->gadget && strcmp(usbg_get_gadget_name(gadget), NAME) == 0;
+    int r = unbind_gadget(state, s, e);
+    if (r < 0)
+        return r;
     umount2(USB_FOLDER, MNT_DETACH);
-    int r = ours && !s->gadget ? usbg_rm_gadget(gadget, USBG_RM_RECURSE)
-                               : usbg_rm_function(function, USBG_RM_RECURSE);
-    if (r == USBG_SUCCESS && udc && !(ours && !s->gadget))
-        r = usbg_enable_gadget(gadget, udc);
+    r = ours ? usbg_rm_gadget(gadget, USBG_RM_RECURSE)
+             : usbg_rm_function(function, USBG_RM_RECURSE);
     return r == USBG_SUCCESS ? 0 : failed(e, r, "the function cannot be removed");
 }
 
 static const struct {
     const char *name;
     int (*run)(usbg_state *state, const struct settings *s, struct error *e);
-} commands[] = {{"up", up}, {"bind", bind_gadget}, {"down", down}};
+} commands[] = {{"up", up}, {"bind", bind_gadget}, {"unbind", unbind_gadget}, {"down", down}};
 
 static int run(const char *command, const struct settings *s, struct error *e)
 {
@@ -197,13 +238,14 @@ static int run(const char *command, const struct settings *s, struct error *e)
         usbg_cleanup(state);
         return r;
     }
-    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is neither up, bind nor down", command);
+    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is none of up, bind, unbind, down", command);
 }
 
 static const char usage[] =
-    "usage: rknnd-gadget [OPTION]... up|bind|down\n"
-    "Makes rknnd's USB function (up), connects the gadget that it is in once rknnd\n"
-    "--listen usb runs (bind), or takes the function away (down).\n"
+    "usage: rknnd-gadget [OPTION]... up|bind|unbind|down\n"
+    "Makes rknnd's USB function (up) and takes it away (down). Connects the gadget\n"
+    "with it once rknnd --listen usb runs (bind), and without it, if others have\n"
+    "functions there, when rknnd ends (unbind).\n"
     "  --gadget NAME   the gadget (default: the first that is there, else one of our own)\n"
     "  --udc NAME      the USB device controller (default: the first)\n"
     "  --serial TEXT   serial number of a new gadget (default: the board's)\n"

@@ -67,7 +67,7 @@ static int dispatch(int argc, char **argv, struct failure *f)
         .usage = "[--server URI] COMMAND …",
         .summary =
             "Looks at rknnd servers and runs models on them. Without --server: RKNND_SERVER\n"
-            "in the environment, else the local Unix socket.",
+            "in the environment, else the local Unix socket, else the only board.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
         .more_help = list_commands,

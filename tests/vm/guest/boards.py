@@ -15,6 +15,7 @@ import unittest
 
 from board import GADGETS, find_node, kernel_complaints, load_modules, run
 from service import BUILD, PATIENCE, SOURCE, wait_for
+from windows import Device
 
 CLAIM_INTERFACE = 0x8004550F  # USBDEVFS_CLAIMINTERFACE
 OPEN_BUILD = pathlib.Path("/run/build")  # the build at a place that every user can enter
@@ -22,20 +23,26 @@ NOBODY = pwd.getpwnam("nobody")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("RKNND_SERVER", "XDG_RUNTIME_DIR")}
 
 
+def make_gadget(name):
+    """By hand, because a board of its own has but one. The gadget's folder, and that of its FunctionFS."""
+    gadget, folder = GADGETS / name, pathlib.Path("/dev/usb-ffs") / name
+    for part in ("strings/0x409", "configs/c.1", f"functions/ffs.{name}"):
+        (gadget / part).mkdir(parents=True)
+    for attribute, value in (("idVendor", "0x1d6b"), ("idProduct", "0x0104"), ("strings/0x409/serialnumber", name)):
+        (gadget / attribute).write_text(value)
+    (gadget / "configs/c.1/function").symlink_to(gadget / f"functions/ffs.{name}")
+    folder.mkdir(parents=True)
+    run("mount", "-t", "functionfs", name, folder)
+    return gadget, folder
+
+
 class Board:
-    """A gadget, made by hand because a board of its own has but one of them, and its daemon."""
+    """A gadget and its daemon."""
 
     def __init__(self, number, chip):
         self.serial, self.chip, self.uri = f"board{number}", chip, f"usb:board{number}"
         self.udc = f"dummy_udc.{number}"
-        self.gadget, folder = GADGETS / self.serial, pathlib.Path("/dev/usb-ffs") / self.serial
-        for part in ("strings/0x409", "configs/c.1", f"functions/ffs.{self.serial}"):
-            (self.gadget / part).mkdir(parents=True)
-        for name, value in (("idVendor", "0x1d6b"), ("idProduct", "0x0104"), ("strings/0x409/serialnumber", self.serial)):
-            (self.gadget / name).write_text(value)
-        (self.gadget / "configs/c.1/function").symlink_to(self.gadget / f"functions/ffs.{self.serial}")
-        folder.mkdir(parents=True)
-        run("mount", "-t", "functionfs", self.serial, folder)
+        self.gadget, folder = make_gadget(self.serial)
         socket = f"/run/{self.serial}.sock"
         with open(f"/tmp/{self.serial}.log", "ab") as log:
             self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", f"usb:{folder}", "--listen", f"unix:{socket}",
@@ -58,6 +65,17 @@ class Board:
         assert self.process.wait(PATIENCE) == 0
 
 
+def start_adb(folder):
+    """An interface like adb's: what the kernel wants to be told of it (linux/usb/functionfs.h). Open for as long as it serves."""
+    interface = bytes((9, 4, 0, 0, 2, 0xFF, 0x42, 1, 0))
+    speeds = [interface + b"".join(struct.pack("<BBBBHB", 7, 5, address, 2, packet, 0) for address in (0x81, 0x02)) for packet in (64, 512)]
+    described = struct.pack("<II", 3, 3) + b"".join(speeds)  # three descriptors for full speed, three for high speed
+    control = open(folder / "ep0", "r+b", buffering=0)
+    control.write(struct.pack("<III", 3, 12 + len(described), 3) + described)
+    control.write(struct.pack("<IIII", 2, 16, 0, 0))
+    return control
+
+
 def rknnctl(*words, **options):
     return subprocess.run([OPEN_BUILD / "bin/rknnctl", *words], capture_output=True, text=True, timeout=PATIENCE,
                           check=False, env=ENVIRONMENT, cwd="/", **options)
@@ -77,7 +95,7 @@ class Boards(unittest.TestCase):
     def setUpClass(cls):
         OPEN_BUILD.mkdir()
         run("mount", "--bind", BUILD, OPEN_BUILD)
-        load_modules("high", ports=2)
+        load_modules("high", ports=3)
         cls.boards = [Board(0, "rk3588"), Board(1, "rk3566")]
 
     @classmethod
@@ -121,6 +139,47 @@ class Boards(unittest.TestCase):
         wait_for("the relay's words", lambda: "2 boards are connected; choose one of" in log.read_text())
         bad, = (c for c in doctor("--server", "usb:") if c["verdict"] == "bad")
         self.assertIn("any of 2 boards", bad["found"])
+
+    def interfaces(self, serial):
+        """Class and subclass of each interface of a board, as the PC's kernel sees it."""
+        for device in pathlib.Path("/sys/bus/usb/devices").glob("*/serial"):
+            if device.read_text().strip() == serial:
+                return [tuple((path / name).read_text().strip() for name in ("bInterfaceClass", "bInterfaceSubClass"))
+                        for path in sorted(device.parent.glob("*:1.*"))]
+        return []
+
+    def serve_beside(self):
+        daemon = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "usb", "--backend", "sim:rk3562"], stdin=subprocess.DEVNULL)
+        self.addCleanup(daemon.kill)
+        wait_for("rknnd's endpoints", lambda: os.path.exists("/dev/usb-ffs/rknnd/ep2"))
+        return daemon
+
+    def test_beside_adb(self):
+        """rknnd's function comes into a gadget that is connected, and goes; the other is there all the time."""
+        ours, adb = ("ff", "52"), ("ff", "42")
+        gadget, folder = make_gadget("shared")
+        self.addCleanup(start_adb(folder).close)
+        (gadget / "UDC").write_text("dummy_udc.2")
+        wait_for("adb's interface", lambda: self.interfaces("shared") == [adb])
+        tool = [BUILD / "bin/rknnd-gadget", "--gadget", "shared", "--udc", "dummy_udc.2"]
+        before = find_node("shared")
+        run(*tool, "up")
+        for end in "unbind", "down":
+            daemon = self.serve_beside()
+            self.assertEqual((self.interfaces("shared"), find_node("shared")), ([adb], before))  # not disturbed by that
+            run(*tool, "bind")
+            wait_for("both interfaces", lambda: self.interfaces("shared") == [adb, ours])
+            done = rknnctl("--server", "usb:shared", "info")
+            self.assertIn("rk3562", done.stdout, done.stderr)
+            with open(find_node("shared"), "r+b", buffering=0) as node:
+                self.assertEqual(Device(node).compatible()[1], "WINUSB")
+            daemon.terminate()
+            self.assertEqual(daemon.wait(PATIENCE), 0)
+            run(*tool, end)
+            wait_for("adb's interface alone", lambda: self.interfaces("shared") == [adb])
+            before = find_node("shared")
+        self.assertEqual((gadget / "UDC").read_text().strip(), "dummy_udc.2")
+        (gadget / "UDC").write_text("\n")
 
     def test_both_are_listed(self):
         found = listed()

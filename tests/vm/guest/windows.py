@@ -43,7 +43,7 @@ class Device:
         return whole
 
     def compatible(self):
-        """The compatible ID of each interface that has one."""
+        """The compatible ID of each interface; that of some is empty."""
         whole = self.feature(VENDOR_DEVICE, 0, COMPATIBLE, 16)
         assert len(whole) == 16 + 24 * whole[8], whole
         return {whole[at]: whole[at + 2:at + 10].rstrip(b"\0").decode() for at in range(16, len(whole), 24)}
