@@ -43,9 +43,17 @@ static int prepare_softmax(struct step *s, struct error *e)
     struct plain_step *p = plain_step_new(s, 1, 1, e);
     if (!p)
         return STATUS_MODEL_INVALID;
-    if (step_input(s, 0)->n_elems != step_output(s, 0)->n_elems)
+    const struct graph_tensor *x = step_input(s, 0);
+    if (x->n_elems != step_output(s, 0)->n_elems)
         return step_refuse(s, e, "input and output differ in size");
-    return take_axis(s, p, e);
+    int r = take_axis(s, p, e);
+    if (r < 0 || !plain_as_they_lie(s, &p->in[0], &p->out[0]))
+        return r;
+    int64_t strides[GRAPH_MAX_DIMS];
+    graph_tensor_strides(x, strides);
+    p->along.inner = (size_t)strides[s->node->axis];
+    p->along.outer = x->n_elems / p->along.size / p->along.inner;
+    return 0;
 }
 
 static const struct graph_post exponential = {.kind = POST_EXP};

@@ -15,6 +15,10 @@ struct plain {
 int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e);
 int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e);
 
+/// Input 0 and output 0, where both have one shape and lie alike, in the order in which they lie
+/// instead, which takes much less time. False: they stay as they are.
+bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out);
+
 /// The values of an input.
 const float *plain_load(const struct step *s, const struct run *r, const struct plain *p);
 

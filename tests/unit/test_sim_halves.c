@@ -462,6 +462,38 @@ static void check_mean(const struct net *n)
     free(sums);
 }
 
+// ---- Softmax ----
+
+static void make_softmax(struct net *n)
+{
+    uint32_t dims[4];
+    random_dims(dims);
+    n->node.op = GRAPH_SOFTMAX;
+    n->node.axis = (int32_t)between(0, 3);
+    add_tensor(n, A, TENSOR_FLOAT16, dims, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, dims, false);
+    if (one_in(3))
+        n->tensors[A].channels_last = false;
+    if (one_in(3))
+        n->tensors[Y].channels_last = false;
+    add_input(n, A);
+}
+
+static void check_softmax(const struct net *n)
+{
+    const struct graph_tensor *x = &n->tensors[A];
+    uint32_t at[4], other[4], axis = (uint32_t)n->node.axis;
+    for (size_t i = 0; i < x->n_elems; i++) {
+        double sum = 0, own;
+        index_of(x, i, at);
+        own = value(n, A, place(x, at));
+        memcpy(other, at, sizeof other);
+        for (other[axis] = 0; other[axis] < x->dims[axis]; other[axis]++)
+            sum += exp(value(n, A, place(x, other)) - own);
+        check_near(n, place(&n->tensors[Y], at), 1 / sum, 0x1p-19 / sum);
+    }
+}
+
 // ---- activations ----
 
 // In floats, where a unit in the last place can be seen.
@@ -527,6 +559,7 @@ int main(void)
                        reshape = {make_reshape, check_reshape, 2 * CASES},
                        turned = {make_transpose, check_transpose, 2 * CASES},
                        pool = {make_pool, check_pool, CASES}, mean = {make_mean, check_mean, CASES},
+                       softmax = {make_softmax, check_softmax, CASES},
                        activation = {make_activation, check_activation, 6};
     const struct CMUnitTest tests[] = {
         {"convolution", test_kind, NULL, NULL, &convolution},
@@ -536,6 +569,7 @@ int main(void)
         {"transpose", test_kind, NULL, NULL, &turned},
         {"pool", test_kind, NULL, NULL, &pool},
         {"mean", test_kind, NULL, NULL, &mean},
+        {"softmax", test_kind, NULL, NULL, &softmax},
         {"activation", test_kind, NULL, NULL, &activation},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
