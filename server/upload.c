@@ -24,6 +24,7 @@ struct upload_request {
 void uploads_init(struct uploads *u, struct server *server)
 {
     *u = (struct uploads){.server = server};
+    hashers_init(&u->hashers, server->loop);
     list_init(&u->all);
 }
 
@@ -146,7 +147,9 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
     message_set_text(u->name, m->name);
     message_make_printable(u->name);
     list_init(&u->waiting);
-    int r = map_file(u, e);
+    int r = hashers_need(&all->hashers, all->n_uploads + 1, e);
+    if (r == 0)
+        r = map_file(u, e);
     if (r < 0) {
         free_upload(u);
         return r;
@@ -260,31 +263,27 @@ static void finish(struct upload *u)
     }
 }
 
-// ---- hashing, on a thread -----------------------------------------------------------------------
+// ---- hashing, on threads ------------------------------------------------------------------------
 
-static void hash_part(uv_work_t *work)
-{
-    struct upload *u = container_of(work, struct upload, work);
-    sha256_update(&u->hash, u->map + u->hashed, (size_t)(u->hashing_to - u->hashed));
-}
-
-static void on_hashed(uv_work_t *work, int status);
+static void on_hashed(struct hashing *part);
 
 static void hash_on(struct upload *u)
 {
     if (u->hashing || u->hashed == u->received)
         return;
     u->hashing = true;
-    u->hashing_to = u->received;
-    uv_queue_work(u->uploads->server->loop, &u->work, hash_part, on_hashed);
+    u->part = (struct hashing){.hash = &u->hash,
+                               .data = u->map + u->hashed,
+                               .size = (size_t)(u->received - u->hashed),
+                               .done = on_hashed};
+    hashers_do(&u->uploads->hashers, &u->part);
 }
 
-static void on_hashed(uv_work_t *work, int status)
+static void on_hashed(struct hashing *part)
 {
-    struct upload *u = container_of(work, struct upload, work);
-    (void)status;
+    struct upload *u = container_of(part, struct upload, part);
     u->hashing = false;
-    u->hashed = u->hashing_to;
+    u->hashed += part->size;
     if (u->dropped)
         free_upload(u);
     else if (u->hashed == u->size)
@@ -494,4 +493,5 @@ void uploads_close(struct uploads *all)
     struct upload *u, *after;
     list_for_each_safe (u, after, &all->all, link)
         drop(u);
+    hashers_close(&all->hashers);
 }

@@ -1,9 +1,7 @@
 // Model files on their way in: chunks in order, into shared memory, hashed as they come.
 #pragma once
 
-#include <uv.h>
-
-#include "base/sha256.h"
+#include "server/hashers.h"
 #include "server/request.h"
 
 struct connection;
@@ -18,6 +16,7 @@ struct uploads {
     struct list all;
     uint64_t bytes; // of all files, when complete
     unsigned n_uploads, n_orphans;
+    struct hashers hashers;
 };
 
 // One upload. Its owner is the connection that sends it; others that offer the same file wait for
@@ -36,8 +35,7 @@ struct upload {
     uint64_t progress_ms;            // uv_now() of the last chunk or change of owner
     struct upload_request *last;     // the chunk whose answer waits for the hash
     struct sha256 hash;
-    uv_work_t work; // hashing, on a thread
-    uint64_t hashing_to;
+    struct hashing part; // that is being hashed
     bool hashing, dropped;
 };
 
