@@ -42,6 +42,20 @@ static inline float sigmoid(float x)
     return 1 / (1 + exponential(-x));
 }
 
+// tanhf(), off by two units in the last place at most: a polynomial (Cephes has its coefficients)
+// where the exponential would lose digits.
+static inline float hyperbolic_tangent(float x)
+{
+    float size = fabsf(x), square = x * x;
+    float series = -5.70498872745e-3f;
+    series = series * square + 2.06390887954e-2f;
+    series = series * square - 5.37397155531e-2f;
+    series = series * square + 1.33314422036e-1f;
+    series = series * square - 3.33332819422e-1f;
+    float small = series * square * size + size, large = 1 - 2 / (exponential(2 * size) + 1);
+    return copysignf(size < 0.625f ? small : large, x);
+}
+
 static inline float hard_sigmoid(float x, float alpha, float beta)
 {
     float y = alpha * x + beta;
@@ -92,6 +106,10 @@ KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
         EACH(v * sigmoid(v));
     case POST_EXP:
         EACH(exponential(v));
+    case POST_TANH:
+        EACH(hyperbolic_tangent(v));
+    case POST_GELU_TANH:
+        EACH(0.5f * v * (1 + hyperbolic_tangent(0.79788456f * (v + 0.044715f * v * v * v))));
     default: // POST_SCALE
         EACH(a * v + b);
     }
@@ -100,16 +118,12 @@ KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
 void row_post(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
-    case POST_TANH:
-        EACH(tanhf(v));
     case POST_LOG:
         EACH(logf(v));
     case POST_ERF:
         EACH(erff(v));
     case POST_GELU:
         EACH(0.5f * v * (1 + erff(v * 0.70710678f)));
-    case POST_GELU_TANH:
-        EACH(0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v))));
     case POST_ELU:
         EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_SOFTPLUS:

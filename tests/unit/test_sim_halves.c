@@ -499,11 +499,11 @@ static void check_softmax(const struct net *n)
 // In floats, where a unit in the last place can be seen.
 static void make_activation(struct net *n)
 {
-    static const enum graph_post_kind kinds[] = {POST_SIGMOID, POST_SWISH, POST_EXP};
+    static const enum graph_post_kind kinds[] = {POST_SIGMOID, POST_SWISH, POST_EXP, POST_TANH};
     uint32_t dims[4] = {1, 1, 1, 5000};
     n->node.op = GRAPH_UNARY;
     n->node.n_post = 1;
-    n->node.post[0].kind = kinds[between(0, 2)];
+    n->node.post[0].kind = kinds[between(0, 3)];
     add_tensor(n, A, TENSOR_FLOAT32, dims, false);
     add_tensor(n, Y, TENSOR_FLOAT32, dims, false);
     for (size_t i = 0; i < 5000; i++)
@@ -517,7 +517,10 @@ static void make_activation(struct net *n)
 static double activated(enum graph_post_kind kind, double x)
 {
     double sigmoid = 1 / (1 + exp(-x));
-    return kind == POST_EXP ? exp(x) : kind == POST_SWISH ? x * sigmoid : sigmoid;
+    return kind == POST_EXP     ? exp(x)
+           : kind == POST_SWISH ? x * sigmoid
+           : kind == POST_TANH  ? tanh(x)
+                                : sigmoid;
 }
 
 static void check_activation(const struct net *n)
@@ -560,7 +563,7 @@ int main(void)
                        turned = {make_transpose, check_transpose, 2 * CASES},
                        pool = {make_pool, check_pool, CASES}, mean = {make_mean, check_mean, CASES},
                        softmax = {make_softmax, check_softmax, CASES},
-                       activation = {make_activation, check_activation, 6};
+                       activation = {make_activation, check_activation, 12};
     const struct CMUnitTest tests[] = {
         {"convolution", test_kind, NULL, NULL, &convolution},
         {"binary", test_kind, NULL, NULL, &binary},
