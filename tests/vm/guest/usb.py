@@ -185,6 +185,13 @@ class Usb(unittest.TestCase):
         self.clients = [self.client(seed, "patient") for seed in range(self.n_clients)]
         wait_for("all to work", lambda: self.status()["contexts"] == self.n_clients)
 
+    def prepare(self):
+        """A relay, and a board that knows the clients' model, which it keeps. Returns what it holds then."""
+        self.start_relay()
+        self.start_clients()
+        self.finish_clients()
+        return self.at_rest()
+
     def finish_clients(self):
         while self.clients:
             print(self.finish(self.clients.pop()))
@@ -202,8 +209,7 @@ class Usb(unittest.TestCase):
 
     def test_4_unplugged_at_any_moment(self):
         choose = random.Random(SEED)
-        before = self.at_rest()
-        self.start_relay()
+        before = self.prepare()
         self.start_clients()
         steps = {"cable": self.replug, "daemon": self.restart_board, "client": self.replace_client,
                  "relay": lambda: self.kill_relay(choose.choice((True, False)))}
@@ -223,10 +229,7 @@ class Usb(unittest.TestCase):
 
     def test_5_nothing_grows(self):
         """A daemon and a relay that outlive cables and clients."""
-        self.start_relay()
-        self.start_clients()
-        self.finish_clients()  # the daemon keeps their model
-        before, relay_before = self.at_rest(), fds(self.relay.pid)
+        before, relay_before = self.prepare(), fds(self.relay.pid)
         ends = {"daemon": self.board.process.pid, "relay": self.relay.pid}
         sizes = {name: [] for name in ends}
         self.start_clients()
