@@ -103,6 +103,9 @@ uint32_t conv_tile_lines(const struct conv *c);
 /// How many of the node's first activations oneDNN does with floats.
 uint32_t conv_dnn_fuses(const struct graph_node *n);
 
+/// Whether oneDNN computes an integer convolution of these sizes, and rightly.
+bool conv_dnn_is_exact(const struct step *s, const struct conv *c);
+
 /// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
 /// group][kh][kw], int8_t or float.
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e);

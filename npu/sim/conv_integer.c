@@ -88,7 +88,6 @@ static void correct_bias(const struct step *s, struct conv *c, const int8_t *w)
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)
 {
     const struct graph_conv_quant *q = s->node->quant;
-    c->x_zp = step_input(s, 0)->zp;
     c->bias = step_alloc(s, c->oc + CONV_LANES, sizeof *c->bias);
     c->scale = step_alloc(s, c->oc, sizeof *c->scale);
     if (!c->bias || !c->scale || q->n != c->oc)

@@ -82,14 +82,6 @@ static int check_operands(const struct step *s, struct error *e)
     return 0;
 }
 
-static bool has_zero_points(const struct graph_conv_quant *q)
-{
-    for (uint32_t i = 0; i < q->n; i++)
-        if (q->nz[i])
-            return true;
-    return q->nz_in_taps;
-}
-
 static void take_sizes(const struct step *s, struct conv *c)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -101,15 +93,22 @@ static void take_sizes(const struct step *s, struct conv *c)
                        .oh = y->dims[2],
                        .ow = y->dims[3],
                        .window = s->node->window,
-                       .integer = s->node->quant != NULL};
-    bool depthwise = c->integer && c->window.groups == c->ic && c->ic == c->oc;
-    bool own = !dnn_int8_is_exact() || (c->integer && has_zero_points(s->node->quant));
-    if (depthwise && own && conv_depthwise_fits(s))
+                       .integer = s->node->quant != NULL,
+                       .x_zp = x->zp};
+}
+
+static void choose_kernel(const struct step *s, struct conv *c)
+{
+    if (!c->integer)
+        c->kernel = CONV_DNN;
+    else if (c->window.groups == c->ic && c->ic == c->oc && conv_depthwise_fits(s))
         c->kernel = CONV_DEPTHWISE;
-    else if (c->integer && (!dnn_int8_is_exact() || s->node->quant->nz_in_taps))
+    else if (!dnn_int8_is_exact() || s->node->quant->nz_in_taps)
         c->kernel = CONV_PLAIN;
-    else if (c->integer && conv_vnni_fits(c))
+    else if (conv_vnni_fits(c))
         c->kernel = CONV_VNNI;
+    else if (!conv_dnn_is_exact(s, c))
+        c->kernel = CONV_PLAIN;
 }
 
 static int take_scratch(struct step *s, struct conv *c, struct error *e)
@@ -187,6 +186,7 @@ static int prepare(struct step *s, struct error *e)
         r = check_size(s, c, e);
     if (r < 0)
         return r;
+    choose_kernel(s, c);
     return c->integer ? prepare_integer(s, c, e) : prepare_float(s, c, e);
 }
 

@@ -10,7 +10,7 @@
 
 #include "npu/sim/plan.h"
 
-#define CASES     400
+#define CASES     2400
 #define MOST_WORK 1000000 // multiplications in a case
 #define MOST_OC   160
 
