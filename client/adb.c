@@ -39,15 +39,12 @@ static int find_server(struct uri *ret, struct error *e)
     return r < 0 ? error_prefix(e, "the adb server's address in the environment") : 0;
 }
 
-// A connection to it, or to another port of the machine that it runs on (0: its own).
-static int open_port(struct adb *a, uint16_t port, struct error *e)
+static int open_server(struct adb *a, struct error *e)
 {
     struct uri uri;
     int r = find_server(&uri, e);
     if (r < 0)
         return r;
-    if (port)
-        uri.port = port;
     a->until = clock_ms() + LIMIT_CONNECT_MS;
     a->fd = connect_to(&uri, e);
     if (a->fd >= 0)
@@ -55,11 +52,6 @@ static int open_port(struct adb *a, uint16_t port, struct error *e)
     error_prefix(e, "the adb server at %s:%u does not answer (start it: adb start-server)",
                  uri.text, uri.port);
     return a->fd;
-}
-
-static int open_server(struct adb *a, struct error *e)
-{
-    return open_port(a, 0, e);
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -115,10 +107,13 @@ static int read_text(const struct adb *a, char *ret, size_t size)
 }
 
 // Returns 0, or a status; what the server said stands in e as it said it.
-static int read_answer(const struct adb *a, struct error *e)
+static int request(const struct adb *a, const char *text, struct error *e)
 {
-    char answer[5] = "", said[300] = "";
-    int r = transfer(a, false, answer, 4);
+    char message[300], answer[5] = "", said[300] = "";
+    snprintf(message, sizeof message, "%04x%s", (unsigned)strlen(text), text);
+    int r = transfer(a, true, message, strlen(message));
+    if (r == 0)
+        r = transfer(a, false, answer, 4);
     if (r == 0 && strcmp(answer, "OKAY") == 0)
         return 0;
     if (r == 0)
@@ -126,15 +121,6 @@ static int read_answer(const struct adb *a, struct error *e)
     if (r == 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s", said);
     return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the adb server");
-}
-
-static int request(const struct adb *a, const char *text, struct error *e)
-{
-    char message[500];
-    snprintf(message, sizeof message, "%04x%s", (unsigned)strlen(text), text);
-    int r = transfer(a, true, message, strlen(message));
-    return r < 0 ? error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the adb server")
-                 : read_answer(a, e);
 }
 
 // ---- boards -------------------------------------------------------------------------------------
@@ -187,60 +173,6 @@ static int try_service(const char *serial, const char *service, bool *chosen, st
     return r < 0 ? r : steal_fd(&fd);
 }
 
-// ---- forwarded ports ----------------------------------------------------------------------------
-
-// A request about forwarding, which is answered twice: when the server has found the board, and
-// when it is done.
-static int forward_request(struct adb *a, const char *serial, const char *what)
-{
-    char text[300];
-    snprintf(text, sizeof text, "%s%s:%s", *serial ? "host-serial:" : "host", serial, what);
-    int r = open_server(a, NULL);
-    if (r >= 0)
-        r = request(a, text, NULL);
-    return r < 0 ? r : read_answer(a, NULL);
-}
-
-// Ends the program's own forward; connections through it stay.
-static void unforward(const char *serial, unsigned port)
-{
-    char what[40];
-    struct adb a = {.fd = -1};
-    snprintf(what, sizeof what, "killforward:tcp:%u", port);
-    forward_request(&a, serial, what);
-    fd_close(a.fd);
-}
-
-// A connection to a service of the board through a port that is forwarded to it for a moment, or a
-// status.
-static int connect_forwarded(const char *serial, const char *service)
-{
-    char what[100], text[8];
-    struct adb a = {.fd = -1}, stream = {.fd = -1};
-    snprintf(what, sizeof what, "forward:tcp:0;%s", service);
-    int r = forward_request(&a, serial, what);
-    if (r == 0)
-        r = read_text(&a, text, sizeof text);
-    fd_close(a.fd);
-    unsigned port = r == 0 ? (unsigned)strtoul(text, NULL, 10) : 0;
-    if (port == 0 || port > UINT16_MAX)
-        return STATUS_DEVICE_UNAVAILABLE;
-    r = open_port(&stream, (uint16_t)port, NULL);
-    unforward(serial, port);
-    return r < 0 ? r : stream.fd;
-}
-
-// The server takes little at a time from a connection that has made requests. One through a
-// forwarded port is as good and faster, if it can be had.
-static int faster(int fd, const char *serial, const char *service)
-{
-    int forwarded = connect_forwarded(serial, service);
-    if (forwarded < 0)
-        return fd;
-    fd_close(fd);
-    return forwarded;
-}
-
 int adb_connect(const char *serial, struct error *e)
 {
     static const char *const services[] = {"localfilesystem:" URI_SYSTEM_SOCKET, "tcp:8910"};
@@ -249,9 +181,7 @@ int adb_connect(const char *serial, struct error *e)
     for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
         bool chosen = false;
         int fd = try_service(serial, services[i], &chosen, e);
-        if (fd >= 0)
-            return faster(fd, serial, services[i]);
-        if (!chosen)
+        if (fd >= 0 || !chosen)
             return fd;
     }
     struct error said = *e;

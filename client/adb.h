@@ -9,8 +9,7 @@ struct adb_device {
 };
 
 /// A stream to the rknnd on the board (serial "": the only one): by its Unix socket, or its TCP
-/// port on the loopback interface, whichever is there; through a port that the adb server forwards
-/// while this runs, if it can. Bounded in time. Returns a non-blocking,
+/// port on the loopback interface, whichever is there. Bounded in time. Returns a non-blocking,
 /// close-on-exec fd; words say what the adb server answered and what to do.
 int adb_connect(const char *serial, struct error *e);
 

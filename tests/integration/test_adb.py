@@ -19,13 +19,10 @@ def frame(text):
 
 
 class Server:
-    """An adb server that answers each request by a function of its text; None: with silence.
+    """An adb server that answers each request by a function of its text; None: with silence."""
 
-    It forwards a port to the daemon `forwards_to`, or refuses to."""
-
-    def __init__(self, answer, forwards_to=None):
-        self.answer, self.forwards_to, self.requests = answer, forwards_to, []
-        self.taken = threading.Event()
+    def __init__(self, answer):
+        self.answer, self.requests = answer, []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -43,7 +40,7 @@ class Server:
             while digits := connection.recv(4, socket.MSG_WAITALL):
                 request = connection.recv(int(digits, 16), socket.MSG_WAITALL).decode()
                 self.requests.append(request)
-                answer = self.forward(request) if "forward:" in request else self.answer(request)
+                answer = self.answer(request)
                 if isinstance(answer, Daemon):
                     connection.sendall(b"OKAY")
                     relay(connection, answer.uri[5:])
@@ -54,25 +51,6 @@ class Server:
                 connection.sendall(answer)
                 if not answer.startswith(b"OKAY"):
                     return
-
-    def forward(self, request):
-        """As the real one, it has taken who came to the port before it hears that the port is to end."""
-        if not self.forwards_to:
-            return b"FAIL" + frame(b"cannot bind listener")
-        if "killforward:" in request:
-            self.taken.wait(PATIENCE)
-            self.port_forwarded.close()
-            return b"OKAY" * 2
-        self.taken.clear()
-        self.port_forwarded = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self.serve_forwarded, args=(self.port_forwarded,), daemon=True).start()
-        return b"OKAY" * 2 + frame(b"%d" % self.port_forwarded.getsockname()[1])
-
-    def serve_forwarded(self, listener):
-        connection, _ = listener.accept()
-        self.taken.set()
-        with connection:
-            relay(connection, self.forwards_to.uri[5:])
 
 
 def relay(connection, path):
@@ -101,8 +79,8 @@ def rknnctl(*words, port, uri="adb:"):
 
 
 class Acted(unittest.TestCase):
-    def serve(self, answer, **options):
-        server = Server(answer, **options)
+    def serve(self, answer):
+        server = Server(answer)
         self.addCleanup(server.listener.close)
         return server
 
@@ -116,21 +94,8 @@ class Acted(unittest.TestCase):
         daemon = Daemon()
         server = self.serve(lambda request: daemon if request.startswith("local") else b"OKAY")
         self.assertEqual(rknnctl("ping", port=server.port, uri="adb:it").returncode, 0)
-        self.assertEqual(server.requests[:2], ["host:transport:it", "localfilesystem:/run/rknnd/rknnd.sock"])
+        self.assertEqual(server.requests, ["host:transport:it", "localfilesystem:/run/rknnd/rknnd.sock"])
         daemon.stop()
-
-    def test_forwarded_port(self):
-        """All goes through the port once it is there; the port is not left behind."""
-        stream, forwarded = Daemon(), Daemon("--backend", "null:64:64")
-        for uri, board in ("adb:it:5555", "host-serial:it:5555:"), ("adb:", "host:"):
-            server = self.serve(lambda request: stream if request.startswith("local") else b"OKAY", forwards_to=forwarded)
-            self.assertIn("null", rknnctl("ping", port=server.port, uri=uri).stdout)
-            port = server.port_forwarded
-            self.assertEqual(server.requests[2], f"{board}forward:tcp:0;localfilesystem:/run/rknnd/rknnd.sock")
-            self.assertRegex(server.requests[3], f"^{board}killforward:tcp:[0-9]+$")
-            self.assertEqual(port.fileno(), -1)
-        forwarded.stop()
-        stream.stop()
 
     def test_tcp_of_the_board_is_tried_too(self):
         daemon = Daemon()

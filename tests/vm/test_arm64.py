@@ -35,7 +35,7 @@ def build():
 
 
 def run(*words, uri=None):
-    env = dict(os.environ, RKNND_SERVER=uri) if uri else None
+    env = dict(os.environ, RKNND_SERVER=uri, RKNN_LOG_LEVEL="1") if uri else None
     return subprocess.run([str(w) for w in words], env=env, capture_output=True, text=True, check=False, timeout=240)
 
 
