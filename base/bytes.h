@@ -65,6 +65,11 @@ static inline float bits_float(uint32_t bits)
     return f;
 }
 
+static inline size_t size_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /// The part [offset, offset+size) of `all`; false, and *ret untouched, if it is not all there.
 static inline bool bytes_slice(struct bytes all, uint64_t offset, uint64_t size, struct bytes *ret)
 {

@@ -356,17 +356,12 @@ static void put_credit(struct mux *m, struct filling *f)
     }
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // One turn of a channel. Its data is read to where it belongs, then the header is written.
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
     uint32_t number = ch->number;
     size_t turn = list_empty(&m->ready) ? CONTENT : MUX_QUANTUM;
-    size_t want = least(least(turn, room(f)), ch->credit);
+    size_t want = size_min(size_min(turn, room(f)), ch->credit);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
         begin(f, number, PACKET_CLOSE, 0);

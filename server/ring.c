@@ -15,11 +15,6 @@ void ring_done(struct ring *r)
     ring_init(r, r->limit);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 bool ring_put(struct ring *r, struct bytes data)
 {
     if (!r->bytes && !(r->bytes = malloc(r->limit)))
@@ -27,7 +22,7 @@ bool ring_put(struct ring *r, struct bytes data)
     assert(data.size <= r->limit - r->n);
     for (size_t done = 0; done < data.size;) {
         size_t at = (r->first + r->n) % r->limit;
-        size_t part = least(data.size - done, r->limit - at);
+        size_t part = size_min(data.size - done, r->limit - at);
         memcpy(r->bytes + at, data.data + done, part);
         r->n += part;
         done += part;
@@ -39,7 +34,7 @@ struct bytes ring_peek(const struct ring *r)
 {
     if (r->n == 0)
         return (struct bytes){0};
-    return (struct bytes){r->bytes + r->first, least(r->n, r->limit - r->first)};
+    return (struct bytes){r->bytes + r->first, size_min(r->n, r->limit - r->first)};
 }
 
 // What is empty begins at its beginning again, where memory is warm.

@@ -29,11 +29,6 @@ static struct wire_mux *of_channel(struct mux_channel *ch)
     return container_of(ch, struct wire_mux, channel);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // ---- when ready() comes -------------------------------------------------------------------------
 
 static int events_now(const struct wire_mux *w)
@@ -87,7 +82,7 @@ static size_t read_waiting(struct wire_mux *w, uint8_t *into, size_t size)
     size_t done = 0;
     while (done < size && w->waiting.n > 0) {
         struct bytes part = ring_peek(&w->waiting);
-        part.size = least(part.size, size - done);
+        part.size = size_min(part.size, size - done);
         memcpy(into + done, part.data, part.size);
         ring_drop(&w->waiting, part.size);
         done += part.size;
@@ -97,7 +92,7 @@ static size_t read_waiting(struct wire_mux *w, uint8_t *into, size_t size)
 
 static size_t read_block(struct wire_mux *w, uint8_t *into, size_t size)
 {
-    size_t n = least(size, w->block.size);
+    size_t n = size_min(size, w->block.size);
     if (n == 0)
         return 0;
     memcpy(into, w->block.data, n);
@@ -147,7 +142,7 @@ static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, 
     (void)n_fds;
     assert(n_fds == 0);
     for (int i = 0; i < n_iov && w->room > 0; i++) {
-        size_t part = least(iov[i].iov_len, w->room);
+        size_t part = size_min(iov[i].iov_len, w->room);
         memcpy(w->into, iov[i].iov_base, part);
         w->into += part;
         w->room -= part;
