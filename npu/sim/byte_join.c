@@ -4,15 +4,10 @@
 
 #include <stdlib.h>
 
+#include "npu/sim/lanes_v4.h"
+
 #ifdef KERNEL_V4
-#include <immintrin.h>
-
-#define INLINE  KERNEL_V4 static inline __attribute__((always_inline))
-#define LANES   16
-#define ALL     UINT16_MAX
-#define REST(n) ((__mmask16)((1u << (n) % LANES) - 1)) // the lanes of the last elements of n
-
-INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x)
+V4_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x)
 {
     __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes, x)));
     if (!form->quantized)
@@ -22,7 +17,7 @@ INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x
 }
 
 // Of what is no number, these instructions take the second operand. Stores with a mask are slow.
-INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t *y)
+V4_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t *y)
 {
     float step = form->quantized ? 1 / form->scale : 1;
     int32_t rest = form->quantized ? form->zp - form->odd : 0;
@@ -30,33 +25,28 @@ INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t
     v = _mm512_max_ps(v, _mm512_set1_ps((float)(-128 - rest)));
     v = _mm512_min_ps(v, _mm512_set1_ps((float)(127 - rest)));
     __m512i stored = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(rest));
-    if (lanes == ALL)
+    if (lanes == V4_ALL)
         _mm_storeu_si128((void *)y, _mm512_cvtepi32_epi8(stored));
     else
         _mm_mask_storeu_epi8(y, lanes, _mm512_cvtepi32_epi8(stored));
 }
 
-INLINE void join_lanes(const enum graph_op op, const struct row_form *forms, __mmask16 lanes,
-                       const int8_t *a, const int8_t *b, struct half_bounds bounds, int8_t *y)
+V4_INLINE void join_lanes(const enum graph_op op, const struct row_form *forms, __mmask16 lanes,
+                          const int8_t *a, const int8_t *b, struct half_bounds bounds, int8_t *y)
 {
     __m512 v = load(&forms[0], lanes, a), w = load(&forms[1], lanes, b);
-    v = op == GRAPH_ADD   ? _mm512_add_ps(v, w)
-        : op == GRAPH_SUB ? _mm512_sub_ps(v, w)
-                          : _mm512_mul_ps(v, w);
-    v = _mm512_max_ps(_mm512_set1_ps(bounds.low), v);
-    v = _mm512_min_ps(_mm512_set1_ps(bounds.high), v);
-    store(&forms[2], lanes, v, y);
+    store(&forms[2], lanes, lanes_bound(bounds, lanes_join(op, v, w)), y);
 }
 
-INLINE void join(const enum graph_op op, const struct row_form *of, const int8_t *a,
-                 const int8_t *b, size_t n, struct half_bounds bounds, int8_t *y)
+V4_INLINE void join(const enum graph_op op, const struct row_form *of, const int8_t *a,
+                    const int8_t *b, size_t n, struct half_bounds bounds, int8_t *y)
 {
     const struct row_form forms[] = {of[0], of[1], of[2]}; // which no store changes
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        join_lanes(op, forms, ALL, a + i, b + i, bounds, y + i);
+    for (; i + V4_LANES <= n; i += V4_LANES)
+        join_lanes(op, forms, V4_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, forms, REST(n), a + i, b + i, bounds, y + i);
+        join_lanes(op, forms, V4_REST(n), a + i, b + i, bounds, y + i);
 }
 
 KERNEL_V4 void byte_join(enum graph_op op, const struct row_form forms[3], const void *a,
@@ -74,6 +64,6 @@ void byte_join(enum graph_op op, const struct row_form forms[3], const void *a, 
                size_t n, struct half_bounds bounds, void *y)
 {
     (void)op, (void)forms, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // half_join_can() is never true
+    abort(); // kernel_has_v4() is never true
 }
 #endif

@@ -7,6 +7,6 @@
 #include "npu/sim/half_join.h"
 #include "npu/sim/rows.h"
 
-/// y[i] = a[i] op b[i], where half_join_can() and half_join_knows(op).
+/// y[i] = a[i] op b[i], where kernel_has_v4() and half_join_knows(op).
 void byte_join(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
                size_t n, struct half_bounds bounds, void *y);

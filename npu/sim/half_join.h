@@ -1,13 +1,10 @@
-// Arithmetic on rows of half precision that never leaves the vectors, where the CPU has AVX512.
+// Arithmetic on rows of half precision that never leaves the vectors, where kernel_has_v4().
 //
 // Results are those of floats, rounded to nearest, ties to even. Nothing needs to be aligned, and y
 // may be an operand.
 #pragma once
 
 #include "npu/sim/graph.h"
-
-/// Whether the functions below may be called.
-bool half_join_can(void);
 
 // What is done behind: y = min(max(y, low), high); what is no number stays so.
 struct half_bounds {

@@ -63,7 +63,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
         p->term[c] -= mean[c] * p->factor[c];
     }
-    p->halves = half_join_can() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+    p->halves = kernel_has_v4() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
                 x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;

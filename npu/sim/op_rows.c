@@ -184,7 +184,7 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
 // Whether all rows are of that type, beside each other, with an operator that is done on them.
 static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
-    bool can = half_join_can() && half_join_knows(s->node->op) &&
+    bool can = kernel_has_v4() && half_join_knows(s->node->op) &&
                half_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_step(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "npu/sim/rows.h"
+#include "npu/sim/lanes_v4.h"
 
 #define MOST  8  // vectors: more of them take longer than squares (base/transpose.h)
 #define LANES 32 // of a vector
@@ -16,10 +16,6 @@ bool weave_can(size_t narrow)
 }
 
 #ifdef KERNEL_V4
-#include <immintrin.h>
-
-#define INLINE KERNEL_V4 static inline __attribute__((always_inline))
-
 // `length` threads in n rows, `pitch` elements from row to row, and in one.
 struct threads {
     const uint16_t *src;
@@ -34,7 +30,7 @@ struct pick {
     __mmask32 pairs[MOST / 2]; // the lanes that come from each pair
 };
 
-INLINE struct pick pick_of(__m512i vector, __m512i element)
+V4_INLINE struct pick pick_of(__m512i vector, __m512i element)
 {
     struct pick p;
     __m512i second = _mm512_and_si512(vector, _mm512_set1_epi16(1));
@@ -46,7 +42,7 @@ INLINE struct pick pick_of(__m512i vector, __m512i element)
 }
 
 // Of the i-th vector.
-INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
+V4_INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
 {
     uint16_t vectors[LANES], elements[LANES];
     for (size_t k = 0; k < LANES; k++) {
@@ -57,7 +53,7 @@ INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
     return pick_of(_mm512_loadu_si512(vectors), _mm512_loadu_si512(elements));
 }
 
-INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
+V4_INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
 {
     __m512i v = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -68,20 +64,20 @@ INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
 }
 
 // Those of a vector's lanes that are there when `left` elements are.
-INLINE __mmask32 lanes_of(size_t left)
+V4_INLINE __mmask32 lanes_of(size_t left)
 {
     return left < LANES ? (1u << left) - 1 : UINT32_MAX;
 }
 
 // The lanes of the i-th of n vectors that lie in one row, or in a row each.
-INLINE __mmask32 lanes_in(const bool one_row, size_t i, size_t n, size_t left)
+V4_INLINE __mmask32 lanes_in(const bool one_row, size_t i, size_t n, size_t left)
 {
     size_t before = i * LANES;
     return lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
 }
 
-INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size_t at,
-                         const size_t n, const bool weaves, const bool whole)
+V4_INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size_t at,
+                            const size_t n, const bool weaves, const bool whole)
 {
     __m512i in[MOST];
     size_t left = t->length - at;
@@ -100,7 +96,7 @@ INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size
             _mm512_mask_storeu_epi16(dst, lanes_in(weaves, i, n, left), picked(&picks[i], in, n));
 }
 
-INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
+V4_INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
 {
     struct pick picks[MOST];
     size_t at = 0;
