@@ -32,6 +32,33 @@ struct conv_steps_part {
 /// Counts them in doubles.
 void conv_steps_exact(const struct conv_finish *t, const struct conv_steps_part *part);
 
+/// name(t), by kernels finish(t, nz, kind) of the source's own, inlined and compiled with `target`.
+#define CONV_STEPS(name, target)                                                                   \
+    CONV_STEPS_KERNEL(target, plain, false, FINISH_PLAIN)                                          \
+    CONV_STEPS_KERNEL(target, plain_nz, true, FINISH_PLAIN)                                        \
+    CONV_STEPS_KERNEL(target, leaky, false, FINISH_LEAKY)                                          \
+    CONV_STEPS_KERNEL(target, leaky_nz, true, FINISH_LEAKY)                                        \
+    CONV_STEPS_KERNEL(target, add, false, FINISH_ADD)                                              \
+    CONV_STEPS_KERNEL(target, add_nz, true, FINISH_ADD)                                            \
+    CONV_STEPS_KERNEL(target, floats, false, FINISH_FLOAT)                                         \
+    CONV_STEPS_KERNEL(target, floats_nz, true, FINISH_FLOAT)                                       \
+    void name(const struct conv_finish *t)                                                         \
+    {                                                                                              \
+        static void (*const kernels[][2])(const struct conv_finish *t) = {                         \
+            [FINISH_PLAIN] = {plain, plain_nz},                                                    \
+            [FINISH_LEAKY] = {leaky, leaky_nz},                                                    \
+            [FINISH_ADD] = {add, add_nz},                                                          \
+            [FINISH_FLOAT] = {floats, floats_nz},                                                  \
+        };                                                                                         \
+        kernels[t->kind][t->nz != NULL](t);                                                        \
+    }
+
+#define CONV_STEPS_KERNEL(target, name, nz, kind)                                                  \
+    target static void name(const struct conv_finish *t)                                           \
+    {                                                                                              \
+        finish(t, nz, kind);                                                                       \
+    }
+
 /// Finishes all. The second one takes CONV_LANES channels or more, and AVX512-VNNI.
 void conv_steps_any(const struct conv_finish *t);
 void conv_steps_vnni(const struct conv_finish *t);

@@ -12,11 +12,7 @@ typedef int64_t quarter_lanes __attribute__((vector_size(CONV_LANES), aligned(4)
 
 static inline int32_t bits_of(float v)
 {
-    union {
-        float real;
-        int32_t bits;
-    } both = {v};
-    return both.bits;
+    return (int32_t)float_bits(v);
 }
 
 static inline int32_t lowest_bits(double v)
@@ -183,28 +179,4 @@ static inline __attribute__((always_inline)) void finish(const struct conv_finis
                         t.channels - from < most ? t.channels - from : most, nz, kind);
 }
 
-#define FINISH(name, nz, kind)                                                                     \
-    KERNEL static void name(const struct conv_finish *t)                                           \
-    {                                                                                              \
-        finish(t, nz, kind);                                                                       \
-    }
-
-FINISH(plain, false, FINISH_PLAIN)
-FINISH(plain_nz, true, FINISH_PLAIN)
-FINISH(leaky, false, FINISH_LEAKY)
-FINISH(leaky_nz, true, FINISH_LEAKY)
-FINISH(add, false, FINISH_ADD)
-FINISH(add_nz, true, FINISH_ADD)
-FINISH(floats, false, FINISH_FLOAT)
-FINISH(floats_nz, true, FINISH_FLOAT)
-
-void conv_steps_any(const struct conv_finish *t)
-{
-    static void (*const kernels[][2])(const struct conv_finish *t) = {
-        [FINISH_PLAIN] = {plain, plain_nz},
-        [FINISH_LEAKY] = {leaky, leaky_nz},
-        [FINISH_ADD] = {add, add_nz},
-        [FINISH_FLOAT] = {floats, floats_nz},
-    };
-    kernels[t->kind][t->nz != NULL](t);
-}
+CONV_STEPS(conv_steps_any, KERNEL)

@@ -48,31 +48,7 @@ VNNI_INLINE void finish(const struct conv_finish *t, const bool nz, const enum f
         }
 }
 
-#define FINISH(name, nz, kind)                                                                     \
-    VNNI static void name(const struct conv_finish *t)                                             \
-    {                                                                                              \
-        finish(t, nz, kind);                                                                       \
-    }
-
-FINISH(plain, false, FINISH_PLAIN)
-FINISH(plain_nz, true, FINISH_PLAIN)
-FINISH(leaky, false, FINISH_LEAKY)
-FINISH(leaky_nz, true, FINISH_LEAKY)
-FINISH(add, false, FINISH_ADD)
-FINISH(add_nz, true, FINISH_ADD)
-FINISH(floats, false, FINISH_FLOAT)
-FINISH(floats_nz, true, FINISH_FLOAT)
-
-void conv_steps_vnni(const struct conv_finish *t)
-{
-    static void (*const kernels[][2])(const struct conv_finish *t) = {
-        [FINISH_PLAIN] = {plain, plain_nz},
-        [FINISH_LEAKY] = {leaky, leaky_nz},
-        [FINISH_ADD] = {add, add_nz},
-        [FINISH_FLOAT] = {floats, floats_nz},
-    };
-    kernels[t->kind][t->nz != NULL](t);
-}
+CONV_STEPS(conv_steps_vnni, VNNI)
 #else
 void conv_steps_vnni(const struct conv_finish *t)
 {

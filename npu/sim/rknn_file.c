@@ -94,9 +94,7 @@ static int read_ports(struct rknn_file *f, struct bytes b, uint32_t **ret, uint3
 
 static float float_at(struct bytes b, size_t i)
 {
-    float value;
-    memcpy(&value, b.data + 4 * i, 4);
-    return value;
+    return bits_float(read_le32(b.data + 4 * i));
 }
 
 // Whether channels past the fourth are left as they are.

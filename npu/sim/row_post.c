@@ -1,6 +1,5 @@
 // What is done to rows of real numbers: activations.
 #include <math.h>
-#include <string.h>
 
 #include "npu/sim/lut.h"
 #include "npu/sim/rows.h"
@@ -8,10 +7,7 @@
 // 2^n for n in -126 … 127.
 static inline float power_of_two(int32_t n)
 {
-    uint32_t bits = (uint32_t)(n + 127) << 23;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return power;
+    return bits_float((uint32_t)(n + 127) << 23);
 }
 
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
@@ -30,9 +26,7 @@ static inline float exponential(float x)
     series = series * r + 1 / 24.0f;
     series = series * r + 1 / 6.0f;
     series = series * r + 1 / 2.0f;
-    int32_t power;
-    memcpy(&power, &shifted, sizeof power);
-    power -= 0x4b400000;       // the bits of `rounds`
+    int32_t power = (int32_t)(float_bits(shifted) - float_bits(rounds));
     int32_t half = power >> 1; // the power itself may be no number's
     return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
 }
