@@ -6,6 +6,11 @@
 #define WHOLE     48   // pixels: as many as all that vnni_sum() takes at a time divide
 #define ALIGNMENT 64
 
+static size_t vectors_of(const struct conv *c)
+{
+    return (c->oc + CONV_LANES - 1) / CONV_LANES;
+}
+
 static bool is_spread(const struct conv *c)
 {
     return c->window.kernel[1] > 1 && c->window.dilation[1] > 1;
@@ -26,7 +31,7 @@ bool conv_vnni_fits(const struct conv *c)
 // The last pixels of the output, behind which there is less memory than vectors of theirs take.
 static size_t pixels_of_rest(const struct conv *c)
 {
-    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES, written = vectors * CONV_LANES;
+    size_t written = vectors_of(c) * CONV_LANES;
     size_t rest = (written + c->oc - 1) / c->oc - 1, pixels = conv_pixels(c);
     return rest < pixels ? rest : pixels;
 }
@@ -53,11 +58,10 @@ static void describe_lines(const struct conv *c, struct conv_vnni *v)
 static void describe_window(const struct conv *c, struct conv_vnni *v)
 {
     const struct graph_window *w = &c->window;
-    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES;
     v->n_segments = n_segments(c);
     v->segment = (is_spread(c) ? 1 : w->kernel[1]) * (size_t)c->ic;
     v->quads = (v->segment + 3) / 4;
-    v->n_blocks = (vectors + VNNI_VECTORS - 1) / VNNI_VECTORS;
+    v->n_blocks = (vectors_of(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
     v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
     describe_lines(c, v);
@@ -91,7 +95,7 @@ static void pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
 static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
-    size_t vectors = (c->oc + CONV_LANES - 1) / CONV_LANES, from = 0;
+    size_t vectors = vectors_of(c), from = 0;
     size_t vector = v->n_segments * v->quads * 4 * CONV_LANES;
     size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
     uint8_t *to = step_alloc(s, vectors, vector);
