@@ -2,8 +2,6 @@
 #include "client/connect.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/tcp.h"
 #include "base/who.h"
 #include "client/adb.h"
 #include "client/limits.h"
@@ -39,6 +38,7 @@ static int connect_socket(int family, const struct sockaddr *address, socklen_t 
     cleanup(fd_close_p) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
+    tcp_prepare(fd, address);
     uint64_t until = clock_ms() + LIMIT_CONNECT_MS;
     while (connect(fd, address, size) < 0) {
         // A Unix socket whose queue is full says EAGAIN and cannot be waited for.
@@ -108,10 +108,7 @@ int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *
 
 int connect_address(const struct addrinfo *a)
 {
-    int fd = connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
-    if (fd >= 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    return fd;
+    return connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
 }
 
 static int connect_tcp(const struct uri *uri, struct error *e)

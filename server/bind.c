@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/tcp.h"
 
 #define BACKLOG 1024
 
@@ -153,15 +154,6 @@ int bind_unix(const char *path, const char *group, bind_taker *take, void *owner
 
 // ---- TCP ----------------------------------------------------------------------------------------
 
-static bool is_loopback(const struct sockaddr *address)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    if (address->sa_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 // The address as it turned out, with the port that the system chose for 0.
 static void name_socket(int fd, char *name, size_t size)
 {
@@ -180,7 +172,7 @@ bool bind_is_public(int fd, char *uri, size_t size)
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0 ||
         (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
-        is_loopback((struct sockaddr *)&address))
+        tcp_is_loopback((struct sockaddr *)&address))
         return false;
     name_socket(fd, uri, size);
     return true;
@@ -208,7 +200,7 @@ static int bind_addresses(const struct addrinfo *all, const char *what, bool ins
                           bind_taker *take, void *owner, struct error *e)
 {
     for (const struct addrinfo *a = all; a; a = a->ai_next)
-        if (!insecure && !is_loopback(a->ai_addr))
+        if (!insecure && !tcp_is_loopback(a->ai_addr))
             return error_set(e, STATUS_PARAM_INVALID,
                              "%s can be reached from other machines, and connections are not "
                              "protected in this version; use a loopback address, or --insecure",

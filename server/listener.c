@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/tcp.h"
 #include "server/bind.h"
 
 #define ACCEPTS_PER_TURN 32
@@ -57,17 +57,13 @@ static void pause_accepting(struct listener *l, const char *why)
 
 // ---- who is at the other end --------------------------------------------------------------------
 
-static void find_origin(int fd, struct origin *ret)
+static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
 {
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
     char host[INET6_ADDRSTRLEN] = "?";
     *ret = (struct origin){0};
-    if (getpeername(fd, (struct sockaddr *)&address, &length) < 0)
-        address.ss_family = AF_UNSPEC;
-    if (address.ss_family == AF_UNIX) {
+    if (peer->sa_family == AF_UNIX) {
         struct ucred user = {.uid = (uid_t)-1};
-        length = sizeof user;
+        socklen_t length = sizeof user;
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length);
         ret->local = true;
         ret->pid = user.pid;
@@ -76,22 +72,22 @@ static void find_origin(int fd, struct origin *ret)
                  (unsigned)user.uid);
         return;
     }
-    uv_ip_name((struct sockaddr *)&address, host, sizeof host);
+    uv_ip_name(peer, host, sizeof host);
     snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
-}
-
-static void prepare(int fd)
-{
-    int yes = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); // fails on a Unix socket
-    fd_widen(fd);
 }
 
 static void take_connection(struct listener *l, int fd)
 {
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage space;
+    } peer = {.any.sa_family = AF_UNSPEC};
+    socklen_t length = sizeof peer;
     struct origin origin;
-    find_origin(fd, &origin);
-    prepare(fd);
+    getpeername(fd, &peer.any, &length);
+    find_origin(fd, &peer.any, &origin);
+    tcp_prepare(fd, &peer.any);
+    fd_widen(fd);
     l->all->take(l->all, fd, &origin);
 }
 
