@@ -16,6 +16,10 @@
 #include "client/connect.h"
 #include "client/limits.h"
 
+// Of a stream's socket; what kernels allow by default. The server and adbd take all that comes, and
+// pay for a long queue with memory that they get from the kernel and give back with every tensor.
+#define SEND_BUFFER 212992
+
 struct adb {
     int fd;
     uint64_t until; // clock_ms()
@@ -170,6 +174,8 @@ static int try_service(const char *serial, const char *service, bool *chosen, st
     *chosen = r == 0;
     if (r == 0)
         r = request(&a, service, e);
+    if (r == 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int));
     return r < 0 ? r : steal_fd(&fd);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/tcp.h"
 #include "client/incoming.h"
 #include "client/record.h"
 
@@ -26,6 +27,7 @@ int connection_new(int fd, const char *uri, struct connection **ret, struct erro
     pthread_mutex_init(&c->lock, NULL);
     fd_widen(fd);
     c->fd = fd;
+    c->acknowledges = !fd_is_unix(fd);
     snprintf(c->uri, sizeof c->uri, "%s", uri);
     frame_reader_init(&c->reader, 0);
     frame_queue_init(&c->out);
@@ -171,6 +173,8 @@ static void turn(struct connection *c, uint64_t until)
     if (c->lost)
         return;
     uint64_t due = heartbeat_due(c);
+    if (c->acknowledges && c->reader.payload_left < TCP_SEGMENT_MAX)
+        tcp_acknowledge(c->fd);
     struct pollfd p = {c->fd, (short)(POLLIN | (c->out.bytes ? POLLOUT : 0)), 0};
     if (poll(&p, 1, clock_poll_ms(now, due < until ? due : until)) <= 0)
         return;

@@ -58,6 +58,7 @@ struct connection {
     struct server *server; // server.h: the one it belongs to
     struct record *record; // record.h; NULL: it is not recorded
     rknnd_HelloReply peer; // who answered, and its limits; zero before hello_exchange()
+    bool acknowledges;     // TCP: the end of an answer may wait for that (base/tcp.h)
     struct frame_reader reader;
     struct frame_queue out;
     struct list waiting;      // requests without an answer
