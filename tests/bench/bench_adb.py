@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Throughput over adb: inputs that go up and outputs that come down, as a ratio to a bare `adb forward` stream.
 
-bench_adb.py [ROUNDS [MEGABYTES]]; RKNND_BUILD says which build. A real adbd and adb server on this machine; the two are measured in turn."""
+bench_adb.py [ROUNDS [MEGABYTES [CONTROL]]]; RKNND_BUILD says which build. A real adbd and adb server on this machine; the two are measured
+in turn, each after some blocks that do not count. CONTROL: congestion control of all sockets that do not choose (reno, bbr); it moves both."""
 import json
 import pathlib
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import threading
@@ -16,11 +18,13 @@ from adb_board import BOARD, URI, AdbBoard, adb, fetch_adbd, run_inside  # noqa:
 from service import BUILD, DIGITS, wait_for  # noqa: E402
 
 SOCKET = pathlib.Path("/run/rknnd/rknnd.sock")
+CONTROL = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")  # of this network namespace
 FAR, NEAR = 9001, 9000  # the stream's ports, on the board and here
+WARM_UP = 3  # blocks, as rknnctl has runs
 
 
 class Stream:
-    """What moves blocks and nothing else: the board sends, or takes, as long as there is a connection."""
+    """What moves blocks and nothing else: as many as are asked for, up or down."""
 
     def __init__(self, size):
         self.block = bytearray(size)
@@ -33,36 +37,39 @@ class Stream:
         while True:
             connection, _ = self.listener.accept()
             with connection:
-                move = feed if connection.recv(1) == b"d" else drain
-                while move(connection, block):
-                    pass
+                while request := connection.recv(5, socket.MSG_WAITALL):
+                    up, blocks = struct.unpack(">?I", request)
+                    for _ in range(blocks):
+                        if up:
+                            drain(connection, block)
+                        else:
+                            connection.sendall(block)
+                    if up:
+                        connection.sendall(b".")
 
     def rate(self, direction, blocks):
         """Bytes in a second."""
         with socket.create_connection(("127.0.0.1", NEAR)) as connection:
+            self.move(connection, direction, WARM_UP)
             begin = time.monotonic()
-            connection.sendall(direction[:1].encode())
-            for _ in range(blocks):
-                (feed if direction == "up" else drain)(connection, self.block)
-            if direction == "up":
-                connection.shutdown(socket.SHUT_WR)
-                connection.recv(1)
+            self.move(connection, direction, blocks)
             return blocks * len(self.block) / (time.monotonic() - begin)
 
-
-def feed(connection, block):
-    try:
-        connection.sendall(block)
-        return True
-    except OSError:
-        return False  # the other end has enough
+    def move(self, connection, direction, blocks):
+        connection.sendall(struct.pack(">?I", direction == "up", blocks))
+        for _ in range(blocks):
+            if direction == "up":
+                connection.sendall(self.block)
+            else:
+                drain(connection, self.block)
+        if direction == "up":
+            connection.recv(1)
 
 
 def drain(connection, block):
     rest = memoryview(block)
     while rest and (n := connection.recv_into(rest)):
         rest = rest[n:]
-    return not rest
 
 
 class Board:
@@ -76,7 +83,7 @@ class Board:
         wait_for("rknnd", lambda: SOCKET.exists())
 
     def rate(self, runs):
-        done = subprocess.run([BUILD / "bin/rknnctl", "--server", URI, "bench", DIGITS, "-n", str(runs), "--json"],
+        done = subprocess.run([BUILD / "bin/rknnctl", "--server", URI, "bench", DIGITS, "-n", str(runs), "-w", str(WARM_UP), "--json"],
                               capture_output=True, text=True, check=True)
         return self.size * json.loads(done.stdout)["runs_per_second"]
 
@@ -86,20 +93,24 @@ class Board:
 
 
 def measure(direction, stream, rounds, size):
-    board, bare, ours, runs = Board(direction, size), [], [], max(1, (128 << 20) // size)
+    """Each slice of ours stands between two of the bare stream, because the machine's speed drifts."""
+    board, runs, ours = Board(direction, size), max(1, (64 << 20) // size), []
+    bare = [stream.rate(direction, runs)]
     for _ in range(rounds):
-        bare.append(stream.rate(direction, runs))
         ours.append(board.rate(runs))
+        bare.append(stream.rate(direction, runs))
     board.stop()
-    ratios = sorted(b / a for a, b in zip(bare, ours))
+    ratios = sorted(2 * b / (a + c) for a, b, c in zip(bare, ours, bare[1:]))
     print(f"{direction:4}  bare {statistics.median(bare) / 1e6:6.1f} MB/s  rknnd {statistics.median(ours) / 1e6:6.1f} MB/s  "
           f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
 
 
-def main(rounds=7, megabytes=8):
+def main(rounds=15, megabytes=8, control=None):
     size = int(megabytes) << 20
+    if control:
+        CONTROL.write_text(control)
     adbd, stream = AdbBoard(), Stream(size)
-    print(f"Tensors of {megabytes} MB over adb, and over a bare adb forward:", flush=True)
+    print(f"Tensors of {megabytes} MB over adb, and over a bare adb forward ({CONTROL.read_text().strip()}):", flush=True)
     for direction in "up", "down":
         measure(direction, stream, int(rounds), size)
     adbd.stop()
