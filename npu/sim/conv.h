@@ -14,6 +14,7 @@ enum conv_kernel {
     CONV_PLAIN,     // exact integers where oneDNN's are not
     CONV_DEPTHWISE, // one filter for each channel: integers, and floats that are stored as others
     CONV_VNNI,      // integers, one group, with AVX512-VNNI
+    CONV_WORDS,     // integers, with AVX2
 };
 
 // How many elements are worked on together. Arrays of sums and of channels have this many more than
@@ -78,6 +79,7 @@ struct conv {
     void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats, bias behind,
     int32_t *least;   // or, where this is not NULL, four int8 above it, of four ky
     struct conv_vnni *vnni;
+    struct conv_words *words;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias;          // NULL: none
@@ -147,6 +149,12 @@ bool conv_vnni_fits(const struct conv *c);
 int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
+
+/// CONV_WORDS (conv_words.h).
+bool conv_words_fits(const struct conv *c);
+int conv_words_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
+int conv_words_scratch(struct step *s, struct conv *c, struct error *e);
+void conv_words_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
 /// Prepares c->steps where it does.
 int conv_steps_prepare(struct step *s, struct conv *c, struct error *e);

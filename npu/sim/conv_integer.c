@@ -106,6 +106,8 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
         return conv_depthwise_prepare(s, c, w, e);
     if (c->kernel == CONV_VNNI)
         return conv_vnni_prepare(s, c, w, e);
+    if (c->kernel == CONV_WORDS)
+        return conv_words_prepare(s, c, w, e);
     if (c->kernel == CONV_PLAIN)
         return widen_weights(s, c, w, e);
     if (q->nz_in_taps)

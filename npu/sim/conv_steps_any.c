@@ -6,10 +6,6 @@
 #define MOST        4096
 #define MOST_GROUPS 8 // in a part with addends
 
-typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
-typedef int64_t half_lanes __attribute__((vector_size(CONV_LANES * 2), aligned(4), may_alias));
-typedef int64_t quarter_lanes __attribute__((vector_size(CONV_LANES), aligned(4), may_alias));
-
 static inline int32_t bits_of(float v)
 {
     return (int32_t)float_bits(v);
@@ -81,16 +77,6 @@ static inline __attribute__((always_inline)) void estimate(const struct conv_fin
     }
 }
 
-// In halves, since compilers take numbers out of a vector one by one.
-static inline __attribute__((always_inline)) bool is_zero(const lanes_i32 *v)
-{
-    const half_lanes *halves = (const half_lanes *)v;
-    half_lanes half = halves[0] | halves[1];
-    const quarter_lanes *quarters = (const quarter_lanes *)&half;
-    quarter_lanes quarter = quarters[0] | quarters[1];
-    return (quarter[0] | quarter[1]) == 0;
-}
-
 // False: some of them must be counted in doubles.
 static inline __attribute__((always_inline)) bool finish_lanes(const struct conv_finish *call,
                                                                const struct run_of_lanes *run,
@@ -100,20 +86,22 @@ static inline __attribute__((always_inline)) bool finish_lanes(const struct conv
     const struct conv_finish t = *call;
     const struct run_of_lanes l = *run;
     int32_t least = bits_of(t.float_low), most = bits_of(t.float_high);
-    lanes_i32 differ = {0};
+    int32_t differ[CONV_LANES] = {0}, all = 0;
     for (size_t g = 0; g < l.n; g++) {
-        int32_t low[CONV_LANES], high[CONV_LANES], window = nz ? l.windows[g] : 0;
+        int32_t low, high, window = nz ? l.windows[g] : 0;
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
             int32_t sum = wrap(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
-            estimate(&t, sum, k, kind == FINISH_ADD ? l.addend[at] : 0, kind, &low[i], &high[i]);
-            int32_t v = low[i] > least ? low[i] : least;
+            estimate(&t, sum, k, kind == FINISH_ADD ? l.addend[at] : 0, kind, &low, &high);
+            int32_t v = low > least ? low : least;
             v = v < most ? v : most;
+            differ[i] |= low ^ high;
             stored[at] = kind == FINISH_FLOAT ? v + t.zp_after : v;
         }
-        differ |= *(const lanes_i32 *)low ^ *(const lanes_i32 *)high;
     }
-    return is_zero(&differ);
+    for (size_t i = 0; i < CONV_LANES; i++)
+        all |= differ[i];
+    return all == 0;
 }
 
 static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)

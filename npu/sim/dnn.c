@@ -79,10 +79,19 @@ dnnl_engine_t dnn_engine(const struct plan *p)
     return p->calls->engine;
 }
 
+static bool has_isa(dnnl_cpu_isa_t isa)
+{
+    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
 bool dnn_has_vnni(void)
 {
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
-           dnnl_cpu_isa_avx512_core_vnni;
+    return has_isa(dnnl_cpu_isa_avx512_core_vnni);
+}
+
+bool dnn_has_avx2(void)
+{
+    return has_isa(dnnl_cpu_isa_avx2);
 }
 
 bool dnn_int8_is_exact(void)

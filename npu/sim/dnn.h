@@ -29,6 +29,9 @@ bool dnn_int8_is_exact(void);
 /// without.
 bool dnn_has_vnni(void);
 
+/// The same for AVX2.
+bool dnn_has_avx2(void);
+
 /// Makes a primitive and remembers its arguments; its scratchpad is added to the step's scratch
 /// memory. The descriptor is not consumed. *ret is for dnn_call().
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,

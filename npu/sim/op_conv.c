@@ -103,12 +103,12 @@ static void choose_kernel(const struct step *s, struct conv *c)
         c->kernel = CONV_DNN;
     else if (c->window.groups == c->ic && c->ic == c->oc && conv_depthwise_fits(s))
         c->kernel = CONV_DEPTHWISE;
-    else if (!dnn_int8_is_exact() || s->node->quant->nz_in_taps)
-        c->kernel = CONV_PLAIN;
-    else if (conv_vnni_fits(c))
+    else if (conv_vnni_fits(c) && !s->node->quant->nz_in_taps)
         c->kernel = CONV_VNNI;
-    else if (!conv_dnn_is_exact(s, c))
-        c->kernel = CONV_PLAIN;
+    else if (dnn_int8_is_exact() && !s->node->quant->nz_in_taps && conv_dnn_is_exact(s, c))
+        c->kernel = CONV_DNN;
+    else
+        c->kernel = conv_words_fits(c) ? CONV_WORDS : CONV_PLAIN;
 }
 
 static int take_scratch(struct step *s, struct conv *c, struct error *e)
@@ -124,6 +124,8 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
         return conv_depthwise_scratch(s, c, e);
     if (c->kernel == CONV_VNNI)
         return conv_vnni_scratch(s, c, e);
+    if (c->kernel == CONV_WORDS)
+        return conv_words_scratch(s, c, e);
     // The plain kernel finishes each row at once, oneDNN each tile.
     uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
     if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
@@ -249,6 +251,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
         conv_depthwise_run(s, c, r, image);
     else if (c->kernel == CONV_VNNI)
         conv_vnni_run(s, c, r, image);
+    else if (c->kernel == CONV_WORDS)
+        conv_words_run(s, c, r, image);
     else
         return run_dnn(s, c, r, image, e);
     return 0;

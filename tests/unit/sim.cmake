@@ -18,7 +18,7 @@ if(TARGET npu_sim)
   add_test(NAME test_sim_models_avx2 COMMAND test_sim_models)
   set_tests_properties(test_sim_models_avx2 PROPERTIES TIMEOUT 240 SKIP_RETURN_CODE 77
     LABELS unit ENVIRONMENT DNNL_MAX_CPU_ISA=AVX2)
-  foreach(isa AVX2 AVX2_VNNI)
+  foreach(isa SSE41 AVX2 AVX2_VNNI AVX512_CORE)
     add_test(NAME test_sim_conv_${isa} COMMAND test_sim_conv)
     set_tests_properties(test_sim_conv_${isa} PROPERTIES
       LABELS unit ENVIRONMENT DNNL_MAX_CPU_ISA=${isa})
