@@ -3,10 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 int fd_close(int fd)
 {
@@ -66,6 +68,23 @@ int fd_check_writable(int fd, int code, struct error *e)
     return error_set(e, code,
                      "the memory cannot be written: its descriptor is open for reading alone (open "
                      "it, or export the dma-buf, with O_RDWR), or sealed against writing");
+}
+
+int fd_check_stays(int fd, struct error *e)
+{
+    struct statfs fs;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "the file descriptor is neither a dma-buf nor a memfd of ordinary pages; use "
+            "rknn_create_mem, or memfd_create with MFD_ALLOW_SEALING");
+    int wanted = fd_is_read_only(fd) ? F_SEAL_SHRINK : F_SEAL_SHRINK | F_SEAL_SEAL;
+    if ((seals & wanted) == wanted || fcntl(fd, F_ADD_SEALS, wanted) == 0)
+        return 0;
+    return error_set_errno(e, STATUS_PARAM_INVALID, errno,
+                           "the file can shrink and cannot be sealed against it; make it by "
+                           "memfd_create with MFD_ALLOW_SEALING, open for writing");
 }
 
 // What nobody can change any more is the same in a private mapping; kernels before 6.7 allow no

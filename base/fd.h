@@ -30,6 +30,13 @@ int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_
 /// STATUS_PARAM_INVALID, if the fd is anything else, or nothing.
 int fd_size(int fd, uint64_t *ret, struct error *e);
 
+/// Whether what is mapped of a memfd stays there: whoever maps a file dies when he touches what its
+/// owner has cut off, and a file of huge pages kills him when there are none left. Only a memfd of
+/// ordinary pages that cannot shrink is safe; one that only lacks the seal gets it, and one that
+/// can be written stays so, for others that will map it later. Else words, and
+/// STATUS_PARAM_INVALID.
+int fd_check_stays(int fd, struct error *e);
+
 /// Maps `size` bytes of a file, shared: for reading and writing, or for reading if it is read-only.
 /// NULL: it cannot be.
 void *fd_map(int fd, uint64_t size, struct error *e);

@@ -23,16 +23,18 @@ static bool has_work(const struct context *c)
     return false;
 }
 
-// Returns the socket, as far as there is something to wait for; else -1.
-static int attend(struct attendant *a)
+// Returns the socket and what to wait for, as far as there is something; else no socket.
+static struct pollfd attend(struct attendant *a)
 {
     struct context *c = a->context;
+    struct pollfd ret = {-1, 0, 0};
     context_lock(c);
     if (has_work(c))
-        connection_attend(c->connection);
-    int fd = has_work(c) ? c->connection->fd : -1;
+        connection_attend(c->connection, &ret);
+    if (!has_work(c))
+        ret.fd = -1;
     context_unlock(c);
-    return fd;
+    return ret;
 }
 
 static void *run(void *arg)
@@ -40,7 +42,7 @@ static void *run(void *arg)
     struct attendant *a = arg;
     uint64_t count;
     while (!atomic_load(&a->stop)) {
-        struct pollfd p[] = {{a->wake, POLLIN, 0}, {attend(a), POLLIN, 0}};
+        struct pollfd p[] = {{a->wake, POLLIN, 0}, attend(a)};
         if (a->inherits) {
             context_finish(a->context); // and with it *a
             break;

@@ -17,7 +17,7 @@
 #define WRITE_VECTORS  64
 #define READS_PER_TURN 16
 
-int connection_new(int fd, const char *uri, struct connection **ret, struct error *e)
+int connection_new(int fd, bool share, const char *uri, struct connection **ret, struct error *e)
 {
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
@@ -26,7 +26,9 @@ int connection_new(int fd, const char *uri, struct connection **ret, struct erro
     }
     pthread_mutex_init(&c->lock, NULL);
     fd_widen(fd);
-    c->fd = fd;
+    stream_init(&c->stream, fd, false);
+    if (share)
+        stream_share(&c->stream);
     c->acknowledges = !fd_is_unix(fd);
     snprintf(c->uri, sizeof c->uri, "%s", uri);
     frame_reader_init(&c->reader, 0);
@@ -54,7 +56,7 @@ void connection_lose(struct connection *c, const struct error *why)
     c->lost = true;
     if (!c->leaving)
         error_set(&c->why, STATUS_DEVICE_UNAVAILABLE, "server %s: %s", c->uri, why->text);
-    c->fd = fd_close(c->fd);
+    stream_close(&c->stream);
     frame_queue_done(&c->out);
     finish_all(c);
 }
@@ -65,7 +67,7 @@ static bool read_once(struct connection *c, struct error *e)
     void *space;
     size_t size = frame_reader_space(&c->reader, &space);
     struct frame_reader *f = &c->reader;
-    ssize_t n = fd_receive(c->fd, space, size, f->fds, &f->n_fds, FRAME_READER_FDS);
+    ssize_t n = stream_receive(&c->stream, space, size, f->fds, &f->n_fds, FRAME_READER_FDS);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return false;
     int r = 0;
@@ -94,6 +96,7 @@ static void settle(struct connection *c)
 static void read_some(struct connection *c)
 {
     struct error e;
+    stream_wake(&c->stream);
     settle(c);
     for (int i = 0; i < READS_PER_TURN && !c->lost && !c->held && read_once(c, &e); i++)
         continue;
@@ -106,7 +109,7 @@ static void write_some(struct connection *c)
     const int *fds;
     int n_fds, n_iov;
     while (!c->lost && (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
-        ssize_t n = fd_send(c->fd, iov, n_iov, fds, n_fds);
+        ssize_t n = stream_send(&c->stream, iov, n_iov, fds, n_fds);
         if (n == -EAGAIN || n == -EWOULDBLOCK)
             return;
         if (n < 0) {
@@ -164,6 +167,12 @@ static void heartbeat(struct connection *c, uint64_t now)
                            NULL));
 }
 
+static struct pollfd what_to_poll(struct connection *c)
+{
+    uint64_t need = frame_reader_need(&c->reader);
+    return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, c->out.bytes > 0), 0};
+}
+
 // Waits until the socket can be used or `until`, and uses it.
 static void turn(struct connection *c, uint64_t until)
 {
@@ -174,11 +183,11 @@ static void turn(struct connection *c, uint64_t until)
         return;
     uint64_t due = heartbeat_due(c);
     if (c->acknowledges && c->reader.payload_left < TCP_SEGMENT_MAX)
-        tcp_acknowledge(c->fd);
-    struct pollfd p = {c->fd, (short)(POLLIN | (c->out.bytes ? POLLOUT : 0)), 0};
+        tcp_acknowledge(c->stream.fd);
+    struct pollfd p = what_to_poll(c);
     if (poll(&p, 1, clock_poll_ms(now, due < until ? due : until)) <= 0)
         return;
-    if (p.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
+    if (stream_is_shared(&c->stream) || (p.revents & ~POLLOUT))
         read_some(c);
     if (c->out.bytes)
         write_some(c);
@@ -316,10 +325,11 @@ void connection_tend(struct connection *c)
     heartbeat(c, clock_ms());
 }
 
-void connection_attend(struct connection *c)
+void connection_attend(struct connection *c, struct pollfd *ret)
 {
     connection_tend(c);
     serve(c);
+    *ret = what_to_poll(c);
 }
 
 static void say_goodbye(struct connection *c)
@@ -339,7 +349,7 @@ void connection_free(struct connection *c)
     finish_all(c);
     frame_queue_done(&c->out);
     frame_reader_done(&c->reader);
-    fd_close(c->fd);
+    stream_close(&c->stream);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }

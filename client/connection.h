@@ -10,10 +10,12 @@
 // STATUS_DEVICE_UNAVAILABLE and the same words.
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/stream.h"
 #include "protocol/message.h"
 
 struct record;
@@ -53,7 +55,7 @@ struct request {
 
 struct connection {
     pthread_mutex_t lock;
-    int fd;
+    struct stream stream;
     char uri[256];
     struct server *server; // server.h: the one it belongs to
     struct record *record; // record.h; NULL: it is not recorded
@@ -74,8 +76,9 @@ struct connection {
     unsigned fork_number; // keepalive.h
 };
 
-/// Takes `fd` (a connected stream socket; also on failure).
-int connection_new(int fd, const char *uri, struct connection **ret, struct error *e);
+/// Takes `fd` (a connected stream socket; also on failure). `share`: it is a relay's, which takes
+/// shared memory (stream.h).
+int connection_new(int fd, bool share, const char *uri, struct connection **ret, struct error *e);
 
 /// Says Goodbye if it still can, and closes. No request may be waited for any more.
 void connection_free(struct connection *c);
@@ -115,8 +118,9 @@ int connection_call(struct connection *c, struct request *r, const void *message
 /// Does not block.
 void connection_tend(struct connection *c);
 
-/// As connection_tend(), and serves a part that has come.
-void connection_attend(struct connection *c);
+/// As connection_tend(), and serves a part that has come. What to poll() the socket for before the
+/// next time is put into *ret.
+void connection_attend(struct connection *c, struct pollfd *ret);
 
 /// Ends the connection with these words (the server's URI is put in front).
 void connection_lose(struct connection *c, const struct error *why);

@@ -18,7 +18,7 @@ static void context_free(struct context *c)
     server_disconnect(c->connection);
     pthread_cond_destroy(&c->back);
     for (uint32_t i = 0; c->inputs && i < c->info.n_inputs; i++)
-        free(c->inputs[i].data);
+        input_free(&c->inputs[i]);
     for (uint32_t i = 0; c->bound && i < c->info.n_inputs + c->info.n_outputs; i++)
         mem_put(c->bound[i].mem);
     mem_put(c->internal);

@@ -10,7 +10,8 @@
 // An input as it goes with the next run.
 struct input {
     uint8_t *data;
-    size_t size, capacity;
+    size_t capacity;
+    bool lent;             // stream_lend()
     rknnd_InferInput form; // form.size 0: never set
 };
 
@@ -144,6 +145,9 @@ static inline const struct tensor_io *context_output(const struct context *c, ui
 {
     return context_output_in(c, c->row, i);
 }
+
+/// Frees its data (inputs.c).
+void input_free(struct input *in);
 
 /// Bytes of all outputs in a row, as the model stores them.
 uint64_t context_output_size(const struct context *c, uint32_t row);

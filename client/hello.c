@@ -13,7 +13,7 @@
 // ours is not.
 static uint64_t features(const struct connection *c)
 {
-    bool fds = fd_is_unix(c->fd) && !record_wanted();
+    bool fds = fd_is_unix(c->stream.fd) && !record_wanted();
     return fds ? PROTOCOL_FEATURES : PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS;
 }
 

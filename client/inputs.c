@@ -1,5 +1,6 @@
 // rknn_inputs_set.
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/context.h"
 #include "client/last_error.h"
@@ -59,17 +60,29 @@ static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, s
     return 0;
 }
 
-static int make_room(struct input *slot, size_t size, struct error *e)
+void input_free(struct input *in)
 {
+    if (in->lent)
+        munmap(in->data, in->capacity);
+    else
+        free(in->data);
+    *in = (struct input){0};
+}
+
+// Inputs that a relay can read itself need not be sent to it.
+static int make_room(struct context *c, uint32_t index, size_t size, struct error *e)
+{
+    struct input *slot = &c->inputs[index];
+    void *lent = NULL;
     if (size <= slot->capacity)
         return 0;
-    uint8_t *data = malloc(size);
+    if (index < STREAM_AREAS && size >= STREAM_AREA_MIN)
+        lent = stream_lend(&c->connection->stream, index, size);
+    uint8_t *data = lent ? lent : malloc(size);
     if (!data)
         return error_no_memory(e, "an input", size);
-    free(slot->data);
-    slot->data = data;
-    slot->capacity = size;
-    slot->form.size = 0;
+    input_free(slot);
+    *slot = (struct input){.data = data, .capacity = size, .lent = lent};
     return 0;
 }
 
@@ -83,7 +96,7 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
     int r =
         in->pass_through ? plan_pass_through(in, io, &plan, e) : plan_conversion(in, io, &plan, e);
     if (r == 0)
-        r = make_room(slot, plan.form.size, e);
+        r = make_room(c, in->index, plan.form.size, e);
     if (r < 0)
         return r;
     slot->form.size = 0; // until it is whole

@@ -123,7 +123,7 @@ void keepalive_after_fork(bool child)
         struct connection *c, *after;
         atomic_fetch_add(&fork_number, 1);
         list_for_each_safe (c, after, &keeper.connections, link) {
-            c->fd = fd_close(c->fd);
+            stream_close(&c->stream);
             c->lost = true;
             list_remove(&c->link);
         }

@@ -1,7 +1,6 @@
 // The servers that this process is using.
 #include "client/server.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,8 +85,7 @@ static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct se
         error_prefix(e, "server %s", s->uri);
         return fd;
     }
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    int r = connection_new(fd, s->uri, &c, e);
+    int r = connection_new(fd, s->address.kind == URI_USB, s->uri, &c, e);
     if (r < 0)
         return r;
     r = hello_exchange(c, session, limit_ms, e);

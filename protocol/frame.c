@@ -108,6 +108,18 @@ size_t frame_reader_space(struct frame_reader *r, void **ret)
     return sizeof r->buffer - r->end;
 }
 
+uint64_t frame_reader_need(const struct frame_reader *r)
+{
+    size_t have = r->end - r->start;
+    if (r->state == FRAME_READER_BODY)
+        return r->payload_left;
+    if (r->state == FRAME_READER_DECIDE)
+        return 1;
+    if (have < FRAME_HEADER_SIZE)
+        return FRAME_HEADER_SIZE - have;
+    return FRAME_HEADER_SIZE + (uint64_t)r->header.message_size - have;
+}
+
 static void segments_advance(struct frame_reader *r, size_t n)
 {
     struct iovec *s = &r->segments[r->segment];

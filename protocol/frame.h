@@ -79,6 +79,9 @@ void frame_reader_done(struct frame_reader *r);
 /// than its first; the header says how many are whose.
 size_t frame_reader_space(struct frame_reader *r, void **ret);
 
+/// How many bytes must come before next() has anything but NEED_MORE; at least 1.
+uint64_t frame_reader_need(const struct frame_reader *r);
+
 /// `n` bytes, at most what space() gave, have been put there.
 void frame_reader_fill(struct frame_reader *r, size_t n);
 

@@ -3,10 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 #include "base/dmabuf.h"
 #include "base/fd.h"
@@ -51,31 +49,11 @@ static struct memory *find_file(struct memories *all, const struct stat *st)
     return NULL;
 }
 
-// Whoever maps a file dies when he touches what its owner has cut off, and a file of huge pages
-// kills him when there are none left: only a memfd of ordinary pages that cannot shrink is safe.
-// One that can be written stays so, for workers that will map it later.
-static int check_memfd(int fd, struct error *e)
-{
-    struct statfs fs;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
-        return error_set(
-            e, STATUS_PARAM_INVALID,
-            "the file descriptor is neither a dma-buf nor a memfd of ordinary pages; use "
-            "rknn_create_mem, or memfd_create with MFD_ALLOW_SEALING");
-    int wanted = fd_is_read_only(fd) ? F_SEAL_SHRINK : F_SEAL_SHRINK | F_SEAL_SEAL;
-    if ((seals & wanted) == wanted || fcntl(fd, F_ADD_SEALS, wanted) == 0)
-        return 0;
-    return error_set_errno(e, STATUS_PARAM_INVALID, errno,
-                           "the file can shrink and cannot be sealed against it; make it by "
-                           "memfd_create with MFD_ALLOW_SEALING, open for writing");
-}
-
 // The size of a dma-buf never changes.
 static int map_file(int fd, struct npu_buffer *ret, struct error *e)
 {
     uint64_t size;
-    int r = dmabuf_is(fd) ? 0 : check_memfd(fd, e);
+    int r = dmabuf_is(fd) ? 0 : fd_check_stays(fd, e);
     if (r == 0)
         r = fd_size(fd, &size, e);
     if (r < 0)

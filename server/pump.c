@@ -2,20 +2,22 @@
 #include "server/pump.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/stream.h"
 #include "server/ring.h"
 
 struct pump {
     struct list link;
     struct pumps *all;
     struct mux_channel channel;
-    int fd;
+    struct stream stream;
     uv_poll_t poll;
+    int events;  // it waits for
     bool hungry; // waits for the socket to have something
     bool closing;
     struct ring queue; // what came and the socket has not taken
@@ -25,9 +27,13 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 
 static void watch(struct pump *p)
 {
-    int events = (p->hungry ? UV_READABLE : 0) | (p->queue.n > 0 ? UV_WRITABLE : 0);
     if (p->closing)
         return;
+    short wanted = stream_events(&p->stream, p->hungry, p->queue.n > 0);
+    int events = (wanted & POLLIN ? UV_READABLE : 0) | (wanted & POLLOUT ? UV_WRITABLE : 0);
+    if (events == p->events)
+        return;
+    p->events = events;
     if (events)
         uv_poll_start(&p->poll, events, on_poll);
     else
@@ -38,7 +44,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct pump *p = container_of((uv_poll_t *)handle, struct pump, poll);
     struct pumps *all = p->all;
-    fd_close(p->fd);
+    stream_close(&p->stream);
     ring_done(&p->queue);
     free(p);
     if (--all->n == 0 && all->idle)
@@ -58,21 +64,17 @@ static void end(struct pump *p)
 // ---- from the cable to the socket ---------------------------------------------------------------
 
 // How many bytes the socket took; negative: it is broken.
-static ssize_t give(struct pump *p, const uint8_t *data, size_t size)
+static ssize_t give(struct pump *p, struct bytes data)
 {
-    ssize_t n;
-    do
-        n = send(p->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-        return -1;
-    return n > 0 ? n : 0;
+    struct iovec iov = {(void *)data.data, data.size};
+    ssize_t n = stream_send(&p->stream, &iov, 1, NULL, 0);
+    return n == -EAGAIN || n == -EWOULDBLOCK ? 0 : n;
 }
 
 void pump_push(struct mux_channel *ch, struct bytes data)
 {
     struct pump *p = container_of(ch, struct pump, channel);
-    ssize_t n = p->queue.n > 0 ? 0 : give(p, data.data, data.size);
+    ssize_t n = p->queue.n > 0 ? 0 : give(p, data);
     if (n > 0)
         mux_consumed(ch, (size_t)n);
     if (n >= 0 && (size_t)n == data.size)
@@ -98,7 +100,7 @@ static void drain(struct pump *p)
 {
     while (p->queue.n > 0) {
         struct bytes part = ring_peek(&p->queue);
-        ssize_t n = give(p, part.data, part.size);
+        ssize_t n = give(p, part);
         if (n < 0) {
             end(p);
             return;
@@ -117,16 +119,14 @@ static void drain(struct pump *p)
 int pump_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 {
     struct pump *p = container_of(ch, struct pump, channel);
-    ssize_t n;
-    do
-        n = recv(p->fd, into, size, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    bool none = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    ssize_t n = stream_receive(&p->stream, into, size, NULL, NULL, 0);
+    bool none = n == -EAGAIN || n == -EWOULDBLOCK;
+    if (n == -EPROTO)
+        log_warn("a program's connection ends: the memory that it shares is not as it should be");
     if (n == 0 || (n < 0 && !none))
         return -1;
     p->hungry = none || (size_t)n < size;
-    if (p->hungry)
-        watch(p);
+    watch(p); // receiving may have taken a wake-up for sending
     return none ? 0 : (int)n;
 }
 
@@ -137,12 +137,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         end(p);
         return;
     }
-    if (events & UV_READABLE) {
+    stream_wake(&p->stream);
+    if (p->hungry && (stream_is_shared(&p->stream) || (events & UV_READABLE))) {
         p->hungry = false;
         mux_ready(&p->channel);
     }
-    if (events & UV_WRITABLE)
-        drain(p);
+    drain(p);
     watch(p);
 }
 
@@ -162,7 +162,6 @@ static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
         error_no_memory(e, "a connection over the cable", sizeof *p);
         return NULL;
     }
-    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
     int r = uv_poll_init(all->loop, &p->poll, socket);
     if (r < 0) {
         error_set(e, STATUS_FAIL, "a connection over the cable: %s", uv_strerror(r));
@@ -172,7 +171,7 @@ static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
     fd_widen(socket);
     ring_init(&p->queue, MUX_WINDOW);
     p->all = all;
-    p->fd = steal_fd(&socket);
+    stream_init(&p->stream, steal_fd(&socket), true);
     p->hungry = true;
     list_append(&all->all, &p->link);
     all->n++;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/stream.h"
 #include "base/uri.h"
 #include "base/usb.h"
 #include "protocol/message.h"
@@ -53,11 +54,15 @@ static void send_away(int fd, const struct error *why)
     message_set_text(m.reason, why->text);
     struct frame_out *f =
         message_frame(MESSAGE_GOODBYE, 0, 0, rknnd_Goodbye_fields, &m, NULL, 0, NULL, NULL);
+    struct stream s;
+    char dropped[64];
+    stream_init(&s, fd, true);
+    stream_receive(&s, dropped, sizeof dropped, NULL, NULL, 0); // says how it is to be answered
     if (f) {
-        fd_send(fd, &(struct iovec){f->head, f->head_size}, 1, NULL, 0);
+        stream_send(&s, &(struct iovec){f->head, f->head_size}, 1, NULL, 0);
         frame_out_free(f);
     }
-    fd_close(fd);
+    stream_close(&s);
 }
 
 static void connect_guest(struct relay *r, int fd)

@@ -95,7 +95,7 @@ void fuzz_conversation(int fd)
     rknn_context context;
     uint64_t held = 0;
     static const char bytes[100] = "a model of seven parts";
-    if (connection_new(fd, "fuzz:", &c, &e) < 0)
+    if (connection_new(fd, false, "fuzz:", &c, &e) < 0)
         return;
     int r = model_from_memory(&model, bytes, sizeof bytes, 0, 0, &e);
     if (r == 0)
