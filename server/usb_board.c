@@ -40,7 +40,8 @@ struct usb_board {
     bool cable_closed;
     unsigned n_open; // handles
     struct transfer transfers[2 * CABLE_TRANSFERS];
-    uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
+    uint8_t *spares[CABLE_TRANSFERS]; // blocks of no transfer
+    uint8_t blocks[3 * CABLE_TRANSFERS][MUX_BLOCK];
 };
 
 // ---- transfers ----------------------------------------------------------------------------------
@@ -98,28 +99,31 @@ static void unplug(struct usb_board *b, const char *why)
     mux_stop(&b->cable.mux);
 }
 
-static void take_block(struct usb_board *b, struct transfer *t, size_t size)
+static void take_block(struct usb_board *b, struct bytes block)
 {
     struct error e;
-    if (mux_receive(&b->cable.mux, (struct bytes){t->block, size}, &e) < 0) {
+    if (b->plugged && mux_receive(&b->cable.mux, block, &e) < 0) {
         log_warn("usb: %s; it has to start over", e.text);
         mux_refuse(&b->cable.mux);
     }
 }
 
-// A transfer of an earlier plugging ends in whatever way; its place is used again.
-static void finish(struct transfer *t, long result)
+// A transfer of an earlier plugging ends in whatever way; its place is used again. What came, if
+// anything, lies in *spare now.
+static size_t finish(struct transfer *t, long result, uint8_t **spare)
 {
     struct usb_board *b = t->board;
     t->busy = false;
-    if (t->age == b->age && b->plugged) {
-        if (result < 0)
-            unplug(b, strerror((int)-result));
-        else if (t->out)
-            take_block(b, t, (size_t)result);
-    }
-    listen_again(b);
-    cable_wake(&b->cable.mux);
+    if (t->age != b->age || !b->plugged)
+        return 0;
+    if (result < 0)
+        unplug(b, strerror((int)-result));
+    if (result < 0 || !t->out)
+        return 0;
+    uint8_t *block = t->block;
+    t->block = *spare;
+    *spare = block;
+    return (size_t)result;
 }
 
 static void on_done(uv_poll_t *poll, int status, int events)
@@ -131,9 +135,19 @@ static void on_done(uv_poll_t *poll, int status, int events)
     (void)events;
     if (read(b->event, &count, sizeof count) < 0)
         return;
+    struct bytes blocks[CABLE_TRANSFERS];
+    size_t n_blocks = 0;
     int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
-    for (int i = 0; i < n; i++)
-        finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
+    for (int i = 0; i < n; i++) {
+        struct transfer *t = container_of(done[i].obj, struct transfer, io);
+        size_t size = finish(t, (long)done[i].res, &b->spares[n_blocks]);
+        if (size > 0)
+            blocks[n_blocks] = (struct bytes){b->spares[n_blocks], size}, n_blocks++;
+    }
+    listen_again(b); // first of all: the PC need not wait for what follows
+    for (size_t i = 0; i < n_blocks; i++)
+        take_block(b, blocks[i]);
+    cable_wake(&b->cable.mux);
 }
 
 // ---- control ------------------------------------------------------------------------------------
@@ -286,6 +300,8 @@ static void start(struct usb_board *b, uv_loop_t *loop)
     for (size_t i = 0; i < 2 * CABLE_TRANSFERS; i++)
         b->transfers[i] =
             (struct transfer){.board = b, .out = i < CABLE_TRANSFERS, .block = b->blocks[i]};
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
+        b->spares[i] = b->blocks[2 * CABLE_TRANSFERS + i];
     b->cable.refill = refill;
     cable_init(&b->cable, loop, false, &mux_ops);
     uv_poll_start(&b->control_poll, UV_READABLE, on_control);
