@@ -56,7 +56,8 @@ struct usb_host {
     unsigned n_busy;
     struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
     uint8_t *mapped; // blocks, while there is a device; NULL: it has none
-    uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
+    uint8_t *spare;  // a block of no transfer
+    uint8_t blocks[2 * CABLE_TRANSFERS + 1][MUX_BLOCK];
 };
 
 static void say(struct usb_host *u, const struct error *why)
@@ -112,15 +113,22 @@ static void lose(struct usb_host *u, const char *why)
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static bool submit(struct transfer *t, int size)
+// 0, or libusb's error.
+static int start(struct transfer *t, int size)
 {
+    t->usb->buffer = t->block;
     t->usb->length = size;
     int r = libusb_submit_transfer(t->usb);
     t->busy = r == 0;
     t->host->n_busy += t->busy;
+    return r;
+}
+
+static void submit(struct transfer *t, int size)
+{
+    int r = start(t, size);
     if (r < 0)
         lose(t->host, libusb_strerror(r));
-    return r == 0;
 }
 
 static void refill(struct cable *c)
@@ -134,10 +142,10 @@ static void refill(struct cable *c)
     }
 }
 
-static void take_block(struct usb_host *u, const struct transfer *t)
+static void take_block(struct usb_host *u, struct bytes block)
 {
     struct error e, none = {0};
-    if (mux_receive(&u->cable.mux, (struct bytes){t->block, (size_t)t->usb->actual_length}, &e) < 0)
+    if (mux_receive(&u->cable.mux, block, &e) < 0)
         lose(u, e.text);
     else if (u->cable.mux.state == MUX_UP && u->why.code < 0) {
         uv_timer_stop(&u->timer); // lose() starts it again
@@ -159,6 +167,19 @@ static const char *complaint(enum libusb_transfer_status status)
     }
 }
 
+// The transfer goes on with another block before this one is worked off, so that the board need not
+// wait.
+static void receive(struct usb_host *u, struct transfer *t)
+{
+    struct bytes block = {t->block, (size_t)t->usb->actual_length};
+    t->block = u->spare;
+    u->spare = (uint8_t *)block.data;
+    int r = start(t, MUX_BLOCK);
+    take_block(u, block);
+    if (r < 0)
+        lose(u, libusb_strerror(r));
+}
+
 static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
 {
     struct transfer *t = usb->user_data;
@@ -173,9 +194,7 @@ static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
         return;
     }
     if (in)
-        take_block(u, t);
-    if (in && !u->broken)
-        submit(t, MUX_BLOCK);
+        receive(u, t);
     cable_wake(&u->cable.mux);
 }
 
@@ -201,6 +220,7 @@ static void map_blocks(struct usb_host *u)
         u->outs[i].block = mapped[i];
         u->ins[i].block = (COHERENT ? mapped : u->blocks)[CABLE_TRANSFERS + i];
     }
+    u->spare = (COHERENT ? mapped : u->blocks)[2 * CABLE_TRANSFERS];
 }
 
 static uint64_t new_nonce(void)
