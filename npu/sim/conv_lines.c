@@ -9,6 +9,21 @@ static size_t n_lines(const struct conv *c)
     return (size_t)c->window.dilation[0] * (c->window.kernel[0] - 1) + 1;
 }
 
+static bool is_spread(const struct conv *c)
+{
+    return c->window.groups > 1 || (c->window.kernel[1] > 1 && c->window.dilation[1] > 1);
+}
+
+size_t conv_segments(const struct conv *c)
+{
+    return (size_t)c->window.kernel[0] * (is_spread(c) ? c->window.kernel[1] : 1);
+}
+
+size_t conv_segment_size(const struct conv *c)
+{
+    return (size_t)(is_spread(c) ? 1 : c->window.kernel[1]) * (c->ic / c->window.groups);
+}
+
 uint64_t conv_lines_size(const struct conv *c, size_t element, size_t more)
 {
     uint64_t n = (uint64_t)c->iw + c->window.pad[1] + c->window.pad[3];

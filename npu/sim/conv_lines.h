@@ -33,6 +33,11 @@ uint64_t conv_lines_bytes_size(const struct conv *c);
 struct conv_lines conv_lines_of_bytes(const struct conv *c, size_t more, void *memory);
 void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line);
 
+/// The segments of a window: neighbouring elements of a line, those of its rows, or of each of its
+/// taps where they lie apart (dilation, groups). How many, and how many elements each has.
+size_t conv_segments(const struct conv *c);
+size_t conv_segment_size(const struct conv *c);
+
 /// Goes on to the next image.
 void conv_lines_begin(struct conv_lines *l, const int8_t *image);
 

@@ -11,19 +11,9 @@ static size_t vectors_of(const struct conv *c)
     return (c->oc + CONV_LANES - 1) / CONV_LANES;
 }
 
-static bool is_spread(const struct conv *c)
-{
-    return c->window.kernel[1] > 1 && c->window.dilation[1] > 1;
-}
-
-static size_t n_segments(const struct conv *c)
-{
-    return (size_t)c->window.kernel[0] * (is_spread(c) ? c->window.kernel[1] : 1);
-}
-
 bool conv_vnni_fits(const struct conv *c)
 {
-    return dnn_has_vnni() && c->window.groups == 1 && n_segments(c) <= VNNI_SEGMENTS;
+    return dnn_has_vnni() && c->window.groups == 1 && conv_segments(c) <= VNNI_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -57,9 +47,8 @@ static void describe_lines(const struct conv *c, struct conv_vnni *v)
 
 static void describe_window(const struct conv *c, struct conv_vnni *v)
 {
-    const struct graph_window *w = &c->window;
-    v->n_segments = n_segments(c);
-    v->segment = (is_spread(c) ? 1 : w->kernel[1]) * (size_t)c->ic;
+    v->n_segments = conv_segments(c);
+    v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
     v->n_blocks = (vectors_of(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;

@@ -5,19 +5,9 @@
 #define LINE_MOST 4096 // words of lines that become one
 #define WHOLE     12   // pixels: as many as those that words_sum() takes at a time divide
 
-static bool is_spread(const struct conv *c)
-{
-    return c->window.groups > 1 || (c->window.kernel[1] > 1 && c->window.dilation[1] > 1);
-}
-
-static size_t n_segments(const struct conv *c)
-{
-    return (size_t)c->window.kernel[0] * (is_spread(c) ? c->window.kernel[1] : 1);
-}
-
 bool conv_words_fits(const struct conv *c)
 {
-    return dnn_has_avx2() && n_segments(c) <= WORDS_SEGMENTS;
+    return dnn_has_avx2() && conv_segments(c) <= WORDS_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -39,8 +29,8 @@ static void join_lines(struct conv *c)
 static void describe_window(const struct conv *c, struct conv_words *v)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
-    v->n_segments = n_segments(c);
-    v->segment = (is_spread(c) ? 1 : c->window.kernel[1]) * (c->ic / groups);
+    v->n_segments = conv_segments(c);
+    v->segment = conv_segment_size(c);
     v->pairs = (v->segment + 1) / 2;
     v->n_blocks = groups * ((outputs + CONV_LANES - 1) / CONV_LANES);
     v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;

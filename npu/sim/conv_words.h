@@ -4,8 +4,7 @@
 // It multiplies words two by two and adds up both products. Those of the image are less its zero
 // point, weights have theirs added, so sums need nothing else.
 //
-// The window is taken as segments of neighbouring words, two by two: its rows, or each of its taps
-// where they lie apart (dilation, groups).
+// The segments of the window (conv_lines.h) are taken two words by two.
 #pragma once
 
 #include "npu/sim/conv_lines.h"
