@@ -130,6 +130,11 @@ bool fd_is_unix(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
 }
 
+void fd_unblock(int fd)
+{
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
 void fd_widen(int socket)
 {
     int wanted = 1 << 20;

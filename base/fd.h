@@ -50,6 +50,9 @@ int fd_check_writable(int fd, int code, struct error *e);
 /// Whether a socket is one that file descriptors can pass.
 bool fd_is_unix(int socket);
 
+/// Makes it non-blocking.
+void fd_unblock(int fd);
+
 /// Asks for a larger send buffer where that helps: a Unix socket's is small and does not grow, so
 /// the two ends of a large frame would run in lockstep. TCP sizes its own.
 void fd_widen(int socket);

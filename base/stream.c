@@ -34,7 +34,7 @@ struct stream_pipe {
 
 void stream_init(struct stream *s, int fd, bool may_share)
 {
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fd_unblock(fd);
     *s = (struct stream){.fd = fd, .may_share = may_share};
 }
 
@@ -188,10 +188,9 @@ static uint32_t room(const struct stream *s)
 }
 
 // As much as lies together, of `n`.
-static uint32_t together(uint32_t counter, uint64_t n)
+static uint32_t together(uint32_t counter, size_t n)
 {
-    uint32_t to_end = PIPE_SIZE - counter % PIPE_SIZE;
-    return n < to_end ? (uint32_t)n : to_end;
+    return (uint32_t)size_min(n, PIPE_SIZE - counter % PIPE_SIZE);
 }
 
 static bool begin_part(struct stream *s)
@@ -234,7 +233,7 @@ static ssize_t read_pipe(struct stream *s, uint8_t *into, size_t size)
         return -EPROTO;
     if (n == 0 && posted != s->n_taken)
         return read_part(s, into, size, posted);
-    n = n < size ? n : (uint32_t)size;
+    n = (uint32_t)size_min(n, size);
     for (uint32_t done = 0, part; done < n; done += part) {
         part = together(s->n_in, n - done);
         memcpy(into + done, s->in->bytes + s->n_in % PIPE_SIZE, part);
@@ -255,8 +254,8 @@ static ssize_t write_pipe(struct stream *s, const uint8_t *data, size_t size)
             return -EPROTO;
         if (space == 0)
             break;
-        uint64_t most = size - done < space ? size - done : space;
-        uint32_t part = together(s->n_out, most < PIPE_CHUNK ? most : PIPE_CHUNK);
+        size_t most = size_min(size_min(size - done, space), PIPE_CHUNK);
+        uint32_t part = together(s->n_out, most);
         memcpy(s->out->bytes + s->n_out % PIPE_SIZE, data + done, part);
         s->n_out += part;
         done += part;

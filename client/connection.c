@@ -182,7 +182,8 @@ static void turn(struct connection *c, uint64_t until)
     if (c->lost)
         return;
     uint64_t due = heartbeat_due(c);
-    if (c->acknowledges && c->reader.payload_left < TCP_SEGMENT_MAX)
+    uint64_t left = c->reader.payload_left;
+    if (c->acknowledges && left > 0 && left < TCP_SEGMENT_MAX)
         tcp_acknowledge(c->stream.fd);
     struct pollfd p = what_to_poll(c);
     if (poll(&p, 1, clock_poll_ms(now, due < until ? due : until)) <= 0)

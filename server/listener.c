@@ -142,7 +142,7 @@ static void take_by_message(struct listener *l)
     char byte;
     ssize_t n = fd_receive(l->fd, &byte, 1, fds, &n_fds, FD_MAX_PASSED);
     for (int i = 0; i < n_fds; i++) {
-        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
+        fd_unblock(fds[i]);
         take_connection(l, fds[i]);
     }
     if (n == -EAGAIN || n == -EWOULDBLOCK || n > 0)
@@ -167,7 +167,7 @@ static int add(struct listeners *all, int fd, const char *name, const char *unli
     }
     *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .take = take};
     snprintf(l->name, sizeof l->name, "%s", name);
-    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    fd_unblock(socket);
     fcntl(socket, F_SETFD, FD_CLOEXEC);
     int r = uv_poll_init(all->loop, &l->poll, socket);
     if (r < 0) {

@@ -109,21 +109,21 @@ static void take_block(struct usb_board *b, struct bytes block)
 }
 
 // A transfer of an earlier plugging ends in whatever way; its place is used again. What came, if
-// anything, lies in *spare now.
-static size_t finish(struct transfer *t, long result, uint8_t **spare)
+// anything, is returned, and the transfer has the spare block instead.
+static struct bytes finish(struct transfer *t, long result, uint8_t **spare)
 {
     struct usb_board *b = t->board;
     t->busy = false;
     if (t->age != b->age || !b->plugged)
-        return 0;
+        return (struct bytes){0};
     if (result < 0)
         unplug(b, strerror((int)-result));
     if (result < 0 || !t->out)
-        return 0;
-    uint8_t *block = t->block;
+        return (struct bytes){0};
+    struct bytes block = {t->block, (size_t)result};
     t->block = *spare;
-    *spare = block;
-    return (size_t)result;
+    *spare = (uint8_t *)block.data;
+    return block;
 }
 
 static void on_done(uv_poll_t *poll, int status, int events)
@@ -140,9 +140,9 @@ static void on_done(uv_poll_t *poll, int status, int events)
     int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
     for (int i = 0; i < n; i++) {
         struct transfer *t = container_of(done[i].obj, struct transfer, io);
-        size_t size = finish(t, (long)done[i].res, &b->spares[n_blocks]);
-        if (size > 0)
-            blocks[n_blocks] = (struct bytes){b->spares[n_blocks], size}, n_blocks++;
+        struct bytes block = finish(t, (long)done[i].res, &b->spares[n_blocks]);
+        if (block.size > 0)
+            blocks[n_blocks++] = block;
     }
     listen_again(b); // first of all: the PC need not wait for what follows
     for (size_t i = 0; i < n_blocks; i++)

@@ -216,11 +216,12 @@ static void map_blocks(struct usb_host *u)
 {
     u->mapped = libusb_dev_mem_alloc(u->device, sizeof u->blocks);
     uint8_t(*mapped)[MUX_BLOCK] = u->mapped ? (void *)u->mapped : u->blocks;
+    uint8_t(*ins)[MUX_BLOCK] = (COHERENT ? mapped : u->blocks) + CABLE_TRANSFERS;
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         u->outs[i].block = mapped[i];
-        u->ins[i].block = (COHERENT ? mapped : u->blocks)[CABLE_TRANSFERS + i];
+        u->ins[i].block = ins[i];
     }
-    u->spare = (COHERENT ? mapped : u->blocks)[2 * CABLE_TRANSFERS];
+    u->spare = ins[CABLE_TRANSFERS];
 }
 
 static uint64_t new_nonce(void)
