@@ -12,17 +12,18 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 
-#define PIPE_SIZE  (256u * 1024) // bytes, a power of two; small enough for caches
-#define PIPE_CHUNK (32u * 1024)  // that the reader may have before the writer goes on
-#define LINE       64            // of a cache
-#define MAX_WAKES  64            // reads: a peer that rings without end does not keep us
+#define PIPE_SIZE  (256u * 1024)   // bytes, a power of two; small enough for caches
+#define PIPE_CHUNK (32u * 1024)    // that the reader may have before the writer goes on
+#define LINE       64              // of a cache
+#define PART_TAKEN (PIPE_SIZE + 1) // no room is as much as that
+#define MAX_WAKES  64              // reads: a peer that rings without end does not keep us
 
 // Bytes in one direction. Counters are of bytes so far, modulo 2^32.
 struct stream_pipe {
     alignas(LINE) _Atomic uint32_t written;
     _Atomic uint32_t reader_waits; // for this many bytes to be there; 0: it does not
     alignas(LINE) _Atomic uint32_t read;
-    _Atomic uint32_t writer_waits; // for this much room
+    _Atomic uint32_t writer_waits; // for this much room; or PART_TAKEN
     // Part of an area comes after all that has been written, and nothing is written before it has
     // been taken.
     alignas(LINE) _Atomic uint32_t posted; // parts so far
@@ -220,7 +221,7 @@ static ssize_t read_part(struct stream *s, uint8_t *into, size_t size, uint32_t 
     if (part->size == 0) {
         s->n_taken = posted;
         atomic_store(&s->in->taken, posted);
-        ring_if(s, &s->in->writer_waits, PIPE_SIZE);
+        ring_if(s, &s->in->writer_waits, PART_TAKEN);
     }
     return (ssize_t)n;
 }
@@ -337,7 +338,8 @@ static bool await_bytes(struct stream *s, uint64_t need)
 
 static bool await_room(struct stream *s, bool wanted)
 {
-    atomic_store(&s->out->writer_waits, wanted ? PIPE_SIZE / 2 : 0);
+    uint32_t what = s->posting ? PART_TAKEN : PIPE_SIZE / 2;
+    atomic_store(&s->out->writer_waits, wanted ? what : 0);
     if (s->posting)
         return atomic_load(&s->out->taken) == s->n_posted;
     return wanted && room(s) >= PIPE_SIZE / 2;
