@@ -51,6 +51,11 @@ static bool owes(const struct mux_channel *ch)
     return ch->owed >= MUX_WINDOW / 4;
 }
 
+static struct mux_channel *of_turn(struct list *turn)
+{
+    return container_of(turn, struct mux_channel, turn);
+}
+
 static void forget(struct mux_channel *ch)
 {
     struct mux *m = ch->mux;
@@ -107,13 +112,28 @@ void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number)
     enlist(m, ch, number, true);
 }
 
+// Behind all that have sent less and, unless it goes on with its turn, as much.
+static void queue(struct mux_channel *ch, bool goes_on)
+{
+    struct mux *m = ch->mux;
+    struct list *after = &m->ready;
+    if (m->sent > MUX_SAVED && ch->sent < m->sent - MUX_SAVED)
+        ch->sent = m->sent - MUX_SAVED;
+    goes_on &= ch->sent - ch->rank < MUX_TURN;
+    if (!goes_on)
+        ch->rank = ch->sent;
+    while (after->prev != &m->ready && of_turn(after->prev)->rank + goes_on > ch->rank)
+        after = after->prev;
+    list_append(after, &ch->turn);
+}
+
 void mux_ready(struct mux_channel *ch)
 {
     if (!ch->mux)
         return;
     ch->ready = true;
     if ((ch->credit > 0 || !ch->announced) && list_empty(&ch->turn)) {
-        list_append(&ch->mux->ready, &ch->turn);
+        queue(ch, false);
         wake(ch->mux);
     }
 }
@@ -356,12 +376,11 @@ static void put_credit(struct mux *m, struct filling *f)
     }
 }
 
-// One turn of a channel. Its data is read to where it belongs, then the header is written.
+// The data of a channel is read to where it belongs, then the header is written.
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
     uint32_t number = ch->number;
-    size_t turn = list_empty(&m->ready) ? CONTENT : MUX_QUANTUM;
-    size_t want = size_min(size_min(turn, room(f)), ch->credit);
+    size_t want = size_min(room(f), ch->credit);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
         begin(f, number, PACKET_CLOSE, 0);
@@ -373,9 +392,10 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
     if (!ch->mux)
         return;
     ch->credit -= (uint32_t)n;
+    ch->sent += (uint32_t)n;
     ch->ready = (size_t)n == want;
     if (ch->ready && ch->credit > 0 && list_empty(&ch->turn))
-        list_append(&m->ready, &ch->turn);
+        queue(ch, true);
 }
 
 static void put_channels(struct mux *m, struct filling *f)
@@ -383,6 +403,7 @@ static void put_channels(struct mux *m, struct filling *f)
     struct mux_channel *ch;
     while (room(f) >= WORTHWHILE && (ch = list_first(&m->ready, struct mux_channel, turn))) {
         list_remove(&ch->turn);
+        m->sent = ch->sent > m->sent ? ch->sent : m->sent;
         if (!ch->announced)
             begin(f, ch->number, PACKET_OPEN, 0);
         ch->announced = true;

@@ -4,6 +4,10 @@
 // says what they look like. A block is longer than 64 bytes and never a multiple of that, so every
 // transfer ends with a short packet at every speed, and nobody needs zero-length ones.
 //
+// Who has sent least comes first, and goes on for a turn, so that pictures of several programs are
+// sent one after the other. A program that sends one now and then does not wait for another's
+// upload as long as it stays below its share of the cable.
+//
 // The PC's end opens channels. Both ends start over when the PC says HELLO, so stale blocks of an
 // earlier owner of the cable do no harm.
 #pragma once
@@ -16,9 +20,10 @@
 
 #define MUX_VERSION  1
 #define MUX_BLOCK    (32u * 1024)   // bytes; transfers are shorter
-#define MUX_QUANTUM  (8u * 1024)    // of one channel, while others have something to send
 #define MUX_WINDOW   (1024u * 1024) // of a channel and direction, under way or not yet passed on
-#define MUX_CHANNELS 1024u          // at a time
+#define MUX_TURN     (256u * 1024)  // that a channel sends before those that have sent no less
+#define MUX_SAVED    MUX_WINDOW // by which a channel may have sent less than others, as it counts
+#define MUX_CHANNELS 1024u      // at a time
 
 struct mux;
 
@@ -33,6 +38,8 @@ struct mux_channel {
     uint32_t credit; // bytes that the peer takes
     uint32_t held;   // bytes that it gave us and that are not passed on
     uint32_t owed;   // bytes that are, and that it has no credit for yet
+    uint64_t sent;   // bytes; who has sent too little counts as if it had sent more (MUX_SAVED)
+    uint64_t rank;   // what `sent` was when its turn began
 };
 
 // What the owner of a mux does for it.
@@ -65,7 +72,9 @@ struct mux {
     enum mux_state state;
     uint64_t nonce;              // of this conversation; chosen by the PC
     bool say_hello, say_restart; // with the next block
-    struct list all, ready;
+    struct list all;
+    struct list ready; // by rank, the lowest first
+    uint64_t sent;     // as the one counts that has sent most
     unsigned n_channels;
     uint32_t next;    // number
     uint32_t window;  // the peer's

@@ -306,26 +306,6 @@ static void test_back_pressure(void **state)
     rig_free(r);
 }
 
-// What a channel sends is in the very next block, whatever another one has to send.
-static void test_turns(void **state)
-{
-    (void)state;
-    struct rig *r = rig_new(3);
-    plug(r);
-    settle(r);
-    struct stream *bulk = open_stream(r), *small = open_stream(r);
-    settle(r);
-    send(bulk, MUX_WINDOW);
-    assert_true(fill(&r->pc));
-    send(small, 100);
-    assert_true(fill(&r->pc));
-    assert_true(deliver(&r->pc, &r->board));
-    assert_true(deliver(&r->pc, &r->board));
-    assert_int_equal(peer_of(r, small)->received, 100);
-    assert_true(peer_of(r, bulk)->received > MUX_QUANTUM);
-    rig_free(r);
-}
-
 static bool all_arrived(struct rig *r, struct stream **streams, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
@@ -334,48 +314,116 @@ static bool all_arrived(struct rig *r, struct stream **streams, unsigned n)
     return true;
 }
 
-// How many of the PC's blocks it takes until `n` streams, which begin at once, have each sent
-// `size` bytes, next to a stream that always has more to send.
-static unsigned count_blocks(unsigned n, size_t size, bool bulk)
+// One of the PC's blocks, and what it brings about.
+static void step(struct rig *r)
+{
+    assert_true(fill(&r->pc));
+    assert_true(deliver(&r->pc, &r->board));
+    consume(&r->board);
+    while (fill(&r->board) && deliver(&r->board, &r->pc))
+        continue;
+}
+
+// The PC's end has `n` streams, and, if they may be many, one that always has more to send and has
+// had the cable for itself.
+static struct rig *rig_with_streams(struct stream **streams, unsigned n, bool bulk)
 {
     struct rig *r = rig_new(n);
-    struct stream *streams[8], *large;
-    unsigned blocks = 0;
     plug(r);
     settle(r);
-    large = open_stream(r);
+    struct stream *large = open_stream(r);
     for (unsigned i = 0; i < n; i++)
         streams[i] = open_stream(r);
     settle(r);
-    if (bulk) {
-        send(large, 1u << 30);
-        assert_true(fill(&r->pc)); // it is in its stride
-        assert_true(deliver(&r->pc, &r->board));
-    }
+    if (bulk)
+        send(large, UINT32_MAX);
+    while (bulk && large->sent < 2 * MUX_SAVED)
+        step(r);
+    return r;
+}
+
+// What a channel sends is in the very next block, whatever another one has to send.
+static void test_next_block(void **state)
+{
+    (void)state;
+    struct stream *small;
+    struct rig *r = rig_with_streams(&small, 1, true);
+    send(small, 100);
+    step(r);
+    assert_int_equal(peer_of(r, small)->received, 100);
+    rig_free(r);
+}
+
+// How many blocks it takes until `n` streams, which begin at once, have each sent `size` bytes.
+static unsigned count_blocks(unsigned n, size_t size, bool bulk)
+{
+    struct stream *streams[8];
+    struct rig *r = rig_with_streams(streams, n, bulk);
+    unsigned blocks = 0;
     for (unsigned i = 0; i < n; i++)
         send(streams[i], size);
-    for (; !all_arrived(r, streams, n); blocks++) {
-        assert_true(fill(&r->pc));
-        assert_true(deliver(&r->pc, &r->board));
-        consume(&r->board);
-        while (fill(&r->board) && deliver(&r->board, &r->pc))
-            continue;
-    }
+    for (; !all_arrived(r, streams, n); blocks++)
+        step(r);
     rig_free(r);
     return blocks;
 }
 
-// A bulk transfer costs one program as much as its own bytes do, and less where there are more.
-static void test_fair_shares(void **state)
+// Who has sent little does not wait for a bulk transfer. That costs programs who go on sending at
+// most what one of them sends.
+static void test_beside_bulk(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {100, 5000, MUX_QUANTUM, 150528, 1228800};
+    static const size_t sizes[] = {100, 5000, 8192, 150528, 1228800, 4000000};
     for (unsigned n = 1; n <= 8; n++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             unsigned alone = count_blocks(n, sizes[i], false);
-            assert_in_range(count_blocks(n, sizes[i], true), alone,
-                            alone + (alone + n - 1) / n + 1);
+            size_t bulk = sizes[i] > MUX_SAVED ? sizes[i] - MUX_SAVED + MUX_TURN : 0;
+            unsigned most = alone + 1 + (unsigned)(bulk / (MUX_BLOCK - 1024)); // what a block holds
+            assert_in_range(count_blocks(n, sizes[i], true), alone, most);
         }
+}
+
+// Two that always have something to send get the same, from whenever on; who was away is ahead by
+// what is kept for him.
+static void test_same_shares(void **state)
+{
+    (void)state;
+    struct stream *streams[3];
+    struct rig *r = rig_with_streams(streams, 3, false);
+    const uint64_t some = 8 * MUX_SAVED;
+    send(streams[0], UINT32_MAX);
+    while (streams[0]->sent < some)
+        step(r);
+    send(streams[1], UINT32_MAX);
+    while (streams[0]->sent < 2 * some)
+        step(r);
+    assert_in_range(streams[1]->sent, some, some + MUX_SAVED + MUX_TURN);
+    send(streams[2], UINT32_MAX);
+    while (streams[0]->sent < 3 * some)
+        step(r);
+    assert_in_range(streams[2]->sent, some, some + MUX_SAVED + MUX_TURN);
+    assert_in_range(streams[1]->sent, 2 * some - MUX_TURN, 2 * some + MUX_SAVED + 2 * MUX_TURN);
+    rig_free(r);
+}
+
+// Pictures of several programs are sent one after the other.
+static void test_one_after_the_other(void **state)
+{
+    (void)state;
+    struct stream *streams[4];
+    struct rig *r = rig_with_streams(streams, 4, true);
+    for (unsigned i = 0; i < 4; i++)
+        send(streams[i], MUX_TURN);
+    for (unsigned n_done = 0, n_begun; n_done < 4;) {
+        step(r);
+        n_done = n_begun = 0;
+        for (unsigned i = 0; i < 4; i++) {
+            n_begun += streams[i]->sent > 0;
+            n_done += streams[i]->sent == MUX_TURN;
+        }
+        assert_true(n_begun <= n_done + 1);
+    }
+    rig_free(r);
 }
 
 static void test_refused(void **state)
@@ -602,11 +650,12 @@ static void test_restart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_arrive),   cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_turns),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_fair_shares),    cmocka_unit_test(test_stale_blocks),
-        cmocka_unit_test(test_random_traffic), cmocka_unit_test(test_wrong_blocks),
-        cmocka_unit_test(test_too_much_data),  cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_bytes_arrive),        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_next_block),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_beside_bulk),         cmocka_unit_test(test_same_shares),
+        cmocka_unit_test(test_one_after_the_other), cmocka_unit_test(test_stale_blocks),
+        cmocka_unit_test(test_random_traffic),      cmocka_unit_test(test_wrong_blocks),
+        cmocka_unit_test(test_too_much_data),       cmocka_unit_test(test_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
