@@ -111,6 +111,21 @@ int connect_address(const struct addrinfo *a)
     return connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
 }
 
+const char *connect_advice(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+        return "start rknnd there with --listen tcp:ADDRESS:PORT, or correct the port";
+    case ETIMEDOUT:
+        return "is that machine on? A firewall may drop connections to this port: open it";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return "check the network of both machines: there is no route";
+    default:
+        return "check address and port";
+    }
+}
+
 static int connect_tcp(const struct uri *uri, struct error *e)
 {
     cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
@@ -120,7 +135,9 @@ static int connect_tcp(const struct uri *uri, struct error *e)
     int fd = -EADDRNOTAVAIL;
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
         fd = connect_address(a);
-    return fd >= 0 ? fd : error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
+    return fd >= 0 ? fd
+                   : error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot connect: %s; %s",
+                               strerror(-fd), connect_advice(-fd));
 }
 
 int connect_to(const struct uri *uri, struct error *e)

@@ -18,3 +18,6 @@ int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *
 /// Connects to one address, or to a socket file. Returns an fd as above, or -errno.
 int connect_address(const struct addrinfo *a);
 int connect_file(const char *path);
+
+/// What a person can do about the errno of connect_address().
+const char *connect_advice(int error);

@@ -115,21 +115,6 @@ static void tell_addresses(struct doctor *d, const struct uri *uri, const struct
     doctor_tell(d, RKNND_CHECK_GOOD, "host", "", "%s is %s", uri->text, all);
 }
 
-static const char *advice_for(int error)
-{
-    switch (error) {
-    case ECONNREFUSED:
-        return "start rknnd there with --listen tcp:ADDRESS:PORT, or correct the port";
-    case ETIMEDOUT:
-        return "is that machine on? A firewall may drop connections to this port: open it";
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-        return "check the network of both machines: there is no route";
-    default:
-        return "check address and port";
-    }
-}
-
 static void freeaddrinfo_p(struct addrinfo **list)
 {
     if (*list)
@@ -153,7 +138,7 @@ static bool reach_tcp(struct doctor *d, const struct uri *uri)
     if (fd >= 0)
         doctor_tell(d, RKNND_CHECK_GOOD, "connection", "", "port %u is open", uri->port);
     else
-        doctor_tell(d, RKNND_CHECK_BAD, "connection", advice_for(-fd), "port %u: %s", uri->port,
+        doctor_tell(d, RKNND_CHECK_BAD, "connection", connect_advice(-fd), "port %u: %s", uri->port,
                     strerror(-fd));
     return fd >= 0;
 }

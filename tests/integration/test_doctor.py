@@ -123,6 +123,9 @@ class NoWay(Case):
         port = listener.getsockname()[1]
         listener.close()
         self.one_bad(doctor(f"tcp:127.0.0.1:{port}"), "connection", "refused", "--listen tcp:")
+        info = subprocess.run([BUILD / "bin/rknnctl", "--server", f"tcp:127.0.0.1:{port}", "info"], text=True, stderr=subprocess.PIPE)
+        self.assertEqual(info.returncode, 3)
+        self.assertRegex(info.stderr, f"127.0.0.1:{port}: cannot connect: .*refused; start rknnd there with --listen")
 
     def test_ports_that_swallow_everything(self):
         # A full queue drops connections as a firewall does; an empty one takes them, and is silent.
