@@ -20,12 +20,11 @@
 #include "server/wire_mux.h"
 
 struct transfer {
+    struct cable_transfer base;
     struct iocb io;
     struct usb_board *board;
-    bool out; // from the PC
-    bool busy;
+    bool out;     // from the PC
     unsigned age; // of the board's, when it was submitted
-    uint8_t *block;
 };
 
 struct usb_board {
@@ -36,94 +35,70 @@ struct usb_board {
     io_context_t io;
     uv_poll_t control_poll, event_poll;
     unsigned age; // counts how often the PC configured the interface
-    bool plugged; // it has, and transfers pass
     bool cable_closed;
-    unsigned n_open; // handles
-    struct transfer transfers[2 * CABLE_TRANSFERS];
-    uint8_t *spares[CABLE_TRANSFERS]; // blocks of no transfer
-    uint8_t blocks[3 * CABLE_TRANSFERS][MUX_BLOCK];
+    unsigned n_open;                                             // handles
+    struct transfer outs[CABLE_TRANSFERS], ins[CABLE_TRANSFERS]; // from the PC, to the PC
+    uint8_t out_blocks[CABLE_BLOCKS][MUX_BLOCK], in_blocks[CABLE_BLOCKS][MUX_BLOCK];
 };
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static void submit(struct transfer *t, size_t size)
+// What was refused is lost, so everything starts over; but most often the cable is out, which is
+// told next.
+static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
 {
+    struct transfer *t = container_of(base, struct transfer, base);
     struct usb_board *b = t->board;
     struct iocb *io = &t->io;
     if (t->out)
-        io_prep_pread(io, b->out, t->block, MUX_BLOCK, 0);
+        io_prep_pread(io, b->out, base->block, size, 0);
     else
-        io_prep_pwrite(io, b->in, t->block, size, 0);
+        io_prep_pwrite(io, b->in, base->block, size, 0);
     io_set_eventfd(io, b->event);
     t->age = b->age;
-    t->busy = true;
     int r = io_submit(b->io, 1, &io);
     if (r == 1)
-        return;
+        return true;
     log_warn("usb: a transfer was refused: %s", strerror(-r));
-    t->busy = false;
-}
-
-static void refill(struct cable *c)
-{
-    struct usb_board *b = container_of(c, struct usb_board, cable);
-    for (size_t i = CABLE_TRANSFERS; i < 2 * CABLE_TRANSFERS && b->plugged; i++) {
-        struct transfer *t = &b->transfers[i];
-        size_t size = t->busy ? 0 : mux_fill(&c->mux, t->block);
-        if (size > 0)
-            submit(t, size);
-    }
-}
-
-static void listen_again(struct usb_board *b)
-{
-    for (size_t i = 0; i < CABLE_TRANSFERS && b->plugged; i++)
-        if (!b->transfers[i].busy)
-            submit(&b->transfers[i], MUX_BLOCK);
+    mux_refuse(&c->mux);
+    return false;
 }
 
 static void plug(struct usb_board *b)
 {
     log_info("usb: a PC is connected");
     b->age++;
-    b->plugged = true;
     mux_start(&b->cable.mux, 0);
-    listen_again(b);
+    cable_start(&b->cable);
 }
 
 static void unplug(struct usb_board *b, const char *why)
 {
-    if (b->plugged)
+    if (b->cable.up)
         log_info("usb: the PC is gone (%s)", why);
-    b->plugged = false;
-    mux_stop(&b->cable.mux);
+    cable_stop(&b->cable);
 }
 
-static void take_block(struct usb_board *b, struct bytes block)
+static void take_block(struct cable *c, struct bytes block)
 {
     struct error e;
-    if (b->plugged && mux_receive(&b->cable.mux, block, &e) < 0) {
+    if (mux_receive(&c->mux, block, &e) < 0) {
         log_warn("usb: %s; it has to start over", e.text);
-        mux_refuse(&b->cable.mux);
+        mux_refuse(&c->mux);
     }
 }
 
-// A transfer of an earlier plugging ends in whatever way; its place is used again. What came, if
-// anything, is returned, and the transfer has the spare block instead.
-static struct bytes finish(struct transfer *t, long result, uint8_t **spare)
+// A transfer of an earlier plugging ends in whatever way; its place is used again.
+static void finish(struct transfer *t, long result)
 {
     struct usb_board *b = t->board;
-    t->busy = false;
-    if (t->age != b->age || !b->plugged)
-        return (struct bytes){0};
-    if (result < 0)
+    bool counts = t->age == b->age && b->cable.up;
+    if (counts && result < 0)
         unplug(b, strerror((int)-result));
-    if (result < 0 || !t->out)
-        return (struct bytes){0};
-    struct bytes block = {t->block, (size_t)result};
-    t->block = *spare;
-    *spare = (uint8_t *)block.data;
-    return block;
+    if (t->out)
+        cable_received(&b->cable, &t->base, counts && result > 0 ? (size_t)result : 0);
+    else
+        cable_sent(&b->cable, &t->base);
 }
 
 static void on_done(uv_poll_t *poll, int status, int events)
@@ -135,19 +110,9 @@ static void on_done(uv_poll_t *poll, int status, int events)
     (void)events;
     if (read(b->event, &count, sizeof count) < 0)
         return;
-    struct bytes blocks[CABLE_TRANSFERS];
-    size_t n_blocks = 0;
     int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
-    for (int i = 0; i < n; i++) {
-        struct transfer *t = container_of(done[i].obj, struct transfer, io);
-        struct bytes block = finish(t, (long)done[i].res, &b->spares[n_blocks]);
-        if (block.size > 0)
-            blocks[n_blocks++] = block;
-    }
-    listen_again(b); // first of all: the PC need not wait for what follows
-    for (size_t i = 0; i < n_blocks; i++)
-        take_block(b, blocks[i]);
-    cable_wake(&b->cable.mux);
+    for (int i = 0; i < n; i++)
+        finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
 }
 
 // ---- control ------------------------------------------------------------------------------------
@@ -241,7 +206,7 @@ void usb_board_close(struct usb_board *b)
     unplug(b, "rknnd stops");
     uv_close((uv_handle_t *)&b->control_poll, on_handle_closed);
     uv_close((uv_handle_t *)&b->event_poll, on_handle_closed);
-    cable_close(&b->cable, on_cable_closed);
+    cable_close(&b->cable);
 }
 
 static bool on_open(struct mux *m, uint32_t number)
@@ -260,6 +225,9 @@ static const struct mux_ops mux_ops = {
     .closed = wire_mux_closed,
     .wake = cable_wake,
 };
+
+static const struct cable_ops cable_ops = {
+    .submit = submit, .take = take_block, .closed = on_cable_closed};
 
 static int open_file(const char *folder, const char *name, int *ret, struct error *e)
 {
@@ -297,13 +265,14 @@ static void start(struct usb_board *b, uv_loop_t *loop)
     uv_poll_init(loop, &b->event_poll, b->event);
     b->control_poll.data = b->event_poll.data = b;
     b->n_open = 2;
-    for (size_t i = 0; i < 2 * CABLE_TRANSFERS; i++)
-        b->transfers[i] =
-            (struct transfer){.board = b, .out = i < CABLE_TRANSFERS, .block = b->blocks[i]};
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
-        b->spares[i] = b->blocks[2 * CABLE_TRANSFERS + i];
-    b->cable.refill = refill;
-    cable_init(&b->cable, loop, false, &mux_ops);
+    cable_init(&b->cable, loop, false, &mux_ops, &cable_ops);
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+        b->outs[i] = (struct transfer){.board = b, .out = true};
+        b->ins[i] = (struct transfer){.board = b};
+        b->cable.receiving[i] = &b->outs[i].base;
+        b->cable.sending[i] = &b->ins[i].base;
+    }
+    cable_use(&b->cable, b->out_blocks, b->in_blocks);
     uv_poll_start(&b->control_poll, UV_READABLE, on_control);
     uv_poll_start(&b->event_poll, UV_READABLE, on_done);
 }

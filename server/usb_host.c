@@ -18,10 +18,9 @@
 #define GREETING_MS 2000 // in which the board answers
 
 struct transfer {
+    struct cable_transfer base;
     struct libusb_transfer *usb;
     struct usb_host *host;
-    bool busy;
-    uint8_t *block; // MUX_BLOCK bytes
 };
 
 // A descriptor that libusb wants watched.
@@ -56,8 +55,7 @@ struct usb_host {
     unsigned n_busy;
     struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
     uint8_t *mapped; // blocks, while there is a device; NULL: it has none
-    uint8_t *spare;  // a block of no transfer
-    uint8_t blocks[2 * CABLE_TRANSFERS + 1][MUX_BLOCK];
+    uint8_t blocks[2 * CABLE_BLOCKS][MUX_BLOCK];
 };
 
 static void say(struct usb_host *u, const struct error *why)
@@ -91,9 +89,9 @@ static void let_go(struct usb_host *u)
 static void cancel(struct usb_host *u)
 {
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
-        if (u->ins[i].busy)
+        if (u->ins[i].base.busy)
             libusb_cancel_transfer(u->ins[i].usb);
-        if (u->outs[i].busy)
+        if (u->outs[i].base.busy)
             libusb_cancel_transfer(u->outs[i].usb);
     }
 }
@@ -106,48 +104,33 @@ static void lose(struct usb_host *u, const char *why)
     u->broken = true;
     error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection to the board is gone: %s", why);
     say(u, &e);
-    mux_stop(&u->cable.mux);
+    cable_stop(&u->cable);
     cancel(u);
     uv_timer_start(&u->timer, u->timer.timer_cb, 0, SCAN_MS);
 }
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-// 0, or libusb's error.
-static int start(struct transfer *t, int size)
-{
-    t->usb->buffer = t->block;
-    t->usb->length = size;
-    int r = libusb_submit_transfer(t->usb);
-    t->busy = r == 0;
-    t->host->n_busy += t->busy;
-    return r;
-}
-
-static void submit(struct transfer *t, int size)
-{
-    int r = start(t, size);
-    if (r < 0)
-        lose(t->host, libusb_strerror(r));
-}
-
-static void refill(struct cable *c)
+static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
 {
     struct usb_host *u = container_of(c, struct usb_host, cable);
-    for (size_t i = 0; i < CABLE_TRANSFERS && u->device && !u->broken; i++) {
-        struct transfer *t = &u->outs[i];
-        size_t size = t->busy ? 0 : mux_fill(&c->mux, t->block);
-        if (size > 0)
-            submit(t, (int)size);
-    }
+    struct transfer *t = container_of(base, struct transfer, base);
+    t->usb->buffer = base->block;
+    t->usb->length = (int)size;
+    int r = libusb_submit_transfer(t->usb);
+    u->n_busy += r == 0;
+    if (r < 0)
+        lose(u, libusb_strerror(r));
+    return r == 0;
 }
 
-static void take_block(struct usb_host *u, struct bytes block)
+static void take_block(struct cable *c, struct bytes block)
 {
+    struct usb_host *u = container_of(c, struct usb_host, cable);
     struct error e, none = {0};
-    if (mux_receive(&u->cable.mux, block, &e) < 0)
+    if (mux_receive(&c->mux, block, &e) < 0)
         lose(u, e.text);
-    else if (u->cable.mux.state == MUX_UP && u->why.code < 0) {
+    else if (c->mux.state == MUX_UP && u->why.code < 0) {
         uv_timer_stop(&u->timer); // lose() starts it again
         say(u, &none);
     }
@@ -167,40 +150,22 @@ static const char *complaint(enum libusb_transfer_status status)
     }
 }
 
-// The transfer goes on with another block before this one is worked off, so that the board need not
-// wait.
-static void receive(struct usb_host *u, struct transfer *t)
-{
-    struct bytes block = {t->block, (size_t)t->usb->actual_length};
-    t->block = u->spare;
-    u->spare = (uint8_t *)block.data;
-    int r = start(t, MUX_BLOCK);
-    take_block(u, block);
-    if (r < 0)
-        lose(u, libusb_strerror(r));
-}
-
 static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
 {
     struct transfer *t = usb->user_data;
     struct usb_host *u = t->host;
-    bool in = usb->endpoint & LIBUSB_ENDPOINT_IN;
-    t->busy = false;
     u->n_busy--;
-    if (u->broken)
-        return;
-    if (usb->status != LIBUSB_TRANSFER_COMPLETED) {
+    if (usb->status != LIBUSB_TRANSFER_COMPLETED)
         lose(u, complaint(usb->status));
-        return;
-    }
-    if (in)
-        receive(u, t);
-    cable_wake(&u->cable.mux);
+    if (usb->endpoint & LIBUSB_ENDPOINT_IN)
+        cable_received(&u->cable, &t->base, (size_t)usb->actual_length);
+    else
+        cable_sent(&u->cable, &t->base);
 }
 
 static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
 {
-    libusb_fill_bulk_transfer(t->usb, u->device, endpoint, t->block, MUX_BLOCK, on_transfer, t, 0);
+    libusb_fill_bulk_transfer(t->usb, u->device, endpoint, NULL, 0, on_transfer, t, 0);
 }
 
 // Whether processors read memory that devices write to from their caches.
@@ -216,12 +181,7 @@ static void map_blocks(struct usb_host *u)
 {
     u->mapped = libusb_dev_mem_alloc(u->device, sizeof u->blocks);
     uint8_t(*mapped)[MUX_BLOCK] = u->mapped ? (void *)u->mapped : u->blocks;
-    uint8_t(*ins)[MUX_BLOCK] = (COHERENT ? mapped : u->blocks) + CABLE_TRANSFERS;
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
-        u->outs[i].block = mapped[i];
-        u->ins[i].block = ins[i];
-    }
-    u->spare = ins[CABLE_TRANSFERS];
+    cable_use(&u->cable, (COHERENT ? mapped : u->blocks) + CABLE_BLOCKS, mapped);
 }
 
 static uint64_t new_nonce(void)
@@ -241,8 +201,7 @@ static void converse(struct usb_host *u)
         prepare(u, &u->ins[i], u->interface.in);
         prepare(u, &u->outs[i], u->interface.out);
     }
-    for (size_t i = 0; i < CABLE_TRANSFERS && !u->broken; i++)
-        submit(&u->ins[i], MUX_BLOCK);
+    cable_start(&u->cable);
 }
 
 // ---- finding and claiming -----------------------------------------------------------------------
@@ -549,6 +508,11 @@ static int init_usb(struct usb_host *u, struct error *e)
 static const struct mux_ops mux_ops = {
     .pull = pump_pull, .push = pump_push, .closed = pump_closed, .wake = cable_wake};
 
+static void on_cable_closed(struct cable *c);
+
+static const struct cable_ops cable_ops = {
+    .submit = submit, .take = take_block, .closed = on_cable_closed};
+
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
                  const struct usb_host_owner *calls, void *owner, struct error *e)
 {
@@ -564,8 +528,11 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
     int r = init_usb(u, e);
     if (r < 0)
         return r;
-    u->cable.refill = refill;
-    cable_init(&u->cable, loop, true, &mux_ops);
+    cable_init(&u->cable, loop, true, &mux_ops, &cable_ops);
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+        u->cable.receiving[i] = &u->ins[i].base;
+        u->cable.sending[i] = &u->outs[i].base;
+    }
     pumps_init(&u->pumps, loop);
     uv_timer_init(loop, &u->timer);
     uv_timer_start(&u->timer, on_timer, 0, SCAN_MS);
@@ -608,10 +575,10 @@ void usb_host_close(struct usb_host *u)
     if (!u)
         return;
     u->closing = true;
-    mux_stop(&u->cable.mux);
+    cable_stop(&u->cable);
     wait_for_transfers(u);
     uv_close((uv_handle_t *)&u->timer, on_timer_closed);
-    cable_close(&u->cable, on_cable_closed);
+    cable_close(&u->cable);
     u->pumps.idle = on_pumps_gone;
     pumps_close(&u->pumps);
     free_transfers(u);

@@ -1,0 +1,297 @@
+// Both ends of a cable in one loop; what moves blocks between them is a queue in memory.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/cable.h"
+
+#define TO_SEND 10000000u // bytes
+
+struct end {
+    struct cable cable;
+    struct end *peer;
+    struct cable_transfer receiving[CABLE_TRANSFERS], sending[CABLE_TRANSFERS];
+    // Under way, in order of submission.
+    struct cable_transfer *listens[CABLE_TRANSFERS], *sends[CABLE_TRANSFERS];
+    size_t sizes[CABLE_TRANSFERS], n_listens, n_sends;
+    struct mux_channel channel;
+    uint32_t sent, received;
+    bool refuses, closed;
+    uint8_t in[CABLE_BLOCKS][MUX_BLOCK], out[CABLE_BLOCKS][MUX_BLOCK];
+};
+
+static struct end *pc, *board;
+
+static struct end *end_of(struct cable *c)
+{
+    return container_of(c, struct end, cable);
+}
+
+static uint8_t byte_at(uint32_t i)
+{
+    return (uint8_t)(i * 2654435761u >> 13);
+}
+
+// ---- a channel that sends TO_SEND bytes each way ------------------------------------------------
+
+static bool accept_channel(struct mux *m, uint32_t number)
+{
+    struct end *end = end_of(container_of(m, struct cable, mux));
+    mux_accept(m, &end->channel, number);
+    mux_ready(&end->channel);
+    return true;
+}
+
+static int pull(struct mux_channel *ch, uint8_t *into, size_t size)
+{
+    struct end *end = container_of(ch, struct end, channel);
+    uint32_t n = TO_SEND - end->sent < size ? TO_SEND - end->sent : (uint32_t)size;
+    for (uint32_t i = 0; i < n; i++)
+        into[i] = byte_at(end->sent + i);
+    end->sent += n;
+    return (int)n;
+}
+
+static void push(struct mux_channel *ch, struct bytes data)
+{
+    struct end *end = container_of(ch, struct end, channel);
+    for (uint32_t i = 0; i < data.size; i++)
+        assert_int_equal(data.data[i], byte_at(end->received + i));
+    end->received += (uint32_t)data.size;
+    mux_consumed(ch, data.size);
+}
+
+static void channel_closed(struct mux_channel *ch)
+{
+    (void)ch;
+}
+
+static const struct mux_ops mux_ops = {accept_channel, pull, push, channel_closed, cable_wake};
+
+// ---- transfers ----------------------------------------------------------------------------------
+
+static bool submit(struct cable *c, struct cable_transfer *t, size_t size)
+{
+    struct end *end = end_of(c);
+    bool receives = t >= end->receiving && t < end->receiving + CABLE_TRANSFERS;
+    assert_true(t->busy && t->block);
+    if (end->refuses && end == board)
+        mux_refuse(&c->mux); // as usb_board.c does
+    if (end->refuses)
+        return false;
+    if (receives) {
+        assert_int_equal(size, MUX_BLOCK);
+        end->listens[end->n_listens++] = t;
+    } else {
+        end->sizes[end->n_sends] = size;
+        end->sends[end->n_sends++] = t;
+    }
+    return true;
+}
+
+static struct cable_transfer *first(struct cable_transfer **all, size_t *n)
+{
+    struct cable_transfer *t = all[0];
+    memmove(all, all + 1, --*n * sizeof *all);
+    return t;
+}
+
+// At most `most` blocks from one end to the other.
+static bool carry(struct end *from, size_t most)
+{
+    struct end *to = from->peer;
+    size_t n = 0;
+    for (; n < most && from->n_sends > 0 && to->n_listens > 0; n++) {
+        size_t size = from->sizes[0];
+        struct cable_transfer *out = first(from->sends, &from->n_sends);
+        struct cable_transfer *in = first(to->listens, &to->n_listens);
+        memmove(from->sizes, from->sizes + 1, from->n_sends * sizeof *from->sizes);
+        memcpy(in->block, out->block, size);
+        cable_sent(&from->cable, out);
+        cable_received(&to->cable, in, size);
+    }
+    return n > 0;
+}
+
+static void take(struct cable *c, struct bytes block)
+{
+    struct error e;
+    if (mux_receive(&c->mux, block, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void closed(struct cable *c)
+{
+    end_of(c)->closed = true;
+}
+
+static const struct cable_ops cable_ops = {submit, take, closed};
+
+// ---- the rig ------------------------------------------------------------------------------------
+
+static struct end *new_end(uv_loop_t *loop, bool host)
+{
+    struct end *end = calloc(1, sizeof *end);
+    assert_non_null(end);
+    cable_init(&end->cable, loop, host, &mux_ops, &cable_ops);
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+        end->cable.receiving[i] = &end->receiving[i];
+        end->cable.sending[i] = &end->sending[i];
+    }
+    cable_use(&end->cable, end->in, end->out);
+    return end;
+}
+
+static void plug_in(uint64_t nonce)
+{
+    board->sent = board->received = pc->sent = pc->received = 0;
+    mux_start(&board->cable.mux, 0);
+    cable_start(&board->cable);
+    mux_start(&pc->cable.mux, nonce);
+    cable_start(&pc->cable);
+}
+
+static void end_transfers(struct end *end)
+{
+    while (end->n_listens > 0)
+        cable_received(&end->cable, first(end->listens, &end->n_listens), 0);
+    while (end->n_sends > 0)
+        cable_sent(&end->cable, first(end->sends, &end->n_sends));
+}
+
+static void pull_out(void)
+{
+    cable_stop(&pc->cable);
+    cable_stop(&board->cable);
+    end_transfers(pc);
+    end_transfers(board);
+}
+
+// Until the PC's end has received so much.
+static void run_until(uv_loop_t *loop, uint32_t received, size_t burst)
+{
+    struct error e;
+    for (unsigned idle = 0; pc->received < received; idle++) {
+        assert_true(idle < 10);
+        if (pc->cable.mux.state == MUX_UP && !pc->channel.mux) {
+            assert_int_equal(mux_open(&pc->cable.mux, &pc->channel, &e), 0);
+            mux_ready(&pc->channel);
+        }
+        for (int i = 0; i < 3; i++)
+            uv_run(loop, UV_RUN_NOWAIT);
+        bool any = carry(pc, burst);
+        any |= carry(board, burst);
+        idle = any ? 0 : idle;
+    }
+}
+
+// Nothing is left to do: an idle handle that stayed would keep a processor busy.
+static void assert_rests(uv_loop_t *loop)
+{
+    for (int i = 0; i < 20; i++) {
+        uv_run(loop, UV_RUN_NOWAIT);
+        carry(pc, CABLE_TRANSFERS);
+        carry(board, CABLE_TRANSFERS);
+    }
+    assert_false(uv_is_active((uv_handle_t *)&pc->cable.turn));
+    assert_false(uv_is_active((uv_handle_t *)&board->cable.turn));
+}
+
+static void assert_no_block_is_lost(const struct end *end)
+{
+    assert_int_equal(end->cable.empty_in.n, CABLE_BLOCKS);
+    assert_int_equal(end->cable.empty_out.n, CABLE_BLOCKS);
+}
+
+// ---- tests --------------------------------------------------------------------------------------
+
+static void test_everything_arrives(void **state)
+{
+    uv_loop_t *loop = *state;
+    for (size_t burst = 1; burst <= CABLE_TRANSFERS; burst++) {
+        plug_in(burst);
+        run_until(loop, TO_SEND, burst);
+        assert_rests(loop);
+        assert_int_equal(board->received, TO_SEND);
+        pull_out();
+        assert_no_block_is_lost(pc);
+        assert_no_block_is_lost(board);
+    }
+}
+
+// Out in the middle, with blocks at every stage; the next conversation knows nothing of them.
+static void test_out_and_in(void **state)
+{
+    uv_loop_t *loop = *state;
+    for (uint32_t i = 1; i < 40; i++) {
+        plug_in(100 + i);
+        run_until(loop, i * 100000, 1 + i % CABLE_TRANSFERS);
+        pull_out();
+        assert_no_block_is_lost(pc);
+        assert_no_block_is_lost(board);
+    }
+    plug_in(1000);
+    run_until(loop, TO_SEND, CABLE_TRANSFERS);
+    pull_out();
+}
+
+// What cannot be submitted is tried again when something happens, not all the time.
+static void test_refused_transfers(void **state)
+{
+    uv_loop_t *loop = *state;
+    struct end *ends[] = {pc, board};
+    for (size_t i = 0; i < 2; i++) {
+        ends[i]->refuses = true;
+        plug_in(2000 + i);
+        assert_rests(loop);
+        assert_int_equal(ends[i]->n_listens + ends[i]->n_sends, 0);
+        pull_out();
+        assert_no_block_is_lost(ends[i]);
+        ends[i]->refuses = false;
+    }
+    plug_in(3000);
+    run_until(loop, TO_SEND / 2, 2);
+    board->refuses = true;
+    assert_rests(loop);
+    pull_out();
+    assert_no_block_is_lost(board);
+}
+
+static int set_up(void **state)
+{
+    static uv_loop_t loop;
+    uv_loop_init(&loop);
+    pc = new_end(&loop, true);
+    board = new_end(&loop, false);
+    pc->peer = board;
+    board->peer = pc;
+    *state = &loop;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    uv_loop_t *loop = *state;
+    cable_close(&pc->cable);
+    cable_close(&board->cable);
+    uv_run(loop, UV_RUN_DEFAULT);
+    assert_true(pc->closed && board->closed);
+    free(pc);
+    free(board);
+    return uv_loop_close(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_everything_arrives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_out_and_in, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_transfers, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
