@@ -89,12 +89,6 @@ static int connect_unix(const char *path, struct error *e)
     }
 }
 
-static void freeaddrinfo_p(struct addrinfo **list)
-{
-    if (*list)
-        freeaddrinfo(*list);
-}
-
 int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *e)
 {
     char service[8];
@@ -106,9 +100,12 @@ int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *
                               uri->text, gai_strerror(r));
 }
 
-int connect_address(const struct addrinfo *a)
+int connect_addresses(const struct addrinfo *list)
 {
-    return connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
+    int fd = -EADDRNOTAVAIL;
+    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
+        fd = connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
+    return fd;
 }
 
 const char *connect_advice(int error)
@@ -132,9 +129,7 @@ static int connect_tcp(const struct uri *uri, struct error *e)
     int r = connect_look_up(uri, &list, e);
     if (r < 0)
         return r;
-    int fd = -EADDRNOTAVAIL;
-    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connect_address(a);
+    int fd = connect_addresses(list);
     return fd >= 0 ? fd
                    : error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot connect: %s; %s",
                                strerror(-fd), connect_advice(-fd));

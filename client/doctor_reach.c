@@ -115,12 +115,6 @@ static void tell_addresses(struct doctor *d, const struct uri *uri, const struct
     doctor_tell(d, RKNND_CHECK_GOOD, "host", "", "%s is %s", uri->text, all);
 }
 
-static void freeaddrinfo_p(struct addrinfo **list)
-{
-    if (*list)
-        freeaddrinfo(*list);
-}
-
 static bool reach_tcp(struct doctor *d, const struct uri *uri)
 {
     struct error e;
@@ -132,9 +126,7 @@ static bool reach_tcp(struct doctor *d, const struct uri *uri)
         return false;
     }
     tell_addresses(d, uri, list);
-    cleanup(fd_close_p) int fd = -EADDRNOTAVAIL;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connect_address(a);
+    cleanup(fd_close_p) int fd = connect_addresses(list);
     if (fd >= 0)
         doctor_tell(d, RKNND_CHECK_GOOD, "connection", "", "port %u is open", uri->port);
     else
