@@ -55,13 +55,39 @@ static void receive_more(struct cable *c)
                   &c->empty_in);
 }
 
+static struct cable_transfer *idle_sender(struct cable *c)
+{
+    for (size_t i = 0; i < CABLE_TRANSFERS && c->up; i++)
+        if (!c->sending[i]->busy)
+            return c->sending[i];
+    return NULL;
+}
+
 // False: nothing more can be sent now.
 static bool send_made(struct cable *c)
 {
-    for (size_t i = 0; i < CABLE_TRANSFERS && c->up && c->made.n > 0; i++)
-        if (!c->sending[i]->busy)
-            return start(c, c->sending[i], take(&c->made), &c->empty_out);
+    struct cable_transfer *t = c->made.n > 0 ? idle_sender(c) : NULL;
+    return t && start(c, t, take(&c->made), &c->empty_out);
+}
+
+// A block that lends cannot wait, and is made quickly: none is made ahead.
+static bool send_lent(struct cable *c)
+{
+    struct cable_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
+    if (!t)
+        return false;
+    struct cable_block b = take(&c->empty_out);
+    b.size = mux_fill_and_lend(&c->mux, b.data, &t->lent);
+    if (b.size > 0)
+        return start(c, t, b, &c->empty_out);
+    put(&c->empty_out, b.data, 0);
     return false;
+}
+
+static void send_all(struct cable *c)
+{
+    while (c->lends ? send_lent(c) : send_made(c))
+        continue;
 }
 
 void cable_received(struct cable *c, struct cable_transfer *t, size_t size)
@@ -80,8 +106,7 @@ void cable_sent(struct cable *c, struct cable_transfer *t)
 {
     t->busy = false;
     give_back(t, &c->empty_out);
-    while (send_made(c))
-        continue;
+    send_all(c);
     cable_wake(&c->mux);
 }
 
@@ -108,16 +133,27 @@ static void work_off(struct cable *c)
 }
 
 // Makes blocks as long as they can be sent at once, and one ahead; then the loop looks for
-// transfers that have ended.
-static void on_turn(uv_idle_t *turn)
+// transfers that have ended. False: there is nothing more to make, or (what was refused waits for
+// another reason) to send.
+static bool make_blocks(struct cable *c)
 {
-    struct cable *c = container_of(turn, struct cable, turn);
     bool made;
-    work_off(c);
     do
         made = make_block(c);
     while (made && send_made(c));
-    if (c->came.n == 0 && (!made || c->made.n == 0)) // what was refused waits for another reason
+    return made && c->made.n > 0;
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    struct cable *c = container_of(turn, struct cable, turn);
+    bool more = false;
+    work_off(c);
+    if (c->lends)
+        send_all(c);
+    else
+        more = make_blocks(c);
+    if (c->came.n == 0 && !more)
         uv_idle_stop(turn);
 }
 

@@ -17,7 +17,8 @@ struct cable;
 
 // Embedded by its owner.
 struct cable_transfer {
-    uint8_t *block; // MUX_BLOCK bytes; NULL: none
+    uint8_t *block;    // MUX_BLOCK bytes; NULL: none
+    struct bytes lent; // goes behind those of the block, for submit(); where the cable may lend
     bool busy;
 };
 
@@ -46,14 +47,16 @@ struct cable {
     struct mux mux;
     const struct cable_ops *ops;
     struct cable_transfer *receiving[CABLE_TRANSFERS], *sending[CABLE_TRANSFERS];
-    bool up; // transfers may start
+    bool up;    // transfers may start
+    bool lends; // submit() has done with memory when it returns, so that not all need be copied
     struct cable_queue came, made;
     struct cable_queue empty_in, empty_out;
     uv_idle_t turn; // when there may be something to do, before the loop waits
     bool closing;
 };
 
-/// `ops` of the mux has cable_wake(). The caller fills in `receiving` and `sending` then.
+/// `ops` of the mux has cable_wake(). The caller fills in `receiving` and `sending`, and `lends`,
+/// then.
 void cable_init(struct cable *c, uv_loop_t *loop, bool host, const struct mux_ops *mux_ops,
                 const struct cable_ops *ops);
 

@@ -387,6 +387,10 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
         end_channel(ch);
         return;
     }
+    if (!ch->mux && m->lent) { // it is not there any more
+        n -= (int)m->lent->size;
+        *m->lent = (struct bytes){0};
+    }
     if (n > 0)
         begin(f, number, PACKET_DATA, (size_t)n);
     if (!ch->mux)
@@ -421,7 +425,7 @@ static void pad(struct filling *f)
     memset(begin(f, 0, PACKET_PAD, size), 0, size);
 }
 
-size_t mux_fill(struct mux *m, uint8_t *block)
+static size_t fill(struct mux *m, uint8_t *block)
 {
     struct filling f = {block, 0};
     if (m->state == MUX_DOWN)
@@ -439,4 +443,29 @@ size_t mux_fill(struct mux *m, uint8_t *block)
     if (f.used > 0)
         pad(&f);
     return f.used;
+}
+
+size_t mux_fill(struct mux *m, uint8_t *block)
+{
+    m->lent = NULL;
+    return fill(m, block);
+}
+
+bool mux_lend(struct mux_channel *ch, struct bytes data)
+{
+    struct mux *m = ch->mux;
+    if (!m || !m->lent)
+        return false;
+    *m->lent = data;
+    return true;
+}
+
+size_t mux_fill_and_lend(struct mux *m, uint8_t *block, struct bytes *ret_lent)
+{
+    *ret_lent = (struct bytes){0};
+    m->lent = ret_lent;
+    size_t size = fill(m, block);
+    m->lent = NULL;
+    assert(ret_lent->size == 0 || size == CONTENT);
+    return size - ret_lent->size;
 }

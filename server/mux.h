@@ -76,9 +76,10 @@ struct mux {
     struct list ready; // by rank, the lowest first
     uint64_t sent;     // as the one counts that has sent most
     unsigned n_channels;
-    uint32_t next;    // number
-    uint32_t window;  // the peer's
-    unsigned n_owing; // channels whose credit is worth a packet
+    uint32_t next;      // number
+    uint32_t window;    // the peer's
+    unsigned n_owing;   // channels whose credit is worth a packet
+    struct bytes *lent; // while a block is filled whose last bytes need not be copied; else NULL
     unsigned n_closes;
     uint32_t closes[MUX_CHANNELS]; // numbers of channels that the peer is to be told of
 };
@@ -100,6 +101,11 @@ void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number);
 /// The channel has something to pull, be it its end.
 void mux_ready(struct mux_channel *ch);
 
+/// From inside of pull(): the last of the bytes that it returns lie here instead. Together they are
+/// as many as it was asked for, and these stay until the block is submitted. False: they are to be
+/// copied.
+bool mux_lend(struct mux_channel *ch, struct bytes data);
+
 /// `n` of the bytes pushed have been passed on. Nothing happens to a closed channel.
 void mux_consumed(struct mux_channel *ch, size_t n);
 
@@ -117,3 +123,7 @@ int mux_receive(struct mux *m, struct bytes block, struct error *e);
 
 /// The next block to send, into MUX_BLOCK bytes. Returns its size; 0: nothing to send.
 size_t mux_fill(struct mux *m, uint8_t *block);
+
+/// The same, but for its last bytes (*ret_lent, possibly none), which follow those in `block`. They
+/// are to be sent, or copied, before anything else happens to the mux.
+size_t mux_fill_and_lend(struct mux *m, uint8_t *block, struct bytes *ret_lent);

@@ -50,10 +50,11 @@ static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
     struct transfer *t = container_of(base, struct transfer, base);
     struct usb_board *b = t->board;
     struct iocb *io = &t->io;
+    struct iovec parts[2] = {{base->block, size}, {(void *)base->lent.data, base->lent.size}};
     if (t->out)
         io_prep_pread(io, b->out, base->block, size, 0);
     else
-        io_prep_pwrite(io, b->in, base->block, size, 0);
+        io_prep_pwritev(io, b->in, parts, base->lent.size > 0 ? 2 : 1, 0);
     io_set_eventfd(io, b->event);
     t->age = b->age;
     int r = io_submit(b->io, 1, &io);
@@ -266,6 +267,7 @@ static void start(struct usb_board *b, uv_loop_t *loop)
     b->control_poll.data = b->event_poll.data = b;
     b->n_open = 2;
     cable_init(&b->cable, loop, false, &mux_ops, &cable_ops);
+    b->cable.lends = true; // FunctionFS copies what it is given at once
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         b->outs[i] = (struct transfer){.board = b, .out = true};
         b->ins[i] = (struct transfer){.board = b};

@@ -7,6 +7,8 @@
 
 #include "server/ring.h"
 
+#define LEND_MIN 4096u // bytes worth more than a copy
+
 struct wire_mux {
     struct wire wire;
     struct mux_channel channel;
@@ -133,6 +135,13 @@ void wire_mux_push(struct mux_channel *ch, struct bytes data)
 
 // ---- sending ------------------------------------------------------------------------------------
 
+// What is not sent whole by this block stays where it is until the next one is pulled.
+static bool lend(struct wire_mux *w, const struct iovec *from, size_t size)
+{
+    bool stays = size == w->room && size < from->iov_len;
+    return stays && size >= LEND_MIN && mux_lend(&w->channel, (struct bytes){from->iov_base, size});
+}
+
 static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, const int *fds,
                          int n_fds)
 {
@@ -143,7 +152,8 @@ static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, 
     assert(n_fds == 0);
     for (int i = 0; i < n_iov && w->room > 0; i++) {
         size_t part = size_min(iov[i].iov_len, w->room);
-        memcpy(w->into, iov[i].iov_base, part);
+        if (!lend(w, &iov[i], part))
+            memcpy(w->into, iov[i].iov_base, part);
         w->into += part;
         w->room -= part;
         n += part;

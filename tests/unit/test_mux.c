@@ -21,6 +21,7 @@ struct stream {
     uint64_t sent, received, to_send;
     size_t unconsumed;
     bool ends; // after to_send
+    bool lends_and_closes;
 };
 
 struct end {
@@ -67,6 +68,8 @@ static int pull(struct mux_channel *ch, uint8_t *into, size_t size)
     for (size_t i = 0; i < n; i++)
         into[i] = byte_at(s->key, s->sent + i);
     s->sent += n;
+    if (s->lends_and_closes && mux_lend(ch, (struct bytes){into + 16, n - 16}))
+        mux_close(ch);
     return (int)n;
 }
 
@@ -303,6 +306,31 @@ static void test_back_pressure(void **state)
     assert_int_equal(peer_of(r, quick)->received, 1000);
     settle(r);
     assert_int_equal(peer_of(r, slow)->received, 10 * MUX_WINDOW);
+    rig_free(r);
+}
+
+// What it lent goes with it.
+static void test_closed_while_it_lends(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(3);
+    plug(r);
+    settle(r);
+    struct stream *s = open_stream(r), *other = open_stream(r);
+    settle(r);
+    struct bytes lent;
+    s->lends_and_closes = true;
+    send(s, 2 * MUX_BLOCK);
+    send(other, 100);
+    r->pc.sizes[r->pc.first] = mux_fill_and_lend(&r->pc.mux, r->pc.blocks[r->pc.first], &lent);
+    assert_int_equal(lent.size, 0);
+    r->pc.n = 1;
+    struct stream *p = peer_of(r, s);
+    assert_true(deliver(&r->pc, &r->board));
+    assert_int_equal(p->received, 16);
+    settle(r);
+    assert_false(p->open);
+    assert_int_equal(peer_of(r, other)->received, 100);
     rig_free(r);
 }
 
@@ -650,12 +678,19 @@ static void test_restart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_arrive),        cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_next_block),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_beside_bulk),         cmocka_unit_test(test_same_shares),
-        cmocka_unit_test(test_one_after_the_other), cmocka_unit_test(test_stale_blocks),
-        cmocka_unit_test(test_random_traffic),      cmocka_unit_test(test_wrong_blocks),
-        cmocka_unit_test(test_too_much_data),       cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_bytes_arrive),
+        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_closed_while_it_lends),
+        cmocka_unit_test(test_next_block),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_beside_bulk),
+        cmocka_unit_test(test_same_shares),
+        cmocka_unit_test(test_one_after_the_other),
+        cmocka_unit_test(test_stale_blocks),
+        cmocka_unit_test(test_random_traffic),
+        cmocka_unit_test(test_wrong_blocks),
+        cmocka_unit_test(test_too_much_data),
+        cmocka_unit_test(test_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
