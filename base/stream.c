@@ -49,6 +49,7 @@ static void forget_area(struct stream_area *a)
 void stream_close(struct stream *s)
 {
     s->fd = fd_close(s->fd);
+    s->posting = false;
     for (unsigned i = 0; i < STREAM_AREAS && !s->offered; i++)
         forget_area(&s->areas[i]);
     if (s->pipes)
@@ -121,7 +122,8 @@ static bool map_offer(struct stream *s, int fd)
 // Nothing replaces what is being read.
 static void take_area(struct stream *s, uint8_t number, int fd)
 {
-    if (s->offered || number >= STREAM_AREAS || s->part.size > 0) {
+    bool being_read = s->part.size > 0 && s->part_area == number;
+    if (s->offered || number >= STREAM_AREAS || being_read) {
         s->broken = true;
         return;
     }
@@ -194,19 +196,26 @@ static uint32_t together(uint32_t counter, size_t n)
     return (uint32_t)size_min(n, PIPE_SIZE - counter % PIPE_SIZE);
 }
 
+// Whether what had been lent when a part was posted has come.
+static bool has_areas(const struct stream *s, uint32_t n_areas)
+{
+    return (int32_t)(s->n_areas - n_areas) >= 0;
+}
+
 static bool begin_part(struct stream *s)
 {
     struct stream_pipe *p = s->in;
-    if (atomic_load(&p->n_areas) != s->n_areas)
-        stream_wake(s);
     uint32_t n_areas = atomic_load(&p->n_areas), area = atomic_load(&p->area);
     uint64_t offset = atomic_load(&p->offset), size = atomic_load(&p->size);
-    if (s->broken || s->offered || n_areas != s->n_areas || area >= STREAM_AREAS)
+    if (!has_areas(s, n_areas))
+        stream_wake(s);
+    if (s->broken || s->offered || !has_areas(s, n_areas) || area >= STREAM_AREAS)
         return false;
     const struct stream_area *a = &s->areas[area];
     if (!a->bytes || size == 0 || offset > a->size || size > a->size - offset)
         return false;
     s->part = (struct stream_area){a->bytes + offset, size};
+    s->part_area = area;
     return true;
 }
 
@@ -278,6 +287,8 @@ static bool post(struct stream *s, const struct iovec *what)
         atomic_store(&s->out->n_areas, s->n_areas);
         atomic_store(&s->out->offset, offset);
         atomic_store(&s->out->size, size);
+        s->part = (struct stream_area){what->iov_base, size};
+        s->part_area = i;
         atomic_store(&s->out->posted, ++s->n_posted);
         ring_if(s, &s->out->reader_waits, PIPE_SIZE);
         return true;
@@ -285,11 +296,26 @@ static bool post(struct stream *s, const struct iovec *what)
     return false;
 }
 
+static bool is_taken(const struct stream *s)
+{
+    return atomic_load(&s->out->taken) == s->n_posted;
+}
+
+uint64_t stream_posted(const struct stream *s)
+{
+    return s->posting && !is_taken(s) ? s->part.size : 0;
+}
+
+bool stream_is_posted(const struct stream *s, unsigned number)
+{
+    return stream_posted(s) > 0 && s->part_area == number;
+}
+
 static ssize_t send_one(struct stream *s, const struct iovec *what)
 {
     if (!s->posting && !(s->posting = post(s, what)))
         return write_pipe(s, what->iov_base, what->iov_len);
-    s->posting = atomic_load(&s->out->taken) != s->n_posted;
+    s->posting = !is_taken(s);
     return s->posting ? 0 : (ssize_t)what->iov_len;
 }
 
@@ -341,7 +367,7 @@ static bool await_room(struct stream *s, bool wanted)
     uint32_t what = s->posting ? PART_TAKEN : PIPE_SIZE / 2;
     atomic_store(&s->out->writer_waits, wanted ? what : 0);
     if (s->posting)
-        return atomic_load(&s->out->taken) == s->n_posted;
+        return is_taken(s);
     return wanted && room(s) >= PIPE_SIZE / 2;
 }
 

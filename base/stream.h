@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#define STREAM_AREAS    16
+#define STREAM_AREAS    32
 #define STREAM_AREA_MIN (64u * 1024) // bytes of what is worth more than a copy
 
 struct stream_pipe;
@@ -36,7 +36,8 @@ struct stream {
     uint32_t n_areas;           // that were lent so far
     uint32_t n_posted, n_taken; // parts of areas that were sent and received so far
     struct stream_area areas[STREAM_AREAS];
-    struct stream_area part; // that is being received: what is left of it
+    struct stream_area part; // being received: what is left of it; being sent: all of it
+    uint32_t part_area;      // its area's number
 };
 
 /// Takes `fd`, which becomes non-blocking. `may_share`: the peer decides (the relay's end).
@@ -54,6 +55,13 @@ void stream_share(struct stream *s);
 /// `number` is below STREAM_AREAS; an area that had it before is lent no longer. The caller's, to
 /// munmap() once that is so, or the stream is closed. NULL: none is to be had.
 void *stream_lend(struct stream *s, unsigned number, size_t size);
+
+/// Bytes of a part of an area that is being sent: they stay as they are, and the peer reads them
+/// whether or not stream_send() is called. 0: none.
+uint64_t stream_posted(const struct stream *s);
+
+/// Whether these are of area `number`.
+bool stream_is_posted(const struct stream *s, unsigned number);
 
 /// As fd_send() and fd_receive() (base/fd.h), never waiting. Only sockets carry fds. -EPROTO: the
 /// peer does not keep to what stands here.

@@ -170,7 +170,8 @@ static void heartbeat(struct connection *c, uint64_t now)
 static struct pollfd what_to_poll(struct connection *c)
 {
     uint64_t need = frame_reader_need(&c->reader);
-    return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, c->out.bytes > 0), 0};
+    bool more = c->out.bytes > stream_posted(&c->stream);
+    return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, more), 0};
 }
 
 // Waits until the socket can be used or `until`, and uses it.
@@ -217,7 +218,7 @@ int connection_send(struct connection *c, struct request *r, const void *message
         f->n_fds = 1;
     list_append(&c->waiting, &r->link);
     queue(c, f);
-    while (!c->lost && c->out.bytes)
+    while (!c->lost && c->out.bytes > stream_posted(&c->stream))
         turn(c, CLOCK_FOREVER);
     if (c->lost) {
         *e = c->why;

@@ -84,7 +84,8 @@ int connection_new(int fd, bool share, const char *uri, struct connection **ret,
 void connection_free(struct connection *c);
 
 /// Sends a request, with `message` of the row's request type and a payload, and returns when all of
-/// it has been written. `r` is then waiting, unless this fails.
+/// it has been written, or all but the end that lies in an area of the stream (stream_posted()).
+/// `r` is then waiting, unless this fails.
 int connection_send(struct connection *c, struct request *r, const void *message,
                     const struct iovec *segments, int n_segments, struct error *e);
 

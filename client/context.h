@@ -7,11 +7,16 @@
 #include "client/handle.h"
 #include "client/limits.h"
 
-// An input as it goes with the next run.
-struct input {
+struct input_room {
     uint8_t *data;
     size_t capacity;
-    bool lent;             // stream_lend()
+    bool lent; // stream_lend()
+};
+
+// An input as it goes with the next run. The relay may still be reading the one before it.
+struct input {
+    struct input_room rooms[2];
+    unsigned in_use;       // of these
     rknnd_InferInput form; // form.size 0: never set
 };
 

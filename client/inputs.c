@@ -60,29 +60,42 @@ static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, s
     return 0;
 }
 
+static void free_room(struct input_room *room)
+{
+    if (room->lent)
+        munmap(room->data, room->capacity);
+    else
+        free(room->data);
+    *room = (struct input_room){0};
+}
+
 void input_free(struct input *in)
 {
-    if (in->lent)
-        munmap(in->data, in->capacity);
-    else
-        free(in->data);
+    free_room(&in->rooms[0]);
+    free_room(&in->rooms[1]);
     *in = (struct input){0};
 }
 
-// Inputs that a relay can read itself need not be sent to it.
-static int make_room(struct context *c, uint32_t index, size_t size, struct error *e)
+// Inputs that a relay can read itself need not be sent to it. What it is reading stays.
+static int make_room(struct context *c, uint32_t index, size_t size, struct input_room **ret,
+                     struct error *e)
 {
     struct input *slot = &c->inputs[index];
+    struct stream *stream = &c->connection->stream;
+    if (slot->rooms[slot->in_use].lent && stream_is_posted(stream, 2 * index + slot->in_use))
+        slot->in_use = !slot->in_use;
+    struct input_room *room = *ret = &slot->rooms[slot->in_use];
+    uint32_t number = 2 * index + slot->in_use;
     void *lent = NULL;
-    if (size <= slot->capacity)
+    if (size <= room->capacity)
         return 0;
-    if (index < STREAM_AREAS && size >= STREAM_AREA_MIN)
-        lent = stream_lend(&c->connection->stream, index, size);
+    if (number < STREAM_AREAS && size >= STREAM_AREA_MIN)
+        lent = stream_lend(stream, number, size);
     uint8_t *data = lent ? lent : malloc(size);
     if (!data)
         return error_no_memory(e, "an input", size);
-    input_free(slot);
-    *slot = (struct input){.data = data, .capacity = size, .lent = lent};
+    free_room(room);
+    *room = (struct input_room){.data = data, .capacity = size, .lent = lent};
     return 0;
 }
 
@@ -91,21 +104,23 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
     struct plan plan = {0};
     const struct tensor_io *io = context_input(c, in->index);
     struct input *slot = &c->inputs[in->index];
+    struct input_room *room;
     if (!in->buf)
         return error_set(e, STATUS_INPUT_INVALID, "buf is NULL");
     int r =
         in->pass_through ? plan_pass_through(in, io, &plan, e) : plan_conversion(in, io, &plan, e);
-    if (r == 0)
-        r = make_room(c, in->index, plan.form.size, e);
     if (r < 0)
         return r;
     slot->form.size = 0; // until it is whole
+    r = make_room(c, in->index, plan.form.size, &room, e);
+    if (r < 0)
+        return r;
     if (plan.convert)
         r = convert_input(
             io, &(struct convert_form){.type = (enum tensor_type)in->type, .layout = plan.layout},
-            in->buf, in->size, slot->data, plan.form.size, e);
+            in->buf, in->size, room->data, plan.form.size, e);
     else
-        memcpy(slot->data, in->buf, in->size);
+        memcpy(room->data, in->buf, in->size);
     if (r == 0)
         slot->form = plan.form;
     return r;

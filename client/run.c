@@ -97,7 +97,7 @@ static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *seg
         if (!in->form.size)
             return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
                              context_input(c, i)->logical.name);
-        segments[n++] = (struct iovec){in->data, in->form.size};
+        segments[n++] = (struct iovec){in->rooms[in->in_use].data, in->form.size};
         m->inputs[i] = in->form;
     }
     return n;

@@ -3,6 +3,7 @@ target_link_libraries(fake_server PRIVATE rknnd_options PUBLIC base protocol Thr
 
 rknnd_test(test_client_calls SOURCES test_client_calls.c LIBS rknnrt_core fake_server LABELS tsan)
 rknnd_test(test_client_runs SOURCES test_client_runs.c LIBS rknnrt_core fake_server LABELS tsan)
+rknnd_test(test_client_relay SOURCES test_client_relay.c LIBS rknnrt_core fake_server LABELS tsan)
 rknnd_test(test_client_upload SOURCES test_client_upload.c LIBS rknnrt_core fake_server LABELS tsan)
 rknnd_test(test_client_doctor SOURCES test_client_doctor.c LIBS rknnrt_core)
 rknnd_test(test_client_faults SOURCES test_client_faults.c LIBS rknnrt_core fake_server)

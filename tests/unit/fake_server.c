@@ -136,7 +136,8 @@ static void send_info(struct fake_peer *p, const struct frame_header *h)
     struct fake_server *s = p->server;
     struct tensor_io t[] = {
         io(attribute("image", TENSOR_INT8, TENSOR_NHWC, 4, (uint32_t[]){1, 2, 2, 3})),
-        io(attribute("vector", TENSOR_FLOAT16, TENSOR_UNDEFINED, 1, (uint32_t[]){4})),
+        io(attribute("vector", TENSOR_FLOAT16, TENSOR_UNDEFINED, 1,
+                     (uint32_t[]){s->length ? s->length : 4})),
         io(attribute("bytes", TENSOR_INT8, TENSOR_NCHW, 4, (uint32_t[]){1, 3, 2, 2})),
         io(attribute("halves", TENSOR_FLOAT16, TENSOR_UNDEFINED, 1, (uint32_t[]){4})),
     };

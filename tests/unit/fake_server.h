@@ -32,6 +32,7 @@ struct fake_server {
     uint32_t heartbeat_ms, peer_timeout_ms, requests;
     uint32_t batch;   // of its models; 0: 1
     uint32_t n_cores; // 0: 3
+    uint32_t length;  // of the vector, elements; 0: 4
     // What it has seen.
     atomic_uint n_connections, n_open, n_sessions, n_contexts, n_runs, n_pings, n_pongs, n_goodbyes;
     atomic_ulong n_chunk_bytes;

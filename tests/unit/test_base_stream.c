@@ -318,18 +318,55 @@ static void what_is_lent_has_gone_when_it_is_read(void **state)
     share();
     uint8_t *area = stream_lend(&asker, 3, sizeof data);
     memset(area, 'a', sizeof data);
+    assert_int_equal(stream_posted(&asker), 0);
     assert_int_equal(send_bytes(&asker, area, sizeof data), -EAGAIN);
+    assert_int_equal(stream_posted(&asker), sizeof data);
+    assert_true(stream_is_posted(&asker, 3) && !stream_is_posted(&asker, 2));
     assert_false(wakes(&asker, 0, true));
     assert_true(wakes(&relay, sizeof data, false));
     assert_int_equal(receive(&relay, data, 1000), 1000);
+    assert_int_equal(stream_posted(&asker), sizeof data);
     assert_false(wakes(&asker, 0, true));
     assert_int_equal(receive(&relay, data, sizeof data), sizeof data - 1000);
     assert_int_equal(data[sizeof data - 1001], 'a');
+    assert_int_equal(stream_posted(&asker), 0);
+    assert_false(stream_is_posted(&asker, 3));
     assert_true(wakes(&asker, 0, true));
     assert_int_equal(send_bytes(&asker, area, sizeof data), sizeof data);
     assert_int_equal(receive(&relay, data, sizeof data), -EAGAIN);
     close_both();
     munmap(area, sizeof data);
+}
+
+// Another area may be lent before a part of one is read, and in the middle of it.
+static void more_is_lent_while_a_part_is_read(void **state)
+{
+    (void)state;
+    static uint8_t data[STREAM_AREA_MIN];
+    uint8_t *areas[3];
+    share();
+    for (unsigned i = 0; i < 3; i++) {
+        areas[i] = stream_lend(&asker, i, sizeof data);
+        assert_non_null(areas[i]);
+        memset(areas[i], 'a' + (int)i, sizeof data);
+        if (i == 0)
+            assert_int_equal(send_bytes(&asker, areas[0], sizeof data), -EAGAIN);
+        stream_wake(&relay);
+        if (i == 1)
+            assert_int_equal(receive(&relay, data, 1000), 1000);
+    }
+    assert_int_equal(receive(&relay, data, sizeof data), sizeof data - 1000);
+    assert_int_equal(data[0], 'a');
+    assert_int_equal(send_bytes(&asker, areas[0], sizeof data), sizeof data);
+    for (unsigned i = 1; i < 3; i++) {
+        assert_int_equal(send_bytes(&asker, areas[i], sizeof data), -EAGAIN);
+        assert_int_equal(receive(&relay, data, sizeof data), sizeof data);
+        assert_int_equal(data[sizeof data - 1], 'a' + (int)i);
+        assert_int_equal(send_bytes(&asker, areas[i], sizeof data), sizeof data);
+    }
+    close_both();
+    for (unsigned i = 0; i < 3; i++)
+        munmap(areas[i], sizeof data);
 }
 
 static void a_socket_lends_nothing(void **state)
@@ -489,6 +526,7 @@ int main(void)
         cmocka_unit_test_setup(what_was_written_before_the_end_is_read, set_up),
         cmocka_unit_test_setup(what_is_lent_arrives_in_order, set_up),
         cmocka_unit_test_setup(what_is_lent_has_gone_when_it_is_read, set_up),
+        cmocka_unit_test_setup(more_is_lent_while_a_part_is_read, set_up),
         cmocka_unit_test_setup(a_socket_lends_nothing, set_up),
         cmocka_unit_test_setup(memory_of_another_size_is_refused, set_up),
         cmocka_unit_test_setup(what_is_no_memory_is_refused, set_up),
