@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from adb_board import PORT, URI, AdbBoard, fetch_adbd, run_inside
+from adb_board import PORT, AdbBoard, fetch_adbd, run_inside
 from service import BUILD, PATIENCE, SOURCE, Daemon, wait_for
 
 
@@ -166,13 +166,13 @@ class Real(unittest.TestCase):
         cls.board.stop()
 
     def test_board(self):
-        self.assertIn("start rknnd on it", rknnctl("ping", port=PORT, uri=URI).stderr)
+        self.assertIn("start rknnd on it", rknnctl("ping", port=PORT, uri=self.board.uri).stderr)
         daemon = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "unix:/run/rknnd/rknnd.sock", "--backend",
                                    "sim:rk3588"], stdin=subprocess.DEVNULL)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.terminate)
-        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=PORT, uri=URI).returncode == 0)
-        env = dict(os.environ, RKNND_SERVER=URI)
+        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=PORT, uri=self.board.uri).returncode == 0)
+        env = dict(os.environ, RKNND_SERVER=self.board.uri)
         models = tempfile.mkdtemp(dir=self.board.home.name)
         subprocess.run(["/usr/bin/python3", SOURCE / "tests/conformance/models.py", models], check=True)
         for program in ("common", "zero_copy", "async"):
