@@ -36,6 +36,16 @@ static inline void list_remove(struct list *entry)
     list_init(entry);
 }
 
+/// Appends all entries of `from`, in their order; it is empty then.
+static inline void list_move(struct list *to, struct list *from)
+{
+    while (!list_empty(from)) {
+        struct list *entry = from->next;
+        list_remove(entry);
+        list_append(to, entry);
+    }
+}
+
 #define list_first(head, type, member)                                                             \
     (list_empty(head) ? NULL : container_of((head)->next, type, member))
 

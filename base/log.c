@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,8 +15,10 @@
 
 struct log {
     _Atomic int level;
-    bool marks_levels;
-    _Atomic int journal; // -1: not known yet
+    bool marks_levels, never_waits;
+    _Atomic unsigned n_left_out;
+    const char *_Atomic name; // NULL: lines begin with the time
+    _Atomic int journal;      // -1: not known yet
     // The lock is not touched while nobody watches: so a process may fork at any time.
     pthread_mutex_t lock;
     struct list watchers;
@@ -55,12 +58,22 @@ void log_mark_levels(void)
 
 bool log_set_level_text(const char *text)
 {
+    static const char *const names[] = {"silent", "error", "warn", "info", "debug", "trace"};
     if (!text || !*text)
         return true;
-    if (text[0] < '0' || text[0] > '5' || text[1])
-        return false;
-    log_set_level((enum log_level)(text[0] - '0'));
-    return true;
+    for (int level = LOG_SILENT; level <= LOG_TRACE; level++) {
+        bool number = text[0] == '0' + level && !text[1];
+        if (number || strcmp(text, names[level]) == 0) {
+            log_set_level((enum log_level)level);
+            return true;
+        }
+    }
+    return false;
+}
+
+void log_set_name(const char *name)
+{
+    used->name = name;
 }
 
 // systemd names the stream it reads as JOURNAL_STREAM=DEVICE:INODE; a redirected stderr is not it.
@@ -73,6 +86,26 @@ static bool goes_to_journal(void)
            fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
+// "2026-11-22T16:23:02.123+01:00 I ": ISO 8601, in local time; with a name as the vendor's library
+// begins its lines: "E RKNN: [16:23:02.123] ".
+static int write_time(char *line, size_t size, char letter)
+{
+    struct timespec now;
+    struct tm parts;
+    char day[32] = "", zone[8] = "";
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &parts);
+    long ms = now.tv_nsec / 1000000;
+    const char *name = used->name;
+    if (name)
+        return snprintf(line, size, "%c %s: [%02d:%02d:%02d.%03ld] ", letter, name, parts.tm_hour,
+                        parts.tm_min, parts.tm_sec, ms);
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
+    strftime(zone, sizeof zone, "%z", &parts); // "+0100"
+    return snprintf(line, size, "%s.%03ld%.3s:%s %c ", day, ms, zone, zone[0] ? zone + 3 : "",
+                    letter);
+}
+
 static int write_head(char *line, size_t size, enum log_level level)
 {
     static const char letters[] = "-EWIDT";
@@ -83,12 +116,7 @@ static int write_head(char *line, size_t size, enum log_level level)
         used->journal = goes_to_journal();
     if (used->journal)
         return snprintf(line, size, "<%d>", syslog_level[level]);
-    struct timespec now;
-    struct tm parts;
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &parts);
-    return snprintf(line, size, "%02d:%02d:%02d.%03ld %c ", parts.tm_hour, parts.tm_min,
-                    parts.tm_sec, now.tv_nsec / 1000000, letters[level]);
+    return write_time(line, size, letters[level]);
 }
 
 // What a peer called itself may not start a line of its own or speak to the terminal.
@@ -126,6 +154,33 @@ static void tell_watchers(enum log_level level, const char *text)
     pthread_mutex_unlock(&used->lock);
 }
 
+void log_never_wait(void)
+{
+    used->never_waits = true;
+}
+
+// A pipe with room at all has room for a line, which is shorter than a page.
+static bool has_room(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return !used->never_waits || poll(&p, 1, 0) != 0;
+}
+
+static void write_line(const char *line, size_t length)
+{
+    ssize_t ignored = write(STDERR_FILENO, line, length);
+    (void)ignored;
+}
+
+static void confess(unsigned n)
+{
+    char line[256];
+    size_t head = (size_t)write_head(line, sizeof line, LOG_WARN);
+    int n_text = snprintf(line + head, sizeof line - head,
+                          "%u lines were left out: nobody read standard error\n", n);
+    write_line(line, head + (size_t)n_text);
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
     int saved_errno = errno;
@@ -141,7 +196,14 @@ void log_line(enum log_level level, const char *format, ...)
     tell_watchers(level, text);
     size_t length = (size_t)head + strlen(text);
     line[length++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, line, length);
-    (void)ignored;
+    unsigned left_out = used->n_left_out ? atomic_exchange(&used->n_left_out, 0) : 0;
+    if (left_out && has_room())
+        confess(left_out);
+    else if (left_out)
+        used->n_left_out += left_out;
+    if (has_room())
+        write_line(line, length);
+    else
+        used->n_left_out++;
     errno = saved_errno;
 }

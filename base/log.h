@@ -12,12 +12,24 @@ enum log_level { LOG_SILENT, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE
 void log_set_level(enum log_level level);
 enum log_level log_level_now(void);
 
-/// Sets the level from the text "0".."5" (NULL or "": unchanged). False if it is anything else.
+#define LOG_LEVELS "0 to 5 or silent, error, warn, info, debug, trace" // for people
+
+/// Sets the level from a number or a name, as in LOG_LEVELS (NULL or "": unchanged). False if it is
+/// anything else.
 bool log_set_level_text(const char *text);
 
 /// From now on each line begins with its level as a byte, and has no time: whoever reads standard
 /// error logs it again. Before there are threads.
 void log_mark_levels(void);
+
+/// From now on lines begin as those of the vendor's library: "E NAME: [14:54:19.438] ". `name`
+/// lives as long as the process. Before there are threads that log.
+void log_set_name(const char *name);
+
+/// From now on a line that standard error has no room for (a pipe that nobody reads, a terminal
+/// that is held) is left out, instead of waiting; the next one that goes says how many. Watchers
+/// get them all. Before there are threads.
+void log_never_wait(void);
 
 /// Writes one line in one write(); text past 1,000 bytes is cut, control characters become spaces.
 /// Thread-safe.
