@@ -2,6 +2,7 @@
 #include "custom/custom_op.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -15,7 +16,7 @@ struct custom_op {
     rknn_custom_op_context context;
     struct opencl_kernel *kernel;
     rknn_custom_op_tensor *inputs, *outputs; // one array
-    void **memory;
+    void **memory;                           // by tensor: where the node's own numbers are
     bool initialized;
 };
 
@@ -80,6 +81,31 @@ static uint32_t count(const struct custom_op *o)
     return o->node->n_inputs + o->node->n_outputs;
 }
 
+// What an OpenCL kernel works on is float32, whatever the model's type (SDK guide 5.5.4.1.3; abi
+// notes, 10).
+static bool is_converted(const struct custom_op *o, const struct tensor_attr *a)
+{
+    return o->op.target == RKNN_TARGET_TYPE_GPU && a->type == TENSOR_INT64;
+}
+
+static int make_tensor(struct custom_op *o, uint32_t i, struct error *e)
+{
+    struct tensor_attr a = o->node->tensors[i];
+    rknn_custom_op_tensor *t = &o->inputs[i];
+    bool converted = is_converted(o, &a);
+    if (converted && !(o->memory[i] = malloc(a.size ? a.size : 1)))
+        return error_no_memory(e, a.name, a.size);
+    if (converted) {
+        a.type = TENSOR_FLOAT32;
+        a.size = a.n_elems * (uint32_t)sizeof(float);
+    }
+    t->attr = to_program(&a, i < o->node->n_inputs ? i : i - o->node->n_inputs);
+    int r = map(&t->mem, &a, e);
+    if (r == 0 && !converted)
+        o->memory[i] = t->mem.virt_addr;
+    return r;
+}
+
 static int make_tensors(struct custom_op *o, struct error *e)
 {
     const struct custom_node *n = o->node;
@@ -88,15 +114,44 @@ static int make_tensors(struct custom_op *o, struct error *e)
     if (!o->inputs || !o->memory)
         return error_no_memory(e, "an operator's tensors", count(o) * sizeof *o->inputs);
     o->outputs = o->inputs + n->n_inputs;
-    for (uint32_t i = 0; i < count(o); i++) {
-        const struct tensor_attr *a = &n->tensors[i];
-        o->inputs[i].attr = to_program(a, i < n->n_inputs ? i : i - n->n_inputs);
-        int r = map(&o->inputs[i].mem, a, e);
-        if (r < 0)
-            return r;
-        o->memory[i] = o->inputs[i].mem.virt_addr;
+    int r = 0;
+    for (uint32_t i = 0; i < count(o) && r == 0; i++)
+        r = make_tensor(o, i, e);
+    return r;
+}
+
+static void to_real(const uint8_t *from, float *to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t v;
+        memcpy(&v, from + i * sizeof v, sizeof v);
+        to[i] = (float)v;
     }
-    return 0;
+}
+
+// The nearest number; those beyond the type become its ends, NaN 0.
+static void to_int64(const float *from, uint8_t *to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float f = from[i];
+        int64_t v = f >= 0x1p63f ? INT64_MAX : f < -0x1p63f ? INT64_MIN : f == f ? llrintf(f) : 0;
+        memcpy(to + i * sizeof v, &v, sizeof v);
+    }
+}
+
+static void convert(struct custom_op *o, bool outputs)
+{
+    uint32_t first = outputs ? o->node->n_inputs : 0;
+    uint32_t end = outputs ? count(o) : o->node->n_inputs;
+    for (uint32_t i = first; i < end; i++) {
+        const struct tensor_attr *a = &o->node->tensors[i];
+        if (!is_converted(o, a))
+            continue;
+        if (outputs)
+            to_int64(o->inputs[i].mem.virt_addr, o->memory[i], a->n_elems);
+        else
+            to_real(o->memory[i], o->inputs[i].mem.virt_addr, a->n_elems);
+    }
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -107,8 +162,11 @@ void custom_op_free(struct custom_op *o)
         return;
     if (o->initialized && o->op.destroy)
         o->op.destroy(&o->context);
-    for (uint32_t i = 0; o->inputs && i < count(o); i++)
+    for (uint32_t i = 0; o->inputs && o->memory && i < count(o); i++) {
+        if (o->memory[i] != o->inputs[i].mem.virt_addr)
+            free(o->memory[i]);
         unmap(&o->inputs[i].mem);
+    }
     opencl_kernel_free(o->kernel);
     free(o->inputs);
     free(o->memory);
@@ -146,7 +204,7 @@ int custom_op_new(const rknn_custom_op *op, const struct custom_node *node, stru
         return error_no_memory(e, "an operator", sizeof *o);
     o->op = *op;
     o->node = node;
-    o->context = (rknn_custom_op_context){.target = op->target, .internal_ctx = o};
+    o->context = (rknn_custom_op_context){.target = op->target, .internal_ctx = (uintptr_t)o};
     int r = make_tensors(o, e);
     if (r == 0 && op->target == RKNN_TARGET_TYPE_GPU)
         r = make_kernel(o, cl, e);
@@ -174,8 +232,10 @@ void *const *custom_op_tensors(const struct custom_op *o)
 
 int custom_op_run(struct custom_op *o, struct error *e)
 {
+    convert(o, false);
     if (call(o, o->op.prepare, "prepare", e) < 0 || call(o, o->op.compute, "compute", e) < 0)
         return e->code;
+    convert(o, true);
     return 0;
 }
 
@@ -208,7 +268,7 @@ __attribute__((visibility("default"))) void
 rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name,
                            rknn_custom_op_attr *op_attr)
 {
-    const struct custom_op *o = op_ctx ? op_ctx->internal_ctx : NULL;
+    const struct custom_op *o = op_ctx ? (void *)(uintptr_t)op_ctx->internal_ctx : NULL;
     if (!op_attr)
         return;
     *op_attr = (rknn_custom_op_attr){0};

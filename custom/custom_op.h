@@ -21,7 +21,9 @@ int custom_op_new(const rknn_custom_op *op, const struct custom_node *node, stru
 /// Calls destroy(). NULL is fine.
 void custom_op_free(struct custom_op *o);
 
-/// Where each input is to be put and each output will be: n_inputs + n_outputs of the node.
+/// Where each input is to be put and each output will be: n_inputs + n_outputs of the node, in its
+/// own types (an operator for the GPU sees int64 as float32; the outputs that it writes are rounded
+/// to the nearest).
 void *const *custom_op_tensors(const struct custom_op *o);
 
 /// Calls prepare() and compute(); the words of a failure say which one answered what. One thread at

@@ -11,6 +11,18 @@ static bool name_is_plain(const char *name)
     return name[0] && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == strlen(name);
 }
 
+// The daemon and its modules are of one release, but for the time that an upgrade takes.
+static int check_release(void *library, const char *path, struct error *e)
+{
+    const char *release = dlsym(library, NPU_RELEASE_SYMBOL);
+    if (release && strcmp(release, RKNND_VERSION) == 0)
+        return 0;
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "%s is of %s%.32s, and this is rknnd " RKNND_VERSION
+                     ": install both of one release, and restart rknnd",
+                     path, release ? "rknnd " : "no known release", release ? release : "");
+}
+
 int npu_module_open(struct npu_module *m, const char *dir, const char *name, struct error *e)
 {
     if (!name_is_plain(name))
@@ -24,6 +36,11 @@ int npu_module_open(struct npu_module *m, const char *dir, const char *name, str
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: %s", name, dlerror());
+    int r = check_release(library, path, e);
+    if (r < 0) {
+        dlclose(library);
+        return r;
+    }
     const struct npu_backend *backend = dlsym(library, NPU_BACKEND_SYMBOL);
     if (!backend || strcmp(backend->name, name) != 0) {
         dlclose(library);

@@ -28,6 +28,13 @@ struct npu_context;
 
 // ---- devices --------------------------------------------------------------------------------
 
+// Whose the times are that a device gives.
+enum npu_timing {
+    NPU_TIMING_DEVICE,  // its own
+    NPU_TIMING_MACHINE, // a software NPU: its machine's
+    NPU_TIMING_PACED    // the same, made to last as long as the chip's
+};
+
 struct npu_device_info {
     char chip[32];             // "rk3588", …
     char backend[32];          // "sim", …
@@ -36,9 +43,10 @@ struct npu_device_info {
     uint32_t n_cores;
     uint64_t sram_size; // bytes that models may use; 0: none
     uint64_t clock_hz;  // that a software NPU computes its times with; 0: the machine tells it
-    bool never_blocks;  // context_submit returns at once, always: an event loop may call it
-    bool replaces;      // npu_tap.tensor() may change what it is shown
-    bool dma;           // reads and writes tensors by itself: they had better lie in dma-bufs
+    enum npu_timing timing;
+    bool never_blocks; // context_submit returns at once, always: an event loop may call it
+    bool replaces;     // npu_tap.tensor() may change what it is shown
+    bool dma;          // reads and writes tensors by itself: they had better lie in dma-bufs
 };
 
 // ---- models ---------------------------------------------------------------------------------
@@ -63,6 +71,9 @@ struct npu_model_info {
     uint32_t core_limit;                      // cores one run can use
     uint32_t batch;                           // rknn_batch_size, 1 where the model has none
     const char *custom_string;                // never NULL
+    const char *estimate_chip;                // that estimates are for; NULL: there are none
+    bool estimate_assumed;                    // neither the model nor the device says which chip
+    uint32_t n_unestimated; // nodes that estimates leave out: the chip's CPU does them
     bool native_attrs; // programs of this chip ask for attributes and mean the native ones (RV1106)
     bool no_custom;    // nobody else can compute nodes, whatever they are
     uint32_t n_custom; // nodes that a program or a plugin may compute; at most CUSTOM_MAX_NODES
@@ -150,7 +161,8 @@ struct npu_job {
     void *owner; // the caller's
 
     // Results, valid in done():
-    uint64_t run_us; // time on the device
+    uint64_t run_us;      // time on the device
+    uint64_t estimate_ns; // on npu_model_info.estimate_chip; 0: not known
     struct error error;
 };
 
@@ -161,6 +173,7 @@ struct npu_layer {
     const char *name, *op, *type, *target;    // "Conv:conv1", "ConvRelu", "INT8", "NPU" or "CPU"
     const char *input_shapes, *output_shapes; // "(1,224,224,3),(…)"
     uint64_t time_us;
+    uint64_t estimate_ns; // on npu_model_info.estimate_chip, with these cores; 0: not known
     uint64_t ddr_cycles, npu_cycles, total_cycles; // the chip's estimate; 0: not known
     uint64_t macs;
     uint64_t mac_cycles; // cycles that macs take when every multiplier works; 0: not known
@@ -217,6 +230,10 @@ struct npu_backend {
     const struct npu_layer *(*context_layers)(const struct npu_context *context, size_t *ret_n);
 };
 
-// Each backend is a module of its own (npu-NAME.so) that exports this one symbol.
+// Each backend is a module of its own (npu-NAME.so) that exports this symbol.
 #define NPU_BACKEND_SYMBOL "npu_backend"
 extern const struct npu_backend npu_backend;
+
+// And this one, from release.c: the daemon uses modules of its own release alone.
+#define NPU_RELEASE_SYMBOL "npu_release"
+extern const char npu_release[];

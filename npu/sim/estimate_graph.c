@@ -188,7 +188,13 @@ static double largest_part(const uint64_t shares[ESTIMATE_MAX_CORES])
     return sum ? (double)most / (double)sum : 1;
 }
 
-uint64_t estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores)
+uint64_t estimate_layer_ns(const struct chip *chip, const struct npu_layer *layer)
+{
+    double us = estimate_us(chip, layer->total_cycles) * largest_part(layer->core_work);
+    return (uint64_t)(1e3 * us + 0.5);
+}
+
+double estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores)
 {
     double us = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -200,7 +206,7 @@ uint64_t estimate_graph_us(const struct graph *g, const struct chip *chip, uint3
         shares_of_node(g, chip, i, n_cores, shares);
         us += estimate_us(chip, cost.total_cycles) * largest_part(shares);
     }
-    return (uint64_t)us;
+    return us;
 }
 
 // ---- memory ----

@@ -26,9 +26,12 @@ void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_
 void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t core_mask,
                      struct npu_layer *layers);
 
-/// Microseconds of one run on n_cores (1 … ESTIMATE_MAX_CORES): of all layers, one after the other,
-/// each as long as the core with the largest share.
-uint64_t estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores);
+/// Nanoseconds of a layer as estimate_layers() and estimate_shares() have left it: as long as the
+/// core with the largest share takes.
+uint64_t estimate_layer_ns(const struct chip *chip, const struct npu_layer *layer);
+
+/// Microseconds of one run on n_cores (1 … ESTIMATE_MAX_CORES): of all layers, one after the other.
+double estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores);
 
 int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
                     struct error *e);

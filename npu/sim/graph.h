@@ -185,6 +185,9 @@ struct graph_node {
         struct graph_resize resize;
         struct {
             float epsilon;
+            // BatchNormalization of integers: scale and bias are of quantized units, the bias holds
+            // what the input's zero point takes: (stored * scale + bias) steps of both scales.
+            bool integer;
         } norm;
         struct {
             bool align_corners, nearest;

@@ -63,7 +63,9 @@ __attribute__((target("avx512f"))) static size_t store_16(unaligned_f16 *dst, si
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m256i halves = _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+        // The form without a mask is, where nothing is optimized, a macro with a signed one.
+        __m256i halves =
+            _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
         _mm256_storeu_si256((void *)(dst + i), halves);
     }
     return i;

@@ -35,7 +35,9 @@ V4_INLINE __m512 lanes_load_halves(__mmask16 lanes, const uint16_t *x)
 // Stores with a mask are slow.
 V4_INLINE void lanes_store_halves(__mmask16 lanes, __m512 v, struct half_bounds bounds, uint16_t *y)
 {
-    __m256i halves = _mm512_cvtps_ph(lanes_bound(bounds, v), _MM_FROUND_TO_NEAREST_INT);
+    // The form without a mask is, where nothing is optimized, a macro with a signed one.
+    __m256i halves =
+        _mm512_maskz_cvtps_ph(V4_ALL, lanes_bound(bounds, v), _MM_FROUND_TO_NEAREST_INT);
     if (lanes == V4_ALL)
         _mm256_storeu_si256((void *)y, halves);
     else

@@ -56,7 +56,7 @@ static int parse_shape(struct load_options *o, struct pool *pool, const char *te
     const char *equals = memrchr(text, '=', size), *end = text + size;
     if (!equals || equals == text)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "load option \"shape %.*s\" has no NAME=1x3x224x224", (int)size, text);
+                         "shape \"%.*s\" is not of the form NAME=1x3x224x224", (int)size, text);
     struct load_shape *s = &o->shapes[o->n_shapes];
     *s = (struct load_shape){.n_rows = count(equals, (size_t)(end - equals), ',') + 1};
     uint32_t *dims = pool_alloc(pool, (size_t)s->n_rows * LOAD_MAX_DIMS, sizeof *dims);
@@ -65,12 +65,11 @@ static int parse_shape(struct load_options *o, struct pool *pool, const char *te
         return error_no_memory(e, "load options", size);
     if (!parse_rows(s, equals + 1, end, dims))
         return error_set(e, STATUS_PARAM_INVALID,
-                         "load option \"shape %.*s\": shapes are up to %u numbers above 0 like "
+                         "shape \"%.*s\": shapes are up to %u numbers above 0 like "
                          "1x3x224x224, and all of one length",
                          (int)size, text, LOAD_MAX_DIMS);
     if (load_options_shape(o, s->input))
-        return error_set(e, STATUS_PARAM_INVALID, "the load options give input %s two shapes",
-                         s->input);
+        return error_set(e, STATUS_PARAM_INVALID, "input %s is given two shapes", s->input);
     o->n_shapes++;
     return 0;
 }

@@ -1,7 +1,9 @@
 // Turns an ONNX file into a graph.
 #include "npu/sim/onnx_graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "npu/sim/onnx_lower.h"
@@ -35,6 +37,18 @@ static int take_initializers(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+#define SHAPE_TEXT 200
+
+// Appends "x3", or "x?" for a dimension that is open.
+static void add_dim(char *text, uint32_t i, int64_t dim)
+{
+    size_t used = strlen(text);
+    if (dim < 0)
+        snprintf(text + used, SHAPE_TEXT - used, "%s?", i ? "x" : "");
+    else
+        snprintf(text + used, SHAPE_TEXT - used, "%s%lld", i ? "x" : "", (long long)dim);
+}
+
 // Shapes from the load options; they may only say what the file leaves open.
 static int check_shape(const struct onnx_value *v, const struct load_shape *s, const uint32_t *dims,
                        struct error *e)
@@ -42,11 +56,16 @@ static int check_shape(const struct onnx_value *v, const struct load_shape *s, c
     bool fits = s->n_dims == v->n_dims;
     for (uint32_t i = 0; i < v->n_dims && fits; i++)
         fits = v->dims[i] < 0 || v->dims[i] == dims[i];
-    return fits ? 0
-                : error_set(e, STATUS_PARAM_INVALID,
-                            "input %s: the shape of the load options does not fit the file's, "
-                            "which has %u dimensions",
-                            v->name, v->n_dims);
+    if (fits)
+        return 0;
+    char given[SHAPE_TEXT] = "", known[SHAPE_TEXT] = "";
+    for (uint32_t i = 0; i < s->n_dims; i++)
+        add_dim(given, i, dims[i]);
+    for (uint32_t i = 0; i < v->n_dims; i++)
+        add_dim(known, i, v->dims[i]);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "input %s: shape %s does not fit the model's %s (? may be chosen)", v->name,
+                     given, known);
 }
 
 // A dimension that is open is one where it comes first and nobody says more: that is how a batch is
@@ -68,6 +87,20 @@ static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v,
     return r;
 }
 
+static int refuse_name(const struct onnx_lowering *l, const char *name, struct error *e)
+{
+    char names[300] = "";
+    for (uint32_t i = 0; i < l->f->n_inputs && strlen(names) < sizeof names - 1; i++) {
+        size_t used = strlen(names);
+        if (onnx_names_find(l->names, l->f->inputs[i].name) < 0) // a weight, in old files
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                     l->f->inputs[i].name);
+    }
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "a shape is given for \"%s\": the model has no input \"%s\", only %s", name,
+                     name, names);
+}
+
 // Every input that the options name must be there.
 static int check_options(const struct onnx_lowering *l, struct error *e)
 {
@@ -77,10 +110,7 @@ static int check_options(const struct onnx_lowering *l, struct error *e)
         while (k < l->f->n_inputs && strcmp(l->f->inputs[k].name, name) != 0)
             k++;
         if (k == l->f->n_inputs || onnx_names_find(l->names, name) >= 0)
-            return error_set(e, STATUS_PARAM_INVALID,
-                             "the load options give a shape to \"%s\", which is no input of the "
-                             "model",
-                             name);
+            return refuse_name(l, name, e);
     }
     return 0;
 }

@@ -40,20 +40,9 @@ static int repeat_parameters(struct step *s, struct batch_norm *p, size_t channe
     return 0;
 }
 
-static int prepare_batch_norm(struct step *s, struct error *e)
+static int take_reals(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
 {
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    struct batch_norm *p = s->state = step_alloc(s, 1, sizeof *p);
     float *mean, *variance;
-    if (!p)
-        return error_no_memory(e, "a step", sizeof *p);
-    if (x->n_dims < 2 || x->n_dims != y->n_dims || !x->n_elems || x->n_elems != y->n_elems ||
-        memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
-        x->channels_last != y->channels_last)
-        return step_refuse(s, e, "input and output differ in shape");
-    if (!row_type_known(x->type) || !row_type_known(y->type))
-        return step_refuse(s, e, "its types are not supported");
-    uint32_t channels = x->dims[1];
     if (take_parameter(s, 1, channels, &p->factor, e) < 0 ||
         take_parameter(s, 2, channels, &p->term, e) < 0 ||
         take_parameter(s, 3, channels, &mean, e) < 0 ||
@@ -63,6 +52,42 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
         p->term[c] -= mean[c] * p->factor[c];
     }
+    return 0;
+}
+
+// Integers: what the input's zero point takes comes back, so that real inputs can be multiplied.
+static int take_integers(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *scale = step_input(s, 1);
+    if (take_parameter(s, 1, channels, &p->factor, e) < 0 ||
+        take_parameter(s, 2, channels, &p->term, e) < 0)
+        return STATUS_MODEL_INVALID;
+    double unit = (double)x->scale * (double)scale->scale;
+    for (uint32_t c = 0; c < channels; c++) {
+        double stored = (int16_t)read_le16(scale->data.data + 2 * c);
+        double bias = (int32_t)read_le32(step_input(s, 2)->data.data + 4 * c);
+        p->term[c] = (float)((x->zp * stored + bias) * unit);
+    }
+    return 0;
+}
+
+static int prepare_batch_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct batch_norm *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims < 2 || x->n_dims != y->n_dims || !x->n_elems || x->n_elems != y->n_elems ||
+        memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
+        x->channels_last != y->channels_last)
+        return step_refuse(s, e, "input and output differ in shape");
+    if (!row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "its types are not supported");
+    uint32_t channels = x->dims[1];
+    int r =
+        s->node->norm.integer ? take_integers(s, p, channels, e) : take_reals(s, p, channels, e);
+    if (r < 0)
+        return r;
     p->halves = kernel_has_v4() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
                 x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;

@@ -28,7 +28,7 @@ void product_state_free(struct product_state *s);
 /// Runs a job; sets run_us.
 int product_run(struct product_state *s, struct npu_job *job, struct error *e);
 
-/// The only layer of the last run that ended well, with the chip's estimate; the microseconds of
-/// that.
-const struct npu_layer *product_layer(const struct product_state *s);
+/// The only layer of the last run that ended well, with the chip's cycles; the microseconds of
+/// them.
+struct npu_layer *product_layer(struct product_state *s);
 double product_us(const struct product_state *s);

@@ -174,7 +174,7 @@ static int prepare_factor(struct product_state *s, const struct npu_job *job, st
 }
 
 // What the NPU would do: a convolution of M pixels with windows of 1 x 1.
-static void note_layer(struct product_state *s, uint64_t us)
+static void note_layer(struct product_state *s)
 {
     const struct matmul_shape *x = &s->job.shape;
     const struct chip *chip = s->product->chip;
@@ -202,7 +202,6 @@ static void note_layer(struct product_state *s, uint64_t us)
                                   .target = "NPU",
                                   .input_shapes = s->input_shapes,
                                   .output_shapes = s->output_shapes,
-                                  .time_us = us,
                                   .ddr_cycles = cost.ddr_cycles,
                                   .npu_cycles = cost.npu_cycles,
                                   .total_cycles = cost.total_cycles,
@@ -229,7 +228,7 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
     }
     job->run_us = clock_us() - start;
     if (r == 0) {
-        note_layer(s, job->run_us);
+        note_layer(s);
         s->layer.core_mask = job->core_mask;
     }
     return r;
@@ -273,7 +272,7 @@ void product_state_free(struct product_state *s)
     free(s);
 }
 
-const struct npu_layer *product_layer(const struct product_state *s)
+struct npu_layer *product_layer(struct product_state *s)
 {
     return &s->layer;
 }

@@ -161,7 +161,7 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
         return 0;
     if (!rknn_regs_lut(l->f, l->node, points))
         return lower_refuse(l, e, "its tasks do not load the lookup table of its activation");
-    if (l->chip->bias_rule == BIAS_RK3588 && !rknn_regs_lut_range(l->regs))
+    if (l->chip->bias_rule != BIAS_RK3576 && !rknn_regs_lut_range(l->regs))
         return lower_refuse(l, e, "its lookup table covers a range that is not known");
     struct graph_lut *lut = pool_alloc(&l->g->pool, 1, sizeof *lut);
     if (!lut)
@@ -192,10 +192,8 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
     if (r < 0)
         return r;
     bool leaky = l->out->n_post && post[0].kind == POST_LEAKY_RELU;
-    if (rknn_conv_quant(&s, &l->g->pool, lut, &l->out->quant, e) < 0 ||
-        (leaky && rknn_leaky_alpha(&s, &post[0].alpha, e) < 0))
-        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
-    return 0;
+    r = rknn_conv_quant(&s, &l->g->pool, lut, leaky ? &post[0].alpha : NULL, &l->out->quant, e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 
 // ---- nodes ----

@@ -1,6 +1,8 @@
 // A .rknn file as tables.
 #include "npu/sim/rknn_file.h"
 
+#include <stdlib.h>
+
 #include "npu/sim/pyliteral.h"
 #include "npu/sim/rknn_tables.h"
 
@@ -18,11 +20,12 @@ static int no_memory(struct error *e)
 #define ABSENT 0xffff
 struct root_slots {
     uint16_t platform, graphs, attrs, compiler, toolkit, chip, framework, inputs, outputs, fixed;
-    uint16_t sizes, custom_ops, custom_string;
+    uint16_t sizes, custom_ops, custom_string, batch;
 };
 static const struct root_slots root_slots[] = {
-    [RKNN_PLAIN] = {1, 2, 3, 6, 7, 8, 9, 12, 13, 16, 19, 21, 11},
-    [RKNN_LITE] = {1, 2, 3, ABSENT, 5, 6, 7, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT},
+    [RKNN_PLAIN] = {1, 2, 3, 6, 7, 8, 9, 12, 13, 16, 19, 21, 11, 14},
+    [RKNN_LITE] = {1, 2, 3, ABSENT, 5, 6, 7, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT,
+                   ABSENT},
 };
 
 static const char *text(struct rknn_file *f, const struct fb_table *t, unsigned slot)
@@ -30,11 +33,36 @@ static const char *text(struct rknn_file *f, const struct fb_table *t, unsigned 
     return pool_text(&f->pool, fb_vector(t, slot, 1));
 }
 
+// A number as text; none, 0 and 1 are one.
+static int read_batch(struct rknn_file *f, const struct fb_table *root, uint16_t slot,
+                      struct error *e)
+{
+    const char *digits = text(f, root, slot);
+    if (!digits)
+        return no_memory(e);
+    size_t n = strspn(digits, "0123456789");
+    if (digits[n] || n > 4)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "rknn_batch_size \"%.40s\" is no number up to 9999", digits);
+    unsigned long batch = strtoul(digits, NULL, 10);
+    f->batch = batch ? (uint32_t)batch : 1;
+    return 0;
+}
+
+// Toolkits up to 1.3 write a remark where later ones have the build attributes.
+static bool is_remark(const char *attrs)
+{
+    static const char start[] = "Generated from compiler version";
+    return strncmp(attrs, start, sizeof start - 1) == 0;
+}
+
 static int read_root(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     const struct root_slots *s = &root_slots[f->container.kind];
     f->platform = text(f, root, s->platform);
     f->attrs_text = text(f, root, s->attrs);
+    if (f->attrs_text && is_remark(f->attrs_text))
+        f->attrs_text = "";
     f->toolkit = text(f, root, s->toolkit);
     f->chip = text(f, root, s->chip);
     f->framework = text(f, root, s->framework);
@@ -45,6 +73,9 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     if (!f->platform || !f->attrs_text || !f->toolkit || !f->chip || !f->framework ||
         !f->input_json || !f->output_json || !f->custom_ops || !f->custom_string)
         return no_memory(e);
+    int r = read_batch(f, root, s->batch, e);
+    if (r < 0)
+        return r;
     f->compiler_version = fb_u32(root, s->compiler, 0);
     f->static_shape = fb_u8(root, s->fixed, 1);
     f->internal_size = f->container.internal_size;
@@ -169,7 +200,9 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
     r = read_preprocess(f, &graph, e);
     if (r == 0)
         r = read_channel_swaps(f, e);
-    return r < 0 ? r : rknn_read_nodes(f, &graph, e);
+    if (r == 0)
+        r = rknn_read_nodes(f, &graph, e);
+    return r < 0 ? r : rknn_read_relocations(f, &graph, e);
 }
 
 int rknn_read_indices(struct rknn_file *f, struct bytes b, int32_t **ret, uint32_t *ret_n,
@@ -202,4 +235,19 @@ int rknn_file_open(struct rknn_file *f, struct bytes file, struct error *e)
 void rknn_file_done(struct rknn_file *f)
 {
     pool_done(&f->pool);
+}
+
+int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
+                             uint32_t reg)
+{
+    uint64_t command = task->first_command + k;
+    if (f->relocations)
+        return command < f->n_relocations ? f->relocations[command] : -1;
+    const uint8_t *p = task->relocations.data;
+    for (size_t n = task->relocations.size / RKNN_RELOCATION_BYTES; n > 0; n--) {
+        if (read_le32(p) == reg)
+            return read_le32(p + 4) < f->n_tensors ? (int32_t)read_le32(p + 4) : -1;
+        p += RKNN_RELOCATION_BYTES;
+    }
+    return -1;
 }

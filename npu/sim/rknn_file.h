@@ -16,6 +16,8 @@
 #define RKNN_MAX_DIMS    8
 #define RKNN_MAX_NATIVE  24
 
+#define RKNN_RELOCATION_BYTES 24 // of container 2
+
 enum rknn_type { // numbers of ONNX
     RKNN_F32 = 1,
     RKNN_U8 = 2,
@@ -79,6 +81,8 @@ struct rknn_preprocess {
 // container 2, the register in bits 16–31 and its value above.
 struct rknn_task {
     struct bytes commands;
+    uint64_t first_command;   // its number in the file's register commands, container 6
+    struct bytes relocations; // container 2: 24 bytes each, a register and a tensor first
     uint32_t node;
 };
 
@@ -92,6 +96,7 @@ struct rknn_file {
     const char *attrs_text;    // a Python literal
     const char *input_json, *output_json, *custom_ops;
     bool static_shape;
+    uint32_t batch; // rknn_batch_size: how many times what the tensors say a run takes and gives
     uint64_t weight_size, internal_size; // as the file says them; 0: it does not
 
     uint32_t n_tensors, n_nodes, n_inputs, n_outputs, n_tasks;
@@ -100,9 +105,16 @@ struct rknn_file {
     uint32_t *inputs, *outputs;         // tensor indices
     struct rknn_preprocess *preprocess; // n_inputs
     struct rknn_task *tasks;            // of one core, sorted by node
+    int32_t *relocations; // of each register command: whose address it takes; NULL: not said
+    uint64_t n_relocations;
 };
 
 /// Reads all tables. `file` must stay as long as f. On failure f needs no rknn_file_done, but may
 /// have it; f->container.kind is valid.
 int rknn_file_open(struct rknn_file *f, struct bytes file, struct error *e);
 void rknn_file_done(struct rknn_file *f);
+
+/// The tensor whose address the k-th command of a task, which writes register `reg`, takes; -1:
+/// none, or the file does not say.
+int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
+                             uint32_t reg);

@@ -71,11 +71,20 @@ static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
     return 0;
 }
 
+// Constants that were not quantized in the end have a scale that is left over: of real numbers it
+// means nothing. Integers of 32 bits are multiplied by theirs.
+static void drop_left_over_scale(struct graph_tensor *t)
+{
+    bool real = t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
+    t->quantized = t->quantized && !(t->constant && real);
+}
+
 // A zero point is a value that the type can hold. Of scales, those whose products and quotients
 // with whole numbers stay finite in floats.
 static int check_quantization(const struct graph_tensor *t, struct error *e)
 {
     int32_t low = 0, high = 0;
+    bool wide = t->type == TENSOR_INT32 && t->constant && t->zp == 0;
     switch (t->type) {
     case TENSOR_INT8:
         low = INT8_MIN, high = INT8_MAX;
@@ -87,8 +96,10 @@ static int check_quantization(const struct graph_tensor *t, struct error *e)
         low = INT16_MIN, high = INT16_MAX;
         break;
     default:
-        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: a scale of type %s is not supported",
-                         t->name, tensor_type_name(t->type));
+        if (!wide)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s: a scale of type %s is not supported", t->name,
+                             tensor_type_name(t->type));
     }
     if (!(t->scale >= SCALE_MIN && t->scale <= SCALE_MAX))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
@@ -115,6 +126,7 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
     int r = graph_tensor_measure(t, e);
     if (r < 0)
         return r;
+    drop_left_over_scale(t);
     if (from->n_scales > 1)
         return error_set(e, STATUS_MODEL_INVALID,
                          "tensor %s: quantization per channel is not supported", t->name);
@@ -139,6 +151,8 @@ static int convert_tensors(struct rknn_lowering *l, struct error *e)
         return no_memory(e);
     for (uint32_t i = 0; i < g->n_tensors; i++)
         convert_tensor(&l->f->tensors[i], &g->tensors[i]);
+    for (uint32_t i = 0; l->f->batch > 1 && i < g->n_tensors; i++)
+        lower_batch(&g->tensors[i], l->f->batch);
     return 0;
 }
 
@@ -311,6 +325,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
         r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
     if (r == 0)
         r = check_packed(l, e);
+    if (r == 0)
+        r = lower_check_batch(l, e);
     l->g->n_nodes += r == 0;
     return r;
 }

@@ -52,6 +52,11 @@ int lower_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_
 /// The number that an input holds; false: it is no constant of one element.
 bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret);
 
+/// Gives a tensor of one input the room of `batch`, and refuses nodes that are not known to do with
+/// each input what they do with one.
+void lower_batch(struct graph_tensor *t, uint32_t batch);
+int lower_check_batch(const struct rknn_lowering *l, struct error *e);
+
 /// Convolutions and transposed ones; `suffix` is what follows in the operator's name.
 int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e);
 int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
@@ -60,6 +65,8 @@ int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
 int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e);
 int lower_cast(struct rknn_lowering *l, struct error *e);
 int lower_softmax(struct rknn_lowering *l, struct error *e);
+/// Gather of lines of a constant.
+int lower_gather_from_table(struct rknn_lowering *l, struct error *e);
 int lower_mean(struct rknn_lowering *l, struct error *e);
 int lower_layer_norm(struct rknn_lowering *l, struct error *e);
 

@@ -1,5 +1,8 @@
 // The nodes of a .rknn file: what each operator becomes.
+#include <math.h>
+
 #include "npu/sim/rknn_lower.h"
+#include "npu/sim/rknn_registers.h"
 
 // ---- operators without a window ----
 
@@ -233,12 +236,64 @@ static int lower_resize(struct rknn_lowering *l, struct error *e)
     return take_scales(l, e);
 }
 
+static bool all_are(const struct graph_tensor *t, int32_t value)
+{
+    size_t size = tensor_type_size(t->type);
+    if (!t->constant || t->unpack || (size != 2 && size != 4))
+        return false;
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        const uint8_t *p = t->data.data + i * size;
+        if ((size == 2 ? (int16_t)read_le16(p) : (int32_t)read_le32(p)) != value)
+            return false;
+    }
+    return true;
+}
+
+#define FACTOR_ERROR 1e-3 // of a factor that registers hold in 15 bits
+
+// Where registers hold the factor that the scales come to, they must agree.
+static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
+{
+    uint32_t scale, shift;
+    if (!rknn_register_get(l->regs, l->chip, DPU_OUT_CVT_SCALE, &scale) ||
+        !rknn_register_get(l->regs, l->chip, DPU_OUT_CVT_SHIFT, &shift))
+        return 0;
+    double said = ldexp(scale & 0xffff, -(int)(shift & 0x3f));
+    double known = (double)lower_input(l, 0)->scale * (double)lower_input(l, 1)->scale /
+                   (double)lower_output(l, 0)->scale;
+    if (fabs(said - known) > FACTOR_ERROR * known)
+        return lower_refuse(l, e, "its registers multiply by %g where its scales come to %g", said,
+                            known);
+    return 0;
+}
+
+// Scale int16 with a scale of its own, bias int32 without, and neither mean nor variance left.
+static int check_integer_norm(struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *scale = lower_input(l, 1);
+    const struct graph_tensor *y = lower_output(l, 0);
+    bool known = x->type == TENSOR_INT8 && x->quantized && y->type == TENSOR_INT8 && y->quantized &&
+                 scale->type == TENSOR_INT16 && scale->quantized && scale->zp == 0 &&
+                 !lower_input(l, 2)->quantized && lower_input(l, 2)->type == TENSOR_INT32;
+    if (!known || !all_are(lower_input(l, 3), 0) || !all_are(lower_input(l, 4), 1))
+        return lower_refuse(l, e, "in what units its integers are is not known");
+    l->out->norm.integer = true;
+    return check_norm_factor(l, e);
+}
+
 static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     int r = lower_inputs(l, 5, e);
     if (r < 0)
         return r;
     l->out->norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    for (uint32_t i = 1; i < 5; i++) {
+        const struct graph_tensor *t = lower_input(l, i);
+        bool real = t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
+        if (!real)
+            return check_integer_norm(l, e) < 0 ? STATUS_MODEL_INVALID
+                                                : lower_posts(l, suffix, -1, e);
+    }
     return lower_posts(l, suffix, -1, e);
 }
 
@@ -309,7 +364,10 @@ static int lower_top_k(struct rknn_lowering *l, struct error *e)
 static int lower_gather(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 2, e);
-    return r < 0 ? r : lower_axis(l, 0, e);
+    if (r == 0)
+        r = lower_axis(l, 0, e);
+    bool table = r == 0 && lower_input(l, 0)->constant && l->out->op == GRAPH_GATHER;
+    return table ? lower_gather_from_table(l, e) : r;
 }
 
 static int lower_custom(struct rknn_lowering *l, const char *suffix, struct error *e)

@@ -1,5 +1,6 @@
 // Activations: operators of their own, and those in the names of fused operators.
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/convert.h"
 #include "npu/sim/rknn_lower.h"
@@ -13,6 +14,8 @@
 #define PRELU      (1u << 5) // only negative values are multiplied
 #define NO_RELU    (1u << 6)
 #define RELU_TOP   (1u << 7) // the Relu has a top
+
+#define MIN_TOP 1024 // of a table that a slope is read from: less would be too coarse
 
 struct activation {
     const char *name;
@@ -183,12 +186,27 @@ static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
     return isfinite(post->beta) && post->beta > 0;
 }
 
-// The vendor's HardSigmoid has one slope only.
-static bool hard_sigmoid(struct graph_post *post)
+// A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope
+// between. BN_OPERAND has what leads into it, a half.
+static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
 {
-    post->alpha = 1.0f / 6;
+    enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
+    int16_t points[2][RKNN_LUT_POINTS];
+    uint32_t operand;
+    if (!config_is(l, BYPASS | NO_FACTOR | PRELU, 0) ||
+        !rknn_regs_get(l->regs, BN_OPERAND, &operand) || !rknn_regs_lut_range(l->regs) ||
+        !rknn_regs_lut(l->f, l->node, points))
+        return false;
+    const int16_t *above = points[1];
+    int one = above[LAST], half = above[0], i = LAST;
+    while (i > 0 && above[i] > one - one / 8)
+        i--;
+    if (one < MIN_TOP || above[LAST - 1] != one || abs(2 * half - one) > 2 || i == 0)
+        return false;
+    float gain = convert_half_to_float((uint16_t)(operand >> 16));
+    post->alpha = (float)(above[i] - half) / (float)(i * STEP) * gain / (float)one;
     post->beta = 0.5f;
-    return true;
+    return isfinite(post->alpha) && post->alpha > 0;
 }
 
 void lower_half_posts(struct rknn_lowering *l)
@@ -198,7 +216,7 @@ void lower_half_posts(struct rknn_lowering *l)
         bool ok =
             lacks_numbers(post) && ((post->kind == POST_LEAKY_RELU && half_slope(l, &found)) ||
                                     (post->kind == POST_CLIP && half_top(l, &found)) ||
-                                    (post->kind == POST_HARD_SIGMOID && hard_sigmoid(&found)));
+                                    (post->kind == POST_HARD_SIGMOID && hard_sigmoid(l, &found)));
         if (ok)
             *post = found;
     }

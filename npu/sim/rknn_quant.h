@@ -3,22 +3,10 @@
 
 #include "npu/sim/graph.h"
 #include "npu/sim/lut.h"
-#include "npu/sim/rknn_regs.h"
-#include "npu/sim/rknn_weights.h"
-
-struct rknn_conv_sources {
-    const struct rknn_file *file;
-    const struct rknn_node *node;
-    const struct chip *chip;
-    const struct rknn_regs *regs;
-    const struct rknn_packing *packing;
-    const struct rknn_tensor *weight, *bias, *output; // bias NULL: there is none
-};
+#include "npu/sim/rknn_stages.h"
 
 /// Fills *ret from `pool`. With `lut`, the scales lead to the table's input and the table's output
-/// scale is set as well, else to real numbers.
+/// scale is set as well, else to real numbers. With `alpha`, it takes the slope of a fused
+/// LeakyRelu.
 int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
-                    struct graph_conv_quant **ret, struct error *e);
-
-/// The slope of a fused LeakyRelu, from the registers.
-int rknn_leaky_alpha(const struct rknn_conv_sources *s, float *ret, struct error *e);
+                    float *alpha, struct graph_conv_quant **ret, struct error *e);

@@ -31,7 +31,8 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
 {
     regs->load++;
     for (uint32_t t = 0; t < n->n_tasks; t++) {
-        struct bytes b = f->tasks[n->first_task + t].commands;
+        const struct rknn_task *task = &f->tasks[n->first_task + t];
+        struct bytes b = task->commands;
         if (fills_lut(f, b))
             continue;
         for (size_t at = 0; at + 8 <= b.size; at += 8) {
@@ -41,6 +42,7 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
                 continue;
             regs->owner[i] = regs->load;
             regs->value[i] = c.value;
+            regs->tensor[i] = rknn_file_relocation(f, task, at / 8, c.reg);
         }
     }
 }
@@ -52,6 +54,12 @@ bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret)
         return false;
     *ret = regs->value[i];
     return true;
+}
+
+int32_t rknn_regs_tensor(const struct rknn_regs *regs, uint32_t reg)
+{
+    uint32_t i = reg / 4 % RKNN_REGS;
+    return regs->load && regs->owner[i] == regs->load ? regs->tensor[i] : -1;
 }
 
 bool rknn_regs_lut_range(const struct rknn_regs *regs)

@@ -10,6 +10,7 @@
 struct rknn_regs {
     uint32_t value[RKNN_REGS];
     uint32_t owner[RKNN_REGS]; // value is valid for the load of this number
+    int32_t tensor[RKNN_REGS]; // whose address the value is relative to; -1: it is no address
     uint32_t load;
 };
 
@@ -18,6 +19,9 @@ struct rknn_regs {
 void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n);
 
 bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret);
+
+/// The tensor that an address register points into; -1: it is not set, or the file does not say.
+int32_t rknn_regs_tensor(const struct rknn_regs *regs, uint32_t reg);
 
 /// Whether tables are said to lie where they usually do, or nothing is said. Of RK3566, RK3568 and
 /// RK3588.

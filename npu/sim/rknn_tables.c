@@ -1,6 +1,8 @@
 // The tensors, nodes and tasks of a .rknn file.
 #include "npu/sim/rknn_tables.h"
 
+#include <stdlib.h>
+
 #define TASK_BYTES 40
 
 static int no_memory(struct error *e)
@@ -71,7 +73,9 @@ static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struc
     t->offset = fb_u32(b, 9, 0);
     if (t->kind == RKNN_KIND_REGISTERS || t->kind == RKNN_KIND_TASKS || !is_data(t))
         return 0;
-    if (!bytes_slice(f->container.weights, t->offset, t->size, &t->data))
+    bool computed = t->kind == RKNN_KIND_SUBTASK_CONSTANT && f->container.scratch.size > 0;
+    if (!bytes_slice(computed ? f->container.scratch : f->container.weights, t->offset, t->size,
+                     &t->data))
         return error_set(e, STATUS_MODEL_INVALID, "its %u bytes at %u lie outside the weights",
                          t->size, t->offset);
     return 0;
@@ -172,7 +176,7 @@ int rknn_read_nodes(struct rknn_file *f, const struct fb_table *graph, struct er
     return 0;
 }
 
-// ---- tasks ----
+// ---- relocations ----
 
 static const struct rknn_tensor *find_kind(const struct rknn_file *f, enum rknn_tensor_kind kind)
 {
@@ -181,6 +185,69 @@ static const struct rknn_tensor *find_kind(const struct rknn_file *f, enum rknn_
             return &f->tensors[i];
     return NULL;
 }
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct rknn_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+// All tensors, sorted by name.
+static int sort_names(struct rknn_file *f, const struct rknn_tensor ***ret, struct error *e)
+{
+    const struct rknn_tensor **sorted = pool_alloc(&f->pool, f->n_tensors, sizeof *sorted);
+    if (!sorted)
+        return no_memory(e);
+    for (uint32_t i = 0; i < f->n_tensors; i++)
+        sorted[i] = &f->tensors[i];
+    if (f->n_tensors)
+        qsort(sorted, f->n_tensors, sizeof *sorted, compare_names);
+    *ret = sorted;
+    return 0;
+}
+
+// Pairs of an offset in the tensor, which the command itself holds, and the command's number.
+static int take_relocations(struct rknn_file *f, struct bytes pairs, int32_t tensor,
+                            struct error *e)
+{
+    for (size_t at = 0; at + 8 <= pairs.size; at += 8) {
+        uint32_t command = read_le32(pairs.data + at + 4);
+        if (command >= f->n_relocations)
+            return error_set(e, STATUS_MODEL_INVALID, "register command %u does not exist",
+                             command);
+        f->relocations[command] = tensor;
+    }
+    return 0;
+}
+
+int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, struct error *e)
+{
+    const struct rknn_tensor *commands = find_kind(f, RKNN_KIND_REGISTERS), **sorted;
+    struct fb_list list = fb_tables(graph, 7);
+    if (f->container.kind != RKNN_PLAIN || f->container.version == 2 || !commands || !list.n)
+        return 0;
+    f->n_relocations = commands->data.size / 8;
+    f->relocations = pool_alloc(&f->pool, f->n_relocations, sizeof *f->relocations);
+    int r = f->relocations ? sort_names(f, &sorted, e) : no_memory(e);
+    if (r < 0)
+        return r;
+    for (uint64_t i = 0; i < f->n_relocations; i++)
+        f->relocations[i] = -1;
+    for (uint32_t i = 0; i < list.n && r == 0; i++) {
+        struct fb_table t = fb_list_get(&list, i);
+        struct rknn_tensor key = {.name = pool_text(&f->pool, fb_vector(&t, 0, 1))};
+        const struct rknn_tensor *wanted = &key, **found = NULL;
+        if (!key.name)
+            return no_memory(e);
+        if (f->n_tensors)
+            found = bsearch(&wanted, sorted, f->n_tensors, sizeof *sorted, compare_names);
+        if (found)
+            r = take_relocations(f, fb_vector(&t, 1, 8), (int32_t)(*found - f->tensors), e);
+    }
+    return r < 0 ? error_prefix(e, "relocations") : 0;
+}
+
+// ---- tasks ----
 
 static struct rknn_task *add_task(struct rknn_file *f, uint32_t node)
 {
@@ -217,8 +284,9 @@ static int read_task_records(struct rknn_file *f, struct bytes records, struct b
         if (has_all_tasks(&f->nodes[node]))
             continue;
         last = node;
-        if (!bytes_slice(commands, read_le64(record + 32), 8 * (uint64_t)count,
-                         &add_task(f, node)->commands))
+        struct rknn_task *task = add_task(f, node);
+        task->first_command = read_le64(record + 32) / 8;
+        if (!bytes_slice(commands, read_le64(record + 32), 8 * (uint64_t)count, &task->commands))
             return error_set(e, STATUS_MODEL_INVALID,
                              "task %zu: its commands lie outside the register commands", i);
     }
@@ -247,7 +315,9 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
                 continue;
             if (blob >= f->n_tensors)
                 return error_set(e, STATUS_MODEL_INVALID, "node %u: task %u has no commands", i, k);
-            add_task(f, i)->commands = f->tensors[blob].data;
+            struct rknn_task *added = add_task(f, i);
+            added->commands = f->tensors[blob].data;
+            added->relocations = fb_vector(&task, 5, RKNN_RELOCATION_BYTES);
         }
     }
     return 0;

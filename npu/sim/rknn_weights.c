@@ -108,7 +108,7 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
     bool taps = p->depthwise && p->element == 1 && is_padded(size, 2 * n);
     if (taps && chip->bias_rule == BIAS_RV1106)
         p->kind = PACKED_TAP_SINGLE;
-    else if (taps && chip->bias_rule == BIAS_RK3576)
+    else if (taps && (chip->bias_rule == BIAS_RK3576 || chip->bias_rule == BIAS_RK3562))
         p->kind = PACKED_TAP_PAIRS;
     else if (is_padded(size, n * p->element))
         p->kind = PACKED_BLOCKS;

@@ -73,6 +73,11 @@ int lower_cast(struct rknn_lowering *l, struct error *e)
     return emit(l, &wide_cast, 1, NULL, 0, e);
 }
 
+int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
+{
+    return emit(l, &wide_gather, 2, (int64_t[]){l->out->axis}, 1, e);
+}
+
 // ---- reductions ----
 
 // The reduced dimensions are those that the output has as 1; without keepdims they must be named.

@@ -60,12 +60,14 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     faults_init(&d->faults, &d->options);
     const struct chip *chip = d->options.chip;
     const dnnl_version_t *v = dnnl_version();
-    d->info = (struct npu_device_info){.backend = "sim",
-                                       .driver_version = "none (software NPU)",
-                                       .n_cores = chip ? chip->n_cores : ANY_CORES,
-                                       .sram_size = chip ? chip->sram_size : 0,
-                                       .clock_hz = chip ? chip->mhz * UINT64_C(1000000) : 0,
-                                       .replaces = true};
+    d->info =
+        (struct npu_device_info){.backend = "sim",
+                                 .driver_version = "none (software NPU)",
+                                 .n_cores = chip ? chip->n_cores : ANY_CORES,
+                                 .sram_size = chip ? chip->sram_size : 0,
+                                 .clock_hz = chip ? chip->mhz * UINT64_C(1000000) : 0,
+                                 .timing = d->options.paced ? NPU_TIMING_PACED : NPU_TIMING_MACHINE,
+                                 .replaces = true};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", chip ? chip->name : "any");
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version,
              "rknnd sim %s (oneDNN %d.%d.%d, %s)", RKNND_VERSION, v->major, v->minor, v->patch,
@@ -117,11 +119,18 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
     return 0;
 }
 
-// ONNX files are for no chip: every device runs them.
+// For what is for no chip, and runs on every device.
+static void take_any_chip(struct npu_model *m)
+{
+    const struct chip *chip = m->device->options.chip;
+    m->chip = chip ? chip : chip_find(ANY_CHIP);
+    m->info.estimate_assumed = !chip;
+}
+
 static int load_onnx(struct npu_model *m, struct bytes file, uint32_t row, struct graph *ret,
                      struct error *e)
 {
-    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ANY_CHIP);
+    take_any_chip(m);
     return onnx_graph(ret, file, &m->options, row, e);
 }
 
@@ -129,7 +138,8 @@ static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, 
 {
     if (m->options.n_shapes)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "the load options give shapes, and those of a .rknn file are fixed");
+                         "shapes can be chosen (rknnctl --shape, rknnd_set_load_options) for ONNX "
+                         "models only: a .rknn file has those that it was converted with");
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
         r = sim_find_chip(m->device->options.chip, &m->file, &m->chip, e);
@@ -187,17 +197,20 @@ static void fill_info(struct npu_model *m)
     info->batch = npu_batch(info);
     info->native_attrs = strcmp(m->chip->target, "rv1106") == 0;
     info->custom_string = m->file.custom_string ? m->file.custom_string : "";
+    info->estimate_chip = m->chip->name;
+    info->n_unestimated = first->n_unestimated;
 }
 
 static int load_product(struct npu_model *m, struct bytes file, struct error *e)
 {
-    m->chip = m->device->options.chip ? m->device->options.chip : chip_find(ANY_CHIP);
+    take_any_chip(m);
     m->product = malloc(sizeof *m->product);
     if (!m->product)
         return error_no_memory(e, "a matmul", sizeof *m->product);
     int r = product_init(m->product, m->chip, file, e);
     if (r == 0)
         product_info(m->product, &m->info);
+    m->info.estimate_chip = m->chip->name;
     return r;
 }
 
@@ -295,10 +308,29 @@ static void share_batch(const struct npu_context *c, uint32_t core_mask, struct 
     }
 }
 
+// Of a paced run nothing was measured but the whole: each layer has the part of it that it would
+// have on the chip.
+static void share_time(const struct npu_context *c, const struct npu_job *job,
+                       struct npu_layer *layers)
+{
+    uint64_t sum = 0, so_far = 0, us = 0;
+    for (size_t i = 0; i < c->n_layers; i++)
+        sum += layers[i].estimate_ns;
+    for (size_t i = 0; i < c->n_layers && sum; i++) {
+        so_far += layers[i].estimate_ns;
+        uint64_t end = (uint64_t)((double)job->run_us * (double)so_far / (double)sum + 0.5);
+        layers[i].time_us = end - us;
+        us = end;
+    }
+}
+
 static void note_layers(struct npu_context *c, const struct npu_job *job)
 {
     if (c->product) {
-        c->layers = product_layer(c->product);
+        struct npu_layer *layer = product_layer(c->product);
+        layer->time_us = job->run_us;
+        layer->estimate_ns = job->estimate_ns;
+        c->layers = layer;
         c->n_layers = 1;
         return;
     }
@@ -314,6 +346,10 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
         share_batch(c, job->core_mask, use->layers);
     else
         estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
+    for (size_t i = 0; i < c->n_layers; i++)
+        use->layers[i].estimate_ns = estimate_layer_ns(c->model->chip, &use->layers[i]);
+    if (c->model->device->options.paced)
+        share_time(c, job, use->layers);
 }
 
 static int context_set_internal(struct npu_context *c, void *memory, size_t size, struct error *e)
@@ -356,15 +392,15 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 // Microseconds that a job would take on the chip. A batch is done when the core with most of it is.
 static double chip_us(const struct npu_model *m, const struct npu_job *job)
 {
-    const uint64_t *us = m->rows[job->row].paced_us;
+    const double *us = m->rows[job->row].chip_us;
     uint32_t n = (uint32_t)__builtin_popcount(job->core_mask);
     if (job->divide_batch)
-        return (double)us[1] * batch_part(&m->info, n, 0) / m->info.batch;
-    return (double)us[n < NPU_MAX_CORES ? n : NPU_MAX_CORES];
+        return us[1] * batch_part(&m->info, n, 0) / m->info.batch;
+    return us[n < NPU_MAX_CORES ? n : NPU_MAX_CORES];
 }
 
-// Takes the time that the chip would take. What is measured or looked into is computed, and what
-// others have a part in.
+// Takes the time that the chip would take. What is looked into is computed, what others have a part
+// in, and what the chip's time is not known of.
 static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;
@@ -372,7 +408,7 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
     double us = chip_us(m, job) / m->device->options.speed;
     struct memo *memo = &c->uses[job->row].memo;
     int r = 0;
-    if (job->collect_perf || job->tap || job->custom || !memo_answer(memo, job)) {
+    if (us <= 0 || job->tap || job->custom || !memo_answer(memo, job)) {
         r = run_job(c, job, e);
         if (r == 0 && !job->custom)
             memo_keep(memo, job, m->info.n_inputs, m->info.n_outputs);
@@ -403,6 +439,10 @@ static int run_with_faults(struct npu_context *c, struct npu_job *job, struct er
         r = c->product                 ? run_product(c, job, e)
             : m->device->options.paced ? run_paced(c, job, e)
                                        : run_job(c, job, e);
+    if (r == 0) {
+        double us = c->product ? product_us(c->product) : chip_us(m, job);
+        job->estimate_ns = (uint64_t)(1e3 * us + 0.5);
+    }
     if (r == 0)
         fault_after(fault, job->outputs, m->info.n_outputs);
     return r;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "npu/sim/estimate_graph.h"
+#include "npu/sim/graph_count.h"
 #include "npu/sim/json.h"
 #include "npu/sim/plan.h"
 #include "npu/sim/pyliteral.h"
@@ -186,6 +187,15 @@ static json_t *integer(uint64_t v)
     return json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX);
 }
 
+void describe_count(json_t *root, const struct graph *g)
+{
+    struct graph_count count;
+    if (graph_count(g, &count, NULL) < 0)
+        return;
+    json_object_set_new(root, "macs", integer(count.macs));
+    json_object_set_new(root, "parameters", integer(count.parameters));
+}
+
 // Per cent of the multipliers at work in `cycles`.
 static json_t *usage(uint64_t mac_cycles, uint64_t cycles)
 {
@@ -290,6 +300,7 @@ static int try_to_load(const struct chip *wanted, const struct rknn_file *f, jso
     json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));
     r = plan_init(&p, &g, e);
     if (r == 0) {
+        describe_count(root, &g);
         add_estimates(root, &g, chip);
         plan_done(&p);
     }

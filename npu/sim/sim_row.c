@@ -22,7 +22,9 @@ static int estimate(struct sim_row *r, const struct chip *chip, struct error *e)
 {
     int s = sim_layers(&r->graph, chip, &r->graph.pool, &r->layers, e);
     for (uint32_t n = 1; n <= NPU_MAX_CORES && s == 0; n++)
-        r->paced_us[n] = estimate_graph_us(&r->graph, chip, n);
+        r->chip_us[n] = estimate_graph_us(&r->graph, chip, n);
+    for (uint32_t i = 0; i < r->graph.n_nodes && s == 0; i++)
+        r->n_unestimated += r->layers[i].total_cycles == 0;
     return s < 0 ? s : estimate_memory(&r->graph, chip, &r->memory, e);
 }
 

@@ -14,9 +14,10 @@
 
 struct sim_row {
     struct graph graph;
-    struct npu_layer *layers;             // of each node, in the graph's pool
-    uint64_t paced_us[NPU_MAX_CORES + 1]; // of a job, by its number of cores
-    uint64_t arena_size;                  // of a run
+    struct npu_layer *layers;          // of each node, in the graph's pool
+    double chip_us[NPU_MAX_CORES + 1]; // of a job on the chip, by its number of cores
+    uint32_t n_unestimated;            // layers that these leave out
+    uint64_t arena_size;               // of a run
     struct estimate_memory memory;
     pthread_mutex_t lock; // guards the making of the plan
     bool planned;

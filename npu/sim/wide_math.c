@@ -123,6 +123,12 @@ static int check_binary(const struct wide_call *c, uint64_t *ret_extra, struct e
     return 0;
 }
 
+// A count or truth value, where the output may be quantized.
+static union wide whole(const struct wide_tensor *y, int64_t v)
+{
+    return y->real ? (union wide){.r = (double)v} : (union wide){.i = v};
+}
+
 static int run_binary(struct wide_call *c, struct error *e)
 {
     struct wide_walk w;
@@ -138,7 +144,7 @@ static int run_binary(struct wide_call *c, struct error *e)
         if (real) {
             double u = number(a, i), v = number(b, j);
             if (is_comparison(kind))
-                y[k].i = COMPARE(u, v);
+                y[k] = whole(&c->out[0], COMPARE(u, v));
             else if (c->out[0].real)
                 y[k].r = real_binary(kind, u, v);
             else
@@ -148,7 +154,7 @@ static int run_binary(struct wide_call *c, struct error *e)
         int64_t u = a->v[i].i, v = b->v[j].i;
         if (v == 0 && (kind == WIDE_DIV || kind == WIDE_MOD || kind == WIDE_FMOD))
             return wide_fail(c, e, "an integer is divided by zero");
-        y[k].i = is_comparison(kind) ? COMPARE(u, v) : integer_binary(kind, u, v);
+        y[k] = whole(&c->out[0], is_comparison(kind) ? COMPARE(u, v) : integer_binary(kind, u, v));
     }
     return 0;
 }
@@ -253,9 +259,9 @@ static int run_unary(struct wide_call *c, struct error *e)
     union wide *y = c->out[0].v;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
         if (kind == WIDE_IS_NAN)
-            y[k].i = isnan(x[k].r);
+            y[k] = whole(&c->out[0], isnan(x[k].r));
         else if (kind == WIDE_IS_INF)
-            y[k].i = isinf(x[k].r) && (x[k].r < 0 ? a != 0 : b != 0);
+            y[k] = whole(&c->out[0], isinf(x[k].r) && (x[k].r < 0 ? a != 0 : b != 0));
         else if (c->in[0].real)
             y[k].r = real_unary(kind, x[k].r, a, b);
         else

@@ -156,8 +156,9 @@ static int load_graph(struct npu_model *m, const struct npu_model_source *source
     struct lane *lane;
     if (source->options && *source->options)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "load options are for ONNX models, which the vendor's runtime does not "
-                         "take; convert the model with its shapes");
+                         "shapes can be chosen (rknnctl --shape, rknnd_set_load_options) for ONNX "
+                         "models only, which the vendor's runtime does not take: convert the "
+                         "model with these shapes");
     int s = lanes_take(&m->lanes, 0, &lane, e);
     if (s < 0)
         return s;

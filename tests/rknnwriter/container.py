@@ -169,11 +169,11 @@ def _version2_tasks(f, node):
     tables = []
     for task in node.lut_tasks + node.tasks:
         index = f.command_tensor("", _KIND_BLOB2, regs.version2_blob(task))
-        relocations = [Table({0: t.name, 1: Vector("i", [0, command])})
-                       for t, command in task.relocations]
+        words = [w for t, command in task.relocations
+                 for w in (f.index[t] << 32 | task.commands[command][1], 0, 0)]
         tables.append(Table({0: Scalar("i", index), 2: Scalar("i", task.enable),
                              3: Scalar("i", task.interrupt), 4: Scalar("i", 0x1FFFF),
-                             5: relocations, 7: Scalar("i", 1), 8: Scalar("i", 1)}))
+                             5: Vector("Q", words, 3), 7: Scalar("i", 1), 8: Scalar("i", 1)}))
     return tables
 
 
@@ -194,8 +194,8 @@ def _relocations(schedule, starts):
     pairs = {}
     for (task, _), start in zip(schedule, starts):
         for tensor, command in task.relocations:
-            pairs.setdefault(tensor.name, []).extend([0, start // 8 + command])
-    return [Table({0: name, 1: Vector("i", v)}) for name, v in sorted(pairs.items())]
+            pairs.setdefault(tensor.name, []).append((start // 8 + command) << 32)
+    return [Table({0: name, 1: Vector("Q", v)}) for name, v in sorted(pairs.items())]
 
 
 # ---- the graph and what surrounds it --------------------------------------------------------
@@ -291,7 +291,7 @@ def _root(f):
         return Table({**slots, 4: f.buffers, 10: Scalar("B", 1)})
     custom = sorted({n.op for n in model.nodes if n.op.startswith("cst")})
     sizes = Table({0: Scalar("Q", _weight_bytes(model)), 1: Scalar("Q", f.internal)})
-    return Table({**slots, 10: Scalar("B", 2), 14: [outputs], 15: "", 16: "static_shape", 17: "",
+    return Table({**slots, 10: Scalar("B", 2), 14: "0", 15: "", 16: "static_shape", 17: "",
                   18: "", 19: sizes, 20: f.buffers, 21: custom, **model.root_slots})
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .ops.activation import activate
 from .quantize import fixed_point
+from .regs import HALF_GAIN
 
 FUNCTIONS = ("sigmoid", "swish", "hard_swish", "hard_sigmoid", "tanh", "gelu", "mish", "elu",
              "softplus", "swoosh_l", "swoosh_r")
@@ -35,6 +36,13 @@ def fit(p, act, in_quant, out_quant, reach=None):
     return replace(p, scale=out_scale, shift=out_shift,
                    lut=Lut(scale << 16 | shift << 8, [tables[:513], tables[512:]],
                            slopes if sloping else None))
+
+
+def half_tables(act):
+    """The tables of a float16 convolution whose activation ends in 1."""
+    real = activate(act, np.arange(-_TOP, _TOP + 1, 32) / HALF_GAIN)
+    tables = np.rint(real * 32767).astype(int)
+    return [tables[:513], tables[512:]]
 
 
 def _slope(value):

@@ -157,7 +157,7 @@ class Model:
     def output(self, tensor, name=None):
         tensor.kind = "output"
         for t in self.tensors:
-            if name and t.name.startswith(tensor.name + "_BScfg"):
+            if name and t.name.startswith((tensor.name + "_BS", tensor.name + "_Bs", tensor.name + "_Bn")):
                 t.name = name + t.name[len(tensor.name):]
         tensor.name = name or tensor.name
         self.outputs.append(tensor)

@@ -1,6 +1,6 @@
 """From float weights to what the file says of an int8 convolution."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,12 +31,15 @@ class ConvParams:
     addend: Addend = None
     add_last: bool = False  # behind the activation
     lut: object = None
+    sum_shift: int = 0  # RK3576, RV1126B: sums are shifted by this before the bias is added
+    gain: tuple = None  # RK3562, RK3576, RV1126B: (factor, shift) behind the bias unit
 
     @property
     def factor(self):
         """Per channel: output steps for one step of the accumulator."""
         mul = np.ones(len(self.mul)) if self.form == "plain" else self.mul / 2.0**14
-        return mul * self.scale / 2.0**self.shift
+        gain, shift = self.gain or (1, 0)
+        return mul * gain / 2.0**shift * self.scale / 2.0**self.shift
 
 
 def fixed_point(value):
@@ -77,6 +80,18 @@ def quantize(weight, bias, in_quant, out_quant, form="full", symmetric=False):
         raise ValueError("a bias does not fit 32 bits")
     return ConvParams(stored, -zero, mul, total.astype(np.int64), scale, shift,
                       out_quant.zero_point, form)
+
+
+def shift_sums(p, shift):
+    """`p` with what follows the sums shifted by less."""
+    return replace(p, bias=np.rint(p.bias / 2.0**shift).astype(np.int64), sum_shift=shift,
+                   shift=p.shift - shift)
+
+
+def multiply(p, factor, shift):
+    """`p` with a factor behind the bias unit, and as much less behind that."""
+    scale, left = fixed_point(p.scale / 2.0**p.shift * 2.0**shift / factor)
+    return replace(p, gain=(factor, shift), scale=scale, shift=left)
 
 
 def addend(params, quant, out_quant):

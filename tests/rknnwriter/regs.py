@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from .quantize import fixed_point
+
 CNA, CORE, DPU, RDMA, PPU = 0x0201, 0x0801, 0x1001, 0x2001, 0x4001
 
 # Where a task finds its tensors; the file's relocations name these commands.
@@ -16,7 +18,8 @@ ADDRESS = {
     False: {"input": (CNA, 0x1070), "weight": (CNA, 0x1110), "output": (DPU, 0x4020),
             "bias": (RDMA, 0x5020), "addend": (RDMA, 0x5038)},
     True: {"input": (CNA, 0x1088), "weight": (CNA, 0x1110), "output": (DPU, 0x4018),
-           "bias": (RDMA, 0x5020), "addend": (RDMA, 0x5038)},
+           "bias": (RDMA, 0x5020), "addend": (RDMA, 0x5038),
+           "bs_config": (RDMA, 0x5024), "bn_config": (RDMA, 0x5030)},
 }
 
 
@@ -40,6 +43,8 @@ def _activation(p, shift=0):
     the multiplier left to shift by."""
     if p.lut:
         return p.lut.gain + (shift << 8)
+    if p.gain:
+        return p.gain[0] << 16 | p.gain[1] << 8
     leaky = p.act == "leaky_relu"
     return round(p.alpha * 2**14) << 16 | p.leaky_shift << 8 if leaky else 0
 
@@ -54,17 +59,28 @@ def _slopes(p):
             (0x412C, above_shift << 5)]
 
 
+def _bn_shifts(p, rest=0):
+    """Of the unit behind the bias, for positive and negative values: the way into a lookup table, or
+    what a LeakyRelu shifts by. `rest`: what the multiplier left to shift by."""
+    shift = p.leaky_shift if p.act == "leaky_relu" else p.gain[1] if p.gain else 0
+    shift = (p.lut.gain >> 8 & 0x3F) + rest if p.lut else shift
+    return shift, shift
+
+
 def _old_conversion(chip, p):
     """0x4010 … 0x412c: RK3566, RK3568, RK3588. Negative values have shifts of their own."""
-    bypass = p.form == "plain"
-    negative = 14 + p.leaky_shift if p.act == "leaky_relu" else 0
+    bypass, leaky = p.form == "plain", p.act == "leaky_relu"
+    negative = _bn_shifts(p)[1] + (14 if leaky else 0)
+    old = chip.family == "rk356x"
+    lut, slope = (0x48, 0x62) if old else (0x20040, 0x22)
     return _dpu([
         (0x4010, negative << 10 | (0 if bypass else 14) << 4),
         (0x4040, chip.bias_register | (0x10 if bypass else 0)),
         (0x4048, 0 if bypass else 14 << 8 | 1),
         (0x4050, 0x124 if bypass else 0x125),
         (0x4054, int(p.nz[0]) if bypass else 0),
-        (0x4060, {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x53)),
+        (0x4060, lut if p.lut else {"relu": 0x12, "leaky_relu": slope}.get(p.act, 0x53)),
+        (0x4064, 0),
         (0x4068, _activation(p)),
         (0x4070, 0x90000002 if p.addend else 0x383),
         (0x4074, p.addend.offset if p.addend else 0),
@@ -76,42 +92,93 @@ def _old_conversion(chip, p):
     ])
 
 
-_TABLE_FORM = {"full": 0x80011011, "depthwise": 0x00013133, "plain": 0x80021011}
+_RK3576_FORM = {"full": 0x80011011, "depthwise": 0x00013133, "plain": 0x80021011}
+_RK3562_FORM = {"full": (0x120E80, 1, 0x800E0000), "depthwise": (0x100E92, 0x125, 0xE0000),
+                "plain": (0x120080, 2, 0x80000000)}
 
 
-def _new_conversion(chip, p):
-    """0x4050 … 0x40b4: RK3562, RK3576, RV1126B."""
-    rk3562 = chip.family == "rk3562"
-    form = [(0x4050, 1), (0x4054, 0x800E0000)] if rk3562 else [(0x4050, _TABLE_FORM[p.form])]
-    plain, relu = (0x13, 0x12) if rk3562 else (0x903, 0x902)
-    return _dpu(form + [
-        (0x4060, {"relu": relu, "leaky_relu": 0x22}.get(p.act, plain)),
-        (0x4068, _activation(p)),
+def _output(p, shift=0):
+    return [
         (0x407C, 0x8002C0C0 if p.addend else 0x010041C1),
         (0x4080, p.addend.offset & 0xFFFF if p.addend else 0),
         (0x4084, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x40AC, p.out_offset),
-        (0x40B0, p.scale),
-        (0x40B4, p.shift - p.leaky_shift),
+        (0x40B0, p.scale | 0x10000),
+        (0x40B4, p.shift + shift - p.leaky_shift),
+    ]
+
+
+def _rk3562_conversion(p):
+    config, form, nz = _RK3562_FORM[p.form]
+    leaky = p.act == "leaky_relu"
+    return _dpu([
+        (0x3024, 0x20),
+        (0x4010, _bn_shifts(p)[1] + (14 if leaky else 0) << 10),
+        (0x4038, config),
+        (0x4050, form),
+        (0x4054, nz | (int(p.nz[0]) & 0xFFFF if p.form == "plain" else 0)),
+        (0x4060, 0x20000 if p.lut else 2 if p.gain else
+         {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x13)),
+        (0x4064, 0),
+        (0x4068, _activation(p)),
+        *_output(p),
     ])
 
 
+def _rk3576_conversion(p):
+    """RK3576, RV1126B: what other chips have in registers of the bias unit and the one behind it,
+    they have in tensors (config_tensors)."""
+    leaky = p.act == "leaky_relu"
+    unit = 0x20 if p.lut else 2 if p.gain else {"relu": 0x902, "leaky_relu": 0x402}.get(p.act, 0x903)
+    return _dpu([
+        (0x3024, 0x20 | p.sum_shift),
+        (0x4010, 0),
+        (0x4038, 0x100092 if p.form == "depthwise" else 0x120080),
+        (0x4050, _RK3576_FORM[p.form]),
+        (0x4060, unit),
+        (0x5028, 0x1A if p.lut else 0x18 if leaky or p.gain else 0),
+        *_output(p, 14 if leaky and p.form != "plain" else 0),
+    ])
+
+
+def config_tensors(p):
+    """RK3576, RV1126B: (what the bias unit reads, what the unit behind it reads, or None)."""
+    leaky, plain = p.act == "leaky_relu", p.form == "plain"
+    bias_unit = bytearray(64)
+    if plain:
+        struct.pack_into("<h", bias_unit, 0, int(p.nz[0]))
+        bias_unit[17] = 14 if leaky else 0
+    else:
+        bias_unit[:2] = (0, 14) if leaky else (14, 14)
+    if not leaky and not p.lut and not p.gain:
+        return bytes(bias_unit), None
+    at, unit = 32 if p.lut else 0, bytearray(128)
+    struct.pack_into("<h", unit, at, _activation(p) >> 16)
+    unit[at + 16 : at + 18] = _bn_shifts(p)
+    return bytes(bias_unit), bytes(unit)
+
+
 def _lite_conversion(p):
-    """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is 0 or 1 for
-    depthwise convolutions and LeakyRelu; what comes behind it shifts by the rest."""
-    if p.form == "plain":
-        raise ValueError("RV1103 and RV1106 have no plain bias table")
-    mul_shift = (p.leaky_shift > 0) if p.depthwise or p.act == "leaky_relu" else 14
-    rest = 14 - mul_shift
+    """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is small for
+    LeakyRelu; what comes behind it shifts by the rest."""
+    leaky = p.act == "leaky_relu"
+    mul_shift = (p.leaky_shift > 0) if leaky else 0 if p.form == "plain" else 14
+    negative = mul_shift + 14 if leaky else mul_shift
+    rest = 14 - mul_shift if leaky else 0
     if p.form == "depthwise":
-        form = [(0x4040, 0x100092), (0x4048, 0), (0x4050, 0x70000125), (0x4054, 0x0E000000)]
+        form = [(0x4040, 0x100092 | mul_shift << 9), (0x4048, 0), (0x4050, 0x70000125),
+                (0x4054, negative << 24)]
+    elif p.form == "plain":
+        form = [(0x4040, 0x120180), (0x4048, 0), (0x4050, 0x30000002),
+                (0x4054, 0x80000000 | negative << 24 | int(p.nz[0]) & 0xFFFF)]
     else:
         form = [(0x4040, 0x120180 | mul_shift << 9), (0x4048, 1), (0x4050, 0x30000001),
-                (0x4054, 0x8E000000)]
-    multiplies = {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x02 if p.lut else 0x13)
+                (0x4054, 0x80000000 | negative << 24)]
+    multiplies = {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x20000 if p.lut else 0x13)
     return _dpu(form + [
-        (0x4010, p.leaky_shift << 10),
+        (0x4010, 0x800000 | _bn_shifts(p, rest)[1] << 10),
         (0x4060, multiplies),
+        (0x4064, 0),
         (0x4068, _activation(p, rest)),
         (0x4070, 0x8002C0C0 if p.addend else 0x010041C1),
         (0x4074, p.addend.offset if p.addend else 0),
@@ -126,13 +193,29 @@ def conversion(chip, p):
     """The output conversion of an int8 convolution."""
     if chip.lite:
         return _lite_conversion(p)
-    return _new_conversion(chip, p) if chip.new_registers else _old_conversion(chip, p)
+    if chip.family == "rk3562":
+        return _rk3562_conversion(p)
+    return _rk3576_conversion(p) if chip.new_registers else _old_conversion(chip, p)
+
+
+HALF_GAIN = 2048.0  # leads from real numbers into the lookup table of a float16 convolution
+HALF_BY_TABLE = ("hard_sigmoid", "hard_sigmoid_5")  # those whose numbers only the table has
+
+
+def scaling(chip, factor, zero_point):
+    """The output conversion alone."""
+    scale, shift = fixed_point(factor)
+    base = 0x40AC if chip.new_registers else 0x4080
+    return _dpu([(base, zero_point), (base + 4, scale), (base + 8, shift)])
 
 
 def _float_activation(act, alpha):
     """0x4060 … 0x406c: a slope is a half in the high 16 bits, the top of a Clip is a float."""
     if act == "leaky_relu":
         return [(0x4060, 0x62), (0x4068, int(np.float16(alpha).view(np.uint16)) << 16)]
+    if act in HALF_BY_TABLE:
+        gain = int(np.float16(HALF_GAIN).view(np.uint16))
+        return [(0x4060, 0x20040), (0x4064, 0x80000000), (0x4068, gain << 16)]
     if act == "clip":
         return [(0x4060, 0x92), (0x406C, int(np.float32(6).view(np.uint32)))]
     return [(0x4060, 0x12 if act == "relu" else 0x53)]
@@ -141,7 +224,7 @@ def _float_activation(act, alpha):
 def float_conversion(chip, act, alpha=0.0):
     """… of a float16 one: everything bypassed but the activation."""
     if chip.new_registers:
-        if act in ("leaky_relu", "clip"):
+        if act in ("leaky_relu", "clip", *HALF_BY_TABLE):
             raise ValueError(f"how {chip.name} says the numbers of a {act} is not known")
         return _dpu([(0x4060, 0x902 if act == "relu" else 0x903), (0x40AC, 0), (0x40B0, 1),
                      (0x40B4, 0)])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import flatbuffers
 
-_ITEM_SIZE = {"i": 4, "f": 4, "I": 4}
+_ITEM_SIZE = {"b": 1, "B": 1, "i": 4, "I": 4, "f": 4, "Q": 8}
 
 
 @dataclass
@@ -15,8 +15,9 @@ class Scalar:
 
 @dataclass
 class Vector:
-    kind: str  # "i", "I", "f"
+    kind: str  # "i", "I", "f", "Q"
     values: list
+    group: int = 1  # of a struct: how many values it has
 
 
 @dataclass
@@ -34,7 +35,8 @@ _PREPEND = {"b": "Int8", "B": "Uint8", "i": "Int32", "I": "Uint32", "f": "Float3
 
 
 def _vector(b, value):
-    b.StartVector(_ITEM_SIZE[value.kind], len(value.values), _ITEM_SIZE[value.kind])
+    size = _ITEM_SIZE[value.kind]
+    b.StartVector(size * value.group, len(value.values) // value.group, size)
     prepend = getattr(b, "Prepend" + _PREPEND[value.kind])
     for item in reversed(value.values):
         prepend(item)

@@ -165,20 +165,24 @@ class File:
             assert r[0x4048] & 1 and r[0x4048] >> 8 & 0x3F == 14 and r[0x4050] & 1
         else:
             scale, shift = r[0x40B0] & 0xFFFF, r[0x40B4] & 0x3F
-            if self.chip != "rk3562":
-                special = self._special_table(node, data, r, n)
-                if special:
-                    return (*special, scale, shift)
+            special = self._special_table(node, data, r, n)
+            if special:
+                return (*special, scale, shift)
         bias, nz, mul = _records(data, group, n, True)
         return bias, nz, mul / 2**14, scale, shift
 
     def _special_table(self, node, data, r, n):
+        if self.chip == "rk3562" and r[0x4050] & 3 == 2:
+            nz = r[0x4054] & 0xFFFF
+            nz -= (nz & 0x8000) << 1
+            assert r[0x4038] >> 8 & 0x1F == 0
+            return np.frombuffer(data, "<i4")[:n], np.full(n, nz), np.ones(n)
         if r[0x4050] >> 16 & 0xF == 2:
             name = self.tensors[node.outputs[0]].name + "_BScfgTensor"
             nz = int(np.frombuffer(self.named(name).data, "<i2")[0])
             return np.frombuffer(data, "<i4")[:n], np.full(n, nz), np.ones(n)
         if self.tensors[node.inputs[1]].shape[0] == 1 and n > 1:
-            bias, _, mul = _records(data, 8, n, False)
+            bias, _, mul = _records(data, 4 if self.chip == "rk3562" else 8, n, False)
             return bias, self.weights(node)[1], mul / 2**14
         return None
 
@@ -247,6 +251,12 @@ class LiteFile(File):
         r, n = self.registers(node), self._channels(node)
         weights, inside = self.weights(node)
         data = self.tensors[node.inputs[2]].data
+        if r[0x4050] & 3 == 2:
+            nz = r[0x4054] & 0xFFFF
+            nz -= (nz & 0x8000) << 1
+            assert r[0x4040] >> 9 & 0x1F == 0
+            bias = np.frombuffer(data, "<i4")[:n]
+            return bias, np.full(n, nz), np.ones(n), r[0x4084] & 0xFFFF, r[0x4088] & 0x3F
         bias, nz, mul = _records(data, 4, n, inside is None)
         shift = (r[0x4040] >> 9 & 0x1F) + (r[0x4088] & 0x3F) - 14
         return bias, nz if inside is None else inside, mul / 2**14, r[0x4084] & 0xFFFF, shift

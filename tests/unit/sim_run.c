@@ -88,6 +88,7 @@ int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
             *e = job.error;
     }
     s->run_us = job.run_us;
+    s->estimate_ns = job.estimate_ns;
     sem_destroy(&w.done);
     return r;
 }

@@ -13,6 +13,7 @@ struct sim_run {
     bool collect_perf;       // in the next runs
     const atomic_bool *stop; // of the next runs
     uint64_t run_us;         // of the last run
+    uint64_t estimate_ns;    // of the last run
 };
 
 /// The whole file, malloc'ed; NULL with words.

@@ -70,11 +70,22 @@ static void test_refuses_bad_names_and_options(void **state)
     npu_module_close(&m);
 }
 
+static void test_refuses_another_release(void **state)
+{
+    (void)state;
+    struct npu_module m = {0};
+    struct error e = {0};
+    assert_int_equal(npu_module_open(&m, OTHER_DIR, "other", &e), STATUS_DEVICE_UNAVAILABLE);
+    assert_non_null(strstr(e.text, "/npu-other.so is of rknnd 0.0.9, and this is rknnd "));
+    assert_null(m.library);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeats_its_input),
         cmocka_unit_test(test_refuses_bad_names_and_options),
+        cmocka_unit_test(test_refuses_another_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

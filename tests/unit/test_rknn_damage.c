@@ -90,8 +90,8 @@ static void test_other_kinds_are_named(void **state)
     expect("VPMN........", 12, STATUS_MODEL_INVALID, "binary graph");
     expect("\x7f"
            "ELF........",
-           12, STATUS_MODEL_INVALID, "not a .rknn file");
-    expect("", 0, STATUS_MODEL_INVALID, "not a .rknn file");
+           12, STATUS_MODEL_INVALID, "neither a .rknn nor an .onnx model");
+    expect("", 0, STATUS_MODEL_INVALID, "neither a .rknn nor an .onnx model");
     expect("RKNN\0\0\0\0\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, STATUS_MODEL_INVALID, "0x9");
 }
 

@@ -114,6 +114,58 @@ static void test_paced_jobs_take_their_time(void **state)
     sim_run_done(&d.run);
 }
 
+static uint64_t sum_of_layers(const struct digits *d, uint64_t *ret_estimate_ns)
+{
+    size_t n;
+    uint64_t us = 0;
+    const struct npu_layer *layers = npu_backend.context_layers(d->run.context, &n);
+    assert_true(n > 3);
+    *ret_estimate_ns = 0;
+    for (size_t i = 0; i < n; i++) {
+        us += layers[i].time_us;
+        *ret_estimate_ns += layers[i].estimate_ns;
+        assert_true(layers[i].estimate_ns >= layers[i].total_cycles); // at 1000 MHz
+        assert_true(layers[i].estimate_ns <= layers[i].total_cycles + 1);
+    }
+    return us;
+}
+
+// Whether the CPU computes (the first time) or not, layers have what the run took, and the chip's
+// time stays what it is at every pace.
+static void test_paced_layers_add_up_to_the_run(void **state)
+{
+    struct digits d;
+    uint64_t estimate_ns, first_ns = 0;
+    (void)state;
+    open_digits(&d, "rk3588,speed=0.001");
+    d.run.collect_perf = true;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run_digits(&d), 0);
+        assert_int_equal(sum_of_layers(&d, &estimate_ns), d.run.run_us);
+        first_ns = i ? first_ns : d.run.estimate_ns;
+        assert_int_equal(d.run.estimate_ns, first_ns);
+        assert_true(estimate_ns + 10 > first_ns && estimate_ns < first_ns + 10);
+        assert_true(d.run.run_us + 1 >= first_ns); // a thousand times as long
+    }
+    sim_run_done(&d.run);
+}
+
+static void test_models_say_what_their_estimate_is_for(void **state)
+{
+    static const struct {
+        const char *options, *chip;
+    } cases[] = {{"", "rk3588"}, {"rk3588", "rk3588"}};
+    struct digits d;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_digits(&d, cases[i].options);
+        assert_string_equal(d.run.info->estimate_chip, cases[i].chip);
+        assert_false(d.run.info->estimate_assumed); // the file says which
+        assert_int_equal(npu_backend.device_info(d.run.device)->timing, NPU_TIMING_MACHINE);
+        sim_run_done(&d.run);
+    }
+}
+
 static void test_faults_come_when_they_should(void **state)
 {
     struct digits d;
@@ -163,6 +215,8 @@ int main(void)
         cmocka_unit_test(test_refuses_what_is_not_an_option),
         cmocka_unit_test(test_paced_outputs_are_computed_ones),
         cmocka_unit_test(test_paced_jobs_take_their_time),
+        cmocka_unit_test(test_paced_layers_add_up_to_the_run),
+        cmocka_unit_test(test_models_say_what_their_estimate_is_for),
         cmocka_unit_test(test_faults_come_when_they_should),
         cmocka_unit_test(test_chance_of_a_hundred_is_always),
         cmocka_unit_test(test_crash_ends_the_process),

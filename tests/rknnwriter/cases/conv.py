@@ -84,6 +84,14 @@ for _chip in ("rk3576", "rv1126b"):
     _add("forms", f"{_chip}_rows_64", chip=_chip, i=3, o=64, picture=True, packed_first=True)
     _add("forms", f"{_chip}_rows_gray", chip=_chip, i=1, o=32, picture=True, packed_first=True)
 
+for _chip in ("rk3576", "rv1126b"):
+    for _shift in (1, 2):
+        _add("forms", f"{_chip}_sums_shifted_{_shift}", chip=_chip, i=20, o=24, pad=1,
+             sum_shift=_shift)
+for _chip in ("rk3562", "rk3576", "rv1126b"):
+    _add("forms", f"{_chip}_gain", chip=_chip, i=20, o=24, pad=1, gain=(3, 7))
+_add("forms", "rk3562_plain", chip="rk3562", i=20, o=24, pad=1, form="plain")
+
 for _chip in CHIPS:
     for _k in (1, 2, 4, 5, 7, 11):
         _add("kernels", f"{_chip}_{_k}", chip=_chip, i=20, o=10, kernel=_k, pad=_k // 2, stride=2,
@@ -207,6 +215,7 @@ for _chip in LITE_CHIPS:
              stride=2, size=(12, 13))
         _add("lite", f"{_chip}_depthwise_kernel_{_k}", chip=_chip, i=20, o=20, group=20, kernel=_k,
              pad=_k // 2, size=(12, 13))
+    _add("lite", f"{_chip}_plain", chip=_chip, i=20, o=24, pad=1, form="plain")
     _add("lite", f"{_chip}_batch", chip=_chip, i=20, o=12, batch=3, pad=1)
     _add("lite", f"{_chip}_tasks", chip=_chip, i=20, o=12, pad=1, tasks=3)
     for _act in ("clip", "sigmoid", "swish", "hard_swish", "tanh"):

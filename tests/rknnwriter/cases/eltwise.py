@@ -80,6 +80,10 @@ for _zp in (4, 7, -9):
 _CONSTANT = np.random.default_rng(1).normal(size=(1, 20, 1, 1))
 _one("eltwise", "add_constant", lambda m, x: ops.add(m, x, _CONSTANT, out=OUT))
 _one("eltwise", "mul_constant", lambda m, x: ops.mul(m, x, _CONSTANT, out=OUT))
+_one("eltwise", "mul_constant_scale_left_over", lambda m, x: ops.mul(m, x, m.constant(
+    "c", _CONSTANT, "float32", Quant(0.25)), out=OUT))
+_one("eltwise", "mul_int32_constant", lambda m, x: ops.mul(m, x, m.constant(
+    "c", [[[[3]], [[-2]]] * 10], "int32", Quant(0.25)), out=OUT))
 _one("eltwise", "div_constant", lambda m, x: ops.div(m, x, 1 + abs(_CONSTANT), out=OUT))
 _one("eltwise", "constant_minus", lambda m, x: ops.sub(m, _CONSTANT, x, out=OUT))
 _one("eltwise", "square", lambda m, x: ops.pow(m, x, [2.0], out=Quant.of_range(0, 9)))
@@ -98,6 +102,11 @@ _one("activations", "prelu", ops.prelu, np.linspace(-0.5, 0.5, 20), out=Quant.of
 _one("activations", "clip", ops.clip, -1.0, 2.0, out=Quant.of_range(-1, 2))
 _one("activations", "batch_norm", ops.batch_norm, np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20),
      np.linspace(-0.2, 0.2, 20), np.linspace(0.5, 2, 20), out=Quant.of_range(-5, 7))
+for _chip in CHIPS:
+    for _act in (None, "relu"):
+        _one("activations", f"batch_norm_int8_{_chip}_{_act or 'plain'}", ops.batch_norm_int8,
+             np.linspace(0.5, 2, 20), np.linspace(-1, 1, 20), act=_act, chip=_chip,
+             out=Quant.of_range(0 if _act else -5, 7))
 _one("activations", "batch_norm_relu", ops.batch_norm, np.linspace(0.5, 2, 20),
      np.linspace(-1, 1, 20), np.linspace(-0.2, 0.2, 20), np.linspace(0.5, 2, 20), act="relu",
      out=Quant.of_range(0, 7))

@@ -67,7 +67,7 @@ _two("conv_add", lambda m, x, y: ops.conv(m, x, np.eye(20)[:, :, None, None], np
                                           addend=y))
 _two("conv_add_relu", lambda m, x, y: ops.conv(m, x, np.eye(20)[:, :, None, None], np.ones(20),
                                                addend=y, act="relu"))
-for _act in ("relu", "leaky_relu", "swish", "hard_sigmoid"):
+for _act in ("relu", "leaky_relu", "swish", "hard_sigmoid_5"):
     _two(f"conv_{_act}_add", lambda m, x, y, act=_act: ops.conv(
         m, x, np.eye(20)[:, :, None, None], np.ones(20), addend=y, act=act, add_last=True))
 _two("matmul", ops.matmul, (1, 12, 1, 5), (1, 12, 1, 9))
@@ -126,8 +126,9 @@ for _chip in CHIPS:
             _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
         case("float16_fused", f"{_chip}_depthwise_{_act}", HALF)(
             lambda chip=_chip, act=_act: _conv(chip, 20, 20, group=20, pad=1, act=act))
-    _numbers = () if CHIPS[_chip].new_registers else ("leaky_relu", "clip")
-    for _act in ("hard_sigmoid", "elu", "swoosh_r", *_numbers):
+    _numbers = () if CHIPS[_chip].new_registers else (
+        "leaky_relu", "clip", "hard_sigmoid", "hard_sigmoid_5")
+    for _act in ("elu", "swoosh_r", *_numbers):
         _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
         case("float16_fused", f"{_chip}_deconv_{_act}", HALF)(lambda chip=_chip, act=_act: one(
             ops.conv_transpose, np.random.default_rng(2).normal(size=(20, 9, 3, 3)) * 0.1,

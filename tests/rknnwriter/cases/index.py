@@ -93,6 +93,7 @@ _numbers("int_add", lambda m, x: ops.add(m, x, [1 << 40]))
 _numbers("int_sub", lambda m, x: ops.sub(m, [1 << 40], x))
 _numbers("int_max", lambda m, x: ops.maximum(m, x, [2]))
 for _op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+    _numbers(f"int8_{_op.lower()}", lambda m, x, op=_op: ops.compare(m, op, x, [2], out=Quant(1.0)))
     _numbers(f"int_{_op.lower()}", lambda m, x, op=_op: ops.cast(m, ops.compare(m, op, x, [2]),
                                                                   "float32"))
 

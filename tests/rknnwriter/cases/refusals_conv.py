@@ -55,6 +55,8 @@ refuse("conv_table_of_lut", "do not load the lookup table", conv(), op("ConvSigm
 for _chip in ("rk3588", "rk3576"):
     refuse(f"half_leaky_{_chip}", "does not say the slope of its LeakyRelu",
            lambda chip=_chip: half_conv(chip, 20, 12), op("ConvLeakyRelu"))
+    refuse(f"half_hard_sigmoid_{_chip}", "does not say the bounds of its HardSigmoid",
+           lambda chip=_chip: half_conv(chip, 20, 12), op("ConvHardSigmoid"))
     refuse(f"half_clip_{_chip}", "does not say the bounds of its Clip",
            lambda chip=_chip: half_conv(chip, 20, 12), op("ConvClip"))
 for _name, _act, _register, _value in (
@@ -72,29 +74,52 @@ refuse("hard_sigmoid_alone", "the bounds of its HardSigmoid", unary(ops.sigmoid,
        op("HardSigmoid"))
 
 for _chip, _register, _value, _words in (
-        ("rk3588", 0x4084, None, "do not set 0x4084, so its scale is not known"),
-        ("rk3588", 0x4040, None, "do not set 0x4040"),
-        ("rk3588", 0x4040, 0x20150, "0x4050 holds 0x00000125"),
-        ("rk3576", 0x40B0, None, "do not set 0x40b0"),
-        ("rk3576", 0x4050, 0x80071011, "0x4050 holds 0x80071011"),
-        ("rk3576", 0x4050, 0x80021011, "with its zero point is missing"),
-        ("rk3562", 0x4050, 0, "0x4050 holds 0x00000000"),
-        ("rk3562", 0x4054, 0xE0000, "0x4054 holds 0x000e0000"),
-        ("rv1106", 0x4050, 0, "0x4050 holds 0x00000000"),
+        ("rk3588", 0x4084, None, "OUT_CVT_SCALE (0x4084), so its scale is not known"),
+        ("rk3588", 0x4040, None, "do not set DPU_BS_CFG (0x4040)"),
+        ("rk3588", 0x4040, 0x20150, "DPU_BS_OW_CFG (0x4050) holds 0x00000125"),
+        ("rk3588", 0x4040, 0x20053, "DPU_BS_CFG (0x4040) holds 0x00020053"),
+        ("rk3588", 0x4084, 0x8001, "OUT_CVT_SCALE (0x4084) holds 0x00008001"),
+        ("rk3588", 0x4088, 0x40000012, "OUT_CVT_SHIFT (0x4088) holds 0x40000012"),
+        ("rk3576", 0x4038, 0x130080, "DPU_BS_CFG (0x4038) holds 0x00130080"),
+        ("rk3562", 0x4038, 0x120E91, "DPU_BS_CFG (0x4038) holds 0x00120e91"),
+        ("rv1106", 0x4040, 0x121DC0, "DPU_BS_CFG (0x4040) holds 0x00121dc0"),
+        ("rk3576", 0x40B0, None, "OUT_CVT_SCALE (0x40b0)"),
+        ("rk3576", 0x4050, 0x80071011, "(0x4050) holds 0x80071011"),
+        ("rk3576", 0x4060, 0x904, "DPU_BN_CFG (0x4060) holds 0x00000904"),
+        ("rk3562", 0x4050, 0, "(0x4050) holds 0x00000000"),
+        ("rk3562", 0x4054, 0xE0000, "DPU_BS_OW_OP (0x4054) holds 0x000e0000"),
+        ("rv1106", 0x4050, 0, "(0x4050) holds 0x00000000"),
         ("rv1106", 0x1014, None, "neither attributes nor register commands"),
         ("rv1106", 0x1014, 0, "says stride 0")):
     _shown = "absent" if _value is None else f"{_value:x}"
     refuse(f"{_chip}_{_register:x}_{_shown}", _words, conv(_chip),
-           lambda m, node, r=_register, v=_value: (_without_side(m), command(r, v)(m, node)))
+           command(_register, _value))
+refuse("rk3576_shifts_missing", "what register 0x5024 points to is missing", conv("rk3576"),
+       lambda m, node: _without_relocation(node, 0x5024))
+refuse("rk3576_slope_missing", "what register 0x5030 points to is missing",
+       conv("rk3576", act="leaky_relu"), lambda m, node: _without_relocation(node, 0x5030))
+refuse("rk3576_addend_in_front", "something is added in front of its lookup table",
+       conv("rk3576", act="sigmoid", out=Quant.of_range(0, 1)),
+       lambda m, node: _in_front(node, 0x5030))
+refuse("rk3588_sums_shifted", "CORE_CLIP_TRUNCATE (0x301c) holds 0x00000021", conv(),
+       added(0x301C, 0x21))
 refuse("rv1106_output", "its output is too large", conv("rv1106"), shape(1, 12, 8, 9000))
-refuse("leaky_without_slope", "do not set 0x4068", conv(act="leaky_relu"), command(0x4068, None))
+refuse("leaky_without_slope", "do not set DPU_BN_MUL_CFG (0x4068)", conv(act="leaky_relu"), command(0x4068, None))
 
 
 refuse("rv1106_groups", "does not fit", lambda: single("rv1106", 32, 24, group=2, pad=1))
 
 
-def _without_side(m):
-    m.tensors = [t for t in m.tensors if not t.name.endswith("_BScfgTensor")]
+def _without_relocation(node, register):
+    task = node.tasks[0]
+    task.relocations = [r for r in task.relocations if task.commands[r[1]][1] != register]
+
+
+def _in_front(node, register):
+    """The first number of what a register points to is 1."""
+    task = node.tasks[0]
+    tensor = next(t for t, k in task.relocations if task.commands[k][1] == register)
+    tensor.data = b"\1" + tensor.data[1:]
 
 
 def _behind(m, node, **fields):
@@ -165,6 +190,8 @@ refuse("deconv_groups", "how the weights of 4 groups are packed is not known",
        lambda: transposed("rk3588", 20, 12), attr(group=4))
 refuse("deconv_depthwise", "how the weights of 20 groups are packed is not known",
        lambda: transposed("rk3588", 20, 20), _weight(shape=(1, 20, 4, 4)))
+refuse("lut_range_rk3562", "its lookup table covers a range that is not known",
+       conv("rk3562", act="sigmoid", out=Quant.of_range(0, 1)), added(0x410C, 0x60600))
 for _register, _value in ((0x410C, 0x60600), (0x4110, 0xFFFF8000), (0x411C, 0x8000)):
     refuse(f"lut_range_{_register:x}", "its lookup table covers a range that is not known",
            conv(act="sigmoid", out=Quant.of_range(0, 1)), added(_register, _value))
@@ -175,7 +202,8 @@ for _act in ("sigmoid", "hard_swish", "swish"):
     refuse(f"lut_behind_add_{_act}", "how a lookup table behind something else is used",
            lambda: _added(), op("ConvAdd" + SUFFIXES[_act]))
 for _name, _register, _value in (
-        ("negatives", 0x4040, 0x20160), ("shifts_in_table", 0x4048, 0xE03), ("factor", 0x4060, 0x42),
+        ("negatives", 0x4040, 0x20160), ("shifts_in_table", 0x4048, 0xE03),
+        ("addend", 0x4060, 0x20150), ("relu", 0x4060, 0x12),
         ("leaky_factor", 0x4060, 0x22)):
     refuse(f"registers_{_name}", "how it scales its sums is not known", conv(),
            command(_register, _value))
@@ -184,8 +212,6 @@ for _chip in ("rk3588", "rk3566", "rv1106"):
            conv(_chip, act="leaky_relu"), command(0x4060, 0x02))
     refuse(f"leaky_bypassed_{_chip}", "how it scales its sums is not known",
            conv(_chip, act="leaky_relu"), command(0x4060, 0x32))
-    refuse(f"leaky_shifts_{_chip}", "the slope of its LeakyRelu is not known",
-           conv(_chip, act="leaky_relu"), added(0x4010, 12 << 10 | 14 << 4))
 refuse("shifts_of_negatives", "how it scales its sums is not known", conv(),
        added(0x4010, 13 << 4))
 

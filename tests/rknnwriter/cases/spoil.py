@@ -72,8 +72,9 @@ def command(register, value):
     def spoil(m, node):
         task = node.tasks[0]
         if value is None:
-            task.commands = [c for c in task.commands if c[1] != register]
-            task.relocations = []
+            left = [k for k, c in enumerate(task.commands) if c[1] != register]
+            task.relocations = [(t, left.index(k)) for t, k in task.relocations if k in left]
+            task.commands = [task.commands[k] for k in left]
         else:
             task.commands = [(t, r, value if r == register else v) for t, r, v in task.commands]
 
@@ -84,7 +85,8 @@ def added(register, value):
     """One more in a node's first task."""
     def spoil(m, node):
         task = node.tasks[0]
-        task.commands, task.relocations = [(0x1001, register, value), *task.commands], []
+        task.commands = [(0x1001, register, value), *task.commands]
+        task.relocations = [(t, k + 1) for t, k in task.relocations]
 
     return spoil
 

@@ -6,7 +6,7 @@ import numpy as np
 
 SUFFIXES = {None: "", "relu": "Relu", "clip": "Clip", "leaky_relu": "LeakyRelu",
             "sigmoid": "Sigmoid", "swish": "ExSwish", "hard_swish": "HardSwish",
-            "hard_sigmoid": "HardSigmoid", "tanh": "Tanh", "gelu": "ExGelu", "mish": "ExMish",
+            "hard_sigmoid": "HardSigmoid", "hard_sigmoid_5": "HardSigmoid", "tanh": "Tanh", "gelu": "ExGelu", "mish": "ExMish",
             "elu": "Elu", "softplus": "Softplus", "swoosh_l": "ExSwooshL",
             "swoosh_r": "ExSwooshR"}
 
@@ -17,6 +17,11 @@ def sigmoid(x):
 
 def hard_sigmoid(x):
     return np.clip(x / 6 + 0.5, 0, 1)
+
+
+def hard_sigmoid_5(x):
+    """With a slope of its own, as Paddle's."""
+    return np.clip(x / 5 + 0.5, 0, 1)
 
 
 def softplus(x):
@@ -34,6 +39,7 @@ _FUNCTIONS = {
     "swish": lambda x, alpha: x * sigmoid(x),
     "hard_swish": lambda x, alpha: x * hard_sigmoid(x),
     "hard_sigmoid": lambda x, alpha: hard_sigmoid(x),
+    "hard_sigmoid_5": lambda x, alpha: hard_sigmoid_5(x),
     "tanh": lambda x, alpha: np.tanh(x),
     "gelu": lambda x, alpha: x * (1 + erf(x / np.sqrt(2))) / 2,
     "mish": lambda x, alpha: x * np.tanh(softplus(x)),

@@ -14,7 +14,8 @@ ADD_SUFFIX = {None: "Add", "relu": "AddRelu"}
 
 def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=None, act=None,
          addend=None, alpha=0.1, form=None, symmetric=False, packed_first=False, tasks=1,
-         params=None, bare=False, add_last=False, leaky_shift=0, lut_reach=None, name=None):
+         params=None, bare=False, add_last=False, leaky_shift=0, lut_reach=None, sum_shift=0,
+         gain=None, name=None):
     """Conv of float `weight` [O, I/group, kh, kw]. int8 when `x` is; then `out` is its Quant.
 
     form: "full" (bias, nz, mul per channel) or "plain" (bias only, one scale for all).
@@ -24,6 +25,7 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     bare: an int8 one without a bias table; its input's zero point must be 0.
     lut_reach: largest number that a lookup table covers, with slopes beyond; on the older chips.
     leaky_shift: how much of the output's shift an int8 LeakyRelu does itself.
+    sum_shift, gain: what chips with new registers may do between sums and the output conversion.
     params: a quantize.ConvParams instead of quantizing `weight` and `bias` here.
     """
     weight = np.asarray(weight if params is None else params.weight, np.float64)
@@ -43,6 +45,7 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     y = m.activation(name + "_out", (x.shape[0], o, *size), out, x.dtype, block)
     spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, add_last, act, alpha, packed_first)
     spec.leaky_shift, spec.lut_reach = leaky_shift, lut_reach
+    spec.sum_shift, spec.gain = sum_shift, gain
     spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
@@ -54,10 +57,14 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
                  fused=op != "Conv")
     roles = {"input": x, "weight": inputs[1], "output": y, "addend": addend,
              "bias": inputs[2] if len(inputs) > 2 else None}
+    if x.dtype == "int8":
+        roles |= config_tensors(m, y, info)
     node.tasks = [regs.conv_task(m.chip, spec.geometry + commands, roles)]
     node.tasks += [regs.conv_task(m.chip, [], roles) for _ in range(tasks - 1)]
     if getattr(info, "lut", None):
         node.lut_tasks = [regs.lut_task(info.lut.tables)]
+    elif act in regs.HALF_BY_TABLE and x.dtype == "float16":
+        node.lut_tasks = [regs.lut_task(lut.half_tables(act))]
     return y
 
 
@@ -120,6 +127,10 @@ def _int8(spec, form, symmetric, p):
                 add_last=spec.add_last, leaky_shift=spec.leaky_shift)
     if spec.depthwise and p.weight.shape[0] != 1:
         p = replace(p, weight=p.weight.transpose(1, 0, 2, 3))
+    if spec.sum_shift:
+        p = quantize.shift_sums(p, spec.sum_shift)
+    if spec.gain:
+        p = quantize.multiply(p, *spec.gain)
     if spec.addend is not None:
         p = replace(p, addend=quantize.addend(p, spec.addend.quant, spec.y.quant))
     if spec.act in lut.FUNCTIONS:
@@ -128,7 +139,10 @@ def _int8(spec, form, symmetric, p):
     inputs.append(spec.bias_tensor(_table(chip, p), "int32"))
     if spec.addend is not None:
         inputs.append(spec.addend)
-    _side_tensors(spec, p)
+    if chip.family == "rk3576":
+        step = p.factor * spec.y.quant.scale / spec.x.quant.scale
+        m.packed_constant(spec.name + ".weight_w4a16_weight", [], "float16", [],
+                          step.astype("<f2").tobytes(), kind="sub_task")
     return inputs, p, regs.conversion(chip, p)
 
 
@@ -140,18 +154,18 @@ def _table(chip, p):
     return pack.full_table(chip, p.bias, p.nz, p.mul)
 
 
-def _side_tensors(spec, p):
-    """RK3576 and RV1126B: the one nz of the plain form, and the weights' scales (kind 8)."""
-    m = spec.m
+def config_tensors(m, y, p):
+    """RK3576 and RV1126B: role -> tensor that takes the place of registers."""
     if m.chip.family != "rk3576":
-        return
-    words = np.zeros(16, "<i2")
-    words[0] = p.nz[0] if p.form == "plain" else 3598
-    m.packed_constant(spec.y.name + "_BScfgTensor", [1, 16, 1, 1], "int16", [1, 1, 1, 1, 16],
-                      words.tobytes(), "nc1hwc2")
-    step = p.factor * spec.y.quant.scale / spec.x.quant.scale
-    m.packed_constant(spec.name + ".weight_w4a16_weight", [], "float16", [],
-                      step.astype("<f2").tobytes(), kind="sub_task")
+        return {}
+    leaky, roles = p.act == "leaky_relu", {}
+    names = ("_BsCfg_BScfgTensor" if leaky else "_BScfgTensor", "_BnCfg_BNcfgTensor")
+    for role, name, data in zip(("bs_config", "bn_config"), names, regs.config_tensors(p)):
+        if data:
+            words = [1, len(data) // 2, 1, 1]
+            roles[role] = m.packed_constant(y.name + name, words, "int16",
+                                            [1, 1, 1, 1, len(data) // 2], data, "nc1hwc2")
+    return roles
 
 
 @dataclass
@@ -225,7 +239,7 @@ def _conv_int8(node, x, addend):
     weight = p.weight.astype(np.float64) + nz
     acc = _accumulate(node, x.astype(np.float64), weight, node.inputs[0].quant.zero_point)
     real = None if addend is None else load(node.inputs[3], addend)
-    return finish_int8(node.outputs[0], p, acc + _channels(p.bias), real)
+    return finish_int8(node.outputs[0], p, acc / 2.0**p.sum_shift + _channels(p.bias), real)
 
 
 _FUSED = {*SUFFIXES.values(), *ADD_SUFFIX.values(), *(s + "Add" for s in SUFFIXES.values())}

@@ -7,7 +7,7 @@ import numpy as np
 from .. import lut, pack, quantize, regs
 from ..reference import reference_stored, store
 from .activation import SUFFIXES, activate
-from .conv import FloatParams, finish_int8
+from .conv import FloatParams, config_tensors, finish_int8
 from .windows import four, pair
 
 
@@ -30,9 +30,13 @@ def conv_transpose(m, x, weight, *, stride=1, pad=0, dilation=1, extra=(0, 0), o
     node = m.add("ConvTranspose" + SUFFIXES[act], inputs, [y], name="ConvTranspose:" + name,
                  attrs=attrs, params=params, fused=act is not None)
     roles = {"input": x, "weight": inputs[1], "output": y}
+    if x.dtype == "int8":
+        roles |= config_tensors(m, y, params)
     node.tasks = [regs.conv_task(m.chip, commands, roles)]
     if getattr(params, "lut", None):
         node.lut_tasks = [regs.lut_task(params.lut.tables)]
+    elif act in regs.HALF_BY_TABLE and x.dtype == "float16":
+        node.lut_tasks = [regs.lut_task(lut.half_tables(act))]
     return y
 
 
@@ -86,4 +90,4 @@ def _conv_transpose(node, x, weight, bias=None):
     return finish_int8(y, p, acc)
 
 
-reference_stored(*("ConvTranspose" + s for s in SUFFIXES.values()))(_conv_transpose)
+reference_stored(*("ConvTranspose" + s for s in set(SUFFIXES.values())))(_conv_transpose)

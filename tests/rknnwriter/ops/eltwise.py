@@ -3,13 +3,13 @@
 import numpy as np
 
 from .. import regs
-from ..model import Tensor
-from ..reference import reference
+from ..model import Quant, Tensor
+from ..reference import load, reference, reference_stored, store
 from .activation import SUFFIXES, activate, erf
 
 __all__ = ["add", "sub", "mul", "div", "pow", "mod", "maximum", "minimum", "compare", "where",
            "logic", "activation", "gelu", "relu", "sigmoid", "tanh", "leaky_relu", "clip", "prelu",
-           "hard_sigmoid", "unary", "batch_norm"]
+           "hard_sigmoid", "unary", "batch_norm", "batch_norm_int8"]
 
 
 def _task(m, node, cpu):
@@ -98,11 +98,12 @@ _COMPARE = {"Equal": np.equal, "Less": np.less, "LessOrEqual": np.less_equal,
             "Greater": np.greater, "GreaterOrEqual": np.greater_equal}
 
 
-def compare(m, op, a, b, *, name=None):
-    """`op` is ONNX's name; the result is bool."""
+def compare(m, op, a, b, *, out=None, name=None):
+    """`op` is ONNX's name; the result is bool, or with `out`, its Quant, int8."""
     name = m.unique(name or op.lower())
     b = _operand(m, name + "_b", b, a)
-    y = m.activation(name + "_out", np.broadcast_shapes(a.shape, b.shape), None, "bool")
+    y = m.activation(name + "_out", np.broadcast_shapes(a.shape, b.shape), out,
+                     None if out else "bool")
     _task(m, m.add(op, [a, b], [y], name=f"{op}:{name}"), True)
     return y
 
@@ -264,8 +265,38 @@ def batch_norm(m, x, gamma, beta, mean, variance, *, epsilon=1e-5, out=None, act
     return y
 
 
-@reference("BatchNormalization", "BatchNormalizationRelu")
+def batch_norm_int8(m, x, gamma, beta, *, out, act=None, name=None):
+    """Of int8, on the NPU: scale and bias count quantized units, the bias holds the input's zero
+    point."""
+    name = m.unique(name or "batchnorm")
+    gamma = np.asarray(gamma)
+    step = Quant(np.abs(gamma).max() / 32767)
+    scale = np.rint(gamma / step.scale).astype(int)
+    bias = np.rint(np.asarray(beta) / (x.quant.scale * step.scale)) - x.quant.zero_point * scale
+    channels = len(gamma)
+    constants = [m.constant(name + "_scale", scale, "int16", step),
+                 m.constant(name + "_bias", bias, "int32"),
+                 m.constant(name + "_mean", np.zeros(channels), "int32"),
+                 m.constant(name + "_var", np.ones(channels), "int16")]
+    y = m.activation(name + "_out", x.shape, out, x.dtype)
+    node = m.add("BatchNormalization" + ("Relu" if act == "relu" else ""), [x, *constants], [y],
+                 name="BatchNormalization:" + name, attrs={}, params=step)
+    node.tasks = [regs.conv_task(m.chip, regs.scaling(
+        m.chip, x.quant.scale * step.scale / out.scale, out.zero_point), {"output": y})]
+    return y
+
+
+@reference_stored("BatchNormalization", "BatchNormalizationRelu")
 def _batch_norm(node, x, *parts):
+    y, q = node.outputs[0], node.params
+    if q is None:
+        return store(y, _batch_norm_real(node, load(node.inputs[0], x), *parts))
+    scale, bias = (p.astype(np.float64).reshape(-1, 1, 1) for p in parts[:2])
+    real = (x * scale + bias) * node.inputs[0].quant.scale * q.scale
+    return store(y, np.maximum(real, 0) if node.op.endswith("Relu") else real)
+
+
+def _batch_norm_real(node, x, *parts):
     gamma, beta, mean, variance = (p.reshape(-1, *[1] * (x.ndim - 2)) for p in parts)
     y = (x - mean) / np.sqrt(variance + node.attrs["epsilon"]) * gamma + beta
     return np.maximum(y, 0) if node.op.endswith("Relu") else y
