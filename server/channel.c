@@ -41,11 +41,16 @@ static void report_lost(struct channel *c)
     c->ops->on_lost(c, &c->why);
 }
 
-// Hands over what has been read, as long as the owner wants it.
+static bool goes_on(const struct channel *c)
+{
+    return !c->paused && !c->closing && !c->failed && c->work > 0;
+}
+
+// Hands over what has been read, as long as the owner wants it and its turn lasts.
 static void deliver(struct channel *c)
 {
     struct error e;
-    while (!c->paused && !c->closing && !c->failed) {
+    while (goes_on(c)) {
         int event = frame_reader_next(&c->reader, &e);
         if (event == FRAME_NEED_MORE)
             return;
@@ -54,6 +59,7 @@ static void deliver(struct channel *c)
         } else if (event == FRAME_PAYLOAD) {
             c->ops->on_payload(c);
         } else {
+            c->work--;
             c->ops->on_message(c, &c->reader.header, frame_reader_message(&c->reader));
         }
     }
@@ -119,6 +125,7 @@ static void on_ready(struct wire *wire, int status, int events)
         fail(c, &e);
     }
     c->in_callback = true;
+    c->work = CHANNEL_TURN;
     deliver(c);
     if (events & UV_WRITABLE) {
         bool waiting = !list_empty(&c->out.frames);
@@ -127,9 +134,13 @@ static void on_ready(struct wire *wire, int status, int events)
             c->ops->on_drained(c);
     }
     if (events & UV_READABLE)
-        for (int i = 0; i < READS_PER_TURN && !c->paused && !c->closing && !c->failed; i++)
+        for (int i = 0; i < READS_PER_TURN && goes_on(c); i++)
             if (!receive(c))
                 break;
+    if (c->work == 0 && !c->paused)
+        channel_wake(c); // what has been read already brings no event
+    if (c->ops->on_turn && !c->closing && !c->failed)
+        c->ops->on_turn(c);
     c->in_callback = false;
     report_lost(c);
     update_events(c);
@@ -187,6 +198,17 @@ void channel_resume(struct channel *c)
     c->wire->ops->wake(c->wire);
     if (!c->in_callback)
         update_events(c);
+}
+
+void channel_wake(struct channel *c)
+{
+    if (!c->closing && !c->failed)
+        c->wire->ops->wake(c->wire);
+}
+
+void channel_spend(struct channel *c, unsigned work)
+{
+    c->work -= work < c->work ? work : c->work;
 }
 
 uint64_t channel_backlog(const struct channel *c)

@@ -18,6 +18,9 @@ struct channel_ops {
     /// Frames that had to wait have all gone; may be NULL. (Not for what channel_send() sent at
     /// once.)
     void (*on_drained)(struct channel *c);
+    /// The channel has done what it could in this turn of the loop; may be NULL. channel_wake()
+    /// brings one about.
+    void (*on_turn)(struct channel *c);
     /// The stream has ended or is useless; comes once, not after channel_close(). The owner calls
     /// channel_close().
     void (*on_lost)(struct channel *c, const struct error *why);
@@ -27,7 +30,8 @@ struct channel_ops {
 struct channel {
     const struct channel_ops *ops;
     struct wire *wire;
-    int events; // that are waited for
+    unsigned work; // left of this turn of the loop
+    int events;    // that are waited for
     bool paused, closing, in_callback, takes_fds;
     bool failed, lost;                    // the stream is useless; the owner knows it
     struct error why;                     // it failed
@@ -51,6 +55,16 @@ void channel_send(struct channel *c, struct frame_out *f);
 /// resume, from the loop.
 void channel_pause(struct channel *c);
 void channel_resume(struct channel *c);
+
+// What one channel may have done in a turn of the loop before the others have theirs; a message is
+// 1 of it.
+#define CHANNEL_TURN 64u
+
+/// on_turn() is to come, soon.
+void channel_wake(struct channel *c);
+
+/// The message that has been delivered costs `work` more than others: less is left of the turn.
+void channel_spend(struct channel *c, unsigned work);
 
 /// Bytes queued and not yet taken by the wire.
 uint64_t channel_backlog(const struct channel *c);

@@ -33,14 +33,17 @@ struct connection {
     struct origin origin;
     char program[64];        // as it says, printable
     struct session *session; // one reference, from HELLO on
-    struct list contexts;    // that it opened
-    struct list requests;    // unanswered
+    struct list in_session;
+    struct list contexts; // that it opened
+    struct list requests; // unanswered
     unsigned n_requests;
+    struct list large;     // those of request_when_room(), in order: the first one may have started
     uint64_t held_bytes;   // job buffers of requests, until the reply has gone
     struct model *offered; // one reference to what it last offered: kept until it opens it
     void (*payload_done)(struct connection *c, void *owner); // NULL: the payload is dropped
     void *payload_owner;
-    uint64_t since_ms; // uv_now() at which the state began, or reading was resumed
+    uint64_t since_ms;  // uv_now() at which the state began
+    uint64_t pinged_ms; // uv_now() of the last PING; 0: none
 };
 
 /// Takes over the wire. NULL: out of memory; it is logged, the wire closed.
@@ -74,8 +77,21 @@ void connection_forget_payload(struct connection *c);
 
 struct request *connection_find_request(struct connection *c, uint32_t id);
 
-/// Stops or resumes reading, as the limits say. To be called when requests or bytes have gone.
+/// Starts what request_when_room() left for later, if there is room now.
+void connection_start_large(struct connection *c);
+
+/// Stops or resumes reading, as the limits say, and has large answers begun. To be called when
+/// requests or bytes have come or gone.
 void connection_update_flow(struct connection *c);
+
+/// Ends it for somebody who wants that: at once if it takes nothing, else with a goodbye.
+void connection_kill(struct connection *c, const char *reason);
+
+/// It has not said HELLO in time.
+bool connection_is_unused(const struct connection *c, uint64_t now_ms);
+
+/// For how long its program has said nothing, although it was listened to.
+uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms);
 
 /// Heartbeat and timeouts.
 void connection_sweep(struct connection *c, uint64_t now_ms);

@@ -37,8 +37,11 @@ static void answer_opening(struct context *x)
         .core_limit = info->core_limit,
         .batch = info->batch,
         .n_custom = info->custom->n,
+        .estimate_assumed = info->estimate_assumed,
+        .n_unestimated = info->n_unestimated,
     };
     message_set_text(m.custom_string, info->custom_string);
+    message_set_text(m.estimate_chip, info->estimate_chip);
     // The tensors lie in the model; it stays until they have gone.
     struct iovec payload = {x->model->tensors, x->model->tensors_size};
     request_answer(&x->opening, rknnd_ContextInfo_fields, &m, &payload, 1, release_model,

@@ -11,6 +11,7 @@ struct row {
     unsigned permission;
     bool answered; // a refusal is sent as its answer; else it ends the connection
     bool new_work; // refused while the server drains
+    unsigned work; // of the connection's turn of the loop, of which there are CHANNEL_TURN
     handle_function *handle;
 };
 
@@ -20,37 +21,40 @@ struct row {
 #define LOOK   PERMIT_OBSERVE
 #define USE    PERMIT_USE
 #define ANYONE 0u
+#define LITTLE 1u
+#define MORE   8u           // lists, files, memory: tens of microseconds
+#define MUCH   CHANNEL_TURN // a thousand messages in the answer; a process
 
 // clang-format off
 static const struct row rows[] = {
-    {MESSAGE_HELLO,          FRESH, ANYONE, true,  true,  handle_hello},
-    {MESSAGE_PING,           OPEN,  ANYONE, true,  false, handle_ping},
-    {MESSAGE_CANCEL,         OPEN,  ANYONE, false, false, handle_cancel},
-    {MESSAGE_GOODBYE,        READY, ANYONE, false, false, handle_goodbye},
-    {MESSAGE_SERVER_STATUS,  READY, LOOK,   true,  false, handle_server_status},
-    {MESSAGE_STATS,          READY, LOOK,   true,  false, handle_stats},
-    {MESSAGE_CLIENT_KILL,    READY, USE,    true,  false, handle_client_kill},
-    {MESSAGE_LOG,            READY, LOOK,   true,  true,  handle_log},
-    {MESSAGE_LOG_LEVEL,      READY, USE,    true,  false, handle_log_level},
-    {MESSAGE_TRACE,          READY, LOOK,   true,  false, handle_trace},
-    {MESSAGE_CLOCKS,         READY, LOOK,   true,  false, handle_clocks},
-    {MESSAGE_MODEL_OFFER,    READY, USE,    true,  true,  handle_model_offer},
-    {MESSAGE_MODEL_CHUNK,    READY, USE,    true,  true,  handle_model_chunk},
-    {MESSAGE_MODEL_DESCRIBE, READY, USE,    true,  true,  handle_model_describe},
-    {MESSAGE_CONTEXT_OPEN,   READY, USE,    true,  true,  handle_context_open},
-    {MESSAGE_CONTEXT_DUP,    READY, USE,    true,  true,  handle_context_dup},
-    {MESSAGE_CONTEXT_CLOSE,  READY, USE,    true,  false, handle_context_close},
-    {MESSAGE_CONTEXT_BIND,   READY, USE,    true,  true,  handle_context_bind},
-    {MESSAGE_CONTEXT_INTERNAL, READY, USE,  true,  true,  handle_context_internal},
-    {MESSAGE_MEMORY_CREATE,  READY, USE,    true,  true,  handle_memory_create},
-    {MESSAGE_MEMORY_IMPORT,  READY, USE,    true,  true,  handle_memory_import},
-    {MESSAGE_MEMORY_FREE,    READY, USE,    true,  false, handle_memory_free},
-    {MESSAGE_INFER,          READY, USE,    true,  true,  handle_infer},
-    {MESSAGE_PROFILE,        READY, USE,    true,  true,  handle_profile},
-    {MESSAGE_DUMP,           READY, USE,    true,  true,  handle_dump},
-    {MESSAGE_DUMP_NEXT,      OPEN,  USE,    false, false, handle_dump_next},
-    {MESSAGE_CUSTOM_LIST,    READY, USE,    true,  true,  handle_custom_list},
-    {MESSAGE_CUSTOM_DONE,    OPEN,  USE,    false, false, handle_custom_done},
+    {MESSAGE_HELLO,            FRESH, ANYONE, true,  true,  MORE,   handle_hello},
+    {MESSAGE_PING,             OPEN,  ANYONE, true,  false, LITTLE, handle_ping},
+    {MESSAGE_CANCEL,           OPEN,  ANYONE, false, false, LITTLE, handle_cancel},
+    {MESSAGE_GOODBYE,          READY, ANYONE, false, false, LITTLE, handle_goodbye},
+    {MESSAGE_SERVER_STATUS,    READY, LOOK,   true,  false, LITTLE, handle_server_status},
+    {MESSAGE_STATS,            READY, LOOK,   true,  false, LITTLE, handle_stats},
+    {MESSAGE_CLIENT_KILL,      READY, USE,    true,  false, MORE,   handle_client_kill},
+    {MESSAGE_LOG,              READY, LOOK,   true,  true,  MORE,   handle_log},
+    {MESSAGE_LOG_LEVEL,        READY, USE,    true,  false, MORE,   handle_log_level},
+    {MESSAGE_TRACE,            READY, LOOK,   true,  false, MUCH,   handle_trace},
+    {MESSAGE_CLOCKS,           READY, LOOK,   true,  false, MORE,   handle_clocks},
+    {MESSAGE_MODEL_OFFER,      READY, USE,    true,  true,  MORE,   handle_model_offer},
+    {MESSAGE_MODEL_CHUNK,      READY, USE,    true,  true,  LITTLE, handle_model_chunk},
+    {MESSAGE_MODEL_DESCRIBE,   READY, USE,    true,  true,  MUCH,   handle_model_describe},
+    {MESSAGE_CONTEXT_OPEN,     READY, USE,    true,  true,  MUCH,   handle_context_open},
+    {MESSAGE_CONTEXT_DUP,      READY, USE,    true,  true,  MORE,   handle_context_dup},
+    {MESSAGE_CONTEXT_CLOSE,    READY, USE,    true,  false, LITTLE, handle_context_close},
+    {MESSAGE_CONTEXT_BIND,     READY, USE,    true,  true,  LITTLE, handle_context_bind},
+    {MESSAGE_CONTEXT_INTERNAL, READY, USE,    true,  true,  LITTLE, handle_context_internal},
+    {MESSAGE_MEMORY_CREATE,    READY, USE,    true,  true,  MORE,   handle_memory_create},
+    {MESSAGE_MEMORY_IMPORT,    READY, USE,    true,  true,  MORE,   handle_memory_import},
+    {MESSAGE_MEMORY_FREE,      READY, USE,    true,  false, MORE,   handle_memory_free},
+    {MESSAGE_INFER,            READY, USE,    true,  true,  LITTLE, handle_infer},
+    {MESSAGE_PROFILE,          READY, USE,    true,  true,  MORE,   handle_profile},
+    {MESSAGE_DUMP,             READY, USE,    true,  true,  LITTLE, handle_dump},
+    {MESSAGE_DUMP_NEXT,        OPEN,  USE,    false, false, LITTLE, handle_dump_next},
+    {MESSAGE_CUSTOM_LIST,      READY, USE,    true,  true,  MORE,   handle_custom_list},
+    {MESSAGE_CUSTOM_DONE,      OPEN,  USE,    false, false, LITTLE, handle_custom_done},
 };
 // clang-format on
 
@@ -96,6 +100,7 @@ static int decode_and_handle(struct connection *c, const struct row *row,
 {
     const struct message_row *known = message_row(h->type);
     union message_any m;
+    channel_spend(&c->channel, row->work - 1);
     int r = message_decode(known->request, message, &m, e);
     if (r < 0)
         return error_prefix(e, "%s", known->name);

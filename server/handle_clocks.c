@@ -19,7 +19,8 @@ struct reading {
 // The thread ends by itself.
 static void on_abandoned(struct request *r)
 {
-    (void)r;
+    if (!r->started)
+        free(container_of(r, struct reading, request));
 }
 
 static void read_clocks(uv_work_t *work)
@@ -67,6 +68,12 @@ static void on_read(uv_work_t *work, int status)
     free(r);
 }
 
+static void start(struct request *request)
+{
+    struct reading *r = container_of(request, struct reading, request);
+    uv_queue_work(request->connection->server->loop, &r->work, read_clocks, on_read);
+}
+
 int handle_clocks(struct connection *c, const struct frame_header *h, const union message_any *any,
                   struct error *e)
 {
@@ -76,6 +83,6 @@ int handle_clocks(struct connection *c, const struct frame_header *h, const unio
         return error_no_memory(e, "a request", sizeof *r);
     r->root = c->server->options->sysfs ? c->server->options->sysfs : "/sys";
     request_begin(&r->request, c, h, on_abandoned);
-    uv_queue_work(c->server->loop, &r->work, read_clocks, on_read);
+    request_when_room(&r->request, start);
     return 0;
 }

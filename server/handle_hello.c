@@ -29,6 +29,7 @@ static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
     if (known)
         c->session = session_ref(known);
     c->session->n_connections++;
+    list_append(&c->session->connections, &c->in_session);
     return 0;
 }
 
@@ -42,6 +43,7 @@ static void describe_device(const struct npu_device_info *info, rknnd_Device *re
     ret->sram_size = info->sram_size;
     ret->dma = info->dma;
     ret->clock_hz = info->clock_hz;
+    ret->timing = info->timing;
 }
 
 static rknnd_Limits limits(const struct options *o)

@@ -94,6 +94,13 @@ static void run_next(struct server *s)
     }
 }
 
+static void wait_for_turn(struct request *r)
+{
+    struct describe *d = container_of(r, struct describe, request);
+    list_append(&d->server->describes, &d->link);
+    run_next(d->server);
+}
+
 int handle_model_describe(struct connection *c, const struct frame_header *h,
                           const union message_any *m, struct error *e)
 {
@@ -108,9 +115,9 @@ int handle_model_describe(struct connection *c, const struct frame_header *h,
         return error_no_memory(e, "a description", sizeof *d);
     d->server = s;
     d->model = steal_ptr(model);
-    list_append(&s->describes, &d->link);
+    list_init(&d->link);
     request_begin(&d->request, c, h, on_abandoned);
-    run_next(s);
+    request_when_room(&d->request, wait_for_turn);
     return 0;
 }
 

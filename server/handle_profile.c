@@ -65,6 +65,19 @@ static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
     profile_free(p);
 }
 
+static void start(struct request *r)
+{
+    struct profile *p = container_of(r, struct profile, request);
+    host_profile(p->context->host, got, p);
+}
+
+// A profile that has started comes, or its context closes.
+static void on_abandoned(struct request *r)
+{
+    if (!r->started)
+        profile_free(container_of(r, struct profile, request));
+}
+
 int handle_profile(struct connection *c, const struct frame_header *h, const union message_any *any,
                    struct error *e)
 {
@@ -76,14 +89,15 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
         return error_no_memory(e, "a request", sizeof *p);
     p->context = x;
     list_append(&x->profiles, &p->link);
-    request_begin(&p->request, c, h, NULL); // got() comes, or the context closes
-    host_profile(x->host, got, p);
+    request_begin(&p->request, c, h, on_abandoned);
+    request_when_room(&p->request, start);
     return 0;
 }
 
 void profiles_context_closed(struct context *x, const struct error *why)
 {
     struct profile *p;
+    host_profile_cancel(x->host); // the context may stay for what runs
     while ((p = list_first(&x->profiles, struct profile, link))) {
         request_fail(&p->request, why);
         profile_free(p);

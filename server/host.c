@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 
 #define ATTEMPTS 2
+#define LATE_MS  100 // a timer that goes off later than that tells of a loop that did not run
 
 struct profile_request {
     struct list link;
@@ -146,6 +147,38 @@ int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_
     return 0;
 }
 
+// ---- what a job does ---------------------------------------------------------------------------
+
+//          | next     | stop                  | fail     | cancel
+//  OUT     | -        | -                     | -        | -
+//  QUEUED  | -        | ends at its turn      | -        | out
+//  RUNNING | -        | ends soon             | -        | ends soon, out
+//  WAITING | goes on  | ends soon             | ends     | ends soon, out
+enum job_state {
+    JOB_OUT,     // the host does not have it: its context may not be there
+    JOB_QUEUED,  // for its context, or for another worker
+    JOB_RUNNING, // the worker has it
+    JOB_WAITING, // so it does, and has sent a part or a call
+};
+
+// Whatever is asked of a job asks here first.
+static enum job_state state_of(const struct host_job *job)
+{
+    const struct host_context *c = job->context;
+    if (!job->submitted)
+        return JOB_OUT;
+    if (c->job != job)
+        return JOB_QUEUED;
+    return c->waits ? JOB_WAITING : JOB_RUNNING;
+}
+
+// The one way out for a job that is in no list of the host's any more.
+static void finish(struct host_job *job, const struct error *e)
+{
+    job->submitted = false;
+    job->done(job, e);
+}
+
 // ---- deadlines ---------------------------------------------------------------------------------
 
 // One timer for everything. It is only moved to go off earlier: when it finds nothing overdue it
@@ -175,7 +208,7 @@ static void end_waiting(struct host_context *c, const struct error *e)
     struct host_job *job = steal_ptr(c->job);
     resume(c, true);
     if (job)
-        job->done(job, e);
+        finish(job, e);
 }
 
 // Nobody takes the part that is out, or computes the node.
@@ -195,12 +228,26 @@ static void end_late(struct host_context *c)
     end_waiting(c, &e);
 }
 
+// A daemon that did not run (stopped, or starved) cannot have heard that something was done in
+// time, and its workers may have stopped with it: what they do has its time from now on.
+static void excuse_lateness(struct host *h, uint64_t now)
+{
+    struct host_context *c;
+    if (now < h->alarm_ms || now - h->alarm_ms < LATE_MS)
+        return;
+    list_for_each (c, &h->contexts, link)
+        c->deadline_ms = now + c->limit_ms;
+    if (h->deadline_ms != HOST_NEVER)
+        h->deadline_ms = now + h->limit_ms;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct host *h = container_of(timer, struct host, timer);
     uint64_t now = uv_now(h->options->loop);
     struct host_context *c;
 
+    excuse_lateness(h, now);
     h->alarm_ms = HOST_NEVER;
     if (h->deadline_ms <= now) {
         h->deadline_ms = HOST_NEVER;
@@ -225,6 +272,7 @@ static void on_timer(uv_timer_t *timer)
 void host_set_deadline(struct host *h, uint64_t at_ms)
 {
     h->deadline_ms = at_ms;
+    h->limit_ms = at_ms - uv_now(h->options->loop);
     alarm_at(h, at_ms);
 }
 
@@ -232,6 +280,7 @@ static void make_busy(struct host_context *c, uint32_t timeout_ms)
 {
     c->busy = true;
     c->overdue = false;
+    c->limit_ms = timeout_ms;
     c->deadline_ms = uv_now(c->host->options->loop) + timeout_ms;
     alarm_at(c->host, c->deadline_ms);
 }
@@ -268,16 +317,21 @@ int host_context_new(struct host *h, void (*opened)(void *owner, const struct er
     return 0;
 }
 
+void host_profile_cancel(struct host_context *c)
+{
+    struct profile_request *p;
+    while (c && (p = list_first(&c->profiles, struct profile_request, link))) {
+        list_remove(&p->link);
+        free(p);
+    }
+}
+
 void host_context_free(struct host_context *c)
 {
     if (!c)
         return;
     assert(!c->job && list_empty(&c->waiting));
-    struct profile_request *p, *after;
-    list_for_each_safe (p, after, &c->profiles, link) {
-        list_remove(&p->link);
-        free(p);
-    }
+    host_profile_cancel(c);
     c->freed = true;
     c->opened = NULL;
     advance(c);
@@ -315,7 +369,8 @@ void host_submit(struct host_job *job)
     if (!job->again)
         job->attempts = 0;
     job->again = job->stopped = false;
-    job->run_us = 0;
+    job->submitted = true;
+    job->run_us = job->estimate_ns = 0;
     list_append(&c->waiting, &job->link);
     if (c->state == CONTEXT_BROKEN)
         c->state = CONTEXT_CLOSED; // worth another try
@@ -350,39 +405,40 @@ void host_context_called(struct host_context *c, uint32_t node)
 
 bool host_job_waits(const struct host_job *job)
 {
-    const struct host_context *c = job->context;
-    return c->job == job && c->waits;
+    return state_of(job) == JOB_WAITING;
 }
 
 void host_job_next(struct host_job *job)
 {
-    if (host_job_waits(job))
+    if (state_of(job) == JOB_WAITING)
         resume(job->context, false);
 }
 
 void host_job_stop(struct host_job *job)
 {
-    struct host_context *c = job->context;
-    job->stopped = true;
-    if (host_job_waits(job))
-        resume(c, true);
-    else if (c->job == job)
-        c->host->kind->next(c, true);
+    enum job_state state = state_of(job);
+    job->stopped = state != JOB_OUT;
+    if (state == JOB_WAITING)
+        resume(job->context, true);
+    else if (state == JOB_RUNNING)
+        job->context->host->kind->next(job->context, true);
 }
 
 void host_job_fail(struct host_job *job, const struct error *e)
 {
-    if (host_job_waits(job))
+    if (state_of(job) == JOB_WAITING)
         end_waiting(job->context, e);
 }
 
 void host_job_cancel(struct host_job *job)
 {
-    struct host_context *c = job->context;
+    enum job_state state = state_of(job);
     host_job_stop(job);
-    if (c->job == job)
-        c->job = NULL;
-    list_remove(&job->link);
+    if (state == JOB_QUEUED)
+        list_remove(&job->link);
+    else if (state != JOB_OUT)
+        job->context->job = NULL;
+    job->submitted = false;
 }
 
 void host_context_give_up(struct host_context *c, const struct error *e)
@@ -392,7 +448,7 @@ void host_context_give_up(struct host_context *c, const struct error *e)
     if (opened)
         opened(c->owner, e);
     else if (job)
-        job->done(job, e);
+        finish(job, e);
 }
 
 // A context stays busy while its owner is called: what the owner asks for waits until he returns.
@@ -400,7 +456,7 @@ void host_context_ran(struct host_context *c, const struct error *e)
 {
     struct host_job *job = steal_ptr(c->job);
     if (job)
-        job->done(job, e);
+        finish(job, e);
     buffer_unref(steal_ptr(c->buffer));
     binding_unref(steal_ptr(c->binding));
     c->busy = false;
@@ -469,7 +525,7 @@ static bool fail_one(struct host_context *c, const struct error *e)
         opened(c->owner, e);
     } else if (job) {
         list_remove(&job->link);
-        job->done(job, e);
+        finish(job, e);
     } else if (!list_empty(&c->profiles)) {
         answer_profile(c, e, NULL, (struct bytes){0});
     } else {
@@ -610,6 +666,7 @@ static void give_back(struct list *lost)
     while ((job = list_first(lost, struct host_job, link))) {
         list_remove(&job->link);
         job->again = true;
+        job->submitted = false;
         job->lost(job);
     }
 }
@@ -638,13 +695,13 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
               h->model.name, ATTEMPTS, why->text);
     while ((job = list_first(&overdue, struct host_job, link))) {
         list_remove(&job->link);
-        job->done(job, &e);
+        finish(job, &e);
     }
     error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->model.name,
               ATTEMPTS, why->text);
     while ((job = list_first(&failed, struct host_job, link))) {
         list_remove(&job->link);
-        job->done(job, &e);
+        finish(job, &e);
     }
     give_back(&lost);
     advance_all(h);

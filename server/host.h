@@ -55,6 +55,9 @@ struct host_info {
     uint64_t weight_size, internal_size, memory_size;
     uint32_t core_limit, batch;
     char custom_string[1024];
+    char estimate_chip[32]; // as in npu_model_info; "": none
+    bool estimate_assumed;
+    uint32_t n_unestimated;
     struct custom_list *custom;  // nodes that others may compute
     struct bytes custom_payload; // of CustomListReply
 };
@@ -131,11 +134,14 @@ struct host_job {
     /// e NULL: outputs are in the buffer, one after the other, packed, or where they are bound.
     void (*done)(struct host_job *job, const struct error *e);
     // Results:
-    uint64_t run_us;    // on the device
-    uint32_t attempts;  // 2: the first worker died
-    uint32_t n_tensors; // of a dump
+    uint64_t run_us;      // on the device
+    uint64_t estimate_ns; // npu_job.estimate_ns
+    uint32_t attempts;    // 2: the first worker died
+    uint32_t n_tensors;   // of a dump
     // The host's:
     struct list link;
+    bool submitted; // the host has it; else nothing but host_submit() has an effect, and `context`
+                    // is not looked at
     bool stopped, again;
 };
 
@@ -153,6 +159,9 @@ struct buffer_pool *host_buffers(struct host *h);
 /// replaced more and more slowly, then not any more: everything fails with
 /// STATUS_DEVICE_UNAVAILABLE and words that say so.
 void host_submit(struct host_job *job);
+
+// What follows may be asked of a job at any time, also before it is submitted and after its end:
+// what does not fit what it does then has no effect (the table is in host.c).
 
 /// A dump's part has been taken, or a node is computed: the job goes on. What stays out for longer
 /// than the job's timeout ends the job with STATUS_TIMEOUT.
@@ -178,6 +187,9 @@ void host_profile(struct host_context *c,
                   void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
                               struct bytes layers),
                   void *owner);
+
+/// No got() comes for what has been asked of the context, which is not asked again. NULL is fine.
+void host_profile_cancel(struct host_context *c);
 
 /// What the backend says of itself, without a model; in a worker that ends at once.
 int host_probe(const struct host_options *options,

@@ -39,6 +39,7 @@ struct host {
     bool failed; // for good; with the words for whoever asks
     struct error failure;
     uint64_t deadline_ms; // of what the host itself waits for; UINT64_MAX: nothing
+    uint64_t limit_ms;    // from when that began
     uint64_t alarm_ms;    // when the timer goes off
     uv_timer_t timer;
     void (*timer_closed)(struct host *h);
@@ -63,6 +64,7 @@ struct host_context {
     uint32_t called;                                            // node of the call
     bool overdue;            // what it is busy with is past its deadline
     uint64_t deadline_ms;    // of what it is busy with
+    uint32_t limit_ms;       // from when that began
     uint32_t timeout_ms;     // of the job that runs
     struct host_job *job;    // that runs; NULL: cancelled, or none
     struct buffer *buffer;   // that it uses

@@ -291,7 +291,10 @@ static int take_info(struct process_host *h, const rknnd_ContextInfo *m, struct 
     info->memory_size = m->memory_size;
     info->core_limit = m->core_limit;
     info->batch = m->batch;
+    info->estimate_assumed = m->estimate_assumed;
+    info->n_unestimated = m->n_unestimated;
     message_set_text(info->custom_string, m->custom_string);
+    message_set_text(info->estimate_chip, m->estimate_chip);
     return 0;
 }
 
@@ -394,8 +397,10 @@ static int on_call_answered(struct process_host *h, struct process_context *c,
     case MESSAGE_WORKER_RUN:
         if (!failure)
             h->deaths = 0;
-        if (!failure && c->base.job)
+        if (!failure && c->base.job) {
             c->base.job->run_us = m->INFER_reply.run_us;
+            c->base.job->estimate_ns = m->INFER_reply.estimate_ns;
+        }
         host_context_ran(&c->base, failure);
         break;
     case MESSAGE_WORKER_DUMP:

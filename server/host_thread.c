@@ -146,7 +146,10 @@ static int fill_info(struct thread_host *h, struct error *e)
     info->memory_size = m->memory_size;
     info->core_limit = m->core_limit;
     info->batch = m->batch;
+    info->estimate_assumed = m->estimate_assumed;
+    info->n_unestimated = m->n_unestimated;
     message_set_text(info->custom_string, m->custom_string);
+    message_set_text(info->estimate_chip, m->estimate_chip ? m->estimate_chip : "");
     return fill_custom(info, m, e);
 }
 
@@ -367,10 +370,11 @@ static void work_run(struct task *t)
 static void end_run(struct thread_context *c)
 {
     found_again(c);
-    if (c->base.job)
+    if (c->base.job) {
         c->base.job->run_us = c->job.run_us;
-    if (c->base.job)
+        c->base.job->estimate_ns = c->job.estimate_ns;
         c->base.job->n_tensors = c->tap.n_tensors;
+    }
     host_context_ran(&c->base, c->status < 0 ? &c->error : NULL);
 }
 

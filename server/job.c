@@ -153,6 +153,7 @@ static void answer(struct job *j, const struct host_info *info)
 {
     rknnd_InferReply m = {
         .run_us = j->host.run_us,
+        .estimate_ns = j->host.estimate_ns,
         .queue_us = j->sched.started_us - j->sched.waiting_since_us,
         .attempts = j->host.attempts,
         .core_mask = j->host.core_mask,

@@ -8,6 +8,7 @@ static void layer_to_message(const struct npu_layer *l, rknnd_Layer *ret)
 {
     *ret = (rknnd_Layer){
         .time_us = l->time_us,
+        .estimate_ns = l->estimate_ns,
         .ddr_cycles = l->ddr_cycles,
         .npu_cycles = l->npu_cycles,
         .total_cycles = l->total_cycles,

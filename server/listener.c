@@ -72,6 +72,7 @@ static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
                  (unsigned)user.uid);
         return;
     }
+    ret->remote = !tcp_is_loopback(peer);
     uv_ip_name(peer, host, sizeof host);
     snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
 }

@@ -89,6 +89,13 @@ static uint64_t end_of(struct logbook *b)
     return end;
 }
 
+static void answer_reader(struct request *request)
+{
+    struct reader *r = container_of(request, struct reader, request);
+    answer(r->book, request, r->from);
+    reader_free(r);
+}
+
 static void on_news(uv_async_t *news)
 {
     struct logbook *b = container_of(news, struct logbook, news);
@@ -96,8 +103,8 @@ static void on_news(uv_async_t *news)
     uint64_t end = list_empty(&b->waiting) ? 0 : end_of(b);
     list_for_each_safe (r, after, &b->waiting, link)
         if (end > r->from) {
-            answer(b, &r->request, r->from);
-            reader_free(r);
+            list_remove(&r->link);
+            request_when_room(&r->request, answer_reader);
         }
 }
 
@@ -117,6 +124,7 @@ int logbook_read(struct logbook *b, struct connection *c, const struct frame_hea
     struct reader *r = calloc(1, sizeof *r);
     if (!r)
         return error_no_memory(e, "a request", sizeof *r);
+    r->book = b;
     r->from = from;
     list_init(&r->link);
     request_begin(&r->request, c, h, on_abandoned);
@@ -124,8 +132,7 @@ int logbook_read(struct logbook *b, struct connection *c, const struct frame_hea
         list_append(&b->waiting, &r->link);
         return 0;
     }
-    answer(b, &r->request, from);
-    reader_free(r);
+    request_when_room(&r->request, answer_reader);
     return 0;
 }
 

@@ -1,18 +1,23 @@
 // rknnd: options, signals, the loop.
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "server/host.h"
 #include "server/options.h"
 #include "server/relay.h"
 #include "server/server.h"
 #include "server/signals.h"
+#include "server/usb_guard.h"
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -56,10 +61,19 @@ static int relay(const struct options *o)
     return exit_code(&e);
 }
 
+// The program that has started this daemon hears why it cannot run (client/spawn.h).
+static void tell_starter(int fd, const struct error *failed)
+{
+    if (fd >= 0 && failed->code)
+        send(fd, failed->text, strlen(failed->text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static int serve(const struct options *o)
 {
     struct daemon d = {0};
     struct error e = {0};
+    cleanup(fd_close_p) int starter =
+        o->adopt_fd >= 0 ? fcntl((int)o->adopt_fd, F_DUPFD_CLOEXEC, 0) : -1;
     int r = uv_loop_init(&d.loop);
     if (r < 0) {
         log_error("no event loop: %s", uv_strerror(r));
@@ -72,6 +86,7 @@ static int serve(const struct options *o)
     r = uv_loop_close(&d.loop);
     if (r < 0)
         log_error("at the end: %s", uv_strerror(r));
+    tell_starter(starter, &d.server.failed);
     int code = exit_code(&d.server.failed);
     return r < 0 ? EXIT_FAILED : code;
 }
@@ -90,7 +105,7 @@ static int start(struct options *o, int argc, char **argv)
     struct error e;
     log_set_level(LOG_INFO);
     if (!log_set_level_text(getenv("RKNN_SERVER_LOGLEVEL"))) {
-        log_error("RKNN_SERVER_LOGLEVEL \"%s\" is not a number from 0 to 5",
+        log_error("RKNN_SERVER_LOGLEVEL \"%s\" is no level: " LOG_LEVELS,
                   getenv("RKNN_SERVER_LOGLEVEL"));
         return EXIT_USAGE;
     }
@@ -102,8 +117,11 @@ static int start(struct options *o, int argc, char **argv)
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);
+    if (o->guard_fd >= 0)
+        return usb_guard_run((int)o->guard_fd);
     if (o->worker_fd >= 0)
         return host_worker_main((int)o->worker_fd, o->module_dir);
+    log_never_wait();
     raise_fd_limit();
     mallopt(M_ARENA_MAX, 2);
     return o->relay ? relay(o) : serve(o);

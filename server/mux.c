@@ -381,6 +381,7 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
     uint32_t number = ch->number;
     size_t want = size_min(room(f), ch->credit);
+    m->fills = want == room(f);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
         begin(f, number, PACKET_CLOSE, 0);
@@ -454,7 +455,7 @@ size_t mux_fill(struct mux *m, uint8_t *block)
 bool mux_lend(struct mux_channel *ch, struct bytes data)
 {
     struct mux *m = ch->mux;
-    if (!m || !m->lent)
+    if (!m || !m->lent || !m->fills)
         return false;
     *m->lent = data;
     return true;

@@ -80,6 +80,7 @@ struct mux {
     uint32_t window;    // the peer's
     unsigned n_owing;   // channels whose credit is worth a packet
     struct bytes *lent; // while a block is filled whose last bytes need not be copied; else NULL
+    bool fills;         // what is pulled goes to the end of the block
     unsigned n_closes;
     uint32_t closes[MUX_CHANNELS]; // numbers of channels that the peer is to be told of
 };

@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/uri.h"
 #include "npu/buffer/buffer.h"
 #include "server/size.h"
+#include "server/spelling.h"
 
 enum kind {
     KIND_LISTEN,
@@ -96,11 +100,12 @@ static const struct row rows[] = {
      "where plugins for custom operators lie (default: " PLUGIN_DIR ")"},
     {"module-dir", KIND_TEXT, AT(module_dir), 0, 0, 0, "DIR", "where the backends and rknnd-announce lie"},
     {"sysfs", KIND_TEXT, AT(sysfs), 0, 0, 0, "DIR", "where the kernel tells frequencies (default: /sys)"},
-    {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "0..5",
-     "silent, error, warn, info, debug, trace (also: RKNN_SERVER_LOGLEVEL)"},
+    {"log-level", KIND_LOG_LEVEL, 0, 0, 0, 0, "LEVEL",
+     LOG_LEVELS " (also: RKNN_SERVER_LOGLEVEL)"},
     {"adopt", KIND_FD, AT(adopt_fd), 0, INT32_MAX, 0, "FD",
      "serve the sockets that arrive over FD; end with it"},
     {"worker", KIND_FD, AT(worker_fd), 0, INT32_MAX, 0, "FD", NULL},
+    {"guard", KIND_FD, AT(guard_fd), 0, INT32_MAX, 0, "FD", NULL},
 };
 // clang-format on
 
@@ -203,7 +208,7 @@ static int set_row(struct options *o, const struct row *row, const char *value, 
         return set_flag(field, value, e);
     case KIND_LOG_LEVEL:
         if (!*value || !log_set_level_text(value))
-            return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not a level from 0 to 5", value);
+            return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is no level: " LOG_LEVELS, value);
         return 0;
     default:
         return set_number(o, row, value, e);
@@ -212,7 +217,7 @@ static int set_row(struct options *o, const struct row *row, const char *value, 
 
 void options_init(struct options *o)
 {
-    *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
+    *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
     for (size_t i = 0; i < N_ROWS; i++) {
         void *field = (char *)o + rows[i].at;
         if (rows[i].kind == KIND_U32)
@@ -239,7 +244,20 @@ void options_done(struct options *o)
     free(o->plugin_dir);
     free(o->sysfs);
     free(o->relay);
-    *o = (struct options){.adopt_fd = -1, .worker_fd = -1};
+    *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
+}
+
+// The option that was meant: NULL if none is near.
+static const char *guess(const char *name)
+{
+    static const char *const others[] = {"config", "help", "version"};
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (rows[i].help && spelling_is_near(name, rows[i].name))
+            return rows[i].name;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (spelling_is_near(name, others[i]))
+            return others[i];
+    return NULL;
 }
 
 int options_set(struct options *o, const char *name, const char *value, struct error *e)
@@ -251,7 +269,10 @@ int options_set(struct options *o, const char *name, const char *value, struct e
                 error_prefix(e, "%s", name);
             return r;
         }
-    return error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"", name);
+    const char *meant = guess(name);
+    return meant ? error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"; did you mean %s?",
+                             name, meant)
+                 : error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"", name);
 }
 
 // ---- the configuration file ---------------------------------------------------------------------
@@ -329,6 +350,17 @@ static void build_long_options(struct option out[N_ROWS + 4])
     out[N_ROWS + 3] = (struct option){0};
 }
 
+// "--lisen=x": not known, or the beginning of several.
+static int refuse_word(const char *word, struct error *e)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    const char *meant = strncmp(word, "--", 2) == 0 ? guess(name) : NULL;
+    return meant ? error_set(e, STATUS_PARAM_INVALID, "unknown option %s; did you mean --%s?", word,
+                             meant)
+                 : error_set(e, STATUS_PARAM_INVALID, "unknown option %s (see --help)", word);
+}
+
 // Goes over the command line once: `file` false takes the options, true only the file's name.
 static int walk(struct options *o, int argc, char **argv, bool file, struct error *e)
 {
@@ -341,10 +373,10 @@ static int walk(struct options *o, int argc, char **argv, bool file, struct erro
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
         int r = 0;
-        if (option == '?' || option == ':')
-            return error_set(e, STATUS_PARAM_INVALID,
-                             option == '?' ? "unknown option %s (see --help)"
-                                           : "%s needs a value (see --help)",
+        if (option == '?')
+            return refuse_word(argv[optind - 1], e);
+        if (option == ':')
+            return error_set(e, STATUS_PARAM_INVALID, "%s needs a value (see --help)",
                              argv[optind - 1]);
         if (option == OPTION_HELP || option == OPTION_VERSION) {
             option == OPTION_HELP ? print_help() : (void)printf("rknnd " RKNND_VERSION "\n");
@@ -371,6 +403,45 @@ static int walk(struct options *o, int argc, char **argv, bool file, struct erro
     return 0;
 }
 
+static bool is_number(const char *text)
+{
+    return text[strspn(text, "0123456789")] == 0;
+}
+
+// A quota of somebody who does not exist would limit nobody.
+static int check_quotas(const struct options *o, struct error *e)
+{
+    for (uint32_t i = 0; i < o->n_quotas; i++) {
+        const char *user = o->quotas[i].user;
+        if (strcmp(user, "*") != 0 && strcmp(user, "tcp") != 0 && !is_number(user) &&
+            !getpwnam(user))
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "quota: there is no user \"%s\" (a name or number of this system, tcp "
+                             "for the network, * for everyone)",
+                             user);
+    }
+    return 0;
+}
+
+// Other sockets have the group that whoever made them has given them.
+static int check_group(const struct options *o, struct error *e)
+{
+    struct uri uri;
+    bool used = o->n_listen == 0;
+    if (!o->socket_group)
+        return 0;
+    if (!getgrnam(o->socket_group))
+        return error_set(e, STATUS_PARAM_INVALID, "socket-group: there is no group \"%s\"",
+                         o->socket_group);
+    for (uint32_t i = 0; i < o->n_listen; i++)
+        used = used || (uri_parse(o->listen[i], &uri, NULL) == 0 && uri.kind == URI_UNIX);
+    return used && o->adopt_fd < 0
+               ? 0
+               : error_set(e, STATUS_PARAM_INVALID,
+                           "socket-group %s is for Unix sockets, and there is none to listen on",
+                           o->socket_group);
+}
+
 int options_parse(struct options *o, int argc, char **argv, struct error *e)
 {
     int r = walk(o, argc, argv, true, e);
@@ -380,6 +451,10 @@ int options_parse(struct options *o, int argc, char **argv, struct error *e)
         r = set_backend(o, "sim", e);
     if (r == 0 && o->relay && o->announce)
         r = error_set(e, STATUS_PARAM_INVALID, "a relay is for this machine: it has no --announce");
+    if (r == 0)
+        r = check_quotas(o, e);
+    if (r == 0)
+        r = check_group(o, e);
     if (r == 0 && o->peer_timeout_ms < 2 * o->heartbeat_ms)
         r = error_set(e, STATUS_PARAM_INVALID,
                       "peer-timeout-ms (%u) must be at least twice heartbeat-ms (%u)",

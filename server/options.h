@@ -23,6 +23,7 @@ struct options {
     char *socket_group; // NULL: the process's own group
     int64_t adopt_fd;   // -1: none
     int64_t worker_fd;  // -1: this is the daemon
+    int64_t guard_fd;   // -1: it is not usb_guard.h's process either
     char *backend;
     char *backend_options; // "" when there are none
     char *module_dir;      // NULL: the installed one

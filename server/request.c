@@ -9,9 +9,17 @@ void request_begin(struct request *r, struct connection *c, const struct frame_h
                    void (*abandoned)(struct request *r))
 {
     *r = (struct request){.connection = c, .id = h->id, .type = h->type, .abandoned = abandoned};
+    list_init(&r->turn);
     list_append(&c->requests, &r->link);
     c->n_requests++;
     connection_update_flow(c);
+}
+
+void request_when_room(struct request *r, void (*start)(struct request *r))
+{
+    r->start = start;
+    list_append(&r->connection->large, &r->turn);
+    connection_start_large(r->connection);
 }
 
 // Out of the connection's list. Returns the connection, NULL if nobody waits.
@@ -21,6 +29,7 @@ static struct connection *detach(struct request *r)
     if (c) {
         r->connection = NULL;
         list_remove(&r->link);
+        list_remove(&r->turn);
         c->n_requests--;
     }
     return c;

@@ -11,6 +11,9 @@ struct request {
     struct connection *connection; // NULL: answered, or nobody waits for it any more
     uint32_t id;
     uint16_t type;
+    struct list turn;                 // in the connection's `large`, see request_when_room()
+    void (*start)(struct request *r); // of such a one
+    bool started;
     /// The client has gone or has cancelled (and then has had its answer): `connection` is NULL
     /// already. Ends the work as far as possible; may free the request.
     void (*abandoned)(struct request *r);
@@ -19,6 +22,12 @@ struct request {
 /// Notes an unanswered request; its id is not in use.
 void request_begin(struct request *r, struct connection *c, const struct frame_header *h,
                    void (*abandoned)(struct request *r));
+
+/// For an answer that is large or takes work to make: calls start(r) when the connection has room
+/// for it, from inside or later. A connection has one such answer made at a time, the next one when
+/// that has been queued and not too much waits for a client that does not read. start() does not
+/// come after the request has been abandoned or answered.
+void request_when_room(struct request *r, void (*start)(struct request *r));
 
 /// Answers with a message and payload (as message_frame()) and ends the request. When nobody waits
 /// for it, only release(owner) is called.

@@ -31,7 +31,8 @@ static uint64_t sweep_interval(const struct server *s)
     return s->options->heartbeat_ms / 2;
 }
 
-// A daemon that did not run (stopped, or starved) has not listened: silence then proves nothing.
+// A daemon that did not run (stopped, or starved) has not listened: what did not come in time then
+// may be there.
 static void excuse_silence(struct server *s, uint64_t now_ms)
 {
     struct connection *c;
@@ -62,6 +63,17 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
+// Of those that have had their time to say HELLO, the oldest.
+static void close_unused(struct server *s)
+{
+    struct connection *c;
+    list_for_each (c, &s->connections, link)
+        if (connection_is_unused(c, uv_now(s->loop))) {
+            connection_close(c, "no HELLO, and others want its place");
+            return;
+        }
+}
+
 static void take_wire(struct server *s, struct wire *wire, const struct origin *origin)
 {
     if (s->state != SERVER_SERVING) {
@@ -69,6 +81,8 @@ static void take_wire(struct server *s, struct wire *wire, const struct origin *
         return;
     }
     struct connection *c = connection_new(s, wire, origin);
+    if (c && s->n_connections > s->options->max_connections)
+        close_unused(s);
     if (c && s->n_connections > s->options->max_connections)
         connection_leave(c, "the server has as many connections as it allows (max-connections)");
     start_sweeping(s);
@@ -79,6 +93,8 @@ void server_take(struct server *s, int fd, const struct origin *origin)
     struct error e;
     struct wire *wire;
     if (wire_socket_new(s->loop, fd, &wire, &e) == 0) {
+        if (origin->remote)
+            wire_socket_keep_asking(wire, s->options->heartbeat_ms, s->options->peer_timeout_ms);
         take_wire(s, wire, origin);
         return;
     }
@@ -169,8 +185,12 @@ static int find_modules(struct server *s, struct error *e)
             return 0;
     }
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "there is no backend \"%.64s\" (npu-%.64s.so) in %s%s or in %s", o->backend,
-                     o->backend, program, places[0], s->module_dir);
+                     "there is no backend \"%.64s\" (npu-%.64s.so) in %s%s or in %s%s", o->backend,
+                     o->backend, program, places[0], s->module_dir,
+                     strcmp(o->backend, "sim") == 0
+                         ? "; install the software NPU (package rknnd-npu-sim), or use the board's "
+                           "NPU: --backend vendor, in /etc/rknnd.conf: backend = vendor"
+                         : "");
 }
 
 static int listen_by_default(struct server *s, struct error *e)
@@ -219,6 +239,11 @@ static int open_listeners(struct server *s, struct error *e)
         if (r < 0)
             return r;
     }
+    if (passed > 0 && o->n_listen == 0 && o->socket_group)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "socket-group %s: the Unix sockets are the service manager's, which gives "
+                         "them their group (SocketGroup= of rknnd.socket)",
+                         o->socket_group);
     if (o->adopt_fd >= 0)
         return listener_adopt(&s->listeners, (int)o->adopt_fd, e);
     for (uint32_t i = 0; i < o->n_listen; i++) {
@@ -269,6 +294,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
     job_timer_init(&s->job_timer, loop);
+    stats_init(&s->stats, loop);
     store_init(&s->store, s);
     uploads_init(&s->uploads, s);
     memories_init(&s->memories);
@@ -374,6 +400,7 @@ void server_stop(struct server *s)
     notify_close(&s->notify);
     uv_close((uv_handle_t *)&s->sweep, NULL);
     uv_close((uv_handle_t *)&s->drain, NULL);
+    stats_close(&s->stats);
     uv_close((uv_handle_t *)&s->job_timer.timer, NULL);
 }
 

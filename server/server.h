@@ -13,6 +13,7 @@
 #include "server/options.h"
 #include "server/sched.h"
 #include "server/sram.h"
+#include "server/stats.h"
 #include "server/store.h"
 #include "server/trace.h"
 #include "server/upload.h"
@@ -55,6 +56,7 @@ struct server {
     bool scheduling;
     uint64_t jobs_done, jobs_failed;
 
+    struct stats stats;
     struct logbook logbook;
     struct trace trace;
     struct notify notify;

@@ -27,6 +27,7 @@ int session_new(struct server *server, const struct origin *origin, struct sessi
     s->server = server;
     s->refs = 1;
     s->id = ++server->next_session;
+    list_init(&s->connections);
     sched_client_init(&s->sched, &s->user->sched);
     list_append(&server->sessions, &s->link);
     server->n_sessions++;

@@ -16,6 +16,7 @@ struct session {
     struct server *server;
     unsigned refs; // connections and contexts
     struct user *user;
+    struct list connections; // struct connection
     unsigned n_connections;
     uint64_t id;
     uint8_t secret[HELLO_SECRET_SIZE];

@@ -170,10 +170,32 @@ static void give_to(struct upload *u, struct connection *c)
     u->progress_ms = uv_now(u->uploads->server->loop);
 }
 
+static int taken_over(const struct upload *u, struct error *e)
+{
+    return error_set(e, STATUS_TIMEOUT,
+                     "another program has gone on with the upload of %s, which stood still; offer "
+                     "the model again",
+                     u->name);
+}
+
+// The rest of a part that is coming is dropped when it comes.
+static void take_away(struct upload *u)
+{
+    struct error e;
+    if (!u->owner || u->incoming == 0)
+        return;
+    struct frame_header h = u->owner->channel.reader.header;
+    u->incoming = 0;
+    taken_over(u, &e);
+    connection_forget_payload(u->owner);
+    connection_reply_error(u->owner, &h, &e);
+}
+
 static void hand_over(struct upload *u)
 {
     struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
     log_debug("c%u goes on with the upload of %s", r->connection->number, u->name);
+    take_away(u);
     give_to(u, r->connection);
     answer_offer(r, false, u->received);
 }
@@ -407,11 +429,11 @@ int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd
         connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
         return 0;
     }
-    if (!u || u->owner != c)
+    if (!u)
         return error_set(e, STATUS_FAIL,
-                         "a part of a model came that this connection does not upload%s; offer the "
-                         "model again",
-                         u ? " (any more)" : "");
+                         "a part of a model came that nobody uploads; offer the model first");
+    if (u->owner != c)
+        return taken_over(u, e);
     int r = check_chunk(u, h, m, e);
     if (r < 0)
         return r;
@@ -469,6 +491,14 @@ void uploads_disown(struct uploads *all, struct connection *c)
             disown(u);
 }
 
+// Its program may be stopped, while others wait for the model.
+static bool stands_still(const struct upload *u, uint64_t now_ms)
+{
+    uint64_t age =
+        u->incoming > 0 ? connection_silent_ms(u->owner, now_ms) : now_ms - u->progress_ms;
+    return age > u->uploads->server->options->peer_timeout_ms;
+}
+
 static void sweep(struct upload *u, uint64_t now_ms)
 {
     const struct options *o = u->uploads->server->options;
@@ -477,7 +507,7 @@ static void sweep(struct upload *u, uint64_t now_ms)
         return;
     if (!u->owner && age > (uint64_t)o->upload_ttl_s * 1000)
         drop(u);
-    else if (u->owner && u->incoming == 0 && age > o->peer_timeout_ms && !list_empty(&u->waiting))
+    else if (u->owner && !list_empty(&u->waiting) && stands_still(u, now_ms))
         hand_over(u);
 }
 

@@ -9,10 +9,12 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/usb.h"
 #include "server/cable.h"
 #include "server/pump.h"
+#include "server/usb_guard.h"
 
 #define SCAN_MS     500  // plugging in is seen by asking
 #define GREETING_MS 2000 // in which the board answers
@@ -43,6 +45,7 @@ struct usb_host {
     const struct usb_host_owner *calls;
     void *owner;
     char serial[128]; // wanted
+    int guard;        // usb_guard.h
     struct error why; // code 0: it is up
     bool closing, cable_closed, timer_closed;
     uv_timer_t timer;
@@ -84,6 +87,8 @@ static void let_go(struct usb_host *u)
     libusb_close(u->device);
     u->device = NULL;
     u->broken = false;
+    if (!u->closing)
+        usb_guard_name(u->guard, NULL, 0); // what comes next is up to this relay
 }
 
 static void cancel(struct usb_host *u)
@@ -242,11 +247,16 @@ static bool find_interface(libusb_device *device, struct interface *ret)
     return found;
 }
 
+static void name_node(libusb_device *device, char ret[48])
+{
+    snprintf(ret, 48, "/dev/bus/usb/%03u/%03u", libusb_get_bus_number(device),
+             libusb_get_device_address(device));
+}
+
 static int refused(int r, libusb_device *device, struct error *e)
 {
     char node[48], advice[160];
-    snprintf(node, sizeof node, "/dev/bus/usb/%03u/%03u", libusb_get_bus_number(device),
-             libusb_get_device_address(device));
+    name_node(device, node);
     if (r == LIBUSB_ERROR_ACCESS) {
         usb_advise_access(node, advice, sizeof advice);
         return error_set(e, STATUS_DEVICE_UNAVAILABLE,
@@ -341,6 +351,7 @@ static int judge(const struct usb_host *u, const struct census *census, struct e
 
 static int take_board(struct usb_host *u, struct census *census, struct error *e)
 {
+    char node[48];
     int r = u->calls->found(u->owner, census->serial, e);
     if (r == 0)
         r = claim(census->handle, census->interface.number, e);
@@ -349,6 +360,8 @@ static int take_board(struct usb_host *u, struct census *census, struct error *e
     memcpy(u->serial, census->serial, sizeof u->serial);
     u->interface = census->interface;
     u->device = steal_ptr(census->handle);
+    name_node(libusb_get_device(u->device), node);
+    usb_guard_name(u->guard, node, u->interface.number);
     return 0;
 }
 
@@ -414,8 +427,10 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 
 static void check_closed(struct usb_host *u)
 {
-    if (u->cable_closed && u->timer_closed && u->n_watches == 0 && u->pumps.n == 0)
+    if (u->cable_closed && u->timer_closed && u->n_watches == 0 && u->pumps.n == 0) {
+        fd_close(u->guard); // the board hears of programs that were still connected
         free(u);
+    }
 }
 
 static void on_watch_closed(uv_handle_t *handle)
@@ -525,9 +540,14 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
     u->owner = owner;
     list_init(&u->watches);
     error_set(&u->why, STATUS_DEVICE_UNAVAILABLE, "the board has not been looked for yet");
-    int r = init_usb(u, e);
+    int r = usb_guard_start(&u->guard, e);
     if (r < 0)
         return r;
+    r = init_usb(u, e);
+    if (r < 0) {
+        fd_close(u->guard);
+        return r;
+    }
     cable_init(&u->cable, loop, true, &mux_ops, &cable_ops);
     for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
         u->cable.receiving[i] = &u->ins[i].base;
@@ -575,6 +595,8 @@ void usb_host_close(struct usb_host *u)
     if (!u)
         return;
     u->closing = true;
+    if (u->pumps.n == 0)
+        usb_guard_name(u->guard, NULL, 0);
     cable_stop(&u->cable);
     wait_for_transfers(u);
     uv_close((uv_handle_t *)&u->timer, on_timer_closed);

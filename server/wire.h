@@ -2,6 +2,7 @@
 // channel of a cable (wire_mux.h).
 #pragma once
 
+#include <stdbool.h>
 #include <sys/uio.h>
 #include <uv.h>
 
@@ -17,6 +18,9 @@ struct wire_ops {
     void (*watch)(struct wire *w, int events);
     /// ready() is to come once, soon, whatever is the case then.
     void (*wake)(struct wire *w);
+    /// Whether the other end cannot be reached any more (now_ms: uv_now()). NULL: that shows by
+    /// itself, as the end or an error.
+    bool (*is_gone)(struct wire *w, uint64_t now_ms);
     /// Frees it, after closed() has come from the loop. Nothing else comes any more.
     void (*close)(struct wire *w);
 };
@@ -30,6 +34,11 @@ struct wire {
     void (*ready)(struct wire *w, int status, int events);
     void (*closed)(struct wire *w); // may be NULL
 };
+
+static inline bool wire_is_gone(struct wire *w, uint64_t now_ms)
+{
+    return w->ops->is_gone && w->ops->is_gone(w, now_ms);
+}
 
 static inline void wire_close(struct wire *w)
 {

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/list.h"
+#include "base/tcp.h"
 
 struct wire_socket {
     struct wire wire;
@@ -13,6 +14,8 @@ struct wire_socket {
     int watched;
     int events; // what poll waits for
     bool woken, closing;
+    uint32_t timeout_ms; // of the other machine; 0: it is this one
+    struct tcp_answers answers;
 };
 
 static struct wire_socket *socket_of(struct wire *w)
@@ -68,6 +71,19 @@ static void wake(struct wire *w)
     update(socket_of(w));
 }
 
+static bool is_gone(struct wire *w, uint64_t now_ms)
+{
+    struct wire_socket *s = socket_of(w);
+    return s->timeout_ms > 0 && tcp_is_gone(&s->answers, s->fd, now_ms, s->timeout_ms);
+}
+
+void wire_socket_keep_asking(struct wire *w, uint32_t idle_ms, uint32_t timeout_ms)
+{
+    struct wire_socket *s = socket_of(w);
+    s->timeout_ms = timeout_ms;
+    tcp_keep_asking(s->fd, idle_ms, timeout_ms);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct wire_socket *s = container_of((uv_poll_t *)handle, struct wire_socket, poll);
@@ -88,6 +104,7 @@ static const struct wire_ops ops = {
     .receive = receive_some,
     .watch = watch,
     .wake = wake,
+    .is_gone = is_gone,
     .close = close_socket,
 };
 

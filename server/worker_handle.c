@@ -94,8 +94,11 @@ static int handle_start(struct request *r, struct error *e)
     if (s < 0)
         return s;
     const struct npu_device_info *d = g->backend->device_info(g->device);
-    rknnd_Device reply = {
-        .n_cores = d->n_cores, .sram_size = d->sram_size, .dma = d->dma, .clock_hz = d->clock_hz};
+    rknnd_Device reply = {.n_cores = d->n_cores,
+                          .sram_size = d->sram_size,
+                          .dma = d->dma,
+                          .clock_hz = d->clock_hz,
+                          .timing = d->timing};
     message_set_text(reply.chip, d->chip);
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);
@@ -147,8 +150,11 @@ static int answer_model(const struct request *r, const struct npu_model_info *m,
                                .memory_size = m->memory_size,
                                .core_limit = m->core_limit,
                                .batch = m->batch,
-                               .n_custom = m->n_custom};
+                               .n_custom = m->n_custom,
+                               .estimate_assumed = m->estimate_assumed,
+                               .n_unestimated = m->n_unestimated};
     message_set_text(reply.custom_string, m->custom_string);
+    message_set_text(reply.estimate_chip, m->estimate_chip ? m->estimate_chip : "");
     answer(r, &reply, list, size);
     return 0;
 }
@@ -362,8 +368,10 @@ static void end_run(struct worker_context *c, int status, const struct error *e)
         f = message_frame(c->type, FRAME_REPLY, c->request, rknnd_DumpReply_fields,
                           &(rknnd_DumpReply){.n_tensors = c->tap.n_tensors}, NULL, 0, NULL, NULL);
     else
-        f = message_frame(c->type, FRAME_REPLY, c->request, rknnd_InferReply_fields,
-                          &(rknnd_InferReply){.run_us = c->job.run_us}, NULL, 0, NULL, NULL);
+        f = message_frame(
+            c->type, FRAME_REPLY, c->request, rknnd_InferReply_fields,
+            &(rknnd_InferReply){.run_us = c->job.run_us, .estimate_ns = c->job.estimate_ns}, NULL,
+            0, NULL, NULL);
     atomic_store(&c->running, false);
     worker_answer(w, f);
 }

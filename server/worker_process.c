@@ -247,10 +247,14 @@ void worker_processes_set_log_level(const struct host_options *options, enum log
 
 int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
 {
-    struct npu_device_info d = {
-        .n_cores = m->n_cores, .sram_size = m->sram_size, .dma = m->dma, .clock_hz = m->clock_hz};
-    if (m->n_cores == 0 || m->n_cores > 32)
-        return error_set(e, STATUS_FAIL, "a device with %u cores", m->n_cores);
+    struct npu_device_info d = {.n_cores = m->n_cores,
+                                .sram_size = m->sram_size,
+                                .dma = m->dma,
+                                .clock_hz = m->clock_hz,
+                                .timing = (enum npu_timing)m->timing};
+    if (m->n_cores == 0 || m->n_cores > 32 || m->timing > NPU_TIMING_PACED)
+        return error_set(e, STATUS_FAIL, "a device with %u cores and timing %u", m->n_cores,
+                         m->timing);
     message_set_text(d.chip, m->chip);
     message_set_text(d.backend, m->backend);
     message_set_text(d.runtime_version, m->runtime_version);

@@ -222,35 +222,6 @@ static void forgets_a_session_with_its_last_connection(void **state)
     peer_close(&watcher);
 }
 
-static void drops_a_peer_without_hello(void **state)
-{
-    struct peer p;
-    (void)state;
-    peer_connect_tcp(&p, server.port);
-    peer_expect_closed(&p);
-    peer_close(&p);
-}
-
-static bool has_ended(int fd)
-{
-    char bytes[256];
-    ssize_t n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN);
-}
-
-// Half-open: the peer is there for the kernel, and answers nothing.
-static void drops_a_silent_peer_but_not_one_that_answers(void **state)
-{
-    struct peer silent, good;
-    (void)state;
-    in_process_connect(&server, &good);
-    in_process_connect_tcp(&server, &silent);
-    while (!has_ended(silent.fd))
-        assert_true(peer_status(&good).connections >= 1);
-    peer_close(&silent);
-    peer_close(&good);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,8 +236,6 @@ int main(void)
         cmocka_unit_test(takes_nothing_new_after_goodbye),
         cmocka_unit_test(joins_a_session_by_its_secret_only),
         cmocka_unit_test(forgets_a_session_with_its_last_connection),
-        cmocka_unit_test(drops_a_peer_without_hello),
-        cmocka_unit_test(drops_a_silent_peer_but_not_one_that_answers),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

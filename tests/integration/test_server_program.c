@@ -153,6 +153,18 @@ static void takes_sockets_of_the_service_manager(void **state)
     end_well();
 }
 
+static void their_group_is_the_service_managers(void **state)
+{
+    char errors[1024];
+    uint16_t port;
+    (void)state;
+    int fd = listening_socket(&port);
+    daemon_start(&d, (const char *const[]){"--socket-group", "root", NULL}, fd, true);
+    close(fd);
+    assert_int_equal(daemon_wait(&d, errors, sizeof errors), 2);
+    assert_non_null(strstr(errors, "socket-group root"));
+}
+
 static void tells_the_watchdog(void **state)
 {
     (void)state;
@@ -378,6 +390,7 @@ int main(void)
         TEST(runs_models_in_processes),
         TEST(ends_at_once_at_the_second_signal),
         TEST(takes_sockets_of_the_service_manager),
+        TEST(their_group_is_the_service_managers),
         TEST(tells_the_watchdog),
         TEST(adopts_connections_and_ends_with_its_parent),
         TEST(replaces_a_dead_socket_and_respects_a_live_one),

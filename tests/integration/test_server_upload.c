@@ -274,8 +274,38 @@ static void hands_over_when_the_sender_stalls(void **state)
            (peer_receive(&b, &f) && f.header.id != id))
         peer_status(&a); // a lives; b answers Pings in peer_receive()
     assert_int_equal(f.m.MODEL_OFFER_reply.offset, 2 * CHUNK);
-    assert_int_equal(send_part(&a, &m, 2 * CHUNK, CHUNK, &reply, &e), STATUS_FAIL);
+    assert_int_equal(send_part(&a, &m, 2 * CHUNK, CHUNK, &reply, &e), STATUS_TIMEOUT);
     assert_true(send_up_to(&b, &m, 2 * CHUNK, SIZE).complete);
+    peer_close(&a);
+    peer_close(&b);
+}
+
+// … and stops in the middle of a part, whose rest comes when the other has begun to go on.
+static void hands_over_in_the_middle_of_a_part(void **state)
+{
+    struct peer a, b;
+    struct peer_frame f;
+    struct error e;
+    (void)state;
+    in_process_connect(&server, &a);
+    in_process_connect(&server, &b);
+    rknnd_ModelOffer m = fresh_model();
+    offer(&a, &m);
+    send_up_to(&a, &m, 0, CHUNK);
+    rknnd_ModelChunk part = {.offset = CHUNK};
+    memcpy(part.sha256, m.sha256, sizeof part.sha256);
+    struct iovec payload = {model + CHUNK, CHUNK};
+    struct frame_out *chunk = message_frame(MESSAGE_MODEL_CHUNK, 0, 77, rknnd_ModelChunk_fields,
+                                            &part, &payload, 1, NULL, NULL);
+    peer_send_raw(&a, chunk->head, chunk->head_size);
+    frame_out_free(chunk);
+    peer_send_raw(&a, model + CHUNK, CHUNK / 2);
+    assert_int_equal(offer(&b, &m).offset, CHUNK);
+    send_up_to(&b, &m, CHUNK, 2 * CHUNK);
+    peer_send_raw(&a, model, CHUNK - CHUNK / 2); // what has been taken away harms nobody
+    assert_int_equal(peer_wait(&a, 77, &f, &e), STATUS_TIMEOUT);
+    assert_true(send_up_to(&b, &m, 2 * CHUNK, SIZE).complete);
+    assert_true(offer(&a, &m).held);
     peer_close(&a);
     peer_close(&b);
 }
@@ -408,6 +438,7 @@ int main(void)
         cmocka_unit_test(hands_over_when_the_sender_goes),
         cmocka_unit_test(begins_again_when_the_first_sender_lied),
         cmocka_unit_test(hands_over_when_the_sender_stalls),
+        cmocka_unit_test(hands_over_in_the_middle_of_a_part),
         cmocka_unit_test(keeps_few_broken_uploads_and_not_for_long),
         cmocka_unit_test(keeps_a_model_for_its_sender),
         cmocka_unit_test(refuses_what_does_not_fit_all_in_all),

@@ -17,7 +17,8 @@
 
 struct side {
     struct channel channel;
-    unsigned messages, payloads, lost, closed, drained;
+    unsigned messages, payloads, lost, closed, drained, turns;
+    unsigned work; // that a message costs more than others
     uint64_t tokens[64];
     size_t pause_after;
     uint8_t *into;
@@ -40,6 +41,7 @@ static void got_message(struct channel *c, const struct frame_header *h, struct 
         frame_reader_payload_into(&c->reader, &(struct iovec){s->into, h->payload_size}, 1);
     if (s->messages == s->pause_after)
         channel_pause(c);
+    channel_spend(c, s->work);
 }
 
 static void got_payload(struct channel *c)
@@ -64,7 +66,16 @@ static void got_closed(struct channel *c)
     container_of(c, struct side, channel)->closed++;
 }
 
-static const struct channel_ops ops = {got_message, got_payload, got_drained, got_lost};
+static void got_turn(struct channel *c)
+{
+    container_of(c, struct side, channel)->turns++;
+}
+
+static const struct channel_ops ops = {.on_message = got_message,
+                                       .on_payload = got_payload,
+                                       .on_drained = got_drained,
+                                       .on_turn = got_turn,
+                                       .on_lost = got_lost};
 
 struct fixture {
     uv_loop_t loop;
@@ -162,6 +173,30 @@ static void test_pause_holds_back_what_was_read_already(void **state)
         assert_int_equal(f->b.tokens[i], i);
 }
 
+static void test_a_turn_ends(void **state)
+{
+    struct fixture *f = *state;
+    unsigned n = 3 * CHANNEL_TURN + 1;
+    for (uint64_t i = 0; i < n; i++)
+        channel_send(&f->a.channel, ping(i, NULL, NULL, NULL));
+    for (unsigned done = 0; done < n; done = f->b.messages) {
+        run_until(f, &f->b.turns, f->b.turns + 1);
+        assert_true(f->b.messages - done <= CHANNEL_TURN);
+    }
+    assert_int_equal(f->b.messages, n);
+    f->b.work = CHANNEL_TURN / 2;
+    for (uint64_t i = 0; i < 5; i++)
+        channel_send(&f->a.channel, ping(i, NULL, NULL, NULL));
+    for (unsigned done = n; done < n + 5; done = f->b.messages) {
+        run_until(f, &f->b.turns, f->b.turns + 1);
+        assert_true(f->b.messages - done <= 2);
+    }
+    unsigned turns = f->b.turns;
+    channel_wake(&f->b.channel);
+    assert_int_equal(f->b.turns, turns); // from the loop, not from inside
+    run_until(f, &f->b.turns, turns + 1);
+}
+
 static void test_fds_come_with_their_message(void **state)
 {
     struct fixture *f = *state;
@@ -235,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_large_payload_arrives_in_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pause_holds_back_what_was_read_already, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_turn_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fds_come_with_their_message, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_peer_that_closes_is_reported_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_paused_side_notices_that_its_peer_goes, set_up,

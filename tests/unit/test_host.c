@@ -307,7 +307,7 @@ static void must_not_profile(void *owner, const struct error *e, const rknnd_Pro
                              struct bytes layers)
 {
     (void)owner, (void)e, (void)reply, (void)layers;
-    fail_msg("a profile of a context that was freed");
+    fail_msg("a profile that nobody waits for");
 }
 
 static void test_profile(void **state)
@@ -334,6 +334,34 @@ static void test_profile(void **state)
         host_profile(c, must_not_profile, NULL);
         host_profile(c, must_not_profile, NULL);
     }
+    host_context_free(c);
+    rig_free(&r);
+    rig_done(&r);
+}
+
+// One that waits for a run, and (of a worker) one that is on its way.
+static void test_profiles_are_cancelled(void **state)
+{
+    struct rig r;
+    struct rig_job runs, waits;
+    rig_init(&r, in_threads(state), "64:64,delay_us=20000");
+    rig_load(&r);
+    struct host_context *c = rig_open(&r);
+    rig_submit(&r, &runs, c, 1);
+    rig_submit(&r, &waits, c, 2);
+    host_profile(c, must_not_profile, NULL);
+    host_profile_cancel(c);
+    rig_wait(&r, &runs);
+    rig_check(&r, &runs, 1);
+    rig_wait(&r, &waits);
+    rig_check(&r, &waits, 2);
+    if (!in_threads(state))
+        host_profile(c, must_not_profile, NULL);
+    rig_submit(&r, &runs, c, 3);
+    host_profile_cancel(c);
+    rig_wait(&r, &runs);
+    rig_check(&r, &runs, 3);
+    host_profile_cancel(NULL);
     host_context_free(c);
     rig_free(&r);
     rig_done(&r);
@@ -435,6 +463,7 @@ int main(int argc, char **argv)
             cmocka_unit_test_prestate(test_host_freed_with_cancelled_job, kind),
             cmocka_unit_test_prestate(test_context_freed_in_done, kind),
             cmocka_unit_test_prestate(test_profile, kind),
+            cmocka_unit_test_prestate(test_profiles_are_cancelled, kind),
             cmocka_unit_test_prestate(test_questions, kind),
             cmocka_unit_test_prestate(test_questions_are_cancelled, kind),
         };

@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "server/options.h"
 
 static void takes_good_values(void **state)
@@ -60,6 +62,7 @@ static void refuses_bad_values(void **state)
         {"insecure", "true"},
         {"backend", ":rk3588"},
         {"log-level", "6"},
+        {"log-level", "debugging"},
         {"log-level", ""},
         {"no-such-option", "1"},
         {"quota", ""},
@@ -97,6 +100,68 @@ static void refuses_too_many_addresses(void **state)
     options_done(&o);
 }
 
+static int parse(const char *first, const char *second, const char *third, struct error *e)
+{
+    const char *words[] = {"rknnd", first, second, third, NULL};
+    int argc = third ? 4 : second ? 3 : 2;
+    struct options o;
+    options_init(&o);
+    int r = options_parse(&o, argc, (char **)words, e);
+    options_done(&o);
+    return r;
+}
+
+static void misspelt_names_are_asked_about(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"lisen", "listen"},
+        {"max-conections", "max-connections"},
+        {"log-levl", "log-level"},
+        {"worker-ilde", "worker-idle"},
+        {"heartbeat-sm", "heartbeat-ms"},
+        {"confg", "config"},
+    };
+    struct options o;
+    struct error e;
+    char words[64];
+    (void)state;
+    options_init(&o);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(options_set(&o, wrong[i][0], "1", &e), STATUS_PARAM_INVALID);
+        snprintf(words, sizeof words, "did you mean %s?", wrong[i][1]);
+        assert_non_null(strstr(e.text, words));
+        snprintf(words, sizeof words, "--%s=1", wrong[i][0]);
+        assert_int_equal(parse(words, NULL, NULL, &e), STATUS_PARAM_INVALID);
+        snprintf(words, sizeof words, "did you mean --%s?", wrong[i][1]);
+        assert_non_null(strstr(e.text, words));
+    }
+    assert_int_equal(options_set(&o, "port", "1", &e), STATUS_PARAM_INVALID);
+    assert_null(strstr(e.text, "did you mean"));
+    assert_int_equal(options_set(&o, "", "1", &e), STATUS_PARAM_INVALID);
+    assert_null(strstr(e.text, "did you mean"));
+    options_done(&o);
+}
+
+static void users_and_groups_exist(void **state)
+{
+    struct error e;
+    (void)state;
+    assert_int_equal(parse("--quota", "nosuchuser:contexts=1", NULL, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "\"nosuchuser\""));
+    assert_int_equal(parse("--quota", "root:contexts=1", NULL, &e), 0);
+    assert_int_equal(parse("--quota", "12345:contexts=1", NULL, &e), 0);
+    assert_int_equal(parse("--quota", "tcp:contexts=1", "--quota=*:share=2", &e), 0);
+    assert_int_equal(parse("--socket-group=root", NULL, NULL, &e), 0);
+    assert_int_equal(
+        parse("--socket-group=root", "--listen=unix:/x", "--listen=tcp:127.0.0.1:1", &e), 0);
+    assert_int_equal(parse("--socket-group=nosuchgroup", NULL, NULL, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "\"nosuchgroup\""));
+    assert_int_equal(parse("--socket-group=root", "--listen=tcp:127.0.0.1:1", NULL, &e),
+                     STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "socket-group root"));
+    assert_int_equal(parse("--socket-group=root", "--adopt=3", NULL, &e), STATUS_PARAM_INVALID);
+}
+
 static void a_relay_is_not_announced(void **state)
 {
     static char *words[] = {(char *)"rknnd", (char *)"--relay",
@@ -117,6 +182,8 @@ int main(void)
         cmocka_unit_test(takes_good_values),
         cmocka_unit_test(refuses_bad_values),
         cmocka_unit_test(refuses_too_many_addresses),
+        cmocka_unit_test(misspelt_names_are_asked_about),
+        cmocka_unit_test(users_and_groups_exist),
         cmocka_unit_test(a_relay_is_not_announced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ def samples(p):
     """One message of each name; every field set, no two numbers alike."""
     device = p.Device(chip="rk3588", backend="sim", runtime_version="rt 2.3.2",
                       driver_version="drv 0.9.8", n_cores=3, sram_size=958464, dma=True,
-                      clock_hz=1 << 41)
+                      clock_hz=1 << 41, timing=93)
     attr = p.TensorAttr(name="in", dims=[1, 300, 2, 7], n_elems=4200, size=8400,
                         size_with_stride=9600, w_stride=8, h_stride=320, zp=-14,
                         scale=0.0078125, type=4, layout=1, qnt=2)
@@ -87,7 +87,7 @@ def samples(p):
             context=21, n_inputs=1, n_outputs=2, weight_size=1 << 36, internal_size=22,
             memory_size=23, sram_total=24, sram_free=25, core_limit=7, batch=26,
             custom_string="made for \u732b", n_custom=57, n_rows=60, native_attrs=True,
-            no_custom=True),
+            no_custom=True, estimate_chip="rk3576", estimate_assumed=True, n_unestimated=94),
         "ContextClose": p.ContextClose(context=27),
         "Infer": p.Infer(context=28, core_mask=5, timeout_ms=1000, collect_perf=True,
                          no_outputs=True,
@@ -96,14 +96,15 @@ def samples(p):
                          writes=[p.InferWrite(input=77, offset=1 << 51, size=78)],
                          outputs_back=[79, 300], output_limit=1 << 44, batch_cores=80),
         "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
-                                   call=p.CustomCall(node=58, number=59), core_mask=81),
+                                   call=p.CustomCall(node=58, number=59), core_mask=81,
+                                   estimate_ns=1 << 61),
         "Profile": p.Profile(context=30),
         "ProfileReply": p.ProfileReply(n_layers=31, run_us=32),
         "Layer": p.Layer(name="Conv:conv1", op="ConvRelu", type="INT8", target="NPU",
                          input_shapes="(1,3,224,224)", output_shapes="(1,16,112,112)",
                          time_us=33, ddr_cycles=34, npu_cycles=35, total_cycles=36, macs=1 << 38,
                          read_bytes=37, write_bytes=38, core_mask=39, mac_cycles=1 << 40,
-                         core_work=[48, 0, 1 << 36], n_tasks=82),
+                         core_work=[48, 0, 1 << 36], n_tasks=82, estimate_ns=1 << 62),
         "Dump": p.Dump(run=p.Infer(context=49, core_mask=7, timeout_ms=50, inputs=[form]),
                        only="conv*_out", replace=True),
         "DumpReply": p.DumpReply(index=51, tensor=attr, node="Conv:conv2", op="ConvClip",

@@ -1,0 +1,35 @@
+// Names that are nearly right.
+#include "server/spelling.h"
+
+#include <string.h>
+
+#define MAX_NAME 64
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+// Damerau's distance: rows[i][j] letters make the first i of `a` the first j of `b`.
+static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    unsigned rows[MAX_NAME + 1][MAX_NAME + 1];
+    for (size_t i = 0; i <= na; i++)
+        for (size_t j = 0; j <= nb; j++) {
+            if (i == 0 || j == 0) {
+                rows[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1,
+                               rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
+        }
+    return rows[na][nb];
+}
+
+bool spelling_is_near(const char *name, const char *known)
+{
+    size_t n = strnlen(name, MAX_NAME), m = strnlen(known, MAX_NAME);
+    return distance(name, n, known, m) <= (n + 2) / 4;
+}

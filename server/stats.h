@@ -1,0 +1,22 @@
+// STATS: one list of clients for all who ask at about the same time (handle_stats.c).
+#pragma once
+
+#include <uv.h>
+
+#include "base/list.h"
+
+struct stats_snapshot;
+
+// Embedded by the server.
+struct stats {
+    struct list waiting;             // who will be answered by the next snapshot
+    struct list served;              // by this one
+    struct stats_snapshot *snapshot; // NULL: nobody is being answered
+    uint64_t next_us;                // uv_hrtime(): not before then the next one is made
+    uv_timer_t timer;
+};
+
+void stats_init(struct stats *st, uv_loop_t *loop);
+
+/// After the last connection has closed.
+void stats_close(struct stats *st);
