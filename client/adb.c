@@ -50,12 +50,17 @@ static int open_server(struct adb *a, struct error *e)
     if (r < 0)
         return r;
     a->until = clock_ms() + LIMIT_CONNECT_MS;
-    a->fd = connect_to(&uri, e);
+    cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
+    r = connect_look_up(&uri, &list, e);
+    if (r < 0)
+        return error_prefix(e, "the adb server");
+    a->fd = connect_addresses(list);
     if (a->fd >= 0)
         return 0;
-    error_prefix(e, "the adb server at %s:%u does not answer (start it: adb start-server)",
-                 uri.text, uri.port);
-    return a->fd;
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "no adb server answers at %s:%u: %s; adb start-server starts it here, "
+                     "ADB_SERVER_SOCKET=tcp:HOST:PORT names one that is elsewhere",
+                     uri.text, uri.port, strerror(-a->fd));
 }
 
 // ---- requests -----------------------------------------------------------------------------------

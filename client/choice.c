@@ -13,21 +13,46 @@
 #define MAX_BOARDS 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char chosen[256]; // by rknnd_set_server(); "": none
+static char chosen[256];                      // by rknnd_set_server(); "": none
+static _Thread_local char thread_chosen[256]; // by rknnd_set_thread_server(); "": none
+
+// Into `to`, in normal form; "" for NULL.
+static int normalize(const char *uri, char to[static 256], struct error *e)
+{
+    struct uri parsed;
+    int r = uri ? uri_parse(uri, &parsed, e) : 0;
+    *to = 0;
+    if (r == 0 && uri)
+        uri_format(&parsed, to, 256);
+    return r;
+}
 
 RKNN_EXPORT int rknnd_set_server(const char *uri)
 {
     struct error e;
-    struct uri parsed;
-    int r = uri ? uri_parse(uri, &parsed, &e) : 0;
+    char normal[sizeof chosen];
+    int r = normalize(uri, normal, &e);
     if (r == 0) {
         pthread_mutex_lock(&lock);
-        chosen[0] = 0;
-        if (uri)
-            uri_format(&parsed, chosen, sizeof chosen);
+        memcpy(chosen, normal, sizeof chosen);
         pthread_mutex_unlock(&lock);
     }
     return last_error_keep("rknnd_set_server", r, &e);
+}
+
+RKNN_EXPORT int rknnd_set_thread_server(const char *uri)
+{
+    struct error e;
+    char normal[sizeof thread_chosen];
+    int r = normalize(uri, normal, &e);
+    if (r == 0)
+        memcpy(thread_chosen, normal, sizeof thread_chosen);
+    return last_error_keep("rknnd_set_thread_server", r, &e);
+}
+
+RKNN_EXPORT const char *rknnd_get_thread_server(void)
+{
+    return thread_chosen;
 }
 
 static void add(struct choice *c, const char *scheme, const char *folder, const char *file)
@@ -49,17 +74,26 @@ void choice_local(struct choice *ret)
 
 void choice_make(const char *uri, struct choice *ret)
 {
-    char text[sizeof chosen];
-    const char *environment = getenv("RKNND_SERVER");
-    choice_local(ret);
+    char program[sizeof chosen];
     pthread_mutex_lock(&lock);
-    memcpy(text, chosen, sizeof text);
+    memcpy(program, chosen, sizeof program);
     pthread_mutex_unlock(&lock);
-    if (!uri && !*text && !(environment && *environment))
-        return;
-    ret->source = uri ? CHOICE_ARGUMENT : *text ? CHOICE_PROGRAM : CHOICE_ENVIRONMENT;
-    ret->n_uris = 0;
-    add(ret, uri ? uri : *text ? text : environment, "", "");
+    const struct {
+        enum choice_source source;
+        const char *uri;
+    } sources[] = {{CHOICE_THREAD, thread_chosen},
+                   {CHOICE_PROGRAM, program},
+                   {CHOICE_ENVIRONMENT, getenv("RKNND_SERVER")}};
+    choice_local(ret);
+    if (uri)
+        *ret = (struct choice){.source = CHOICE_ARGUMENT};
+    for (size_t i = 0; !uri && i < sizeof sources / sizeof *sources; i++)
+        if (sources[i].uri && *sources[i].uri) {
+            *ret = (struct choice){.source = sources[i].source};
+            uri = sources[i].uri;
+        }
+    if (uri)
+        add(ret, uri, "", "");
 }
 
 // Tries one local socket; adds what came of it to the words in `tried`.

@@ -6,6 +6,7 @@
 
 enum choice_source {
     CHOICE_ARGUMENT,    // the call's own
+    CHOICE_THREAD,      // rknnd_set_thread_server()
     CHOICE_PROGRAM,     // rknnd_set_server()
     CHOICE_ENVIRONMENT, // RKNND_SERVER
     CHOICE_DEFAULT,     // local sockets, in this order; else the only board
@@ -27,9 +28,9 @@ void choice_make(const char *uri, struct choice *ret);
 /// there are, if that is not one.
 int choice_find_board(rknnd_device *ret, struct error *e);
 
-/// A connection to `uri`, or (NULL) to the chosen server: rknnd_set_server(), else RKNND_SERVER in
-/// the environment, else the first local socket that answers, else the board of
-/// choice_find_board(). As server_connect() otherwise.
+/// A connection to `uri`, or (NULL) to the chosen server: rknnd_set_thread_server(), else
+/// rknnd_set_server(), else RKNND_SERVER in the environment, else the first local socket that
+/// answers, else the board of choice_find_board(). As server_connect() otherwise.
 int choice_connect(const char *uri, struct connection **ret, struct error *e);
 
 void choice_before_fork(void);

@@ -118,6 +118,8 @@ const char *connect_advice(int error)
     case EHOSTUNREACH:
     case ENETUNREACH:
         return "check the network of both machines: there is no route";
+    case EMFILE:
+        return "close some of the program's files, or raise the limit (ulimit -n)";
     default:
         return "check address and port";
     }

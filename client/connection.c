@@ -36,7 +36,7 @@ int connection_new(int fd, bool share, const char *uri, struct connection **ret,
     list_init(&c->waiting);
     list_init(&c->link);
     c->next_id = 1;
-    c->last_heard_ms = c->last_sent_ms = clock_ms();
+    c->looked_ms = c->last_sent_ms = clock_ms();
     *ret = c;
     return 0;
 }
@@ -76,7 +76,7 @@ static bool read_once(struct connection *c, struct error *e)
     else if (n == 0)
         r = error_set(e, STATUS_DEVICE_UNAVAILABLE, "it closed the connection");
     if (n > 0) {
-        c->last_heard_ms = clock_ms();
+        c->silence_ms = 0;
         frame_reader_fill(&c->reader, (size_t)n);
         r = incoming_take(c, e);
     }
@@ -143,25 +143,35 @@ static uint64_t heartbeat_due(const struct connection *c)
     const rknnd_Limits *l = &c->peer.limits;
     if (!l->heartbeat_ms)
         return CLOCK_FOREVER;
-    uint64_t silence = c->last_heard_ms + l->peer_timeout_ms;
+    uint64_t listen = c->looked_ms + l->heartbeat_ms;
     uint64_t ping = c->last_sent_ms + l->heartbeat_ms / 2;
-    return ping < silence && !c->out.bytes ? ping : silence;
+    return ping < listen && !c->out.bytes ? ping : listen;
+}
+
+// However long it has been since the last look, it counts as one heartbeat at most: the program may
+// have been stopped, and the server with it.
+static void count_silence(struct connection *c, uint64_t now)
+{
+    uint64_t since = now - c->looked_ms, most = c->peer.limits.heartbeat_ms;
+    c->silence_ms += since < most ? since : most;
+    c->looked_ms = now;
 }
 
 static void heartbeat(struct connection *c, uint64_t now)
 {
     const rknnd_Limits *l = &c->peer.limits;
-    if (c->lost || now < heartbeat_due(c))
+    if (c->lost || !l->heartbeat_ms)
         return;
-    if (now >= c->last_heard_ms + l->peer_timeout_ms) {
-        read_some(c); // it may be us who slept
-        if (!c->lost && now >= c->last_heard_ms + l->peer_timeout_ms) {
-            struct error e;
-            error_set(&e, STATUS_DEVICE_UNAVAILABLE, "silent for %u ms", l->peer_timeout_ms);
-            connection_lose(c, &e);
-        }
-        return;
+    count_silence(c, now);
+    if (c->silence_ms >= l->peer_timeout_ms)
+        read_some(c); // what came since the last look
+    if (!c->lost && c->silence_ms >= l->peer_timeout_ms) {
+        struct error e;
+        error_set(&e, STATUS_DEVICE_UNAVAILABLE, "silent for %u ms", l->peer_timeout_ms);
+        connection_lose(c, &e);
     }
+    if (c->lost || c->out.bytes || now < c->last_sent_ms + l->heartbeat_ms / 2)
+        return;
     rknnd_Ping ping = {.token = now};
     queue(c, message_frame(MESSAGE_PING, 0, c->next_id++, rknnd_Ping_fields, &ping, NULL, 0, NULL,
                            NULL));
@@ -242,10 +252,11 @@ static int wait_until(struct connection *c, struct request *r, const bool *there
     while (!*there && !r->done) {
         if (serve(c))
             continue;
-        if (until != CLOCK_FOREVER && clock_ms() >= until)
+        bool late = until != CLOCK_FOREVER && clock_ms() >= until;
+        turn(c, until); // also late: it may be us who slept
+        if (late && !*there && !r->done && !c->to_serve)
             return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
                              message_row(r->type)->name);
-        turn(c, until);
     }
     if (r->done && r->status < 0)
         *e = r->error;

@@ -69,8 +69,10 @@ struct connection {
     struct request *held; // whose payload waits in the stream: nothing is read until it is taken
     uint32_t next_id;
     unsigned n_pongs; // answers to Ping in `out`
-    uint64_t last_heard_ms, last_sent_ms;
-    bool lost, leaving; // leaving: the server said Goodbye
+    uint64_t last_sent_ms;
+    uint64_t looked_ms;  // when it was last listened to
+    uint64_t silence_ms; // of the server, while it was listened to
+    bool lost, leaving;  // leaving: the server said Goodbye
     struct error why;
     struct list link;     // in the keep-alive's list
     unsigned fork_number; // keepalive.h

@@ -71,6 +71,7 @@ static int take_info(struct context *c, struct bytes list, struct error *e)
 {
     rknnd_ContextInfo *info = &c->info;
     uint32_t n, per_row;
+    message_make_printable(info->estimate_chip);
     info->n_rows = info->n_rows ? info->n_rows : 1;
     if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &per_row) ||
         __builtin_mul_overflow(per_row, info->n_rows, &n) || info->n_rows > LIMIT_ROWS)

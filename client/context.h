@@ -66,6 +66,7 @@ struct context {
     struct input *inputs;
     struct bound *bound;             // inputs, then outputs
     struct mem *internal;            // rknn_set_internal_mem; one reference
+    bool old_attrs;                  // the program's rknn_tensor_attr ends before h_stride
     uint64_t input_version;          // counts rknn_inputs_set()
     uint64_t output_room;            // for the outputs of any row
     uint32_t core_mask, batch_cores; // of rknnd_Infer

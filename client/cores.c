@@ -3,15 +3,17 @@
 
 #include "client/last_error.h"
 
-// Chips with one core have nothing to choose (abi notes, "What each chip family offers").
+// Chips with one core have nothing to choose (abi notes, "What each chip family offers"). The code
+// is what programs report of the vendor's library on RK3566.
 static int check_chip(const struct context *c, struct error *e)
 {
     const rknnd_Device *d = &c->connection->peer.device;
     uint32_t cores = d->n_cores < c->info.core_limit ? d->n_cores : c->info.core_limit;
     if (cores > 1)
         return 0;
-    return error_set(e, STATUS_PARAM_INVALID, "the model runs on one core of %s: nothing to choose",
-                     d->chip);
+    return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
+                     "the model's chip has one core, so there is nothing to choose: leave this "
+                     "call out, or go on without it");
 }
 
 // One core, or the first ones together: the enumerators of rknn_core_mask.

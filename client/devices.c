@@ -14,10 +14,12 @@
 #include "client/devices.h"
 #include "client/last_error.h"
 #include "client/limits.h"
+#include "client/sized.h"
 #include "client/usb.h"
 #include "protocol/message.h"
 
 #define MAX_ADB_BOARDS 32
+#define ROOM           64 // for devices, at first
 
 struct list_out {
     rknnd_device *items;
@@ -30,7 +32,7 @@ static rknnd_device *add(struct list_out *l, const char *scheme, const char *res
 {
     rknnd_device *d = l->n < l->max ? &l->items[l->n] : &l->beyond;
     l->n++;
-    *d = (rknnd_device){0};
+    *d = (rknnd_device){.struct_size = sizeof *d};
     snprintf(d->uri, sizeof d->uri, "%s%s", scheme, rest);
     snprintf(d->serial, sizeof d->serial, "%s", serial);
     message_make_printable(d->uri);
@@ -147,16 +149,35 @@ unsigned devices_find_boards(rknnd_device *list, unsigned max)
     return l.n;
 }
 
-RKNN_EXPORT int rknnd_list_devices(rknnd_device *list, uint32_t max, uint32_t *n)
+static uint32_t find_all(rknnd_device *list, uint32_t max)
 {
-    struct error e;
-    struct list_out l = {.items = list, .max = list ? max : 0};
-    if (!n)
-        return last_error_keep("rknnd_list_devices",
-                               error_set(&e, STATUS_PARAM_INVALID, "n is NULL"), &e);
+    struct list_out l = {.items = list, .max = max};
     add_sockets(&l);
     add_usb(&l, USB_SYSFS);
     add_adb(&l);
-    *n = l.n;
-    return last_error_keep("rknnd_list_devices", 0, &e);
+    return l.n;
+}
+
+static int list_devices(rknnd_list **ret, struct error *e)
+{
+    for (uint32_t room = ROOM;;) {
+        cleanup(free_p) rknnd_list *list = sized_list_new(room, sizeof(rknnd_device), 0, NULL);
+        if (!list)
+            return error_no_memory(e, "a list of devices", room * sizeof(rknnd_device));
+        uint32_t n = find_all((rknnd_device *)(list + 1), room);
+        if (n <= room) {
+            list->n = n;
+            *ret = steal_ptr(list);
+            return 0;
+        }
+        room = n;
+    }
+}
+
+RKNN_EXPORT int rknnd_list_devices(rknnd_list **devices)
+{
+    struct error e;
+    int r = devices ? list_devices(devices, &e)
+                    : error_set(&e, STATUS_PARAM_INVALID, "devices is NULL");
+    return last_error_keep("rknnd_list_devices", r, &e);
 }

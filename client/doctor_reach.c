@@ -137,6 +137,16 @@ static bool reach_tcp(struct doctor *d, const struct uri *uri)
 
 // ---- any server --------------------------------------------------------------------------------
 
+static const char *greeting_advice(const char *uri, int error)
+{
+    if (error == STATUS_DEVICE_UNMATCH)
+        return "update the older of the two, rknnd or this library";
+    if (strncmp(uri, "sim:", strlen("sim:")) == 0)
+        return "sim: alone is any chip; where rknnd is not found, install it or set RKNND_DAEMON";
+    return "what answers there is no rknnd, or it hangs, or turns this client away: look at its "
+           "log";
+}
+
 static struct connection *greet(struct doctor *d, const char *uri)
 {
     struct error e;
@@ -146,12 +156,7 @@ static struct connection *greet(struct doctor *d, const char *uri)
         doctor_tell(d, RKNND_CHECK_GOOD, "greeting", "", "%s, protocol %u (this library: %s)",
                     c->peer.software, c->peer.version, RKNND_VERSION);
     else
-        doctor_tell(d, RKNND_CHECK_BAD, "greeting",
-                    r == STATUS_DEVICE_UNMATCH
-                        ? "update the older of the two, rknnd or this library"
-                        : "what answers there is no rknnd, or it hangs, or turns this client away: "
-                          "look at its log",
-                    "%s", e.text);
+        doctor_tell(d, RKNND_CHECK_BAD, "greeting", greeting_advice(uri, r), "%s", e.text);
     return c;
 }
 
@@ -193,6 +198,7 @@ static struct connection *reach_default(struct doctor *d, const struct choice *c
 struct connection *doctor_reach(struct doctor *d)
 {
     static const char *const sources[] = {
+        [CHOICE_THREAD] = "chosen by the program, for this thread",
         [CHOICE_PROGRAM] = "chosen by the program (rknnctl: --server)",
         [CHOICE_ENVIRONMENT] = "RKNND_SERVER in the environment",
     };

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "client/last_error.h"
+#include "client/sized.h"
 #include "rknnd.h"
 
 struct kept {
@@ -156,21 +157,24 @@ RKNN_EXPORT void rknnd_golden_free(rknnd_golden *g)
 
 struct comparing {
     const struct rknnd_golden *golden;
-    const rknnd_compare_options *options;
+    rknnd_compare_options options;
     rknnd_comparison_callback *callback;
     void *user;
     struct floats floats, golden_floats, stored_floats;
     void *stored; // golden values as a tensor's type stores them
     size_t stored_size;
+    rknnd_distance from_golden, from_stored; // of the tensor that is shown
     struct error error;
     bool failed; // with `error`; else the program has ended it
 };
 
 static const char *golden_name(const rknnd_compare_options *o, const char *name)
 {
-    for (uint32_t i = 0; o && i < o->n_pairs; i++)
-        if (strcmp(o->pairs[i].name, name) == 0)
-            return o->pairs[i].golden;
+    for (uint32_t i = 0; o->pairs && i < o->pairs->n; i++) {
+        const rknnd_name_pair *pair = rknnd_name_pair_at(o->pairs, i);
+        if (strcmp(pair->name, name) == 0)
+            return pair->golden;
+    }
     return name;
 }
 
@@ -195,7 +199,8 @@ static rknnd_distance distance(const float *x, const float *g, size_t n)
         largest = fmax(largest, fabs(d));
     }
     bool zero = xx == 0 || gg == 0;
-    return (rknnd_distance){.cosine = zero ? (double)(xx == gg) : xg / (sqrt(xx) * sqrt(gg)),
+    return (rknnd_distance){.struct_size = sizeof(rknnd_distance),
+                            .cosine = zero ? (double)(xx == gg) : xg / (sqrt(xx) * sqrt(gg)),
                             .euclidean = sqrt(dd),
                             .relative = gg > 0   ? sqrt(dd / gg)
                                         : dd > 0 ? INFINITY
@@ -225,12 +230,12 @@ static int compare_stored(struct comparing *c, rknnd_comparison *ret, struct err
     rknnd_tensor t = *ret->tensor;
     int r = reserve_stored(c, (size_t)t.size + 1, e);
     t.data = c->stored;
-    ret->stored = ret->distance;
+    c->from_stored = c->from_golden;
     if (r < 0 || rknnd_tensor_from_float(&t, ret->golden) < 0)
         return r;
     r = to_floats(&t, &c->stored_floats, e);
     if (r == 0)
-        ret->stored = distance(ret->values, c->stored_floats.values, t.n_elems);
+        c->from_stored = distance(ret->values, c->stored_floats.values, t.n_elems);
     return r;
 }
 
@@ -246,7 +251,9 @@ static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comp
         return r;
     ret->golden_name = kept->name;
     ret->golden = g->values;
-    ret->distance = distance(ret->values, g->values, kept->n_elems);
+    ret->distance = &c->from_golden;
+    ret->stored = &c->from_stored;
+    c->from_golden = distance(ret->values, g->values, kept->n_elems);
     return compare_stored(c, ret, e);
 }
 
@@ -254,7 +261,7 @@ static int on_tensor(void *user, const rknnd_tensor *t)
 {
     struct comparing *c = user;
     rknnd_comparison shown = {.struct_size = sizeof shown, .tensor = t};
-    const struct kept *kept = find(c->golden, golden_name(c->options, t->name), t->n_elems);
+    const struct kept *kept = find(c->golden, golden_name(&c->options, t->name), t->n_elems);
     int r = to_floats(t, &c->floats, &c->error);
     shown.values = c->floats.values;
     if (r == 0 && kept)
@@ -265,23 +272,52 @@ static int on_tensor(void *user, const rknnd_tensor *t)
     }
     r = c->callback(c->user, &shown);
     // What takes no real numbers (indices) stays as it was computed.
-    if (r >= 0 && kept && c->options && c->options->single)
+    if (r >= 0 && kept && c->options.single)
         rknnd_tensor_from_float(t, shown.golden);
     return r < 0 ? r : 0;
+}
+
+static int check_pairs(const rknnd_list *pairs, struct error *e)
+{
+    rknnd_name_pair pair;
+    int r = 0;
+    if (pairs->struct_size < sizeof *pairs || (pairs->n && !pairs->items) ||
+        pairs->stride < sizeof pair.struct_size || pairs->stride % _Alignof(rknnd_name_pair))
+        return error_set(e, STATUS_PARAM_INVALID, "its struct_size, stride or items is not set");
+    for (uint32_t i = 0; i < pairs->n && r == 0; i++) {
+        const rknnd_name_pair *theirs = rknnd_name_pair_at(pairs, i);
+        if (theirs->struct_size > pairs->stride)
+            return error_set(e, STATUS_PARAM_INVALID, "pair %u is larger than the stride", i);
+        r = sized_take(&pair, sizeof pair, theirs, e);
+        if (r == 0 && (!pair.name || !pair.golden))
+            r = error_set(e, STATUS_PARAM_INVALID, "pair %u has no name", i);
+    }
+    return r;
+}
+
+static int take_options(rknnd_compare_options *ret, const rknnd_compare_options *theirs,
+                        struct error *e)
+{
+    int r = sized_take(ret, sizeof *ret, theirs, e);
+    if (r == 0 && ret->pairs && check_pairs(ret->pairs, e) < 0)
+        r = error_prefix(e, "the list of names");
+    return r;
 }
 
 RKNN_EXPORT int rknnd_compare_layers(rknn_context context, const rknnd_golden *golden,
                                      const rknnd_compare_options *options,
                                      rknnd_comparison_callback *callback, void *user)
 {
-    struct comparing c = {.golden = golden, .options = options, .callback = callback, .user = user};
+    struct comparing c = {.golden = golden, .callback = callback, .user = user};
     int r = golden && callback
                 ? 0
                 : error_set(&c.error, STATUS_PARAM_INVALID, "golden or callback is NULL");
+    if (r == 0 && options)
+        r = take_options(&c.options, options, &c.error);
     if (r < 0)
         return last_error_keep("rknnd_compare_layers", r, &c.error);
-    r = options && options->single ? rknnd_replace_layers(context, NULL, on_tensor, &c)
-                                   : rknnd_dump_layers(context, NULL, on_tensor, &c);
+    r = c.options.single ? rknnd_replace_layers(context, NULL, on_tensor, &c)
+                         : rknnd_dump_layers(context, NULL, on_tensor, &c);
     free(c.floats.values);
     free(c.golden_floats.values);
     free(c.stored_floats.values);

@@ -67,6 +67,19 @@ static int check(const rknnd_HelloReply *m, struct error *e)
     return check_limits(&m->limits, e);
 }
 
+// In steps, so that a program that is stopped meanwhile has nearly as long when it goes on.
+static int await_answer(struct connection *c, struct request *r, uint32_t limit_ms, struct error *e)
+{
+    uint32_t left = limit_ms, step;
+    int s;
+    do {
+        step = left < LIMIT_HELLO_STEP_MS ? left : LIMIT_HELLO_STEP_MS;
+        left -= step;
+        s = connection_wait(c, r, clock_ms() + step, e);
+    } while (s == STATUS_TIMEOUT && !r->done && left > 0);
+    return s;
+}
+
 int hello_exchange(struct connection *c, struct session *session, uint32_t limit_ms,
                    struct error *e)
 {
@@ -79,7 +92,7 @@ int hello_exchange(struct connection *c, struct session *session, uint32_t limit
         return s;
     s = connection_send(c, &r, &hello, NULL, 0, e);
     if (s == 0)
-        s = connection_wait(c, &r, clock_ms() + limit_ms, e);
+        s = await_answer(c, &r, limit_ms, e);
     if (s == STATUS_TIMEOUT)
         s = error_set(e, STATUS_TIMEOUT, "does not answer (%u ms)", limit_ms);
     if (s == 0)

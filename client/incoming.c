@@ -52,7 +52,7 @@ static int take_goodbye(struct connection *c, struct bytes message, struct error
     rknnd_Error words = {.code = STATUS_DEVICE_UNAVAILABLE};
     message_set_text(words.text, m.reason[0] ? m.reason : "no reason given");
     message_error_take(&words, &c->why);
-    error_prefix(&c->why, "server %s said goodbye", c->uri);
+    error_prefix(&c->why, "server %s has ended the connection", c->uri);
     c->leaving = true;
     return 0;
 }

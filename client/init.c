@@ -80,15 +80,18 @@ static int find_model(struct model *m, const void *model, uint32_t size, uint32_
 }
 
 // Connects and brings the model over. A link that breaks meanwhile is made anew, and the upload
-// goes on where it was, as long as that leads further.
+// goes on where it was, as long as that leads further; with the same server, whatever other threads
+// choose meanwhile.
 static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
 {
     uint64_t held = 0, held_before = 0;
+    char server[256] = "";
     for (unsigned vain = 0;;) {
         struct connection *c = NULL;
-        int r = choice_connect(NULL, &c, e);
+        int r = choice_connect(*server ? server : NULL, &c, e);
         if (r < 0)
             return r;
+        snprintf(server, sizeof server, "%s", c->uri);
         pthread_mutex_lock(&c->lock);
         r = upload_model(c, m, &held, e);
         bool lost = c->lost;
@@ -142,6 +145,15 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
     return last_error_keep("rknn_init", r, &e);
 }
 
+// The same program uses it, and need not ask it anything.
+static void inherit(const struct context *from, rknn_context number)
+{
+    struct error unwanted; // the next call with it meets it again
+    cleanup(context_leave_p) struct context *c = NULL;
+    if (context_enter(number, &c, &unwanted) == 0)
+        c->old_attrs = from->old_attrs;
+}
+
 static int open_duplicate(rknn_context from, rknn_context *ret, struct registrations *ops,
                           struct error *e)
 {
@@ -160,7 +172,10 @@ static int open_duplicate(rknn_context from, rknn_context *ret, struct registrat
     r = server_connect_beside(c->connection, &beside, e);
     if (r < 0)
         return r;
-    return context_open(beside, MESSAGE_CONTEXT_DUP, &message, c->flags, ret, e);
+    r = context_open(beside, MESSAGE_CONTEXT_DUP, &message, c->flags, ret, e);
+    if (r == 0)
+        inherit(c, *ret);
+    return r;
 }
 
 // The duplicate has the custom operators of its origin, with an init() of its own.

@@ -11,7 +11,20 @@ struct plan {
     rknnd_InferInput form;
     bool convert;              // here; else the server's worker does
     enum tensor_layout layout; // of the program's data
+    size_t size;               // bytes that are read of them: those that the type takes
 };
+
+// What is more than needed is not looked at: some programs give the size of another type than that
+// of their data. The numbers are said as in the vendor's library.
+static int too_small(uint32_t given, size_t needed, uint32_t n_elems, const char *form,
+                     struct error *e)
+{
+    return error_set(
+        e, STATUS_PARAM_INVALID,
+        "param input size(%u) < model input size(%zu): %u elements of %s (rknn_input's "
+        "type says of what type buf is)",
+        given, needed, n_elems, form);
+}
 
 static int check_layout(const rknn_input *in, const struct tensor_attr *a, enum tensor_layout *ret,
                         struct error *e)
@@ -32,9 +45,12 @@ static int plan_conversion(const rknn_input *in, const struct tensor_io *io, str
     if ((unsigned)in->type >= TENSOR_TYPE_COUNT || !tensor_type_size((enum tensor_type)in->type))
         return error_set(e, STATUS_INPUT_INVALID, "type %s (%d) cannot be converted",
                          get_type_string(in->type), (int)in->type);
-    if (!tensor_bytes((enum tensor_type)in->type, a->n_elems, &size) || in->size != size)
-        return error_set(e, STATUS_INPUT_INVALID, "%u bytes given; %u elements of %s take %zu",
-                         in->size, a->n_elems, get_type_string(in->type), size);
+    if (!tensor_bytes((enum tensor_type)in->type, a->n_elems, &size))
+        return error_set(e, STATUS_INPUT_INVALID, "%u elements of %s are too many", a->n_elems,
+                         get_type_string(in->type));
+    if (in->size < size)
+        return too_small(in->size, size, a->n_elems, get_type_string(in->type), e);
+    ret->size = size;
     int r = check_layout(in, a, &ret->layout, e);
     if (r < 0)
         return r;
@@ -50,13 +66,13 @@ static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, s
                              struct error *e)
 {
     const struct tensor_attr *a = &io->native;
-    if (in->size != a->size && in->size != a->size_with_stride)
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "%u bytes given to pass through; the native form has %u (%u with stride)",
-                         in->size, a->size, a->size_with_stride);
+    if (in->size < a->size)
+        return too_small(in->size, a->size, a->n_elems, "the native form, to pass through", e);
+    bool strided = a->size_with_stride > a->size && in->size >= a->size_with_stride;
     ret->convert = false;
+    ret->size = strided ? a->size_with_stride : a->size;
     ret->form = (rknnd_InferInput){
-        .size = in->size, .type = a->type, .layout = a->layout, .pass_through = true};
+        .size = ret->size, .type = a->type, .layout = a->layout, .pass_through = true};
     return 0;
 }
 
@@ -118,9 +134,9 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
     if (plan.convert)
         r = convert_input(
             io, &(struct convert_form){.type = (enum tensor_type)in->type, .layout = plan.layout},
-            in->buf, in->size, room->data, plan.form.size, e);
+            in->buf, plan.size, room->data, plan.form.size, e);
     else
-        memcpy(room->data, in->buf, in->size);
+        memcpy(room->data, in->buf, plan.size);
     if (r == 0)
         slot->form = plan.form;
     return r;

@@ -6,6 +6,8 @@
 
 #include "base/cleanup.h"
 
+#define END_S 1 // what the thread has at most to end in when the process ends; it needs none of it
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; // CLOCK_MONOTONIC
@@ -132,4 +134,26 @@ void keepalive_after_fork(bool child)
         init_condition();
     }
     pthread_mutex_unlock(&keeper.lock);
+}
+
+// The process ends, and with it whatever is linked with the library. The library itself is never
+// unloaded (it is linked with -z nodelete), so dlclose() does not come here. A signal handler may
+// have called exit() in the middle of anything here: then the thread stays.
+__attribute__((destructor)) static void end_with_the_process(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    if (pthread_mutex_timedlock(&keeper.lock, &until) != 0)
+        return;
+    bool running = keeper.running;
+    pthread_t thread = keeper.thread;
+    if (running) {
+        keeper.running = false;
+        keeper.turn++;
+        pthread_cond_signal(&keeper.changed);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    if (running)
+        pthread_timedjoin_np(thread, NULL, &until);
 }

@@ -1,8 +1,8 @@
 // The keep-alive thread: heartbeats on connections that no call is using.
 //
-// One thread per process; it starts with the first connection and ends with the last, all signals
-// blocked. After fork() the child has no such thread, and the connections it inherited are its
-// parent's: they are closed on the child's side, and the child starts anew.
+// One thread per process; it starts with the first connection and ends with the last, or with the
+// process, all signals blocked. After fork() the child has no such thread, and the connections it
+// inherited are its parent's: they are closed on the child's side, and the child starts anew.
 #pragma once
 
 #include "client/connection.h"

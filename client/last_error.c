@@ -2,20 +2,27 @@
 #include "client/last_error.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "rknnd.h"
 
 static _Thread_local char words[sizeof((struct error *)0)->text + 64];
 
+static bool says_all; // RKNN_LOG_LEVEL is set
+
 static void read_log_level(void)
 {
-    if (!getenv("RKNN_LOG_LEVEL"))
-        log_set_level(LOG_SILENT);
-    else if (!log_set_level_text(getenv("RKNN_LOG_LEVEL")))
-        log_warn("RKNN_LOG_LEVEL is not a number from 0 to 5");
+    const char *level = getenv("RKNN_LOG_LEVEL");
+    log_set_name("RKNN");
+    log_set_level(LOG_ERROR);
+    says_all = level && *level;
+    if (!log_set_level_text(level))
+        log_error("RKNN_LOG_LEVEL is \"%.40s\", which is no level: " LOG_LEVELS, level);
 }
 
 void last_error_read_log_level(void)
@@ -24,14 +31,77 @@ void last_error_read_log_level(void)
     pthread_once(&once, read_log_level);
 }
 
-int last_error_keep(const char *function, int status, const struct error *e)
+// ---- the same once more ------------------------------------------------------------------------
+
+#define N_SEEN 64
+
+// By hash: the hash in the upper half, how often in the lower. Without a lock, which a fork() could
+// leave locked; two threads that meet here may count one less.
+static _Atomic uint64_t seen[N_SEEN];
+
+// FNV-1a of the words without their numbers (hexadecimal ones begin with 0x), which change from run
+// to run.
+static uint32_t hash(const char *text)
+{
+    uint32_t h = 2166136261u;
+    while (*text) {
+        if (*text >= '0' && *text <= '9')
+            text += strspn(text, "0123456789abcdefx");
+        else
+            h = (h ^ (uint8_t)*text++) * 16777619u;
+    }
+    return h;
+}
+
+// How often these words have come, with this time.
+static uint32_t count(const char *text)
+{
+    uint32_t h = hash(text);
+    uint64_t old = seen[h % N_SEEN];
+    uint32_t n = old >> 32 == h ? (uint32_t)old : 0;
+    n += n < UINT32_MAX;
+    seen[h % N_SEEN] = (uint64_t)h << 32 | n;
+    return n;
+}
+
+static bool is_power_of_ten(uint32_t n)
+{
+    while (n >= 10 && n % 10 == 0)
+        n /= 10;
+    return n == 1;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+static void log_words(enum log_level level, int status)
+{
+    if (log_level_now() < level)
+        return;
+    uint32_t n = says_all ? 1 : count(words);
+    if (n == 1)
+        log_line(level, "%s (%d)", words, status);
+    else if (is_power_of_ten(n))
+        log_line(level, "%s (%d) [%u times by now]", words, status, n);
+}
+
+static int keep(const char *function, int status, const struct error *e, enum log_level level)
 {
     if (status < 0) {
         last_error_read_log_level();
         snprintf(words, sizeof words, "%s: %s", function, e->text);
-        log_error("%s (%d)", words, status);
+        log_words(level, status);
     }
     return status;
+}
+
+int last_error_keep(const char *function, int status, const struct error *e)
+{
+    return keep(function, status, e, LOG_ERROR);
+}
+
+int last_error_keep_expected(const char *function, int status, const struct error *e)
+{
+    return keep(function, status, e, LOG_INFO);
 }
 
 RKNN_EXPORT const char *rknnd_last_error(void)

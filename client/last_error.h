@@ -7,8 +7,14 @@
 #define RKNN_EXPORT __attribute__((visibility("default")))
 
 /// The end of every public function: for a negative `status` keeps "FUNCTION: words" for this
-/// thread and logs them. Returns `status`.
+/// thread and logs them as an error. Where RKNN_LOG_LEVEL does not say what is wanted, words that
+/// come again (but for their numbers) are logged the 1st, 10th, 100th time and so on. Returns
+/// `status`.
 int last_error_keep(const char *function, int status, const struct error *e);
 
-/// Takes RKNN_LOG_LEVEL from the environment, once: 0 to 5, unset is silent.
+/// The same for what programs try, or wait for, as a matter of course: it is logged as information
+/// only.
+int last_error_keep_expected(const char *function, int status, const struct error *e);
+
+/// Takes RKNN_LOG_LEVEL from the environment, once: 0 to 5, unset is 1 (errors).
 void last_error_read_log_level(void);

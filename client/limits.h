@@ -4,6 +4,7 @@
 #define LIMIT_CONNECT_MS       5000   // per address of a TCP server
 #define LIMIT_RELAY_MS         50     // until one that others started is looked for again
 #define LIMIT_HELLO_MS         5000   // for a server's first answer
+#define LIMIT_HELLO_STEP_MS    1000   // of it that a program loses which is stopped meanwhile
 #define LIMIT_START_MS         60000  // for a private daemon's, which has to start before
 #define LIMIT_SILENCE_MS       600000 // of a private daemon: should it end, that shows at once
 #define LIMIT_RELAY_END_MS     1000   // in which a relay without programs lets its board go

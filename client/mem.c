@@ -414,9 +414,6 @@ RKNN_EXPORT int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem)
     return last_error_keep("rknn_destroy_mem", destroy(mem, &e), &e);
 }
 
-// The misspelt name of old headers, which old programs import.
-int rknn_destory_mem(rknn_context ctx, rknn_tensor_mem *mem);
-
 RKNN_EXPORT int rknn_destory_mem(rknn_context ctx, rknn_tensor_mem *mem)
 {
     return rknn_destroy_mem(ctx, mem);

@@ -60,7 +60,7 @@ int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
                            .type = (uint32_t)attr->type,
                            .layout = (uint32_t)attr->fmt,
                            .w_stride = attr->w_stride,
-                           .h_stride = attr->h_stride,
+                           .h_stride = c->old_attrs ? 0 : attr->h_stride,
                            .pass_through = attr->pass_through,
                            .row = c->row};
     struct request r = {.type = MESSAGE_CONTEXT_BIND, .reply = &reply};

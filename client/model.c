@@ -175,6 +175,20 @@ static int hash_file(struct model *m, const struct stat *st, struct error *e)
     return r;
 }
 
+// It says nothing about the file when the process has no room for it.
+static int cannot_open(int error, const char *what, const char *path, struct error *e)
+{
+    if (error == EMFILE || error == ENFILE)
+        return error_set_errno(e, STATUS_FAIL, error,
+                               "%s %.300s cannot be opened: the %s has as many files open as it "
+                               "may; close some, or raise the limit (%s)",
+                               what, path, error == EMFILE ? "process" : "system",
+                               error == EMFILE ? "ulimit -n" : "sysctl fs.file-max");
+    if (error == ENOMEM)
+        return error_no_memory(e, what, 0);
+    return error_set_errno(e, STATUS_MODEL_INVALID, error, "%s %.300s", what, path);
+}
+
 static bool may_have_others(const char *path)
 {
     size_t n = strlen(path);
@@ -189,7 +203,7 @@ static int join_files(struct model *m, const char *path, struct error *e)
         return error_no_memory(e, "a file's name", strlen(path));
     cleanup(fd_close_p) int folder = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "folder %.300s", name);
+        return cannot_open(errno, "folder", name, e);
     int r = bundle_open(m->fd, m->size, folder, &m->bundle, e);
     if (r == 0 && m->bundle)
         m->size = bundle_size(m->bundle);
@@ -205,7 +219,7 @@ int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t
     snprintf(m->name, sizeof m->name, "%.127s", slash && slash[1] ? slash + 1 : path);
     cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "model file %.300s", path);
+        return cannot_open(errno, "model file", path, e);
     if (!S_ISREG(st.st_mode))
         return error_set(e, STATUS_MODEL_INVALID, "%.300s is not a file", path);
     m->fd = fd;

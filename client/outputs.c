@@ -96,8 +96,14 @@ static int get_output(const struct context *c, const struct run *run, rknn_outpu
 
 // ---- outputs that are still in the stream ------------------------------------------------------
 
+// One of the outputs that a program wants.
+struct wanted {
+    uint32_t index; // as the program gave it
+    bool direct;    // it went straight to the program, and is complete
+};
+
 // Which of the program's outputs each of the model's goes straight into. An output that is wanted
-// as float32, or twice, or not at all, goes to the run's own buffer.
+// as float32, or not at all, goes to the run's own buffer.
 static bool choose_places(const struct context *c, uint32_t n, const rknn_output *outputs,
                           const rknn_output *places[FRAME_MAX_SEGMENTS])
 {
@@ -108,18 +114,15 @@ static bool choose_places(const struct context *c, uint32_t n, const rknn_output
         places[i] = NULL;
     for (uint32_t i = 0; i < n; i++) {
         const rknn_output *o = &outputs[i];
-        if (places[o->index])
-            return false;
         places[o->index] = o->want_float ? NULL : o;
         any |= !o->want_float;
     }
     return any;
 }
 
-// Reads the held outputs of a run to where they are wanted. `direct` gets true for each of the n
-// that is then complete.
+// Reads the held outputs of a run to where they are wanted.
 static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_output *outputs,
-                     bool *direct, struct error *e)
+                     struct wanted *wanted, struct error *e)
 {
     const rknn_output *places[FRAME_MAX_SEGMENTS];
     struct iovec segments[FRAME_MAX_SEGMENTS];
@@ -137,7 +140,7 @@ static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_
     c->total_us += run->request.done_us - start_us;
     run->given = true;
     for (uint32_t i = 0; i < n; i++)
-        direct[i] = !outputs[i].want_float;
+        wanted[i].direct = !outputs[i].want_float;
     return r;
 }
 
@@ -166,12 +169,24 @@ static void release(uint32_t n, rknn_output *outputs)
     }
 }
 
+// Programs written for older SDKs zero the array and set want_float alone, so that every index is
+// 0: they want the outputs in order.
+static bool has_repeated_index(uint32_t n, const rknn_output *outputs)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (outputs[i].index == outputs[k].index)
+                return true;
+    return false;
+}
+
 static int check_outputs(const struct context *c, uint32_t n, const rknn_output *outputs,
                          struct error *e)
 {
     if (n == 0 || n > c->info.n_outputs || !outputs)
         return error_set(e, STATUS_PARAM_INVALID, "%u outputs wanted%s, the model has %u", n,
                          outputs ? "" : " (and no place for them)", c->info.n_outputs);
+    bool by_position = has_repeated_index(n, outputs);
     for (uint32_t i = 0; i < n; i++) {
         const rknn_output *o = &outputs[i];
         if (o->index >= c->info.n_outputs)
@@ -179,9 +194,25 @@ static int check_outputs(const struct context *c, uint32_t n, const rknn_output 
                              c->info.n_outputs);
         if (o->is_prealloc && !o->buf)
             return error_set(e, STATUS_OUTPUT_INVALID, "output %u: buf is NULL and is_prealloc set",
-                             o->index);
+                             by_position ? i : o->index);
     }
     return 0;
+}
+
+static int fetch(struct context *c, struct run **ret_run, uint32_t n, rknn_output *outputs,
+                 struct wanted *wanted, struct error *e)
+{
+    int r = get_back(c, ret_run, e);
+    struct run *run = *ret_run;
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = find_room(c, run, &outputs[i], e);
+    if (r == 0)
+        r = take_held(c, run, n, outputs, wanted, e);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        if (!wanted[i].direct)
+            r = get_output(c, run, &outputs[i], e);
+    run->fetched = r == 0;
+    return r;
 }
 
 static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
@@ -193,25 +224,23 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
         r = choose(c, &run, e);
     if (r < 0)
         return r;
-    cleanup(free_p) bool *direct = calloc(n, sizeof *direct);
-    if (!direct)
+    cleanup(free_p) struct wanted *wanted = calloc(n, sizeof *wanted);
+    if (!wanted)
         return error_no_memory(e, "outputs", n);
-    for (uint32_t i = 0; i < n; i++)
+    bool by_position = has_repeated_index(n, outputs);
+    for (uint32_t i = 0; i < n; i++) {
+        wanted[i].index = outputs[i].index;
+        outputs[i].index = by_position ? i : outputs[i].index;
         if (!outputs[i].is_prealloc)
             outputs[i].buf = NULL;
-    r = get_back(c, &run, e);
-    for (uint32_t i = 0; i < n && r == 0; i++)
-        r = find_room(c, run, &outputs[i], e);
-    if (r == 0)
-        r = take_held(c, run, n, outputs, direct, e);
-    for (uint32_t i = 0; i < n && r == 0; i++)
-        if (!direct[i])
-            r = get_output(c, run, &outputs[i], e);
-    if (r < 0)
-        release(n, outputs);
-    run->fetched = r == 0;
+    }
+    r = fetch(c, &run, n, outputs, wanted, e);
     if (r == 0 && extend)
         extend->frame_id = run->frame;
+    if (r < 0)
+        release(n, outputs);
+    for (uint32_t i = 0; i < n && r < 0; i++)
+        outputs[i].index = wanted[i].index;
     return r;
 }
 

@@ -21,7 +21,21 @@ struct sums {
     struct kind kinds[MAX_KINDS + 1];
     size_t n_kinds;
     uint64_t time_us, bytes;
+    // Cycles and the use of multipliers are the chip's, so are the times, where they are known.
+    // Each layer's is rounded so that the sum is that of the whole.
+    bool estimated;
+    uint64_t estimate_ns;
 };
+
+// A layer's time, the one after the other.
+static uint64_t next_time(struct sums *s, const rknnd_Layer *l)
+{
+    if (!s->estimated)
+        return l->time_us;
+    uint64_t before = (s->estimate_ns + 500) / 1000;
+    s->estimate_ns += l->estimate_ns;
+    return (s->estimate_ns + 500) / 1000 - before;
+}
 
 static uint64_t kind_time(const struct kind *k)
 {
@@ -40,17 +54,17 @@ static struct kind *find_kind(struct sums *s, const char *op)
     return &s->kinds[i];
 }
 
-static void add_up(struct sums *s, const rknnd_Layer *l)
+static void add_up(struct sums *s, const rknnd_Layer *l, uint64_t time_us)
 {
     struct kind *k = find_kind(s, l->op);
     k->n++;
     if (strcmp(l->target, "CPU") == 0)
-        k->cpu_us += l->time_us;
+        k->cpu_us += time_us;
     else if (strcmp(l->target, "GPU") == 0)
-        k->gpu_us += l->time_us;
+        k->gpu_us += time_us;
     else
-        k->npu_us += l->time_us;
-    s->time_us += l->time_us;
+        k->npu_us += time_us;
+    s->time_us += time_us;
     s->bytes += l->read_bytes + l->write_bytes;
 }
 
@@ -132,7 +146,8 @@ static void write_titles(FILE *f, unsigned n_cores)
     write_row(f, n_cores, titles);
 }
 
-static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l, unsigned n_cores)
+static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l, uint64_t time_us,
+                        unsigned n_cores)
 {
     char usage[32], load[32], numbers[N_COLUMNS][24];
     const char *cells[N_COLUMNS] = {[OP_TYPE] = l->op,
@@ -147,7 +162,7 @@ static void write_layer(FILE *f, unsigned id, const rknnd_Layer *l, unsigned n_c
                                         [DDR_CYCLES] = l->ddr_cycles,
                                         [NPU_CYCLES] = l->npu_cycles,
                                         [MAX_CYCLES] = l->total_cycles,
-                                        [TIME] = l->time_us,
+                                        [TIME] = time_us,
                                         [TASK_NUMBER] = l->n_tasks,
                                         [RW] = (l->read_bytes + l->write_bytes) / 1024};
     for (int i = 0; i < N_COLUMNS; i++) {
@@ -169,8 +184,9 @@ static int write_layers(FILE *f, const struct profile *p, unsigned n_cores, stru
         int r = profile_take(&rest, &l, e);
         if (r < 0)
             return r;
-        write_layer(f, i + 1, &l, n_cores);
-        add_up(s, &l);
+        uint64_t time_us = next_time(s, &l);
+        write_layer(f, i + 1, &l, time_us, n_cores);
+        add_up(s, &l, time_us);
     }
     rule(f, "");
     return 0;
@@ -201,11 +217,29 @@ static void write_ranking(FILE *f, struct sums *s)
     rule(f, "");
 }
 
+// A line more than the vendor's table has: no time is taken for what it is not.
+static void write_whose(FILE *f, const struct context *c, bool estimated)
+{
+    if (c->connection->peer.device.timing == RKNND_TIMING_DEVICE)
+        return;
+    if (!estimated) {
+        fprintf(f, "Times are of the software NPU on its machine\n");
+        return;
+    }
+    fprintf(f, "Times are estimated for %s%s", c->info.estimate_chip,
+            c->info.estimate_assumed ? " (no chip is chosen)" : "");
+    if (c->info.n_unestimated)
+        fprintf(f, ", without %u layer%s on its CPU", c->info.n_unestimated,
+                c->info.n_unestimated == 1 ? "" : "s");
+    fprintf(f, "; the software NPU took %" PRIu64 " us on its machine\n", c->times.run_us);
+}
+
 static int write_all(FILE *f, struct context *c, const struct profile *p, struct error *e)
 {
     cleanup(free_p) struct sums *s = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(e, "a profile", sizeof *s);
+    s->estimated = c->times.estimate_ns != 0;
     if (p->reply.n_layers > 0) {
         uint32_t n_cores = c->connection->peer.device.n_cores, limit = c->info.core_limit;
         int r = write_layers(f, p, n_cores < limit ? n_cores : limit, s, e);
@@ -213,10 +247,13 @@ static int write_all(FILE *f, struct context *c, const struct profile *p, struct
             return r;
     }
     fprintf(f, "Total Operator Elapsed Per Frame Time(us): %" PRIu64 "\n",
-            p->reply.n_layers ? s->time_us : c->times.run_us);
+            p->reply.n_layers ? s->time_us
+            : s->estimated    ? (c->times.estimate_ns + 500) / 1000
+                              : c->times.run_us);
     fprintf(f, "Total Memory Read/Write Per Frame Size(KB): %" PRIu64 "\n", s->bytes / 1024);
     if (p->reply.n_layers > 0)
         write_ranking(f, s);
+    write_whose(f, c, s->estimated);
     return 0;
 }
 

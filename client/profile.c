@@ -1,6 +1,8 @@
 // Layer times.
 #include "client/profile.h"
 
+#include "client/sized.h"
+
 #define MAX_LAYERS 65536
 
 int profile_take(struct bytes *rest, rknnd_Layer *ret, struct error *e)
@@ -51,9 +53,12 @@ static const char *put_text(char **at, const char *text)
     return start;
 }
 
-static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, char **at)
+static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, uint64_t *work, char **at)
 {
-    *ret = (rknnd_layer){.name = put_text(at, l->name),
+    for (unsigned i = 0; i < l->core_work_count; i++)
+        work[i] = l->core_work[i];
+    *ret = (rknnd_layer){.struct_size = sizeof *ret,
+                         .name = put_text(at, l->name),
                          .op = put_text(at, l->op),
                          .type = put_text(at, l->type),
                          .target = put_text(at, l->target),
@@ -68,15 +73,17 @@ static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, char **at)
                          .write_bytes = l->write_bytes,
                          .core_mask = l->core_mask,
                          .n_tasks = l->n_tasks,
-                         .mac_cycles = l->mac_cycles};
-    for (unsigned i = 0; i < l->core_work_count; i++)
-        ret->core_work[i] = l->core_work[i];
+                         .mac_cycles = l->mac_cycles,
+                         .estimate_ns = l->estimate_ns,
+                         .n_core_work = l->core_work_count,
+                         .core_work = work};
 }
 
-int profile_to_program(const struct profile *p, rknnd_layer **ret, uint32_t *ret_n, struct error *e)
+// One block: the list, the layers, their shares of work, their texts.
+int profile_to_program(const struct profile *p, rknnd_list **ret, struct error *e)
 {
     uint32_t n = p->reply.n_layers;
-    size_t size = n * sizeof **ret;
+    size_t size = 0, n_work = 0;
     rknnd_Layer l;
     struct bytes rest = profile_list(p);
     for (uint32_t i = 0; i < n; i++) {
@@ -84,15 +91,21 @@ int profile_to_program(const struct profile *p, rknnd_layer **ret, uint32_t *ret
         if (r < 0)
             return r;
         size += text_size(&l);
+        n_work += l.core_work_count;
     }
-    rknnd_layer *layers = malloc(size ? size : 1);
-    if (!layers)
+    void *extra;
+    size += n_work * sizeof(uint64_t);
+    rknnd_list *list = sized_list_new(n, sizeof(rknnd_layer), size, &extra);
+    if (!list)
         return error_no_memory(e, "layers", size);
-    char *at = (char *)(layers + n);
+    rknnd_layer *layers = (rknnd_layer *)(list + 1);
+    uint64_t *work = extra;
+    char *at = (char *)(work + n_work);
     rest = profile_list(p);
-    for (uint32_t i = 0; i < n && profile_take(&rest, &l, e) == 0; i++)
-        put_layer(&l, &layers[i], &at);
-    *ret = layers;
-    *ret_n = n;
+    for (uint32_t i = 0; i < n && profile_take(&rest, &l, e) == 0; i++) {
+        put_layer(&l, &layers[i], work, &at);
+        work += l.core_work_count;
+    }
+    *ret = list;
     return 0;
 }

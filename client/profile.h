@@ -19,8 +19,7 @@ void profile_done(struct profile *p);
 int profile_take(struct bytes *rest, rknnd_Layer *ret, struct error *e);
 
 /// All layers in one malloc'ed block, strings included.
-int profile_to_program(const struct profile *p, rknnd_layer **ret, uint32_t *ret_n,
-                       struct error *e);
+int profile_to_program(const struct profile *p, rknnd_list **ret, struct error *e);
 
 static inline struct bytes profile_list(const struct profile *p)
 {

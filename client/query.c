@@ -6,6 +6,8 @@
 #include "client/last_error.h"
 #include "client/perf_text.h"
 
+#define API_VERSION "2.3.2" // of the vendor's runtime that has just these functions and structs
+
 // Sizes of structs in programs that were compiled against older headers (abi notes).
 #define OLD_TENSOR_ATTR_SIZE 372 // SDK 1.2: no h_stride
 #define OLD_MEM_SIZE_SIZE    8   // SDK 1.3: weight and internal size only
@@ -140,9 +142,15 @@ static int fill_sdk_version(struct context *c, const struct query *q, union answ
 {
     const rknnd_HelloReply *p = &c->connection->peer;
     rknn_sdk_version *v = &ret->sdk_version;
+    const char *runtime = p->device.runtime_version;
     (void)q, (void)e;
-    snprintf(v->api_version, sizeof v->api_version, "%s (librknnrt of rknnd %s)",
-             p->device.runtime_version, RKNND_VERSION);
+    // Programs read a number at the start, as of the vendor's "2.3.2 (...)".
+    if (runtime[0] >= '0' && runtime[0] <= '9')
+        snprintf(v->api_version, sizeof v->api_version, "%s (librknnrt of rknnd %s)", runtime,
+                 RKNND_VERSION);
+    else
+        snprintf(v->api_version, sizeof v->api_version, API_VERSION " (librknnrt of rknnd %s; %s)",
+                 RKNND_VERSION, runtime);
     snprintf(v->drv_version, sizeof v->drv_version, "%s", p->device.driver_version);
     return 0;
 }
@@ -245,20 +253,24 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
     return 0;
 }
 
+// Ranges of shapes are too large for the stacks of small threads.
 static int query(struct context *c, int cmd, void *info, uint32_t size, struct error *e)
 {
-    union answer answer;
     const struct query *q = NULL;
     if (!info)
         return error_set(e, STATUS_PARAM_INVALID, "info is NULL");
     int r = find_query(cmd, size, &q, e);
     if (r < 0)
         return r;
-    memset(&answer, 0, sizeof answer);
-    memcpy(&answer, info, size); // an attribute's index
-    r = q->fill(c, q, &answer, e);
+    cleanup(free_p) union answer *answer = calloc(1, sizeof *answer);
+    if (!answer)
+        return error_no_memory(e, "an answer", sizeof *answer);
+    if (q->fill == fill_attr)
+        c->old_attrs = size == OLD_TENSOR_ATTR_SIZE;
+    memcpy(answer, info, size); // an attribute's index
+    r = q->fill(c, q, answer, e);
     if (r == 0)
-        memcpy(info, &answer, size);
+        memcpy(info, answer, size);
     return r;
 }
 
@@ -269,5 +281,7 @@ RKNN_EXPORT int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info,
     int r = context_enter(context, &c, &e);
     if (r == 0)
         r = query(c, (int)cmd, info, size, &e);
-    return last_error_keep("rknn_query", r, &e);
+    // STATUS_FAIL: what this model or chip does not have, which programs try.
+    return r == STATUS_FAIL ? last_error_keep_expected("rknn_query", r, &e)
+                            : last_error_keep("rknn_query", r, &e);
 }

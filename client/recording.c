@@ -74,8 +74,12 @@ int recording_next(struct recording *r, struct recorded *ret, struct error *e)
     if (f.connection > RECORDING_MAX_CONNECTION)
         return error_set(e, STATUS_PARAM_INVALID, "connection %u at byte %zu", f.connection, r->at);
     int s = frame_header_read(from + RECORDING_HEAD_SIZE, &f.header, e);
-    if (s < 0)
-        return error_prefix(e, "at byte %zu", r->at);
+    if (s < 0) {
+        error_prefix(e, "at byte %zu", r->at);
+        if (e)
+            e->code = STATUS_PARAM_INVALID; // no peer's mistake, but the file's
+        return STATUS_PARAM_INVALID;
+    }
     from += RECORDING_HEAD_SIZE + FRAME_HEADER_SIZE;
     left -= RECORDING_HEAD_SIZE + FRAME_HEADER_SIZE;
     if (f.header.message_size > left || f.header.payload_size > left - f.header.message_size)

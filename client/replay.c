@@ -14,6 +14,7 @@
 #include "client/payload.h"
 #include "client/replay.h"
 #include "client/server.h"
+#include "client/sized.h"
 #include "client/upload.h"
 #include "rknnd.h"
 
@@ -447,18 +448,13 @@ RKNN_EXPORT int rknnd_replay(const char *uri, const char *path, rknnd_progress *
 {
     struct error e;
     struct replay p = {.uri = uri, .path = path};
-    int r = path && result && result->struct_size == sizeof *result
-                ? 0
-                : error_set(&e, STATUS_PARAM_INVALID,
-                            "path or result is NULL, or struct_size is not set");
+    int r = path && result ? 0 : error_set(&e, STATUS_PARAM_INVALID, "path or result is NULL");
     list_init(&p.connections);
     if (r == 0) {
         fork_prepare();
         r = replay_file(&p, progress, user, &e);
     }
-    if (r == 0) {
-        p.result.struct_size = sizeof *result;
-        *result = p.result;
-    }
+    if (r == 0)
+        r = sized_give(result, &p.result, sizeof p.result, &e);
     return last_error_keep("rknnd_replay", r, &e);
 }

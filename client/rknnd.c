@@ -8,20 +8,9 @@
 #include "client/load_options.h"
 #include "client/payload.h"
 #include "client/profile.h"
+#include "client/sized.h"
 #include "client/upload.h"
 #include "rknnd.h"
-
-// The caller's struct may be shorter (an older program) or longer (a newer one) than ours.
-static int hand_over(void *to, const void *from, size_t size, struct error *e)
-{
-    uint32_t theirs;
-    memcpy(&theirs, to, sizeof theirs);
-    if (theirs < sizeof theirs)
-        return error_set(e, STATUS_PARAM_INVALID, "struct_size %u is not set to sizeof", theirs);
-    size_t n = theirs < size ? theirs : size;
-    memcpy((char *)to + sizeof theirs, (const char *)from + sizeof theirs, n - sizeof theirs);
-    return 0;
-}
 
 RKNN_EXPORT const char *rknnd_version(void)
 {
@@ -42,6 +31,7 @@ static void describe_server(const struct connection *c, rknnd_server_info *ret)
                                .n_cores = p->device.n_cores,
                                .heartbeat_ms = p->limits.heartbeat_ms,
                                .peer_timeout_ms = p->limits.peer_timeout_ms,
+                               .timing = (rknnd_timing)p->device.timing,
                                .sram_size = p->device.sram_size,
                                .max_model_size = p->limits.model_size,
                                .max_payload_size = p->limits.payload_size};
@@ -62,7 +52,7 @@ RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
     int r = info ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
     if (r == 0) {
         describe_server(c, &ours);
-        r = hand_over(info, &ours, sizeof ours, &e);
+        r = sized_give(info, &ours, sizeof ours, &e);
     }
     return last_error_keep("rknnd_get_server_info", r, &e);
 }
@@ -101,7 +91,7 @@ RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *st
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0) {
         take_status(&reply, &ours);
-        r = hand_over(status, &ours, sizeof ours, &e);
+        r = sized_give(status, &ours, sizeof ours, &e);
     }
     return last_error_keep("rknnd_get_server_status", r, &e);
 }
@@ -187,8 +177,13 @@ static int get_run_info(const struct context *c, rknnd_run_info *info, struct er
                            .core_mask = c->times.core_mask,
                            .run_us = c->times.run_us,
                            .queue_us = c->times.queue_us,
-                           .total_us = c->total_us};
-    return hand_over(info, &ours, sizeof ours, e);
+                           .total_us = c->total_us,
+                           .timing = (rknnd_timing)c->connection->peer.device.timing,
+                           .estimate_ns = c->times.estimate_ns,
+                           .estimate_assumed = c->info.estimate_assumed,
+                           .n_unestimated = c->info.n_unestimated};
+    message_set_text(ours.estimate_chip, c->info.estimate_chip);
+    return sized_give(info, &ours, sizeof ours, e);
 }
 
 RKNN_EXPORT int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms)
@@ -211,21 +206,21 @@ RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
     return last_error_keep("rknnd_get_run_info", r, &e);
 }
 
-RKNN_EXPORT int rknnd_get_layers(rknn_context context, rknnd_layer **layers, uint32_t *n_layers)
+RKNN_EXPORT int rknnd_get_layers(rknn_context context, rknnd_list **layers)
 {
     struct error e;
     struct profile p = {0};
     cleanup(context_leave_p) struct context *c = NULL;
     int r = context_enter(context, &c, &e);
-    if (r == 0 && (!layers || !n_layers))
-        r = error_set(&e, STATUS_PARAM_INVALID, "layers or n_layers is NULL");
+    if (r == 0 && !layers)
+        r = error_set(&e, STATUS_PARAM_INVALID, "layers is NULL");
     if (r == 0 && !(c->flags & RKNN_FLAG_COLLECT_PERF_MASK))
         r = error_set(&e, STATUS_FAIL,
                       "the context was opened without RKNN_FLAG_COLLECT_PERF_MASK");
     if (r == 0)
         r = profile_get(c, &p, &e);
     if (r == 0)
-        r = profile_to_program(&p, layers, n_layers, &e);
+        r = profile_to_program(&p, layers, &e);
     profile_done(&p);
     return last_error_keep("rknnd_get_layers", r, &e);
 }

@@ -336,5 +336,6 @@ RKNN_EXPORT int rknn_wait(rknn_context context, rknn_run_extend *extend)
     int r = context_enter_model(context, &c, &e);
     if (r == 0)
         r = wait_for(c, extend, &e);
-    return last_error_keep("rknn_wait", r, &e);
+    return r == STATUS_TIMEOUT ? last_error_keep_expected("rknn_wait", r, &e)
+                               : last_error_keep("rknn_wait", r, &e);
 }

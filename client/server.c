@@ -99,6 +99,18 @@ static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct se
     return r;
 }
 
+// The daemon has just been started and is gone again.
+static void take_last_words(struct server *s, const struct spawn_ticket *ticket, struct error *e)
+{
+    char words[sizeof e->text];
+    spawn_last_words(&s->daemon, ticket, words, sizeof words);
+    if (*words)
+        error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s cannot start: %s", s->uri, words);
+    else
+        error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                  "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)", s->uri);
+}
+
 // A daemon that has been running may be ending just now; then its successor is tried.
 static int introduce_private(struct server *s, const struct uri *address, struct session *session,
                              struct connection **ret, struct error *e)
@@ -108,20 +120,12 @@ static int introduce_private(struct server *s, const struct uri *address, struct
     do {
         int fd = spawn_connect(&s->daemon, address, &ticket, e);
         r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
+        if (r == CUT_OFF && ticket.fresh && address->kind == URI_SIM)
+            take_last_words(s, &ticket, e);
         if (fd >= 0 && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
             spawn_forget(&s->daemon, &ticket);
     } while (r == CUT_OFF && !ticket.fresh);
     return r;
-}
-
-static int introduce_sim(struct server *s, struct session *session, struct connection **ret,
-                         struct error *e)
-{
-    int r = introduce_private(s, &s->address, session, ret, e);
-    return r == CUT_OFF
-               ? error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                           "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)", s->uri)
-               : r;
 }
 
 // Through the relay that has the board, or one of our own. Ours ends without a word when another
@@ -151,7 +155,7 @@ static int introduce(struct server *s, struct session *session, struct connectio
     if (s->address.kind == URI_USB)
         r = introduce_usb(s, session, ret, e);
     else if (s->address.kind == URI_SIM)
-        r = introduce_sim(s, session, ret, e);
+        r = introduce_private(s, &s->address, session, ret, e);
     else
         r = introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
     return r == STATUS_TIMEOUT || r == CUT_OFF ? e->code = STATUS_DEVICE_UNAVAILABLE : r;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "client/limits.h"
 
@@ -239,6 +241,23 @@ int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticke
     ret->number = s->n_started;
     pthread_mutex_unlock(&s->lock);
     return r;
+}
+
+void spawn_last_words(struct spawn *s, const struct spawn_ticket *ticket, char *ret, size_t size)
+{
+    uint64_t until = clock_ms() + LIMIT_START_MS;
+    size_t n = 0;
+    ssize_t part = 1;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_started == ticket->number && s->control >= 0 && n + 1 < size && part > 0) {
+        struct pollfd p = {s->control, POLLIN, 0};
+        part = poll(&p, 1, clock_poll_ms(clock_ms(), until));
+        if (part > 0)
+            part = recv(s->control, ret + n, size - n - 1, MSG_DONTWAIT);
+        n += part > 0 ? (size_t)part : 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+    ret[n] = 0;
 }
 
 void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket)

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "base/uri.h"
@@ -34,6 +35,9 @@ struct spawn_ticket {
 /// more). Returns the fd. One that is about to end may still take a connection, which then breaks.
 int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticket *ret,
                   struct error *e);
+
+/// What that daemon said when it could not start: it is ending, and is waited for. "": nothing.
+void spawn_last_words(struct spawn *s, const struct spawn_ticket *ticket, char *ret, size_t size);
 
 /// Lets go of that daemon: the next connection starts another.
 void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket);

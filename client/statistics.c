@@ -7,6 +7,7 @@
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/payload.h"
+#include "client/sized.h"
 
 #define MAX_CORES   1024
 #define MAX_ENTRIES 100000 // clients, or models
@@ -23,7 +24,7 @@ static int take_core(struct bytes *rest, rknnd_core_stats *ret, struct error *e)
 {
     rknnd_CoreStats m;
     int r = message_sequence_take(rknnd_CoreStats_fields, rest, &m, e);
-    *ret = (rknnd_core_stats){.busy_us = m.busy_us};
+    *ret = (rknnd_core_stats){.struct_size = sizeof *ret, .busy_us = m.busy_us};
     return r;
 }
 
@@ -31,7 +32,8 @@ static int take_client(struct bytes *rest, rknnd_client_stats *ret, struct error
 {
     rknnd_ClientStats m;
     int r = message_sequence_take(rknnd_ClientStats_fields, rest, &m, e);
-    *ret = (rknnd_client_stats){.client = m.client,
+    *ret = (rknnd_client_stats){.struct_size = sizeof *ret,
+                                .client = m.client,
                                 .connections = m.connections,
                                 .contexts = m.contexts,
                                 .jobs_waiting = m.waiting,
@@ -40,7 +42,9 @@ static int take_client(struct bytes *rest, rknnd_client_stats *ret, struct error
                                 .jobs_failed = m.failed,
                                 .core_us = m.core_us,
                                 .queue_us = m.queue_us,
-                                .user_bytes = m.user_bytes};
+                                .user_bytes = m.user_bytes,
+                                .stopped = m.stopped,
+                                .silent_ms = m.silent_ms};
     message_set_text(ret->program, m.program);
     message_set_text(ret->origin, m.origin);
     message_set_text(ret->user, m.user);
@@ -54,7 +58,8 @@ static int take_model(struct bytes *rest, rknnd_model_stats *ret, struct error *
 {
     rknnd_ModelStats m;
     int r = message_sequence_take(rknnd_ModelStats_fields, rest, &m, e);
-    *ret = (rknnd_model_stats){.contexts = m.contexts,
+    *ret = (rknnd_model_stats){.struct_size = sizeof *ret,
+                               .contexts = m.contexts,
                                .jobs = m.jobs,
                                .run_us = m.run_us,
                                .memory_size = m.memory_size,
@@ -65,25 +70,31 @@ static int take_model(struct bytes *rest, rknnd_model_stats *ret, struct error *
     return r;
 }
 
-// One block: the struct, then clients, models, cores.
+// One block: this, then clients, models, cores.
+struct block {
+    rknnd_stats stats;
+    rknnd_list cores, clients, models;
+};
+
 static int take_stats(const rknnd_StatsReply *m, struct bytes rest, rknnd_stats **ret,
                       struct error *e)
 {
-    size_t size = sizeof **ret + m->n_clients * sizeof(rknnd_client_stats) +
+    size_t size = sizeof(struct block) + m->n_clients * sizeof(rknnd_client_stats) +
                   m->n_models * sizeof(rknnd_model_stats) + m->n_cores * sizeof(rknnd_core_stats);
-    cleanup(free_p) rknnd_stats *s = malloc(size);
+    cleanup(free_p) struct block *s = calloc(1, size);
     if (!s)
         return error_no_memory(e, "statistics", size);
     rknnd_client_stats *clients = (rknnd_client_stats *)(s + 1);
     rknnd_model_stats *models = (rknnd_model_stats *)(clients + m->n_clients);
     rknnd_core_stats *cores = (rknnd_core_stats *)(models + m->n_models);
-    *s = (rknnd_stats){.n_cores = m->n_cores,
-                       .n_clients = m->n_clients,
-                       .n_models = m->n_models,
-                       .uptime_ms = m->uptime_ms,
-                       .cores = cores,
-                       .clients = clients,
-                       .models = models};
+    s->cores = sized_list(cores, m->n_cores, sizeof *cores);
+    s->clients = sized_list(clients, m->n_clients, sizeof *clients);
+    s->models = sized_list(models, m->n_models, sizeof *models);
+    s->stats = (rknnd_stats){.struct_size = sizeof s->stats,
+                             .uptime_ms = m->uptime_ms,
+                             .cores = &s->cores,
+                             .clients = &s->clients,
+                             .models = &s->models};
     int r = 0;
     for (uint32_t i = 0; i < m->n_cores && r == 0; i++)
         r = take_core(&rest, &cores[i], e);
@@ -92,7 +103,7 @@ static int take_stats(const rknnd_StatsReply *m, struct bytes rest, rknnd_stats 
     for (uint32_t i = 0; i < m->n_models && r == 0; i++)
         r = take_model(&rest, &models[i], e);
     if (r == 0)
-        *ret = steal_ptr(s);
+        *ret = &steal_ptr(s)->stats;
     return r;
 }
 

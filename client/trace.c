@@ -5,6 +5,7 @@
 #include "client/limits.h"
 #include "client/payload.h"
 #include "client/server.h"
+#include "client/sized.h"
 #include "rknnd.h"
 
 #define LOOK_MS 100 // between looks at what happens
@@ -32,7 +33,8 @@ static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)
     int r = message_sequence_take(rknnd_TraceEvent_fields, rest, &m, e);
     if (r < 0)
         return r;
-    *ret = (rknnd_event){.time_us = m.time_us,
+    *ret = (rknnd_event){.struct_size = sizeof *ret,
+                         .time_us = m.time_us,
                          .client = m.client,
                          .id = m.id,
                          .value = m.value,
@@ -54,12 +56,12 @@ static int show(struct reading *g, const rknnd_TraceReply *m, struct bytes rest,
         if (r < 0)
             return r;
     }
+    const rknnd_list list = sized_list(events, m->n_events, sizeof *events);
     rknnd_events part = {.struct_size = sizeof part,
-                         .n_events = m->n_events,
                          .first = m->first,
                          .lost = g->next ? m->first - g->next : 0,
                          .now_us = m->now_us,
-                         .events = events};
+                         .events = &list};
     g->ended = g->callback(g->user, &part) != 0;
     g->next = m->first + m->n_events;
     return 0;

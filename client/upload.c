@@ -119,6 +119,25 @@ static int offer(struct connection *c, const struct model *m, rknnd_ModelOfferRe
     return s;
 }
 
+// Sends what the server lacks of the model.
+static int send_rest(struct connection *c, const struct model *m, uint64_t at, struct error *e)
+{
+    const rknnd_Limits *l = &c->peer.limits;
+    struct upload u = {
+        .c = c,
+        .model = m,
+        .window = l->requests < LIMIT_CHUNKS_IN_FLIGHT ? l->requests : LIMIT_CHUNKS_IN_FLIGHT,
+        .at = at,
+        .part_size = l->chunk_size < l->payload_size ? l->chunk_size : (size_t)l->payload_size,
+    };
+    u.part_size = u.part_size < LIMIT_CHUNK_BYTES ? u.part_size : LIMIT_CHUNK_BYTES;
+    if (!m->data && !(u.buffer = malloc(u.part_size)))
+        return error_no_memory(e, "a part of the model", u.part_size);
+    int r = send_all(&u, e);
+    free(u.buffer);
+    return r;
+}
+
 int upload_model(struct connection *c, const struct model *m, uint64_t *held, struct error *e)
 {
     const rknnd_Limits *l = &c->peer.limits;
@@ -130,22 +149,17 @@ int upload_model(struct connection *c, const struct model *m, uint64_t *held, st
                          m->name, (unsigned long long)m->size, c->uri,
                          (unsigned long long)l->model_size);
     int r = record_model(c->record, m, e);
-    if (r == 0)
+    // A program that was stopped may find that another has gone on with its upload.
+    for (unsigned i = 0; r == 0 && i < LIMIT_UPLOAD_ATTEMPTS; i++) {
         r = offer(c, m, &reply, e);
-    if (r < 0 || reply.held)
-        return r;
-    *held = reply.offset;
-    struct upload u = {
-        .c = c,
-        .model = m,
-        .window = l->requests < LIMIT_CHUNKS_IN_FLIGHT ? l->requests : LIMIT_CHUNKS_IN_FLIGHT,
-        .at = reply.offset,
-        .part_size = l->chunk_size < l->payload_size ? l->chunk_size : (size_t)l->payload_size,
-    };
-    u.part_size = u.part_size < LIMIT_CHUNK_BYTES ? u.part_size : LIMIT_CHUNK_BYTES;
-    if (!m->data && !(u.buffer = malloc(u.part_size)))
-        return error_no_memory(e, "a part of the model", u.part_size);
-    r = send_all(&u, e);
-    free(u.buffer);
+        if (r < 0 || reply.held)
+            return r;
+        *held = reply.offset;
+        r = send_rest(c, m, reply.offset, e);
+        if (r == 0)
+            return 0;
+        if (r == STATUS_TIMEOUT && !c->lost && i + 1 < LIMIT_UPLOAD_ATTEMPTS)
+            r = 0;
+    }
     return r;
 }

@@ -188,7 +188,7 @@ static inline const char *get_format_string(rknn_tensor_format fmt)
     }
 }
 
-// Which cores a run may use. Chips with one core take only AUTO (SDK guide 5.3).
+// Which cores a run may use (SDK guide 5.3).
 typedef enum _rknn_core_mask {
     RKNN_NPU_CORE_AUTO = 0, // any idle core
     RKNN_NPU_CORE_0 = 1,
@@ -371,15 +371,19 @@ int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t si
 
 /// Sets inputs of the runs that follow, converted as `type`, `fmt` and the model ask for. The
 /// buffers are not needed any more when this returns. An input that is not set again keeps its
-/// value. RKNN_ERR_INPUT_INVALID: size, type, layout or index do not fit the model.
+/// value. Of `buf` as many bytes are read as the tensor has in `type` (with pass_through: in the
+/// native form), also when `size` is larger. RKNN_ERR_PARAM_INVALID: it is smaller.
+/// RKNN_ERR_INPUT_INVALID: type, layout or index do not fit the model.
 int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]);
 
 /// How many cores the pictures of a model with rknn_batch_size > 1 spread over: 1 to the chip's
 /// number, which is also what it is before. A run takes fewer while others are busy. Takes back
-/// rknn_set_core_mask(). An error for other models and on chips with one core.
+/// rknn_set_core_mask(). RKNN_ERR_PARAM_INVALID for other models,
+/// RKNN_ERR_TARGET_PLATFORM_UNMATCH on chips with one core.
 int rknn_set_batch_core_num(rknn_context context, int core_num);
 
-/// Cores for the context's runs from now on. An error on chips with one core.
+/// Cores for the context's runs from now on. RKNN_ERR_TARGET_PLATFORM_UNMATCH, as with the vendor's
+/// library, on chips with one core: there is nothing to choose, and runs go on as before.
 int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask);
 
 /// Runs the model with the inputs that are set. `extend` may be NULL: wait for the end. On return
@@ -394,8 +398,11 @@ int rknn_run(rknn_context context, rknn_run_extend *extend);
 int rknn_wait(rknn_context context, rknn_run_extend *extend);
 
 /// Gets outputs of the last run that was waited for, or waits for the one in flight. Each output
-/// says by `index` which it is. Buffers that this makes (is_prealloc 0) are the program's until
-/// rknn_outputs_release(). RKNN_ERR_OUTPUT_INVALID: no run yet, a wrong index, a small buffer.
+/// says by `index` which it is. When an index comes twice all are taken to be in order instead:
+/// outputs[0] is output 0, outputs[1] output 1, and so on; `index` says so afterwards. (Programs of
+/// older SDKs zero the array and set want_float alone.) Buffers that this makes (is_prealloc 0) are
+/// the program's until rknn_outputs_release(). RKNN_ERR_OUTPUT_INVALID: no run yet, a wrong index,
+/// a small buffer.
 int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_output outputs[],
                      rknn_output_extend *extend);
 
@@ -427,6 +434,9 @@ rknn_tensor_mem *rknn_create_mem2(rknn_context ctx, uint64_t size, uint64_t allo
 /// Frees the struct, and the memory if this library made it. Memory that somebody else made is not
 /// touched; it may be gone already. Any context will do.
 int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem);
+
+/// The same, under the misspelt name that it had in older SDKs.
+int rknn_destory_mem(rknn_context ctx, rknn_tensor_mem *mem);
 
 /// Memory for the weights (RKNN_FLAG_MEM_ALLOC_OUTSIDE), of the size that RKNN_QUERY_MEM_SIZE says.
 int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem);

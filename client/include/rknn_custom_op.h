@@ -12,6 +12,9 @@ extern "C" {
 #define RKNN_CUSTOM_OP_MAX_STR_LEN   64
 #define RKNN_CUSTOM_OP_MAX_VALUE_LEN 32
 
+// In front of get_rknn_custom_op(): visible also when the plugin is built with -fvisibility=hidden.
+#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))
+
 // An init() that returns this hands an operator that the runtime knows back to it.
 #define RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE (-14)
 
@@ -27,7 +30,11 @@ typedef struct _rknn_gpu_op_context {
     void *cl_kernel;
 } rknn_gpu_op_context;
 
-typedef void *rknn_custom_op_interal_context;
+#ifdef __arm__
+typedef uint32_t rknn_custom_op_interal_context;
+#else
+typedef uint64_t rknn_custom_op_interal_context;
+#endif
 
 typedef struct _rknn_custom_op_context {
     rknn_target_type target;
@@ -36,8 +43,9 @@ typedef struct _rknn_custom_op_context {
     void *priv_data; // the operator's own
 } rknn_custom_op_context;
 
-// Data of a tensor: NCHW float32 (int64 where the model says so), `offset` bytes behind virt_addr.
-// The library's; valid during the callback.
+// Data of a tensor: NCHW float32, `offset` bytes behind virt_addr; for the CPU int64 where the
+// model says so (for the GPU float32 there, too, which is rounded to the nearest afterwards). The
+// library's; valid during the callback.
 typedef struct _rknn_custom_op_tensor {
     rknn_tensor_attr attr;
     rknn_tensor_mem mem;

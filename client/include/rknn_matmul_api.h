@@ -108,7 +108,7 @@ typedef struct _rknn_matmul_shape {
     int32_t N;
 } rknn_matmul_shape;
 
-typedef struct _rknn_matmul_info {
+typedef struct rknn_matmul_info_t {
     int32_t M;
     int32_t K;
     int32_t N;

@@ -3,10 +3,20 @@
 // C++.
 //
 // Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
-// rknnd_last_error(). Structs start with `struct_size`, which the caller sets to sizeof: a newer
-// library fills no more than that. All functions may be called from any thread.
+// rknnd_last_error(). All functions may be called from any thread.
+//
+// Structs grow at their end, in later versions of this library, without harm to programs that were
+// built with another one. So each begins with its size, and none holds another struct or an array
+// of structs: it points to them.
+// - What the program owns: it sets `struct_size` to sizeof. The library fills no more than that,
+//   and sets to 0 what it does not know. In options, what it does not know must be 0.
+// - What the library hands out, it gives its size: RKNND_HAS tells whether a field that came with a
+//   later version is there. It may be smaller than sizeof: no `*mine = *its`.
+// - Many of a kind are an rknnd_list, whose elements are as far apart as it says.
 #ifndef RKNND_H
 #define RKNND_H
+
+#include <stddef.h>
 
 #include "rknn_api.h"
 
@@ -14,15 +24,34 @@
 extern "C" {
 #endif
 
-/// Version of this library: "0.1.0". Static.
+/// Whether a struct of the library's, or an element of a list, has a field.
+#define RKNND_HAS(p, field)                                                                        \
+    ((size_t)((const char *)(&(p)->field + 1) - (const char *)(p)) <= (p)->struct_size)
+
+typedef struct rknnd_list {
+    uint32_t struct_size;
+    uint32_t n;
+    uint32_t stride; // bytes from one element to the next
+    uint32_t reserved;
+    const void *items; // each begins with its struct_size
+} rknnd_list;
+
+/// Element `i` of a list; NULL: it has none. For rknnd_device: rknnd_device_at(list, i), and so on.
+#define RKNND_LIST_OF(type)                                                                        \
+    static inline const type *type##_at(const rknnd_list *list, uint32_t i)                        \
+    {                                                                                              \
+        return i < list->n ? (const type *)((const char *)list->items + (size_t)i * list->stride)  \
+                           : (const type *)0;                                                      \
+    }
+
+/// Version of this library: "0.2.0". Static.
 const char *rknnd_version(void);
 
 /// Words for the last failure of any RKNN or rknnd call in this thread: what, where, what to do.
 /// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
 const char *rknnd_last_error(void);
 
-// ---- servers
-// -------------------------------------------------------------------------------------
+// ---- servers -------------------------------------------------------------------------------
 
 /// Chooses the server for contexts that this process opens from now on, by URI:
 ///   unix:PATH   tcp:HOST:PORT   usb:[SERIAL]   adb:[SERIAL]   sim:[CHIP]
@@ -31,17 +60,34 @@ const char *rknnd_last_error(void);
 /// RKNN_ERR_PARAM_INVALID; whether the server is there shows when it is used.
 int rknnd_set_server(const char *uri);
 
+/// The same for contexts that the calling thread opens, and whatever it asks of no named server,
+/// whatever rknnd_set_server() says. So several servers can be used at once, and a library chooses
+/// its own without a word in what the rest of the program does. NULL ends it.
+int rknnd_set_thread_server(const char *uri);
+
+/// What the calling thread has set, in normal form; "": nothing. Valid until it sets it again.
+const char *rknnd_get_thread_server(void);
+
+// Whose the times of runs and layers are.
+typedef enum rknnd_timing {
+    RKNND_TIMING_DEVICE,  // the NPU's own
+    RKNND_TIMING_MACHINE, // of a software NPU: its machine's; what the chip would take is an
+                          // estimate
+    RKNND_TIMING_PACED    // the same, made to last as long as the chip's
+} rknnd_timing;
+
 typedef struct rknnd_server_info {
     uint32_t struct_size;
     uint32_t protocol_version;
     char uri[256];     // the one that was used
-    char software[64]; // "rknnd 0.1.0"
+    char software[64]; // "rknnd 0.2.0"
     char chip[32];     // "rk3588"; "any": software NPU that takes each model's chip
     char backend[32];  // "sim", "vendor"
     char runtime_version[128];
     char driver_version[128];
     uint32_t n_cores;
     uint32_t heartbeat_ms, peer_timeout_ms;
+    rknnd_timing timing;
     uint64_t sram_size;        // bytes
     uint64_t max_model_size;   // bytes
     uint64_t max_payload_size; // bytes of all inputs, or all outputs, of one run
@@ -52,23 +98,26 @@ typedef struct rknnd_server_info {
 int rknnd_get_server_info(const char *uri, rknnd_server_info *info);
 
 typedef struct rknnd_device {
+    uint32_t struct_size;
+    uint32_t reserved;
     char uri[256];      // to be used as it is
     char serial[128];   // of a board at a cable or behind adb
     char state[16];     // why it cannot be used, in a word ("in use", "denied", …); "": ask it
     char obstacle[192]; // the same in words
     char advice[192];   // what to do
 } rknnd_device;
+RKNND_LIST_OF(rknnd_device)
 
 /// What there is within reach: local sockets, boards at a USB cable, boards that the adb server
 /// knows. No server is asked; a board that another program uses is looked at for a second, as that
-/// may be about to end. *n: how many there are, also when that is more than `max`, the number of
-/// elements of `list`.
-int rknnd_list_devices(rknnd_device *list, uint32_t max, uint32_t *n);
+/// may be about to end. *devices, of rknnd_device: rknnd_free() it.
+int rknnd_list_devices(rknnd_list **devices);
 
 typedef struct rknnd_server_status {
     uint32_t struct_size;
     uint32_t connections, sessions, contexts, models, workers, uploads;
     uint32_t jobs_waiting, jobs_running;
+    uint32_t reserved;
     uint64_t uptime_ms;
     uint64_t upload_bytes, cached_bytes, model_bytes, buffer_bytes;
     uint64_t jobs_done, jobs_failed, jobs_retried, worker_deaths;
@@ -79,23 +128,30 @@ typedef struct rknnd_server_status {
 int rknnd_get_server_status(const char *uri, rknnd_server_status *status);
 
 typedef struct rknnd_clock {
+    uint32_t struct_size;
+    uint32_t reserved;
     char name[64];       // "cpu0-3", "fdab0000.npu", "model of rk3588"
     char domain[16];     // "CPU", "NPU", "GPU", "DDR"; "": something else
     char governor[32];   // that chooses it; "": not known
     uint64_t hz, max_hz; // max_hz 0: not known
 } rknnd_clock;
+RKNND_LIST_OF(rknnd_clock)
 
 /// How fast a server's machine is clocked at present, as far as its kernel tells, and the chip that
-/// its software NPU stands for. *n: how many clocks there are, also when that is more than `max`,
-/// the number of elements of `list`.
-int rknnd_get_clocks(const char *uri, rknnd_clock *list, uint32_t max, uint32_t *n);
+/// its software NPU stands for. *clocks, of rknnd_clock: rknnd_free() it.
+int rknnd_get_clocks(const char *uri, rknnd_list **clocks);
 
 typedef struct rknnd_core_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
     uint64_t busy_us; // since the server began
 } rknnd_core_stats;
+RKNND_LIST_OF(rknnd_core_stats)
 
 // A client is a program: one session.
 typedef struct rknnd_client_stats {
+    uint32_t struct_size;
+    uint32_t stopped; // 1: by a debugger or a signal, as far as the server can see it
     uint64_t client;  // its number, for rknnd_kill_client()
     char program[64]; // as it says: "digits[1234]"
     char origin[64];  // "unix, pid 1234, uid 1000"
@@ -106,25 +162,29 @@ typedef struct rknnd_client_stats {
     uint64_t core_us;    // device time that it has had: of all cores, added
     uint64_t queue_us;   // that its jobs have waited for the device
     uint64_t user_bytes; // of its user: in flight, and in memory objects
+    uint64_t silent_ms;  // for which it has said nothing; a program that runs does so every second
 } rknnd_client_stats;
+RKNND_LIST_OF(rknnd_client_stats)
 
 typedef struct rknnd_model_stats {
-    char name[128];
+    uint32_t struct_size;
     uint32_t contexts;
+    char name[128];
     uint32_t worker_pid;    // 0: the model has no process of its own
     uint32_t worker_deaths; // of its workers
-    uint32_t reserved;
     uint64_t jobs;
     uint64_t run_us;      // on the device, of all jobs
     uint64_t memory_size; // bytes that it holds, weights included
 } rknnd_model_stats;
+RKNND_LIST_OF(rknnd_model_stats)
 
 typedef struct rknnd_stats {
-    uint32_t n_cores, n_clients, n_models, reserved;
+    uint32_t struct_size;
+    uint32_t reserved;
     uint64_t uptime_ms;
-    const rknnd_core_stats *cores;
-    const rknnd_client_stats *clients; // the one that asks is among them
-    const rknnd_model_stats *models;   // those that are loaded
+    const rknnd_list *cores;   // of rknnd_core_stats
+    const rknnd_list *clients; // of rknnd_client_stats; the one that asks is among them
+    const rknnd_list *models;  // of rknnd_model_stats: those that are loaded
 } rknnd_stats;
 
 /// Who uses a server's device, and how much of it each has had. *stats is one block: rknnd_free().
@@ -137,11 +197,11 @@ int rknnd_kill_client(const char *uri, uint64_t client);
 
 // A line of a server's log. Valid inside the callback.
 typedef struct rknnd_log_line {
-    uint32_t struct_size; // set by the library
-    uint32_t level;       // 1 error, 2 warning, 3 event, 4 details, 5 everything
-    uint64_t number;      // counts the lines since the server began
-    uint64_t time_us;     // since 1970
-    uint64_t lost;        // lines in front of this one that the server holds no more
+    uint32_t struct_size;
+    uint32_t level;   // 1 error, 2 warning, 3 event, 4 details, 5 everything
+    uint64_t number;  // counts the lines since the server began
+    uint64_t time_us; // since 1970
+    uint64_t lost;    // lines in front of this one that the server holds no more
     const char *text;
 } rknnd_log_line;
 
@@ -173,23 +233,26 @@ typedef enum rknnd_event_kind {
 } rknnd_event_kind;
 
 typedef struct rknnd_event {
-    uint32_t kind;    // rknnd_event_kind; a newer server may have more
-    uint32_t cores;   // mask
+    uint32_t struct_size;
+    uint32_t kind;  // rknnd_event_kind; a newer server may have more
+    uint32_t cores; // mask
+    uint32_t reserved;
     uint64_t time_us; // of a clock of the server
     uint64_t client;  // its number in rknnd_client_stats; 0: nobody's
     uint64_t id;      // of the run, model, connection or process
     uint64_t value;   // bytes, or microseconds
     char text[32];    // program, model or layer; may be cut
 } rknnd_event;
+RKNND_LIST_OF(rknnd_event)
 
 // A part of them, in order. Valid inside the callback.
 typedef struct rknnd_events {
-    uint32_t struct_size; // set by the library
-    uint32_t n_events;
+    uint32_t struct_size;
+    uint32_t reserved;
     uint64_t first;  // number of the first one; they count from 1 since the server began
     uint64_t lost;   // that happened between the last part and this one, and are not known any more
     uint64_t now_us; // of the same clock
-    const rknnd_event *events;
+    const rknnd_list *events; // of rknnd_event
 } rknnd_events;
 
 /// Not 0: no more events.
@@ -213,7 +276,7 @@ typedef enum rknnd_verdict {
 
 // What was found at one hop. Valid inside the callback.
 typedef struct rknnd_check {
-    uint32_t struct_size; // set by the library
+    uint32_t struct_size;
     rknnd_verdict verdict;
     const char *name;   // "server", "socket", "host", "connection", "greeting", "device", …
     const char *found;  // in words
@@ -232,8 +295,7 @@ int rknnd_diagnose(const char *model, rknnd_check_callback *callback, void *user
 /// Round trips of one small message: `n` of them, each in nanoseconds into round_trip_ns[].
 int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 
-// ---- models
-// ----------------------------------------------------------------------------------------
+// ---- models --------------------------------------------------------------------------------
 
 /// Called while a model is sent, from the thread that waits for it: bytes sent or found at the
 /// server, of total. Not called when the server already holds the model.
@@ -259,8 +321,7 @@ int rknnd_describe_model(const char *uri, const char *path, char **json);
 /// Frees what this library returned. NULL is fine.
 void rknnd_free(void *memory);
 
-// ---- runs
-// --------------------------------------------------------------------------------------------
+// ---- runs ----------------------------------------------------------------------------------
 
 /// Runs (also of a matmul) that start from now on are useless after limit_ms (0: never): one that
 /// is not done by then, counted from when its inputs have reached the server, fails with
@@ -271,43 +332,52 @@ int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms);
 typedef struct rknnd_run_info {
     uint32_t struct_size;
     uint32_t attempts;  // 2: the first worker died and the run was repeated
-    uint64_t run_us;    // on the device
+    uint64_t run_us;    // on the device; of a software NPU on its machine
     uint64_t queue_us;  // waiting for the device
     uint64_t total_us;  // as the program saw it, transfers included
     uint32_t core_mask; // that it ran on: bit i for core i
-    uint32_t reserved;
+    rknnd_timing timing;
+    uint64_t estimate_ns;   // what it would take on estimate_chip, with as many cores; 0: not known
+    char estimate_chip[32]; // "rk3588"; "": there are no estimates
+    uint32_t estimate_assumed; // not 0: neither the model nor the server says which chip
+    uint32_t n_unestimated;    // layers that the chip's CPU does: estimates leave them out
 } rknnd_run_info;
 
 /// Times of the context's last finished run. RKNN_ERR_FAIL before the first.
 int rknnd_get_run_info(rknn_context context, rknnd_run_info *info);
 
 typedef struct rknnd_layer {
+    uint32_t struct_size;
+    uint32_t core_mask;
     const char *name;         // "Conv:conv1"
     const char *op;           // "ConvRelu"
     const char *type;         // "INT8"
     const char *target;       // "NPU", "CPU"
     const char *input_shapes; // "(1,224,224,3),(…)"
     const char *output_shapes;
-    uint64_t time_us;
-    uint64_t ddr_cycles, npu_cycles, total_cycles; // 0: not known
+    uint64_t time_us; // on the device; of a software NPU on its machine
+    uint64_t ddr_cycles, npu_cycles, total_cycles; // the chip's; 0: not known
     uint64_t macs;
     uint64_t read_bytes, write_bytes;
-    uint32_t core_mask;
-    uint32_t n_tasks;      // that one core does the layer in; 0: not known, or not on the NPU
-    uint64_t mac_cycles;   // that macs take at the least; MAC usage is mac_cycles / total_cycles
-    uint64_t core_work[3]; // each core's share, in any unit; all 0: not known, or not on the NPU
+    uint64_t mac_cycles; // that macs take at the least; MAC usage is mac_cycles / total_cycles
+    uint32_t n_tasks;    // that one core does the layer in; 0: not known, or not on the NPU
+    uint32_t n_core_work;
+    const uint64_t *core_work; // each core's share, in any unit; all 0: not known, not on the NPU
+    uint64_t estimate_ns;      // on rknnd_run_info.estimate_chip, with these cores; 0: not known
 } rknnd_layer;
+RKNND_LIST_OF(rknnd_layer)
 
 /// Layers of the context's last run, in order; the context must have been opened with
-/// RKNN_FLAG_COLLECT_PERF_MASK. *layers is one block, strings included: rknnd_free() it.
-int rknnd_get_layers(rknn_context context, rknnd_layer **layers, uint32_t *n_layers);
+/// RKNN_FLAG_COLLECT_PERF_MASK. *layers, of rknnd_layer: rknnd_free() it, which ends the strings,
+/// too.
+int rknnd_get_layers(rknn_context context, rknnd_list **layers);
 
 // What a node of the model has computed. Valid inside the callback.
 typedef struct rknnd_tensor {
-    uint32_t struct_size; // set by the library
-    uint32_t index;       // counts the tensors of a dump
-    const char *name;     // as in the model file
-    const char *node;     // that computed it: rknnd_layer.name
+    uint32_t struct_size;
+    uint32_t index;   // counts the tensors of a dump
+    const char *name; // as in the model file
+    const char *node; // that computed it: rknnd_layer.name
     const char *op;
     uint32_t n_dims;
     uint32_t dims[RKNN_MAX_DIMS]; // in the file's order: NCHW of images
@@ -316,7 +386,8 @@ typedef struct rknnd_tensor {
     int32_t zp;
     float scale;
     uint32_t n_elems;
-    uint32_t size;    // bytes
+    uint32_t size; // bytes
+    uint32_t reserved;
     const void *data; // stored values, packed, in row-major order
 } rknnd_tensor;
 
@@ -360,6 +431,8 @@ void rknnd_golden_free(rknnd_golden *golden);
 
 // How far a tensor x is from the golden one, g, element by element as reals.
 typedef struct rknnd_distance {
+    uint32_t struct_size;
+    uint32_t reserved;
     double cosine;    // x*g / (|x||g|); 1 if both are 0, 0 if one is
     double euclidean; // |x - g|
     double relative;  // |x - g| / |g|
@@ -369,24 +442,27 @@ typedef struct rknnd_distance {
 
 // Valid inside the callback.
 typedef struct rknnd_comparison {
-    uint32_t struct_size; // set by the library
+    uint32_t struct_size;
     uint32_t reserved;
     const rknnd_tensor *tensor;
     const float *values;
     const char *golden_name;
-    const float *golden; // NULL: it has no tensor of the name with as many elements
-    rknnd_distance distance;
+    const float *golden;            // NULL: it has no tensor of the name with as many elements
+    const rknnd_distance *distance; // NULL, as the next one, if `golden` is
     // From the golden values as the tensor's type stores them: what rounding to the type, and its
     // range, do not explain.
-    rknnd_distance stored;
+    const rknnd_distance *stored;
 } rknnd_comparison;
 
 /// Negative, an RKNN_ERR_* code: the comparison ends with it.
 typedef int rknnd_comparison_callback(void *user, const rknnd_comparison *comparison);
 
 typedef struct rknnd_name_pair {
+    uint32_t struct_size;
+    uint32_t reserved;
     const char *name, *golden;
 } rknnd_name_pair;
+RKNND_LIST_OF(rknnd_name_pair)
 
 typedef struct rknnd_compare_options {
     uint32_t struct_size;
@@ -394,8 +470,7 @@ typedef struct rknnd_compare_options {
     // golden values, as far as there are some, so that only its own errors show
     // (rknnd_replace_layers).
     uint32_t single;
-    const rknnd_name_pair *pairs; // names that differ
-    uint32_t n_pairs;
+    const rknnd_list *pairs; // of rknnd_name_pair, the program's: names that differ. NULL: none
 } rknnd_compare_options;
 
 /// Runs `context` once with the inputs that are set and calls back for each tensor, as
@@ -404,8 +479,7 @@ int rknnd_compare_layers(rknn_context context, const rknnd_golden *golden,
                          const rknnd_compare_options *options, rknnd_comparison_callback *callback,
                          void *user);
 
-// ---- recordings
-// ---------------------------------------------------------------------------------
+// ---- recordings ----------------------------------------------------------------------------
 
 // A program whose environment has RKNND_RECORD=FILE records what it asks of its servers: models,
 // contexts, memories, inputs and outputs of runs, in order (not dumps and statistics). Its memory

@@ -13,6 +13,14 @@ static const char source[] =
     "    if (i < n) { y[i] = a[i] + ALPHA_SIGN * alpha * b[i]; z[i] = b[i] - alpha * a[i]; }\n"
     "}\n";
 
+// Of int64 in the model; a kernel has float32.
+static const char shift_source[] =
+    "__kernel void shift_by(__global const float *x, __global const float *by,\n"
+    "                       __global float *y, unsigned n) {\n"
+    "    unsigned i = get_global_id(0);\n"
+    "    if (i < n) y[i] = x[i] + by[i];\n"
+    "}\n";
+
 static int n_init, n_compute, n_destroy;
 
 static cl_mem buffer(rknn_custom_op_context *c, const rknn_custom_op_tensor *t)
@@ -63,11 +71,55 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
     return 0;
 }
 
+static void expect_floats(const rknn_custom_op_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        EXPECT(tensors[i].attr.type == RKNN_TENSOR_FLOAT32);
+        EXPECT(tensors[i].attr.size == tensors[i].attr.n_elems * sizeof(float));
+        EXPECT(tensors[i].mem.size >= tensors[i].attr.size && tensors[i].mem.fd >= 0);
+    }
+}
+
+static int init_shift(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
+                      rknn_custom_op_tensor *outputs, uint32_t n_outputs)
+{
+    EXPECT(n_inputs == 2 && n_outputs == 1);
+    expect_floats(inputs, n_inputs);
+    expect_floats(outputs, n_outputs);
+    cl_mem *memory = c->priv_data = calloc(4, sizeof *memory);
+    NEED(memory);
+    for (int i = 0; i < 3; i++)
+        NEED((memory[i] = buffer(c, i < 2 ? &inputs[i] : &outputs[0])));
+    return 0;
+}
+
+static int compute_shift(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs,
+                         uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs)
+{
+    cl_kernel kernel = (cl_kernel)c->gpu_ctx.cl_kernel;
+    cl_command_queue queue = (cl_command_queue)c->gpu_ctx.cl_command_queue;
+    cl_mem *memory = c->priv_data;
+    size_t n = inputs[0].attr.n_elems;
+    (void)n_inputs, (void)n_outputs;
+    for (cl_uint i = 0; i < 3; i++)
+        clSetKernelArg(kernel, i, sizeof memory[i], &memory[i]);
+    clSetKernelArg(kernel, 3, sizeof(uint32_t), &inputs[0].attr.n_elems);
+    for (cl_uint i = 0; i < 2; i++)
+        clEnqueueWriteBuffer(queue, memory[i], CL_TRUE, 0, inputs[i].attr.size,
+                             inputs[i].mem.virt_addr, 0, NULL, NULL);
+    EXPECT(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL) == CL_SUCCESS);
+    clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, outputs[0].attr.size,
+                        outputs[0].mem.virt_addr, 0, NULL, NULL);
+    EXPECT(clFinish(queue) == CL_SUCCESS);
+    return 0;
+}
+
 static int destroy(rknn_custom_op_context *c)
 {
     cl_mem *memory = c->priv_data;
     for (int i = 0; i < 4; i++)
-        clReleaseMemObject(memory[i]);
+        if (memory[i])
+            clReleaseMemObject(memory[i]);
     free(memory);
     n_destroy++;
     return 0;
@@ -85,6 +137,20 @@ static rknn_custom_op residual(void)
                             .init = init,
                             .compute = compute,
                             .destroy = destroy};
+}
+
+static rknn_custom_op shift(void)
+{
+    rknn_custom_op op = {.version = 1,
+                         .target = RKNN_TARGET_TYPE_GPU,
+                         .op_type = "cstShift",
+                         .cl_kernel_name = "shift_by",
+                         .cl_kernel_source = (char *)shift_source,
+                         .cl_source_size = sizeof shift_source - 1,
+                         .init = init_shift,
+                         .compute = compute_shift,
+                         .destroy = destroy};
+    return op;
 }
 
 static void run_model(const char *name, const rknn_custom_op *op)
@@ -142,5 +208,7 @@ int main(int argc, char **argv)
     run_from_file(op);
     EXPECT(n_init == 3 && n_compute == 9 && n_destroy == 3);
     register_wrong();
+    op = shift();
+    run_model("custom_int64_small", &op);
     return conformance_finish();
 }

@@ -27,6 +27,17 @@ def two_inputs(chip="rk3588"):
     return m
 
 
+def three_outputs(chip="rk3588"):
+    """A detector's three heads; the first one is large."""
+    rng, m = np.random.default_rng(12), Model(chip, "three_outputs")
+    x = m.input("image", (1, 3, 64, 64), Quant.of_range(0, 255))
+    for stride, out in ((1, 900), (2, 700), (4, 800)):
+        y = ops.conv(m, x, rng.normal(size=(18, 3, 3, 3)), rng.normal(size=18), stride=stride,
+                     pad=1, out=Quant.of_range(-out, out))
+        m.output(y, f"head{stride}")
+    return m
+
+
 @reference.reference("cstDualResidual")
 def _dual_residual(node, a, b):
     alpha = node.attrs["alpha"]
@@ -58,12 +69,12 @@ def custom(chip="rk3588", quantized=False):
     return m
 
 
-def custom_int64(chip="rk3588"):
+def custom_int64(chip="rk3588", bits=50):
     """ArgMax, a custom operator on its int64 numbers and a constant, two such nodes."""
     rng, m = np.random.default_rng(8), Model(chip, "custom_int64")
     x = m.input("x", (1, 3, 6, 5))
     a = ops.argmax(m, ops.conv(m, x, rng.normal(size=(9, 3, 1, 1)), rng.normal(size=9)))
-    by = m.constant("by", rng.integers(-(1 << 50), 1 << 50, a.shape), "int64")
+    by = m.constant("by", rng.integers(-(1 << bits), 1 << bits, a.shape), "int64")
     once = ops.custom(m, "cstShift", [a, by], [a.shape], {}, name="first")[0]
     m.output(ops.custom(m, "cstShift", [once, by], [a.shape], {}, name="second")[0], "shifted")
     return m
@@ -124,7 +135,32 @@ def dynamic_vectors(folder):
         save_row(folder, f"dynamic_vectors.row{i}", [a, b], [2 * np.concatenate([a, b], 1)])
 
 
-DYNAMIC = (dynamic_picture, dynamic_vectors)
+def speech(folder):
+    """As a text encoder: int64 tokens and their mask in; a number for each token, the mask and vectors out."""
+    rng = np.random.default_rng(13)
+    table = rng.normal(size=(40, 8)).astype(np.float32)
+    ids, mask = rng.integers(0, 40, (1, 20)), (np.arange(20) < 15).astype(np.int64)[None]
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["all"]),
+             helper.make_node("Cast", ["mask"], ["real"], to=TensorProto.FLOAT),
+             helper.make_node("Unsqueeze", ["real", "last"], ["weights"]),
+             helper.make_node("Mul", ["all", "weights"], ["chosen"]),
+             helper.make_node("ReduceSum", ["chosen", "last"], ["sums"], keepdims=0),
+             helper.make_node("Relu", ["chosen"], ["vectors"])]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, [1, 20]) for n in ("ids", "mask")]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+               for n, s in (("sums", [1, 20]), ("weights", [1, 20, 1]), ("vectors", [1, 20, 8]))]
+    graph = helper.make_graph(nodes, "speech", inputs, outputs,
+                              [numpy_helper.from_array(table, "table"),
+                               numpy_helper.from_array(np.array([-1], np.int64), "last")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), folder / "speech.onnx")
+    chosen = table[ids] * mask[..., None].astype(np.float32)
+    for i, array in enumerate((ids, mask)):
+        array.astype(np.int64).tofile(folder / f"speech.in{i}.bin")
+    for i, array in enumerate((chosen.sum(-1), mask[..., None], np.maximum(chosen, 0))):
+        array.astype(np.float32).tofile(folder / f"speech.out{i}.bin")
+
+
+ONNX = (dynamic_picture, dynamic_vectors, speech)
 
 def other_chip():
     """For a chip that the tests' servers are not."""
@@ -157,9 +193,11 @@ MODELS = {
     "residual": examples.residual,
     "float16": examples.float16,
     "two_inputs": two_inputs,
+    "three_outputs": three_outputs,
     "custom": custom,
     "custom_int8": lambda: custom(quantized=True),
     "custom_int64": custom_int64,
+    "custom_int64_small": lambda: custom_int64(bits=20),  # as float32 they are whole
 }
 
 
@@ -168,7 +206,7 @@ def main(out):
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in MODELS.items():
         cases.write(folder, name, make(), cases.STEP)
-    for make in DYNAMIC:
+    for make in ONNX:
         make(folder)
 
 

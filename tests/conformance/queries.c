@@ -94,7 +94,9 @@ static void query_model(const char *name)
     rknn_sdk_version version = {{0}, {0}};
     rknn_custom_string custom;
     EXPECT_OK(rknn_query(c, RKNN_QUERY_SDK_VERSION, &version, sizeof version));
-    EXPECT(version.api_version[0] >= ' ' && version.drv_version[0] >= ' ');
+    int major = 0, minor = 0, patch = -1, n = 0;
+    EXPECT(sscanf(version.api_version, "%d.%d.%d (%n", &major, &minor, &patch, &n) == 3 && n > 0);
+    EXPECT(major > 0 && minor >= 0 && patch >= 0 && version.drv_version[0] >= ' ');
     memset(&custom, 0x55, sizeof custom);
     EXPECT_OK(rknn_query(c, RKNN_QUERY_CUSTOM_STRING, &custom, sizeof custom));
     EXPECT(memchr(custom.string, 0, sizeof custom.string) != NULL);

@@ -5,13 +5,15 @@
 // Each core has its part of the batch in each layer, the first ones what does not divide evenly.
 static void expect_parts(rknn_context c, const uint64_t parts[3])
 {
-    rknnd_layer *layers;
-    uint32_t n;
-    NEED_OK(rknnd_get_layers(c, &layers, &n));
-    EXPECT(n > 0);
-    for (uint32_t i = 0; i < n; i++)
-        for (int core = 0; core < 3; core++)
-            EXPECT(layers[i].core_work[core] == parts[core]);
+    rknnd_list *layers;
+    NEED_OK(rknnd_get_layers(c, &layers));
+    EXPECT(layers->n > 0);
+    for (uint32_t i = 0; i < layers->n; i++) {
+        const rknnd_layer *l = rknnd_layer_at(layers, i);
+        EXPECT(l->n_core_work == 3);
+        for (uint32_t core = 0; core < l->n_core_work; core++)
+            EXPECT(l->core_work[core] == parts[core]);
+    }
     rknnd_free(layers);
 }
 

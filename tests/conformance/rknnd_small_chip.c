@@ -39,8 +39,9 @@ static void refuse(rknn_context c)
                    rknn_query(c, RKNN_QUERY_DEVICE_MEM_INFO, room, sizeof room));
     EXPECT_REFUSED(RKNN_ERR_FAIL, "fixed",
                    rknn_query(c, RKNN_QUERY_INPUT_DYNAMIC_RANGE, room, sizeof(rknn_input_range)));
-    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "one core", rknn_set_core_mask(c, RKNN_NPU_CORE_0));
-    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "one core", rknn_set_batch_core_num(c, 1));
+    EXPECT_REFUSED(RKNN_ERR_TARGET_PLATFORM_UNMATCH, "one core",
+                   rknn_set_core_mask(c, RKNN_NPU_CORE_0));
+    EXPECT_REFUSED(RKNN_ERR_TARGET_PLATFORM_UNMATCH, "one core", rknn_set_batch_core_num(c, 1));
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "rv1106", rknn_matmul_create(&product, &info, &io));
 }
 

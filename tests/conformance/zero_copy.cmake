@@ -1,1 +1,2 @@
 rknnd_conformance(zero_copy)
+rknnd_conformance(old_zero_copy)

@@ -159,7 +159,10 @@ static void send_info(struct fake_peer *p, const struct frame_header *h)
                            .sram_free = 444,
                            .core_limit = 3,
                            .batch = s->batch ? s->batch : 1,
-                           .custom_string = "made by hand"};
+                           .custom_string = "made by hand",
+                           .estimate_assumed = s->software,
+                           .n_unestimated = s->software};
+    message_set_text(m.estimate_chip, s->software ? "rk\033[1m3588" : "");
     atomic_fetch_add(&s->n_contexts, 1);
     note(s);
     reply(p, h, &m, payload, size);
@@ -186,7 +189,8 @@ static void on_hello(struct fake_peer *p, const struct frame_header *h, const rk
                    .backend = "fake",
                    .runtime_version = "9.8.7",
                    .driver_version = "6.5.4",
-                   .n_cores = s->n_cores ? s->n_cores : 3},
+                   .n_cores = s->n_cores ? s->n_cores : 3,
+                   .timing = s->software},
         .has_limits = true,
         .limits = {.message_size = FRAME_MESSAGE_MAX,
                    .payload_size = 1 << 20,
@@ -244,6 +248,8 @@ static void on_infer(struct fake_peer *p, const struct frame_header *h, const rk
     struct fake_server *s = p->server;
     uint8_t outputs[FAKE_IMAGE_SIZE + FAKE_VECTOR_SIZE] = {0};
     rknnd_InferReply r = {.run_us = 123, .queue_us = 45, .attempts = 1};
+    if (s->software)
+        r.estimate_ns = 1500700;
     pthread_mutex_lock(&s->lock);
     s->last_infer = *m;
     pthread_mutex_unlock(&s->lock);
@@ -283,6 +289,8 @@ static void on_profile(struct fake_peer *p, const struct frame_header *h)
          .write_bytes = 1024},
     };
     uint8_t list[4096], *at = list;
+    layers[0].estimate_ns = p->server->software ? 1500400 : 0;
+    layers[1].estimate_ns = p->server->software ? 300 : 0;
     for (size_t i = 0; i < 2; i++)
         message_sequence_put(rknnd_Layer_fields, &layers[i], &at, list + sizeof list);
     rknnd_ProfileReply r = {.n_layers = 2, .run_us = 400};

@@ -234,8 +234,7 @@ static void test_profile(void **state)
     rknn_context c = open_context(RKNN_FLAG_COLLECT_PERF_MASK);
     rknn_perf_detail detail;
     rknn_perf_run run;
-    rknnd_layer *layers;
-    uint32_t n;
+    rknnd_list *layers;
     set_inputs(c);
     assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail),
                      RKNN_ERR_FAIL); // nothing has run yet
@@ -251,14 +250,56 @@ static void test_profile(void **state)
     assert_non_null(strstr(detail.perf_data, "75.00%"));
     assert_non_null(strstr(detail.perf_data, "15.00 "));
     assert_non_null(strstr(detail.perf_data, "75.0%/25.0%/0.0%"));
-    assert_null(strchr(detail.perf_data, '\033')); // a model's names do not steer the terminal
+    assert_null(strchr(detail.perf_data, '\033'));      // a model's names do not steer the terminal
+    assert_null(strstr(detail.perf_data, "Times are")); // a board has one
 
-    assert_int_equal(rknnd_get_layers(c, &layers, &n), RKNN_SUCC);
-    assert_int_equal(n, 2);
-    assert_string_equal(layers[0].op, "ConvRelu");
-    assert_string_equal(layers[1].target, "CPU");
-    assert_int_equal(layers[1].time_us, 100);
+    assert_int_equal(rknnd_get_layers(c, &layers), RKNN_SUCC);
+    assert_int_equal(layers->n, 2);
+    assert_string_equal(rknnd_layer_at(layers, 0)->op, "ConvRelu");
+    assert_int_equal(rknnd_layer_at(layers, 0)->core_work[1], 100);
+    assert_string_equal(rknnd_layer_at(layers, 1)->target, "CPU");
+    assert_int_equal(rknnd_layer_at(layers, 1)->time_us, 100);
+    assert_null(rknnd_layer_at(layers, 2));
     rknnd_free(layers);
+    rknn_destroy(c);
+}
+
+// Of a software NPU the table has the chip's times, each rounded so that they add up, and says so.
+static void test_profile_of_software(void **state)
+{
+    (void)state;
+    rknn_perf_detail detail;
+    rknn_perf_run run;
+    rknnd_run_info info = {.struct_size = sizeof info};
+    rknnd_server_info server_info = {.struct_size = sizeof server_info};
+    server.software = true;
+    rknn_context c = open_context(RKNN_FLAG_COLLECT_PERF_MASK);
+    set_inputs(c);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
+    assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail), RKNN_SUCC);
+    assert_non_null(strstr(detail.perf_data, "400          1500     15.00 "));
+    assert_non_null(strstr(detail.perf_data, "0            1        \\"));
+    assert_non_null(strstr(detail.perf_data, "Time(us): 1501\n"));
+    assert_non_null(
+        strstr(detail.perf_data,
+               "\nTimes are estimated for rk?[1m3588 (no chip is chosen), without 1 layer "
+               "on its CPU; the software NPU took 123 us on its machine\n"));
+    assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_RUN, &run, sizeof run), RKNN_SUCC);
+    assert_int_equal(run.run_duration, 123);
+    assert_int_equal(rknnd_get_run_info(c, &info), RKNN_SUCC);
+    assert_int_equal(info.timing, RKNND_TIMING_MACHINE);
+    assert_int_equal(info.estimate_ns, 1500700);
+    assert_string_equal(info.estimate_chip, "rk?[1m3588");
+    assert_int_equal(info.estimate_assumed, 1);
+    assert_int_equal(info.n_unestimated, 1);
+    assert_int_equal(rknnd_get_server_info(NULL, &server_info), RKNN_SUCC);
+    assert_int_equal(server_info.timing, RKNND_TIMING_MACHINE);
+    rknn_destroy(c);
+    c = open_context(0); // the whole alone
+    set_inputs(c);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
+    assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail), RKNN_SUCC);
+    assert_non_null(strstr(detail.perf_data, "Time(us): 1501\n"));
     rknn_destroy(c);
 }
 
@@ -293,13 +334,12 @@ static void test_profile_without_flag(void **state)
     (void)state;
     rknn_context c = open_context(0);
     rknn_perf_detail detail;
-    rknnd_layer *layers;
-    uint32_t n;
+    rknnd_list *layers;
     set_inputs(c);
     assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
     assert_int_equal(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail), RKNN_SUCC);
     assert_non_null(strstr(detail.perf_data, "Time(us): 123\n"));
-    assert_int_equal(rknnd_get_layers(c, &layers, &n), RKNN_ERR_FAIL);
+    assert_int_equal(rknnd_get_layers(c, &layers), RKNN_ERR_FAIL);
     rknn_destroy(c);
 }
 
@@ -324,20 +364,6 @@ static void test_rknnd_questions(void **state)
     assert_string_equal(json, "{\"fake\": true}");
     rknnd_free(json);
     assert_string_equal(rknnd_version(), RKNND_VERSION);
-}
-
-// A caller with a shorter struct, from an older header, gets no more than it has.
-static void test_struct_size(void **state)
-{
-    (void)state;
-    rknnd_server_info info;
-    memset(&info, 0x55, sizeof info);
-    info.struct_size = offsetof(rknnd_server_info, chip);
-    assert_int_equal(rknnd_get_server_info(NULL, &info), RKNN_SUCC);
-    assert_string_equal(info.software, "fake 1");
-    assert_int_equal(info.chip[0], 0x55);
-    info.struct_size = 0;
-    assert_int_equal(rknnd_get_server_info(NULL, &info), RKNN_ERR_PARAM_INVALID);
 }
 
 static void test_run_info(void **state)
@@ -368,8 +394,12 @@ static void test_wrong_inputs(void **state)
         {{.index = 0, .buf = NULL, .size = 12, .type = RKNN_TENSOR_INT8},
          RKNN_ERR_INPUT_INVALID,
          "NULL"},
-        {{.buf = model, .size = 11, .type = RKNN_TENSOR_INT8}, RKNN_ERR_INPUT_INVALID, "11 bytes"},
-        {{.buf = model, .size = 12, .type = RKNN_TENSOR_FLOAT32}, RKNN_ERR_INPUT_INVALID, "48"},
+        {{.buf = model, .size = 11, .type = RKNN_TENSOR_INT8},
+         RKNN_ERR_PARAM_INVALID,
+         "param input size(11) < model input size(12)"},
+        {{.buf = model, .size = 12, .type = RKNN_TENSOR_FLOAT32},
+         RKNN_ERR_PARAM_INVALID,
+         "param input size(12) < model input size(48)"},
         {{.buf = model, .size = 12, .type = RKNN_TENSOR_INT8, .fmt = RKNN_TENSOR_NC1HWC2},
          RKNN_ERR_INPUT_INVALID,
          "NC1HWC2"},
@@ -378,7 +408,9 @@ static void test_wrong_inputs(void **state)
          "77"},
         {{.buf = model, .size = 6, .type = RKNN_TENSOR_INT4}, RKNN_ERR_INPUT_INVALID, "INT4"},
         {{.buf = model, .size = 12, .type = 99}, RKNN_ERR_INPUT_INVALID, "99"},
-        {{.buf = model, .size = 24, .pass_through = 1}, RKNN_ERR_INPUT_INVALID, "48 with stride"},
+        {{.buf = model, .size = 11, .pass_through = 1},
+         RKNN_ERR_PARAM_INVALID,
+         "param input size(11) < model input size(12): 12 elements of the native form"},
         {{.index = 1, .buf = model, .size = 32, .type = RKNN_TENSOR_INT64},
          RKNN_ERR_INPUT_INVALID,
          "vector"},
@@ -592,6 +624,40 @@ static void test_choice_of_server(void **state)
     }
 }
 
+static void *server_of_thread(void *arg)
+{
+    (void)arg;
+    return strcmp(rknnd_get_thread_server(), "") == 0 ? arg : NULL;
+}
+
+// Before the process's choice and the environment's, and for one thread.
+static void test_choice_of_thread(void **state)
+{
+    (void)state;
+    rknnd_server_info info = {.struct_size = sizeof info};
+    rknn_context c;
+    pthread_t t;
+    void *result;
+    assert_int_equal(rknnd_set_server("tcp:127.0.0.1:1"), RKNN_SUCC);
+    assert_int_equal(rknnd_set_thread_server(server.uri), RKNN_SUCC);
+    assert_string_equal(rknnd_get_thread_server(), server.uri);
+    c = open_context(0);
+    assert_int_equal(rknnd_get_server_info(NULL, &info), RKNN_SUCC);
+    assert_string_equal(info.uri, server.uri);
+    assert_int_equal(rknnd_get_server_info("tcp:127.0.0.1:2", &info), RKNN_ERR_DEVICE_UNAVAILABLE);
+    assert_int_equal(rknnd_set_thread_server("gopher:x"), RKNN_ERR_PARAM_INVALID);
+    assert_string_equal(rknnd_get_thread_server(), server.uri);
+    pthread_create(&t, NULL, server_of_thread, &server);
+    pthread_join(t, &result);
+    assert_ptr_equal(result, &server);
+    assert_int_equal(rknnd_set_thread_server(NULL), RKNN_SUCC);
+    assert_string_equal(rknnd_get_thread_server(), "");
+    assert_int_equal(rknnd_get_server_info(NULL, &info), RKNN_ERR_DEVICE_UNAVAILABLE);
+    set_inputs(c);
+    assert_int_equal(rknn_run(c, NULL), RKNN_SUCC); // an open context stays where it is
+    rknn_destroy(c);
+}
+
 static void *last_error_of_thread(void *arg)
 {
     (void)arg;
@@ -623,10 +689,10 @@ int main(void)
         TEST(test_query_older_structs),
         TEST(test_query_texts),
         TEST(test_profile),
+        TEST(test_profile_of_software),
         TEST(test_profile_of_chips),
         TEST(test_profile_without_flag),
         TEST(test_rknnd_questions),
-        TEST(test_struct_size),
         TEST(test_run_info),
         TEST(test_wrong_inputs),
         TEST(test_wrong_outputs),
@@ -638,6 +704,7 @@ int main(void)
         TEST(test_not_yet),
         TEST(test_one_session),
         TEST(test_choice_of_server),
+        TEST(test_choice_of_thread),
         TEST(test_last_error_is_per_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,6 +179,27 @@ static void test_broken_links(void **state)
     assert_true(server.n_connections > 4);
 }
 
+// Cuts the link in the middle of the upload, when the program has just chosen another server.
+static enum fake_answer choose_another(struct fake_peer *p, const struct frame_header *h,
+                                       const union message_any *m)
+{
+    (void)m;
+    if (h->type != MESSAGE_MODEL_CHUNK || p->server->n_chunk_bytes < SIZE / 2)
+        return FAKE_DEFAULT;
+    p->server->hook = NULL;
+    assert_int_equal(rknnd_set_server("tcp:127.0.0.1:1"), RKNN_SUCC);
+    return FAKE_HANG_UP;
+}
+
+static void test_upload_stays_with_its_server(void **state)
+{
+    (void)state;
+    server.hook = choose_another;
+    open_and_close(model, SIZE, NULL);
+    assert_memory_equal(server.model, model, SIZE);
+    assert_int_equal(server.n_connections, 2);
+}
+
 static void test_link_that_leads_nowhere(void **state)
 {
     (void)state;
@@ -257,6 +278,7 @@ int main(void)
         TEST(test_changed_file),
         TEST(test_progress),
         TEST(test_broken_links),
+        TEST(test_upload_stays_with_its_server),
         TEST(test_link_that_leads_nowhere),
         TEST(test_refused_part),
         TEST(test_impossible_offset),

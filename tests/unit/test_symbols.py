@@ -1,5 +1,6 @@
-"""What librknnrt.so exports: exactly the functions of client/librknnrt.map, which are those of the public headers, those
-of the reference of the RKNN C API (where the shared material is at hand), and one old misspelling."""
+"""What librknnrt.so exports: the functions of the public headers, which are those of the reference of the RKNN C API
+(where the shared material is at hand), and one old misspelling. Ours (rknnd_*) have a version; those of the RKNN API have
+none, so that a program needs none of any library of that name, and finds them in one that has none."""
 import os
 import pathlib
 import re
@@ -16,15 +17,15 @@ def without_comments(text):
     return re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", text, flags=re.S | re.M)
 
 
+VERSION = "RKNND_0.2"
+
+
 def exported():
-    lines = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True,
-                           check=True).stdout.splitlines()
-    return {line.split()[-1] for line in lines}
-
-
-def of_map():
-    text = re.sub(r"#[^\n]*", "", (ROOT / "client/librknnrt.map").read_text())
-    return set(re.findall(r"\brknnd?_[\w*]+", text))
+    """Name to version ("" for none) of what the library defines, but for the version itself."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", str(LIBRARY)],
+                           capture_output=True, text=True, check=True).stdout.splitlines()
+    symbols = dict(re.fullmatch(r"(\w[\w.]*)(?:@@([\w.]+))?", line.split()[-1]).groups("") for line in lines)
+    return {name: version for name, version in symbols.items() if name != VERSION}
 
 
 def of_headers():
@@ -60,10 +61,14 @@ def main():
         return 77
     headers = of_headers()
     api = {name for name in headers if name.startswith("rknn_")}
-    good = same("the library, against the headers", exported(), headers | MISSPELT)
-    good &= same("the map, against the headers", of_map(), api | MISSPELT | {"rknnd_*"})
+    symbols = exported()
+    good = same("the library, against the headers", set(symbols), headers)
+    good &= same(f"functions with version {VERSION}", {name for name, version in symbols.items() if version == VERSION},
+                 headers - api)
+    good &= same("functions without a version", {name for name, version in symbols.items() if not version},
+                 api)
     if REFERENCE.exists():
-        good &= same("the headers, against the reference", api, of_reference())
+        good &= same("the headers, against the reference", api, of_reference() | MISSPELT)
     else:
         print(f"{REFERENCE} is not there (RKNND_SHARED); the headers are not compared with it")
     return 0 if good else 1
