@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/cleanup.h"
+#include "tools/csv.h"
 #include "tools/format.h"
 
 #define NAME_WIDTH    24
@@ -101,5 +102,27 @@ void arena_print(json_t *model, FILE *out, size_t width)
         fprintf(out, "%4zu  ", i + 1);
         print_name(out, name ? name : "");
         fprintf(out, "  %9s |%s|\n", format_bytes(&b, used), bar);
+    }
+}
+
+void arena_csv(json_t *model, FILE *out)
+{
+    json_t *list = json_object_get(model, "arena"), *step;
+    size_t i;
+    uint64_t size = 0;
+    char bar[2];
+    cleanup(free_p) struct place *places = calloc(json_array_size(list) + 1, sizeof *places);
+    size_t n = places ? read_places(list, places, &size) : 0;
+    if (n > 0)
+        qsort(places, n, sizeof *places, by_offset);
+    fputs("Layer,InternalInUse(bytes)\n", out);
+    json_array_foreach(json_object_get(model, "steps"), i, step)
+    {
+        const char *name = json_string_value(step);
+        char used[24];
+        snprintf(used, sizeof used, "%llu",
+                 (unsigned long long)fill(places, n, (json_int_t)i, size, bar, 1));
+        csv_cell(out, name ? name : "", true, false);
+        csv_cell(out, used, false, true);
     }
 }

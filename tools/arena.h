@@ -9,3 +9,6 @@
 /// very narrow terminal. What has memory of its own, as inputs and outputs on the chip, is not in
 /// it.
 void arena_print(json_t *model, FILE *out, size_t width);
+
+/// A line for each step, for a spreadsheet: its name and the bytes that are in use.
+void arena_csv(json_t *model, FILE *out);

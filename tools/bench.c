@@ -10,6 +10,7 @@
 #include "tools/cleanup.h"
 #include "tools/clock.h"
 #include "tools/interrupt.h"
+#include "tools/progress.h"
 #include "tools/stats.h"
 
 struct bench {
@@ -20,6 +21,7 @@ struct bench {
     pthread_cond_t changed;
     uint32_t n_warm; // clients past their warm-up, or failed
     bool go;         // all are
+    struct progress progress;
 };
 
 struct client {
@@ -30,6 +32,8 @@ struct client {
     uint64_t *latency_ns, *queue_us, *run_us; // parts of the result's, `loop` long
     uint32_t n;
     uint64_t start_ns, end_ns;
+    struct timing timing;
+    uint64_t estimate_ns;
     int result;
     struct failure failure;
 };
@@ -74,7 +78,7 @@ static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info
     *info = (rknnd_run_info){.struct_size = sizeof *info};
     if (r == RKNN_SUCC)
         r = rknnd_get_run_info(m->context, info);
-    return r < 0 ? failure_rknn(&c->failure, r, "model %s", m->path) : 0;
+    return r < 0 ? failure_model(&c->failure, r, m->path) : 0;
 }
 
 static bool go_on(const struct client *c)
@@ -92,9 +96,12 @@ static void measure(struct client *c)
             break;
         c->queue_us[c->n] = info.queue_us;
         c->run_us[c->n] = info.run_us;
+        c->timing = timing_of(&info);
+        c->estimate_ns = info.estimate_ns;
         c->n++;
+        c->end_ns = clock_ns();
+        progress_step(&c->bench->progress);
     }
-    c->end_ns = clock_ns();
 }
 
 static void wait_for_go(struct bench *b)
@@ -185,10 +192,14 @@ static void collect(const struct client *clients, uint32_t n_clients, struct ben
         memmove(r->queue_us + r->n, c->queue_us, size);
         memmove(r->run_us + r->n, c->run_us, size);
         r->n += c->n;
+        if (c->n == 0)
+            continue;
+        r->timing = c->timing;
+        r->estimate_ns = c->estimate_ns;
         start = c->start_ns < start ? c->start_ns : start;
         end = c->end_ns > end ? c->end_ns : end;
     }
-    r->wall_ns = end - start;
+    r->wall_ns = end > start ? end - start : 0;
     stats_sort(r->latency_ns, r->n);
     stats_sort(r->queue_us, r->n);
     stats_sort(r->run_us, r->n);
@@ -217,9 +228,10 @@ int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
         return r;
     for (uint32_t i = 0; i < plan->clients; i++)
         init_client(&clients[i], &b, ret, i);
+    progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);
     r = run_clients(&b, clients, f);
-    if (r == 0)
-        collect(clients, plan->clients, ret);
+    progress_end(&b.progress);
+    collect(clients, plan->clients, ret);
     for (uint32_t i = 0; i < plan->clients; i++)
         client_done(&clients[i]);
     return r;

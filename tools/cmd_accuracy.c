@@ -11,22 +11,13 @@ static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
 {
     struct comparison_plan *p = &a->plan;
     const struct option_row rows[] = {
-        {'g', "golden", OPTION_TEXT, &p->golden, "MODEL", "the float model, mostly .onnx", 0, 0},
-        TASK_INPUT(&p->task),
-        COMPARISON_LIST(p),
-        TASK_SHAPE(&p->task),
-        TASK_LAYOUT(&p->task),
-        COMPARISON_MAP(p),
-        {'G', "golden-server", OPTION_TEXT, &p->golden_server, "URI", "that runs it (default sim:)",
-         0, 0},
-        COMPARISON_ENTIRE(p),
-        COMPARISON_LIMIT(p),
-        COMPARISON_DUMP(p),
-        {'j', "json", OPTION_FLAG, &a->json, NULL, "print JSON", 0, 0},
-        {'C', "csv", OPTION_FLAG, &a->csv, NULL, "print a table for a spreadsheet", 0, 0},
+        COMPARISON_GOLDEN(p),   TASK_INPUTS(&p->task),  COMPARISON_LIST(p),
+        TASK_LOADING(&p->task), COMPARISON_MAP(p),      COMPARISON_GOLDEN_SERVER(p),
+        COMPARISON_ENTIRE(p),   COMPARISON_LIMIT(p),    COMPARISON_FAIL_ABOVE(p),
+        COMPARISON_DUMP(p),     OPTIONS_JSON(&a->json), OPTIONS_CSV(&a->csv),
     };
     const struct options options = {
-        .usage = "[--server URI] accuracy MODEL --golden MODEL.onnx -i FILE…",
+        .usage = "accuracy MODEL --golden MODEL.onnx -i FILE…",
         .summary =
             "Compares what each layer of a model computes with what the float model does, run\n"
             "here: entire, with the errors of all layers before it, and single, on the float\n"
@@ -43,10 +34,10 @@ static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
 
 int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
-    struct accuracy a = {
-        .plan = {
-            .task = TASK_INIT, .server = settings->server, .golden_server = "sim:", .limit = 5}};
+    struct accuracy a = {.plan = COMPARISON_PLAN_INIT};
+    a.plan.golden_server = "sim:";
     int r = parse(argc, argv, &a, f);
+    a.plan.server = settings->server;
     if (r == 0)
         r = comparison_run(&a.plan, f);
     text_list_done(&a.plan.map);

@@ -7,28 +7,30 @@ struct compare {
     bool json, csv;
 };
 
-static int parse(int argc, char **argv, struct compare *c, struct failure *f)
+static int parse(const struct settings *settings, int argc, char **argv, struct compare *c,
+                 struct failure *f)
 {
     struct comparison_plan *p = &c->plan;
     const char *with = NULL;
     int first;
     const struct option_row rows[] = {
-        {'w', "with", OPTION_TEXT, &with, "URI", "the reference's server", 0, 0},
-        TASK_INPUT(&p->task),
+        {0, "with", OPTION_TEXT, &with, "URI", "the reference's server", 0, 0},
+        TASK_INPUTS(&p->task),
         COMPARISON_LIST(p),
-        TASK_SHAPE(&p->task),
-        TASK_LAYOUT(&p->task),
+        TASK_LOADING(&p->task),
         COMPARISON_MAP(p),
         COMPARISON_ENTIRE(p),
         COMPARISON_LIMIT(p),
+        COMPARISON_FAIL_ABOVE(p),
         COMPARISON_DUMP(p),
-        {'n', "loop", OPTION_NUMBER, &p->loop, "N", "runs for times (default 10; 0: none)", 0,
-         100000},
-        {'j', "json", OPTION_FLAG, &c->json, NULL, "print JSON", 0, 0},
-        {'C', "csv", OPTION_FLAG, &c->csv, NULL, "print a table for a spreadsheet", 0, 0},
+        OPTIONS_LOOP(&p->loop, "runs for times (default 10; 0: none)", 0, 100000),
+        OPTIONS_WARMUP(&p->warmup),
+        OPTIONS_SEED(&p->seed),
+        OPTIONS_JSON(&c->json),
+        OPTIONS_CSV(&c->csv),
     };
     const struct options options = {
-        .usage = "[--server URI] compare MODEL [REFERENCE] [--with URI] -i FILE…",
+        .usage = "compare MODEL [REFERENCE] [--with URI] -i FILE…",
         .summary =
             "Compares what each layer of a model computes with what it is in a reference: in\n"
             "another file, on another server, or both. Numbers as of rknnctl accuracy. Then\n"
@@ -41,6 +43,8 @@ static int parse(int argc, char **argv, struct compare *c, struct failure *f)
         return r;
     p->task.model = argv[first];
     p->golden = argv[argc - 1];
+    p->golden_core_mask = p->task.core_mask;
+    p->server = settings->server;
     p->golden_server = with ? with : p->server;
     if (!with && argc - first == 1)
         return failure_set(f, EXIT_USAGE, "nothing to compare with: give a second file or --with");
@@ -49,9 +53,9 @@ static int parse(int argc, char **argv, struct compare *c, struct failure *f)
 
 int cmd_compare(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
-    struct compare c = {
-        .plan = {.task = TASK_INIT, .server = settings->server, .limit = 5, .loop = 10}};
-    int r = parse(argc, argv, &c, f);
+    struct compare c = {.plan = COMPARISON_PLAN_INIT};
+    c.plan.loop = 10;
+    int r = parse(settings, argc, argv, &c, f);
     if (r == 0)
         r = comparison_run(&c.plan, f);
     text_list_done(&c.plan.map);

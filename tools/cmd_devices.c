@@ -71,33 +71,41 @@ static void add_network(struct device_list *l, const struct network *network)
 }
 
 // The URI of a server that was named: `usb:` and `adb:` are the only board, by its full name.
-static const char *full_name(const char *named, const rknnd_device *found, uint32_t n)
+static const char *full_name(const char *named, const rknnd_list *found)
 {
     const char *meant = NULL;
     unsigned n_meant = 0;
-    for (uint32_t i = 0; i < n && i < MAX_DEVICES && strlen(named) == strlen("usb:"); i++)
-        if (strncmp(found[i].uri, named, strlen(named)) == 0) {
-            meant = found[i].uri;
+    for (uint32_t i = 0; found && i < found->n && strlen(named) == strlen("usb:"); i++)
+        if (strncmp(rknnd_device_at(found, i)->uri, named, strlen(named)) == 0) {
+            meant = rknnd_device_at(found, i)->uri;
             n_meant++;
         }
     return n_meant == 1 ? meant : named;
 }
 
+static void add_found(struct device_list *l, const rknnd_device *found)
+{
+    struct device *d = add_device(l, found->uri);
+    if (!d)
+        return;
+    snprintf(d->device.serial, sizeof d->device.serial, "%s", found->serial);
+    snprintf(d->device.state, sizeof d->device.state, "%s", found->state);
+    snprintf(d->device.obstacle, sizeof d->device.obstacle, "%s", found->obstacle);
+    snprintf(d->device.advice, sizeof d->device.advice, "%s", found->advice);
+}
+
 // A server that was named stands first.
 static void find_devices(struct device_list *l, const struct places *places)
 {
-    rknnd_device found[MAX_DEVICES];
-    uint32_t n = 0;
+    rknnd_list *found = NULL;
     l->n = 0;
     if (!places->only)
-        rknnd_list_devices(found, MAX_DEVICES, &n);
+        rknnd_list_devices(&found);
     if (places->named && *places->named)
-        add_device(l, full_name(places->named, found, n));
-    for (uint32_t i = 0; i < n && i < MAX_DEVICES; i++) {
-        struct device *d = add_device(l, found[i].uri);
-        if (d)
-            d->device = found[i];
-    }
+        add_device(l, full_name(places->named, found));
+    for (uint32_t i = 0; found && i < found->n; i++)
+        add_found(l, rknnd_device_at(found, i));
+    rknnd_free(found);
     if (places->network)
         add_network(l, places->network);
 }
@@ -175,7 +183,7 @@ static void add_row(struct table *t, const struct device *d, bool with_name)
     table_cell(t, "%s", state(d));
 }
 
-static int print_text(const struct device_list *l, bool with_name, struct failure *f)
+static int print_table(const struct device_list *l, bool with_name, bool csv, struct failure *f)
 {
     static const struct table_column columns[] = {
         {"NAME", TABLE_LEFT, TABLE_CUT_END, 0},  {"URI", TABLE_LEFT, TABLE_CUT_END, 0},
@@ -188,7 +196,7 @@ static int print_text(const struct device_list *l, bool with_name, struct failur
     table_init(&t, columns + first, sizeof columns / sizeof *columns - first);
     for (size_t i = 0; i < l->n; i++)
         add_row(&t, &l->items[i], with_name);
-    int r = table_print(&t, stdout, "", terminal_width(stdout));
+    int r = csv ? table_csv(&t, stdout) : table_print(&t, stdout, "", terminal_width(stdout));
     table_done(&t);
     if (r < 0)
         return failure_no_memory(f);
@@ -262,15 +270,17 @@ static int nobody_answers(const struct device_list *l, struct failure *f)
     int r = l->n == 0 ? rknnd_get_server_info(NULL, &info) : 0;
     if (r < 0)
         return failure_rknn(f, r, "%s", "");
+    if (l->n == 1 && l->items[0].why.code == EXIT_USAGE)
+        return failure_set(f, EXIT_USAGE, "%s", l->items[0].why.text);
     return failure_set(f, EXIT_UNREACHABLE, "no server answers; start rknnd or give --server URI");
 }
 
-static int list(const struct places *places, bool json, struct failure *f)
+static int list(const struct places *places, bool json, bool csv, struct failure *f)
 {
     struct device_list l = {0};
     find_devices(&l, places);
     size_t n_up = probe_all(&l);
-    int r = json ? print_json(&l, f) : print_text(&l, places->network, f);
+    int r = json ? print_json(&l, f) : print_table(&l, places->network, csv, f);
     if (r == 0 && n_up == 0)
         return nobody_answers(&l, f);
     return r;
@@ -278,15 +288,16 @@ static int list(const struct places *places, bool json, struct failure *f)
 
 int cmd_devices(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
-    bool json = false, watching = false, network = false;
+    bool json = false, csv = false, watching = false, network = false;
     const struct option_row rows[] = {
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
-        {'w', "watch", OPTION_FLAG, &watching, NULL, "go on, and print what comes and goes", 0, 0},
-        {'n', "network", OPTION_FLAG, &network, NULL,
+        OPTIONS_JSON(&json),
+        OPTIONS_CSV(&csv),
+        {0, "watch", OPTION_FLAG, &watching, NULL, "go on, and print what comes and goes", 0, 0},
+        {0, "network", OPTION_FLAG, &network, NULL,
          "also servers that announce themselves (through Avahi)", 0, 0},
     };
     const struct options options = {
-        .usage = "[--server URI] devices [--watch] [--network]",
+        .usage = "devices [--watch] [--network]",
         .summary =
             "Lists the servers within reach: RKNND_SERVER, the local sockets, boards at a USB\n"
             "cable and boards behind adb; with --server only that one. Fails (3) if none\n"
@@ -294,9 +305,12 @@ int cmd_devices(const struct settings *settings, int argc, char **argv, struct f
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    struct places places = {.named = settings->server ? settings->server : getenv("RKNND_SERVER"),
-                            .only = settings->server};
+    struct places places = {0};
     int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    places.named = settings->server ? settings->server : getenv("RKNND_SERVER");
+    places.only = settings->server;
+    if (r == 0)
+        r = options_check_form(json, csv, f);
     if (r == 0 && network && settings->server)
         r = failure_set(f, EXIT_USAGE, "--server means one server, --network many");
     if (r == 0 && network)
@@ -304,7 +318,7 @@ int cmd_devices(const struct settings *settings, int argc, char **argv, struct f
     if (r == 0 && network)
         r = network_wait(places.network, NETWORK_MS, true, f);
     if (r == 0)
-        r = watching ? watch(&places, f) : list(&places, json, f);
+        r = watching ? watch(&places, f) : list(&places, json, csv, f);
     network_close(places.network);
     return r;
 }

@@ -84,6 +84,7 @@ static int diagnose(struct doctor *d, struct failure *f)
     if (r)
         return r;
     progress_start(&d->progress, "upload");
+    progress_erase(&d->progress); // checks are shown as they end
     r = rknnd_diagnose(d->model, on_check, d, &n_bad);
     progress_end(&d->progress);
     if (r < 0)
@@ -101,10 +102,10 @@ int cmd_doctor(const struct settings *settings, int argc, char **argv, struct fa
     bool json = false;
     const struct option_row rows[] = {
         TASK_SHAPE(&d.task),
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
+        OPTIONS_JSON(&json),
     };
     const struct options options = {
-        .usage = "[--server URI] doctor [MODEL]",
+        .usage = "doctor [MODEL]",
         .summary =
             "Goes through every hop between a program here and the NPU (the server's URI,\n"
             "its socket or port, the greeting, the device, a computation on each core, the\n"

@@ -8,9 +8,8 @@
 #include "tools/format.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
+#include "tools/summary.h"
 #include "tools/terminal.h"
-
-#define SHORT_LIST 20 // rows of a table without --all
 
 static void print_server(const rknnd_server_info *i)
 {
@@ -25,21 +24,27 @@ static void print_server(const rknnd_server_info *i)
     report_line("SRAM", "%s", format_bytes(&b, i->sram_size));
     report_line("limits", "model %s", format_bytes(&b, i->max_model_size));
     report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
-    report_line("heartbeat", "%u ms; silent peers are dropped after %u ms", i->heartbeat_ms,
+    report_line("heartbeat", "%u ms; a dead link is noticed after %u ms", i->heartbeat_ms,
                 i->peer_timeout_ms);
 }
 
 static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
                       struct failure *f)
 {
-    print_server(info);
+    size_t width = terminal_width(stdout);
+    if (!model || all)
+        print_server(info);
     if (!model)
         return 0;
-    putchar('\n');
+    if (all)
+        putchar('\n');
     report_heading("%s", path);
-    if (describe_print(model, stdout, all ? SIZE_MAX : SHORT_LIST, terminal_width(stdout)) < 0)
-        return failure_no_memory(f);
-    return 0;
+    int r = summary_print(model, info, stdout, width);
+    if (all && r == 0) {
+        putchar('\n');
+        r = describe_print(model, stdout, SIZE_MAX, width);
+    }
+    return r < 0 ? failure_no_memory(f) : 0;
 }
 
 // For a pipe into dot(1).
@@ -72,15 +77,17 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
     bool json = false, all = false, dot = false;
     struct task task = TASK_INIT;
     const struct option_row rows[] = {
-        {'a', "all", OPTION_FLAG, &all, NULL, "print long lists too (a large model's nodes)", 0, 0},
+        {'a', "all", OPTION_FLAG, &all, NULL, "print everything, the nodes too", 0, 0},
         TASK_SHAPE(&task),
         {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
-        {'d', "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
+        {0, "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
     };
     const struct options options = {
-        .usage = "[--server URI] info [MODEL]",
-        .summary = "Describes the server and, when a file is given, what it says about that model\n"
-                   "(also about one that it would refuse to run).",
+        .usage = "info [MODEL]",
+        .summary =
+            "Describes the server or, when a file is given, that model: on one screen what it\n"
+            "is, what it takes and gives, what it costs on its chip, and whether the server\n"
+            "runs it. A refused one is described as far as it can be read, and fails (4).",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
@@ -93,6 +100,9 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
         r = description_get(&task, &model, f);
     if (r == 0)
         r = dot ? print_dot(task.model, model, f) : print_all(task.model, model, json, all, f);
+    const char *refused = json_string_value(json_object_get(model, "refused"));
+    if (r == 0 && refused && !dot)
+        r = failure_set(f, EXIT_MODEL, "model %s: %s", task.model, refused);
     json_decref(model);
     task_done(&task);
     return r;

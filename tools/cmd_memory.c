@@ -60,13 +60,14 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct fa
     (void)settings;
     struct task task = TASK_INIT;
     struct memory m = {0};
-    bool json = false;
+    bool json = false, csv = false;
     const struct option_row rows[] = {
         TASK_SHAPE(&task),
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
+        OPTIONS_JSON(&json),
+        OPTIONS_CSV(&csv),
     };
     const struct options options = {
-        .usage = "[--server URI] memory MODEL",
+        .usage = "memory MODEL",
         .summary =
             "Shows what a model takes of memory: weights, tensors between layers, the rest;\n"
             "and which layer needs how much of it, and where.",
@@ -75,9 +76,13 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct fa
     };
     int r = task_parse(&task, &options, argc, argv, f);
     if (r == 0)
+        r = options_check_form(json, csv, f);
+    if (r == 0)
         r = memory_measure(&m, &task, f);
     if (r == 0 && json)
         r = print_json(&m, &task, f);
+    else if (r == 0 && csv)
+        arena_csv(m.description, stdout);
     else if (r == 0)
         print_text(&m, &task);
     memory_done(&m);

@@ -12,22 +12,18 @@ static int parse(int argc, char **argv, struct perf *p, struct failure *f)
 {
     struct profile_plan *plan = &p->plan;
     const struct option_row rows[] = {
-        {'n', "loop", OPTION_NUMBER, &plan->loop, "N", "runs (default 10)", 1, 100000},
-        {'w', "warmup", OPTION_NUMBER, &plan->warmup, "N", "runs before measuring (default 3)", 0,
-         1000000},
-        TASK_INPUT(&plan->task),
-        TASK_SHAPE(&plan->task),
-        TASK_ROW(&plan->task),
-        TASK_LAYOUT(&plan->task),
-        {'S', "seed", OPTION_NUMBER, &plan->seed, "N", "of made-up inputs (default 1)", 0,
-         UINT32_MAX},
-        TASK_CORES(&plan->task),
-        {'j', "json", OPTION_FLAG, &p->json, NULL, "print JSON", 0, 0},
-        {'C', "csv", OPTION_FLAG, &p->csv, NULL, "print the table of layers for a spreadsheet", 0,
-         0},
+        OPTIONS_LOOP(&plan->loop, "runs (default 10)", 1, 100000),
+        OPTIONS_WARMUP(&plan->warmup),
+        TASK_INPUTS(&plan->task),
+        TASK_LOADING(&plan->task),
+        OPTIONS_SEED(&plan->seed),
+        {0, "sort", OPTION_TEXT, &plan->sort, "BY",
+         "by time, estimate, macs, usage, bytes, op or name", 0, 0},
+        OPTIONS_JSON(&p->json),
+        OPTIONS_CSV(&p->csv),
     };
     const struct options options = {
-        .usage = "[--server URI] perf MODEL [--loop N]",
+        .usage = "perf MODEL [--loop N]",
         .summary =
             "Runs a model and shows where its time goes: each layer's, each operator's, all\n"
             "of it. Without -i the inputs are made up. Ctrl-C ends it early.",
@@ -35,9 +31,9 @@ static int parse(int argc, char **argv, struct perf *p, struct failure *f)
         .n_rows = sizeof rows / sizeof *rows,
     };
     int r = task_parse(&plan->task, &options, argc, argv, f);
-    if (r == 0 && p->json && p->csv)
-        r = failure_set(f, EXIT_USAGE, "--json and --csv are two forms: ask for one");
-    return r;
+    if (r == 0 && plan->sort)
+        r = layers_check_sort(plan->sort, f);
+    return r ? r : options_check_form(p->json, p->csv, f);
 }
 
 static int show(const struct perf *p, const struct profile *profile, struct failure *f)
@@ -66,8 +62,11 @@ int cmd_perf(const struct settings *settings, int argc, char **argv, struct fail
     int r = parse(argc, argv, &p, f);
     if (r == 0)
         r = profile_measure(&profile, &p.plan, f);
+    struct failure ignored;
     if (r == 0)
         r = show(&p, &profile, f);
+    else if (profile.n_runs > 0 && show(&p, &profile, &ignored) == 0)
+        failure_prefix(f, "ended after %u run%s", profile.n_runs, profile.n_runs == 1 ? "" : "s");
     profile_done(&profile);
     task_done(&p.plan.task);
     return r;

@@ -1,33 +1,22 @@
 // rknnctl replay: makes recorded requests again and compares the answers.
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "rknnd.h"
-#include "tools/clock.h"
 #include "tools/format.h"
-#include "tools/interrupt.h"
 #include "tools/options.h"
+#include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/rknnctl.h"
 #include "tools/terminal.h"
 
-#define DRAW_NS 100000000
-
-static void draw(void *user, uint64_t done, uint64_t total)
+static void on_progress(void *progress, uint64_t done, uint64_t total)
 {
-    uint64_t *drawn_ns = user, now = clock_ns();
-    if (now - *drawn_ns < DRAW_NS)
-        return;
-    *drawn_ns = now;
-    interrupt_drawing(true);
-    fprintf(stderr, "\r\033[Kreplaying: %" PRIu64 " %%", total ? done * 100 / total : 100);
-}
-
-static void erase(void)
-{
-    fprintf(stderr, "\r\033[K");
-    interrupt_drawing(false);
+    progress_count(progress, done, total);
 }
 
 static json_t *to_json(const rknnd_replay_result *r)
@@ -48,43 +37,62 @@ static void print(const rknnd_replay_result *r)
     printf("%" PRIu64 " answers compared, %" PRIu64 " differ\n", r->n_answers, r->n_different);
     printf("%s when recorded, %s now\n", format_us(&then, r->recorded_us),
            format_us(&now, r->replayed_us));
-    if (r->cut)
-        terminal_wrap(stdout,
-                      "the recording ends in the middle of a frame: the program was cut short", 0,
-                      terminal_width(stdout));
+}
+
+// What is wrong with what has been replayed, or with what there was of it.
+static int judge(const char *path, const rknnd_replay_result *r, bool allow_cut, struct failure *f)
+{
+    if (r->n_different > 0)
+        return failure_set(f, EXIT_RUNTIME, "%" PRIu64 " of %" PRIu64 " answers differ, first: %s",
+                           r->n_different, r->n_answers, r->difference);
+    if (r->n_requests == 0)
+        return failure_set(f, EXIT_INPUT, "%s: there is no request in it to make again", path);
+    if (r->cut && !allow_cut)
+        return failure_set(f, EXIT_INPUT,
+                           "%s ends in the middle of a frame, behind request %" PRIu64
+                           ": the file is cut off, or the program was killed (then --allow-cut)",
+                           path, r->n_requests);
+    return 0;
 }
 
 int cmd_replay(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
-    bool json = false;
+    bool json = false, allow_cut = false;
     const struct option_row rows[] = {
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
+        {0, "allow-cut", OPTION_FLAG, &allow_cut, NULL, "the program may have been killed", 0, 0},
+        OPTIONS_JSON(&json),
     };
     const struct options options = {
-        .usage = "[--server URI] replay FILE",
+        .usage = "replay FILE",
         .summary = "Makes the requests of a recording again, in the same order, and compares the\n"
                    "answers bit for bit. Fails (1) if one differs, and says which is the first.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
     rknnd_replay_result result = {.struct_size = sizeof result};
-    uint64_t drawn_ns = clock_ns();
-    bool watched = terminal_is(stderr);
+    struct progress progress;
     int first, r = options_parse_n(&options, argc, argv, 1, 1, &first, f);
     if (r)
         return r;
-    r = rknnd_replay(NULL, argv[first], watched ? draw : NULL, &drawn_ns, &result);
-    if (watched)
-        erase();
+    if (access(argv[first], R_OK) < 0)
+        return failure_set(f, EXIT_INPUT, "%s: %s", argv[first], strerror(errno));
+    rknnd_server_info info;
+    r = report_get_server(&info, f); // from here on only the file can be wrong
+    if (r)
+        return r;
+    progress_start_bytes(&progress, argv[first]);
+    r = rknnd_replay(NULL, argv[first], on_progress, &progress, &result);
+    progress_end(&progress);
+    if (r == RKNN_ERR_PARAM_INVALID) {
+        failure_rknn(f, r, "%s", "");
+        return f->code = EXIT_INPUT;
+    }
     if (r < 0)
         return failure_rknn(f, r, "%s", "");
     if (json)
         r = report_json(to_json(&result), f);
     else
         print(&result);
-    if (r == 0 && result.n_different > 0)
-        return failure_set(f, EXIT_RUNTIME, "%" PRIu64 " of %" PRIu64 " answers differ, first: %s",
-                           result.n_different, result.n_answers, result.difference);
-    return r;
+    return r ? r : judge(argv[first], &result, allow_cut, f);
 }

@@ -18,11 +18,11 @@ int cmd_stats(const struct settings *settings, int argc, char **argv, struct fai
     (void)settings;
     bool json = false, prometheus = false;
     const struct option_row rows[] = {
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
-        {'p', "prometheus", OPTION_FLAG, &prometheus, NULL, "print Prometheus's text format", 0, 0},
+        OPTIONS_JSON(&json),
+        {0, "prometheus", OPTION_FLAG, &prometheus, NULL, "print Prometheus's text format", 0, 0},
     };
     const struct options options = {
-        .usage = "[--server URI] stats [--json | --prometheus]",
+        .usage = "stats [--json | --prometheus]",
         .summary =
             "Shows who uses the device, and how much of it each has had since the server\n"
             "began: jobs per second, share of the device (100% is one core), mean time in the\n"

@@ -32,10 +32,10 @@ int cmd_status(const struct settings *settings, int argc, char **argv, struct fa
     (void)settings;
     bool json = false;
     const struct option_row rows[] = {
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON", 0, 0},
+        OPTIONS_JSON(&json),
     };
     const struct options options = {
-        .usage = "[--server URI] status",
+        .usage = "status",
         .summary =
             "Shows what the server holds and has done since it started. The connection that\n"
             "asks counts itself.",

@@ -17,6 +17,7 @@ struct top {
     rknnd_server_info server;
     rknnd_stats *before, *now; // `before` NULL: the first look
     uint32_t interval_ms;
+    bool json;
 };
 
 static int look(struct top *t, struct failure *f)
@@ -84,6 +85,23 @@ static void rest(uint32_t ms)
     nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
+// JSON is a line for each look.
+static int print_look(const struct top *t, bool first, struct failure *f)
+{
+    if (t->json) {
+        json_t *o = shares_json(t->now);
+        int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+        json_decref(o);
+        putchar('\n');
+        return r < 0 ? failure_no_memory(f) : 0;
+    }
+    if (!first)
+        putchar('\n');
+    return shares_print(t->before, t->now, stdout, terminal_width(stdout)) < 0
+               ? failure_no_memory(f)
+               : 0;
+}
+
 static int run_batch(struct top *t, uint32_t n, struct failure *f)
 {
     int r = look(t, f);
@@ -91,10 +109,8 @@ static int run_batch(struct top *t, uint32_t n, struct failure *f)
     for (uint32_t i = 0; r == 0 && i < n && !interrupt_seen(); i++) {
         rest(t->interval_ms);
         r = look(t, f);
-        if (i > 0)
-            putchar('\n');
-        if (r == 0 && shares_print(t->before, t->now, stdout, terminal_width(stdout)) < 0)
-            r = failure_no_memory(f);
+        if (r == 0)
+            r = print_look(t, i == 0, f);
         fflush(stdout);
     }
     return r;
@@ -107,15 +123,15 @@ int cmd_top(const struct settings *settings, int argc, char **argv, struct failu
     bool batch = false;
     uint32_t count = 0;
     const struct option_row rows[] = {
-        {'i', "interval", OPTION_NUMBER, &t.interval_ms, "MS", "between looks (default 1000)", 50,
+        {0, "interval", OPTION_NUMBER, &t.interval_ms, "MS", "between looks (default 1000)", 50,
          3600000},
-        {'b', "batch", OPTION_FLAG, &batch, NULL, "print one look after the other, as in a pipe", 0,
+        {0, "batch", OPTION_FLAG, &batch, NULL, "print one look after the other, as in a pipe", 0,
          0},
-        {'n', "count", OPTION_NUMBER, &count, "N", "with --batch: end after N looks (default 1)", 1,
-         1000000},
+        OPTIONS_LOOP(&count, "with --batch: end after N looks (default 1)", 1, 1000000),
+        OPTIONS_JSON(&t.json),
     };
     const struct options options = {
-        .usage = "[--server URI] top [-i MS] [--batch [-n N]]",
+        .usage = "top [--interval MS] [--batch [-n N]]",
         .summary = "Shows, and refreshes, who uses the device: as `rknnctl stats`, with the rates\n"
                    "between two looks.",
         .rows = rows,
@@ -126,7 +142,7 @@ int cmd_top(const struct settings *settings, int argc, char **argv, struct failu
         r = report_get_server(&t.server, f);
     if (r)
         return r;
-    if (batch || count || !terminal_is(stdout))
+    if (batch || count || t.json || !terminal_is(stdout))
         r = run_batch(&t, count ? count : 1, f);
     else
         r = run_screen(&t, f);

@@ -7,6 +7,7 @@
 #include "tools/clock.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
+#include "tools/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/terminal.h"
 #include "tools/timeline.h"
@@ -37,9 +38,9 @@ static int on_events(void *user, const rknnd_events *part)
 {
     struct trace *t = user;
     uint64_t now = clock_ns();
-    for (uint32_t i = 0; i < part->n_events; i++)
-        timeline_add(&t->timeline, &part->events[i]);
-    t->n_events += part->n_events;
+    for (uint32_t i = 0; i < part->events->n; i++)
+        timeline_add(&t->timeline, rknnd_event_at(part->events, i));
+    t->n_events += part->events->n;
     t->n_lost += part->lost;
     if (!t->end_ns)
         return t->timeline.failed;
@@ -62,23 +63,24 @@ static void name_clients(struct trace *t)
 {
     cleanup(free_stats) rknnd_stats *s = NULL;
     if (rknnd_get_stats(NULL, &s) == RKNN_SUCC)
-        for (uint32_t i = 0; i < s->n_clients; i++)
-            timeline_name_client(&t->timeline, s->clients[i].client, s->clients[i].program);
+        for (uint32_t i = 0; i < s->clients->n; i++) {
+            const rknnd_client_stats *c = rknnd_client_stats_at(s->clients, i);
+            timeline_name_client(&t->timeline, c->client, c->program);
+        }
 }
 
 static int write_file(struct trace *t, const char *path, struct failure *f)
 {
+    cleanup(output_file_drop) struct output_file file = {0};
     json_t *json = timeline_finish(&t->timeline);
-    if (!json)
-        return failure_no_memory(f);
-    int to_stdout = strcmp(path, "-") == 0;
-    int r = to_stdout ? json_dumpf(json, stdout, JSON_COMPACT)
-                      : json_dump_file(json, path, JSON_COMPACT);
+    int r = json ? output_file_open(&file, path, f) : failure_no_memory(f);
+    if (r == 0) {
+        json_dumpf(json, file.stream, JSON_COMPACT);
+        r = output_file_close(&file, f);
+    }
     json_decref(json);
-    if (r < 0)
-        return failure_set(f, EXIT_RUNTIME, "%s: cannot be written", path);
-    if (to_stdout)
-        return 0;
+    if (r || strcmp(path, "-") == 0)
+        return r;
     if (t->n_lost)
         fprintf(stderr,
                 "%" PRIu64 " events are lost: the server forgets too soon (its option "
@@ -88,19 +90,33 @@ static int write_file(struct trace *t, const char *path, struct failure *f)
     return 0;
 }
 
+// A server that is lost in the middle takes nothing away from what it has told.
+static int record_and_write(struct trace *t, const char *path, uint32_t seconds, struct failure *f)
+{
+    struct failure ignored;
+    int r = watch(t, seconds, f);
+    if (r && t->n_events == 0)
+        return r;
+    if (r == 0)
+        name_clients(t);
+    int written = write_file(t, path, r ? &ignored : f);
+    if (r == 0)
+        return written;
+    return written ? r : failure_prefix(f, "%s ends where the server was lost", path);
+}
+
 int cmd_trace(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;
     const char *path = "trace.json";
     uint32_t seconds = 0;
     const struct option_row rows[] = {
-        {'o', "output", OPTION_TEXT, &path, "FILE", "default: trace.json; -: standard output", 0,
-         0},
-        {'n', "seconds", OPTION_NUMBER, &seconds, "N", "also what happens from now on, so long", 1,
+        OPTIONS_OUTPUT(&path, "FILE", "default: trace.json; -: standard output"),
+        {0, "seconds", OPTION_NUMBER, &seconds, "N", "also what happens from now on, so long", 1,
          86400},
     };
     const struct options options = {
-        .usage = "[--server URI] trace [-o FILE] [--seconds N]",
+        .usage = "trace [-o FILE] [--seconds N]",
         .summary =
             "Writes what has happened in the server lately as a timeline for Perfetto:\n"
             "clients and their runs (inputs, queue, run, outputs), what each core did, layers\n"
@@ -113,12 +129,11 @@ int cmd_trace(const struct settings *settings, int argc, char **argv, struct fai
     int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
     if (r)
         return r;
+    r = output_file_check(path, f);
+    if (r)
+        return r;
     timeline_init(&t.timeline);
-    r = watch(&t, seconds, f);
-    if (r == 0) {
-        name_clients(&t);
-        r = write_file(&t, path, f);
-    }
+    r = record_and_write(&t, path, seconds, f);
     timeline_done(&t.timeline);
     return r;
 }

@@ -71,10 +71,10 @@ static void note(struct comparison_row *row, const rknnd_comparison *c, bool sin
     if (!c->golden)
         return;
     if (d->there) {
-        keep_worst(&d->real, &c->distance);
-        keep_worst(&d->stored, &c->stored);
+        keep_worst(&d->real, c->distance);
+        keep_worst(&d->stored, c->stored);
     } else {
-        *d = (struct comparison_distance){true, c->distance, c->stored};
+        *d = (struct comparison_distance){true, *c->distance, *c->stored};
     }
 }
 
@@ -131,15 +131,17 @@ static int on_tensor(void *user, const rknnd_comparison *c)
 static int set_inputs(const struct model *m, const struct input_set *s, struct failure *f)
 {
     int r = rknn_inputs_set(m->context, s->n, s->inputs);
-    return r < 0 ? failure_rknn(f, r, "model %s", m->path) : 0;
+    return r < 0 ? failure_model(f, r, m->path) : 0;
 }
 
 static int compare(struct work *w, const rknnd_golden *golden, bool single)
 {
-    const rknnd_compare_options options = {.struct_size = sizeof options,
-                                           .single = single,
-                                           .pairs = w->pairs,
-                                           .n_pairs = (uint32_t)w->plan->map.n};
+    const rknnd_list pairs = {.struct_size = sizeof pairs,
+                              .n = (uint32_t)w->plan->map.n,
+                              .stride = sizeof *w->pairs,
+                              .items = w->pairs};
+    const rknnd_compare_options options = {
+        .struct_size = sizeof options, .single = single, .pairs = &pairs};
     w->single = single;
     w->at = 0;
     int r = rknnd_compare_layers(w->model.context, golden, &options, on_tensor, w);
@@ -150,7 +152,7 @@ static int compare(struct work *w, const rknnd_golden *golden, bool single)
                  rknnd_last_error());
         return 0;
     }
-    return r < 0 ? failure_rknn(w->f, r, "model %s", w->model.path) : 0;
+    return r < 0 ? failure_model(w->f, r, w->model.path) : 0;
 }
 
 static int run_golden(struct work *w, const struct input_set *inputs, rknnd_golden **ret)
@@ -163,7 +165,7 @@ static int run_golden(struct work *w, const struct input_set *inputs, rknnd_gold
     if (r)
         return r;
     r = rknnd_golden_new(w->golden.context, ret);
-    return r < 0 ? failure_rknn(w->f, r, "model %s", w->golden.path) : 0;
+    return r < 0 ? failure_model(w->f, r, w->golden.path) : 0;
 }
 
 static int run_set(struct work *w, const struct text_list *files)
@@ -171,7 +173,11 @@ static int run_set(struct work *w, const struct text_list *files)
     struct comparison *result = w->result;
     cleanup(input_set_done) struct input_set inputs = {0};
     rknnd_golden *golden = NULL;
-    int r = input_set_load(&inputs, &w->model, files, w->plan->task.layout, w->f);
+    int r = input_set_load(&inputs, &w->model, files, &w->plan->task.forms, w->f);
+    if (r == 0 && w->set == 0) { // what is done with the others' pictures is the same
+        progress_erase(&w->progress);
+        input_set_tell(&inputs, &w->model, stderr);
+    }
     if (r == 0)
         r = run_golden(w, &inputs, &golden);
     if (r == 0)
@@ -193,7 +199,7 @@ static int run_sets(struct work *w)
     if (r == 0 && plan->folder)
         r = tensor_folder_make(plan->folder, w->f);
     w->n_steps = list.n * (nodes ? nodes : 1) * (plan->entire_only ? 1 : 2);
-    progress_start_counting(&w->progress, "tensors");
+    progress_start_counting(&w->progress, "tensors", w->n_steps);
     for (; w->set < list.n && r == 0; w->set++)
         r = run_set(w, &list.sets[w->set]);
     progress_end(&w->progress);
@@ -215,7 +221,36 @@ static int parse_map(struct work *w)
         if (!equals)
             return failure_set(w->f, EXIT_USAGE, "--map %s: give it as NAME=GOLDEN", text);
         *equals = 0;
-        w->pairs[i] = (rknnd_name_pair){text, equals + 1};
+        w->pairs[i] =
+            (rknnd_name_pair){.struct_size = sizeof *w->pairs, .name = text, .golden = equals + 1};
+    }
+    return 0;
+}
+
+static int refuse_map(const struct work *w, size_t i, const struct model *m,
+                      const json_t *description, const char *name)
+{
+    struct nearest near;
+    char names[NEAREST_TEXT];
+    nearest_init(&near, name);
+    description_add_names(description, &near);
+    return failure_set(w->f, EXIT_USAGE, "--map %s=%s: %s has no tensor \"%s\"%s", w->pairs[i].name,
+                       w->pairs[i].golden, m->path, name, nearest_question(&near, "", names));
+}
+
+// Names that neither the runs nor the files know.
+static int check_map(const struct work *w)
+{
+    for (size_t i = 0; i < w->plan->map.n; i++) {
+        const struct comparison_row *row = NULL;
+        for (size_t k = 0; k < w->result->n && !row; k++)
+            if (strcmp(w->result->rows[k].name, w->pairs[i].name) == 0)
+                row = &w->result->rows[k];
+        if (!row && !description_has_name(w->description, w->pairs[i].name))
+            return refuse_map(w, i, &w->model, w->description, w->pairs[i].name);
+        if (!(row && row->entire.there) &&
+            !description_has_name(w->golden_description, w->pairs[i].golden))
+            return refuse_map(w, i, &w->golden, w->golden_description, w->pairs[i].golden);
     }
     return 0;
 }
@@ -224,9 +259,10 @@ static int parse_map(struct work *w)
 static int open_on(const char *uri, const struct task *task, struct model *m, json_t **description,
                    rknnd_server_info *info, struct failure *f)
 {
-    if (rknnd_set_server(uri) < 0)
-        return failure_set(f, EXIT_USAGE, "%s", rknnd_last_error());
-    int r = task_open(task, 0, m, f);
+    int r = rknnd_set_server(uri);
+    if (r < 0)
+        return failure_rknn(f, r, "%s", "");
+    r = task_open(task, 0, m, f);
     if (r == 0)
         r = report_get_server(info, f);
     return r ? r : description_get(task, description, f);
@@ -235,10 +271,12 @@ static int open_on(const char *uri, const struct task *task, struct model *m, js
 static int measure_times(struct comparison *c, const struct comparison_plan *plan,
                          struct failure *f)
 {
-    struct profile_plan model = {.task = plan->task, .loop = plan->loop, .warmup = 3, .seed = 1};
+    struct profile_plan model = {
+        .task = plan->task, .loop = plan->loop, .warmup = plan->warmup, .seed = plan->seed};
     model.task.inputs = (struct text_list){0};
     struct profile_plan reference = model;
     reference.task.model = plan->golden;
+    reference.task.core_mask = plan->golden_core_mask;
     return comparison_times_measure(&c->times, &model, plan->server, &reference,
                                     plan->golden_server, f);
 }
@@ -248,6 +286,7 @@ int comparison_make(struct comparison *c, const struct comparison_plan *plan, st
     struct work w = {.plan = plan, .result = c, .f = f};
     struct task golden = plan->task;
     golden.model = plan->golden;
+    golden.core_mask = plan->golden_core_mask;
     *c = (struct comparison){.limit = plan->limit};
     int r = parse_map(&w);
     if (r == 0)
@@ -257,6 +296,8 @@ int comparison_make(struct comparison *c, const struct comparison_plan *plan, st
         r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, f);
     if (r == 0)
         r = run_sets(&w);
+    if (r == 0)
+        r = check_map(&w);
     if (r == 0 && plan->loop)
         r = measure_times(c, plan, f);
     json_decref(w.description);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <math.h>
 
 #include "tools/comparison_times.h"
 
@@ -9,39 +10,61 @@ struct comparison_plan {
     struct task task; // what is looked at
     const char *server;
     const char *golden, *golden_server; // NULL server: the default
+    uint32_t golden_core_mask;          // RKNN_NPU_CORE_UNDEFINED: not asked for
     const char *list;                   // --list; NULL: task.inputs are one set
     struct text_list map;               // NAME=GOLDEN
     const char *folder;                 // for snapshots; NULL: none
-    uint32_t limit;                     // per cent of comparison_error() that a layer may have
+    double fail_above;                  // error from which on it fails, in %; NAN: never
+    double limit;                       // per cent of comparison_error() that a layer may have
     bool entire_only;
-    uint32_t loop; // runs whose times are taken; 0: none are
+    uint32_t loop, warmup, seed; // runs whose times are taken (0: none are), as of a profile_plan
     enum comparison_form { COMPARISON_TEXT, COMPARISON_JSON, COMPARISON_CSV } form;
 };
 
 // --json and --csv: at most one of them.
 int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f);
 
+#define COMPARISON_PLAN_INIT                                                                       \
+    {                                                                                              \
+        .task = TASK_INIT, .golden_core_mask = RKNN_NPU_CORE_UNDEFINED, .limit = 5, .warmup = 3,   \
+        .seed = 1, .fail_above = NAN                                                               \
+    }
+
 // Rows of a command's options, each for one member.
+#define COMPARISON_GOLDEN(p)                                                                       \
+    {                                                                                              \
+        'g', "golden", OPTION_TEXT, &(p)->golden, "MODEL", "the float model, mostly .onnx", 0, 0   \
+    }
+#define COMPARISON_GOLDEN_SERVER(p)                                                                \
+    {                                                                                              \
+        0, "golden-server", OPTION_TEXT, &(p)->golden_server, "URI",                               \
+            "that runs the float model (default sim:)", 0, 0                                       \
+    }
 #define COMPARISON_LIST(p)                                                                         \
     {                                                                                              \
-        'L', "list", OPTION_TEXT, &(p)->list, "FILE", "sets of inputs: a line of files each", 0, 0 \
+        0, "list", OPTION_TEXT, &(p)->list, "FILE", "sets of inputs: a line of files each", 0, 0   \
     }
 #define COMPARISON_MAP(p)                                                                          \
     {                                                                                              \
-        'm', "map", OPTION_LIST, &(p)->map, "NAME=OTHER", "tensors whose names differ", 0, 0       \
+        0, "map", OPTION_LIST, &(p)->map, "NAME=OTHER", "tensors whose names differ", 0, 0         \
     }
 #define COMPARISON_ENTIRE(p)                                                                       \
     {                                                                                              \
-        'e', "entire", OPTION_FLAG, &(p)->entire_only, NULL, "do not look at single layers", 0, 0  \
+        0, "entire", OPTION_FLAG, &(p)->entire_only, NULL, "do not look at single layers", 0, 0    \
     }
 #define COMPARISON_LIMIT(p)                                                                        \
     {                                                                                              \
-        'P', "limit", OPTION_NUMBER, &(p)->limit, "PERCENT", "a layer's own error (default 5)", 0, \
+        0, "limit", OPTION_REAL, &(p)->limit, "PERCENT", "a layer's own error (default 5)", 0,     \
             1000                                                                                   \
+    }
+#define COMPARISON_FAIL_ABOVE(p)                                                                   \
+    {                                                                                              \
+        0, "fail-above", OPTION_REAL, &(p)->fail_above, "PERCENT",                                 \
+            "fail (6) if a layer's error is larger", 0, 1000                                       \
     }
 #define COMPARISON_DUMP(p)                                                                         \
     {                                                                                              \
-        'd', "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0             \
+        0, "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0               \
     }
 
 // How far a tensor is from the golden one. Of several sets of inputs each number is the worst one.
@@ -62,7 +85,7 @@ struct comparison {
     rknnd_server_info server, golden_server;
     struct comparison_row *rows; // in the order of execution
     size_t n, capacity, n_sets;
-    uint32_t limit;
+    double limit;
     char why_not_single[256]; // "": it was not wanted, or it is there
     struct comparison_times times;
 };
@@ -86,7 +109,8 @@ const struct comparison_row *comparison_first(const struct comparison *c);
 /// Makes a comparison and prints all of it in the plan's form.
 int comparison_run(const struct comparison_plan *plan, struct failure *f);
 
-/// {"sets", "limit_percent", "layers", "worst", "first_divergence", "times"}. NULL: out of memory.
+/// {"sets", "limit_percent", "layers", "worst", "worst_index", "worst_by", "first_divergence",
+/// "times"}. NULL: out of memory.
 json_t *comparison_json(const struct comparison *c);
 
 /// One row a tensor, and one for each layer that has none.

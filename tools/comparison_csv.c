@@ -27,12 +27,13 @@ static void distance(const struct comparison_distance *d)
 }
 
 // NULL: the layer has no times, or they are in the row of its first tensor.
-static void times(const struct time_pair *p)
+static void times(const struct comparison *c, const struct time_pair *p)
 {
-    double ratio = p ? time_ratio(p->us, p->reference_us) : 0;
-    number(p && p->layer, p ? (double)p->us : 0, false);
-    number(p && p->reference, p ? (double)p->reference_us : 0, false);
-    number(ratio > 0, ratio, true);
+    struct time_number numbers[TIME_COLUMNS] = {{0}};
+    if (p)
+        comparison_time_numbers(&c->times, p, numbers);
+    for (int i = 0; i < TIME_COLUMNS; i++)
+        number(numbers[i].there, numbers[i].value, i + 1 == TIME_COLUMNS);
 }
 
 static bool is_first_of_node(const struct comparison *c, size_t row)
@@ -51,7 +52,7 @@ static void print_row(const struct comparison *c, size_t i)
     text(format_dims(&b, r->dims, r->n_dims), false);
     distance(&r->entire);
     distance(&r->single);
-    times(is_first_of_node(c, i) ? comparison_times_find(&c->times, r->node) : NULL);
+    times(c, is_first_of_node(c, i) ? comparison_times_find(&c->times, r->node) : NULL);
 }
 
 static bool has_row(const struct comparison *c, const struct time_pair *p)
@@ -63,7 +64,7 @@ static bool has_row(const struct comparison *c, const struct time_pair *p)
 }
 
 // A layer that computes no tensor to compare, or that only the reference has.
-static void print_time(const struct time_pair *p)
+static void print_time(const struct comparison *c, const struct time_pair *p)
 {
     const rknnd_layer *l = p->layer ? p->layer : p->reference;
     const struct comparison_distance none = {0};
@@ -74,33 +75,23 @@ static void print_time(const struct time_pair *p)
     text("", false);
     distance(&none);
     distance(&none);
-    times(p);
+    times(c, p);
 }
 
 void comparison_csv(const struct comparison *c)
 {
-    static const char *const titles[] = {"OpType",
-                                         "Tensor",
-                                         "Node",
-                                         "DataType",
-                                         "Shape",
-                                         "EntireCosine",
-                                         "EntireEuclidean",
-                                         "EntireRelative",
-                                         "EntireGain",
-                                         "SingleCosine",
-                                         "SingleEuclidean",
-                                         "SingleRelative",
-                                         "SingleGain",
-                                         "Time(us)",
-                                         "Reference(us)",
-                                         "Ratio"};
+    static const char *const titles[] = {
+        "OpType",          "Tensor",          "Node",           "DataType",   "Shape",
+        "EntireCosine",    "EntireEuclidean", "EntireRelative", "EntireGain", "SingleCosine",
+        "SingleEuclidean", "SingleRelative",  "SingleGain"};
     size_t n = sizeof titles / sizeof *titles;
     for (size_t i = 0; i < n; i++)
-        csv_cell(stdout, titles[i], i == 0, i + 1 == n);
+        csv_cell(stdout, titles[i], i == 0, false);
+    for (int i = 0; i < TIME_COLUMNS; i++)
+        csv_cell(stdout, comparison_time_titles[i], false, i + 1 == TIME_COLUMNS);
     for (size_t i = 0; i < c->n; i++)
         print_row(c, i);
     for (size_t i = 0; i < c->times.n; i++)
         if (!has_row(c, &c->times.pairs[i]))
-            print_time(&c->times.pairs[i]);
+            print_time(c, &c->times.pairs[i]);
 }

@@ -40,6 +40,13 @@ static bool is_marked(const struct comparison *c, const struct comparison_row *r
     return is_over(comparison_error(r), limit_of(c));
 }
 
+// The error that rounding to the tensor's type does not explain.
+static double beyond_rounding(const struct comparison_row *r)
+{
+    const struct comparison_distance *d = deciding(r);
+    return d->there ? error_of(&d->stored) : 0;
+}
+
 // Orders layers: what is over the limit by its error, below it the others by what rounding does not
 // explain.
 static double badness(const struct comparison *c, const struct comparison_row *r)
@@ -47,7 +54,7 @@ static double badness(const struct comparison *c, const struct comparison_row *r
     double error = comparison_error(r);
     if (is_over(error, limit_of(c)) || error == 0)
         return error;
-    return fmin(error_of(&deciding(r)->stored), limit_of(c));
+    return fmin(beyond_rounding(r), limit_of(c));
 }
 
 const struct comparison_row *comparison_worst(const struct comparison *c)
@@ -123,8 +130,9 @@ static void print_named(const char *what, const struct comparison_row *r, const 
         return;
     }
     const rknnd_distance *d = &deciding(r)->real;
-    report_line(what, "%s, %s\n    of node %s: %.2f%% off, gain %+.2f%%%s", r->op, r->name, r->node,
-                100 * d->relative, 100 * (d->gain - 1), r->single.there ? ", by itself" : "");
+    report_line(what, "%s, %s\n    of node %s: error %.2f%% (%.2f%% off, gain %+.2f%%%s)", r->op,
+                r->name, r->node, 100 * comparison_error(r), 100 * d->relative, 100 * (d->gain - 1),
+                r->single.there ? ", by itself" : "");
 }
 
 static bool all_same(const struct comparison *c)
@@ -183,10 +191,17 @@ static json_t *row_json(const struct comparison *c, const struct comparison_row 
     json_t *dims = json_array();
     for (uint32_t i = 0; i < r->n_dims; i++)
         json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:b}", "name", r->name, "node", r->node,
-                     "op", r->op, "type", get_type_string(r->type), "dims", dims, "entire",
-                     distances_json(&r->entire), "single", distances_json(&r->single), "over_limit",
-                     (int)is_marked(c, r));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "name", r->name, "node",
+                     r->node, "op", r->op, "type", get_type_string(r->type), "dims", dims, "error",
+                     report_number(comparison_error(r)), "beyond_rounding",
+                     report_number(beyond_rounding(r)), "entire", distances_json(&r->entire),
+                     "single", distances_json(&r->single), "over_limit", (int)is_marked(c, r));
+}
+
+// What the worst one has the most of.
+static const char *worst_by(const struct comparison *c, const struct comparison_row *worst)
+{
+    return !worst ? NULL : is_marked(c, worst) ? "error" : "beyond_rounding";
 }
 
 json_t *comparison_json(const struct comparison *c)
@@ -195,10 +210,12 @@ json_t *comparison_json(const struct comparison *c)
     json_t *layers = json_array();
     for (size_t i = 0; i < c->n; i++)
         json_array_append_new(layers, row_json(c, &c->rows[i]));
-    return json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "sets", (json_int_t)c->n_sets,
-                     "limit_percent", (json_int_t)c->limit, "why_not_single",
-                     *c->why_not_single ? c->why_not_single : NULL, "layers", layers, "worst",
-                     worst ? row_json(c, worst) : json_null(), "first_divergence",
+    return json_pack("{s:I, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o, s:o}", "sets",
+                     (json_int_t)c->n_sets, "limit_percent", report_number(c->limit),
+                     "why_not_single", *c->why_not_single ? c->why_not_single : NULL, "layers",
+                     layers, "worst", worst ? row_json(c, worst) : json_null(), "worst_index",
+                     worst ? json_integer(worst - c->rows) : json_null(), "worst_by",
+                     worst_by(c, worst), "first_divergence",
                      first ? row_json(c, first) : json_null(), "times",
                      c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
@@ -231,10 +248,36 @@ static int show(const struct comparison *c, const struct comparison_plan *plan, 
 
 int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f)
 {
-    if (json && csv)
-        return failure_set(f, EXIT_USAGE, "--json and --csv are two forms: ask for one");
     plan->form = json ? COMPARISON_JSON : csv ? COMPARISON_CSV : COMPARISON_TEXT;
-    return 0;
+    return options_check_form(json, csv, f);
+}
+
+// What was asked to be good enough. That nothing was compared is not.
+static int judge(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+{
+    const struct comparison_row *worst = NULL;
+    size_t n_compared = 0, n_over = 0;
+    if (isnan(plan->fail_above))
+        return 0;
+    for (size_t i = 0; i < c->n; i++) {
+        double error = comparison_error(&c->rows[i]);
+        n_compared += c->rows[i].entire.there;
+        n_over += is_over(error, plan->fail_above / 100);
+        if (!worst || is_over(error, comparison_error(worst)))
+            worst = &c->rows[i];
+    }
+    if (n_compared == 0)
+        return failure_set(f, EXIT_GATE,
+                           "no tensor of the model was found in %s, so --fail-above says nothing "
+                           "(names that differ: --map)",
+                           plan->golden);
+    if (n_over == 0)
+        return 0;
+    return failure_set(f, EXIT_GATE,
+                       "the error of %zu tensor%s is above --fail-above %.10g%%; the largest is "
+                       "%.4g%%, of %s (node %s)",
+                       n_over, n_over == 1 ? "" : "s", plan->fail_above,
+                       100 * comparison_error(worst), worst->name, worst->node);
 }
 
 int comparison_run(const struct comparison_plan *plan, struct failure *f)
@@ -243,6 +286,8 @@ int comparison_run(const struct comparison_plan *plan, struct failure *f)
     int r = comparison_make(&c, plan, f);
     if (r == 0)
         r = show(&c, plan, f);
+    if (r == 0)
+        r = judge(&c, plan, f);
     comparison_done(&c);
     return r;
 }

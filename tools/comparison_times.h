@@ -8,8 +8,29 @@
 // A layer of either model, or of both: then one after the other in the order of the first.
 struct time_pair {
     const rknnd_layer *layer, *reference; // NULL: it has none of that name
-    uint64_t us, reference_us;            // medians
+    uint64_t us, reference_us;            // medians of what was measured
 };
+
+// What a pair has in one of the columns of comparison_time_columns().
+struct time_number {
+    bool there;
+    double value;
+};
+
+// The chip's times, measured by an NPU or estimated of a software NPU, are compared with each
+// other, and those of machines.
+enum time_column {
+    TIME_MEASURED, // by an NPU
+    TIME_ESTIMATE,
+    TIME_MACHINE,
+    TIME_REFERENCE_MEASURED,
+    TIME_REFERENCE_ESTIMATE,
+    TIME_REFERENCE_MACHINE,
+    TIME_RATIO,
+    TIME_MACHINE_RATIO,
+    TIME_COLUMNS
+};
+extern const char *const comparison_time_titles[TIME_COLUMNS];
 
 struct comparison_times {
     struct profile model, reference;
@@ -27,8 +48,8 @@ void comparison_times_done(struct comparison_times *t);
 /// The layer that a node of the first model is, by its name; NULL: its time is not known.
 const struct time_pair *comparison_times_find(const struct comparison_times *t, const char *node);
 
-/// us / reference_us; 0: one of them is not there, or too short to tell.
-double time_ratio(uint64_t us, uint64_t reference_us);
+void comparison_time_numbers(const struct comparison_times *t, const struct time_pair *p,
+                             struct time_number ret[TIME_COLUMNS]);
 
 int comparison_times_print(const struct comparison_times *t, struct failure *f);
 

@@ -229,24 +229,61 @@ static int print_table(const struct printer *p, json_t *array, const char *inden
     return r;
 }
 
+// A long list of texts, like the names of steps: one a line.
+static bool is_long_text(json_t *array)
+{
+    return json_array_size(array) > FEW_ROWS && json_is_string(json_array_get(array, 0));
+}
+
+static void print_texts(const struct printer *p, json_t *array, int margin)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(array, i, item)
+    {
+        fprintf(p->out, "%*s", margin, "");
+        write_value(p->out, item, 0);
+        fputc('\n', p->out);
+    }
+}
+
+// Members of the description have names of ours; below them names are the file's.
+static void print_key(const struct printer *p, const char *key, unsigned depth, int width)
+{
+    int n = 0;
+    for (; key[n]; n++)
+        fputc(depth == 1 && key[n] == '_' ? ' ' : key[n], p->out);
+    fprintf(p->out, "%*s", width > n ? width - n : 0, "");
+}
+
 static int print_member(const struct printer *p, const char *key, json_t *value, unsigned depth)
 {
     int margin = 2 * (int)depth;
     char indent[2 * MAX_DEPTH + 3] = "                  ";
     if (json_is_object(value) && !is_plain(value) && depth < MAX_DEPTH) {
-        fprintf(p->out, "%*s%s\n", margin, "", key);
+        fprintf(p->out, "%*s", margin, "");
+        print_key(p, key, depth, 0);
+        fputc('\n', p->out);
         return print_object(p, value, depth + 1);
     }
-    if (json_is_array(value) && all_objects(value)) {
+    if (json_is_array(value) && (all_objects(value) || is_long_text(value))) {
         size_t n = json_array_size(value);
-        fprintf(p->out, "%*s%s (%zu)\n", margin, "", key, n);
+        fprintf(p->out, "%*s", margin, "");
+        print_key(p, key, depth, 0);
+        fprintf(p->out, " (%zu)\n", n);
+        if (is_long_text(value) && n <= p->max_rows)
+            print_texts(p, value, margin + 2);
+        if (is_long_text(value))
+            return 0;
         indent[margin + 2] = 0;
         return n > p->max_rows ? 0 : print_table(p, value, indent);
     }
     cleanup(free_p) char *text = value_text(value);
     if (!text)
         return -1;
-    fprintf(p->out, "%*s%-*s ", margin, "", NAME_COLUMN - margin, key);
+    fprintf(p->out, "%*s", margin, "");
+    print_key(p, key, depth, NAME_COLUMN - margin);
+    fputc(' ', p->out);
     print_line(p, *text ? text : "-", NAME_COLUMN + 1);
     return 0;
 }

@@ -30,13 +30,19 @@ static void write_text(FILE *out, const char *text)
     }
 }
 
-// "1x3x224x224 INT8".
+// "1x3x224x224 INT8", "?" for what is left open.
 static void write_form(FILE *out, json_t *tensor)
 {
     size_t i;
     json_t *dim;
     json_array_foreach(json_object_get(tensor, "shape"), i, dim)
-        fprintf(out, "%s%" JSON_INTEGER_FORMAT, i ? "x" : "", json_integer_value(dim));
+    {
+        fputs(i ? "x" : "", out);
+        if (json_is_null(dim))
+            fputc('?', out);
+        else
+            fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(dim));
+    }
     fputc(' ', out);
     write_text(out, text_of(tensor, "type"));
 }
@@ -116,18 +122,24 @@ static void write_outputs(struct dot *d, json_t *outputs)
     }
 }
 
+// "NPU, 12.5 us" in a line of its own; nothing, where neither is known.
+static void write_device(struct dot *d, const char *device, double us)
+{
+    if (*device || us > 0)
+        fputs("\\n", d->out);
+    write_text(d->out, device);
+    if (us > 0)
+        fprintf(d->out, "%s%.3g us", *device ? ", " : "", us);
+}
+
 static void write_node(struct dot *d, json_t *node, size_t i, json_t *estimate)
 {
     bool cpu = strcmp(text_of(node, "device"), "CPU") == 0;
-    json_t *us = json_object_get(estimate, "us");
     fprintf(d->out, "  n%zu [fillcolor=\"%s\", label=\"", i, cpu ? COLOR_CPU : COLOR_NPU);
     write_text(d->out, text_of(node, "op"));
     fputs("\\n", d->out);
     write_text(d->out, text_of(node, "name"));
-    fputs("\\n", d->out);
-    write_text(d->out, text_of(node, "device"));
-    if (json_number_value(us) > 0)
-        fprintf(d->out, ", %.3g us", json_number_value(us));
+    write_device(d, text_of(node, "device"), json_number_value(json_object_get(estimate, "us")));
     fputs("\"];\n", d->out);
 }
 

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "tools/cleanup.h"
+#include "tools/description.h"
 #include "tools/format.h"
+#include "tools/nearest.h"
 #include "tools/npy.h"
 #include "tools/report.h"
 #include "tools/table.h"
@@ -24,6 +26,8 @@ struct dump {
     struct failure *f;
     struct table table;
     json_t *list; // with --json
+    struct progress progress;
+    size_t n;
 };
 
 static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *range, const char *file)
@@ -83,16 +87,41 @@ static int take_tensor(struct dump *d, const rknnd_tensor *t)
     if (r)
         return failure_prefix(f, "tensor %s", t->name);
     note(d, t, values, file);
+    d->n++;
     return 0;
 }
 
 static int on_tensor(void *user, const rknnd_tensor *t)
 {
-    return take_tensor(user, t) ? RKNN_ERR_FAIL : RKNN_SUCC;
+    struct dump *d = user;
+    progress_step(&d->progress);
+    return take_tensor(d, t) ? RKNN_ERR_FAIL : RKNN_SUCC;
+}
+
+// Of all that the model computes no name was that one.
+static int refuse_only(const struct dump *d)
+{
+    struct nearest near;
+    char names[NEAREST_TEXT];
+    json_t *description = NULL;
+    int r = description_get(&d->plan->task, &description, d->f);
+    if (r)
+        return r;
+    nearest_init(&near, d->plan->only);
+    description_add_names(description, &near);
+    r = failure_set(d->f, EXIT_USAGE,
+                    "--only %s: no tensor that the model computes has this name%s", d->plan->only,
+                    nearest_question(&near, "", names));
+    json_decref(description);
+    return r;
 }
 
 static int print(struct dump *d)
 {
+    if (d->n == 0 && d->plan->only)
+        return refuse_only(d);
+    if (d->plan->csv)
+        return table_csv(&d->table, stdout) < 0 ? failure_no_memory(d->f) : 0;
     if (d->plan->json) {
         json_t *list = d->list;
         d->list = NULL;
@@ -105,11 +134,13 @@ static int print(struct dump *d)
 static int run(struct dump *d, const struct model *m, const struct input_set *inputs)
 {
     int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    progress_start_counting(&d->progress, "tensors", 0);
     if (r == RKNN_SUCC)
         r = rknnd_dump_layers(m->context, d->plan->only, on_tensor, d);
+    progress_end(&d->progress);
     if (d->f->code) // a tensor's
         return d->f->code;
-    return r < 0 ? failure_rknn(d->f, r, "model %s", m->path) : print(d);
+    return r < 0 ? failure_model(d->f, r, m->path) : print(d);
 }
 
 int dump_execute(const struct dump_plan *plan, struct failure *f)

@@ -9,7 +9,7 @@ struct dump_plan {
     struct task task;
     const char *folder; // made if it is not there
     const char *only;   // tensor name or shell pattern; NULL: all
-    bool raw, json;
+    bool raw, json, csv;
 };
 
 /// Everything that `plan` says, and prints what came. Each tensor is in its file before the next

@@ -25,6 +25,9 @@ int failure_prefix(struct failure *f, const char *format, ...)
     vsnprintf(context, sizeof context, format, args);
     va_end(args);
     memcpy(words, f->text, sizeof words);
+    size_t length = strlen(context);
+    if (strncmp(words, context, length) == 0 && strncmp(words + length, ": ", 2) == 0)
+        return f->code; // the library has said it already
     // Cut where it does not fit: the context is worth more than the end of the words.
     int n = snprintf(f->text, sizeof f->text, "%.*s: ", (int)sizeof f->text / 2, context);
     snprintf(f->text + n, sizeof f->text - (size_t)n, "%.*s", (int)sizeof f->text - n - 1, words);
@@ -36,6 +39,8 @@ int failure_exit_code(int rknn_code)
     switch (rknn_code) {
     case RKNN_SUCC:
         return EXIT_OK;
+    case RKNN_ERR_PARAM_INVALID: // what was typed: a server's URI, shapes, cores
+        return EXIT_USAGE;
     case RKNN_ERR_DEVICE_UNAVAILABLE:
         return EXIT_UNREACHABLE;
     case RKNN_ERR_MODEL_INVALID:

@@ -9,6 +9,7 @@ enum exit_code {
     EXIT_UNREACHABLE, // no server, or the server or its device was lost
     EXIT_MODEL,       // the model cannot be read or is refused
     EXIT_INPUT,       // an input file cannot be read or does not fit the model
+    EXIT_GATE,        // all went well, but a limit that was given (--fail-above, …) is not kept
 };
 
 // A value of the caller. Functions that can fail take one last and return 0 or the exit code, so
@@ -22,7 +23,8 @@ struct failure {
 int failure_set(struct failure *f, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Puts "CONTEXT: " in front of the words that are there. Returns f's code.
+/// Puts "CONTEXT: " in front of the words that are there, unless they begin with it. Returns f's
+/// code.
 int failure_prefix(struct failure *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -33,6 +35,9 @@ int failure_exit_code(int rknn_code);
 /// the exit code that belongs to `rknn_code`.
 int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/// As failure_rknn, of the model in this file: the library names it without its folder, or not.
+int failure_model(struct failure *f, int rknn_code, const char *path);
 
 /// EXIT_RUNTIME, out of memory.
 int failure_no_memory(struct failure *f);

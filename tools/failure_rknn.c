@@ -29,3 +29,15 @@ int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
         failure_set(f, failure_exit_code(rknn_code), "failed with code %d", rknn_code);
     return *context ? failure_prefix(f, "%s", context) : f->code;
 }
+
+int failure_model(struct failure *f, int rknn_code, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+    failure_rknn(f, rknn_code, "%s", "");
+    char *words = f->text;
+    if (strncmp(words, "model ", 6) == 0 && strncmp(words + 6, name, length) == 0 &&
+        strncmp(words + 6 + length, ": ", 2) == 0)
+        memmove(words, words + 8 + length, strlen(words + 8 + length) + 1);
+    return failure_prefix(f, "model %s", path);
+}

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/report.h"
@@ -12,32 +11,21 @@
 
 int frequencies_get(struct frequencies *q, struct failure *f)
 {
-    uint32_t room = 64;
     *q = (struct frequencies){0};
-    for (;;) {
-        rknnd_clock *list = reallocarray(q->list, room, sizeof *list);
-        if (!list)
-            return failure_no_memory(f);
-        q->list = list;
-        int r = rknnd_get_clocks(NULL, q->list, room, &q->n);
-        if (r < 0)
-            return failure_rknn(f, r, "%s", "");
-        if (q->n <= room)
-            return 0;
-        room = q->n;
-    }
+    int r = rknnd_get_clocks(NULL, &q->list);
+    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
 }
 
 void frequencies_done(struct frequencies *q)
 {
-    free(q->list);
+    rknnd_free(q->list);
     *q = (struct frequencies){0};
 }
 
 static bool is_first_of_domain(const struct frequencies *q, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
-        if (strcmp(q->list[k].domain, q->list[i].domain) == 0)
+        if (strcmp(rknnd_clock_at(q->list, k)->domain, rknnd_clock_at(q->list, i)->domain) == 0)
             return false;
     return true;
 }
@@ -59,11 +47,12 @@ static void print_one(const char *title, const rknnd_clock *c)
 
 static void print_domain(const struct frequencies *q, uint32_t first)
 {
-    const char *domain = q->list[first].domain, *title = *domain ? domain : "other";
+    const char *domain = rknnd_clock_at(q->list, first)->domain,
+               *title = *domain ? domain : "other";
     uint64_t least = UINT64_MAX, most = 0;
     uint32_t n = 0;
-    for (uint32_t i = first; i < q->n; i++) {
-        const rknnd_clock *c = &q->list[i];
+    for (uint32_t i = first; i < q->list->n; i++) {
+        const rknnd_clock *c = rknnd_clock_at(q->list, i);
         if (strcmp(c->domain, domain) != 0)
             continue;
         least = c->hz < least ? c->hz : least;
@@ -72,17 +61,19 @@ static void print_domain(const struct frequencies *q, uint32_t first)
     }
     if (n > MAX_SHOWN)
         report_line(title, "%.0f to %.0f MHz, %u clocks", mhz(least), mhz(most), n);
-    for (uint32_t i = first; i < q->n && n <= MAX_SHOWN; i++)
-        if (strcmp(q->list[i].domain, domain) == 0)
-            print_one(i == first ? title : "", &q->list[i]);
+    for (uint32_t i = first; i < q->list->n && n <= MAX_SHOWN; i++)
+        if (strcmp(rknnd_clock_at(q->list, i)->domain, domain) == 0)
+            print_one(i == first ? title : "", rknnd_clock_at(q->list, i));
 }
 
 void frequencies_print(const struct frequencies *q)
 {
+    if (!q->list)
+        return;
     report_heading("Frequencies");
-    if (q->n == 0)
+    if (q->list->n == 0)
         report_line("none", "the server's machine does not tell them");
-    for (uint32_t i = 0; i < q->n; i++)
+    for (uint32_t i = 0; i < q->list->n; i++)
         if (is_first_of_domain(q, i))
             print_domain(q, i);
 }
@@ -90,8 +81,8 @@ void frequencies_print(const struct frequencies *q)
 json_t *frequencies_json(const struct frequencies *q)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < q->n; i++) {
-        const rknnd_clock *c = &q->list[i];
+    for (uint32_t i = 0; q->list && i < q->list->n; i++) {
+        const rknnd_clock *c = rknnd_clock_at(q->list, i);
         json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:s}", "domain", c->domain,
                                               "name", c->name, "hz", (json_int_t)c->hz, "max_hz",
                                               (json_int_t)c->max_hz, "governor", c->governor));

@@ -7,8 +7,7 @@
 #include "tools/failure.h"
 
 struct frequencies {
-    rknnd_clock *list;
-    uint32_t n;
+    rknnd_list *list; // of rknnd_clock
 };
 
 /// Of the server that contexts use. frequencies_done() is safe after a failure.

@@ -144,7 +144,12 @@ int golden_inputs_make(struct input_set *ret, const struct model *golden,
         const rknn_tensor_attr *attr = &m->inputs[from];
         const struct preparation p = preparation_of(description, from);
         bool same = p.n == 0 || preparation_of(golden_description, i).n > 0;
-        if (golden->inputs[i].n_elems != attr->n_elems)
+        if (given->inputs[from].pass_through)
+            r = failure_set(f, EXIT_USAGE,
+                            "input \"%s\": --pass-through gives data in this model's own form, "
+                            "which %s does not take; give a .npy or a picture",
+                            attr->name, golden->path);
+        else if (golden->inputs[i].n_elems != attr->n_elems)
             r = failure_set(f, EXIT_MODEL, "input \"%s\" has %u elements, and in %s %u", attr->name,
                             attr->n_elems, golden->path, golden->inputs[i].n_elems);
         else if (same && !(is_real(golden->inputs[i].type) && has_values(given->inputs[from].type)))

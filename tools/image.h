@@ -1,4 +1,4 @@
-// Pictures in PNG and JPEG files.
+// Pictures in PNG, JPEG and BMP files.
 #pragma once
 
 #include <stdbool.h>
@@ -7,20 +7,30 @@
 
 #include "tools/failure.h"
 
-struct image_size {
+#define IMAGE_MAX_PIXELS (1u << 28)
+
+struct image {
     uint32_t width, height; // pixels
     uint32_t channels;      // 1 gray, 3 RGB, 4 RGB and alpha
+    uint8_t *pixels;        // rows of bytes without padding; malloc'ed
+    bool turned;            // by the orientation that the file asks for (EXIF)
+    bool lost_alpha;        // the file has alpha that `channels` has no room for
 };
 
-#define IMAGE_MAGIC_SIZE 8
+void image_done(struct image *i);
 
-/// What a file is by its first IMAGE_MAGIC_SIZE bytes (fewer: it is neither).
-bool image_is_png(const uint8_t *magic, size_t n);
-bool image_is_jpeg(const uint8_t *magic, size_t n);
+/// "PNG", "JPEG" or "BMP" by a file's first bytes; NULL: none of them.
+const char *image_format(const void *bytes, size_t size);
 
-/// Reads a picture of exactly this width and height, as rows of bytes without padding, into
-/// `pixels` (width * height * channels bytes). Gray of a colour picture is its luma (BT.601); alpha
-/// is dropped, or 255 where the file has none; samples of 16 bits are scaled; colour profiles and
-/// gamma are ignored, as by OpenCV and Pillow. Another size is refused with both sizes. Failures
-/// are EXIT_INPUT and do not name the file.
-int image_read(const char *path, const struct image_size *size, uint8_t *pixels, struct failure *f);
+/// The name of a kind of picture that is known but not read ("GIF"), by its first bytes; NULL: it
+/// looks like none.
+const char *image_foreign_format(const void *bytes, size_t size);
+
+/// Decodes the picture in `bytes` to `channels` (1, 3 or 4) of 8 bits, upright: turned as its EXIF
+/// orientation says. Gray of a colour picture is its luma (BT.601); alpha is dropped, or 255 where
+/// the file has none; samples of 16 bits are scaled; CMYK becomes RGB without a profile; colour
+/// profiles and gamma are ignored, as by OpenCV and Pillow; of an animation it is the first
+/// picture. Refused are damaged pictures, also where most of one could be shown, and more than
+/// IMAGE_MAX_PIXELS. Failures are EXIT_INPUT and do not name the file.
+int image_decode(const void *bytes, size_t size, uint32_t channels, struct image *ret,
+                 struct failure *f);

@@ -2,7 +2,6 @@
 #include <png.h>
 #include <stdlib.h>
 
-#include "tools/cleanup.h"
 #include "tools/image_formats.h"
 
 // BT.601 luma in libpng's fixed point (100,000 = 1).
@@ -39,38 +38,50 @@ static void set_transforms(png_structp png, png_infop info, uint32_t channels)
     png_read_update_info(png, info);
 }
 
-// Behind setjmp: nothing here may own memory.
-static int read_rows(png_structp png, png_infop info, FILE *file, const struct image_size *size,
-                     png_bytepp rows, struct failure *f)
+static bool has_alpha(png_structp png, png_infop info)
+{
+    return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) ||
+           png_get_valid(png, info, PNG_INFO_tRNS);
+}
+
+static unsigned orientation_of(png_structp png, png_infop info)
+{
+    png_uint_32 size = 0;
+    png_bytep data = NULL;
+    return png_get_eXIf_1(png, info, &size, &data) ? image_exif_orientation(data, size) : 1;
+}
+
+// Behind setjmp: nothing here may own memory but the image.
+static int read_all(png_structp png, png_infop info, FILE *file, struct image *image,
+                    unsigned *ret_orientation, struct failure *f)
 {
     if (setjmp(png_jmpbuf(png)))
         return f->code;
     png_init_io(png, file);
-    png_set_user_limits(png, size->width > 65536 ? size->width : 65536,
-                        size->height > 65536 ? size->height : 65536);
+    png_set_user_limits(png, IMAGE_MAX_PIXELS, IMAGE_MAX_PIXELS);
     png_read_info(png, info);
-    int r =
-        image_check_size(size, png_get_image_width(png, info), png_get_image_height(png, info), f);
+    int r = image_alloc(image, png_get_image_width(png, info), png_get_image_height(png, info), f);
     if (r)
         return r;
-    set_transforms(png, info, size->channels);
-    if (png_get_rowbytes(png, info) != (size_t)size->width * size->channels)
+    image->lost_alpha = has_alpha(png, info) && image->channels != 4;
+    set_transforms(png, info, image->channels);
+    size_t stride = (size_t)image->width * image->channels;
+    if (png_get_rowbytes(png, info) != stride)
         png_error(png, "unexpected form of rows");
-    png_read_image(png, rows);
-    png_read_end(png, NULL);
+    bool interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
+    for (int pass = 0; pass < (interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1); pass++)
+        for (uint32_t y = 0; y < image->height; y++)
+            png_read_row(png, image->pixels + y * stride, NULL);
+    png_read_end(png, info);
+    *ret_orientation = orientation_of(png, info);
     return 0;
 }
 
-int image_read_png(FILE *file, const struct image_size *size, uint8_t *pixels, struct failure *f)
+int image_read_png(FILE *file, struct image *ret, unsigned *ret_orientation, struct failure *f)
 {
-    cleanup(free_p) png_bytepp rows = calloc(size->height, sizeof *rows);
-    if (!rows)
-        return failure_no_memory(f);
-    for (uint32_t y = 0; y < size->height; y++)
-        rows[y] = pixels + (size_t)y * size->width * size->channels;
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, f, on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
-    int r = info ? read_rows(png, info, file, size, rows, f) : failure_no_memory(f);
+    int r = info ? read_all(png, info, file, ret, ret_orientation, f) : failure_no_memory(f);
     png_destroy_read_struct(&png, &info, NULL);
     return r;
 }

@@ -46,21 +46,32 @@ static bool find_key(const char *key, size_t length, const rknn_tensor_attr *att
     return parse_index(key, length, n, ret);
 }
 
+int inputs_find(const char *option, const char *key, size_t length, const rknn_tensor_attr *attrs,
+                uint32_t n, uint32_t *ret, struct failure *f)
+{
+    char list[600];
+    if (find_key(key, length, attrs, n, ret))
+        return 0;
+    list_inputs(attrs, n, list, sizeof list);
+    return failure_set(f, EXIT_USAGE, "%s %s: the model has no input \"%.*s\"; it has %s", option,
+                       key, (int)length, key, list);
+}
+
 static int map_key(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, const char **paths,
                    struct failure *f)
 {
-    char list[600];
     const char *equals = strchr(arg, '=');
     uint32_t index;
-    if (!find_key(arg, (size_t)(equals - arg), attrs, n, &index)) {
-        list_inputs(attrs, n, list, sizeof list);
-        return failure_set(f, EXIT_USAGE,
-                           "-i %s: the model has no input \"%.*s\"; it has %s. (For a file with = "
-                           "in its name: INDEX=FILE)",
-                           arg, (int)(equals - arg), arg, list);
+    int r = inputs_find("-i", arg, (size_t)(equals - arg), attrs, n, &index, f);
+    if (r) {
+        size_t used = strlen(f->text);
+        snprintf(f->text + used, sizeof f->text - used,
+                 ". (For a file with = in its name: INDEX=FILE)");
+        return r;
     }
     if (paths[index])
-        return failure_set(f, EXIT_USAGE, "-i %s: input %u is given twice", arg, index);
+        return failure_set(f, EXIT_USAGE, "-i %s: input %u \"%s\" is given twice, also as %s", arg,
+                           index, attrs[index].name, paths[index]);
     paths[index] = equals + 1;
     return 0;
 }
@@ -80,6 +91,14 @@ static int check_complete(const rknn_tensor_attr *attrs, uint32_t n, const char 
     return 0;
 }
 
+static int too_many(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, struct failure *f)
+{
+    char list[600];
+    list_inputs(attrs, n, list, sizeof list);
+    return failure_set(f, EXIT_USAGE, "-i %s: more files than the model's %u input%s: %s", arg, n,
+                       n == 1 ? "" : "s", list);
+}
+
 int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *attrs, uint32_t n,
                const char **paths, struct failure *f)
 {
@@ -96,8 +115,7 @@ int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *a
         while (next < n && paths[next])
             next++;
         if (next == n)
-            return failure_set(f, EXIT_USAGE, "-i %s: more files than the model's %u input%s",
-                               args[i], n, n == 1 ? "" : "s");
+            return too_many(args[i], attrs, n, f);
         paths[next] = args[i];
     }
     return check_complete(attrs, n, paths, f);
@@ -115,7 +133,7 @@ void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32
         memcpy(dims, (uint32_t[]){d[0], d[2], d[3], d[1]}, 4 * sizeof *dims);
 }
 
-static bool same_but_ones(const uint32_t *dims, size_t n_dims, const uint64_t *shape, size_t n)
+bool inputs_same_shape(const uint32_t *dims, size_t n_dims, const uint64_t *shape, size_t n)
 {
     size_t i = 0, j = 0;
     for (;;) {
@@ -130,7 +148,7 @@ static bool same_but_ones(const uint32_t *dims, size_t n_dims, const uint64_t *s
     }
 }
 
-static void shape_text(const uint64_t *shape, size_t n, char *ret, size_t size)
+void inputs_shape_text(const uint64_t *shape, size_t n, char *ret, size_t size)
 {
     size_t used = 0;
     snprintf(ret, size, "scalar");
@@ -147,11 +165,11 @@ int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
     uint32_t dims[RKNN_MAX_DIMS], other_dims[RKNN_MAX_DIMS];
     rknn_tensor_format other = layout == RKNN_TENSOR_NCHW ? RKNN_TENSOR_NHWC : RKNN_TENSOR_NCHW;
     inputs_dims(attr, layout, dims);
-    if (same_but_ones(dims, attr->n_dims, shape, n_dims))
+    if (inputs_same_shape(dims, attr->n_dims, shape, n_dims))
         return 0;
     inputs_dims(attr, other, other_dims);
-    bool fits_other = attr->n_dims == 4 && same_but_ones(other_dims, 4, shape, n_dims);
-    shape_text(shape, n_dims, given, sizeof given);
+    bool fits_other = attr->n_dims == 4 && inputs_same_shape(other_dims, 4, shape, n_dims);
+    inputs_shape_text(shape, n_dims, given, sizeof given);
     return failure_set(f, EXIT_INPUT, "shape %s, but the input is %s%s%s%s", given,
                        format_dims(&expected, dims, attr->n_dims),
                        attr->n_dims != 4            ? ""

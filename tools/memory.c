@@ -15,7 +15,7 @@ int memory_measure(struct memory *m, const struct task *task, struct failure *f)
         r = report_get_server(&m->server, f);
     if (r == 0) {
         r = rknn_query(model.context, RKNN_QUERY_MEM_SIZE, &m->size, sizeof m->size);
-        r = r < 0 ? failure_rknn(f, r, "model %s", task->model) : 0;
+        r = r < 0 ? failure_model(f, r, task->model) : 0;
     }
     if (r == 0)
         r = description_get(task, &m->description, f);

@@ -27,7 +27,7 @@ static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn
         attrs[i].index = i;
         int r = rknn_query(m->context, command, &attrs[i], sizeof attrs[i]);
         if (r < 0)
-            return failure_rknn(f, r, "model %s", m->path);
+            return failure_model(f, r, m->path);
     }
     return 0;
 }
@@ -43,7 +43,7 @@ static int query_model(struct model *m, struct failure *f)
     rknn_input_output_num n;
     int r = rknn_query(m->context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", m->path);
+        return failure_model(f, r, m->path);
     m->n_inputs = n.n_input;
     m->n_outputs = n.n_output;
     m->inputs = calloc(n.n_input ? n.n_input : 1, sizeof *m->inputs);
@@ -66,7 +66,7 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
     m->load_ns = clock_ns() - start;
     progress_end(&m->upload);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", path);
+        return failure_model(f, r, path);
     m->open = true;
     return query_model(m, f);
 }
@@ -77,8 +77,11 @@ static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failur
     rknn_input_range range = {.index = i};
     rknn_tensor_attr *a = &m->inputs[i];
     int r = rknn_query(m->context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range);
-    if (r < 0)
-        return failure_rknn(f, r, "--row %u", row);
+    if (r < 0) {
+        failure_rknn(f, r, "--row %u", row);
+        f->code = f->code == EXIT_RUNTIME ? EXIT_USAGE : f->code; // there are no rows
+        return f->code;
+    }
     if (row >= range.shape_number)
         return failure_set(f, EXIT_USAGE, "--row %u: the model has %u rows of shapes, from 0 on",
                            row, range.shape_number);

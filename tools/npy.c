@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/cleanup.h"
+#include "tools/output_file.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_SIZE 6
@@ -18,13 +19,15 @@
 
 static const struct {
     rknn_tensor_type type;
-    const char *name; // without the byte order
+    const char *name; // in files, without the byte order
     size_t size;
+    const char *word; // numpy.dtype's own
 } types[] = {
-    {RKNN_TENSOR_FLOAT32, "f4", 4}, {RKNN_TENSOR_FLOAT16, "f2", 2}, {RKNN_TENSOR_INT8, "i1", 1},
-    {RKNN_TENSOR_UINT8, "u1", 1},   {RKNN_TENSOR_INT16, "i2", 2},   {RKNN_TENSOR_UINT16, "u2", 2},
-    {RKNN_TENSOR_INT32, "i4", 4},   {RKNN_TENSOR_UINT32, "u4", 4},  {RKNN_TENSOR_INT64, "i8", 8},
-    {RKNN_TENSOR_BOOL, "b1", 1},
+    {RKNN_TENSOR_FLOAT32, "f4", 4, "float32"}, {RKNN_TENSOR_FLOAT16, "f2", 2, "float16"},
+    {RKNN_TENSOR_INT8, "i1", 1, "int8"},       {RKNN_TENSOR_UINT8, "u1", 1, "uint8"},
+    {RKNN_TENSOR_INT16, "i2", 2, "int16"},     {RKNN_TENSOR_UINT16, "u2", 2, "uint16"},
+    {RKNN_TENSOR_INT32, "i4", 4, "int32"},     {RKNN_TENSOR_UINT32, "u4", 4, "uint32"},
+    {RKNN_TENSOR_INT64, "i8", 8, "int64"},     {RKNN_TENSOR_BOOL, "b1", 1, "bool"},
 };
 
 #define N_TYPES (sizeof types / sizeof *types)
@@ -232,6 +235,24 @@ size_t npy_type_size(rknn_tensor_type type)
     return 0;
 }
 
+bool npy_type_named(const char *word, rknn_tensor_type *ret)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (strcmp(types[i].word, word) == 0) {
+            *ret = types[i].type;
+            return true;
+        }
+    return false;
+}
+
+const char *npy_type_word(rknn_tensor_type type)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (types[i].type == type)
+            return types[i].word;
+    return NULL;
+}
+
 static const char *type_name(rknn_tensor_type type)
 {
     for (size_t i = 0; i < N_TYPES; i++)
@@ -258,34 +279,26 @@ static void write_header(FILE *file, rknn_tensor_type type, const uint32_t *dims
     fprintf(file, "%-*s\n", (int)length - 1, text);
 }
 
-static int write_file(FILE *file, rknn_tensor_type type, const uint32_t *dims, uint32_t n_dims,
-                      const void *data)
+static void write_file(FILE *file, rknn_tensor_type type, const uint32_t *dims, uint32_t n_dims,
+                       const void *data)
 {
     size_t size = npy_type_size(type);
     for (uint32_t i = 0; i < n_dims; i++)
         size *= dims[i];
     write_header(file, type, dims, n_dims);
     fwrite(data, 1, size, file);
-    return fflush(file) == 0 && !ferror(file) ? 0 : -1;
 }
 
 int npy_write(const char *path, rknn_tensor_type type, const uint32_t *dims, uint32_t n_dims,
               const void *data, struct failure *f)
 {
-    cleanup(free_p) char *temporary = NULL;
+    struct output_file file;
     if (!type_name(type) || n_dims > RKNN_MAX_DIMS)
         return failure_set(f, EXIT_RUNTIME, "%s: numpy has no type for %s", path,
                            get_type_string(type));
-    if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
-        return failure_no_memory(f);
-    FILE *file = fopen(temporary, "wbe");
-    if (!file)
-        return failure_set(f, EXIT_RUNTIME, "%s: %s", path, strerror(errno));
-    int written = write_file(file, type, dims, n_dims, data);
-    int closed = fclose(file);
-    if (written == 0 && closed == 0 && rename(temporary, path) == 0)
-        return 0;
-    failure_set(f, EXIT_RUNTIME, "%s: %s", path, strerror(errno));
-    unlink(temporary);
-    return f->code;
+    int r = output_file_open(&file, path, f);
+    if (r)
+        return r;
+    write_file(file.stream, type, dims, n_dims, data);
+    return output_file_close(&file, f);
 }

@@ -1,6 +1,7 @@
 // Arrays in numpy's .npy files (format versions 1 to 3), row-major and little-endian.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,3 +35,7 @@ int npy_write(const char *path, rknn_tensor_type type, const uint32_t *dims, uin
 
 /// Bytes of one element of a type that numpy has; else 0 (INT4 and BF16).
 size_t npy_type_size(rknn_tensor_type type);
+
+/// The type of numpy's name ("float32"); false: there is none. And back; NULL: numpy has none.
+bool npy_type_named(const char *word, rknn_tensor_type *ret);
+const char *npy_type_word(rknn_tensor_type type);

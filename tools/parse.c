@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define MAX_CORES 16
 
@@ -20,6 +19,31 @@ int parse_number(const char *what, const char *text, uint32_t min, uint32_t max,
         return failure_set(f, EXIT_USAGE, "%s: \"%s\" is not a number from %u to %u", what, text,
                            min, max);
     *ret = (uint32_t)n;
+    return 0;
+}
+
+// Digits and a point, in any locale.
+static bool parse_fraction(const char *text, double *ret)
+{
+    double value = 0, place = 1;
+    bool digits = false;
+    for (; isdigit((unsigned char)*text); text++, digits = true)
+        value = value * 10 + (*text - '0');
+    if (*text == '.')
+        for (text++; isdigit((unsigned char)*text); text++, digits = true)
+            value += (*text - '0') * (place /= 10);
+    *ret = value;
+    return digits && !*text;
+}
+
+int parse_real(const char *what, const char *text, uint32_t min, uint32_t max, double *ret,
+               struct failure *f)
+{
+    double value;
+    if (!parse_fraction(text, &value) || value < min || value > max)
+        return failure_set(f, EXIT_USAGE, "%s: \"%s\" is not a number from %u to %u (like 1.5)",
+                           what, text, min, max);
+    *ret = value;
     return 0;
 }
 
@@ -68,16 +92,5 @@ int parse_core_mask(const char *text, uint32_t *ret, struct failure *f)
                            "--core-mask: \"%s\" is not auto, all, core numbers (0 or 0,1 or 0_1_2) "
                            "or a mask (0x3)",
                            text);
-    return 0;
-}
-
-int parse_layout(const char *text, rknn_tensor_format *ret, struct failure *f)
-{
-    if (strcasecmp(text, "nhwc") == 0)
-        *ret = RKNN_TENSOR_NHWC;
-    else if (strcasecmp(text, "nchw") == 0)
-        *ret = RKNN_TENSOR_NCHW;
-    else
-        return failure_set(f, EXIT_USAGE, "--layout: \"%s\" is not nchw or nhwc", text);
     return 0;
 }

@@ -22,40 +22,38 @@ static int init(struct profile *p, uint32_t loop, struct failure *f)
 }
 
 // The number of layers shows with the first run.
-static int keep_layers(struct profile *p, rknnd_layer *layers, uint32_t n, uint32_t loop,
-                       struct failure *f)
+static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, struct failure *f)
 {
+    uint32_t n = layers->n, before = p->layer_list ? p->layer_list->n : n;
     rknnd_free(p->layer_list);
     p->layer_list = layers;
-    if (!p->layer_us) {
-        p->layers.n_layers = n;
+    if (!p->layer_us)
         p->layer_us = calloc((size_t)n * loop + 1, sizeof *p->layer_us);
-    }
     if (!p->layer_us)
         return failure_no_memory(f);
-    if (n != p->layers.n_layers)
-        return failure_set(f, EXIT_RUNTIME, "the model has %u layers, and then %u",
-                           p->layers.n_layers, n);
+    if (n != before)
+        return failure_set(f, EXIT_RUNTIME, "the model has %u layers, and then %u", before, n);
     for (uint32_t i = 0; i < n; i++)
-        p->layer_us[(size_t)i * loop + p->n_runs] = layers[i].time_us;
+        p->layer_us[(size_t)i * loop + p->n_runs] = rknnd_layer_at(layers, i)->time_us;
     return 0;
 }
 
 static int run_once(struct profile *p, const struct model *m, uint32_t loop, struct failure *f)
 {
     rknnd_run_info info = {.struct_size = sizeof info};
-    rknnd_layer *layers;
-    uint32_t n;
+    rknnd_list *layers;
     int r = rknn_run(m->context, NULL);
     if (r == RKNN_SUCC)
         r = rknnd_get_run_info(m->context, &info);
     if (r == RKNN_SUCC)
-        r = rknnd_get_layers(m->context, &layers, &n);
+        r = rknnd_get_layers(m->context, &layers);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", m->path);
-    r = keep_layers(p, layers, n, loop, f);
+        return failure_model(f, r, m->path);
+    r = keep_layers(p, layers, loop, f);
     if (r)
         return r;
+    p->layers.timing = timing_of(&info);
+    p->estimate_ns = info.estimate_ns;
     p->run_us[p->n_runs] = info.run_us;
     p->queue_us[p->n_runs] = info.queue_us;
     p->total_us[p->n_runs++] = info.total_us;
@@ -66,7 +64,7 @@ static int run_once(struct profile *p, const struct model *m, uint32_t loop, str
 static void finish(struct profile *p, uint32_t loop)
 {
     uint32_t n = p->n_runs;
-    for (size_t i = 0; i < p->layers.n_layers; i++) {
+    for (size_t i = 0; i < p->layer_list->n; i++) {
         memmove(p->layer_us + i * n, p->layer_us + i * loop, n * sizeof *p->layer_us);
         stats_sort(p->layer_us + i * n, n);
     }
@@ -83,19 +81,25 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
 {
     struct progress progress;
     int r = 0;
-    progress_start_counting(&progress, "runs");
+    progress_start_counting(&progress, "runs", plan->loop);
     for (uint32_t i = 0; i < plan->warmup && r == 0 && !interrupt_seen(); i++) {
         r = rknn_run(m->context, NULL);
         if (r < 0)
-            r = failure_rknn(f, r, "model %s", m->path);
+            r = failure_model(f, r, m->path);
     }
     while (r == 0 && p->n_runs < plan->loop && !(p->n_runs && interrupt_seen())) {
         r = run_once(p, m, plan->loop, f);
         progress_count(&progress, p->n_runs, plan->loop);
     }
     progress_end(&progress);
-    if (r == 0)
+    if (p->n_runs)
         finish(p, plan->loop);
+    if (p->n_runs && plan->sort) {
+        struct failure ignored;
+        int sorted = layers_sort(&p->layers, plan->sort, &p->order, r ? &ignored : f);
+        r = r ? r : sorted;
+    }
+    p->layers.order = p->order;
     return r;
 }
 
@@ -109,7 +113,7 @@ static int measure(struct profile *p, const struct model *m, const struct profil
         return r;
     r = rknn_inputs_set(m->context, inputs.n, inputs.inputs);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", m->path);
+        return failure_model(f, r, m->path);
     interrupt_defer();
     r = init(p, plan->loop, f);
     return r ? r : run_all(p, m, plan, f);
@@ -135,6 +139,7 @@ void profile_done(struct profile *p)
     frequencies_done(&p->frequencies);
     rknnd_free(p->layer_list);
     free(p->layer_us);
+    free(p->order);
     free(p->run_us);
     free(p->queue_us);
     free(p->total_us);
@@ -145,22 +150,26 @@ void profile_done(struct profile *p)
 
 json_t *profile_json(const struct profile *p)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "runs", (json_int_t)p->n_runs,
-                     "layers", layers_json(&p->layers), "operators",
-                     layers_ranking_json(&p->layers), "run_us",
-                     report_percentiles_json(p->run_us, p->n_runs, 1), "queue_us",
-                     report_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
-                     report_percentiles_json(p->total_us, p->n_runs, 1), "layers_us",
-                     (json_int_t)layers_total_us(&p->layers), "layers_bytes",
-                     (json_int_t)layers_total_bytes(&p->layers), "frequencies",
-                     frequencies_json(&p->frequencies));
+    const struct timing *t = &p->layers.timing;
+    json_t *o = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "runs", (json_int_t)p->n_runs,
+                          "timing", timing_json(t), "layers", layers_json(&p->layers), "operators",
+                          layers_ranking_json(&p->layers), "queue_us",
+                          report_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
+                          report_percentiles_json(p->total_us, p->n_runs, 1), "layers_bytes",
+                          (json_int_t)layers_total_bytes(&p->layers), "frequencies",
+                          frequencies_json(&p->frequencies));
+    timing_put(t, o, "run_us", report_percentiles_json(p->run_us, p->n_runs, 1),
+               timing_estimate(p->estimate_ns));
+    timing_put(t, o, "layers_us", json_integer((json_int_t)layers_total_us(&p->layers)),
+               timing_estimate(layers_estimate_ns(&p->layers)));
+    return o;
 }
 
 static int print_layers(const struct profile *p, struct failure *f)
 {
     size_t width = terminal_width(stdout);
     report_heading("Layers, medians of %u run%s", p->n_runs, p->n_runs == 1 ? "" : "s");
-    if (p->layers.n_layers == 0) {
+    if (p->layers.layers->n == 0) {
         printf(INDENT "none: the device gives no times of layers\n");
         return 0;
     }
@@ -172,21 +181,36 @@ static int print_layers(const struct profile *p, struct failure *f)
     return 0;
 }
 
+static void print_elapsed(const struct profile *p)
+{
+    unsigned long long us = layers_total_us(&p->layers);
+    uint64_t ns = layers_estimate_ns(&p->layers);
+    if (!p->layers.timing.software) {
+        printf(INDENT "Total Operator Elapsed Per Frame Time(us): %llu\n", us);
+        return;
+    }
+    if (ns)
+        printf(INDENT "Total Operator Elapsed Per Frame Estimate(us): %.1f\n", (double)ns / 1e3);
+    printf(INDENT "Total Operator Elapsed Per Frame Machine(us): %llu\n", us);
+}
+
 int profile_print(const struct profile *p, struct failure *f)
 {
+    const struct timing *t = &p->layers.timing;
     int r = print_layers(p, f);
     if (r)
         return r;
     report_heading("Totals");
-    if (p->layers.n_layers) {
-        printf(INDENT "Total Operator Elapsed Per Frame Time(us): %llu\n",
-               (unsigned long long)layers_total_us(&p->layers));
+    if (p->layers.layers->n) {
+        print_elapsed(p);
         printf(INDENT "Total Memory Read/Write Per Frame Size(KB): %llu\n",
                (unsigned long long)layers_total_bytes(&p->layers) / 1024);
     }
     report_times("queue", p->queue_us, p->n_runs);
-    report_times("run", p->run_us, p->n_runs);
+    report_estimate(t, p->estimate_ns);
+    report_times(t->software ? "machine run" : "run", p->run_us, p->n_runs);
     report_times("total", p->total_us, p->n_runs);
+    timing_print(t, stdout, INDENT);
     frequencies_print(&p->frequencies);
     return 0;
 }

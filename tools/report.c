@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "tools/cleanup.h"
 #include "tools/format.h"
 #include "tools/terminal.h"
 
@@ -117,6 +119,14 @@ void report_times(const char *name, const uint64_t *us, uint32_t n)
                     format_us(&max, us[n - 1]));
 }
 
+void report_estimate(const struct timing *t, uint64_t ns)
+{
+    struct format_buffer b;
+    if (t->software && ns)
+        report_line("estimate", "%s on %s, %.1f runs/s", format_ns(&b, ns), t->chip,
+                    1e9 / (double)ns);
+}
+
 int report_json(json_t *value, struct failure *f)
 {
     if (!value)
@@ -125,6 +135,16 @@ int report_json(json_t *value, struct failure *f)
     putchar('\n');
     json_decref(value);
     return 0;
+}
+
+json_t *report_text(const char *text)
+{
+    json_t *j = json_string(text);
+    cleanup(free_p) char *plain = j ? NULL : strdup(text);
+    for (char *c = plain; c && *c; c++)
+        if (*c & 0x80)
+            *c = '?';
+    return plain ? json_string(plain) : j;
 }
 
 json_t *report_number(double value)

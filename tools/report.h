@@ -6,6 +6,7 @@
 #include "rknnd.h"
 #include "tools/failure.h"
 #include "tools/stats.h"
+#include "tools/timing.h"
 
 /// "tcp:HOST:PORT: rknnd 0.1.0, rk3588, 3 cores, sim" in one line, without a newline.
 void report_server_line(const rknnd_server_info *info);
@@ -20,12 +21,19 @@ void report_line(const char *name, const char *format, ...) __attribute__((forma
 /// A line of n > 0 sorted times: the one, or median, quartiles, smallest and largest.
 void report_times(const char *name, const uint64_t *sorted_us, uint32_t n);
 
+/// A line with what a run would take on a chip, and how many a second that are, one after the
+/// other; nothing where that is not known.
+void report_estimate(const struct timing *t, uint64_t ns);
+
 /// A heading above lines.
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /// Prints a JSON value and a newline to standard output, and frees it. NULL: out of memory while
 /// it was made.
 int report_json(json_t *value, struct failure *f);
+
+/// Text that need not be UTF-8, a file's name for example: then with '?' for what is not ASCII.
+json_t *report_text(const char *text);
 
 /// A number; null when it is not finite, which JSON has not.
 json_t *report_number(double value);

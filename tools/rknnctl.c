@@ -1,13 +1,15 @@
 // rknnctl: looks at rknnd servers and runs models on them.
 #include "tools/rknnctl.h"
 
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rknnd.h"
 #include "tools/interrupt.h"
+#include "tools/nearest.h"
 #include "tools/options.h"
+#include "tools/output_file.h"
 #include "tools/terminal.h"
 
 static const struct command commands[] = {
@@ -43,68 +45,120 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
+static int unknown_command(const char *name, struct failure *f)
+{
+    struct nearest near;
+    char names[NEAREST_TEXT];
+    nearest_init(&near, name);
+    nearest_add(&near, "help");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        nearest_add(&near, commands[i].name);
+    return failure_set(f, EXIT_USAGE, "unknown command \"%s\"%s (see rknnctl help)", name,
+                       nearest_question(&near, "", names));
+}
+
 static void list_commands(void)
 {
     printf("\n%sCommands:%s\n", terminal_style(stdout, STYLE_BOLD),
            terminal_style(stdout, STYLE_PLAIN));
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-12s %s\n", commands[i].name, commands[i].summary);
-    printf("\nrknnctl COMMAND --help has more.\n\n"
+    printf("  %-12s %s\n", "help", "what this prints, or the help of a command");
+    printf("\nrknnctl help COMMAND and rknnctl COMMAND --help have more.\n\n"
            "Exit codes: 0 done, 1 failed, 2 usage, 3 no server or server lost,\n"
-           "4 model not readable or refused, 5 input not readable or not fitting.\n");
+           "4 model not readable or refused, 5 input not readable or not fitting,\n"
+           "6 worse than --fail-above or --fail-below allows.\n");
+}
+
+static const struct options no_command = {
+    .usage = "[OPTION…] COMMAND [OPTION…] …",
+    .summary = "Looks at rknnd servers and runs models on them. Without --server: RKNND_SERVER\n"
+               "in the environment, else the local Unix socket, else the only board.",
+    .more_help = list_commands,
+    .stop_at_argument = true,
+};
+
+static int help(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    if (argc > 2)
+        return failure_set(f, EXIT_USAGE,
+                           "unexpected argument \"%s\"; usage: rknnctl help [COMMAND]", argv[2]);
+    const char *name = argc == 2 && argv[1][0] != '-' ? argv[1] : "help";
+    const struct command *command = find(name);
+    if (command)
+        return command->run(settings, 2, (char *[]){argv[1], (char *)"--help", NULL}, f);
+    if (strcmp(name, "help") != 0)
+        return unknown_command(name, f);
+    options_help(&no_command);
+    return OPTIONS_HELP;
+}
+
+static int set_server(void *user, const char *uri, struct failure *f)
+{
+    struct settings *settings = user;
+    settings->server = uri;
+    int r = rknnd_set_server(uri);
+    return r < 0 ? failure_rknn(f, r, "--server") : 0;
+}
+
+static int print_version(void *user, const char *text, struct failure *f)
+{
+    (void)user, (void)text, (void)f;
+    printf("rknnctl %s\n", rknnd_version());
+    return OPTIONS_HELP;
+}
+
+static int dispatch_command(struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    int first, r = options_parse(&no_command, argc, argv, &first, f);
+    if (r)
+        return r;
+    if (first == argc)
+        return failure_set(f, EXIT_USAGE, "no command; see rknnctl help");
+    argc -= first;
+    argv += first;
+    if (strcmp(argv[0], "help") == 0)
+        return help(settings, argc, argv, f);
+    const struct command *command = find(argv[0]);
+    if (!command)
+        return unknown_command(argv[0], f);
+    r = command->run(settings, argc, argv, f);
+    return r > 0 ? failure_prefix(f, "%s", command->name) : r;
 }
 
 static int dispatch(int argc, char **argv, struct failure *f)
 {
-    struct settings settings = {0};
-    bool version = false;
+    struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};
+    struct option_call server = {set_server, &settings}, version = {print_version, NULL};
     const struct option_row rows[] = {
-        {'s', "server", OPTION_TEXT, &settings.server, "URI",
+        {'s', "server", OPTION_CALL, &server, "URI",
          "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]", 0, 0},
-        {'V', "version", OPTION_FLAG, &version, NULL, "print the version and end", 0, 0},
+        {'V', "version", OPTION_CALL, &version, NULL, "print the version and end", 0, 0},
     };
-    const struct options options = {
-        .usage = "[--server URI] COMMAND …",
-        .summary =
-            "Looks at rknnd servers and runs models on them. Without --server: RKNND_SERVER\n"
-            "in the environment, else the local Unix socket, else the only board.",
-        .rows = rows,
-        .n_rows = sizeof rows / sizeof *rows,
-        .more_help = list_commands,
-        .stop_at_argument = true,
-    };
-    int first, r = options_parse(&options, argc, argv, &first, f);
-    if (r)
-        return r;
-    if (version)
-        return printf("rknnctl %s\n", rknnd_version()) < 0 ? EXIT_RUNTIME : 0;
-    if (first == argc)
-        return failure_set(f, EXIT_USAGE, "no command; see rknnctl --help");
-    const struct command *command = find(argv[first]);
-    if (!command)
-        return failure_set(f, EXIT_USAGE, "unknown command \"%s\"; see rknnctl --help",
-                           argv[first]);
-    if (settings.server && rknnd_set_server(settings.server) < 0)
-        return failure_set(f, EXIT_USAGE, "--server: %s", rknnd_last_error());
-    r = command->run(&settings, argc - first, argv + first, f);
-    return r > 0 ? failure_prefix(f, "%s", command->name) : r;
+    options_set_global(rows, sizeof rows / sizeof *rows);
+    if (settings.silences_library)
+        setenv("RKNN_LOG_LEVEL", "0", 1); // what it would say is said here
+    return dispatch_command(&settings, argc, argv, f);
 }
 
 // Output that did not arrive is a failure, also when it is only noticed at the end.
 static int flush_output(int result, struct failure *f)
 {
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    struct failure failed;
+    struct output_file out;
+    int r = output_file_open(&out, "-", &failed);
+    if (r == 0)
+        r = output_file_close(&out, &failed);
+    if (r == 0 || result > 0)
         return result;
-    if (result > 0)
-        return result;
-    return failure_set(f, EXIT_RUNTIME, "standard output: %s",
-                       errno ? strerror(errno) : "cannot be written");
+    *f = failed;
+    return r;
 }
 
 int main(int argc, char **argv)
 {
     struct failure f = {0};
+    terminal_keep_standard_streams();
     interrupt_init();
     int r = flush_output(dispatch(argc, argv, &f), &f);
     if (r > 0)

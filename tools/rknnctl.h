@@ -1,10 +1,14 @@
 // The commands of rknnctl: one file and one row each.
 #pragma once
 
+#include <stdbool.h>
+
 #include "tools/failure.h"
 
+// Known once a command has parsed its options, since these may be among them.
 struct settings {
     const char *server; // --server; NULL: not given (rknnd_set_server() has been called otherwise)
+    bool silences_library; // RKNN_LOG_LEVEL is not set: rknnctl says itself what the library would
 };
 
 // argv[0] is the command's name. Returns 0, OPTIONS_HELP or an exit code with words in `f`.

@@ -28,8 +28,10 @@ static int run_once(const struct model *m, struct run_times *t, struct failure *
     if (r == RKNN_SUCC)
         r = rknnd_get_run_info(m->context, &info);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", m->path);
+        return failure_model(f, r, m->path);
     t->queue_us[t->n] = info.queue_us;
+    t->timing = timing_of(&info);
+    t->estimate_ns = info.estimate_ns;
     t->run_us[t->n] = info.run_us;
     t->total_us[t->n] = info.total_us;
     t->n_repeated += info.attempts > 1;
@@ -47,10 +49,14 @@ static int run_all(struct run_state *s, const struct run_plan *plan, struct fail
         interrupt_defer();
     r = rknn_inputs_set(s->model.context, s->inputs.n, s->inputs.inputs);
     if (r < 0)
-        return failure_rknn(f, r, "model %s", s->model.path);
-    r = 0;
-    while (r == 0 && t->n < plan->loop && !(t->n > 0 && interrupt_seen()))
+        return failure_model(f, r, s->model.path);
+    struct progress progress;
+    progress_start_counting(&progress, plan->loop > 1 ? "runs" : "run",
+                            plan->loop > 1 ? plan->loop : 0);
+    for (r = 0; r == 0 && t->n < plan->loop && !(t->n > 0 && interrupt_seen());
+         progress_step(&progress))
         r = run_once(&s->model, t, f);
+    progress_end(&progress);
     stats_sort(t->queue_us, t->n);
     stats_sort(t->run_us, t->n);
     stats_sort(t->total_us, t->n);
@@ -75,7 +81,7 @@ static int get_output(const struct model *m, uint32_t index, bool want_float, rk
 {
     *ret = (rknn_output){.index = index, .want_float = want_float};
     int r = rknn_outputs_get(m->context, 1, ret, NULL);
-    return r < 0 ? failure_rknn(f, r, "model %s", m->path) : 0;
+    return r < 0 ? failure_model(f, r, m->path) : 0;
 }
 
 static int write_raw(const struct model *m, uint32_t index, const struct run_plan *plan,
@@ -128,11 +134,11 @@ static int take_perf(struct run_state *s, struct failure *f)
 {
     struct run_result *result = &s->result;
     result->has_perf = true;
-    int r = rknnd_get_layers(s->model.context, &result->layers, &result->n_layers);
+    int r = rknnd_get_layers(s->model.context, &result->layers);
     if (r == RKNN_SUCC)
         r = rknn_query(s->model.context, RKNN_QUERY_MEM_SIZE, &result->memory,
                        sizeof result->memory);
-    return r < 0 ? failure_rknn(f, r, "model %s", s->model.path) : 0;
+    return r < 0 ? failure_model(f, r, s->model.path) : 0;
 }
 
 static int check_plan(const struct run_plan *plan, const struct model *m, struct failure *f)

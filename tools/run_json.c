@@ -9,6 +9,7 @@ static json_t *inputs_json(const struct run_result *r)
     for (uint32_t i = 0; i < r->model->n_inputs; i++) {
         json_t *o = report_attr_json(&r->model->inputs[i]);
         json_object_set_new(o, "file", json_string(r->inputs->paths[i]));
+        json_object_set_new(o, "data", input_set_json(r->inputs, i));
         json_array_append_new(array, o);
     }
     return array;
@@ -47,13 +48,16 @@ static json_t *times_json(const struct run_result *r)
 {
     const struct run_times *t = &r->times;
     const struct progress *upload = &r->model->upload;
-    return json_pack(
+    json_t *o = json_pack(
         "{s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "upload_bytes", (json_int_t)upload->total,
         "upload_us", report_number((double)progress_ns(upload) / 1e3), "load_us",
         report_number((double)r->model->load_ns / 1e3), "runs", (json_int_t)t->n, "repeated_runs",
         (json_int_t)t->n_repeated, "queue_us", report_percentiles_json(t->queue_us, t->n, 1),
-        "run_us", report_percentiles_json(t->run_us, t->n, 1), "total_us",
-        report_percentiles_json(t->total_us, t->n, 1));
+        "total_us", report_percentiles_json(t->total_us, t->n, 1), "timing",
+        timing_json(&t->timing));
+    timing_put(&t->timing, o, "run_us", report_percentiles_json(t->run_us, t->n, 1),
+               timing_estimate(t->estimate_ns));
+    return o;
 }
 
 static json_t *memory_json(const rknn_mem_size *m)
@@ -71,7 +75,7 @@ int run_result_print_json(const struct run_result *r, struct failure *f)
                           report_server_json(&r->server), "inputs", inputs_json(r), "outputs",
                           outputs_json(r), "times", times_json(r));
     if (r->has_perf) {
-        const struct layer_times t = {.layers = r->layers, .n_layers = r->n_layers, .n_runs = 1};
+        const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
         json_object_set_new(o, "layers", layers_json(&t));
         json_object_set_new(o, "memory", memory_json(&r->memory));
     }

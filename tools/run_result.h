@@ -4,6 +4,7 @@
 #include "rknnd.h"
 #include "tools/input_set.h"
 #include "tools/model.h"
+#include "tools/timing.h"
 #include "tools/values.h"
 
 #define RUN_MAX_TOP 100
@@ -19,6 +20,8 @@ struct run_output {
 struct run_times {
     uint32_t n, n_repeated; // runs, and how many of them were done twice (a worker died)
     uint64_t *queue_us, *run_us, *total_us;
+    struct timing timing; // whose run_us is
+    uint64_t estimate_ns; // of the last run; 0: not known
 };
 
 struct run_result {
@@ -29,8 +32,7 @@ struct run_result {
     struct run_times times;
     bool has_perf; // the rest is only filled then
     rknn_mem_size memory;
-    rknnd_layer *layers;
-    uint32_t n_layers;
+    rknnd_list *layers; // of rknnd_layer
 };
 
 /// Text on standard output, lines as wide as the terminal.

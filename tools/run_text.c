@@ -91,7 +91,8 @@ static void print_times(const struct run_result *r)
         report_line("upload", "none, the server held the model");
     report_line("load", "%s, upload included", format_ns(&b, r->model->load_ns));
     report_times("queue", r->times.queue_us, r->times.n);
-    report_times("run", r->times.run_us, r->times.n);
+    report_estimate(&r->times.timing, r->times.estimate_ns);
+    report_times(r->times.timing.software ? "machine run" : "run", r->times.run_us, r->times.n);
     report_times("total", r->times.total_us, r->times.n);
     if (r->times.n_repeated)
         report_line("repeated", "%u run%s done twice because a worker died", r->times.n_repeated,
@@ -100,15 +101,19 @@ static void print_times(const struct run_result *r)
 
 static int print_layers(const struct run_result *r, struct failure *f)
 {
-    const struct layer_times t = {.layers = r->layers, .n_layers = r->n_layers, .n_runs = 1};
+    const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
     report_heading("Layers of the last run");
-    if (r->n_layers == 0) {
+    if (r->layers->n == 0) {
         printf(INDENT "none: the device gives no times of layers\n");
         return 0;
     }
     if (layers_print(&t, stdout, INDENT, terminal_width(stdout)) < 0)
         return failure_no_memory(f);
-    report_line("sum", "%llu us", (unsigned long long)layers_total_us(&t));
+    if (t.timing.software && layers_estimate_ns(&t))
+        report_line("estimate", "%.1f us, all layers", (double)layers_estimate_ns(&t) / 1e3);
+    report_line(t.timing.software ? "machine" : "sum", "%llu us, all layers",
+                (unsigned long long)layers_total_us(&t));
+    timing_print(&t.timing, stdout, INDENT);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 // Tables of shares: rates between two looks at a server.
 #include "tools/shares.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "tools/format.h"
@@ -14,17 +15,17 @@ struct span {
 
 static const rknnd_client_stats *earlier_client(const struct span *s, uint64_t client)
 {
-    for (uint32_t i = 0; s->before && i < s->before->n_clients; i++)
-        if (s->before->clients[i].client == client)
-            return &s->before->clients[i];
+    for (uint32_t i = 0; s->before && i < s->before->clients->n; i++)
+        if (rknnd_client_stats_at(s->before->clients, i)->client == client)
+            return rknnd_client_stats_at(s->before->clients, i);
     return NULL;
 }
 
 // A model that was unloaded meanwhile, and loaded again, has counted less than before.
 static const rknnd_model_stats *earlier_model(const struct span *s, const rknnd_model_stats *m)
 {
-    for (uint32_t i = 0; s->before && i < s->before->n_models; i++) {
-        const rknnd_model_stats *old = &s->before->models[i];
+    for (uint32_t i = 0; s->before && i < s->before->models->n; i++) {
+        const rknnd_model_stats *old = rknnd_model_stats_at(s->before->models, i);
         if (strcmp(old->name, m->name) == 0 && old->worker_pid == m->worker_pid &&
             old->jobs <= m->jobs)
             return old;
@@ -55,16 +56,18 @@ static void print_head(const struct span *s, FILE *out)
 {
     struct format_buffer b;
     uint32_t waiting = 0, running = 0;
-    for (uint32_t i = 0; i < s->now->n_clients; i++) {
-        waiting += s->now->clients[i].jobs_waiting;
-        running += s->now->clients[i].jobs_running;
+    for (uint32_t i = 0; i < s->now->clients->n; i++) {
+        waiting += rknnd_client_stats_at(s->now->clients, i)->jobs_waiting;
+        running += rknnd_client_stats_at(s->now->clients, i)->jobs_running;
     }
     fprintf(out,
             "up %s, %u job%s waiting, %u running; cores:", format_uptime(&b, s->now->uptime_ms),
             waiting, waiting == 1 ? "" : "s", running);
-    for (uint32_t i = 0; i < s->now->n_cores; i++) {
-        uint64_t before = s->before && i < s->before->n_cores ? s->before->cores[i].busy_us : 0;
-        fprintf(out, " %.0f%%", percent(s, s->now->cores[i].busy_us, before));
+    for (uint32_t i = 0; i < s->now->cores->n; i++) {
+        uint64_t before = s->before && i < s->before->cores->n
+                              ? rknnd_core_stats_at(s->before->cores, i)->busy_us
+                              : 0;
+        fprintf(out, " %.0f%%", percent(s, rknnd_core_stats_at(s->now->cores, i)->busy_us, before));
     }
     fputs("\n\n", out);
 }
@@ -77,6 +80,27 @@ static int print_table(const struct table *t, const char *nothing, FILE *out, si
     return t->failed ? -1 : 0;
 }
 
+// A program that runs is heard of every second.
+#define SILENT_MS 3000
+
+static void state_cell(struct table *t, const rknnd_client_stats *c)
+{
+    struct format_buffer b;
+    if (c->stopped)
+        table_cell(t, "stopped");
+    else if (c->silent_ms >= SILENT_MS)
+        table_cell(t, "silent %s", format_uptime(&b, c->silent_ms));
+    else
+        table_cell(t, "-");
+}
+
+// Over the network there are no users, but addresses: "tcp, 192.168.7.2".
+static const char *shown_user(const rknnd_client_stats *c)
+{
+    bool local = strncmp(c->origin, "unix", 4) == 0 || !c->origin[0];
+    return local ? c->user : c->origin;
+}
+
 static int print_clients(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {
@@ -84,18 +108,19 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
         {"PROGRAM", TABLE_LEFT, TABLE_CUT_END, 0}, {"CTX", TABLE_RIGHT, TABLE_FIXED, 0},
         {"WAIT", TABLE_RIGHT, TABLE_FIXED, 0},     {"JOBS/S", TABLE_RIGHT, TABLE_FIXED, 0},
         {"DEVICE", TABLE_RIGHT, TABLE_FIXED, 0},   {"QUEUED", TABLE_RIGHT, TABLE_FIXED, 0},
-        {"FAILED", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"FAILED", TABLE_RIGHT, TABLE_FIXED, 0},   {"STATE", TABLE_LEFT, TABLE_FIXED, 0},
     };
     static const rknnd_client_stats nothing;
     struct table t;
     table_init(&t, columns, sizeof columns / sizeof *columns);
-    for (uint32_t i = 0; i < s->now->n_clients; i++) {
-        const rknnd_client_stats *c = &s->now->clients[i], *old = earlier_client(s, c->client);
+    for (uint32_t i = 0; i < s->now->clients->n; i++) {
+        const rknnd_client_stats *c = rknnd_client_stats_at(s->now->clients, i),
+                                 *old = earlier_client(s, c->client);
         if (c->contexts == 0 && c->jobs_done + c->jobs_failed == 0)
             continue; // someone who only looks
         old = old ? old : &nothing;
         table_cell(&t, "%llu", (unsigned long long)c->client);
-        table_cell(&t, "%s", c->user);
+        table_cell(&t, "%s", shown_user(c));
         table_cell(&t, "%s", c->program);
         table_cell(&t, "%u", c->contexts);
         table_cell(&t, "%u", c->jobs_waiting);
@@ -104,6 +129,7 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
         mean_cell(&t, c->queue_us - old->queue_us,
                   c->jobs_done + c->jobs_failed - old->jobs_done - old->jobs_failed);
         table_cell(&t, "%llu", (unsigned long long)c->jobs_failed);
+        state_cell(&t, c);
     }
     int r = print_table(&t, "no clients\n", out, width);
     table_done(&t);
@@ -122,8 +148,9 @@ static int print_models(const struct span *s, FILE *out, size_t width)
     struct format_buffer b;
     struct table t;
     table_init(&t, columns, sizeof columns / sizeof *columns);
-    for (uint32_t i = 0; i < s->now->n_models; i++) {
-        const rknnd_model_stats *m = &s->now->models[i], *old = earlier_model(s, m);
+    for (uint32_t i = 0; i < s->now->models->n; i++) {
+        const rknnd_model_stats *m = rknnd_model_stats_at(s->now->models, i),
+                                *old = earlier_model(s, m);
         old = old ? old : &nothing;
         table_cell(&t, "%s", m->name);
         table_cell(&t, "%u", m->contexts);

@@ -7,18 +7,19 @@
 static json_t *clients_json(const rknnd_stats *s)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < s->n_clients; i++) {
-        const rknnd_client_stats *c = &s->clients[i];
+    for (uint32_t i = 0; i < s->clients->n; i++) {
+        const rknnd_client_stats *c = rknnd_client_stats_at(s->clients, i);
         json_array_append_new(
             list,
-            json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "client",
-                      (json_int_t)c->client, "program", c->program, "origin", c->origin, "user",
-                      c->user, "connections", (json_int_t)c->connections, "contexts",
+            json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}",
+                      "client", (json_int_t)c->client, "program", c->program, "origin", c->origin,
+                      "user", c->user, "connections", (json_int_t)c->connections, "contexts",
                       (json_int_t)c->contexts, "jobs_waiting", (json_int_t)c->jobs_waiting,
                       "jobs_running", (json_int_t)c->jobs_running, "jobs_done",
                       (json_int_t)c->jobs_done, "jobs_failed", (json_int_t)c->jobs_failed,
                       "core_us", (json_int_t)c->core_us, "queue_us", (json_int_t)c->queue_us,
-                      "user_bytes", (json_int_t)c->user_bytes));
+                      "user_bytes", (json_int_t)c->user_bytes, "stopped", c->stopped != 0,
+                      "silent_ms", (json_int_t)c->silent_ms));
     }
     return list;
 }
@@ -26,8 +27,8 @@ static json_t *clients_json(const rknnd_stats *s)
 static json_t *models_json(const rknnd_stats *s)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < s->n_models; i++) {
-        const rknnd_model_stats *m = &s->models[i];
+    for (uint32_t i = 0; i < s->models->n; i++) {
+        const rknnd_model_stats *m = rknnd_model_stats_at(s->models, i);
         json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
                                               m->name, "contexts", (json_int_t)m->contexts, "jobs",
                                               (json_int_t)m->jobs, "run_us", (json_int_t)m->run_us,
@@ -41,9 +42,10 @@ static json_t *models_json(const rknnd_stats *s)
 json_t *shares_json(const rknnd_stats *s)
 {
     json_t *cores = json_array();
-    for (uint32_t i = 0; i < s->n_cores; i++)
-        json_array_append_new(cores,
-                              json_pack("{s:I}", "busy_us", (json_int_t)s->cores[i].busy_us));
+    for (uint32_t i = 0; i < s->cores->n; i++)
+        json_array_append_new(
+            cores,
+            json_pack("{s:I}", "busy_us", (json_int_t)rknnd_core_stats_at(s->cores, i)->busy_us));
     return json_pack("{s:I, s:o, s:o, s:o}", "uptime_ms", (json_int_t)s->uptime_ms, "cores", cores,
                      "clients", clients_json(s), "models", models_json(s));
 }
@@ -75,9 +77,9 @@ static void put_us(FILE *out, uint64_t us)
 static void put_cores(const rknnd_stats *s, FILE *out)
 {
     put_head(out, "rknnd_core_busy_seconds_total", "counter", "Time that a core was busy.");
-    for (uint32_t i = 0; i < s->n_cores; i++) {
+    for (uint32_t i = 0; i < s->cores->n; i++) {
         fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"", i);
-        put_us(out, s->cores[i].busy_us);
+        put_us(out, rknnd_core_stats_at(s->cores, i)->busy_us);
     }
 }
 
@@ -114,8 +116,8 @@ static void put_clients(const rknnd_stats *s, FILE *out)
     };
     for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
         put_head(out, metrics[k].name, metrics[k].type, metrics[k].help);
-        for (uint32_t i = 0; i < s->n_clients; i++) {
-            const rknnd_client_stats *c = &s->clients[i];
+        for (uint32_t i = 0; i < s->clients->n; i++) {
+            const rknnd_client_stats *c = rknnd_client_stats_at(s->clients, i);
             fprintf(out, "%s{client=\"%" PRIu64 "\"", metrics[k].name, c->client);
             put_label(out, ",", "user", c->user);
             put_label(out, ",", "program", c->program);
@@ -141,10 +143,10 @@ static void put_models(const rknnd_stats *s, FILE *out)
     };
     for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++) {
         put_head(out, metrics[k].name, metrics[k].type, metrics[k].help);
-        for (uint32_t i = 0; i < s->n_models; i++) {
+        for (uint32_t i = 0; i < s->models->n; i++) {
             fprintf(out, "%s{slot=\"%u\"", metrics[k].name, i);
-            put_label(out, ",", "model", s->models[i].name);
-            put_value(out, &metrics[k], &s->models[i]);
+            put_label(out, ",", "model", rknnd_model_stats_at(s->models, i)->name);
+            put_value(out, &metrics[k], rknnd_model_stats_at(s->models, i));
         }
     }
 }

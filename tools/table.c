@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/csv.h"
+#include "tools/cut.h"
 #include "tools/terminal.h"
 
 #define GAP        2
@@ -48,30 +50,12 @@ void table_cell(struct table *t, const char *format, ...)
         t->cells[t->n_cells++] = text;
 }
 
-// Characters, not bytes, of UTF-8 text: bytes that continue a character do not count.
-static size_t text_width(const char *text)
-{
-    size_t n = 0;
-    for (; *text; text++)
-        n += (*text & 0xc0) != 0x80;
-    return n;
-}
-
-static size_t bytes_of_width(const char *text, size_t width)
-{
-    const char *p = text;
-    for (; *p; p++)
-        if ((*p & 0xc0) != 0x80 && width-- == 0)
-            break;
-    return (size_t)(p - text);
-}
-
 static void measure(const struct table *t, size_t *widths)
 {
     for (size_t c = 0; c < t->n_columns; c++)
-        widths[c] = text_width(t->columns[c].title);
+        widths[c] = cut_width(t->columns[c].title);
     for (size_t i = 0; i < t->n_cells; i++) {
-        size_t n = text_width(t->cells[i]), c = i % t->n_columns;
+        size_t n = cut_width(t->cells[i]), c = i % t->n_columns;
         if (n > widths[c])
             widths[c] = n;
     }
@@ -139,24 +123,15 @@ static void shrink(const struct table *t, size_t *widths, size_t limit)
     }
 }
 
-// "a long n~" or "~ong name".
-static void print_cut(FILE *out, const char *text, size_t width, enum table_flex flexible)
-{
-    if (flexible == TABLE_CUT_START)
-        fprintf(out, "~%s", text + bytes_of_width(text, text_width(text) - width + 1));
-    else
-        fprintf(out, "%.*s~", (int)bytes_of_width(text, width - 1), text);
-}
-
 static void print_cell(FILE *out, const char *text, size_t width, const struct table_column *c,
                        int last)
 {
-    size_t n = text_width(text);
+    size_t n = cut_width(text);
     int pad = n < width ? (int)(width - n) : 0;
     if (c->align == TABLE_RIGHT)
         fprintf(out, "%*s", pad, "");
     if (n > width)
-        print_cut(out, text, width, c->flexible);
+        fprintf(out, "%.*s~", (int)cut_bytes(text, width - 1), text);
     else
         fputs(text, out);
     if (!last)
@@ -194,6 +169,29 @@ static void print_left_out(const struct table *t, FILE *out, const char *indent,
                 n == 1 ? "" : "s");
 }
 
+// The cells as they are printed: names that are too long have been cut (those are new texts).
+static char **cut_cells(const struct table *t, const size_t *widths)
+{
+    char **cells = malloc((t->n_cells + 1) * sizeof *cells);
+    if (!cells)
+        return NULL;
+    memcpy(cells, t->cells, t->n_cells * sizeof *cells);
+    int r = 0;
+    for (size_t c = 0; c < t->n_columns && r == 0; c++)
+        if (t->columns[c].flexible == TABLE_CUT_START && widths[c] != LEFT_OUT)
+            r = cut_names(t->cells + c, t->n_cells / t->n_columns, t->n_columns, widths[c],
+                          cells + c);
+    return cells;
+}
+
+static void free_cells(const struct table *t, char **cells)
+{
+    for (size_t i = 0; i < t->n_cells; i++)
+        if (cells[i] != t->cells[i])
+            free(cells[i]);
+    free(cells);
+}
+
 int table_print(const struct table *t, FILE *out, const char *indent, size_t width)
 {
     size_t widths[t->n_columns], margin = strlen(indent);
@@ -205,14 +203,30 @@ int table_print(const struct table *t, FILE *out, const char *indent, size_t wid
         leave_out(t, widths, limit);
         shrink(t, widths, limit);
     }
+    char **cells = cut_cells(t, widths);
+    if (!cells)
+        return -1;
     fprintf(out, "%s%s", indent, terminal_style(out, STYLE_BOLD));
     print_row(t, out, NULL, widths);
     fprintf(out, "%s\n", terminal_style(out, STYLE_PLAIN));
     for (size_t i = 0; i + t->n_columns <= t->n_cells; i += t->n_columns) {
         fputs(indent, out);
-        print_row(t, out, t->cells + i, widths);
+        print_row(t, out, cells + i, widths);
         fputc('\n', out);
     }
+    free_cells(t, cells);
     print_left_out(t, out, indent, widths);
+    return 0;
+}
+
+int table_csv(const struct table *t, FILE *out)
+{
+    size_t n = t->n_columns;
+    if (t->failed)
+        return -1;
+    for (size_t c = 0; c < n; c++)
+        csv_cell(out, t->columns[c].title, c == 0, c + 1 == n);
+    for (size_t i = 0; i < t->n_cells; i++)
+        csv_cell(out, t->cells[i], i % n == 0, i % n + 1 == n);
     return 0;
 }

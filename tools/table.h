@@ -11,7 +11,7 @@ struct table_column {
     enum table_flex {
         TABLE_FIXED,
         TABLE_CUT_END,  // gives way when the line is too long
-        TABLE_CUT_START // the same, for names that differ at their ends
+        TABLE_CUT_START // the same, for names, which stay different (cut.h)
     } flexible;
     int missable; // 0: always there; else the larger, the sooner it is left out of a long line
 };
@@ -28,6 +28,9 @@ void table_done(struct table *t);
 
 /// Adds the next cell of the current row.
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/// Prints titles and all cells for a spreadsheet. Returns as table_print.
+int table_csv(const struct table *t, FILE *out);
 
 /// Columns that a line takes when nothing is cut.
 size_t table_width(const struct table *t);

@@ -13,6 +13,7 @@ void task_done(struct task *t)
 {
     text_list_done(&t->inputs);
     text_list_done(&t->shapes);
+    input_options_done(&t->forms);
 }
 
 int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f)
@@ -28,5 +29,8 @@ int task_open(const struct task *t, uint32_t flags, struct model *m, struct fail
 
 int task_load(const struct task *t, const struct model *m, struct input_set *s, struct failure *f)
 {
-    return input_set_load(s, m, &t->inputs, t->layout, f);
+    int r = input_set_load(s, m, &t->inputs, &t->forms, f);
+    if (r == 0)
+        input_set_tell(s, m, stderr);
+    return r;
 }

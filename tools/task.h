@@ -9,40 +9,67 @@
 struct task {
     const char *model;
     struct text_list shapes, inputs;
-    rknn_tensor_format layout; // of 4-D arrays
-    uint32_t core_mask;        // RKNN_NPU_CORE_UNDEFINED: not asked for
-    uint32_t row;              // of shapes; TASK_NO_ROW: not asked for
+    struct input_options forms; // of the inputs' files
+    uint32_t core_mask;         // RKNN_NPU_CORE_UNDEFINED: not asked for
+    uint32_t row;               // of shapes; TASK_NO_ROW: not asked for
 };
 
 #define TASK_NO_ROW UINT32_MAX
 
 #define TASK_INIT                                                                                  \
     {                                                                                              \
-        .layout = RKNN_TENSOR_NHWC, .core_mask = RKNN_NPU_CORE_UNDEFINED, .row = TASK_NO_ROW       \
+        .core_mask = RKNN_NPU_CORE_UNDEFINED, .row = TASK_NO_ROW                                   \
     }
 
-// Rows of a command's options, each for one member.
-#define TASK_INPUT(t)                                                                              \
+// Rows of a command's options. All that is said of the inputs' files:
+#define TASK_INPUTS(t)                                                                             \
     {                                                                                              \
-        'i', "input", OPTION_LIST, &(t)->inputs, "FILE",                                           \
-            ".npy, .png or .jpg; also NAME=FILE, INDEX=FILE", 0, 0                                 \
+        'i',         "input",                                                                      \
+        OPTION_LIST, &(t)->inputs,                                                                 \
+        "FILE",      "array, picture, - (stdin); also INPUT=FILE",                                 \
+        0,           0},                                                                           \
+        {'l',                                                                                      \
+         "layout",                                                                                 \
+         OPTION_LAYOUT,                                                                            \
+         &(t)->forms.layouts,                                                                      \
+         "LAYOUT",                                                                                 \
+         "[INPUT=]nhwc (default), nchw or native",                                                 \
+         0,                                                                                        \
+         0},                                                                                       \
+        {0,          "fit",                                                                        \
+         OPTION_FIT, &(t)->forms.fits,                                                             \
+         "FIT",      "[INPUT=]letterbox, stretch or crop pictures",                                \
+         0,          0},                                                                           \
+        {0,          "pad",                                                                        \
+         OPTION_PAD, &(t)->forms.pads,                                                             \
+         "COLOUR",   "[INPUT=]114 or R,G,B around a letterbox",                                    \
+         0,          0},                                                                           \
+        {0,           "type",                                                                      \
+         OPTION_TYPE, &(t)->forms.types,                                                           \
+         "TYPE",      "[INPUT=]float32, uint8, ...: files are raw data",                           \
+         0,           0},                                                                          \
+    {                                                                                              \
+        0, "pass-through", OPTION_FLAG, &(t)->forms.pass_through, NULL,                            \
+            "inputs go in untouched: --layout native", 0, 0                                        \
     }
+
 #define TASK_SHAPE(t)                                                                              \
     {                                                                                              \
         'x', "shape", OPTION_LIST, &(t)->shapes, "NAME=SHAPE",                                     \
             "an open input's shape: images=1x3x640x640", 0, 0                                      \
     }
-#define TASK_ROW(t)                                                                                \
-    {                                                                                              \
-        'R', "row", OPTION_NUMBER, &(t)->row, "N", "which of several shapes, from 0 on", 0,        \
-            RKNN_MAX_DYNAMIC_SHAPE_NUM - 1                                                         \
-    }
-#define TASK_LAYOUT(t)                                                                             \
-    {                                                                                              \
-        'l', "layout", OPTION_LAYOUT, &(t)->layout, "LAYOUT",                                      \
-            "of 4-D arrays: nhwc (default) or nchw", 0, 0                                          \
-    }
-#define TASK_CORES(t)                                                                              \
+
+// All that is said of how a model is loaded, with what is said of its shapes:
+#define TASK_LOADING(t)                                                                            \
+    TASK_SHAPE(t),                                                                                 \
+        {0,                                                                                        \
+         "row",                                                                                    \
+         OPTION_NUMBER,                                                                            \
+         &(t)->row,                                                                                \
+         "N",                                                                                      \
+         "which of several shapes, from 0 on",                                                     \
+         0,                                                                                        \
+         RKNN_MAX_DYNAMIC_SHAPE_NUM - 1},                                                          \
     {                                                                                              \
         'c', "core-mask", OPTION_CORES, &(t)->core_mask, "CORES",                                  \
             "auto, all, 0, 0,1, … or a mask 0x3", 0, 0                                             \
@@ -56,5 +83,6 @@ void task_done(struct task *t);
 /// model_close() is safe after a failure.
 int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f);
 
-/// The inputs' files. input_set_done() is safe after a failure.
+/// The inputs' files; says on standard error what was done with pictures. input_set_done() is safe
+/// after a failure.
 int task_load(const struct task *t, const struct model *m, struct input_set *s, struct failure *f);

@@ -19,7 +19,9 @@ char *tensor_file_name(const char *folder, uint32_t number, const char *name, co
 
 int tensor_folder_make(const char *folder, struct failure *f)
 {
-    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-        return failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(errno));
-    return 0;
+    struct stat st;
+    int error = mkdir(folder, 0777) == 0 ? 0 : errno;
+    if (error == EEXIST && stat(folder, &st) == 0)
+        error = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    return error ? failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(error)) : 0;
 }

@@ -1,6 +1,8 @@
 // What may be done to a stream: colour, width, drawing over a line.
 #include "tools/terminal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -8,6 +10,13 @@
 
 #define DEFAULT_WIDTH 80
 #define LEAST_WIDTH   40
+
+void terminal_keep_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0)
+            return; // nothing of this kind can be opened later either
+}
 
 bool terminal_is(FILE *stream)
 {

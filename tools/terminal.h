@@ -6,6 +6,11 @@
 
 enum terminal_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED };
 
+/// Once, first of all: puts something in the place of standard streams that are closed (rknnctl
+/// <&-), so that no connection or file gets their number, is read as the input, or written into.
+/// Reading then finds the end, and writing fails.
+void terminal_keep_standard_streams(void);
+
 /// True if the stream is a terminal.
 bool terminal_is(FILE *stream);
 

@@ -77,7 +77,7 @@ class Daemon:
         if self.process.poll() is not None:
             raise AssertionError(f"rknnd ended with {self.process.returncode}")
         there = self.listener or os.path.exists(self.uri[5:])
-        return there and self.rknnctl("ping", "-c", "1").returncode == 0
+        return there and self.rknnctl("ping", "-n", "1").returncode == 0
 
     def rknnctl(self, *words):
         return subprocess.run([BUILD / "bin/rknnctl", *words], env=self.env, capture_output=True,

@@ -143,6 +143,17 @@ class Acted(unittest.TestCase):
         daemon.stop()
 
 
+    def test_no_server_of_adb(self):
+        """What to do about adb's server, and not about rknnd's ports."""
+        listener = socket.socket()
+        self.addCleanup(listener.close)
+        listener.bind(("127.0.0.1", 0))  # and does not listen
+        done = rknnctl("ping", port=listener.getsockname()[1])
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("adb start-server", done.stderr)
+        self.assertIn("Connection refused", done.stderr)
+        self.assertNotIn("--listen", done.stderr)
+
     def test_the_only_board_is_listed_once(self):
         """Also when RKNND_SERVER means it without its serial number."""
         daemon = Daemon()
@@ -171,7 +182,7 @@ class Real(unittest.TestCase):
                                    "sim:rk3588"], stdin=subprocess.DEVNULL)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.terminate)
-        wait_for("an answer", lambda: rknnctl("ping", "-c", "1", port=PORT, uri=self.board.uri).returncode == 0)
+        wait_for("an answer", lambda: rknnctl("ping", "-n", "1", port=PORT, uri=self.board.uri).returncode == 0)
         env = dict(os.environ, RKNND_SERVER=self.board.uri)
         models = tempfile.mkdtemp(dir=self.board.home.name)
         subprocess.run(["/usr/bin/python3", SOURCE / "tests/conformance/models.py", models], check=True)

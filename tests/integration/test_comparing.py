@@ -141,19 +141,19 @@ class RealModels(Comparing):
         convs = [n.name for n in onnx.load(self.golden("lprnet")).graph.node if n.op_type == "Conv"]
         self.assertEqual(len(convs), 16)
         for layer in convs:
-            said = self.accuracy(daemon.uri, "lprnet.rk3568", "-G", daemon.uri, golden=self.damage("lprnet", layer))
+            said = self.accuracy(daemon.uri, "lprnet.rk3568", "--golden-server", daemon.uri, golden=self.damage("lprnet", layer))
             self.assertEqual(said["worst"]["node"], f"Conv:{layer}")
 
     def test_a_layer_that_hardly_matters_is_found(self):
         """In halves, where one part in a thousand is much; and one whose weights nothing depends on changes nothing."""
         name, daemon = "BCResNet-t2-simplified", self.daemon()
         for layer in ("cnn_head/cnn_head.0/Conv", "BCBlocks.0.0/f1/f1.0/block/block.0/Conv"):
-            said = self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri,
+            said = self.accuracy(daemon.uri, f"{name}.rk3588", "--golden-server", daemon.uri,
                                  golden=self.damage(name, f"/backbone/{layer}"))
             self.assertEqual(said["worst"]["node"], f"Conv:/backbone/{layer}")
-        good = self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri)
+        good = self.accuracy(daemon.uri, f"{name}.rk3588", "--golden-server", daemon.uri)
         damaged = self.damage(name, "/backbone/BCBlocks.0.1/f1/f1.1/Conv")
-        self.assertEqual(self.accuracy(daemon.uri, f"{name}.rk3588", "-G", daemon.uri, golden=damaged)["layers"],
+        self.assertEqual(self.accuracy(daemon.uri, f"{name}.rk3588", "--golden-server", daemon.uri, golden=damaged)["layers"],
                          good["layers"])
 
     def test_a_damaged_file_is_traced_to_its_layer(self):
@@ -239,15 +239,21 @@ class Accuracy(OnDaemon, Comparing):
                                                               uri=self.uri))["layers"]] for name in ("four", "three"))
         self.assertEqual([l["name"] for l in layers], four + [n for n in three if n not in four])
         for l in layers:
-            self.assertEqual((l["us"] is None, l["reference_us"] is None), (l["name"] not in four, l["name"] not in three))
+            for key in ("machine_us", "estimate_us"):
+                self.assertEqual((l[key] is None, l[f"reference_{key}"] is None),
+                                 (l["name"] not in four, l["name"] not in three))
         for l in layers + [said["times"][k] for k in ("layers_us", "run_us", "total_us")]:
-            if l["us"] and l["reference_us"]:
-                self.assertAlmostEqual(l["ratio"], l["us"] / l["reference_us"], places=6)
-            else:
-                self.assertIsNone(l["ratio"])
-        for key in ("us", "reference_us"):
-            self.assertEqual(said["times"]["layers_us"][key], sum(l[key] or 0 for l in layers))
-        self.assertRegex(self.compare_chains(), r"Times, medians of 10 and 10 runs\n(.*\n)+ +with transfers +\d+ +\d+")
+            for key, ratio in (("machine_us", "machine_ratio"), ("estimate_us", "ratio")):
+                if l[key] and l[f"reference_{key}"]:
+                    self.assertAlmostEqual(l[ratio], l[key] / l[f"reference_{key}"], places=6)
+                else:
+                    self.assertIsNone(l[ratio])
+        for key in ("machine_us", "reference_machine_us", "estimate_us", "reference_estimate_us"):
+            self.assertAlmostEqual(said["times"]["layers_us"][key], sum(l[key] or 0 for l in layers), places=3)
+        self.assertEqual([said["times"][k]["device"] for k in ("timing", "reference_timing")], ["software"] * 2)
+        text = self.compare_chains()
+        self.assertRegex(text, r"Times, medians of 10 and 10 runs\n(.*\n)+ +with transfers +- +\d+ +- +\d+")
+        self.assertRegex(text, r"Estimate\(us\) +Machine\(us\) +RefEstimate\(us\) +RefMachine\(us\) +Ratio +MachineRatio")
         self.assertNotIn("Times", self.compare_chains("--loop", 0))
         self.assertIsNone(json.loads(self.compare_chains("--loop", 0, "--json"))["times"])
 
@@ -266,7 +272,8 @@ class Accuracy(OnDaemon, Comparing):
         times = {l["name"]: l for l in said["times"]["layers"]}
         self.assertEqual({r["Node"] for r in rows}, set(times))
         for row in rows:
-            self.assertEqual(row["Reference(us)"] == "", times[row["Node"]]["reference_us"] is None)
+            self.assertEqual(row["RefMachine(us)"] == "", times[row["Node"]]["reference_machine_us"] is None)
+            self.assertEqual(row["Time(us)"] + row["RefTime(us)"], "")
         self.expect(2, "two forms", "compare", DIGITS, DIGITS, "-i", PICTURES / "3_0.png", "--csv", "--json",
                     uri=self.uri)
 

@@ -24,11 +24,52 @@ class Perf(OnDaemon):
         self.assertEqual(said["runs"], 5)
         layers, operators = said["layers"], said["operators"]
         self.assertEqual(sum(o["calls"] for o in operators), len(layers))
-        self.assertEqual(sum(o["total_us"] for o in operators), said["layers_us"])
-        self.assertEqual(sum(l["time_us"] for l in layers), said["layers_us"])
+        for list_ in operators, layers:
+            self.assertEqual(sum(x["machine_us"] for x in list_), said["machine_layers_us"])
+            self.assertAlmostEqual(sum(x["estimate_us"] or 0 for x in list_), said["estimate_layers_us"], places=3)
         for layer in layers:
-            self.assertLessEqual(layer["min_us"], layer["time_us"])
-            self.assertLessEqual(layer["time_us"], layer["max_us"])
+            self.assertLessEqual(layer["machine_min_us"], layer["machine_us"])
+            self.assertLessEqual(layer["machine_us"], layer["machine_max_us"])
+
+    def test_estimates_are_the_chips_and_the_same_everywhere(self):
+        """Cycles of one core at the chip's clock, whatever the machine takes."""
+        said, bench = (json.loads(self.ok(command, DIGITS, "--loop", 2, "--json", uri=self.uri))
+                       for command in ("perf", "bench"))
+        run = json.loads(self.ok("run", DIGITS, "-i", PICTURES / "3_0.png", "--perf", "--json", uri=self.uri))
+        for layer in said["layers"]:
+            self.assertAlmostEqual(layer["estimate_us"] or 0, layer["total_cycles"] / 1000, places=3)
+        self.assertEqual([l["estimate_us"] for l in run["layers"]], [l["estimate_us"] for l in said["layers"]])
+        self.assertAlmostEqual(said["estimate_run_us"], said["estimate_layers_us"], delta=len(said["layers"]) / 1000)
+        for times in bench, run["times"]:
+            self.assertEqual(times["estimate_run_us"], said["estimate_run_us"])
+            self.assertEqual(times["timing"], said["timing"])
+        self.assertAlmostEqual(bench["estimate_runs_per_second"], 1e6 / bench["estimate_run_us"], places=3)
+        self.assertEqual((said["timing"]["device"], said["timing"]["estimate_chip"], said["timing"]["paced"],
+                          said["timing"]["estimate_assumed"]), ("software", "rk3588", False, False))
+        self.assertEqual(said["timing"]["unestimated_layers"], sum(l["estimate_us"] is None for l in said["layers"]))
+        for times in said, bench, run["times"], *said["layers"], *said["operators"]:
+            self.assertFalse({"run_us", "time_us", "layers_us", "runs_per_second", "percent"} & set(times), times)
+
+    def test_text_names_both_times(self):
+        said = self.perf()
+        self.assertRegex(said, r"Estimate\(us\) +Machine\(us\)")
+        self.assertNotIn("Time(us)", said)
+        self.assertRegex(said, r"Machine: .*\n +Estimate: what the NPU of rk3588 would take")
+        self.assertRegex(said, r"  estimate +\S+ [um]s on rk3588, [\d.]+ runs/s\n  machine run +median")
+        self.assertRegex(self.ok("bench", DIGITS, "--loop", 2, uri=self.uri), r"machine [\d.]+ runs/s\n(.*\n)+ +machine run")
+
+    def test_layers_are_sorted(self):
+        def of(by, key):
+            return [l[key] for l in json.loads(self.perf("--json", "--loop", 1, "--sort", by))["layers"]]
+        for by, key in (("estimate", "estimate_us"), ("macs", "macs"), ("time", "machine_us")):
+            values = [v or 0 for v in of(by, key)]
+            self.assertEqual(values, sorted(values, reverse=True), by)
+            self.assertGreater(len(set(values)), 1)
+        self.assertEqual(of("name", "name"), sorted(of("name", "name")))
+        self.assertEqual(of("execution", "id"), list(range(1, len(of("execution", "id")) + 1)))
+        table = list(csv.DictReader(io.StringIO(self.perf("--csv", "--sort", "macs"))))
+        self.assertEqual([int(row["ID"]) for row in table], of("macs", "id"))
+        self.expect(2, "one of execution, time, estimate", "perf", DIGITS, "--sort", "size", uri=self.uri)
 
     def test_cores_share_layers(self):
         alone, shared = (json.loads(self.perf("--json", "-c", cores))["layers"] for cores in ("0", "0_1_2"))

@@ -111,12 +111,15 @@ class Values(Case):
         uri = self.daemon().uri
         picture = ["-i", SOURCE / "examples/digits/pictures/0_0.png"]
         every = self.dump(uri, DIGITS, *picture, out="every")
-        one = self.dump(uri, DIGITS, *picture, "--only", "conv2_out", out="one")
+        one = self.dump(uri, DIGITS, *picture, "--only", "relu2", out="one")
         some = self.dump(uri, DIGITS, *picture, "--only", "*_out", out="some")
-        self.assertEqual(list(one), ["conv2_out"])
+        self.assertEqual(list(one), ["relu2"])
         self.assertEqual(list(some), [name for name in every if name.endswith("_out")])
         self.assertGreater(len(every), len(some))
-        self.assertEqual(self.dump(uri, DIGITS, *picture, "--only", "none", out="none"), {})
+        none = subprocess.run([RKNNCTL, "--server", uri, "dump", DIGITS, *picture, "--only", "pool", "-o", self.folder / "none"],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(none.returncode, 2)
+        self.assertIn("did you mean pool1?", none.stderr)
         for name, t in some.items():
             np.testing.assert_array_equal(t["value"], every[name]["value"])
 

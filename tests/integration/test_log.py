@@ -12,7 +12,7 @@ import unittest
 
 from service import BUILD, PATIENCE, Daemon, finish_client, wait_for
 
-LINE = re.compile(r"\d\d:\d\d:\d\d\.\d\d\d [EWIDT] .+")
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d [EWIDT] .+")
 
 
 class Log(unittest.TestCase):
@@ -30,7 +30,7 @@ class Log(unittest.TestCase):
         for line in done.stdout.splitlines():
             self.assertRegex(line, LINE)
         self.assertIn(f"listening on {self.daemon.uri}", done.stdout)
-        last = self.daemon.rknnctl("log", "-n", "1").stdout
+        last = self.daemon.rknnctl("log", "--lines", "1").stdout
         self.assertEqual(last, done.stdout.splitlines(keepends=True)[-1])
 
     def test_follows_and_ends_with_ctrl_c(self):
@@ -46,7 +46,9 @@ class Log(unittest.TestCase):
         wait_for("the old lines", lambda: shows("listening on"))
         self.assertEqual(self.daemon.rknnctl("log", "--level", "4").stdout, "")
         wait_for("the new level", lambda: shows("log level 4"))
-        self.daemon.rknnctl("ping", "-c", "1")
+        self.assertEqual(self.daemon.rknnctl("log", "--level", "trace").returncode, 0)
+        wait_for("the level by name", lambda: shows("log level 5"))
+        self.daemon.rknnctl("ping", "-n", "1")
         wait_for("details", lambda: shows(" D c"))
         client.send_signal(signal.SIGINT)
         _, err = client.communicate(timeout=PATIENCE)
@@ -62,7 +64,10 @@ class Log(unittest.TestCase):
         self.assertIn("shutting down", err)
 
     def test_refuses(self):
-        self.assertEqual(self.daemon.rknnctl("log", "--level", "6").returncode, 2)
+        for level in ("6", "-1", "Debug", "debugs", ""):
+            done = self.daemon.rknnctl("log", f"--level={level}")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("0 to 5 or silent, error, warn, info, debug, trace", done.stderr)
         self.assertEqual(self.daemon.rknnctl("log", "x").returncode, 2)
 
     @unittest.skipUnless(os.geteuid() == 0, "changing the user takes root")
@@ -94,7 +99,7 @@ class Workers(unittest.TestCase):
             model.write_bytes(b"anything")
             client = daemon.client(model, 1)
             wait_for("jobs", lambda: daemon.status()["jobs_done"] > 0)
-            before = daemon.rknnctl("log", "-n", "5000").stdout
+            before = daemon.rknnctl("log", "--lines", "5000").stdout
             self.assertNotIn("line 1", before)
             self.assertEqual(daemon.rknnctl("log", "--level", "4").returncode, 0)
             wait_for("the lines of a job", lambda: "line 1\n" in self.log(daemon))
@@ -104,7 +109,7 @@ class Workers(unittest.TestCase):
 
     @staticmethod
     def log(daemon):
-        return daemon.rknnctl("log", "-n", "5000").stdout
+        return daemon.rknnctl("log", "--lines", "5000").stdout
 
     def test_the_level_reaches_workers_that_run(self):
         daemon, (worker,) = self.lines_of_jobs("process", 1)
@@ -118,7 +123,7 @@ class Workers(unittest.TestCase):
     def test_a_chatty_worker_does_not_flood_the_log(self):
         daemon, (worker,) = self.lines_of_jobs("process", 5000)
         wait_for("the rest to be left out", lambda: f"worker {worker} (chatty.rknn) says more than" in self.log(daemon))
-        self.assertEqual(daemon.rknnctl("ping", "-c", "1").returncode, 0)
+        self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
 
 
 class FromTheNetwork(unittest.TestCase):

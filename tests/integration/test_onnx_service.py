@@ -76,24 +76,24 @@ class Shapes(Case):
         net = self.save(open_sum())
         inputs = ("-i", self.array("x.npy", np.ones((1, 2, 5))),
                   "-i", self.array("y.npy", np.ones((1, 1, 1))))
-        self.expect(0, "2 runs", "bench", net, *self.OPTIONS, "-n", "1", "-C", "2")
+        self.expect(0, "2 runs", "bench", net, *self.OPTIONS, "-n", "1", "--clients", "2")
         self.expect(0, "", "dump", net, *self.OPTIONS, *inputs, "-o", self.folder / "dump")
         said = json.loads(self.expect(0, "", "info", net, "--json", *self.OPTIONS))["model"]
         self.assertNotIn("refused", said)
-        said = json.loads(self.expect(0, "", "info", net, "--json"))["model"]
+        said = json.loads(self.expect(4, "", "info", net, "--json"))["model"]
         self.assertIn("--shape", said["refused"])
 
     def test_shapes_that_do_not_fit_are_refused(self):
         net = self.save(open_sum())
         for words, *shapes in (
-                ("does not fit", "x=1x3x5", "y=1x1x1"),
+                ("input x: shape 1x3x5 does not fit the model's ?x2x? (?", "x=1x3x5", "y=1x1x1"),
                 ("does not fit", "x=1x2", "y=1x1x1"),
-                ("no input", "q=1", *self.OPTIONS[1::2]),
+                ("the model has no input \"q\", only x, y", "q=1", *self.OPTIONS[1::2]),
                 ("no input", "axis=1", *self.OPTIONS[1::2]),
                 ("two shapes", "x=1x2x5", "x=1x2x6"),
                 ("numbers above 0", "x=1x2xw")):
             options = [word for shape in shapes for word in ("--shape", shape)]
-            self.expect(1, words, "bench", net, "-n", "1", *options)
+            self.expect(2, words, "bench", net, "-n", "1", *options)
         self.expect(4, "dimension 2 is not fixed", "bench", net, "--shape", "y=1x1x1")
         self.expect(2, "NAME=", "bench", net, "--shape", "x")
 
@@ -112,24 +112,24 @@ class Shapes(Case):
         for row, width, y in ((0, 5, [[[1]]]), (1, 7, [[[2]]]), (2, 6, [[[1], [3]]])):
             x = np.arange(2 * width).reshape(1, 2, width)
             inputs = ("-i", self.array("x.npy", x), "-i", self.array("y.npy", y), "-l", "nchw")
-            self.expect(0, "", "run", net, *shapes, "-R", row, *inputs, "-o", self.folder)
+            self.expect(0, "", "run", net, *shapes, "--row", row, *inputs, "-o", self.folder)
             expected = x.sum(-1)[0] + np.ravel(y)
             np.testing.assert_array_equal(np.load(self.folder / "out0.npy").reshape(2), expected)
             self.expect(0, "", "dump", net, *shapes, "--row", row, *inputs, "-o", self.folder / "d")
             (dumped,) = (self.folder / "d").glob("*_z.npy")
             np.testing.assert_array_equal(np.load(dumped).reshape(2), expected)
-            self.expect(0, "2 runs", "bench", net, *shapes, "-R", row, "-n", "2")
-            said = json.loads(self.expect(0, "", "perf", net, *shapes, "-R", row, "--json"))
+            self.expect(0, "2 runs", "bench", net, *shapes, "--row", row, "-n", "2")
+            said = json.loads(self.expect(0, "", "perf", net, *shapes, "--row", row, "--json"))
             self.assertIn(f"(1,2,{width})", said["layers"][0]["input_shapes"])
-        self.expect(2, "3 rows", "bench", net, *shapes, "-R", "3")
-        self.expect(2, "--row", "bench", net, *shapes, "-R", "512")
-        self.expect(1, "fixed", "bench", net, "-x", "x=1x2x5", "-x", "y=1x1x1", "-R", "0")
+        self.expect(2, "3 rows", "bench", net, *shapes, "--row", "3")
+        self.expect(2, "--row", "bench", net, *shapes, "--row", "512")
+        self.expect(2, "fixed", "bench", net, "-x", "x=1x2x5", "-x", "y=1x1x1", "--row", "0")
 
     def test_files_with_fixed_shapes_take_none(self):
         net = self.save(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 4]},
                               {"y": [1, 4]}))
         self.expect(0, "", "bench", net, "-n", "1", "--shape", "x=1x4")
-        self.expect(1, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
+        self.expect(2, "does not fit", "bench", net, "-n", "1", "--shape", "x=1x5")
 
 
 class Layers(Case):
@@ -160,7 +160,16 @@ class Layers(Case):
         self.assertEqual([(layer["op"], layer["output_shapes"]) for layer in said["layers"]],
                          [("Conv", "(1,2,4,4)"), ("Reshape", "(4,8)"), ("Sin", "(4,8)")])
         for layer in said["layers"]:
-            self.assertLessEqual(layer["time_us"], said["times"]["run_us"]["max"])
+            self.assertLessEqual(layer["machine_us"], said["times"]["machine_run_us"]["max"])
+
+    def test_nobody_has_chosen_its_chip(self):
+        """It is said which one the estimate is for, and that; with a chip of the server's, only which."""
+        for uri, chip, assumed in (("sim:", "rk3588", True), ("sim:rk3562", "rk3562", False)):
+            said = json.loads(self.expect(0, "", "--server", uri, "perf", self.net, "--loop", 1, "--json"))
+            self.assertEqual((said["timing"]["estimate_chip"], said["timing"]["estimate_assumed"]), (chip, assumed))
+            text = self.expect(0, "", "--server", uri, "perf", self.net, "--loop", 1)
+            self.assertIn(f"what the NPU of {chip} would take", text)
+            self.assertEqual("nobody has chosen a chip" in text, assumed)
 
     def test_each_tensor_can_be_looked_at(self):
         self.expect(0, "", "dump", self.net, *self.inputs, "-o", self.folder / "dump")

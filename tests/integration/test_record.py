@@ -143,19 +143,31 @@ class Refusals(Case):
         daemon = self.daemon("null:64:64")
         for content in (b"", b"RKNN", b"RKNNDREC" + bytes([2]) + bytes(30), b"RKNNDREC" + bytes([1]) + bytes(100)):
             self.file.write_bytes(content)
-            _, err = self.replay(daemon, 1)
+            _, err = self.replay(daemon, 5)
             self.assertIn(str(self.file), err)
         self.file.unlink()
-        self.assertIn("No such file", self.replay(daemon, 1)[1])
+        self.assertIn("No such file", self.replay(daemon, 5)[1])
 
     def test_a_file_that_is_cut(self):
         daemon = self.daemon()
         self.record(daemon, DIGITS_PROGRAM, DIGITS, *PICTURES[:3])
         whole = self.file.read_bytes()
         self.file.write_bytes(whole[:-70])
-        again, _ = self.replay(daemon)
+        again, err = self.replay(daemon, 5)
         self.assertTrue(again["cut"])
         self.assertEqual(again["different"], 0)
+        self.assertIn("ends in the middle of a frame", err)
+        self.assertEqual(run(RKNNCTL, "replay", "--allow-cut", self.file, env=daemon.env).returncode, 0)
+
+    def test_a_file_with_nothing_in_it(self):
+        """Only the head is left: that nothing differs says nothing."""
+        daemon = self.daemon()
+        self.record(daemon, DIGITS_PROGRAM, DIGITS, *PICTURES[:3])
+        self.file.write_bytes(self.file.read_bytes()[:20])
+        for words in ((), ("--allow-cut",)):
+            done = run(RKNNCTL, "replay", *words, self.file, env=daemon.env)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn("no request in it", done.stderr)
 
     def test_damaged_recordings_are_survived(self):
         daemon, rng = self.daemon("null:4:4", "--isolation", "thread"), random.Random(7)
@@ -169,7 +181,7 @@ class Refusals(Case):
                 damaged[rng.randrange(16, len(damaged))] = rng.randrange(256)
             self.file.write_bytes(damaged)
             done = run(RKNNCTL, "replay", self.file, env=daemon.env)
-            self.assertIn(done.returncode, (0, 1, 3, 4), done.stderr)
+            self.assertIn(done.returncode, (0, 1, 3, 4, 5), done.stderr)
         self.file.write_bytes(whole)
         self.assertEqual(self.replay(daemon)[0]["different"], 0)
 

@@ -107,7 +107,7 @@ class Sharing(unittest.TestCase):
         pid, terminal = pty.fork()
         if pid == 0:
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
-            os.execve(BUILD / "bin/rknnctl", ["rknnctl", "top", "-i", "100"],
+            os.execve(BUILD / "bin/rknnctl", ["rknnctl", "top", "--interval", "100"],
                       {**self.daemon.env, "TERM": "xterm"})
         text = b""
         while select.select([terminal], [], [], PATIENCE)[0]:
@@ -148,6 +148,15 @@ class FromTheNetwork(unittest.TestCase):
         done = daemon.rknnctl("kill", str(at_work(daemon)[0]["client"]))
         self.assertEqual(done.returncode, 1)
         self.assertIn("on this machine", done.stderr)
+        finish(client)
+        daemon.stop()
+
+    def test_addresses_tell_them_apart(self):
+        daemon = Daemon(*PACED, transport="tcp")
+        client = start(daemon)
+        wait_for("a client at work", lambda: len(at_work(daemon)) == 1)
+        self.assertIn(" tcp, 127.0.0.1 ", daemon.rknnctl("stats").stdout)
+        self.assertEqual(at_work(daemon)[0]["user"], "tcp")  # as quotas name it
         finish(client)
         daemon.stop()
 

@@ -94,6 +94,19 @@ class Layers(Case):
         self.assertEqual(self.layers(self.standin()), expected)
         self.assertEqual(self.layers(self.standin("old")), expected)
 
+    def test_there_is_one_time(self):
+        """The NPU's own: no machine's, and nothing is estimated."""
+        daemon = self.standin()
+        for command in ("perf", "bench"):
+            said = json.loads(daemon.rknnctl(command, DIGITS, "--loop", "2", "--json").stdout)
+            self.assertEqual(said["timing"], {"device": "npu", "paced": False, "estimate_chip": None,
+                                              "estimate_assumed": False, "unestimated_layers": 0})
+            self.assertIn("run_us", said)
+            text = json.dumps(said) + daemon.rknnctl(command, DIGITS, "--loop", "2").stdout
+            for word in ("machine_", "Machine", "estimate_us", "estimate_run", "Estimate"):
+                self.assertNotIn(word, text)
+        self.assertIn("--sort time", daemon.rknnctl("perf", DIGITS, "--sort", "estimate").stderr)
+
 
 class Dumps(Case):
     def setUp(self):
@@ -125,7 +138,7 @@ class Dumps(Case):
         self.assertEqual(os.listdir(self.dumps), ["of_others.npy"])
 
     def test_shows_some_of_it(self):
-        self.assertEqual(list(self.dump(self.vendor, "--only", "*conv2_out")), ["002_conv2_out"])
+        self.assertEqual(list(self.dump(self.vendor, "--only", "*relu2")), ["002_relu2"])
         self.assertEqual(os.listdir(self.dumps), [])
 
     def test_a_folder_that_cannot_be_used_is_named(self):
@@ -195,10 +208,10 @@ class Misfortunes(Case):
     def test_says_versions_and_describes_models(self):
         d = self.standin()
         self.assertIn("  runtime      2.3.2 (standin)\n  driver       ", d.rknnctl("status").stdout)
-        self.assertRegex(d.rknnctl("info", DIGITS).stdout, r"image +INT8 +NHWC +1x8x8x1")
+        self.assertRegex(d.rknnctl("info", DIGITS).stdout, r"inputs +image INT8 1x8x8x1 NHWC ")
         (self.folder / "junk.rknn").write_bytes(b"junk")
         junk = d.rknnctl("info", self.folder / "junk.rknn")
-        self.assertRegex(junk.stdout, r"refused +the runtime's rknn_init: invalid model")
+        self.assertRegex(junk.stdout, r"refuses it: the runtime's rknn_init: invalid model")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -55,12 +58,89 @@ static void levels_filter(void **state)
 static void only_levels_are_levels(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"6", "-1", "33", "debug", "3 "};
+    static const char *const wrong[] = {"6", "-1", "33", "Debug", "debugs", "warning", "3 "};
     log_set_level(LOG_WARN);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_false(log_set_level_text(wrong[i]));
     assert_true(log_set_level_text("") && log_set_level_text(NULL));
     assert_int_equal(log_level_now(), LOG_WARN);
+}
+
+static void levels_have_names(void **state)
+{
+    static const char *const names[] = {"silent", "error", "warn", "info", "debug", "trace"};
+    (void)state;
+    for (int i = LOG_SILENT; i <= LOG_TRACE; i++) {
+        assert_true(log_set_level_text(names[i]));
+        assert_int_equal(log_level_now(), i);
+        assert_non_null(strstr(LOG_LEVELS, names[i]));
+    }
+}
+
+// ISO 8601 with the zone; journald, whose lines begin with a level in brackets, has its own.
+static void lines_have_a_date(void **state)
+{
+    static const char *const zones[][2] = {
+        {"UTC0", "+00:00"}, {"XXX-5:30", "+05:30"}, {"YYY3", "-03:00"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++) {
+        char zone[8];
+        int year, month, day, hour, minute, second, ms, end = 0;
+        assert_int_equal(ftruncate(file, 0), 0);
+        assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+        setenv("TZ", zones[i][0], 1);
+        tzset();
+        time_t before = time(NULL);
+        log_error("words");
+        time_t after = time(NULL);
+        int n = sscanf(written(), "%4d-%2d-%2dT%2d:%2d:%2d.%3d%6s E words%n", &year, &month, &day,
+                       &hour, &minute, &second, &ms, zone, &end);
+        assert_int_equal(n, 8);
+        assert_string_equal(text + end, "\n");
+        assert_string_equal(zone, zones[i][1]);
+        struct tm parts = {.tm_year = year - 1900,
+                           .tm_mon = month - 1,
+                           .tm_mday = day,
+                           .tm_hour = hour,
+                           .tm_min = minute,
+                           .tm_sec = second};
+        time_t told = mktime(&parts);
+        assert_true(told >= before && told <= after);
+    }
+}
+
+// It would wait for ever.
+static void a_full_pipe_costs_lines(void **state)
+{
+    static char all[1 << 20];
+    char filler[4096] = {0};
+    int ends[2];
+    size_t size = 0;
+    (void)state;
+    log_set_level(LOG_INFO);
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    while (write(ends[1], filler, sizeof filler) > 0)
+        continue;
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    log_never_wait();
+    log_info("lost");
+    log_info("lost, too");
+    while (read(ends[0], filler, sizeof filler) > 0)
+        continue;
+    log_info("there");
+    log_info("again");
+    dup2(file, STDERR_FILENO);
+    for (ssize_t n; (n = read(ends[0], all + size, sizeof all - 1 - size)) > 0;)
+        size += (size_t)n;
+    close(ends[0]);
+    assert_null(strstr(all, "lost"));
+    const char *told = strstr(all, " W 2 lines were left out");
+    assert_non_null(told);
+    const char *there = strstr(told, " I there\n");
+    assert_non_null(there);
+    assert_null(strstr(there, "left out"));
 }
 
 static void lines_stay_one_line(void **state)
@@ -86,6 +166,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(levels_filter, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_levels_are_levels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(levels_have_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lines_have_a_date, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_pipe_costs_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lines_stay_one_line, set_up, tear_down),
     };
     unsetenv("JOURNAL_STREAM");

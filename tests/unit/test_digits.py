@@ -45,15 +45,12 @@ class Onnx:
         self.constants = {i.name: numpy_helper.to_array(i) for i in self.graph.initializer}
 
     def __call__(self, picture):
-        values = dict(self.constants, image=picture.astype(np.float32))
+        values = dict(self.constants, image=picture.astype(np.float32) / 255)
         for node in self.graph.node:
             attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             run = getattr(self, node.op_type)
             values[node.output[0]] = run(*(values[i] for i in node.input), **attrs)
         return values[self.graph.output[0].name]
-
-    def Mul(self, a, b):
-        return a * b
 
     def Relu(self, x):
         return np.maximum(x, 0)

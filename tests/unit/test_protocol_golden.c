@@ -26,7 +26,7 @@
     }
 #define DEVICE                                                                                     \
     {                                                                                              \
-        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true, UINT64_C(1) << 41               \
+        "rk3588", "sim", "rt 2.3.2", "drv 0.9.8", 3, 958464, true, UINT64_C(1) << 41, 93           \
     }
 #define FORM                                                                                       \
     {                                                                                              \
@@ -146,7 +146,10 @@ static const rknnd_ContextInfo ContextInfo = {.context = 21,
                                               .n_custom = 57,
                                               .n_rows = 60,
                                               .native_attrs = true,
-                                              .no_custom = true};
+                                              .no_custom = true,
+                                              .estimate_chip = "rk3576",
+                                              .estimate_assumed = true,
+                                              .n_unestimated = 94};
 static const rknnd_ContextClose ContextClose = {.context = 27};
 static const rknnd_Infer Infer = {
     .context = 28,
@@ -169,7 +172,8 @@ static const rknnd_InferReply InferReply = {.run_us = UINT64_C(1) << 37,
                                             .attempts = 2,
                                             .has_call = true,
                                             .call = {58, 59},
-                                            .core_mask = 81};
+                                            .core_mask = 81,
+                                            .estimate_ns = UINT64_C(1) << 61};
 static const rknnd_Profile Profile = {.context = 30};
 static const rknnd_ProfileReply ProfileReply = {.n_layers = 31, .run_us = 32};
 static const rknnd_Layer Layer = {.name = "Conv:conv1",
@@ -189,7 +193,8 @@ static const rknnd_Layer Layer = {.name = "Conv:conv1",
                                   .mac_cycles = 1ull << 40,
                                   .core_work_count = 3,
                                   .core_work = {48, 0, 1ull << 36},
-                                  .n_tasks = 82};
+                                  .n_tasks = 82,
+                                  .estimate_ns = UINT64_C(1) << 62};
 static const rknnd_Dump Dump = {
     .has_run = true,
     .run = {.context = 49, .core_mask = 7, .timeout_ms = 50, .inputs_count = 1, .inputs = {FORM}},

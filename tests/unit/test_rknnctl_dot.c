@@ -160,6 +160,18 @@ static void test_branches(void **state)
     assert_string_equal(find(&p, "n2", "o0")->label, "1x8 FP16");
 }
 
+// Nodes of ONNX files have no device, inputs may have a batch that is left open.
+static void test_what_is_not_known(void **state)
+{
+    (void)state;
+    struct parser p;
+    draw(&p, "{\"nodes\": [{\"name\": \"c\", \"op\": \"Conv\", \"inputs\": [{\"name\": \"x\"}],"
+             " \"outputs\": [{\"name\": \"y\"}]}],"
+             "\"inputs\": [{\"name\": \"x\", \"type\": \"FP32\", \"shape\": [null, 3]}]}");
+    assert_string_equal(find(&p, "n0", "")->label, "Conv\\nc");
+    assert_string_equal(find(&p, "i0", "")->label, "x\\n?x3 FP32");
+}
+
 // Names come from the file.
 static void test_names_that_could_break_out(void **state)
 {
@@ -190,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_what_is_not_known),
         cmocka_unit_test(test_names_that_could_break_out),
         cmocka_unit_test(test_descriptions_without_parts),
     };

@@ -1,4 +1,5 @@
-// Which file is which input, and which shapes fit: rknnctl's rules for -i and --layout.
+// Which file is which input, and which shapes fit: rknnctl's rules for -i, --layout, --type, --fit
+// and --pad.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tools/input_form.h"
 #include "tools/inputs.h"
 
 static const rknn_tensor_attr three[] = {
@@ -67,7 +69,7 @@ static void wrong_mappings_are_refused(void **state)
     check_refused(MAP(p, &f, "=a"), &f, "no input \"\"");
     check_refused(MAP(p, &f, "lef=a"), &f, "1 \"input.1\" 1x7x8x1");
     check_refused(MAP(p, &f, "4294967296=a"), &f, "no input");
-    check_refused(MAP(p, &f, "left=a", "left=b"), &f, "input 0 is given twice");
+    check_refused(MAP(p, &f, "left=a", "left=b"), &f, "input 0 \"left\" is given twice, also as a");
 }
 
 static int check_shape(uint32_t input, rknn_tensor_format layout, size_t n, const uint64_t *shape,
@@ -126,6 +128,81 @@ static void pictures_are_for_inputs_of_pictures(void **state)
     assert_int_equal(inputs_picture_size(&deep, &w, &h, &c, &f), EXIT_INPUT);
 }
 
+// ---- how the files are to be read
+// ----------------------------------------------------------------
+
+#define TEXTS(...)                                                                                 \
+    {                                                                                              \
+        (const char *[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)      \
+    }
+
+static void what_is_said_of_one_input_counts_more(void **state)
+{
+    (void)state;
+    struct failure f;
+    struct input_form forms[3];
+    const struct input_options o = {.layouts = TEXTS("input.1=native", "nchw", "2=NHWC"),
+                                    .types = TEXTS("0=float16"),
+                                    .fits = TEXTS("left=stretch", "crop", "left=letterbox"),
+                                    .pads = TEXTS("7", "left=1,2,3")};
+    assert_int_equal(input_forms_make(&o, three, 3, forms, &f), 0);
+    assert_int_equal(forms[0].layout, RKNN_TENSOR_NCHW);
+    assert_true(forms[1].native && !forms[0].native && !forms[2].native);
+    assert_int_equal(forms[2].layout, RKNN_TENSOR_NHWC);
+    assert_true(!forms[0].raw && forms[2].raw); // "0" is the name of the last one
+    assert_int_equal(forms[2].type, RKNN_TENSOR_FLOAT16);
+    assert_true(forms[0].fit == IMAGE_LETTERBOX && forms[0].fit_named);
+    assert_true(forms[1].fit == IMAGE_CROP && !forms[1].fit_named);
+    assert_memory_equal(forms[0].colour, "\1\2\3", 3);
+    assert_memory_equal(forms[1].colour, "\7\7\7", 3);
+}
+
+static void without_options_nothing_is_changed(void **state)
+{
+    (void)state;
+    struct failure f;
+    struct input_form forms[3];
+    assert_int_equal(input_forms_make(&(struct input_options){0}, three, 3, forms, &f), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(forms[i].layout == RKNN_TENSOR_NHWC && forms[i].fit == IMAGE_FIT_EXACT);
+        assert_true(!forms[i].native && !forms[i].raw);
+        assert_memory_equal(forms[i].colour, "rrr", 3); // 114
+    }
+    assert_int_equal(
+        input_forms_make(&(struct input_options){.pass_through = true}, three, 3, forms, &f), 0);
+    assert_true(forms[0].native && forms[1].native && forms[2].native);
+}
+
+static void wrong_forms_are_refused(void **state)
+{
+    (void)state;
+    struct failure f;
+    struct input_form forms[3];
+    const struct input_options unknown = {.fits = TEXTS("middle=crop")};
+    check_refused(input_forms_make(&unknown, three, 3, forms, &f), &f, "no input \"middle\"");
+    static const struct {
+        enum input_option option;
+        const char *text, *words;
+    } wrong[] = {
+        {INPUT_LAYOUT, "left=nwhc", "\"nwhc\" is not nhwc, nchw or native"},
+        {INPUT_LAYOUT, "", "\"\" is not"},
+        {INPUT_FIT, "pad", "\"pad\" is not letterbox, stretch, crop or exact"},
+        {INPUT_TYPE, "float64", "\"float64\" is not float32"},
+        {INPUT_PAD, "256", "not a gray"},
+        {INPUT_PAD, "1,2", "not a gray"},
+        {INPUT_PAD, "1,2,3,4", "not a gray"},
+        {INPUT_PAD, "1,2,", "not a gray"},
+        {INPUT_PAD, "1,,3", "not a gray"},
+        {INPUT_PAD, "-1", "not a gray"},
+        {INPUT_PAD, "00000000001", "not a gray"},
+        {INPUT_PAD, "", "not a gray"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_refused(input_option_check(wrong[i].option, wrong[i].text, &f), &f, wrong[i].words);
+    assert_int_equal(input_option_check(INPUT_PAD, "images=0,128,255", &f), 0);
+    assert_int_equal(input_option_check(INPUT_TYPE, "bool", &f), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +212,9 @@ int main(void)
         cmocka_unit_test(shapes_fit_in_their_layout),
         cmocka_unit_test(dims_of_one_do_not_matter),
         cmocka_unit_test(pictures_are_for_inputs_of_pictures),
+        cmocka_unit_test(what_is_said_of_one_input_counts_more),
+        cmocka_unit_test(without_options_nothing_is_changed),
+        cmocka_unit_test(wrong_forms_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "rknn_api.h"
+#include "tools/nearest.h"
 #include "tools/options.h"
 #include "tools/parse.h"
 
@@ -111,6 +112,116 @@ static void refusals_name_the_option(void **state)
     check_refused(ARGV("-r"), "too few arguments");
 }
 
+static void names_that_are_near_are_told(void **state)
+{
+    (void)state;
+    check_refused(ARGV("m", "--otput", "x"), "unknown option --otput; did you mean --output?");
+    check_refused(ARGV("m", "--ipnut=x"), "unknown option --ipnut=x; did you mean --input?");
+    check_refused(ARGV("m", "--raw=1"), "option --raw takes no value");
+}
+
+static void nearest_of_many(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"conv1_out", "conv2_out", "conv3_out", "conv10_out",
+                                        "relu",      "conv1_out", "pool"};
+    static const struct {
+        const char *name, *question;
+    } cases[] = {
+        {"conv1-out", "; did you mean 'conv1_out?"},
+        {"CONV2_OUT", "; did you mean 'conv2_out?"},
+        {"conv4_out", "; did you mean 'conv1_out, 'conv2_out or 'conv3_out?"},
+        {"conv", "; did you mean 'conv1_out, 'conv2_out or 'conv3_out?"},
+        {"rleu", "; did you mean 'relu?"},
+        {"rel", "; did you mean 'relu?"},
+        {"poool", "; did you mean 'pool?"},
+        {"softmax", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct nearest near;
+        char text[NEAREST_TEXT];
+        nearest_init(&near, cases[i].name);
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            nearest_add(&near, known[k]);
+        assert_string_equal(nearest_question(&near, "'", text), cases[i].question);
+    }
+}
+
+static void long_names_fit(void **state)
+{
+    (void)state;
+    struct nearest near;
+    char long_name[3000], other[3000], text[NEAREST_TEXT];
+    memset(long_name, 'n', sizeof long_name - 1);
+    memset(other, 'n', sizeof other - 1);
+    long_name[sizeof long_name - 1] = other[sizeof other - 1] = 0;
+    other[50] = 'm';
+    nearest_init(&near, long_name);
+    nearest_add(&near, other);
+    assert_int_equal(near.n, 1);
+    assert_true(strlen(nearest_question(&near, "--", text)) < NEAREST_TEXT);
+}
+
+static int note_call(void *user, const char *text, struct failure *f)
+{
+    *(const char **)user = text;
+    return text && strcmp(text, "bad") == 0 ? failure_set(f, EXIT_USAGE, "bad") : 0;
+}
+
+static void global_rows_are_every_commands(void **state)
+{
+    (void)state;
+    struct values v = {0};
+    struct failure f;
+    const char *text = "";
+    struct option_call call = {note_call, &text};
+    const struct option_row rows[] = {{'s', "server", OPTION_CALL, &call, "URI", "", 0, 0}};
+    int first;
+    options_set_global(rows, 1);
+    assert_int_equal(parse(&v, false, 1, 1, ARGV("m", "-s", "a", "-n", "4"), &first, &f), 0);
+    assert_string_equal(text, "a");
+    assert_int_equal(v.loop, 4);
+    assert_int_equal(parse(&v, false, 1, 1, ARGV("m", "--server=b"), &first, &f), 0);
+    assert_string_equal(text, "b");
+    assert_int_equal(parse(&v, false, 1, 1, ARGV("m", "--server=bad"), &first, &f), EXIT_USAGE);
+    options_set_global(NULL, 0);
+    check_refused(ARGV("m", "--server=b"), "unknown option --server=b");
+}
+
+static void numbers_with_fractions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } good[] = {{"0", 0},  {"1.5", 1.5},   {".25", .25},
+                {"3.", 3}, {"0010.0", 10}, {"99.99999", 99.99999}};
+    static const char *const bad[] = {
+        "",    ".",   "-1", "+1", "1,5",  "1e1",   "inf",
+        "nan", "0x1", " 1", "1 ", "1.5%", "100.1", "99999999999999999999999999"};
+    struct failure f;
+    double n = 77;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(parse_real("n", bad[i], 0, 100, &n, &f), EXIT_USAGE);
+    assert_true(n == 77);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(parse_real("n", good[i].text, 0, 100, &n, &f), 0);
+        assert_true(n > good[i].value - 1e-12 && n < good[i].value + 1e-12);
+    }
+}
+
+static void a_context_is_said_once(void **state)
+{
+    (void)state;
+    struct failure f;
+    failure_set(&f, EXIT_MODEL, "model a.rknn: it is empty");
+    assert_int_equal(failure_prefix(&f, "model %s", "a.rknn"), EXIT_MODEL);
+    assert_string_equal(f.text, "model a.rknn: it is empty");
+    failure_prefix(&f, "model %s", "a");
+    assert_string_equal(f.text, "model a: model a.rknn: it is empty");
+}
+
 static void numbers_are_whole(void **state)
 {
     (void)state;
@@ -156,6 +267,7 @@ static void codes_become_exit_codes(void **state)
     assert_int_equal(failure_exit_code(RKNN_SUCC), 0);
     assert_int_equal(failure_exit_code(RKNN_ERR_FAIL), 1);
     assert_int_equal(failure_exit_code(RKNN_ERR_TIMEOUT), 1);
+    assert_int_equal(failure_exit_code(RKNN_ERR_PARAM_INVALID), 2);
     assert_int_equal(failure_exit_code(RKNN_ERR_DEVICE_UNAVAILABLE), 3);
     assert_int_equal(failure_exit_code(RKNN_ERR_MODEL_INVALID), 4);
     assert_int_equal(failure_exit_code(RKNN_ERR_TARGET_PLATFORM_UNMATCH), 4);
@@ -186,6 +298,12 @@ int main(void)
         cmocka_unit_test(parsing_starts_afresh_each_time),
         cmocka_unit_test(a_command_keeps_its_own_options),
         cmocka_unit_test(refusals_name_the_option),
+        cmocka_unit_test(names_that_are_near_are_told),
+        cmocka_unit_test(nearest_of_many),
+        cmocka_unit_test(long_names_fit),
+        cmocka_unit_test(global_rows_are_every_commands),
+        cmocka_unit_test(numbers_with_fractions),
+        cmocka_unit_test(a_context_is_said_once),
         cmocka_unit_test(numbers_are_whole),
         cmocka_unit_test(cores_are_names_numbers_or_masks),
         cmocka_unit_test(codes_become_exit_codes),

@@ -149,6 +149,24 @@ static void columns_line_up(void **state)
     table_done(&t);
 }
 
+static void a_spreadsheet_gets_all_cells(void **state)
+{
+    (void)state;
+    struct table t;
+    struct text out;
+    fill(&t);
+    table_cell(&t, "a, \"b\"");
+    table_cell(&t, "%d", 1);
+    table_cell(&t, "two\nlines");
+    assert_int_equal(table_csv(&t, text_open(&out)), 0);
+    text_check(&out, "name,n,last\n"
+                     "a,9,x\n"
+                     "größer als acht,10,x\n"
+                     "c,11,x\n"
+                     "\"a, \"\"b\"\"\",1,\"two\nlines\"\n");
+    table_done(&t);
+}
+
 static void a_narrow_table_cuts_its_flexible_column(void **state)
 {
     (void)state;
@@ -194,7 +212,44 @@ static void a_narrow_table_leaves_out_what_can_be_missed(void **state)
     table_done(&t);
 }
 
-static const rknnd_layer layers[] = {
+// At their start, else in the middle, else with their number; equal names stay equal.
+static void names_that_are_cut_stay_different(void **state)
+{
+    (void)state;
+    static const struct table_column only[] = {{"name", TABLE_LEFT, TABLE_CUT_START, 0}};
+    static const char *const names[] = {
+        "/one/block.0/Conv",
+        "/two/block.0/Conv",
+        "/two/block.0/Conv",
+        "/one/block.1/ünder",
+        "/a/b/0/c/d/e/f",
+        "/a/b/1/c/d/e/f",
+        "short",
+        "ß/block.0/Conv/end",
+        "/abcdefgh1ijklmnopq",
+        "/abcdefgh2ijklmnopq",
+    };
+    struct text out;
+    struct table t;
+    table_init(&t, only, 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        table_cell(&t, "%s", names[i]);
+    assert_int_equal(table_print(&t, text_open(&out), "", 8), 0);
+    text_check(&out, "name\n"
+                     "/one~onv\n"
+                     "/two~onv\n"
+                     "/two~onv\n"
+                     "~1/ünder\n"
+                     "/a/b/0~f\n"
+                     "/a/b/1~f\n"
+                     "short\n"
+                     "~onv/end\n"
+                     "~mnopq#9\n"
+                     "~nopq#10\n");
+    table_done(&t);
+}
+
+static const rknnd_layer layer_array[] = {
     {.name = "Conv:a, \"b\"",
      .op = "Conv",
      .type = "INT8",
@@ -204,10 +259,12 @@ static const rknnd_layer layers[] = {
      .ddr_cycles = 5,
      .npu_cycles = 7,
      .total_cycles = 8,
+     .estimate_ns = 12345,
      .mac_cycles = 2,
      .read_bytes = 1000,
      .write_bytes = 1048,
-     .core_work = {3, 1, 0}},
+     .n_core_work = 2,
+     .core_work = (const uint64_t[]){3, 1}},
     {.name = "Pool:p",
      .op = "Pool",
      .type = "INT8",
@@ -222,7 +279,13 @@ static const rknnd_layer layers[] = {
      .output_shapes = ""},
 };
 static const uint64_t layer_us[] = {1, 2, 3, 10, 30, 30, 35, 90, 4, 4, 4, 4};
-static const struct layer_times layer_times = {layers, 3, 4, layer_us};
+static const rknnd_list layers = {sizeof layers, 3, sizeof *layer_array, 0, layer_array};
+static const struct layer_times layer_times = {.layers = &layers, .n_runs = 4, .us = layer_us};
+static const struct layer_times software_times = {
+    .layers = &layers,
+    .n_runs = 4,
+    .us = layer_us,
+    .timing = {.software = true, .chip = "rk3588", .n_unestimated = 2}};
 
 static void layers_for_a_spreadsheet(void **state)
 {
@@ -236,6 +299,62 @@ static void layers_for_a_spreadsheet(void **state)
                "\"Conv:a, \"\"b\"\"\"\n"
                "2,Pool,INT8,CPU,,,0,0,0,30,5,\\,0.0%/0.0%/0.0%,0,Pool:p\n"
                "3,Conv,INT8,NPU,,,0,0,0,4,0,\\,0.0%/0.0%/0.0%,0,Conv:c\n");
+}
+
+static void a_software_npu_has_two_columns_of_times(void **state)
+{
+    (void)state;
+    struct text out;
+    layers_csv(&software_times, text_open(&out));
+    text_check(&out,
+               "ID,OpType,DataType,Target,InputShape,OutputShape,DDRCycles,NPUCycles,MaxCycles,"
+               "Estimate(us),Machine(us),MachineSpread(us),MacUsage(%),WorkLoad(0/1/2),RW(KB),"
+               "FullName\n"
+               "1,Conv,INT8,NPU,\"(1,3)\",\"(1,4)\",5,7,8,12.3,2,2,25.00,75.0%/25.0%/0.0%,2,"
+               "\"Conv:a, \"\"b\"\"\"\n"
+               "2,Pool,INT8,CPU,,,0,0,0,-,30,5,\\,0.0%/0.0%/0.0%,0,Pool:p\n"
+               "3,Conv,INT8,NPU,,,0,0,0,-,4,0,\\,0.0%/0.0%/0.0%,0,Conv:c\n");
+    assert_int_equal(layers_print_ranking(&software_times, text_open(&out), "", 0), 0);
+    text_check(&out, "OpType  CallNumber  Estimate(us)  EstimateRatio(%)  Machine(us)  "
+                     "MachineRatio(%)\n"
+                     "Conv             2          12.3            100.00            6            "
+                     "16.67\n"
+                     "Pool             1             -              0.00           30            "
+                     "83.33\n");
+    timing_print(&software_times.timing, text_open(&out), "");
+    text_check(&out, "Machine: what the software NPU took on the server's machine\n"
+                     "Estimate: what the NPU of rk3588 would take\n"
+                     "          (without 2 layers that its CPU would do)\n");
+    timing_print(&layer_times.timing, text_open(&out), "");
+    text_check(&out, "");
+}
+
+static void expect_order(const struct layer_times *t, const char *by, uint32_t a, uint32_t b,
+                         uint32_t c)
+{
+    struct failure f = {0};
+    uint32_t *order = NULL;
+    assert_int_equal(layers_sort(t, by, &order, &f), 0);
+    assert_int_equal(order[0], a);
+    assert_int_equal(order[1], b);
+    assert_int_equal(order[2], c);
+    free(order);
+}
+
+static void layers_are_sorted_by_what_is_asked_for(void **state)
+{
+    (void)state;
+    struct failure f = {0};
+    uint32_t *order;
+    expect_order(&layer_times, "execution", 0, 1, 2);
+    expect_order(&layer_times, "time", 1, 2, 0);
+    expect_order(&software_times, "estimate", 0, 1, 2);
+    expect_order(&layer_times, "op", 0, 2, 1);
+    expect_order(&layer_times, "name", 0, 2, 1);
+    expect_order(&layer_times, "bytes", 0, 1, 2);
+    assert_int_equal(layers_sort(&layer_times, "estimate", &order, &f), EXIT_USAGE);
+    assert_non_null(strstr(f.text, "gives none"));
+    assert_int_equal(layers_check_sort("id", &f), EXIT_USAGE);
 }
 
 static void the_operator_with_the_most_time_comes_first(void **state)
@@ -286,6 +405,25 @@ static void descriptions_need_no_known_names(void **state)
     json_decref(o);
 }
 
+static void long_lists_of_texts_have_a_line_for_each(void **state)
+{
+    (void)state;
+    struct text out;
+    json_t *o =
+        json_loads("{\"layer_steps\": [\"a_1\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\","
+                   " \"i\\u001b\"], \"deep\": {\"of_file\": {\"k\": [{\"a\": 1}]}}}",
+                   0, NULL);
+    assert_int_equal(describe_print(o, text_open(&out), 9, 0), 0);
+    text_check(&out, "  layer steps (9)\n"
+                     "    a_1\n    b\n    c\n    d\n    e\n    f\n    g\n    h\n    i?\n"
+                     "  deep\n"
+                     "    of_file\n"
+                     "      k (1)\n"
+                     "        a\n"
+                     "        1\n");
+    json_decref(o);
+}
+
 static void long_lines_are_broken_after_commas(void **state)
 {
     (void)state;
@@ -315,11 +453,16 @@ int main(void)
         cmocka_unit_test(the_largest_come_first_and_nan_not_at_all),
         cmocka_unit_test(ranges_leave_nan_out),
         cmocka_unit_test(columns_line_up),
+        cmocka_unit_test(a_spreadsheet_gets_all_cells),
         cmocka_unit_test(a_narrow_table_cuts_its_flexible_column),
         cmocka_unit_test(a_narrow_table_leaves_out_what_can_be_missed),
+        cmocka_unit_test(names_that_are_cut_stay_different),
         cmocka_unit_test(layers_for_a_spreadsheet),
+        cmocka_unit_test(a_software_npu_has_two_columns_of_times),
+        cmocka_unit_test(layers_are_sorted_by_what_is_asked_for),
         cmocka_unit_test(the_operator_with_the_most_time_comes_first),
         cmocka_unit_test(descriptions_need_no_known_names),
+        cmocka_unit_test(long_lists_of_texts_have_a_line_for_each),
         cmocka_unit_test(long_lines_are_broken_after_commas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,10 @@ static void got_lost(struct channel *c, const struct error *why)
     container_of(c, struct side, channel)->lost++;
 }
 
-static const struct channel_ops channel_ops = {got_message, got_payload, got_drained, got_lost};
+static const struct channel_ops channel_ops = {.on_message = got_message,
+                                               .on_payload = got_payload,
+                                               .on_drained = got_drained,
+                                               .on_lost = got_lost};
 
 static bool accept_side(struct mux *m, uint32_t number)
 {

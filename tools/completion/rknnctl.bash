@@ -1,19 +1,9 @@
-# Bash completion for rknnctl. A row of options for each command.
+# Bash completion for rknnctl. The tables come from generate.py.
 
-_rknnctl_of_models=(
+# generated
+_rknnctl_commands=(
     run
     info
-    dump
-    perf
-    memory
-    report
-    accuracy
-    compare
-    bench
-    doctor
-)
-_rknnctl_commands=(
-    "${_rknnctl_of_models[@]}"
     devices
     ping
     status
@@ -24,34 +14,97 @@ _rknnctl_commands=(
     trace
     record
     replay
+    doctor
+    dump
+    perf
+    memory
+    accuracy
+    compare
+    report
+    bench
+    help
+)
+_rknnctl_with_files=(
+    run
+    info
+    record
+    replay
+    doctor
+    dump
+    perf
+    memory
+    accuracy
+    compare
+    report
+    bench
 )
 
 _rknnctl_options()
 {
     case $1 in
     global) options="--server --version --help" ;;
-    run) options="--input --shape --row --output --layout --raw --loop --top --perf --core-mask --json --help" ;;
-    info) options="--all --shape --dot --json --help" ;;
-    devices) options="--json --network --watch --help" ;;
-    ping) options="--count --json --help" ;;
-    status) options="--json --help" ;;
-    top) options="--interval --batch --count --help" ;;
-    stats) options="--json --prometheus --help" ;;
-    kill) options="--help" ;;
-    doctor) options="--shape --json --help" ;;
-    record) options="--output --help" ;;
-    replay) options="--json --help" ;;
-    trace) options="--output --seconds --help" ;;
-    log) options="--lines --follow --level --help" ;;
-    dump) options="--input --shape --row --output --layout --only --raw --json --help" ;;
-    perf) options="--loop --warmup --input --shape --row --layout --seed --core-mask --json --csv --help" ;;
-    bench) options="--loop --clients --warmup --input --shape --row --layout --seed --float --core-mask --json --help" ;;
-    report) options="--output --golden --golden-server --input --shape --layout --loop --map --limit --help" ;;
-    memory) options="--shape --json --help" ;;
-    accuracy) options="--golden --input --list --shape --layout --map --golden-server --entire --limit --dump --json --csv --help" ;;
-    compare) options="--with --input --list --shape --layout --map --entire --limit --dump --loop --json --csv --help" ;;
+    run) options="--input --layout --fit --pad --type --pass-through --shape --row --core-mask --output --raw --loop --top --perf --json --server --version --help" ;;
+    info) options="--all --shape --json --dot --server --version --help" ;;
+    devices) options="--json --csv --watch --network --server --version --help" ;;
+    ping) options="--loop --json --server --version --help" ;;
+    status) options="--json --server --version --help" ;;
+    top) options="--interval --batch --loop --json --server --version --help" ;;
+    stats) options="--json --prometheus --server --version --help" ;;
+    kill) options="--server --version --help" ;;
+    log) options="--lines --follow --level --json --server --version --help" ;;
+    trace) options="--output --seconds --server --version --help" ;;
+    record) options="--output --server --version --help" ;;
+    replay) options="--allow-cut --json --server --version --help" ;;
+    doctor) options="--shape --json --server --version --help" ;;
+    dump) options="--input --layout --fit --pad --type --pass-through --shape --row --core-mask --output --only --raw --json --csv --server --version --help" ;;
+    perf) options="--loop --warmup --input --layout --fit --pad --type --pass-through --shape --row --core-mask --seed --sort --json --csv --server --version --help" ;;
+    memory) options="--shape --json --csv --server --version --help" ;;
+    accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --row --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
+    compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --row --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
+    report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --row --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
+    bench) options="--loop --clients --warmup --input --layout --fit --pad --type --pass-through --shape --row --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
+    help) options="" ;;
     esac
 }
+
+_rknnctl_value()
+{
+    value=
+    case $1 in
+    --clients) value=N ;;
+    --core-mask | -c) value=CORES ;;
+    --dump) value=DIR ;;
+    --fail-above) value=PERCENT ;;
+    --fail-below) value=FPS ;;
+    --fail-p99-above) value=MS ;;
+    --fit) value=FIT ;;
+    --golden | -g) value=MODEL ;;
+    --golden-server) value=URI ;;
+    --input | -i) value=FILE ;;
+    --interval) value=MS ;;
+    --layout | -l) value=LAYOUT ;;
+    --level) value=LEVEL ;;
+    --limit) value=PERCENT ;;
+    --lines) value=N ;;
+    --list) value=FILE ;;
+    --loop | -n) value=N ;;
+    --map) value=NAME=OTHER ;;
+    --only) value=NAME ;;
+    --output | -o) value=DIR ;;
+    --pad) value=COLOUR ;;
+    --row) value=N ;;
+    --seconds) value=N ;;
+    --seed) value=N ;;
+    --server | -s) value=URI ;;
+    --shape | -x) value=NAME=SHAPE ;;
+    --sort) value=BY ;;
+    --top | -t) value=N ;;
+    --type) value=TYPE ;;
+    --warmup | -w) value=N ;;
+    --with) value=URI ;;
+    esac
+}
+# end
 
 _rknnctl_command()
 {
@@ -74,25 +127,23 @@ _rknnctl_command()
 
 _rknnctl()
 {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command options
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command options value
     COMPREPLY=()
-    case $before in
-    -s | --server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
-    -l | --layout) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
-    --core-mask) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
-    -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    -g | --golden | -L | --list) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    -w | --with | -G | --golden-server) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
-    -d | --dump) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    -i | --input) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    _rknnctl_value "$before"
+    case $value in
+    FILE | MODEL | DIR) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    URI) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
+    LAYOUT) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
+    CORES) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
+    ?*) return ;;
     esac
     _rknnctl_command
     _rknnctl_options "${command:-global}"
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
-    elif [[ -z $command ]]; then
+    elif [[ -z $command || $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "${_rknnctl_commands[*]}" -- "$word")
-    elif [[ " ${_rknnctl_of_models[*]} " == *" $command "* ]]; then
+    elif [[ " ${_rknnctl_with_files[*]} " == *" $command "* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
     fi
 }
