@@ -2,22 +2,26 @@
 # Installs, builds, and shows a model running through rknnd over TCP, with no board.
 set -eu
 cd "$(dirname "$0")"
+unset RKNND_SERVER RKNND_DAEMON RKNN_LOG_LEVEL RKNN_SERVER_LOGLEVEL
+
+out=$(mktemp -d)
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$out"' EXIT
 
 tests/install-deps.sh build
 
 echo "== building"
-cmake --preset release -DRKNND_TESTS=OFF >build-quickstart.log 2>&1 &&
-    cmake --build --preset release >>build-quickstart.log 2>&1 || {
-    tail -n 40 build-quickstart.log >&2
+# A folder that has the tests keeps them.
+preset=quickstart
+grep -qs '^RKNND_TESTS:.*=ON$' build/release/CMakeCache.txt && preset=release
+tests/configure.sh $preset release >"$out/log" 2>&1 &&
+    cmake --build build/release --target {base,protocol,npu,custom,server,client,tools,gadget,announce,examples}/all >>"$out/log" 2>&1 || {
+    tail -n 40 "$out/log" >&2
     exit 1
 }
-rm build-quickstart.log
 
 bin=build/release/bin
 digits=examples/digits
-out=$(mktemp -d)
-daemon=
-trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$out"' EXIT
 
 show() {
     printf '\n$ %s\n' "$*"
@@ -34,7 +38,7 @@ $bin/rknnd --backend sim:rk3588 --listen "tcp:127.0.0.1:$port" &
 daemon=$!
 export RKNND_SERVER=tcp:127.0.0.1:$port
 for _ in $(seq 100); do
-    $bin/rknnctl ping -c 1 >/dev/null 2>&1 && break
+    $bin/rknnctl ping -n 1 >/dev/null 2>&1 && break
     kill -0 "$daemon" || exit 1
     sleep 0.1
 done

@@ -21,7 +21,7 @@ check() { if "$@"; then passed=$((passed + 1)); else fail "$*"; fi; }
 
 # build PRESET [TARGET]
 build() {
-    cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" --target "${2:-all}" >>"$log" 2>&1 && return
+    tests/configure.sh "$1" "$1" >"$log" 2>&1 && cmake --build --preset "$1" --target "${2:-all}" >>"$log" 2>&1 && return
     grep -E -A6 'error|FAILED|warning' "$log" | head -n 60
     return 1
 }
@@ -53,9 +53,6 @@ finish() {
 if ! tests/install-deps.sh all; then
     fail "installing packages"
     finish
-fi
-if command -v ccache >/dev/null; then
-    export CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
 
 note "static checks"

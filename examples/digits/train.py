@@ -22,6 +22,7 @@ from network import PADS, Network  # noqa: E402
 from rknnwriter import Model, Quant, ops, reference  # noqa: E402
 
 HELD_OUT = 500
+NAMES = {"conv1_out": "relu1", "pool1_out": "pool1", "conv2_out": "relu2", "fc_out": "fc"}
 SEED = 8
 
 
@@ -58,11 +59,13 @@ def quantized(network, calibration):
     y = ops.conv(m, y, *layers[2][:2], pad=layers[2][2], out=ranges[4], name="fc")
     y = ops.softmax(m, y, out=Quant(1 / 256, -128), name="softmax")
     m.output(ops.reshape(m, y, (1, 10), cpu=True, name="flatten"), "probability")
+    for tensor in m.tensors:  # as in the float model, so that layers can be compared
+        tensor.name = NAMES.get(tensor.name, tensor.name)
     return m
 
 
 def as_onnx(network):
-    """The float model; its input is the picture's 0..255, scaled inside."""
+    """The float model; its input is real(): mean and deviation are said when it is converted."""
     def node(op, inputs, output, **attrs):
         return helper.make_node(op, inputs, [output], name=output, **attrs)
 
@@ -72,13 +75,12 @@ def as_onnx(network):
                     pads=[PADS[i]] * 4, strides=[1, 1])
 
     nodes = [
-        node("Mul", ["image", "unit"], "scaled"),
-        conv("scaled", 0, "conv1"), node("Relu", ["conv1"], "relu1"),
+        conv("image", 0, "conv1"), node("Relu", ["conv1"], "relu1"),
         node("MaxPool", ["relu1"], "pool1", kernel_shape=[2, 2], strides=[2, 2]),
         conv("pool1", 1, "conv2"), node("Relu", ["conv2"], "relu2"), conv("relu2", 2, "fc"),
         node("Reshape", ["fc", "shape"], "flat"), node("Softmax", ["flat"], "probability", axis=1),
     ]
-    constants = {"unit": np.float32(1 / 255), "shape": np.array([1, 10], np.int64)}
+    constants = {"shape": np.array([1, 10], np.int64)}
     for i, (w, b) in enumerate(zip(network.weights, network.biases)):
         constants.update({f"w{i}": w, f"b{i}": b})
     ends = [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8]),

@@ -176,10 +176,11 @@ static void count_core_us(struct control *c, const char *uri, unsigned n, int si
 {
     rknnd_stats *stats;
     bench_check(rknnd_get_stats(uri, &stats));
-    for (uint32_t i = 0; i < stats->n_clients; i++) {
-        struct crowd_result *r = find_client(c, n, stats->clients[i].origin);
+    for (uint32_t i = 0; i < stats->clients->n; i++) {
+        const rknnd_client_stats *s = rknnd_client_stats_at(stats->clients, i);
+        struct crowd_result *r = find_client(c, n, s->origin);
         if (r)
-            r->core_us += (uint64_t)sign * stats->clients[i].core_us;
+            r->core_us += (uint64_t)sign * s->core_us;
     }
     rknnd_free(stats);
 }

@@ -20,5 +20,5 @@ cross/sysroot.sh arm64 linux-image-arm64 bash busybox-static libbrotli1 libbsd0 
 "$here/adbd.sh" build/vm-arm64/adbd arm64 || skip "adbd could not be fetched from Debian's backports"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cmake --preset arm64 >"$log" 2>&1 && cmake --build --preset arm64 --target "$@" >>"$log" 2>&1 ||
+tests/configure.sh arm64 arm64 >"$log" 2>&1 && cmake --build --preset arm64 --target "$@" >>"$log" 2>&1 ||
     { tail -n 50 "$log"; exit 1; }

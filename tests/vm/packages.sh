@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage: packages.sh FOLDER
-# Builds the Debian packages of this tree, from a copy of it in FOLDER/source, into FOLDER.
+# usage: packages.sh FOLDER [COMMIT]
+# Builds the Debian packages of this tree, or of a commit, from a copy in FOLDER/source, into FOLDER.
 set -euo pipefail
 project=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/source"
@@ -8,7 +8,12 @@ cd "$1"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 rm -rf source/* ./*.deb
-tar -C "$project" -c --exclude=./build --exclude=./.git . | tar -C source -x
+if [ -n "${2:-}" ]; then
+    git -C "$project" archive "$2"
+else
+    tar -C "$project" -c --exclude=./build --exclude=./.git .
+fi | tar -C source -x
 cd source
-CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 DEB_BUILD_OPTIONS="noautodbgsym nostrip" \
+! command -v ccache >/dev/null || export CMAKE_C_COMPILER_LAUNCHER=ccache
+CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 DEB_BUILD_OPTIONS=noautodbgsym \
     dpkg-buildpackage -b -us -uc -Pnocheck >"$log" 2>&1 || { tail -n 50 "$log"; exit 1; }

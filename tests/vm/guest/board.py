@@ -63,7 +63,7 @@ class Board:
             self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", "usb", "--listen", "unix:/run/board.sock",
                                              "--backend", self.backend, *self.options], stdin=subprocess.DEVNULL, stderr=log)
         wait_for("rknnd to listen", lambda: os.path.exists("/run/board.sock") and
-                 rknnctl("ping", "-c", "1", uri="unix:/run/board.sock").returncode == 0)
+                 rknnctl("ping", "-n", "1", uri="unix:/run/board.sock").returncode == 0)
         self.plug()
 
     def plug(self):

@@ -47,7 +47,7 @@ class Board:
         with open(f"/tmp/{self.serial}.log", "ab") as log:
             self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", f"usb:{folder}", "--listen", f"unix:{socket}",
                                              "--backend", f"sim:{chip}"], stdin=subprocess.DEVNULL, stderr=log)
-        wait_for("rknnd to listen", lambda: rknnctl("--server", f"unix:{socket}", "ping", "-c", "1").returncode == 0)
+        wait_for("rknnd to listen", lambda: rknnctl("--server", f"unix:{socket}", "ping", "-n", "1").returncode == 0)
         self.plug()
 
     def plug(self):
@@ -200,7 +200,7 @@ class Boards(unittest.TestCase):
         wait_for(log.read_text, lambda: os.path.exists("/run/rknnd/usb-board0.sock"))
         self.boards[1].plug()
         for uri in "usb:board0", "usb:board1":
-            done = rknnctl("--server", uri, "ping", "-c", "1")
+            done = rknnctl("--server", uri, "ping", "-n", "1")
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({uri: d["state"] for uri, d in listed().items()}, {"usb:board0": "up", "usb:board1": "up"})
 
@@ -215,7 +215,7 @@ class Boards(unittest.TestCase):
             self.assertEqual(done.returncode, 3)
             self.assertIn(f"another program uses the board at {self.boards[0].node()}", done.stderr)
             self.assertIn("usb:board0 (in use) usb:board1", rknnctl("--server", "usb:", "ping").stderr)
-            done = rknnctl("ping", "-c", "1")  # no server named: the only one that can be used
+            done = rknnctl("ping", "-n", "1")  # no server named: the only one that can be used
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_watching(self):

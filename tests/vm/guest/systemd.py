@@ -39,7 +39,7 @@ def wait_for(what, condition):
 
 def ping(*groups, uri=f"unix:{SOCKET}"):
     """A round trip by a user who is in these groups."""
-    return run("rknnctl", "--server", uri, "ping", "-c", "1", user="nobody", group="nogroup", extra_groups=groups)
+    return run("rknnctl", "--server", uri, "ping", "-n", "1", user="nobody", group="nogroup", extra_groups=groups)
 
 
 def answers(*groups, **options):
@@ -128,6 +128,14 @@ class Packages(unittest.TestCase):
         drop_in.parent.rmdir()
         must("systemctl", "daemon-reload")
 
+    def test_7_upgraded(self):
+        """The service is another; the socket is the same all the time, so that whoever connects meanwhile waits."""
+        socket, pid = SOCKET.stat().st_ino, prop("MainPID")
+        must("dpkg", "-i", *PACKAGES)
+        self.assertNotEqual(prop("MainPID"), pid)
+        self.assertEqual(SOCKET.stat().st_ino, socket)
+        self.assertTrue(answers("rknnd"))
+
     def test_8_plugged_in(self):
         """Both ends of a cable on this machine: the gadget's services, and the relay that udev starts."""
         must("modprobe", "dummy_hcd")
@@ -144,7 +152,7 @@ class Packages(unittest.TestCase):
         self.assertNotEqual(ping(uri=f"unix:{sock}").returncode, 0)
 
     def test_9_purged(self):
-        must("dpkg", "-P", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
+        must("dpkg", "-P", "rknnd-npu-sim", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
         self.assertEqual([p for p in pathlib.Path("/proc").glob("[0-9]*/comm") if "rknnd" in p.read_text()], [])
         self.assertEqual(must("systemctl", "list-units", "--type=service,socket", "--all", "--no-legend", "--plain", "*rknnd*"), "")
         self.assertEqual(files() - Packages.before, set())

@@ -81,7 +81,7 @@ class Usb(unittest.TestCase):
                                           stderr=log)
         wait_for("the relay to listen", lambda: b"listening on" in pathlib.Path("/tmp/relay.log").read_bytes()[begin:] or
                  self.relay.poll() is not None)
-        wait_for("the relay", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0)
+        wait_for("the relay", lambda: rknnctl("ping", "-n", "1", uri="usb:board1").returncode == 0)
 
     def kill_relay(self, replace):
         """Else clients start one."""
@@ -151,7 +151,7 @@ class Usb(unittest.TestCase):
             wait_for("one relay to be left", lambda: len(relays()) == 1)
             relay, = relays()
             self.assertEqual([c.poll() for c in self.clients], [None] * len(self.clients))
-            others = [subprocess.Popen([BUILD / "bin/rknnctl", "--server", uri, "ping", "-c", "1"], stdout=subprocess.DEVNULL)
+            others = [subprocess.Popen([BUILD / "bin/rknnctl", "--server", uri, "ping", "-n", "1"], stdout=subprocess.DEVNULL)
                       for uri in ("usb:", "usb:board1")]
             self.assertEqual([other.wait(PATIENCE) for other in others], [0, 0])
             os.kill(relay, signal.SIGKILL)
@@ -203,7 +203,7 @@ class Usb(unittest.TestCase):
                  lambda: all(n <= before[name] for name, n in self.held().items()))
 
     def go_on(self, what, n):
-        wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-c", "1", uri="usb:board1").returncode == 0, 20)
+        wait_for(f"the connection after {what}", lambda: rknnctl("ping", "-n", "1", uri="usb:board1").returncode == 0, 20)
         if n % 20 == 19:
             print(f"{n + 1} times", flush=True)
 

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# usage: packages.sh ARCHITECTURE
+# Builds the Debian packages for another architecture (arm64) into build/packages-ARCHITECTURE. What it takes
+# is installed in a layer over this machine's root, which is gone afterwards. Root is needed. 77: Debian's
+# packages are out of reach.
+set -euo pipefail
+if [ "${2:-}" != inside ]; then
+    architecture=$1
+    cd "$(dirname "$0")/.."
+    mkdir -p "build/packages-$architecture"
+    exec unshare --mount --pid --fork --kill-child --mount-proc "cross/${0##*/}" "$architecture" inside "$PWD/build/packages-$architecture"
+fi
+architecture=$1 out=$3
+project=$(cd "$(dirname "$0")/.." && pwd)
+layer=$(mktemp -d)
+mount -t tmpfs layer "$layer"
+mkdir "$layer"/{upper,work,root}
+root=$layer/root
+mount -t overlay -o "lowerdir=/,upperdir=$layer/upper,workdir=$layer/work" root "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mkdir -p "$root/build/source" "${CCACHE_DIR:-$HOME/.cache/ccache}"
+mkdir -p "$root/ccache" && mount --bind "${CCACHE_DIR:-$HOME/.cache/ccache}" "$root/ccache"
+tar -C "$project" -c --exclude=./build --exclude=./.git . | tar -C "$root/build/source" -x
+export DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache CCACHE_BASEDIR=/build/source CCACHE_NOHASHDIR=1
+! command -v ccache >/dev/null || export CMAKE_C_COMPILER_LAUNCHER=ccache
+chroot "$root" bash -euo pipefail -c "cd /build/source
+    echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/unsafe-io
+    dpkg --add-architecture $architecture
+    apt-get -qq -o APT::Update::Error-Mode=any update || exit 77
+    dpkg --purge --force-depends libdnnl-dev # Debian has it for one architecture at a time
+    apt-get -y -qq --no-install-recommends build-dep -a$architecture -Pcross,nocheck ./
+    DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -a$architecture -Pcross,nocheck -b -us -uc" >"$out/log" 2>&1 ||
+    { code=$?; tail -n 50 "$out/log" >&2; exit $code; }
+rm -f "$out"/*.deb
+cp "$root"/build/*.deb "$out/"
+ls "$out"/*.deb
