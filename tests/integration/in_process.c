@@ -157,6 +157,20 @@ rknnd_ServerStatus in_process_wait_status(struct peer *p,
     }
 }
 
+static bool is_alone(const rknnd_ServerStatus *now, const void *with)
+{
+    (void)with;
+    return now->connections == 1 && now->sessions == 1 && now->contexts == 0 && now->models == 0 &&
+           now->workers == 0 && now->uploads == 0 && now->memory_bytes == 0 &&
+           now->buffer_bytes == 0 && now->jobs_waiting == 0 && now->jobs_running == 0;
+}
+
+rknnd_ServerStatus in_process_watch(struct in_process *s, struct peer *watcher)
+{
+    in_process_connect(s, watcher);
+    return in_process_wait_status(watcher, is_alone, NULL);
+}
+
 static bool is_same(const rknnd_ServerStatus *now, const void *with)
 {
     const rknnd_ServerStatus *before = with;

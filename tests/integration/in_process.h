@@ -47,5 +47,9 @@ rknnd_ServerStatus in_process_wait_status(struct peer *p,
                                                        const void *with),
                                           const void *with);
 
+/// Connects a client that watches, and waits until nothing of earlier clients is left: the state
+/// that in_process_wait_same() can come back to.
+rknnd_ServerStatus in_process_watch(struct in_process *s, struct peer *watcher);
+
 /// Waits until everything that clients can hold is as in `before`.
 void in_process_wait_same(struct peer *p, const rknnd_ServerStatus *before);

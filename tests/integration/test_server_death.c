@@ -113,8 +113,7 @@ static void leave_nothing_behind(void **state)
 {
     struct peer watcher;
     (void)state;
-    in_process_connect(&server, &watcher);
-    rknnd_ServerStatus before = peer_status(&watcher);
+    rknnd_ServerStatus before = in_process_watch(&server, &watcher);
     size_t n = 1;
     while (live_until(n, n & 1)) {
         in_process_wait_same(&watcher, &before);
@@ -130,8 +129,7 @@ static void leave_nothing_behind_in_a_reply(void **state)
     struct peer watcher, p;
     uint8_t hash[SHA256_SIZE], input[64] = {0}, part[100000];
     (void)state;
-    in_process_connect(&server, &watcher);
-    rknnd_ServerStatus before = peer_status(&watcher);
+    rknnd_ServerStatus before = in_process_watch(&server, &watcher);
     for (unsigned reads = 0; reads < 40; reads++) {
         in_process_connect(&server, &p);
         peer_upload(&p, model, sizeof model, sizeof model, hash);

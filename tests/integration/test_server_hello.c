@@ -210,8 +210,7 @@ static void forgets_a_session_with_its_last_connection(void **state)
 {
     struct peer a, b, watcher;
     (void)state;
-    in_process_connect(&server, &watcher);
-    rknnd_ServerStatus before = peer_status(&watcher);
+    rknnd_ServerStatus before = in_process_watch(&server, &watcher);
     rknnd_HelloReply m = in_process_connect(&server, &a);
     peer_close(&a);
     in_process_wait_same(&watcher, &before);

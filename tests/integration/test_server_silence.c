@@ -132,8 +132,7 @@ static void keeps_who_takes_nothing(void **state)
     uint64_t session;
     uint32_t id;
     (void)state;
-    in_process_connect(&server, &watcher);
-    uint64_t before = peer_status(&watcher).jobs_done;
+    uint64_t before = in_process_watch(&server, &watcher).jobs_done;
     ask_for_much(&p, &session, &id);
     in_process_wait_status(&watcher, one_job_done, &before);
     let_timeouts_pass(&watcher);
@@ -154,8 +153,7 @@ static void ends_who_takes_nothing_when_asked_to(void **state)
     uint64_t session;
     uint32_t id;
     (void)state;
-    in_process_connect(&server, &watcher);
-    rknnd_ServerStatus before = peer_status(&watcher);
+    rknnd_ServerStatus before = in_process_watch(&server, &watcher);
     ask_for_much(&p, &session, &id);
     in_process_wait_status(&watcher, one_job_done, &before.jobs_done);
     let_timeouts_pass(&watcher);

@@ -102,8 +102,7 @@ static void a_client_that_goes_takes_its_runs_along(void **state)
     struct peer p, other, watcher;
     uint64_t x[4];
     (void)state;
-    in_process_connect(&server, &watcher);
-    rknnd_ServerStatus before = peer_status(&watcher);
+    rknnd_ServerStatus before = in_process_watch(&server, &watcher);
     x[0] = open_context(&p);
     for (int i = 1; i < 4; i++)
         x[i] = another_context(&p);
