@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 
-#include "client/choice.h"
+#include "client/api/mem.h"
 #include "client/handle.h"
-#include "client/keepalive.h"
-#include "client/mem.h"
-#include "client/model.h"
-#include "client/record.h"
-#include "client/server.h"
+#include "client/link/keepalive.h"
+#include "client/link/server_choice.h"
+#include "client/link/servers.h"
+#include "client/model/model.h"
+#include "client/record/record.h"
 
 // In the order in which locks are taken elsewhere, where two are held at once.
 static const struct {

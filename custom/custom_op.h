@@ -2,9 +2,9 @@
 // its callbacks and the memory that they see.
 #pragma once
 
-#include "base/custom.h"
 #include "base/error.h"
 #include "rknn_custom_op.h"
+#include "tensor/custom_node.h"
 
 struct opencl;
 struct custom_op;

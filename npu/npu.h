@@ -15,11 +15,11 @@
 #include <stdatomic.h>
 
 #include "base/bytes.h"
-#include "base/convert.h"
-#include "base/custom.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/tensor.h"
+#include "tensor/convert.h"
+#include "tensor/custom_node.h"
+#include "tensor/tensor.h"
 
 struct npu_buffer; // npu/buffer/buffer.h
 struct npu_device;

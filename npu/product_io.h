@@ -1,8 +1,8 @@
 // A product of matrices as a model: what its file says, and its tensors.
 #pragma once
 
-#include "base/matmul_model.h"
 #include "npu/npu.h"
+#include "tensor/matmul_model.h"
 
 struct product_io {
     struct matmul_model model;

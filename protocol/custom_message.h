@@ -1,8 +1,8 @@
 // The nodes of a model that others than the device may compute, as messages.
 #pragma once
 
-#include "base/custom.h"
 #include "protocol/message.h"
+#include "tensor/custom_node.h"
 
 // Decoded nodes; they and all they point to are one owner's.
 struct custom_list {

@@ -1,8 +1,8 @@
 // Inputs and outputs of a model as messages.
 #pragma once
 
-#include "base/tensor.h"
 #include "protocol/message.h"
+#include "tensor/tensor.h"
 
 void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret);
 

@@ -12,12 +12,12 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/host.h"
 #include "server/options.h"
-#include "server/relay.h"
+#include "server/runner/runner.h"
 #include "server/server.h"
 #include "server/signals.h"
-#include "server/usb_guard.h"
+#include "server/usb/relay.h"
+#include "server/usb/usb_guard.h"
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -61,7 +61,7 @@ static int relay(const struct options *o)
     return exit_code(&e);
 }
 
-// The program that has started this daemon hears why it cannot run (client/spawn.h).
+// The program that has started this daemon hears why it cannot run (client/link/spawn.h).
 static void tell_starter(int fd, const struct error *failed)
 {
     if (fd >= 0 && failed->code)

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/uri.h"
+#include "base/net/uri.h"
 #include "npu/buffer/buffer.h"
 #include "server/size.h"
 #include "server/spelling.h"

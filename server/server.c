@@ -11,14 +11,14 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/uri.h"
-#include "base/usb.h"
-#include "server/connection.h"
-#include "server/context.h"
-#include "server/handle.h"
-#include "server/job.h"
-#include "server/usb_board.h"
-#include "server/wire_socket.h"
+#include "base/net/uri.h"
+#include "base/net/usb.h"
+#include "server/handle/handle.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job.h"
+#include "server/net/connection.h"
+#include "server/net/transport_socket.h"
+#include "server/usb/usb_board.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"

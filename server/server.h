@@ -3,21 +3,21 @@
 
 #include <uv.h>
 
-#include "server/announce.h"
-#include "server/host.h"
-#include "server/job_timer.h"
-#include "server/listener.h"
-#include "server/logbook.h"
-#include "server/memory.h"
+#include "server/handle/stats.h"
+#include "server/jobs/job_timer.h"
+#include "server/jobs/memory.h"
+#include "server/jobs/scheduler.h"
+#include "server/jobs/sram_use.h"
+#include "server/models/store.h"
+#include "server/models/upload.h"
+#include "server/net/announce.h"
+#include "server/net/listener.h"
+#include "server/net/user.h"
 #include "server/notify.h"
+#include "server/observe/logbook.h"
+#include "server/observe/trace.h"
 #include "server/options.h"
-#include "server/sched.h"
-#include "server/sram.h"
-#include "server/stats.h"
-#include "server/store.h"
-#include "server/trace.h"
-#include "server/upload.h"
-#include "server/user.h"
+#include "server/runner/runner.h"
 
 enum server_state {
     SERVER_STARTING, // asks the backend what it is

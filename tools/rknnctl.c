@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "rknnd.h"
-#include "tools/interrupt.h"
-#include "tools/nearest.h"
-#include "tools/options.h"
-#include "tools/output_file.h"
-#include "tools/terminal.h"
+#include "tools/format/output_file.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/nearest.h"
+#include "tools/ui/terminal.h"
 
 static const struct command commands[] = {
     {"run", "run a model on inputs from files, write its outputs", cmd_run},

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "tools/failure.h"
+#include "tools/ui/failure.h"
 
 // Known once a command has parsed its options, since these may be among them.
 struct settings {

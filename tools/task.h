@@ -2,9 +2,9 @@
 #pragma once
 
 #include "rknn_api.h"
-#include "tools/input_set.h"
-#include "tools/model.h"
-#include "tools/options.h"
+#include "tools/input/input_set.h"
+#include "tools/run/open_model.h"
+#include "tools/ui/cmd_options.h"
 
 struct task {
     const char *model;

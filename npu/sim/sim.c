@@ -4,16 +4,16 @@
 
 #include "base/cleanup.h"
 #include "npu/batch.h"
+#include "npu/model/model_describe.h"
+#include "npu/model/onnx/onnx_graph.h"
+#include "npu/model/rknn/rknn_graph.h"
 #include "npu/pace.h"
-#include "npu/sim/dnn.h"
+#include "npu/sim/exec/dnn.h"
 #include "npu/sim/fault.h"
-#include "npu/sim/onnx_graph.h"
-#include "npu/sim/product.h"
-#include "npu/sim/rknn_graph.h"
+#include "npu/sim/matmul/product.h"
 #include "npu/sim/sim_custom.h"
-#include "npu/sim/sim_describe.h"
 #include "npu/sim/sim_io.h"
-#include "npu/sim/sim_row.h"
+#include "npu/sim/sim_shape_set.h"
 
 #define ANY_CHIP  "rk3588" // that a device of any chip stands for when a model is for no chip
 #define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has

@@ -1,7 +1,7 @@
 // Custom operators.
 #include "npu/sim/sim_custom.h"
 
-#include "npu/sim/copy.h"
+#include "npu/sim/exec/copy.h"
 #include "npu/sim/sim_io.h"
 
 #define ATTRIBUTES_MAX (1u << 20) // bytes, of all nodes together

@@ -2,7 +2,7 @@
 // back.
 #pragma once
 
-#include "npu/sim/plan.h"
+#include "npu/sim/exec/plan.h"
 
 /// The nodes of a .rknn file that its compiler left to the CPU, and those that only a program or a
 /// plugin can compute, described in memory of the graph's pool; numbers them (graph_node.custom).

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "base/convert.h"
+#include "tensor/convert.h"
 
 // ---- descriptions ----
 

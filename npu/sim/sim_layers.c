@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "npu/sim/estimate_graph.h"
+#include "npu/sim/cost/estimate_graph.h"
 
 #define SHAPES_LENGTH 256
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "npu/sim/chip.h"
+#include "npu/model/chip.h"
 
 #define SIM_MAX_FAULTS 8
 

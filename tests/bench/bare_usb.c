@@ -13,8 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "server/cable.h"
-#include "server/usb_descriptors.h"
+#include "server/usb/usb_descriptors.h"
+#include "server/usb/usb_link.h"
 #include "tests/bench/load.h"
 
 #define WARM_UP 0.2 // of the time that is measured, before it

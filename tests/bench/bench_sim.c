@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "npu/sim/onnx_graph.h"
-#include "npu/sim/rknn_graph.h"
+#include "npu/model/onnx/onnx_graph.h"
+#include "npu/model/rknn/rknn_graph.h"
 #include "tests/bench/conv_times.h"
 #include "tests/bench/copy_times.h"
 #include "tests/bench/hook_times.h"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "npu/sim/graph.h"
+#include "npu/model/graph.h"
 
 /// Nanoseconds of one call on one thread: the best of many. 8-bit integers to 8-bit integers for
 /// a convolution of integers, else floats to floats. Negative: oneDNN has none.

@@ -9,7 +9,7 @@ if(TARGET rknnrt AND TARGET rknnd AND TARGET npu_sim)
     samples.c
     sharing_base.c
     ../unit/sim_run.c)
-  target_link_libraries(bench_sharing PRIVATE rknnd_options rknnrt npu_sim base ${DNNL_LIBRARY} gomp
+  target_link_libraries(bench_sharing PRIVATE rknnd_options rknnrt npu_sim tensor base ${DNNL_LIBRARY} gomp
     Threads::Threads m)
   add_dependencies(bench_sharing rknnd npu_sim_module)
   set(sharing_models ${CMAKE_CURRENT_BINARY_DIR}/sharing_models)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fd.h"
-#include "client/bundle.h"
+#include "client/model/bundle.h"
 
 #define ENOUGH (64u << 10) // bytes that are read of what comes out
 

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "client/context.h"
-#include "client/hello.h"
-#include "client/upload.h"
+#include "client/api/context.h"
+#include "client/link/hello.h"
+#include "client/model/upload.h"
 #include "rknnd.h"
 
 #define MAX_REPLIES (64u << 10)

@@ -1,7 +1,7 @@
 // Files that a runtime dumps: whatever the bytes, a tensor that is all there, or words.
 #include <stdlib.h>
 
-#include "npu/vendor/dump_npy.h"
+#include "npu/rknnrt/dump/dump_npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

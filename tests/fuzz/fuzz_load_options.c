@@ -1,7 +1,7 @@
 // Load options, and an ONNX model that is loaded with them: a text, its end (0), a model file.
 #include <stdlib.h>
 
-#include "npu/sim/onnx_graph.h"
+#include "npu/model/onnx/onnx_graph.h"
 
 #define ROWS 3 // of shapes that are tried
 

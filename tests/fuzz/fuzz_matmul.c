@@ -1,7 +1,7 @@
 // Products of matrices: the file, and one run with whatever follows it as inputs.
 #include <stdlib.h>
 
-#include "npu/sim/product.h"
+#include "npu/sim/matmul/product.h"
 
 #define SMALL 4096u // elements of matrices that are multiplied
 

@@ -2,7 +2,7 @@
 // behind its length in two bytes; a length of 0 fetches a block instead.
 #include <stdlib.h>
 
-#include "server/mux.h"
+#include "server/usb/mux.h"
 
 #define MAX_CHANNELS 8
 

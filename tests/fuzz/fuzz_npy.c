@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/npy.h"
+#include "tools/format/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

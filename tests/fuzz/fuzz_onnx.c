@@ -2,8 +2,8 @@
 // what is small enough.
 #include <stdlib.h>
 
-#include "npu/sim/onnx_graph.h"
-#include "npu/sim/plan.h"
+#include "npu/model/onnx/onnx_graph.h"
+#include "npu/sim/exec/plan.h"
 
 #define SMALL ((uint64_t)1 << 20) // bytes of memory of models that are run
 

@@ -1,7 +1,7 @@
 // Tables of layer times: whatever the text, layers whose strings are whole, or words.
 #include <stdlib.h>
 
-#include "npu/vendor/perf.h"
+#include "npu/rknnrt/perf_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 // Fuzzes the parser of recordings, and the decoding of the messages in them.
-#include "client/recording.h"
+#include "client/record/recording.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

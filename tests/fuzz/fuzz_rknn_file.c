@@ -1,8 +1,8 @@
 // The tables of .rknn files alone: fast, so that many bytes are tried. What they mean: fuzz_rknn.c.
 #include <stdlib.h>
 
-#include "npu/sim/pyliteral.h"
-#include "npu/sim/rknn_file.h"
+#include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/rknn_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

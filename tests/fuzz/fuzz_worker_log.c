@@ -5,7 +5,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/worker_log.h"
+#include "server/runner/worker_log.h"
 
 #define PIPE_BYTES (16 * 3000) // a pipe has 16 pages, and each write may take one
 

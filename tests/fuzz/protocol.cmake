@@ -1,2 +1,2 @@
-rknnd_fuzz(fuzz_frame SOURCES fuzz_frame.c LIBS protocol base CORPUS corpus/frame)
-rknnd_fuzz(fuzz_message SOURCES fuzz_message.c LIBS protocol base CORPUS corpus/message)
+rknnd_fuzz(fuzz_frame SOURCES fuzz_frame.c LIBS protocol tensor base CORPUS corpus/frame)
+rknnd_fuzz(fuzz_message SOURCES fuzz_message.c LIBS protocol tensor base CORPUS corpus/message)

@@ -2,7 +2,7 @@
 // attributes, constants, register commands. Lengths stay, so that what follows is still found.
 #include <stdlib.h>
 
-#include "npu/sim/rknn_file.h"
+#include "npu/model/rknn/rknn_file.h"
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);

@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/connection.h"
+#include "server/net/connection.h"
 #include "server/server.h"
 #include "tests/integration/peer.h"
 

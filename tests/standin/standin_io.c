@@ -1,7 +1,7 @@
 // Tensors by rknn_inputs_set() and rknn_outputs_get(), and how they get into a run.
 #include <stdlib.h>
 
-#include "base/convert.h"
+#include "tensor/convert.h"
 #include "tests/standin/standin.h"
 
 uint8_t *standin_room(struct standin_tensor *t, size_t size)

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/matmul_model.h"
 #include "rknn_matmul_api.h"
+#include "tensor/matmul_model.h"
 #include "tests/standin/standin.h"
 
 // What an rknn_matmul_ctx points to.

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/tensor.h"
 #include "protocol/tensor_message.h"
+#include "tensor/tensor.h"
 
 static void check(bool ok, const char *what)
 {

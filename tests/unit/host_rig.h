@@ -2,8 +2,8 @@
 // host_worker_main() when it is called as a worker: rig_is_worker().
 #pragma once
 
-#include "server/host.h"
-#include "server/trace.h"
+#include "server/observe/trace.h"
+#include "server/runner/runner.h"
 
 // One job and what came of it.
 struct rig_job {

@@ -1,7 +1,7 @@
 // npy_copy FROM TO: reads one .npy file and writes it again, for test_npy.py.
 #include <stdio.h>
 
-#include "tools/npy.h"
+#include "tools/format/npy.h"
 
 int main(int argc, char **argv)
 {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/convert.h"
-#include "npu/sim/onnx_file.h"
+#include "npu/model/onnx/onnx_file.h"
 #include "sim_support.h"
+#include "tensor/convert.h"
 
 #define MAX_PORTS 64
 #define MAX_DIMS  8

@@ -1,8 +1,8 @@
 // A device of cores and clients in simulated time, to try the scheduler on. Every step checks the
-// rules of sched.h; what breaks one fails the test.
+// rules of scheduler.h; what breaks one fails the test.
 #pragma once
 
-#include "server/sched.h"
+#include "server/jobs/scheduler.h"
 
 #define MAX_QUEUES 48
 #define MAX_JOBS   64 // of one queue, waiting and running

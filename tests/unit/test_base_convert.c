@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "base/convert.h"
+#include "tensor/convert.h"
 
 // ---- halves
 

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #define PATIENCE_MS 20000
 #define TOTAL       (24u << 20) // bytes each way

@@ -11,7 +11,7 @@
 #include <netinet/tcp.h>
 
 #include "base/fd.h"
-#include "base/tcp.h"
+#include "base/net/tcp.h"
 
 static struct addrinfo *address(const char *text)
 {

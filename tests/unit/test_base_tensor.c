@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/tensor.h"
+#include "tensor/tensor.h"
 
 static const struct tensor_attr good = {.n_dims = 4,
                                         .dims = {1, 2, 3, 5},

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/transpose.h"
+#include "tensor/transpose.h"
 
 #define GAP 3 // elements between rows
 

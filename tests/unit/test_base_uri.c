@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/uri.h"
+#include "base/net/uri.h"
 
 static void good_uris_are_understood(void **state)
 {

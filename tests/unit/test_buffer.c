@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "server/buffer.h"
+#include "server/jobs/buffer.h"
 
 static unsigned count_fds(void)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/cable.h"
+#include "server/usb/usb_link.h"
 
 #define TO_SEND 10000000u // bytes
 

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/fd.h"
-#include "server/channel.h"
-#include "server/wire_socket.h"
+#include "server/net/channel.h"
+#include "server/net/transport_socket.h"
 
 struct side {
     struct channel channel;

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "client/doctor.h"
-#include "client/usb.h"
+#include "client/debug/doctor.h"
+#include "client/link/usb_boards.h"
 
 static char sysfs[] = "/tmp/test-client-doctor-XXXXXX";
 static char seen[1000];

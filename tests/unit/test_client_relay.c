@@ -17,7 +17,7 @@
 #include <sys/un.h>
 
 #include "base/fd.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 #include "fake_server.h"
 #include "rknnd.h"
 

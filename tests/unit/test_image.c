@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "tools/image_formats.h"
+#include "tools/image/image_formats.h"
 
 #define WIDTH  19
 #define HEIGHT 13

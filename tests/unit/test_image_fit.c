@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "tools/image_fit.h"
+#include "tools/image/image_fit.h"
 
 static const uint8_t gray_114[3] = {114, 114, 114};
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "npu/sim/load_options.h"
+#include "npu/model/load_options.h"
 
 static int parse(struct load_options *o, struct pool *pool, const char *text)
 {

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "server/memory.h"
+#include "server/jobs/memory.h"
 
 static struct memories all;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/mux.h"
+#include "server/usb/mux.h"
 
 #define MAX_BLOCKS 16
 

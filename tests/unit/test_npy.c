@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-#include "tools/npy.h"
+#include "tools/format/npy.h"
 
 // A file of version 1 with this header and this many bytes of data, in a block of exactly its size.
 static uint8_t *make_file(const char *header, size_t data, size_t *ret_size)

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/flatbuf.h"
-#include "npu/sim/lut.h"
-#include "npu/sim/pyliteral.h"
-#include "npu/sim/rknn_file.h"
+#include "npu/model/rknn/flatbuf.h"
+#include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/rknn_file.h"
+#include "npu/sim/exec/lut.h"
 #include "sim_support.h"
 
 // ---- flatbuffers ----

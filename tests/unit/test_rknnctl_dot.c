@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tools/dot.h"
+#include "tools/view/dot.h"
 
 #define MAX_THINGS 64
 #define MAX_TEXT   256

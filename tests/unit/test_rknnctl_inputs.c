@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "tools/input_form.h"
-#include "tools/inputs.h"
+#include "tools/input/input_check.h"
+#include "tools/input/input_form.h"
 
 static const rknn_tensor_attr three[] = {
     {.index = 0, .n_dims = 4, .dims = {1, 4, 5, 3}, .name = "left", .fmt = RKNN_TENSOR_NHWC},

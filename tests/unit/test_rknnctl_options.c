@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "rknn_api.h"
-#include "tools/nearest.h"
-#include "tools/options.h"
-#include "tools/parse.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/nearest.h"
+#include "tools/ui/parse.h"
 
 struct values {
     uint32_t loop, cores;

@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
-#include "tools/describe.h"
-#include "tools/format.h"
-#include "tools/layers.h"
-#include "tools/stats.h"
-#include "tools/table.h"
-#include "tools/values.h"
+#include "tools/format/format.h"
+#include "tools/format/order_stats.h"
+#include "tools/format/table.h"
+#include "tools/format/values.h"
+#include "tools/view/describe.h"
+#include "tools/view/layers.h"
 
 static void numbers_have_three_digits_and_a_unit(void **state)
 {

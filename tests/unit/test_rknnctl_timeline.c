@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tools/timeline.h"
+#include "tools/view/timeline.h"
 
 static const rknnd_event life[] = {
     {.kind = RKNND_EVENT_CONNECT, .time_us = 10, .client = 7, .id = 1, .text = "digits[12]"},

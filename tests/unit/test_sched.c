@@ -1,4 +1,4 @@
-// The scheduler: random workloads against the rules of sched.h, and measured shares.
+// The scheduler: random workloads against the rules of scheduler.h, and measured shares.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

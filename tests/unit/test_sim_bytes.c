@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/byte_join.h"
+#include "npu/sim/simd/int8_binary.h"
 
 #define CASES 3000
 #define MOST  100

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/cleanup.h"
-#include "base/convert.h"
+#include "tensor/convert.h"
 #include "tests/unit/sim_cases.h"
 #include "tests/unit/sim_run.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/plan.h"
+#include "npu/sim/exec/plan.h"
 
 #define CASES     2400
 #define MOST_WORK 1000000 // multiplications in a case

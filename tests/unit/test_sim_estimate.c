@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/estimate.h"
-#include "npu/sim/sram.h"
+#include "npu/sim/cost/estimate.h"
+#include "npu/sim/cost/sram_arena.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

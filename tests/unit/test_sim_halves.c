@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/convert.h"
-#include "npu/sim/plan.h"
+#include "npu/sim/exec/plan.h"
+#include "tensor/convert.h"
 
 #define CASES 200
 #define MOST  6 // tensors of a net

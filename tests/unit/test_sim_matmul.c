@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "base/matmul_model.h"
+#include "tensor/matmul_model.h"
 #include "tests/conformance/matmul_plain.h"
 #include "tests/unit/sim_run.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/plan.h"
+#include "npu/sim/exec/plan.h"
 
 #define N_NODES   40
 #define N_TENSORS (N_NODES + 2)

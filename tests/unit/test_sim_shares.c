@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "npu/sim/estimate_graph.h"
-#include "npu/sim/rknn_graph.h"
+#include "npu/model/rknn/rknn_graph.h"
+#include "npu/sim/cost/estimate_graph.h"
 #include "tests/unit/sim_support.h"
 
 #define NODE_SHARES 12 // slot of a Node table: work of each core in each mode

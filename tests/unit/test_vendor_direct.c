@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "npu/buffer/buffer.h"
-#include "npu/vendor/lane_direct.h"
+#include "npu/rknnrt/lanes/lane_direct.h"
 
 // 1 x 3 x 4 x 6, in rows of 8; natively in blocks of 16 channels.
 static const struct tensor_io io = {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "npu/vendor/dump_npy.h"
+#include "npu/rknnrt/dump/dump_npy.h"
 
 // A file of version 1 with this header and n bytes behind it.
 static int parse(const char *header, size_t n, struct tensor_attr *a, struct bytes *data,

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "npu/vendor/perf.h"
+#include "npu/rknnrt/perf_table.h"
 
 #define RULE "--------------------------------------------------------------------------------\n"
 

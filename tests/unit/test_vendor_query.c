@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "npu/vendor/rows.h"
+#include "npu/rknnrt/shape_sets.h"
 
 // The answers of a runtime with one input and one output, 1 x 4 x 4 x 3 and 1 x 8 x 4 x 4.
 static struct {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/channel.h"
-#include "server/wire_mux.h"
+#include "server/net/channel.h"
+#include "server/net/transport_mux.h"
 
 #define MAX_SIDES 4
 #define ROOM      (8u << 20)

@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/worker_log.h"
+#include "server/runner/worker_log.h"
 
 struct seen {
     struct log_watcher watcher;

@@ -22,7 +22,7 @@ def load_modules(speed, ports=1):
     (fifo_req). dummy_timer takes one out and then, without its lock, calls what waits for it; meanwhile dummy_queue on
     another processor puts the next in, so that this one is answered twice, or FunctionFS gets dummy_hcd's memory for
     its own, and __queue_work breaks down. Real controllers know no such thing. Programs here send more at a time, as
-    mux_fill() (server/mux.c) does."""
+    mux_fill() (server/usb/mux.c) does."""
     run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
     run("modprobe", "dummy_hcd", f"num={ports}", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
     run("modprobe", "libcomposite")

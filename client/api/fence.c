@@ -1,0 +1,61 @@
+// Fences. Linux's are files (linux/sync_file.h), which become readable when what they stand for is
+// done; so does whatever else a program takes for one.
+#include "client/api/fence.h"
+
+#include <errno.h>
+#include <linux/sync_file.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include "client/api/run.h"
+
+static int check(int fd, struct error *e)
+{
+    struct sync_file_info info = {0};
+    if (ioctl(fd, SYNC_IOC_FILE_INFO, &info) == 0 && info.status < 0)
+        return error_set_errno(e, STATUS_FAIL, -info.status, "the run's fence %d", fd);
+    return 0;
+}
+
+static int milliseconds_to(uint64_t until)
+{
+    uint64_t now = clock_ms();
+    if (until == CLOCK_FOREVER)
+        return -1;
+    return until <= now ? 0 : until - now < INT32_MAX ? (int)(until - now) : INT32_MAX;
+}
+
+static int wait_for(int fd, uint64_t until, struct error *e)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int r;
+    do {
+        r = poll(&p, 1, milliseconds_to(until));
+    } while (r < 0 && errno == EINTR);
+    if (r < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "waiting for fence %d", fd);
+    if (r == 0)
+        return error_set(e, STATUS_TIMEOUT, "fence %d has not come in time; nothing was run", fd);
+    if (!(p.revents & POLLIN))
+        return error_set(e, STATUS_PARAM_INVALID, "fence_fd %d is no fence", fd);
+    return check(fd, e);
+}
+
+int fence_wait(struct context *c, const rknn_run_extend *extend, struct error *e)
+{
+    if (!(c->flags & RKNN_FLAG_FENCE_IN_OUTSIDE))
+        return 0;
+    if (!extend || extend->fence_fd < -1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the context was opened for fences (flag 0x%x): rknn_run needs an extend "
+                         "with a fence_fd, or -1 in it",
+                         RKNN_FLAG_FENCE_IN_OUTSIDE);
+    if (extend->fence_fd == -1)
+        return 0;
+    int fd = extend->fence_fd;
+    uint64_t until = run_deadline(extend->timeout_ms);
+    context_unlock(c);
+    int r = wait_for(fd, until, e);
+    context_lock(c);
+    return r;
+}

@@ -1,0 +1,108 @@
+// Dynamic shapes: rknn_set_input_shapes.
+#include <string.h>
+
+#include "client/api/context.h"
+#include "client/last_error.h"
+
+// Whether an input has this shape in a row.
+static bool has_shape(const struct context *c, uint32_t row, const rknn_tensor_attr *a)
+{
+    const struct tensor_attr *t = &context_input_in(c, row, a->index)->logical;
+    return a->n_dims == t->n_dims && memcmp(a->dims, t->dims, t->n_dims * sizeof *t->dims) == 0;
+}
+
+static bool fits(const struct context *c, uint32_t row, uint32_t n, const rknn_tensor_attr *attrs)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!has_shape(c, row, &attrs[i]))
+            return false;
+    return true;
+}
+
+static int check_attr(const struct context *c, const rknn_tensor_attr *a, struct error *e)
+{
+    if (a->index >= c->info.n_inputs)
+        return error_set(e, STATUS_PARAM_INVALID, "index %u: the model has %u inputs", a->index,
+                         c->info.n_inputs);
+    const char *name = context_input(c, a->index)->logical.name;
+    rknn_tensor_format wanted = a->n_dims == 4 ? RKNN_TENSOR_NHWC : RKNN_TENSOR_UNDEFINED;
+    if (a->name[0] && strncmp(a->name, name, sizeof a->name) != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "input %u is %s, not %.255s", a->index, name,
+                         a->name);
+    if (a->n_dims > RKNN_MAX_DIMS || a->fmt != wanted)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "input %u (%s): %u dimensions in format %s; a shape is NHWC if it has 4, "
+                         "else UNDEFINED",
+                         a->index, name, a->n_dims, get_format_string(a->fmt));
+    return 0;
+}
+
+static int check_attrs(const struct context *c, uint32_t n, const rknn_tensor_attr *attrs,
+                       struct error *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int r = check_attr(c, &attrs[i], e);
+        for (uint32_t k = 0; k < i && r == 0; k++)
+            if (attrs[k].index == attrs[i].index)
+                r = error_set(e, STATUS_PARAM_INVALID, "input %u is there twice", attrs[i].index);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// Data that were set for other shapes are not used for these.
+static void change_row(struct context *c, uint32_t row)
+{
+    if (row == c->row)
+        return;
+    c->row = row;
+    c->input_version++;
+    for (uint32_t i = 0; i < c->info.n_inputs; i++)
+        c->inputs[i].form.size = 0;
+}
+
+// The row that is set is looked at first: the shapes of some inputs may not tell rows apart.
+static int set_shapes(struct context *c, uint32_t n, const rknn_tensor_attr *attrs, struct error *e)
+{
+    int r = check_attrs(c, n, attrs, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < c->info.n_rows; i++) {
+        uint32_t row = (c->row + i) % c->info.n_rows;
+        if (fits(c, row, n, attrs)) {
+            change_row(c, row);
+            return 0;
+        }
+    }
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "these shapes are not a row of the %u that the model has "
+                     "(RKNN_QUERY_INPUT_DYNAMIC_RANGE)",
+                     c->info.n_rows);
+}
+
+RKNN_EXPORT int rknn_set_input_shape(rknn_context context, rknn_tensor_attr *attr)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter_model(context, &c, &e);
+    if (r == 0 && !attr)
+        r = error_set(&e, STATUS_PARAM_INVALID, "attr is NULL");
+    if (r == 0)
+        r = set_shapes(c, 1, attr, &e);
+    return last_error_keep("rknn_set_input_shape", r, &e);
+}
+
+RKNN_EXPORT int rknn_set_input_shapes(rknn_context context, uint32_t n_inputs,
+                                      rknn_tensor_attr attr[])
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter_model(context, &c, &e);
+    if (r == 0 && (!attr || n_inputs != c->info.n_inputs))
+        r = error_set(&e, STATUS_PARAM_INVALID, "%u shapes given%s, the model has %u inputs",
+                      n_inputs, attr ? "" : " (and no array)", c->info.n_inputs);
+    if (r == 0)
+        r = set_shapes(c, n_inputs, attr, &e);
+    return last_error_keep("rknn_set_input_shapes", r, &e);
+}

@@ -1,7 +1,0 @@
-// The choice of cores.
-#pragma once
-
-#include "client/context.h"
-
-/// rknn_set_core_mask() of an entered context.
-int cores_set_mask(struct context *c, uint32_t mask, struct error *e);

@@ -1,0 +1,108 @@
+// rknnd_diagnose: every hop between a program and the NPU.
+#include "client/debug/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/api/context.h"
+#include "client/api/init.h"
+#include "client/last_error.h"
+#include "client/link/servers.h"
+#include "client/link/usb_boards.h"
+#include "client/model/load_options.h"
+#include "client/model/model.h"
+
+void doctor_tell(struct doctor *d, rknnd_verdict verdict, const char *name, const char *advice,
+                 const char *format, ...)
+{
+    char found[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(found, sizeof found, format, args);
+    va_end(args);
+    message_make_printable(found);
+    rknnd_check check = {.struct_size = sizeof check,
+                         .verdict = verdict,
+                         .name = name,
+                         .found = found,
+                         .advice = advice};
+    d->n_bad += verdict == RKNND_CHECK_BAD;
+    d->callback(d->user, &check);
+}
+
+// ---- the model ---------------------------------------------------------------------------------
+
+static const char *advice_for(int status)
+{
+    switch (status) {
+    case STATUS_TARGET_PLATFORM_UNMATCH:
+        return "convert it with target_platform set to the server's chip, or use a server with the "
+               "model's chip";
+    case STATUS_MALLOC_FAIL:
+        return "a quota or the machine's memory is used up: `rknnctl top` shows by whom";
+    case STATUS_DEVICE_UNAVAILABLE:
+        return "the server or its worker failed meanwhile: `rknnctl log` has its words";
+    default:
+        return "copy it again (is it whole?); else convert it again, with the version of "
+               "rknn-toolkit2 that fits the runtime";
+    }
+}
+
+void doctor_model(struct doctor *d, const char *path)
+{
+    struct error e;
+    struct model m = {.fd = -1};
+    rknn_context context = 0;
+    int r = model_from_file(&m, path, 0, 0, &e);
+    if (r < 0) {
+        doctor_tell(d, RKNND_CHECK_BAD, "model", "give the path of a readable model file", "%s: %s",
+                    path, e.text);
+    } else if ((r = init_open_model(&m, 0, load_options(), &context, &e)) < 0) {
+        doctor_tell(d, RKNND_CHECK_BAD, "model", advice_for(r), "%s: %s", path, e.text);
+    } else {
+        doctor_tell(d, RKNND_CHECK_GOOD, "model", "", "%s loads here", path);
+        context_end(context, &e);
+    }
+    model_done(&m);
+}
+
+// ---- all of it ---------------------------------------------------------------------------------
+
+static void skip(struct doctor *d, const char *name)
+{
+    doctor_tell(d, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
+}
+
+static void diagnose(struct doctor *d, const char *model)
+{
+    struct connection *c = doctor_reach(d);
+    if (c) {
+        rknnd_HelloReply peer = c->peer;
+        doctor_device(d, &peer);
+        if (model)
+            doctor_model(d, model);
+    } else {
+        skip(d, "device");
+        if (model)
+            skip(d, "model");
+    }
+    server_disconnect(c);
+    doctor_adb(d);
+    doctor_usb(d, USB_SYSFS);
+}
+
+RKNN_EXPORT int rknnd_diagnose(const char *model, rknnd_check_callback *callback, void *user,
+                               uint32_t *n_bad)
+{
+    struct error e;
+    struct doctor d = {.callback = callback, .user = user};
+    int r = callback ? 0 : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
+    if (r == 0) {
+        init_prepare();
+        diagnose(&d, model);
+    }
+    if (r == 0 && n_bad)
+        *n_bad = d.n_bad;
+    return last_error_keep("rknnd_diagnose", r, &e);
+}

@@ -1,0 +1,226 @@
+// rknnd.h: servers, models and runs, asked about.
+#include <stdio.h>
+#include <string.h>
+
+#include "client/api/context.h"
+#include "client/debug/profile.h"
+#include "client/last_error.h"
+#include "client/link/one_shot.h"
+#include "client/link/payload.h"
+#include "client/model/load_options.h"
+#include "client/model/upload.h"
+#include "client/sized.h"
+#include "rknnd.h"
+
+RKNN_EXPORT const char *rknnd_version(void)
+{
+    return RKNND_VERSION;
+}
+
+RKNN_EXPORT void rknnd_free(void *memory)
+{
+    free(memory);
+}
+
+// ---- servers -----------------------------------------------------------------------------------
+
+static void describe_server(const struct connection *c, rknnd_server_info *ret)
+{
+    const rknnd_HelloReply *p = &c->peer;
+    *ret = (rknnd_server_info){.protocol_version = p->version,
+                               .n_cores = p->device.n_cores,
+                               .heartbeat_ms = p->limits.heartbeat_ms,
+                               .peer_timeout_ms = p->limits.peer_timeout_ms,
+                               .timing = (rknnd_timing)p->device.timing,
+                               .sram_size = p->device.sram_size,
+                               .max_model_size = p->limits.model_size,
+                               .max_payload_size = p->limits.payload_size};
+    message_set_text(ret->uri, c->uri);
+    message_set_text(ret->software, p->software);
+    message_set_text(ret->chip, p->device.chip);
+    message_set_text(ret->backend, p->device.backend);
+    message_set_text(ret->runtime_version, p->device.runtime_version);
+    message_set_text(ret->driver_version, p->device.driver_version);
+    message_set_text(ret->buffers, p->buffers);
+}
+
+RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
+{
+    struct error e;
+    cleanup(ask_end_p) struct connection *c = NULL;
+    rknnd_server_info ours;
+    int r = info ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
+    if (r == 0) {
+        describe_server(c, &ours);
+        r = sized_give(info, &ours, sizeof ours, &e);
+    }
+    return last_error_keep("rknnd_get_server_info", r, &e);
+}
+
+static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
+{
+    *ret = (rknnd_server_status){.connections = m->connections,
+                                 .sessions = m->sessions,
+                                 .contexts = m->contexts,
+                                 .models = m->models,
+                                 .workers = m->workers,
+                                 .uploads = m->uploads,
+                                 .jobs_waiting = m->jobs_waiting,
+                                 .jobs_running = m->jobs_running,
+                                 .uptime_ms = m->uptime_ms,
+                                 .upload_bytes = m->upload_bytes,
+                                 .cached_bytes = m->cached_bytes,
+                                 .model_bytes = m->model_bytes,
+                                 .buffer_bytes = m->buffer_bytes,
+                                 .jobs_done = m->jobs_done,
+                                 .jobs_failed = m->jobs_failed,
+                                 .jobs_retried = m->jobs_retried,
+                                 .worker_deaths = m->worker_deaths};
+    message_set_text(ret->isolation, m->isolation);
+}
+
+RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *status)
+{
+    struct error e;
+    cleanup(ask_end_p) struct connection *c = NULL;
+    rknnd_ServerStatus reply;
+    rknnd_server_status ours;
+    struct request request = {.type = MESSAGE_SERVER_STATUS, .reply = &reply};
+    int r = status ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
+    if (r == 0)
+        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
+    if (r == 0) {
+        take_status(&reply, &ours);
+        r = sized_give(status, &ours, sizeof ours, &e);
+    }
+    return last_error_keep("rknnd_get_server_status", r, &e);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        rknnd_Ping message = {.token = i + 1}, reply;
+        struct request request = {.type = MESSAGE_PING, .reply = &reply};
+        uint64_t start = now_ns();
+        int r = connection_call(c, &request, &message, e);
+        if (r < 0)
+            return r;
+        round_trip_ns[i] = now_ns() - start;
+        if (reply.token != message.token)
+            return error_set(e, STATUS_FAIL, "server %s answers a Ping with other bytes", c->uri);
+    }
+    return 0;
+}
+
+RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
+{
+    struct error e;
+    cleanup(ask_end_p) struct connection *c = NULL;
+    int r = round_trip_ns || !n ? ask_begin(uri, &c, &e)
+                                : error_set(&e, STATUS_PARAM_INVALID, "round_trip_ns is NULL");
+    if (r == 0)
+        r = ping(c, n, round_trip_ns, &e);
+    return last_error_keep("rknnd_ping", r, &e);
+}
+
+// ---- models ------------------------------------------------------------------------------------
+
+static int describe(struct connection *c, const struct model *m, char **json, struct error *e)
+{
+    uint64_t held = 0;
+    struct payload text = {.limit = LIMIT_TEXT_BYTES};
+    rknnd_ModelDescribe message;
+    struct request request = {
+        .type = MESSAGE_MODEL_DESCRIBE, .payload = payload_take, .owner = &text};
+    memcpy(message.sha256, m->sha256, sizeof message.sha256);
+    message_set_text(message.options, load_options());
+    int r = upload_model(c, m, &held, e);
+    if (r == 0)
+        r = connection_call(c, &request, &message, e);
+    if (r == 0)
+        *json = (char *)steal_ptr(text.data);
+    payload_done(&text);
+    return r;
+}
+
+RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **json)
+{
+    struct error e;
+    struct model m = {.fd = -1};
+    cleanup(ask_end_p) struct connection *c = NULL;
+    int r = path && json ? model_from_file(&m, path, 0, 0, &e)
+                         : error_set(&e, STATUS_PARAM_INVALID, "path or json is NULL");
+    if (r == 0)
+        r = ask_begin(uri, &c, &e);
+    if (r == 0)
+        r = describe(c, &m, json, &e);
+    model_done(&m);
+    return last_error_keep("rknnd_describe_model", r, &e);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static int get_run_info(const struct context *c, rknnd_run_info *info, struct error *e)
+{
+    if (!info)
+        return error_set(e, STATUS_PARAM_INVALID, "info is NULL");
+    if (!c->times.attempts)
+        return error_set(e, STATUS_FAIL, "no run has ended yet");
+    rknnd_run_info ours = {.attempts = c->times.attempts,
+                           .core_mask = c->times.core_mask,
+                           .run_us = c->times.run_us,
+                           .queue_us = c->times.queue_us,
+                           .total_us = c->total_us,
+                           .timing = (rknnd_timing)c->connection->peer.device.timing,
+                           .estimate_ns = c->times.estimate_ns,
+                           .estimate_assumed = c->info.estimate_assumed,
+                           .n_unestimated = c->info.n_unestimated};
+    message_set_text(ours.estimate_chip, c->info.estimate_chip);
+    return sized_give(info, &ours, sizeof ours, e);
+}
+
+RKNN_EXPORT int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        c->timeout_ms = limit_ms;
+    return last_error_keep("rknnd_set_run_limit", r, &e);
+}
+
+RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        r = get_run_info(c, info, &e);
+    return last_error_keep("rknnd_get_run_info", r, &e);
+}
+
+RKNN_EXPORT int rknnd_get_layers(rknn_context context, rknnd_list **layers)
+{
+    struct error e;
+    struct profile p = {0};
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0 && !layers)
+        r = error_set(&e, STATUS_PARAM_INVALID, "layers is NULL");
+    if (r == 0 && !(c->flags & RKNN_FLAG_COLLECT_PERF_MASK))
+        r = error_set(&e, STATUS_FAIL,
+                      "the context was opened without RKNN_FLAG_COLLECT_PERF_MASK");
+    if (r == 0)
+        r = profile_get(c, &p, &e);
+    if (r == 0)
+        r = profile_to_program(&p, layers, &e);
+    profile_done(&p);
+    return last_error_keep("rknnd_get_layers", r, &e);
+}

@@ -1,0 +1,56 @@
+// Frequencies of a server's machine.
+#include "client/last_error.h"
+#include "client/limits.h"
+#include "client/link/one_shot.h"
+#include "client/link/payload.h"
+#include "client/sized.h"
+#include "rknnd.h"
+
+static int take_clock(struct bytes *rest, rknnd_clock *ret, struct error *e)
+{
+    rknnd_Clock m;
+    int r = message_sequence_take(rknnd_Clock_fields, rest, &m, e);
+    if (r < 0)
+        return r;
+    *ret = (rknnd_clock){.struct_size = sizeof *ret, .hz = m.hz, .max_hz = m.max_hz};
+    message_set_text(ret->name, m.name);
+    message_set_text(ret->domain, m.domain);
+    message_set_text(ret->governor, m.governor);
+    message_make_printable(ret->name);
+    message_make_printable(ret->domain);
+    message_make_printable(ret->governor);
+    return 0;
+}
+
+static int take_clocks(uint32_t n_clocks, struct bytes rest, rknnd_list **ret, struct error *e)
+{
+    cleanup(free_p) rknnd_list *list = sized_list_new(n_clocks, sizeof(rknnd_clock), 0, NULL);
+    if (!list)
+        return error_no_memory(e, "clocks", n_clocks * sizeof(rknnd_clock));
+    rknnd_clock *clocks = (rknnd_clock *)(list + 1);
+    int r = 0;
+    for (uint32_t i = 0; i < n_clocks && r == 0; i++)
+        r = take_clock(&rest, &clocks[i], e);
+    if (r == 0)
+        *ret = steal_ptr(list);
+    return r;
+}
+
+RKNN_EXPORT int rknnd_get_clocks(const char *uri, rknnd_list **clocks)
+{
+    struct error e;
+    cleanup(ask_end_p) struct connection *c = NULL;
+    struct payload list = {.limit = LIMIT_LIST_BYTES};
+    rknnd_ClocksReply reply;
+    struct request request = {
+        .type = MESSAGE_CLOCKS, .reply = &reply, .payload = payload_take, .owner = &list};
+    int r = clocks ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "clocks is NULL");
+    if (r == 0)
+        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
+    if (r == 0 && reply.n_clocks > LIMIT_LIST_BYTES)
+        r = error_set(&e, STATUS_FAIL, "the server tells of %u clocks", reply.n_clocks);
+    if (r == 0)
+        r = take_clocks(reply.n_clocks, (struct bytes){list.data, list.size}, clocks, &e);
+    payload_done(&list);
+    return last_error_keep("rknnd_get_clocks", r, &e);
+}

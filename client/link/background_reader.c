@@ -1,0 +1,112 @@
+// The thread behind runs that nobody waits for.
+#include "client/link/background_reader.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+struct attendant {
+    struct context *context;
+    pthread_t thread;
+    int wake;      // eventfd
+    bool inherits; // the thread's own
+    atomic_bool stop;
+};
+
+static bool has_work(const struct context *c)
+{
+    for (size_t i = 0; i < LIMIT_RUNS; i++)
+        if (c->runs[i].state == RUN_PENDING && !c->runs[i].request.done)
+            return !c->connection->lost;
+    return false;
+}
+
+// Returns the socket and what to wait for, as far as there is something; else no socket.
+static struct pollfd attend(struct attendant *a)
+{
+    struct context *c = a->context;
+    struct pollfd ret = {-1, 0, 0};
+    context_lock(c);
+    if (has_work(c))
+        connection_attend(c->connection, &ret);
+    if (!has_work(c))
+        ret.fd = -1;
+    context_unlock(c);
+    return ret;
+}
+
+static void *run(void *arg)
+{
+    struct attendant *a = arg;
+    uint64_t count;
+    while (!atomic_load(&a->stop)) {
+        struct pollfd p[] = {{a->wake, POLLIN, 0}, attend(a)};
+        if (a->inherits) {
+            context_finish(a->context); // and with it *a
+            break;
+        }
+        poll(p, 2, -1);
+        if ((p[0].revents & POLLIN) && read(a->wake, &count, sizeof count) < 0)
+            break;
+    }
+    return NULL;
+}
+
+static int start(struct attendant *a, struct error *e)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int r = pthread_create(&a->thread, NULL, run, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r ? error_set_errno(e, STATUS_FAIL, r, "a thread for custom operators") : 0;
+}
+
+int attendant_new(struct context *c, struct attendant **ret, struct error *e)
+{
+    struct attendant *a = calloc(1, sizeof *a);
+    if (!a)
+        return error_no_memory(e, "a thread", sizeof *a);
+    a->context = c;
+    a->wake = eventfd(0, EFD_CLOEXEC);
+    int r = a->wake < 0 ? error_set_errno(e, STATUS_FAIL, errno, "a thread for custom operators")
+                        : start(a, e);
+    if (r == 0) {
+        *ret = a;
+        return 0;
+    }
+    fd_close(a->wake);
+    free(a);
+    return r;
+}
+
+void attendant_wake(struct attendant *a)
+{
+    uint64_t one = 1;
+    while (write(a->wake, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+bool attendant_inherit(struct attendant *a)
+{
+    if (!a || !pthread_equal(a->thread, pthread_self()))
+        return false;
+    a->inherits = true;
+    return true;
+}
+
+void attendant_free(struct attendant *a)
+{
+    if (!a)
+        return;
+    atomic_store(&a->stop, true);
+    attendant_wake(a);
+    if (pthread_equal(a->thread, pthread_self()))
+        pthread_detach(a->thread);
+    else
+        pthread_join(a->thread, NULL);
+    fd_close(a->wake);
+    free(a);
+}

@@ -1,0 +1,20 @@
+// A thread that reads a context's connection and serves what comes in parts, while runs are under
+// way that no thread of the program waits for.
+#pragma once
+
+#include "client/api/context.h"
+
+struct attendant;
+
+int attendant_new(struct context *c, struct attendant **ret, struct error *e);
+
+/// A run has begun.
+void attendant_wake(struct attendant *a);
+
+/// In the thread itself: true, and it will call context_finish() when it comes back from the
+/// callback that it is in. In others, and for NULL: false.
+bool attendant_inherit(struct attendant *a);
+
+/// Ends the thread and waits for its end; in that thread itself, it ends when this returns to it.
+/// The context's lock is not held. NULL is fine.
+void attendant_free(struct attendant *a);

@@ -1,0 +1,159 @@
+// The keep-alive thread.
+#include "client/link/keepalive.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "base/cleanup.h"
+
+#define END_S 1 // what the thread has at most to end in when the process ends; it needs none of it
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; // CLOCK_MONOTONIC
+    struct list connections;
+    bool running;
+    pthread_t thread;
+    unsigned turn; // of the thread that is to run; older ones end
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .connections = {&keeper.connections, &keeper.connections}};
+
+static _Atomic unsigned fork_number;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void init_condition(void)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&keeper.changed, &a);
+    pthread_condattr_destroy(&a);
+}
+
+// Tends all connections that are not in use; returns when to do so next.
+static uint64_t tend_all(void)
+{
+    struct connection *c;
+    uint64_t interval = UINT32_MAX;
+    list_for_each (c, &keeper.connections, link) {
+        if (pthread_mutex_trylock(&c->lock) == 0) {
+            connection_tend(c);
+            pthread_mutex_unlock(&c->lock);
+        }
+        // The limits do not change after hello, so they can be read without the lock.
+        uint64_t half = c->peer.limits.heartbeat_ms / 2;
+        interval = half < interval ? half : interval;
+    }
+    return clock_ms() + interval;
+}
+
+static void *keep_alive(void *turn)
+{
+    pthread_mutex_lock(&keeper.lock);
+    while ((unsigned)(uintptr_t)turn == keeper.turn) {
+        uint64_t next = tend_all();
+        struct timespec t = {(time_t)(next / 1000), (long)(next % 1000) * 1000000};
+        pthread_cond_timedwait(&keeper.changed, &keeper.lock, &t);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    return NULL;
+}
+
+static int start(struct error *e)
+{
+    sigset_t all, old;
+    void *turn = (void *)(uintptr_t)keeper.turn;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int r = pthread_create(&keeper.thread, NULL, keep_alive, turn);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r != 0)
+        return error_set_errno(e, STATUS_FAIL, r, "the keep-alive thread cannot be started");
+    pthread_setname_np(keeper.thread, "rknnd-alive");
+    keeper.running = true;
+    return 0;
+}
+
+int keepalive_add(struct connection *c, struct error *e)
+{
+    pthread_once(&once, init_condition);
+    pthread_mutex_lock(&keeper.lock);
+    int r = keeper.running ? 0 : start(e);
+    if (r == 0) {
+        c->fork_number = keepalive_fork_number();
+        list_append(&keeper.connections, &c->link);
+        pthread_cond_signal(&keeper.changed);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    return r;
+}
+
+void keepalive_remove(struct connection *c)
+{
+    pthread_mutex_lock(&keeper.lock);
+    list_remove(&c->link);
+    bool last = keeper.running && list_empty(&keeper.connections);
+    pthread_t thread = keeper.thread;
+    if (last) {
+        keeper.running = false;
+        keeper.turn++;
+        pthread_cond_signal(&keeper.changed);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    if (last)
+        pthread_join(thread, NULL);
+}
+
+unsigned keepalive_fork_number(void)
+{
+    return atomic_load(&fork_number);
+}
+
+bool keepalive_is_inherited(const struct connection *c)
+{
+    return c->fork_number != keepalive_fork_number();
+}
+
+void keepalive_before_fork(void)
+{
+    pthread_mutex_lock(&keeper.lock);
+}
+
+void keepalive_after_fork(bool child)
+{
+    if (child) {
+        struct connection *c, *after;
+        atomic_fetch_add(&fork_number, 1);
+        list_for_each_safe (c, after, &keeper.connections, link) {
+            stream_close(&c->stream);
+            c->lost = true;
+            list_remove(&c->link);
+        }
+        keeper.running = false;
+        keeper.turn++;
+        init_condition();
+    }
+    pthread_mutex_unlock(&keeper.lock);
+}
+
+// The process ends, and with it whatever is linked with the library. The library itself is never
+// unloaded (it is linked with -z nodelete), so dlclose() does not come here. A signal handler may
+// have called exit() in the middle of anything here: then the thread stays.
+__attribute__((destructor)) static void end_with_the_process(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    if (pthread_mutex_timedlock(&keeper.lock, &until) != 0)
+        return;
+    bool running = keeper.running;
+    pthread_t thread = keeper.thread;
+    if (running) {
+        keeper.running = false;
+        keeper.turn++;
+        pthread_cond_signal(&keeper.changed);
+    }
+    pthread_mutex_unlock(&keeper.lock);
+    if (running)
+        pthread_timedjoin_np(thread, NULL, &until);
+}

@@ -1,0 +1,13 @@
+// A connection for one question that belongs to no context.
+#pragma once
+
+#include "base/cleanup.h"
+#include "client/link/connection.h"
+
+/// A locked connection to the server (NULL: the one that contexts would use).
+int ask_begin(const char *uri, struct connection **ret, struct error *e);
+
+/// Unlocks and closes. NULL is fine.
+void ask_end(struct connection *c);
+
+CLEANUP_DEFINE(struct connection, ask_end)

@@ -1,0 +1,194 @@
+// The choice of a server.
+#include "client/link/server_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/net/uri.h"
+#include "client/debug/devices.h"
+#include "client/last_error.h"
+#include "client/link/servers.h"
+
+#define MAX_BOARDS 8
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char chosen[256];                      // by rknnd_set_server(); "": none
+static _Thread_local char thread_chosen[256]; // by rknnd_set_thread_server(); "": none
+
+// Into `to`, in normal form; "" for NULL.
+static int normalize(const char *uri, char to[static 256], struct error *e)
+{
+    struct uri parsed;
+    int r = uri ? uri_parse(uri, &parsed, e) : 0;
+    *to = 0;
+    if (r == 0 && uri)
+        uri_format(&parsed, to, 256);
+    return r;
+}
+
+RKNN_EXPORT int rknnd_set_server(const char *uri)
+{
+    struct error e;
+    char normal[sizeof chosen];
+    int r = normalize(uri, normal, &e);
+    if (r == 0) {
+        pthread_mutex_lock(&lock);
+        memcpy(chosen, normal, sizeof chosen);
+        pthread_mutex_unlock(&lock);
+    }
+    return last_error_keep("rknnd_set_server", r, &e);
+}
+
+RKNN_EXPORT int rknnd_set_thread_server(const char *uri)
+{
+    struct error e;
+    char normal[sizeof thread_chosen];
+    int r = normalize(uri, normal, &e);
+    if (r == 0)
+        memcpy(thread_chosen, normal, sizeof thread_chosen);
+    return last_error_keep("rknnd_set_thread_server", r, &e);
+}
+
+RKNN_EXPORT const char *rknnd_get_thread_server(void)
+{
+    return thread_chosen;
+}
+
+static void add(struct choice *c, const char *scheme, const char *folder, const char *file)
+{
+    char *uri = c->uris[c->n_uris];
+    if ((size_t)snprintf(uri, sizeof c->uris[0], "%s%s%s", scheme, folder, file) <
+        sizeof c->uris[0])
+        c->n_uris++;
+}
+
+void choice_local(struct choice *ret)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    *ret = (struct choice){.source = CHOICE_DEFAULT};
+    add(ret, "unix:", "", URI_SYSTEM_SOCKET);
+    if (runtime && *runtime)
+        add(ret, "unix:", runtime, "/rknnd.sock");
+}
+
+void choice_make(const char *uri, struct choice *ret)
+{
+    char program[sizeof chosen];
+    pthread_mutex_lock(&lock);
+    memcpy(program, chosen, sizeof program);
+    pthread_mutex_unlock(&lock);
+    const struct {
+        enum choice_source source;
+        const char *uri;
+    } sources[] = {{CHOICE_THREAD, thread_chosen},
+                   {CHOICE_PROGRAM, program},
+                   {CHOICE_ENVIRONMENT, getenv("RKNND_SERVER")}};
+    choice_local(ret);
+    if (uri)
+        *ret = (struct choice){.source = CHOICE_ARGUMENT};
+    for (size_t i = 0; !uri && i < sizeof sources / sizeof *sources; i++)
+        if (sources[i].uri && *sources[i].uri) {
+            *ret = (struct choice){.source = sources[i].source};
+            uri = sources[i].uri;
+        }
+    if (uri)
+        add(ret, uri, "", "");
+}
+
+// Tries one local socket; adds what came of it to the words in `tried`.
+static bool try_local(const char *uri, struct connection **ret, char *tried, size_t size)
+{
+    struct error e;
+    if (server_connect(uri, ret, &e) == 0)
+        return true;
+    size_t used = strlen(tried);
+    const char *words = strncmp(e.text, "server ", 7) == 0 ? e.text + 7 : e.text;
+    snprintf(tried + used, size - used, "%s%s", used ? "; " : "", words);
+    return false;
+}
+
+// A board may be at a cable and behind adb at once.
+static bool is_same(const rknnd_device *a, const rknnd_device *b)
+{
+    return *a->serial && strcmp(a->serial, b->serial) == 0;
+}
+
+// Boards that can be used, each once: their names, and *ret the first of them.
+static unsigned find_usable(const rknnd_device *list, unsigned n, rknnd_device *ret, char *names,
+                            size_t size)
+{
+    unsigned n_usable = 0;
+    *names = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (*list[i].obstacle || (n_usable > 0 && is_same(ret, &list[i])))
+            continue;
+        size_t used = strlen(names);
+        snprintf(names + used, size - used, " %s", list[i].uri);
+        if (n_usable++ == 0)
+            *ret = list[i];
+    }
+    return n_usable;
+}
+
+int choice_find_board(rknnd_device *ret, struct error *e)
+{
+    rknnd_device list[MAX_BOARDS], usable;
+    char names[200];
+    unsigned n = devices_find_boards(list, MAX_BOARDS);
+    unsigned n_usable =
+        find_usable(list, n < MAX_BOARDS ? n : MAX_BOARDS, &usable, names, sizeof names);
+    if (n_usable == 1) {
+        *ret = usable;
+        return 0;
+    }
+    if (n_usable > 1)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "there is more than one board: set RKNND_SERVER to one of%s", names);
+    if (n > 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "board %s cannot be used: %s; %s",
+                         list[0].uri, list[0].obstacle, list[0].advice);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no board is at a USB cable or behind adb");
+}
+
+static int connect_default(const struct choice *choice, struct connection **ret, struct error *e)
+{
+    char tried[250] = "";
+    rknnd_device board;
+    struct error why;
+    for (unsigned i = 0; i < choice->n_uris; i++)
+        if (try_local(choice->uris[i], ret, tried, sizeof tried))
+            return 0;
+    if (choice_find_board(&board, &why) == 0)
+        return server_connect(board.uri, ret, e);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "no server found. Tried %s; %s. Start rknnd, or set RKNND_SERVER to "
+                     "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim: (software NPU)",
+                     tried, why.text);
+}
+
+int choice_connect(const char *uri, struct connection **ret, struct error *e)
+{
+    struct choice choice;
+    choice_make(uri, &choice);
+    if (choice.source == CHOICE_DEFAULT)
+        return connect_default(&choice, ret, e);
+    if (choice.n_uris == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "the server's URI is longer than %zu bytes",
+                         sizeof choice.uris[0] - 1);
+    int r = server_connect(choice.uris[0], ret, e);
+    return r == STATUS_PARAM_INVALID && choice.source == CHOICE_ENVIRONMENT
+               ? error_prefix(e, "RKNND_SERVER")
+               : r;
+}
+
+void choice_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void choice_after_fork(bool child)
+{
+    (void)child;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,259 @@
+// The servers that this process is using.
+#include "client/link/servers.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/limits.h"
+#include "client/link/connect.h"
+#include "client/link/hello.h"
+#include "client/link/keepalive.h"
+#include "client/link/spawn.h"
+#include "client/link/usb_boards.h"
+
+struct server {
+    struct list link;
+    unsigned refs;
+    char uri[256];        // normal form
+    struct uri address;   // the same
+    pthread_mutex_t lock; // of session; held while the first connection makes it
+    struct session session;
+    struct spawn daemon; // sim: and usb:
+};
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list servers = {&servers, &servers};
+
+static struct server *find(const char *uri)
+{
+    struct server *s;
+    list_for_each (s, &servers, link)
+        if (strcmp(s->uri, uri) == 0)
+            return s;
+    return NULL;
+}
+
+static int get(const struct uri *address, struct server **ret, struct error *e)
+{
+    char uri[sizeof((*ret)->uri)];
+    uri_format(address, uri, sizeof uri);
+    pthread_mutex_lock(&list_lock);
+    struct server *s = find(uri);
+    if (!s && (s = calloc(1, sizeof *s))) {
+        memcpy(s->uri, uri, sizeof uri);
+        s->address = *address;
+        pthread_mutex_init(&s->lock, NULL);
+        spawn_init(&s->daemon);
+        list_append(&servers, &s->link);
+    }
+    if (s)
+        s->refs++;
+    pthread_mutex_unlock(&list_lock);
+    *ret = s;
+    return s ? 0 : error_no_memory(e, "a server", sizeof *s);
+}
+
+static void put(struct server *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&list_lock);
+    bool last = --s->refs == 0;
+    if (last)
+        list_remove(&s->link);
+    pthread_mutex_unlock(&list_lock);
+    if (!last)
+        return;
+    spawn_done(&s->daemon);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+CLEANUP_DEFINE(struct server, put)
+
+// What a connection ended with that was cut off without a word from the other side: it is not
+// there any more, or another one has taken its place.
+#define CUT_OFF 1
+
+// May return CUT_OFF, with words.
+static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct session *session,
+                          struct connection **ret, struct error *e)
+{
+    struct connection *c = NULL;
+    if (fd < 0) {
+        error_prefix(e, "server %s", s->uri);
+        return fd;
+    }
+    int r = connection_new(fd, s->address.kind == URI_USB, s->uri, &c, e);
+    if (r < 0)
+        return r;
+    r = hello_exchange(c, session, limit_ms, e);
+    if (r == 0) {
+        *ret = c;
+        return 0;
+    }
+    if (r == STATUS_DEVICE_UNAVAILABLE && !c->leaving)
+        r = CUT_OFF;
+    connection_free(c);
+    return r;
+}
+
+// The daemon has just been started and is gone again.
+static void take_last_words(struct server *s, const struct spawn_ticket *ticket, struct error *e)
+{
+    char words[sizeof e->text];
+    spawn_last_words(&s->daemon, ticket, words, sizeof words);
+    if (*words)
+        error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s cannot start: %s", s->uri, words);
+    else
+        error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                  "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)", s->uri);
+}
+
+// A daemon that has been running may be ending just now; then its successor is tried.
+static int introduce_private(struct server *s, const struct uri *address, struct session *session,
+                             struct connection **ret, struct error *e)
+{
+    struct spawn_ticket ticket;
+    int r;
+    do {
+        int fd = spawn_connect(&s->daemon, address, &ticket, e);
+        r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
+        if (r == CUT_OFF && ticket.fresh && address->kind == URI_SIM)
+            take_last_words(s, &ticket, e);
+        if (fd >= 0 && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
+            spawn_forget(&s->daemon, &ticket);
+    } while (r == CUT_OFF && !ticket.fresh);
+    return r;
+}
+
+// Through the relay that has the board, or one of our own. Ours ends without a word when another
+// has come first, and then that one has its socket, or will have it soon.
+static int introduce_usb(struct server *s, struct session *session, struct connection **ret,
+                         struct error *e)
+{
+    uint64_t until = clock_ms() + LIMIT_CONNECT_MS;
+    for (;;) {
+        struct uri board = s->address;
+        int r = usb_resolve(&board, e);
+        if (r < 0)
+            return r;
+        int relay = usb_connect_relay(board.text);
+        r = relay >= 0 ? introduce_over(s, relay, LIMIT_HELLO_MS, session, ret, e)
+                       : introduce_private(s, &board, session, ret, e);
+        if (r != CUT_OFF || clock_ms() >= until)
+            return r;
+        poll(NULL, 0, LIMIT_RELAY_MS);
+    }
+}
+
+static int introduce(struct server *s, struct session *session, struct connection **ret,
+                     struct error *e)
+{
+    int r;
+    if (s->address.kind == URI_USB)
+        r = introduce_usb(s, session, ret, e);
+    else if (s->address.kind == URI_SIM)
+        r = introduce_private(s, &s->address, session, ret, e);
+    else
+        r = introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
+    return r == STATUS_TIMEOUT || r == CUT_OFF ? e->code = STATUS_DEVICE_UNAVAILABLE : r;
+}
+
+// The first connection to a server makes the session; others that come meanwhile wait for it. A
+// server that has forgotten it (another daemon has taken its place) answers with a new one.
+static int join(struct server *s, struct connection **ret, struct error *e)
+{
+    pthread_mutex_lock(&s->lock);
+    struct session session = s->session;
+    bool first = session.id == 0;
+    if (!first)
+        pthread_mutex_unlock(&s->lock);
+    int r = introduce(s, &session, ret, e);
+    if (!first)
+        pthread_mutex_lock(&s->lock);
+    if (r == 0)
+        s->session = session;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+// Hands the reference to `s` to a connection that is through its hello.
+static int enlist(struct connection *c, struct server **s, struct connection **ret, struct error *e)
+{
+    int r = keepalive_add(c, e);
+    if (r < 0) {
+        connection_free(c);
+        return r;
+    }
+    c->server = steal_ptr(*s);
+    *ret = c;
+    return 0;
+}
+
+int server_connect(const char *uri, struct connection **ret, struct error *e)
+{
+    struct uri address;
+    cleanup(put_p) struct server *s = NULL;
+    struct connection *c = NULL;
+    int r = uri_parse(uri, &address, e);
+    if (r == 0)
+        r = usb_resolve(&address, e);
+    if (r == 0)
+        r = get(&address, &s, e);
+    if (r == 0)
+        r = join(s, &c, e);
+    return r < 0 ? r : enlist(c, &s, ret, e);
+}
+
+int server_connect_beside(const struct connection *other, struct connection **ret, struct error *e)
+{
+    cleanup(put_p) struct server *s = NULL;
+    struct connection *c = NULL;
+    struct session session = {.id = other->peer.session};
+    memcpy(session.secret, other->peer.session_secret.bytes, sizeof session.secret);
+    int r = get(&other->server->address, &s, e);
+    if (r == 0)
+        r = introduce(s, &session, &c, e);
+    if (r < 0)
+        return r;
+    if (session.id != other->peer.session ||
+        memcmp(session.secret, other->peer.session_secret.bytes, sizeof session.secret) != 0) {
+        connection_free(c);
+        return error_set(
+            e, STATUS_DEVICE_UNAVAILABLE,
+            "server %s no longer knows the session: another daemon has taken its place", s->uri);
+    }
+    return enlist(c, &s, ret, e);
+}
+
+void server_disconnect(struct connection *c)
+{
+    if (!c)
+        return;
+    struct server *s = c->server;
+    bool inherited = keepalive_is_inherited(c);
+    if (!inherited)
+        keepalive_remove(c);
+    connection_free(c);
+    if (!inherited)
+        put(s);
+}
+
+void server_before_fork(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void server_after_fork(bool child)
+{
+    struct server *s, *after;
+    if (child) { // the parent's sessions and daemons stay the parent's
+        list_for_each_safe (s, after, &servers, link) {
+            s->daemon.control = fd_close(s->daemon.control);
+            list_remove(&s->link);
+        }
+    }
+    pthread_mutex_unlock(&list_lock);
+}

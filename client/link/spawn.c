@@ -1,0 +1,269 @@
+// Starting private daemons.
+#include "client/link/spawn.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "client/limits.h"
+
+#define CONTROL_FD 3 // in the daemon
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+#define LOGLEVEL   "RKNN_SERVER_LOGLEVEL"
+
+void spawn_init(struct spawn *s)
+{
+    pthread_mutex_init(&s->lock, NULL);
+    s->control = -1;
+}
+
+void spawn_done(struct spawn *s)
+{
+    fd_close(s->control);
+    pthread_mutex_destroy(&s->lock);
+}
+
+// ---- where the program is ----------------------------------------------------------------------
+
+// The library lies in lib/rknnd/client or lib/ARCHITECTURE/rknnd/client, the daemon in bin beside
+// that lib; build trees are laid out the same.
+static bool find_beside_library(char *path)
+{
+    static const char *const ways[] = {"../../../bin/rknnd", "../../../../bin/rknnd"};
+    Dl_info info;
+    char library[PATH_MAX];
+    if (!dladdr((void *)spawn_init, &info) || !realpath(info.dli_fname, library))
+        return false;
+    const char *folder = dirname(library);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if ((size_t)snprintf(path, PATH_MAX, "%s/%s", folder, ways[i]) < PATH_MAX &&
+            access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool find_in_path(char *path)
+{
+    const char *folders = getenv("PATH");
+    for (const char *p = folders, *end; p && *p; p = *end ? end + 1 : end) {
+        end = strchrnul(p, ':');
+        if (end > p &&
+            (size_t)snprintf(path, PATH_MAX, "%.*s/rknnd", (int)(end - p), p) < PATH_MAX &&
+            access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int find_daemon(char *path, struct error *e)
+{
+    const char *named = getenv("RKNND_DAEMON");
+    if (named && *named) {
+        if ((size_t)snprintf(path, PATH_MAX, "%s", named) < PATH_MAX)
+            return 0;
+        return error_set(e, STATUS_PARAM_INVALID, "RKNND_DAEMON is too long for a path");
+    }
+    if (find_beside_library(path) || find_in_path(path))
+        return 0;
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "the program rknnd is neither beside this library nor in PATH; install it or "
+                     "name it in RKNND_DAEMON");
+}
+
+// ---- starting it -------------------------------------------------------------------------------
+
+// Our environment, and a daemon that keeps quiet unless it is told otherwise. One block.
+static char **make_environment(void)
+{
+    static char quiet[] = LOGLEVEL "=0";
+    size_t n = 0;
+    while (environ && environ[n])
+        n++;
+    char **list = calloc(n + 2, sizeof *list);
+    if (!list)
+        return NULL;
+    if (n > 0)
+        memcpy(list, environ, n * sizeof *list);
+    if (!getenv(LOGLEVEL))
+        list[n] = quiet;
+    return list;
+}
+
+// Runs posix_spawn() in a child that ends at once, so that the daemon is nobody's child. The child
+// has no exit signal: only a wait for exactly it, with __WCLONE, ever sees it. It ends without
+// _exit(), in which sanitizers would judge threads that it does not have, and take their locks.
+static int spawn_detached(const char *path, const posix_spawn_file_actions_t *actions,
+                          const posix_spawnattr_t *attributes, char *const *arguments,
+                          char *const *environment)
+{
+    pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        pid_t daemon;
+        syscall(SYS_exit_group,
+                posix_spawn(&daemon, path, actions, attributes, arguments, environment));
+    }
+    int status, r = child < 0 ? -1 : 0;
+    while (r == 0 && (r = waitpid(child, &status, (int)__WCLONE)) < 0 && errno == EINTR)
+        r = 0;
+    if (r < 0)
+        return errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+}
+
+// A relay may outlive the program, whose reader at standard error would then wait for it.
+static bool is_silent(const struct uri *address)
+{
+    return address->kind == URI_USB && !getenv(LOGLEVEL);
+}
+
+static int start_with(const char *path, const struct uri *address, const char *value, int control,
+                      char **environment)
+{
+    char *arguments[] = {(char *)"rknnd",
+                         (char *)(address->kind == URI_USB ? "--relay" : "--backend"),
+                         (char *)value,
+                         (char *)"--adopt",
+                         (char *)"3",
+                         (char *)"--peer-timeout-ms",
+                         (char *)TEXT(LIMIT_SILENCE_MS),
+                         NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    int r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    r = r ? r : posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (is_silent(address))
+        r = r ? r
+              : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    r = r ? r : posix_spawn_file_actions_adddup2(&actions, control, CONTROL_FD);
+    r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, CONTROL_FD + 1);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+    if (r == 0)
+        r = spawn_detached(path, &actions, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return r;
+}
+
+// What the daemon is told by which option.
+static int value_for(const struct uri *address, char *ret, size_t size, struct error *e)
+{
+    int n = address->kind == URI_USB
+                ? snprintf(ret, size, "usb:%s", address->text)
+                : snprintf(ret, size, "sim%s%s", *address->text ? ":" : "", address->text);
+    return (size_t)n < size ? 0 : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
+}
+
+static int start(struct spawn *s, const struct uri *address, struct error *e)
+{
+    char path[PATH_MAX], value[160];
+    int r = find_daemon(path, e);
+    if (r == 0)
+        r = value_for(address, value, sizeof value, e);
+    if (r < 0)
+        return r;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "a socket pair");
+    cleanup(fd_close_p) int ours = pair[0], theirs = pair[1];
+    cleanup(free_p) char **environment = make_environment();
+    if (!environment)
+        return error_no_memory(e, "the environment of rknnd", 0);
+    int failed = start_with(path, address, value, theirs, environment);
+    if (failed)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, failed, "%s cannot be started", path);
+    s->control = steal_fd(&ours);
+    return 0;
+}
+
+// ---- connecting --------------------------------------------------------------------------------
+
+// Passes one end of a new socket pair to the daemon. -errno on failure.
+static int pass_connection(int control)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    struct iovec byte = {(char[]){'c'}, 1};
+    ssize_t n = fd_send(control, &byte, 1, &pair[1], 1);
+    fd_close(pair[1]);
+    if (n < 0)
+        fd_close(pair[0]);
+    return n < 0 ? (int)n : pair[0];
+}
+
+static int start_and_pass(struct spawn *s, const struct uri *address, struct error *e)
+{
+    s->control = fd_close(s->control);
+    int r = start(s, address, e);
+    if (r < 0)
+        return r;
+    s->n_started++;
+    r = pass_connection(s->control);
+    if (r < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r,
+                               "rknnd did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)");
+    return r;
+}
+
+int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticket *ret,
+                  struct error *e)
+{
+    pthread_mutex_lock(&s->lock);
+    int r = s->control < 0 ? -EPIPE : pass_connection(s->control);
+    ret->fresh = r == -EPIPE || r == -ECONNRESET; // does not run, or not any more
+    if (ret->fresh)
+        r = start_and_pass(s, address, e);
+    else if (r < 0)
+        r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "a private connection");
+    ret->number = s->n_started;
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void spawn_last_words(struct spawn *s, const struct spawn_ticket *ticket, char *ret, size_t size)
+{
+    uint64_t until = clock_ms() + LIMIT_START_MS;
+    size_t n = 0;
+    ssize_t part = 1;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_started == ticket->number && s->control >= 0 && n + 1 < size && part > 0) {
+        struct pollfd p = {s->control, POLLIN, 0};
+        part = poll(&p, 1, clock_poll_ms(clock_ms(), until));
+        if (part > 0)
+            part = recv(s->control, ret + n, size - n - 1, MSG_DONTWAIT);
+        n += part > 0 ? (size_t)part : 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+    ret[n] = 0;
+}
+
+void spawn_forget(struct spawn *s, const struct spawn_ticket *ticket)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->n_started == ticket->number)
+        s->control = fd_close(s->control);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,112 @@
+// The graph form: its tensors and words about its nodes.
+#include "npu/model/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "npu/sim/exec/rows.h"
+
+static const char *const op_names[] = {
+#define X(symbol, name) [GRAPH_##symbol] = name,
+    GRAPH_OPS(X)
+#undef X
+};
+
+void graph_done(struct graph *g)
+{
+    pool_done(&g->pool);
+    *g = (struct graph){0};
+}
+
+int graph_make_room(struct graph *g, uint64_t room, struct error *e)
+{
+    struct graph_tensor *tensors = pool_alloc(&g->pool, room, sizeof *tensors);
+    if (!tensors)
+        return error_no_memory(e, "the graph", 0);
+    if (g->n_tensors)
+        memcpy(tensors, g->tensors, g->n_tensors * sizeof *tensors);
+    g->tensors = tensors;
+    return 0;
+}
+
+const char *graph_op_name(enum graph_op op)
+{
+    return op_names[op];
+}
+
+int graph_tensor_measure(struct graph_tensor *t, struct error *e)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (__builtin_mul_overflow(n, t->dims[i], &n))
+            return error_set(e, STATUS_MODEL_INVALID, "tensor %s: its size overflows", t->name);
+    if (n > UINT32_MAX || !tensor_bytes(t->type, n, &t->size))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: %llu elements of %s are too much",
+                         t->name, (unsigned long long)n, tensor_type_name(t->type));
+    t->n_elems = n;
+    return 0;
+}
+
+void graph_tensor_unpack(const struct graph_tensor *t, void *dst)
+{
+    if (t->unpack)
+        t->unpack(t, dst);
+    else
+        memcpy(dst, t->data.data, t->size);
+}
+
+void graph_tensor_floats(const struct graph_tensor *t, float *dst)
+{
+    struct row_form form = row_form(t);
+    if (!t->unpack) {
+        row_load(&form, t->data.data, t->n_elems, dst);
+        return;
+    }
+    // The packed elements are no larger than the floats: unpack behind them, convert forwards.
+    uint8_t *packed = (uint8_t *)dst + t->n_elems * sizeof(float) - t->size;
+    graph_tensor_unpack(t, packed);
+    row_load(&form, packed, t->n_elems, dst);
+}
+
+int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,
+                      struct error *e)
+{
+    bool wide = t->type == TENSOR_INT64;
+    if (!t->constant || t->unpack || t->n_elems > max || (!wide && t->type != TENSOR_INT32))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "%s is not a constant of at most %u integers of 32 or 64 bits", t->name,
+                         max);
+    for (uint64_t i = 0; i < t->n_elems; i++)
+        dst[i] = wide ? (int64_t)read_le64(t->data.data + 8 * i)
+                      : (int32_t)read_le32(t->data.data + 4 * i);
+    *ret_n = (uint32_t)t->n_elems;
+    return 0;
+}
+
+void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS])
+{
+    if (t->channels_last) {
+        int64_t c = t->dims[1], h = t->dims[2], w = t->dims[3];
+        strides[0] = h * w * c;
+        strides[1] = 1;
+        strides[2] = w * c;
+        strides[3] = c;
+        return;
+    }
+    int64_t step = 1;
+    for (uint32_t i = t->n_dims; i-- > 0;) {
+        strides[i] = step;
+        step *= t->dims[i];
+    }
+}
+
+int graph_refuse(const struct graph_node *n, struct error *e, const char *format, ...)
+{
+    char words[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return error_set(e, STATUS_MODEL_INVALID, "node %s (%s): %s", n->name, n->type, words);
+}

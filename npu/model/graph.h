@@ -1,0 +1,246 @@
+// A network as the executor takes it: tensors and nodes in the order of execution. Every model
+// format is turned into this form.
+#pragma once
+
+#include "base/bytes.h"
+#include "npu/model/pool.h"
+#include "tensor/custom_node.h"
+#include "tensor/tensor.h"
+
+#define GRAPH_MAX_DIMS 8
+#define GRAPH_MAX_POST 4
+#define GRAPH_NO_PLACE UINT64_MAX
+
+struct graph_tensor {
+    const char *name;
+    enum tensor_type type;
+    uint32_t n_dims;
+    uint32_t dims[GRAPH_MAX_DIMS]; // images: N, C, H, W
+    uint64_t n_elems;
+    size_t size;        // bytes, packed
+    bool channels_last; // a 4-D tensor that lies in memory as N, H, W, C; else as dims say
+    bool quantized;     // real = (stored - zp) * scale
+    float scale;
+    int32_t zp;
+    bool whole_steps; // a real is stored as round(real / scale) + zp, which is ONNX's rule; else as
+                      // round(real / scale + zp), the chips'. Ties differ where zp is odd.
+    bool counts_from_0; // whole_steps: ONNX Runtime computes with these numbers as unsigned ones
+
+    // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
+    // say; NULL: that is what it already is.
+    bool constant;
+    struct bytes data;
+    void (*unpack)(const struct graph_tensor *t, void *dst);
+    const void *packing; // for unpack
+
+    // Of any other: where it lives.
+    uint64_t place;        // offset in the arena; GRAPH_NO_PLACE: the executor finds one
+    uint64_t place_size;   // bytes there
+    uint32_t stride_align; // of a model input: its width stride on the device is a multiple of this
+};
+
+// X(symbol, the name in ONNX)
+// clang-format off
+#define GRAPH_OPS(X)                                                                     \
+    X(CONV, "Conv") X(CONV_TRANSPOSE, "ConvTranspose")                                   \
+    X(MAX_POOL, "MaxPool") X(AVERAGE_POOL, "AveragePool")                                \
+    X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(POW, "Pow") X(MOD, "Mod")  \
+    X(MAX, "Max") X(MIN, "Min") X(PRELU, "PRelu")                                        \
+    X(UNARY, "Unary")                                                                    \
+    X(CONCAT, "Concat") X(SPLIT, "Split") X(SLICE, "Slice") X(PAD, "Pad")                \
+    X(EXPAND, "Expand") X(RESHAPE, "Reshape") X(TRANSPOSE, "Transpose")                  \
+    X(RESIZE, "Resize") X(BATCH_NORM, "BatchNormalization") X(SOFTMAX, "Softmax")        \
+    X(LAYER_NORM, "LayerNormalization") X(GLU, "Glu")                                    \
+    X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
+    X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
+    X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
+    X(MAT_MUL, "MatMul") X(WIDE, "Wide") X(QUANTIZE, "QuantizeLinear") \
+    X(MAP, "Map")
+// clang-format on
+
+enum graph_op {
+#define X(symbol, name) GRAPH_##symbol,
+    GRAPH_OPS(X)
+#undef X
+        GRAPH_OP_COUNT
+};
+
+// What is done to each value: as an operator of its own (UNARY) or behind another one.
+enum graph_post_kind {
+    POST_RELU,
+    POST_CLIP,       // alpha .. beta
+    POST_LEAKY_RELU, // alpha
+    POST_SIGMOID,
+    POST_SWISH,        // x * sigmoid(x)
+    POST_HARD_SIGMOID, // clip(alpha * x + beta, 0, 1)
+    POST_HARD_SWISH,   // x * hard_sigmoid(x), alpha 1/6, beta 1/2
+    POST_TANH,
+    POST_EXP,
+    POST_SQRT,
+    POST_ABS,
+    POST_NEG,
+    POST_GELU,
+    POST_GELU_TANH, // its approximation by tanh
+    POST_ELU,       // alpha
+    POST_SOFTPLUS,
+    POST_MISH,
+    POST_SWOOSH, // softplus(x - alpha) - 0.08 x - beta
+    POST_ERF,
+    POST_LOG,
+    POST_FLOOR,
+    POST_RECIPROCAL,
+    POST_SCALE, // alpha * x + beta
+    POST_ADD,   // + operand, which has the output's shape or one that broadcasts to it
+    POST_LUT,   // the chip's lookup table
+    POST_KIND_COUNT
+};
+
+struct graph_lut;     // lut.h
+struct wide_operator; // ref.h
+
+struct graph_post {
+    enum graph_post_kind kind;
+    float alpha, beta;
+    int32_t operand; // tensor of POST_ADD
+    const struct graph_lut *lut;
+};
+
+struct graph_window {
+    uint32_t kernel[2], stride[2], dilation[2]; // height, width; dilation 1: dense
+    uint32_t pad[4];                            // top, left, bottom, right
+    uint32_t groups;
+    bool count_pad; // AveragePool: padding counts as elements
+};
+
+struct graph_layer_norm {
+    float epsilon;
+    // What is normalized: the dimensions from the node's axis on, or channels-last images pixel by
+    // pixel or as a whole, with a scale and a bias for each channel, which may be left out.
+    enum { NORM_TAIL, NORM_PIXELS, NORM_IMAGES } image;
+    bool rms; // without the mean
+};
+
+// An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
+struct graph_conv_quant {
+    uint32_t n;    // output channels
+    double *scale; // without the roundings of a float, which could move a sum over a half
+    int32_t *bias;
+    int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
+    bool nz_in_taps; // then [n][kh][kw]
+    bool in_steps; // scale gives steps of the output instead of real numbers, and they are counted
+                   // in floats, as ONNX Runtime does
+    bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
+};
+
+enum graph_coordinates {
+    COORDINATES_HALF_PIXEL,
+    COORDINATES_PYTORCH_HALF_PIXEL,
+    COORDINATES_ALIGN_CORNERS,
+    COORDINATES_ASYMMETRIC,
+    COORDINATES_HALF_PIXEL_NN, // tf_half_pixel_for_nn
+};
+
+enum graph_interpolation { INTERPOLATE_NEAREST, INTERPOLATE_LINEAR, INTERPOLATE_CUBIC };
+
+struct graph_resize {
+    enum graph_interpolation mode;
+    enum graph_coordinates coordinates;
+    enum { NEAREST_ROUND_DOWN, NEAREST_ROUND_UP, NEAREST_FLOOR, NEAREST_CEIL } nearest;
+    float cubic_a;
+    float scale[2];       // of height and width; 0: as the sizes say
+    bool exclude_outside; // cubic: only pixels of the image count
+};
+
+struct graph_node {
+    enum graph_op op;
+    const char *name, *type; // type: as the file calls it
+    bool on_cpu;
+    uint32_t n_tasks; // that one core of the NPU does it in; 0: not known
+    uint32_t n_inputs, n_outputs;
+    const int32_t *inputs, *outputs; // tensor indices; -1: unused. Convolution: x, weight, [bias]
+    uint32_t n_attributes;           // of nodes that others may compute
+    const struct custom_attribute *attributes;
+    uint32_t custom; // its number, from 1, among those nodes; 0: only the executor computes it
+    uint32_t n_post;
+    struct graph_post post[GRAPH_MAX_POST];
+    union {
+        struct {
+            struct graph_window window;     // convolutions and pools
+            struct graph_conv_quant *quant; // integer convolutions; NULL: real numbers
+        };
+        struct {
+            int32_t axis; // Concat, Split, Softmax, ArgMax, Gather, TopK, LayerNormalization, Glu
+            bool largest; // TopK
+            struct graph_layer_norm layer_norm;
+        };
+        uint32_t perm[GRAPH_MAX_DIMS];
+        struct {
+            int64_t start[GRAPH_MAX_DIMS], step[GRAPH_MAX_DIMS]; // of every dimension
+        } slice;
+        struct {
+            uint32_t begin[GRAPH_MAX_DIMS];
+            float value; // real
+            enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } mode;
+        } pad;
+        struct graph_resize resize;
+        struct {
+            float epsilon;
+            // BatchNormalization of integers: scale and bias are of quantized units, the bias holds
+            // what the input's zero point takes: (stored * scale + bias) steps of both scales.
+            bool integer;
+        } norm;
+        struct {
+            bool align_corners, nearest;
+            enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
+        } grid;
+        const int8_t *map; // Map: what becomes of each of 256 stored bytes
+        bool multiply;     // exMatMul: the product is multiplied by input 2, else that is added
+        uint32_t axes;     // ReduceMean: a bit for each dimension
+        struct {
+            const struct wide_operator *operator;
+            const int64_t *ints; // what they mean is the operator's affair
+            uint32_t n_ints;
+            float reals[4];
+            bool dequantize; // quantized tensors are the real numbers that they stand for
+        } wide;
+        struct {
+            float alpha, beta; // MatMul: alpha * A * B + beta * input 2
+            bool transpose[2];
+        } product;
+    };
+};
+
+struct graph {
+    struct pool pool; // holds everything below
+    uint32_t n_tensors, n_nodes, n_inputs, n_outputs;
+    struct graph_tensor *tensors;
+    struct graph_node *nodes;
+    const uint32_t *inputs, *outputs;           // tensor indices
+    const struct tensor_preprocess *preprocess; // n_inputs
+    uint64_t arena_size;                        // that the places need
+};
+
+void graph_done(struct graph *g);
+
+/// Moves the tensors to where more can be appended, `room` in all.
+int graph_make_room(struct graph *g, uint64_t room, struct error *e);
+
+const char *graph_op_name(enum graph_op op);
+
+/// Fills n_elems and size from type and dims. STATUS_MODEL_INVALID when they overflow.
+int graph_tensor_measure(struct graph_tensor *t, struct error *e);
+
+/// Writes a constant's elements to dst (t->size bytes).
+void graph_tensor_unpack(const struct graph_tensor *t, void *dst);
+
+/// A constant's elements as real numbers, and as integers. dst takes n_elems.
+void graph_tensor_floats(const struct graph_tensor *t, float *dst);
+int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,
+                      struct error *e);
+
+/// Steps in elements, in memory, of each dimension.
+void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
+
+/// STATUS_MODEL_INVALID in the form "node NAME (TYPE): …".
+int graph_refuse(const struct graph_node *n, struct error *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

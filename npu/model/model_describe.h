@@ -1,0 +1,19 @@
+// Everything a model file says, as JSON.
+#pragma once
+
+#include <jansson.h>
+
+#include "npu/model/chip.h"
+#include "npu/model/graph.h"
+#include "npu/model/rknn/rknn_file.h"
+
+/// *ret is malloc'ed JSON text. A file that cannot be run is described as far as it can be read,
+/// with the reason under "refused"; that is no failure. `wanted` NULL: any chip.
+int sim_describe(const struct chip *wanted, struct bytes file, char **ret, struct error *e);
+
+/// The chip a file is for; STATUS_TARGET_PLATFORM_UNMATCH when it is unknown or not `wanted`'s.
+int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
+                  struct error *e);
+
+/// Sets "macs" and "parameters".
+void describe_count(json_t *root, const struct graph *g);

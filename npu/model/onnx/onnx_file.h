@@ -1,0 +1,102 @@
+// What an ONNX file holds, as it holds it. Text and numbers of tensors stay in the file; lists are
+// in memory of the pool.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "npu/model/graph.h"
+
+#define ONNX_MAX_EDGES 1024 // inputs or outputs of one node
+
+// The data types that are known (onnx.proto, TensorProto.DataType).
+enum onnx_type {
+    ONNX_FLOAT = 1,
+    ONNX_UINT8 = 2,
+    ONNX_INT8 = 3,
+    ONNX_UINT16 = 4,
+    ONNX_INT16 = 5,
+    ONNX_INT32 = 6,
+    ONNX_INT64 = 7,
+    ONNX_BOOL = 9,
+    ONNX_FLOAT16 = 10,
+    ONNX_DOUBLE = 11,
+    ONNX_UINT32 = 12,
+};
+
+// Bytes found in the file, in order, or put together from several places.
+struct onnx_list {
+    struct bytes *items;
+    uint32_t n, room;
+};
+
+struct onnx_numbers {
+    int64_t *items;
+    uint32_t n, room;
+};
+
+struct onnx_value {
+    const char *name;
+    int32_t type; // 0: not a tensor
+    bool has_shape;
+    uint32_t n_dims;
+    int64_t dims[GRAPH_MAX_DIMS]; // -1: not fixed
+};
+
+struct onnx_attr {
+    const char *name;
+    int32_t type; // 0: not said (old files)
+    bool has_graph;
+    float f;
+    int64_t i;
+    struct bytes s, t;
+    struct bytes floats; // little-endian
+    struct onnx_numbers ints;
+    struct onnx_list strings;
+};
+
+struct onnx_node {
+    const char *name, *op, *domain;
+    uint32_t n_inputs, n_outputs, n_attrs;
+    const char **inputs, **outputs; // "": left out
+    struct onnx_attr *attrs;
+};
+
+struct onnx_tensor {
+    const char *name;
+    int32_t type;
+    uint32_t n_dims;
+    int64_t dims[GRAPH_MAX_DIMS];
+    bool external, strings;
+    struct bytes raw, floats, doubles;
+    struct onnx_numbers ints; // int32, int64 and uint64 data
+};
+
+struct onnx_file {
+    struct pool *pool;
+    struct bytes bytes;
+    int64_t ir_version, opset;
+    bool has_sparse;
+    uint32_t n_nodes, n_initializers, n_inputs, n_outputs, n_values;
+    struct onnx_node *nodes;
+    struct onnx_tensor *initializers;
+    struct onnx_value *inputs, *outputs, *values;
+};
+
+/// Whether the bytes are those of an ONNX model: a protobuf message that holds a graph.
+bool onnx_recognise(struct bytes file);
+
+/// Reads the file. Memory comes from `pool`, which is the caller's, also after a failure. The bytes
+/// must outlive *f.
+int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e);
+
+/// Reads one tensor message, an attribute's for example.
+int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,
+                     struct error *e);
+
+/// False: the data type is not known. Doubles become floats: devices and the API have no doubles.
+bool onnx_type_of(int32_t type, enum tensor_type *ret);
+
+/// Turns a tensor into a constant of the graph: its raw data in place, else converted into memory
+/// of the pool. Refuses doubles that no float comes near, and whole ones that no float equals.
+int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
+                         struct graph_tensor *ret, struct error *e);

@@ -1,0 +1,266 @@
+// Joins nodes where one can do the work of several, and drops those that nothing needs.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "npu/model/onnx/onnx_lower.h"
+
+#define DROPPED GRAPH_OP_COUNT
+
+struct fusing {
+    struct graph *g;
+    int32_t *producer; // of each tensor: a node, or -1
+    uint32_t *n_reads; // outputs of the model count as one
+};
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the graph", 0);
+}
+
+static void count(struct fusing *f)
+{
+    struct graph *g = f->g;
+    memset(f->n_reads, 0, g->n_tensors * sizeof *f->n_reads);
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        f->producer[i] = -1;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        for (uint32_t k = 0; k < n->n_inputs && n->op != DROPPED; k++)
+            if (n->inputs[k] >= 0)
+                f->n_reads[n->inputs[k]]++;
+        for (uint32_t k = 0; k < n->n_outputs && n->op != DROPPED; k++)
+            if (n->outputs[k] >= 0)
+                f->producer[n->outputs[k]] = (int32_t)i;
+    }
+    for (uint32_t i = 0; i < g->n_outputs; i++)
+        f->n_reads[g->outputs[i]]++;
+}
+
+// The node that makes `tensor`, where nobody else reads that.
+static struct graph_node *sole_source(const struct fusing *f, int32_t tensor)
+{
+    if (tensor < 0 || f->n_reads[tensor] != 1 || f->producer[tensor] < 0)
+        return NULL;
+    struct graph_node *n = &f->g->nodes[f->producer[tensor]];
+    return n->op == DROPPED ? NULL : n;
+}
+
+static void drop(struct graph_node *n)
+{
+    n->op = DROPPED;
+}
+
+// The earlier node makes the later one's output instead.
+static void take_over(struct fusing *f, struct graph_node *earlier, struct graph_node *later)
+{
+    earlier->outputs = later->outputs;
+    f->producer[earlier->outputs[0]] = (int32_t)(earlier - f->g->nodes);
+    drop(later);
+}
+
+// ---- x * sigmoid(x) ----
+
+static void fuse_swish(struct fusing *f, struct graph_node *n)
+{
+    for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL; k++) {
+        struct graph_node *s = sole_source(f, n->inputs[k]);
+        if (!s || s->op != GRAPH_UNARY || s->n_post != 1 || s->post[0].kind != POST_SIGMOID ||
+            s->inputs[0] != n->inputs[!k] || n->n_post)
+            continue;
+        drop(s);
+        n->op = GRAPH_UNARY;
+        n->inputs = s->inputs;
+        n->n_inputs = 1;
+        n->n_post = 1;
+        n->post[0] = (struct graph_post){.kind = POST_SWISH};
+        f->n_reads[s->inputs[0]]--;
+    }
+}
+
+// ---- BatchNormalization behind a convolution ----
+
+static float *floats_of(struct fusing *f, int32_t tensor)
+{
+    const struct graph_tensor *t = &f->g->tensors[tensor];
+    float *v = pool_alloc(&f->g->pool, t->n_elems, sizeof *v);
+    if (v)
+        graph_tensor_floats(t, v);
+    return v;
+}
+
+// A constant of the graph; tensors have room for two more for each node.
+static int32_t add_constant(struct fusing *f, const struct graph_tensor *t)
+{
+    f->g->tensors[f->g->n_tensors] = *t;
+    f->producer[f->g->n_tensors] = -1;
+    f->n_reads[f->g->n_tensors] = 1;
+    return (int32_t)f->g->n_tensors++;
+}
+
+// A weight with a factor for each output, which are multiplied when the weight is unpacked: so it
+// is held once.
+struct scaled {
+    struct graph_tensor weight;
+    double *factors;
+};
+
+static void unpack_scaled(const struct graph_tensor *t, void *dst)
+{
+    const struct scaled *p = t->packing;
+    float *v = dst;
+    size_t each = t->n_elems / t->dims[0];
+    graph_tensor_floats(&p->weight, v);
+    for (uint32_t o = 0; o < t->dims[0]; o++)
+        for (size_t k = 0; k < each; k++, v++)
+            *v = (float)((double)*v * p->factors[o]);
+}
+
+static int32_t add_scaled(struct fusing *f, int32_t weight, double *factors)
+{
+    struct graph_tensor t = f->g->tensors[weight];
+    struct scaled *p = pool_alloc(&f->g->pool, 1, sizeof *p);
+    if (!p)
+        return -1;
+    *p = (struct scaled){t, factors};
+    t.unpack = unpack_scaled;
+    t.packing = p;
+    return add_constant(f, &t);
+}
+
+static int32_t add_bias(struct fusing *f, const char *name, uint32_t n, const float *bias)
+{
+    struct graph_tensor t = {.name = name,
+                             .type = TENSOR_FLOAT32,
+                             .n_dims = 1,
+                             .dims = {n},
+                             .n_elems = n,
+                             .size = n * sizeof *bias,
+                             .constant = true,
+                             .data = {(const uint8_t *)bias, n * sizeof *bias},
+                             .place = GRAPH_NO_PLACE};
+    return add_constant(f, &t);
+}
+
+static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_node *norm,
+                     struct error *e)
+{
+    uint32_t channels = f->g->tensors[conv->inputs[1]].dims[0];
+    bool has_bias = conv->n_inputs > 2 && conv->inputs[2] >= 0;
+    float *p[5], *bias = has_bias ? floats_of(f, conv->inputs[2])
+                                  : pool_alloc(&f->g->pool, channels, sizeof *bias);
+    double *factors = pool_alloc(&f->g->pool, channels, sizeof *factors);
+    int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
+    for (uint32_t i = 1; i < 5; i++)
+        p[i] = floats_of(f, norm->inputs[i]);
+    if (!p[1] || !p[2] || !p[3] || !p[4] || !bias || !factors || !inputs)
+        return no_memory(e);
+    for (uint32_t o = 0; o < channels; o++) {
+        factors[o] = (double)p[1][o] / sqrt((double)p[4][o] + (double)norm->norm.epsilon);
+        bias[o] = (float)(((double)bias[o] - (double)p[3][o]) * factors[o] + (double)p[2][o]);
+    }
+    inputs[0] = conv->inputs[0];
+    inputs[1] = add_scaled(f, conv->inputs[1], factors);
+    inputs[2] = add_bias(f, norm->name, channels, bias);
+    if (inputs[1] < 0)
+        return no_memory(e);
+    conv->inputs = inputs;
+    conv->n_inputs = 3;
+    take_over(f, conv, norm);
+    return 0;
+}
+
+static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
+{
+    if (n->op != GRAPH_BATCH_NORM)
+        return 0;
+    struct graph_node *conv = sole_source(f, n->inputs[0]);
+    if (!conv || conv->op != GRAPH_CONV || conv->n_post ||
+        f->g->tensors[conv->inputs[1]].type != TENSOR_FLOAT32)
+        return 0;
+    return fold_norm(f, conv, n, e);
+}
+
+// ---- activations ----
+
+static bool takes_post(const struct graph_node *n)
+{
+    switch (n->op) {
+    case GRAPH_CONV:
+    case GRAPH_CONV_TRANSPOSE:
+    case GRAPH_MAT_MUL:
+    case GRAPH_ADD:
+    case GRAPH_SUB:
+    case GRAPH_MUL:
+    case GRAPH_DIV:
+    case GRAPH_BATCH_NORM:
+    case GRAPH_UNARY:
+        return n->n_post < GRAPH_MAX_POST;
+    default:
+        return false;
+    }
+}
+
+// Half precision is rounded between two nodes, so they stay two.
+static void fuse_activation(struct fusing *f, struct graph_node *n)
+{
+    if (n->op != GRAPH_UNARY || n->n_post != 1)
+        return;
+    struct graph_node *before = sole_source(f, n->inputs[0]);
+    if (!before || !takes_post(before) || f->g->tensors[n->outputs[0]].type != TENSOR_FLOAT32)
+        return;
+    before->post[before->n_post++] = n->post[0];
+    take_over(f, before, n);
+}
+
+// ---- what nothing needs ----
+
+static bool is_needed(const struct fusing *f, const struct graph_node *n)
+{
+    for (uint32_t k = 0; k < n->n_outputs; k++)
+        if (n->outputs[k] >= 0 && f->n_reads[n->outputs[k]])
+            return true;
+    return false;
+}
+
+static void drop_unused(struct fusing *f)
+{
+    struct graph *g = f->g;
+    for (uint32_t i = g->n_nodes; i-- > 0;) {
+        struct graph_node *n = &g->nodes[i];
+        if (n->op == DROPPED || is_needed(f, n))
+            continue;
+        for (uint32_t k = 0; k < n->n_inputs; k++)
+            if (n->inputs[k] >= 0)
+                f->n_reads[n->inputs[k]]--;
+        drop(n);
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].op != DROPPED)
+            g->nodes[kept++] = g->nodes[i];
+    g->n_nodes = kept;
+}
+
+int onnx_fuse(struct graph *g, struct error *e)
+{
+    size_t room = (size_t)g->n_tensors + 2 * (size_t)g->n_nodes + 1;
+    int r = graph_make_room(g, room, e);
+    cleanup(free_p) int32_t *producer = calloc(room, sizeof *producer);
+    cleanup(free_p) uint32_t *n_reads = calloc(room, sizeof *n_reads);
+    struct fusing f = {g, producer, n_reads};
+    if (r < 0 || !producer || !n_reads)
+        return no_memory(e);
+    count(&f);
+    drop_unused(&f);
+    count(&f);
+    for (uint32_t i = 0; i < g->n_nodes && r == 0; i++) {
+        fuse_swish(&f, &g->nodes[i]);
+        r = fuse_norm(&f, &g->nodes[i], e);
+        if (r == 0)
+            fuse_activation(&f, &g->nodes[i]);
+    }
+    if (r == 0)
+        drop_unused(&f);
+    return r;
+}

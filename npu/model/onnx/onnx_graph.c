@@ -1,0 +1,412 @@
+// Turns an ONNX file into a graph.
+#include "npu/model/onnx/onnx_graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "npu/model/onnx/onnx_lower.h"
+#include "npu/model/onnx/onnx_names.h"
+#include "npu/model/rknn/rknn_container.h"
+
+#define OPSET_MIN 6 // of models of all operators
+#define OPSET_MAX 20
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the graph", 0);
+}
+
+// ---- constants, inputs ----
+
+static int take_initializers(struct onnx_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->f->n_initializers; i++) {
+        const struct onnx_tensor *t = &l->f->initializers[i];
+        if (onnx_names_find(l->names, t->name) >= 0)
+            return error_set(e, STATUS_MODEL_INVALID, "tensor %s is there twice", t->name);
+        int32_t index = onnx_tensor_new(l, t->name, e);
+        if (index < 0)
+            return index;
+        int r = onnx_tensor_constant(l->f, t, &l->g->tensors[index], e);
+        if (r < 0)
+            return r;
+        onnx_names_set(l->names, t->name, index);
+    }
+    return 0;
+}
+
+#define SHAPE_TEXT 200
+
+// Appends "x3", or "x?" for a dimension that is open.
+static void add_dim(char *text, uint32_t i, int64_t dim)
+{
+    size_t used = strlen(text);
+    if (dim < 0)
+        snprintf(text + used, SHAPE_TEXT - used, "%s?", i ? "x" : "");
+    else
+        snprintf(text + used, SHAPE_TEXT - used, "%s%lld", i ? "x" : "", (long long)dim);
+}
+
+// Shapes from the load options; they may only say what the file leaves open.
+static int check_shape(const struct onnx_value *v, const struct load_shape *s, const uint32_t *dims,
+                       struct error *e)
+{
+    bool fits = s->n_dims == v->n_dims;
+    for (uint32_t i = 0; i < v->n_dims && fits; i++)
+        fits = v->dims[i] < 0 || v->dims[i] == dims[i];
+    if (fits)
+        return 0;
+    char given[SHAPE_TEXT] = "", known[SHAPE_TEXT] = "";
+    for (uint32_t i = 0; i < s->n_dims; i++)
+        add_dim(given, i, dims[i]);
+    for (uint32_t i = 0; i < v->n_dims; i++)
+        add_dim(known, i, v->dims[i]);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "input %s: shape %s does not fit the model's %s (? may be chosen)", v->name,
+                     given, known);
+}
+
+// A dimension that is open is one where it comes first and nobody says more: that is how a batch is
+// given.
+static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v, uint32_t *dims,
+                      struct error *e)
+{
+    const struct load_shape *s = load_options_shape(l->options, v->name);
+    const uint32_t *said = s ? load_shape_row(s, l->row) : NULL;
+    int r = s ? check_shape(v, s, said, e) : 0;
+    for (uint32_t i = 0; i < v->n_dims && r == 0; i++) {
+        if (v->dims[i] < 0 && i > 0 && !s)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "input %s: dimension %u is not fixed: give the input's shape when the "
+                             "model is loaded (rknnctl --shape, rknnd_set_load_options)",
+                             v->name, i);
+        dims[i] = said ? said[i] : v->dims[i] < 0 ? 1 : (uint32_t)v->dims[i];
+    }
+    return r;
+}
+
+static int refuse_name(const struct onnx_lowering *l, const char *name, struct error *e)
+{
+    char names[300] = "";
+    for (uint32_t i = 0; i < l->f->n_inputs && strlen(names) < sizeof names - 1; i++) {
+        size_t used = strlen(names);
+        if (onnx_names_find(l->names, l->f->inputs[i].name) < 0) // a weight, in old files
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                     l->f->inputs[i].name);
+    }
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "a shape is given for \"%s\": the model has no input \"%s\", only %s", name,
+                     name, names);
+}
+
+// Every input that the options name must be there.
+static int check_options(const struct onnx_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->options->n_shapes; i++) {
+        const char *name = l->options->shapes[i].input;
+        uint32_t k = 0;
+        while (k < l->f->n_inputs && strcmp(l->f->inputs[k].name, name) != 0)
+            k++;
+        if (k == l->f->n_inputs || onnx_names_find(l->names, name) >= 0)
+            return refuse_name(l, name, e);
+    }
+    return 0;
+}
+
+static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struct error *e)
+{
+    int32_t index = onnx_tensor_new(l, v->name, e);
+    if (index < 0)
+        return index;
+    struct graph_tensor *t = &l->g->tensors[index];
+    if (!onnx_type_of(v->type, &t->type) || !v->has_shape)
+        return error_set(e, STATUS_MODEL_INVALID, "input %s: element type %d%s is not supported",
+                         v->name, v->type, v->has_shape ? "" : " without a shape");
+    int r = take_shape(l, v, t->dims, e);
+    if (r < 0)
+        return r;
+    t->n_dims = v->n_dims;
+    t->channels_last = t->n_dims == 4;
+    onnx_names_set(l->names, v->name, index);
+    return graph_tensor_measure(t, e);
+}
+
+// An input with a default is taken as that constant.
+static int check_default(const struct onnx_lowering *l, const struct onnx_value *v, int32_t tensor,
+                         struct error *e)
+{
+    enum tensor_type type;
+    bool fits = onnx_type_of(v->type, &type) && l->g->tensors[tensor].constant &&
+                l->g->tensors[tensor].type == type;
+    return fits ? 0
+                : error_set(e, STATUS_MODEL_INVALID, "input %s: its default is of another type",
+                            v->name);
+}
+
+static int take_inputs(struct onnx_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    uint32_t *inputs = pool_alloc(&g->pool, l->f->n_inputs, sizeof *inputs);
+    if (!inputs)
+        return no_memory(e);
+    for (uint32_t i = 0; i < l->f->n_inputs; i++) {
+        const struct onnx_value *v = &l->f->inputs[i];
+        int32_t known = onnx_names_find(l->names, v->name);
+        int r = known >= 0 ? check_default(l, v, known, e) : take_input(l, v, e);
+        if (r < 0)
+            return r;
+        if (known < 0)
+            inputs[g->n_inputs++] = g->n_tensors - 1;
+    }
+    g->inputs = inputs;
+    g->preprocess = pool_alloc(&g->pool, g->n_inputs, sizeof *g->preprocess);
+    return g->preprocess ? 0 : no_memory(e);
+}
+
+// ---- nodes ----
+
+static int take_edges(struct onnx_lowering *l, struct error *e)
+{
+    const struct onnx_node *n = l->node;
+    l->n_in = n->n_inputs;
+    l->n_out = n->n_outputs;
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        l->in[i] = n->inputs[i][0] ? onnx_names_find(l->names, n->inputs[i]) : -1;
+        if (n->inputs[i][0] && l->in[i] < 0)
+            return onnx_refuse(l, e, "nothing before it makes its input %s", n->inputs[i]);
+    }
+    while (l->n_in && l->in[l->n_in - 1] < 0)
+        l->n_in--;
+    for (uint32_t i = 0; i < n->n_outputs; i++) {
+        l->out[i] = -1;
+        if (!n->outputs[i][0])
+            continue;
+        if (onnx_names_find(l->names, n->outputs[i]) >= 0)
+            return onnx_refuse(l, e, "its output %s is there twice", n->outputs[i]);
+        l->out[i] = onnx_tensor_new(l, n->outputs[i], e);
+        if (l->out[i] < 0)
+            return l->out[i];
+        onnx_names_set(l->names, n->outputs[i], l->out[i]);
+    }
+    while (l->n_out && l->out[l->n_out - 1] < 0)
+        l->n_out--;
+    return 0;
+}
+
+// Operators that mean in operator set 1 what they mean in OPSET_MIN.
+static bool is_as_ever(const char *op)
+{
+    static const char *const names[] = {
+        "AveragePool",  "Conv",    "DepthToSpace", "GlobalAveragePool", "GlobalMaxPool",
+        "LRN",          "MaxPool", "Not",          "Softplus",          "Softsign",
+        "SpaceToDepth", "Squeeze", "Transpose",    "Unsqueeze"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], op) == 0)
+            return true;
+    return false;
+}
+
+static int check_node(const struct onnx_lowering *l, const struct onnx_operator *op,
+                      struct error *e)
+{
+    const struct onnx_node *n = l->node;
+    if (op && l->f->opset < OPSET_MIN && !is_as_ever(n->op))
+        return onnx_refuse(l, e, "its form of operator set %lld is not supported",
+                           (long long)l->f->opset);
+    if (!op)
+        return onnx_refuse(l, e, "this operator%s%s is not supported",
+                           n->domain[0] ? " of domain " : "", n->domain);
+    bool first = l->out[0] >= 0 || op->lower == onnx_lower_recurrent;
+    if (l->n_in < op->min_inputs || l->n_in > op->max_inputs || !l->n_out || !first)
+        return onnx_refuse(l, e, "%u inputs are not supported, or it has no output", l->n_in);
+    if (l->n_out > op->max_outputs)
+        return onnx_refuse(l, e, "its output %u is not supported", l->n_out - 1);
+    for (uint32_t i = 0; i < op->min_inputs; i++)
+        if (l->in[i] < 0)
+            return onnx_refuse(l, e, "its input %u is missing", i);
+    for (uint32_t i = 0; i < n->n_attrs; i++)
+        if (n->attrs[i].has_graph)
+            return onnx_refuse(l, e, "graphs inside nodes are not supported");
+    return 0;
+}
+
+static bool all_constant(const struct graph *g, const struct graph_node *n)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        if (n->inputs[i] >= 0 && !g->tensors[n->inputs[i]].constant)
+            return false;
+    return true;
+}
+
+// What the lowering made of constants is computed at once.
+static int fold_from(struct onnx_lowering *l, uint32_t first, struct error *e)
+{
+    struct graph *g = l->g;
+    uint32_t kept = first;
+    for (uint32_t i = first; i < g->n_nodes; i++) {
+        struct graph_node n = g->nodes[i];
+        int r = 0;
+        if (all_constant(g, &n))
+            r = onnx_fold(l, &n, e);
+        else
+            g->nodes[kept++] = n;
+        if (r < 0)
+            return r;
+    }
+    g->n_nodes = kept;
+    return 0;
+}
+
+static bool is_standard(const char *domain)
+{
+    return !domain[0] || strcmp(domain, "ai.onnx") == 0;
+}
+
+// Products take weights in any form.
+static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
+{
+    uint32_t n_dims = l->g->tensors[l->in[i]].n_dims;
+    if (i == 0 || !is_standard(l->node->domain))
+        return false;
+    if (strcmp(l->node->op, "Conv") == 0)
+        return n_dims == (i == 1 ? 4 : 1);
+    return strcmp(l->node->op, "MatMul") == 0 || strcmp(l->node->op, "Gemm") == 0;
+}
+
+static int unpack_inputs(struct onnx_lowering *l, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < l->n_in && r == 0; i++)
+        if (l->in[i] >= 0 && !takes_packed(l, i))
+            r = onnx_unpacked(l, l->in[i], e);
+    return r;
+}
+
+static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct error *e)
+{
+    uint32_t first = l->g->n_nodes;
+    const struct onnx_operator *op = is_standard(n->domain) ? onnx_operator(n->op) : NULL;
+    const struct onnx_expansion *x = is_standard(n->domain) ? onnx_expansion(n->op) : NULL;
+    if (x)
+        return onnx_expand(l, x, n, take_node, e);
+    l->node = n;
+    l->operator= op;
+    int r = take_edges(l, e);
+    if (r == 0)
+        r = check_node(l, op, e);
+    if (r == 0)
+        r = unpack_inputs(l, e);
+    if (r == 0)
+        r = op->lower(l, e);
+    return r < 0 ? r : fold_from(l, first, e);
+}
+
+// ---- outputs ----
+
+// An output that is known already still has to be written by something.
+static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, int32_t *tensor,
+                          struct error *e)
+{
+    static const int64_t kind = WIDE_IDENTITY;
+    struct onnx_node *n = pool_alloc(&l->g->pool, 1, sizeof *n);
+    if (!n)
+        return no_memory(e);
+    *n = (struct onnx_node){.name = v->name, .op = "Constant"};
+    l->node = n;
+    l->n_in = l->n_out = 1;
+    l->in[0] = *tensor;
+    l->out[0] = onnx_tensor_new(l, v->name, e);
+    if (l->out[0] < 0)
+        return l->out[0];
+    *tensor = l->out[0];
+    int r = onnx_shape_like(l, 0, &l->g->tensors[l->in[0]], e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_unary, 1, &kind, 1, e);
+}
+
+static int take_outputs(struct onnx_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    uint32_t n = l->f->n_outputs, *outputs = pool_alloc(&g->pool, n, sizeof *outputs);
+    if (!outputs)
+        return no_memory(e);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct onnx_value *v = &l->f->outputs[i];
+        int32_t tensor = onnx_names_find(l->names, v->name);
+        if (tensor < 0)
+            return error_set(e, STATUS_MODEL_INVALID, "output %s: nothing makes it", v->name);
+        int r = onnx_unpacked(l, tensor, e);
+        if (r == 0 && g->tensors[tensor].constant)
+            r = write_constant(l, v, &tensor, e);
+        if (r < 0)
+            return r;
+        outputs[i] = (uint32_t)tensor;
+    }
+    g->outputs = outputs;
+    g->n_outputs = n;
+    return n ? 0 : error_set(e, STATUS_MODEL_INVALID, "the model has no output");
+}
+
+static int lower_all(struct onnx_lowering *l, struct error *e)
+{
+    const struct onnx_file *f = l->f;
+    int r = take_initializers(l, e);
+    if (r == 0)
+        r = check_options(l, e);
+    if (r == 0)
+        r = take_inputs(l, e);
+    for (uint32_t i = 0; i < f->n_nodes && r == 0; i++)
+        r = take_node(l, &f->nodes[i], e);
+    if (r == 0)
+        r = take_outputs(l, e);
+    if (r == 0)
+        r = onnx_qdq(l, e);
+    return r < 0 ? r : onnx_fuse(l->g, e);
+}
+
+static int lower_file(struct graph *g, const struct onnx_file *f,
+                      const struct load_options *options, uint32_t row, struct error *e)
+{
+    uint64_t n_names = (uint64_t)f->n_initializers + f->n_inputs + f->n_nodes;
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        n_names += f->nodes[i].n_outputs + (onnx_expansion(f->nodes[i].op) ? ONNX_MAX_PARTS : 0);
+    if (n_names > UINT32_MAX / 4)
+        return error_set(e, STATUS_MODEL_INVALID, "the model has too many tensors");
+    if (f->opset < 1 || f->opset > OPSET_MAX)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the model uses operator set %lld; %d to %d are supported",
+                         (long long)f->opset, 1, OPSET_MAX);
+    if (f->has_sparse)
+        return error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");
+    cleanup(free_p) struct onnx_lowering *l = calloc(1, sizeof *l);
+    if (!l)
+        return no_memory(e);
+    l->f = f;
+    l->g = g;
+    l->options = options;
+    l->row = row;
+    int r = onnx_names_new(&l->names, (uint32_t)n_names, e);
+    if (r == 0)
+        r = lower_all(l, e);
+    onnx_names_free(l->names);
+    return r;
+}
+
+bool onnx_is_model(struct bytes file)
+{
+    return rknn_recognise(file) == RKNN_UNKNOWN && onnx_recognise(file);
+}
+
+int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
+               struct error *e)
+{
+    struct onnx_file f;
+    *g = (struct graph){0};
+    int r = onnx_file_read(&f, &g->pool, file, e);
+    if (r == 0)
+        r = lower_file(g, &f, options, row, e);
+    if (r < 0)
+        graph_done(g);
+    return r;
+}

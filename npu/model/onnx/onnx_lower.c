@@ -1,0 +1,345 @@
+// What lowerings of ONNX nodes share: attributes, tensors, new nodes.
+#include "npu/model/onnx/onnx_lower.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "npu/model/onnx/onnx_names.h"
+
+#define MAX_TENSORS (1u << 20)
+
+int onnx_refuse(const struct onnx_lowering *l, struct error *e, const char *format, ...)
+{
+    char words[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    return error_set(e, STATUS_MODEL_INVALID, "node %s (%s): %s", l->node->name, l->node->op,
+                     words);
+}
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the graph", 0);
+}
+
+// ---- attributes ----
+
+static const struct onnx_attr *find(const struct onnx_lowering *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->node->n_attrs; i++)
+        if (strcmp(l->node->attrs[i].name, name) == 0)
+            return &l->node->attrs[i];
+    return NULL;
+}
+
+bool onnx_has_attr(const struct onnx_lowering *l, const char *name)
+{
+    return find(l, name) != NULL;
+}
+
+int64_t onnx_int(const struct onnx_lowering *l, const char *name, int64_t otherwise)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? a->i : otherwise;
+}
+
+float onnx_float(const struct onnx_lowering *l, const char *name, float otherwise)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? a->f : otherwise;
+}
+
+bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *value,
+                  const char *otherwise)
+{
+    const struct onnx_attr *a = find(l, name);
+    if (!a)
+        return strcmp(value, otherwise) == 0;
+    return a->s.size == strlen(value) && memcmp(a->s.data, value, a->s.size) == 0;
+}
+
+struct bytes onnx_text(const struct onnx_lowering *l, const char *name)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? a->s : (struct bytes){0};
+}
+
+const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name)
+{
+    const struct onnx_attr *a = find(l, name);
+    return a ? &a->strings : NULL;
+}
+
+int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
+              struct error *e)
+{
+    const struct onnx_attr *a = find(l, name);
+    *ret_n = a ? a->ints.n : 0;
+    if (*ret_n > ONNX_MAX_SHAPE)
+        return onnx_refuse(l, e, "attribute %s has %u numbers", name, *ret_n);
+    for (uint32_t i = 0; i < *ret_n; i++)
+        dst[i] = a->ints.items[i];
+    return 0;
+}
+
+int onnx_floats(const struct onnx_lowering *l, const char *name, float *dst, uint32_t *ret_n,
+                struct error *e)
+{
+    const struct onnx_attr *a = find(l, name);
+    *ret_n = a ? (uint32_t)(a->floats.size / sizeof(float)) : 0;
+    if (*ret_n > ONNX_MAX_SHAPE)
+        return onnx_refuse(l, e, "attribute %s has %u numbers", name, *ret_n);
+    if (*ret_n)
+        memcpy(dst, a->floats.data, *ret_n * sizeof *dst);
+    return 0;
+}
+
+// ---- inputs ----
+
+const struct graph_tensor *onnx_in(const struct onnx_lowering *l, uint32_t i)
+{
+    return i < l->n_in && l->in[i] >= 0 ? &l->g->tensors[l->in[i]] : NULL;
+}
+
+int onnx_in_ints(const struct onnx_lowering *l, uint32_t i, int64_t *dst, uint32_t *ret_n,
+                 struct error *e)
+{
+    const struct graph_tensor *t = onnx_in(l, i);
+    *ret_n = 0;
+    if (!t)
+        return 0;
+    if (!t->constant)
+        return onnx_refuse(l, e,
+                           "its input %s is computed while running; only constants are supported "
+                           "there",
+                           t->name);
+    int r = graph_tensor_ints(t, dst, ONNX_MAX_SHAPE, ret_n, e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
+}
+
+int onnx_in_floats(const struct onnx_lowering *l, uint32_t i, float *dst, uint32_t *ret_n,
+                   struct error *e)
+{
+    const struct graph_tensor *t = onnx_in(l, i);
+    *ret_n = 0;
+    if (!t)
+        return 0;
+    if (!t->constant || t->type != TENSOR_FLOAT32 || t->n_elems > ONNX_MAX_SHAPE)
+        return onnx_refuse(l, e, "its input %s is not a constant of floats", t->name);
+    graph_tensor_floats(t, dst);
+    *ret_n = (uint32_t)t->n_elems;
+    return 0;
+}
+
+int onnx_axis(const struct onnx_lowering *l, int64_t axis, uint32_t n, int64_t *ret,
+              struct error *e)
+{
+    int64_t at = axis < 0 ? axis + n : axis;
+    if (at < 0 || at >= n)
+        return onnx_refuse(l, e, "axis %lld of a tensor of %u dimensions", (long long)axis, n);
+    *ret = at;
+    return 0;
+}
+
+// ---- tensors ----
+
+static int set_shape(const struct onnx_lowering *l, struct graph_tensor *t, enum tensor_type type,
+                     uint32_t n_dims, const uint32_t *dims, struct error *e)
+{
+    if (n_dims > GRAPH_MAX_DIMS)
+        return onnx_refuse(l, e, "its output has %u dimensions", n_dims);
+    uint32_t copy[GRAPH_MAX_DIMS] = {0};
+    memcpy(copy, dims, n_dims * sizeof *dims); // dims may be those of a tensor that moves
+    t->type = type;
+    t->n_dims = n_dims;
+    memcpy(t->dims, copy, sizeof t->dims);
+    t->channels_last = n_dims == 4 && !t->constant;
+    int r = graph_tensor_measure(t, e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
+}
+
+int onnx_shape(struct onnx_lowering *l, uint32_t i, enum tensor_type type, uint32_t n_dims,
+               const uint32_t *dims, struct error *e)
+{
+    if (i >= l->n_out || l->out[i] < 0)
+        return 0;
+    return set_shape(l, &l->g->tensors[l->out[i]], type, n_dims, dims, e);
+}
+
+int onnx_shape_like(struct onnx_lowering *l, uint32_t i, const struct graph_tensor *t,
+                    struct error *e)
+{
+    return onnx_shape(l, i, t->type, t->n_dims, t->dims, e);
+}
+
+int onnx_shape_broadcast(struct onnx_lowering *l, enum tensor_type type, uint32_t n,
+                         struct error *e)
+{
+    uint32_t dims[GRAPH_MAX_DIMS], n_dims = 0;
+    for (uint32_t k = 0; k < n; k++)
+        n_dims = onnx_in(l, k)->n_dims > n_dims ? onnx_in(l, k)->n_dims : n_dims;
+    for (uint32_t i = 0; i < n_dims; i++) {
+        dims[i] = 1;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct graph_tensor *t = onnx_in(l, k);
+            uint32_t missing = n_dims - t->n_dims, size = i < missing ? 1 : t->dims[i - missing];
+            if (size != 1 && dims[i] != 1 && size != dims[i])
+                return onnx_refuse(l, e, "its inputs have %u and %u elements in dimension %u",
+                                   dims[i], size, i);
+            dims[i] = size == 1 ? dims[i] : size;
+        }
+    }
+    return onnx_shape(l, 0, type, n_dims, dims, e);
+}
+
+int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error *e)
+{
+    struct graph *g = l->g;
+    if (g->n_tensors == l->room_tensors) {
+        uint32_t room = l->room_tensors ? l->room_tensors * 2 : 256;
+        struct graph_tensor *fresh =
+            room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
+        if (!fresh)
+            return no_memory(e);
+        if (g->n_tensors)
+            memcpy(fresh, g->tensors, g->n_tensors * sizeof *fresh);
+        g->tensors = fresh;
+        l->room_tensors = room;
+    }
+    g->tensors[g->n_tensors] = (struct graph_tensor){.name = name, .place = GRAPH_NO_PLACE};
+    return (int32_t)g->n_tensors++;
+}
+
+int32_t onnx_temporary(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
+                       const uint32_t *dims, struct error *e)
+{
+    uint32_t copy[GRAPH_MAX_DIMS] = {0};
+    memcpy(copy, dims, n_dims * sizeof *dims);
+    int32_t t = onnx_tensor_new(l, l->node->name, e);
+    int r = t < 0 ? t : set_shape(l, &l->g->tensors[t], type, n_dims, copy, e);
+    return r < 0 ? r : t;
+}
+
+int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
+                      const uint32_t *dims, const void *data, struct error *e)
+{
+    int32_t t = onnx_temporary(l, type, n_dims, dims, e);
+    if (t < 0)
+        return t;
+    struct graph_tensor *c = &l->g->tensors[t];
+    c->constant = true;
+    c->channels_last = false;
+    c->data = (struct bytes){data, c->size};
+    return t;
+}
+
+int32_t onnx_constant_ints(struct onnx_lowering *l, const int64_t *v, uint32_t n, struct error *e)
+{
+    uint8_t *data = pool_alloc(&l->g->pool, n, 8);
+    if (!data)
+        return no_memory(e);
+    for (uint32_t i = 0; i < n; i++)
+        write_le64(data + (size_t)8 * i, (uint64_t)v[i]);
+    return onnx_constant(l, TENSOR_INT64, 1, &n, data, e);
+}
+
+int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e)
+{
+    (void)e;
+    if (i >= l->n_out || l->out[i] < 0)
+        return 0;
+    struct graph_tensor *t = &l->g->tensors[l->out[i]];
+    t->constant = true;
+    t->channels_last = false;
+    t->data = (struct bytes){data, t->size};
+    return 0;
+}
+
+// ---- nodes ----
+
+static int32_t *copied(struct onnx_lowering *l, const int32_t *v, uint32_t n)
+{
+    int32_t *copy = pool_alloc(&l->g->pool, n, sizeof *copy);
+    if (copy && n)
+        memcpy(copy, v, n * sizeof *copy);
+    return copy;
+}
+
+struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const int32_t *in,
+                             uint32_t n_in, const int32_t *out, uint32_t n_out, struct error *e)
+{
+    struct graph *g = l->g;
+    if (g->n_nodes == l->room_nodes) {
+        uint32_t room = l->room_nodes ? l->room_nodes * 2 : 128;
+        struct graph_node *fresh =
+            room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
+        if (!fresh) {
+            no_memory(e);
+            return NULL;
+        }
+        if (g->n_nodes)
+            memcpy(fresh, g->nodes, g->n_nodes * sizeof *fresh);
+        g->nodes = fresh;
+        l->room_nodes = room;
+    }
+    struct graph_node *n = &g->nodes[g->n_nodes];
+    *n = (struct graph_node){.op = op,
+                             .name = l->node->name,
+                             .type = l->node->op,
+                             .n_inputs = n_in,
+                             .n_outputs = n_out,
+                             .inputs = copied(l, in, n_in),
+                             .outputs = copied(l, out, n_out)};
+    if (!n->inputs || !n->outputs) {
+        no_memory(e);
+        return NULL;
+    }
+    g->n_nodes++;
+    return n;
+}
+
+struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint32_t n_in,
+                                 struct error *e)
+{
+    uint32_t n = n_in < l->n_in ? n_in : l->n_in;
+    return onnx_emit(l, op, l->in, n, l->out, l->n_out, e);
+}
+
+int onnx_emit_wide(struct onnx_lowering *l, const struct wide_operator *operator, uint32_t n_in,
+                   const int64_t *ints, uint32_t n_ints, struct error *e)
+{
+    int64_t *copy = pool_alloc(&l->g->pool, n_ints, sizeof *copy);
+    if (!copy)
+        return no_memory(e);
+    if (n_ints)
+        memcpy(copy, ints, n_ints * sizeof *copy);
+    struct graph_node *n = onnx_emit_own(l, GRAPH_WIDE, n_in, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->on_cpu = true;
+    n->wide.operator= operator;
+    n->wide.ints = copy;
+    n->wide.n_ints = n_ints;
+    return 0;
+}
+
+int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[tensor], *y = &l->g->tensors[l->out[0]];
+    bool output = false;
+    for (uint32_t i = 0; i < l->f->n_outputs; i++)
+        output = output || strcmp(l->f->outputs[i].name, y->name) == 0;
+    int r = onnx_shape_like(l, 0, t, e);
+    if (r < 0)
+        return r;
+    if (t->constant)
+        return onnx_known(l, 0, t->data.data, e);
+    if (!output) {
+        onnx_names_set(l->names, y->name, tensor);
+        return 0;
+    }
+    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}

@@ -1,0 +1,225 @@
+// How ONNX nodes become nodes of the graph: what the files of the ONNX front-end share.
+#pragma once
+
+#include "npu/model/load_options.h"
+#include "npu/model/onnx/onnx_file.h"
+#include "npu/sim/ref/ref.h"
+
+#define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
+
+#define ONNX_MAX_PARTS 8 // names that an operator done as several others adds
+
+// Bytes of a model's constants that were computed.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define ONNX_FOLDED_MAX ((uint64_t)1 << 20) // quick ones, many
+#else
+#define ONNX_FOLDED_MAX ((uint64_t)128 << 20)
+#endif
+
+struct onnx_expansion;
+struct onnx_names;
+struct onnx_operator;
+
+// What a dequantized tensor was made of.
+struct onnx_origin {
+    int32_t tensor;       // of floats
+    int32_t q, scale, zp; // zp -1: none
+    int64_t axis;
+};
+
+struct onnx_lowering {
+    const struct onnx_file *f;
+    const struct load_options *options;
+    uint32_t row; // of the options' shapes
+    struct graph *g;
+    struct onnx_names *names;
+    uint32_t room_tensors, room_nodes;
+    struct onnx_origin *origins;
+    uint32_t n_origins, room_origins;
+    uint64_t folded; // bytes of constants that were computed
+
+    const struct onnx_node *node;
+    const struct onnx_operator *operator;
+    uint32_t n_in, n_out;
+    int32_t in[ONNX_MAX_EDGES], out[ONNX_MAX_EDGES]; // tensors; -1: left out
+};
+
+// One operator of ONNX.
+struct onnx_operator {
+    const char *name;
+    uint32_t min_inputs, max_inputs, max_outputs;
+    int (*lower)(struct onnx_lowering *l, struct error *e);
+    int64_t argument; // the lowering function's own
+};
+
+/// NULL: the operator is not known.
+const struct onnx_operator *onnx_operator(const char *name);
+
+/// STATUS_MODEL_INVALID in the form "node NAME (TYPE): …".
+int onnx_refuse(const struct onnx_lowering *l, struct error *e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// ---- the node's inputs and attributes ----
+
+/// NULL: left out. Valid until the next tensor is made.
+const struct graph_tensor *onnx_in(const struct onnx_lowering *l, uint32_t i);
+
+bool onnx_has_attr(const struct onnx_lowering *l, const char *name);
+int64_t onnx_int(const struct onnx_lowering *l, const char *name, int64_t otherwise);
+float onnx_float(const struct onnx_lowering *l, const char *name, float otherwise);
+bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *value,
+                  const char *otherwise);
+
+/// Empty: the attribute is not there.
+struct bytes onnx_text(const struct onnx_lowering *l, const char *name);
+/// A list of texts. NULL: the attribute is not there.
+const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name);
+/// A list of whole numbers. *ret_n is 0 when the attribute is not there.
+int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
+              struct error *e);
+int onnx_floats(const struct onnx_lowering *l, const char *name, float *dst, uint32_t *ret_n,
+                struct error *e);
+
+/// Whole numbers of input i, which must be a constant; *ret_n is 0 when it is left out.
+int onnx_in_ints(const struct onnx_lowering *l, uint32_t i, int64_t *dst, uint32_t *ret_n,
+                 struct error *e);
+int onnx_in_floats(const struct onnx_lowering *l, uint32_t i, float *dst, uint32_t *ret_n,
+                   struct error *e);
+
+/// Axis attribute, counted from the end when negative; must be below n.
+int onnx_axis(const struct onnx_lowering *l, int64_t axis, uint32_t n, int64_t *ret,
+              struct error *e);
+
+// ---- what is made ----
+
+/// Sets type and shape of output i.
+int onnx_shape(struct onnx_lowering *l, uint32_t i, enum tensor_type type, uint32_t n_dims,
+               const uint32_t *dims, struct error *e);
+
+/// As an input's.
+int onnx_shape_like(struct onnx_lowering *l, uint32_t i, const struct graph_tensor *t,
+                    struct error *e);
+
+/// The shape that ONNX's broadcasting gives of two inputs.
+int onnx_shape_broadcast(struct onnx_lowering *l, enum tensor_type type, uint32_t n,
+                         struct error *e);
+
+/// A tensor without type and shape yet. Negative: an error.
+int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error *e);
+
+/// A tensor between nodes of one lowering. Negative: an error.
+int32_t onnx_temporary(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
+                       const uint32_t *dims, struct error *e);
+
+/// A constant; data must live in the pool or the file.
+int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
+                      const uint32_t *dims, const void *data, struct error *e);
+int32_t onnx_constant_ints(struct onnx_lowering *l, const int64_t *v, uint32_t n, struct error *e);
+
+/// A new node. NULL with words when memory is short. Valid until the next one is made.
+struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const int32_t *in,
+                             uint32_t n_in, const int32_t *out, uint32_t n_out, struct error *e);
+
+/// The usual form: the node's own inputs (the first n of them) to its own outputs.
+struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint32_t n_in,
+                                 struct error *e);
+
+/// A node on wide numbers.
+int onnx_emit_wide(struct onnx_lowering *l, const struct wide_operator *operator, uint32_t n_in,
+                   const int64_t *ints, uint32_t n_ints, struct error *e);
+
+/// Makes output 0 the same tensor as `tensor`, or a copy where it must be one of its own.
+int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e);
+
+/// Weights of DequantizeLinear are kept as the file holds them: computes such a constant's real
+/// numbers. Nothing happens to other tensors.
+int onnx_unpacked(struct onnx_lowering *l, int32_t tensor, struct error *e);
+
+/// Gives output i the data of a constant that is known at once.
+int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e);
+
+static inline bool onnx_is_float(enum tensor_type type)
+{
+    return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
+}
+
+// ---- the groups of operators ----
+
+int onnx_lower_binary(struct onnx_lowering *l, struct error *e);
+int onnx_lower_compare(struct onnx_lowering *l, struct error *e);
+int onnx_lower_variadic(struct onnx_lowering *l, struct error *e);
+int onnx_lower_unary(struct onnx_lowering *l, struct error *e);
+int onnx_lower_wide_unary(struct onnx_lowering *l, struct error *e);
+int onnx_lower_clip(struct onnx_lowering *l, struct error *e);
+int onnx_lower_cast(struct onnx_lowering *l, struct error *e);
+int onnx_lower_where(struct onnx_lowering *l, struct error *e);
+int onnx_lower_reduce(struct onnx_lowering *l, struct error *e);
+int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e);
+int onnx_lower_softmax(struct onnx_lowering *l, struct error *e);
+int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e);
+int onnx_lower_top_k(struct onnx_lowering *l, struct error *e);
+int onnx_lower_conv(struct onnx_lowering *l, struct error *e);
+int onnx_lower_conv_transpose(struct onnx_lowering *l, struct error *e);
+int onnx_lower_pool(struct onnx_lowering *l, struct error *e);
+int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e);
+int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e);
+int onnx_lower_gemm(struct onnx_lowering *l, struct error *e);
+int onnx_lower_mat_mul(struct onnx_lowering *l, struct error *e);
+int onnx_lower_quantize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e);
+int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e);
+int onnx_lower_lrn(struct onnx_lowering *l, struct error *e);
+int onnx_lower_resize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e);
+int onnx_lower_constant(struct onnx_lowering *l, struct error *e);
+int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e);
+int onnx_lower_shape(struct onnx_lowering *l, struct error *e);
+int onnx_lower_identity(struct onnx_lowering *l, struct error *e);
+int onnx_lower_reshape(struct onnx_lowering *l, struct error *e);
+int onnx_lower_flatten(struct onnx_lowering *l, struct error *e);
+int onnx_lower_squeeze(struct onnx_lowering *l, struct error *e);
+int onnx_lower_unsqueeze(struct onnx_lowering *l, struct error *e);
+int onnx_lower_transpose(struct onnx_lowering *l, struct error *e);
+int onnx_lower_concat(struct onnx_lowering *l, struct error *e);
+int onnx_lower_split(struct onnx_lowering *l, struct error *e);
+int onnx_lower_slice(struct onnx_lowering *l, struct error *e);
+int onnx_lower_expand(struct onnx_lowering *l, struct error *e);
+int onnx_lower_tile(struct onnx_lowering *l, struct error *e);
+int onnx_lower_pad(struct onnx_lowering *l, struct error *e);
+int onnx_lower_gather(struct onnx_lowering *l, struct error *e);
+int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e);
+int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e);
+int onnx_lower_scatter(struct onnx_lowering *l, struct error *e);
+int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e);
+int onnx_lower_trilu(struct onnx_lowering *l, struct error *e);
+int onnx_lower_depth_space(struct onnx_lowering *l, struct error *e);
+int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e);
+int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e);
+int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e);
+int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e);
+int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e);
+int onnx_lower_einsum(struct onnx_lowering *l, struct error *e);
+int onnx_lower_range(struct onnx_lowering *l, struct error *e);
+int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e);
+
+/// Convolutions and pools that graph nodes of images cannot do: slow.
+int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e);
+int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e);
+int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e);
+
+/// An operator that is done as several others, which take() takes one by one. NULL: it is none.
+const struct onnx_expansion *onnx_expansion(const char *op);
+int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
+                int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
+                struct error *e);
+
+/// Computes a node whose inputs are all constants: its outputs become constants. Refuses what the
+/// executor refuses.
+int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error *e);
+
+/// Makes nodes between dequantization and quantization work on 8-bit numbers.
+int onnx_qdq(struct onnx_lowering *l, struct error *e);
+
+/// Joins nodes where one can do the work of several.
+int onnx_fuse(struct graph *g, struct error *e);

@@ -1,0 +1,328 @@
+// What lies before a QuantizeLinear, on narrow tensors: tables, arithmetic, averages, moves.
+#include <math.h>
+
+#include "npu/model/onnx/onnx_qdq.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/ops/ort_int8.h"
+
+#define MAX_DEPTH 8 // of moves between a node and its quantization
+
+static const struct graph_node *source_node(const struct qdq *q, int32_t tensor)
+{
+    return q->producer[tensor] < 0 ? NULL : &q->g->nodes[q->producer[tensor]];
+}
+
+// A new narrow tensor of the same shape; 1, as nodes answer.
+static int result(struct qdq *q, int32_t like, struct qdq_form form, int32_t *ret, struct error *e)
+{
+    *ret = qdq_narrow(q, like, form, e);
+    return *ret < 0 ? *ret : 1;
+}
+
+// ---- tables ----
+
+struct chain {
+    int32_t from; // narrow
+    uint32_t n;
+    struct graph_post posts[GRAPH_MAX_POST]; // the last one first
+};
+
+// x of x * sigmoid(x); -1: it is not that.
+static int32_t swish_of(const struct qdq *q, const struct graph_node *n)
+{
+    for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL && !n->n_post; k++) {
+        const struct graph_node *s = source_node(q, n->inputs[k]);
+        if (s && s->op == GRAPH_UNARY && s->n_post == 1 && s->post[0].kind == POST_SIGMOID &&
+            s->inputs[0] == n->inputs[!k])
+            return s->inputs[0];
+    }
+    return -1;
+}
+
+// Functions of one narrow tensor, one after the other.
+static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
+{
+    *c = (struct chain){0};
+    while (q->source[x] < 0) {
+        const struct graph_node *n = source_node(q, x);
+        if (!n || c->n == GRAPH_MAX_POST)
+            return false;
+        int32_t swished = swish_of(q, n);
+        if (swished < 0 && (n->op != GRAPH_UNARY || n->n_post != 1))
+            return false;
+        c->posts[c->n++] = swished < 0 ? n->post[0] : (struct graph_post){.kind = POST_SWISH};
+        x = swished < 0 ? n->inputs[0] : swished;
+    }
+    c->from = q->source[x];
+    return true;
+}
+
+static void fill_table(struct qdq_form from, const struct chain *c, struct qdq_form to,
+                       int8_t *table)
+{
+    float v[256];
+    for (int i = 0; i < 256; i++)
+        v[i] = from.scale * (float)((int8_t)i - from.zp);
+    for (uint32_t k = c->n; k-- > 0;)
+        row_post(&c->posts[k], v, 256);
+    for (int i = 0; i < 256; i++) {
+        float steps = rintf(v[i] / to.scale) + (float)to.zp;
+        steps = isnan(steps) ? (float)to.zp : steps;
+        table[i] = (int8_t)fminf(fmaxf(steps, -128), 127);
+    }
+}
+
+// Emits a table from one narrow tensor to another form.
+static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct qdq_form form,
+                      const struct graph_node *node, int32_t *ret, struct error *e)
+{
+    int8_t table[256];
+    struct qdq_form from = qdq_form_of(q, c->from);
+    if (!c->n && qdq_same_form(from, form)) {
+        *ret = c->from;
+        return 1;
+    }
+    fill_table(from, c, form, table);
+    int r = result(q, like, form, ret, e);
+    return r < 0 ? r : qdq_emit_map(q, node, table, c->from, *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
+}
+
+// ---- arithmetic ----
+
+// A constant that the file has as 8-bit numbers, as a narrow tensor. -1: it is none.
+static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
+{
+    const struct onnx_origin *o = qdq_origin(q, tensor);
+    const struct graph_tensor *t = o ? &q->g->tensors[o->q] : NULL;
+    if (!t || !t->constant || (t->type != TENSOR_INT8 && t->type != TENSOR_UINT8) ||
+        q->g->tensors[o->scale].n_elems != 1 || q->g->tensors[o->scale].type != TENSOR_FLOAT32)
+        return -1;
+    struct qdq_form form = {.zp = o->zp < 0 ? 0
+                                            : (int32_t)qdq_whole_number(&q->g->tensors[o->zp], 0)};
+    graph_tensor_floats(&q->g->tensors[o->scale], &form.scale);
+    uint8_t moved = t->type == TENSOR_UINT8 ? 0x80 : 0;
+    uint8_t *data = pool_alloc(&q->g->pool, t->n_elems, 1);
+    form.zp -= moved;
+    form.counts_from_0 = moved;
+    if (!data || !(form.scale > 0))
+        return -1;
+    for (uint64_t i = 0; i < t->n_elems; i++)
+        data[i] = t->data.data[i] ^ moved;
+    int32_t narrow = qdq_narrow(q, o->q, form, e);
+    if (narrow < 0)
+        return -1;
+    q->g->tensors[narrow].constant = true;
+    q->g->tensors[narrow].data = (struct bytes){data, t->n_elems};
+    return narrow;
+}
+
+// x times a table of x is a table of x.
+static int emit_joined(struct qdq *q, const struct graph_node *n, int32_t x, int32_t mapped,
+                       int32_t y, struct error *e)
+{
+    int8_t all[256], product[256];
+    for (int i = 0; i < 256; i++)
+        all[i] = (int8_t)i;
+    struct steps_binary steps =
+        steps_binary(GRAPH_MUL, &q->g->tensors[x], &q->g->tensors[mapped], &q->g->tensors[y]);
+    steps_binary_run(&steps, all, q->map[mapped], product, 256);
+    return qdq_emit_map(q, n, product, x, y, e);
+}
+
+static bool is_map_of(const struct qdq *q, int32_t tensor, int32_t x)
+{
+    return q->map[tensor] && q->map_source[tensor] == x;
+}
+
+static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
+                  int32_t *ret, struct error *e)
+{
+    int32_t x[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        x[k] = q->source[n->inputs[k]];
+        x[k] = x[k] < 0 ? narrow_constant(q, n->inputs[k], e) : x[k];
+        if (x[k] < 0)
+            return 0;
+    }
+    int r = result(q, like, form, ret, e);
+    if (r < 0)
+        return r;
+    for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL; k++)
+        if (is_map_of(q, x[k], x[!k]))
+            return emit_joined(q, n, x[!k], x[k], *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
+    return qdq_emit(q, n->op, n, x, 2, ret, 1, e) ? 1 : STATUS_MALLOC_FAIL;
+}
+
+// ---- averages, Softmax ----
+
+static bool takes_narrow(const struct qdq *q, const struct graph_node *n)
+{
+    const struct graph_tensor *x = &q->g->tensors[n->inputs[0]];
+    if (n->op == GRAPH_AVERAGE_POOL)
+        return n->window.dilation[0] == 1 && n->window.dilation[1] == 1;
+    return n->op == GRAPH_SOFTMAX && (!x->channels_last || n->axis == 1);
+}
+
+// The node's own parameters with narrow edges.
+static int emit_alike(struct qdq *q, const struct graph_node *n, const int32_t *x, const int32_t *y,
+                      struct error *e)
+{
+    struct graph_node *fresh = qdq_emit(q, n->op, n, x, n->n_inputs, y, n->n_outputs, e);
+    if (!fresh)
+        return STATUS_MALLOC_FAIL;
+    struct graph_node own = *n;
+    own.inputs = fresh->inputs;
+    own.outputs = fresh->outputs;
+    *fresh = own;
+    return 1;
+}
+
+static int single(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
+                  int32_t *ret, struct error *e)
+{
+    int32_t x = q->source[n->inputs[0]];
+    if (x < 0 || !takes_narrow(q, n) || q->g->tensors[x].counts_from_0 != form.counts_from_0)
+        return 0;
+    int r = result(q, like, form, ret, e);
+    return r < 0 ? r : emit_alike(q, n, &x, ret, e);
+}
+
+// ---- moves ----
+
+static bool only_moves(const struct graph_node *n)
+{
+    switch (n->op) {
+    case GRAPH_MAX_POOL:
+        return n->n_outputs == 1 && !n->n_post;
+    case GRAPH_RESIZE:
+        return n->resize.mode == INTERPOLATE_NEAREST;
+    case GRAPH_RESHAPE:
+    case GRAPH_TRANSPOSE:
+    case GRAPH_SLICE:
+    case GRAPH_SPLIT:
+    case GRAPH_EXPAND:
+    case GRAPH_CONCAT:
+        return !n->n_post;
+    default:
+        return false;
+    }
+}
+
+// The narrow sources of all inputs, which have one form; false: they are not there.
+static bool take_sources(const struct qdq *q, const struct graph_node *n, int32_t *x)
+{
+    for (uint32_t k = 0; k < n->n_inputs; k++) {
+        x[k] = n->inputs[k] < 0 ? -1 : q->source[n->inputs[k]];
+        if (x[k] < 0 || !qdq_same_form(qdq_form_of(q, x[k]), qdq_form_of(q, x[0])))
+            return false;
+    }
+    return n->n_inputs > 0;
+}
+
+int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
+{
+    if (!only_moves(n) || n->n_inputs > ONNX_MAX_EDGES || n->n_outputs > ONNX_MAX_EDGES)
+        return 0;
+    int32_t x[ONNX_MAX_EDGES], y[ONNX_MAX_EDGES];
+    if (!take_sources(q, n, x))
+        return 0;
+    for (uint32_t k = 0; k < n->n_outputs; k++) {
+        y[k] = n->outputs[k] < 0 ? -1 : qdq_narrow(q, n->outputs[k], qdq_form_of(q, x[0]), e);
+        if (y[k] < 0)
+            return n->outputs[k] < 0 ? 0 : y[k];
+    }
+    if (emit_alike(q, n, x, y, e) < 0)
+        return STATUS_MALLOC_FAIL;
+    for (uint32_t k = 0; k < n->n_outputs; k++) {
+        q->source[n->outputs[k]] = y[k];
+        if (!qdq_emit(q, GRAPH_CONVERT, n, &y[k], 1, &n->outputs[k], 1, e))
+            return STATUS_MALLOC_FAIL;
+    }
+    return 1;
+}
+
+// Concat brings its inputs to the output's form.
+static int concat(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
+                  int32_t *ret, struct error *e)
+{
+    int32_t x[ONNX_MAX_EDGES];
+    for (uint32_t k = 0; k < n->n_inputs; k++)
+        if (n->n_inputs > ONNX_MAX_EDGES || n->inputs[k] < 0 || q->source[n->inputs[k]] < 0)
+            return 0;
+    for (uint32_t k = 0; k < n->n_inputs; k++) {
+        struct chain c = {.from = q->source[n->inputs[k]]};
+        int r = emit_table(q, &c, c.from, form, n, &x[k], e);
+        if (r < 0)
+            return r;
+    }
+    int r = result(q, like, form, ret, e);
+    return r < 0 ? r : emit_alike(q, n, x, ret, e);
+}
+
+// ---- all of them ----
+
+// Activations that saturation does anyway are passed over.
+static const struct graph_node *behind_activations(const struct qdq *q, int32_t x,
+                                                   struct qdq_form form)
+{
+    const struct graph_node *n = qdq_sole_source(q, x);
+    float low = (float)(-128 - form.zp) * form.scale, top = (float)(127 - form.zp) * form.scale;
+    while (n && n->op == GRAPH_UNARY && n->n_post == 1) {
+        const struct graph_post *p = &n->post[0];
+        bool relu = p->kind == POST_RELU && low >= 0;
+        bool clip = p->kind == POST_CLIP && p->alpha <= low && top <= p->beta;
+        if (!relu && !clip)
+            return NULL;
+        n = qdq_sole_source(q, n->inputs[0]);
+    }
+    return n && n->n_post ? NULL : n;
+}
+
+static int quantized(struct qdq *q, int32_t x, struct qdq_form form, int depth, int32_t *ret,
+                     struct error *e);
+
+// What is quantized behind a move may as well be quantized before it.
+static int before_move(struct qdq *q, const struct graph_node *n, int32_t like,
+                       struct qdq_form form, int depth, int32_t *ret, struct error *e)
+{
+    int32_t x;
+    if (!only_moves(n) || n->n_inputs != 1 || n->n_outputs != 1 || depth == MAX_DEPTH)
+        return 0;
+    int r = quantized(q, n->inputs[0], form, depth + 1, &x, e);
+    if (r == 1)
+        r = result(q, like, form, ret, e);
+    return r == 1 ? emit_alike(q, n, &x, ret, e) : r;
+}
+
+static int quantized(struct qdq *q, int32_t x, struct qdq_form form, int depth, int32_t *ret,
+                     struct error *e)
+{
+    struct chain chain;
+    if (find_chain(q, x, &chain)) {
+        const struct graph_node *last = source_node(q, x);
+        return emit_table(q, &chain, x, form, last, ret, e);
+    }
+    const struct graph_node *n = behind_activations(q, x, form);
+    switch (n ? n->op : GRAPH_OP_COUNT) {
+    case GRAPH_CONV:
+    case GRAPH_MAT_MUL:
+        return qdq_product(q, n, x, form, ret, e);
+    case GRAPH_ADD:
+    case GRAPH_MUL:
+        return binary(q, n, x, form, ret, e);
+    case GRAPH_AVERAGE_POOL:
+    case GRAPH_SOFTMAX:
+        return single(q, n, x, form, ret, e);
+    case GRAPH_CONCAT:
+        return concat(q, n, x, form, ret, e);
+    case GRAPH_OP_COUNT:
+        return 0;
+    default:
+        return before_move(q, n, x, form, depth, ret, e);
+    }
+}
+
+int qdq_quantized(struct qdq *q, int32_t x, struct qdq_form form, int32_t *ret, struct error *e)
+{
+    return quantized(q, x, form, 0, ret, e);
+}

@@ -1,0 +1,107 @@
+// Tensors that ONNX files hold, as constants.
+#include <math.h>
+
+#include "npu/model/onnx/onnx_file.h"
+#include "tensor/convert.h"
+
+bool onnx_type_of(int32_t type, enum tensor_type *ret)
+{
+    static const struct {
+        int32_t onnx;
+        enum tensor_type type;
+    } types[] = {
+        {ONNX_FLOAT, TENSOR_FLOAT32}, {ONNX_UINT8, TENSOR_UINT8},    {ONNX_INT8, TENSOR_INT8},
+        {ONNX_UINT16, TENSOR_UINT16}, {ONNX_INT16, TENSOR_INT16},    {ONNX_INT32, TENSOR_INT32},
+        {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},      {ONNX_FLOAT16, TENSOR_FLOAT16},
+        {ONNX_UINT32, TENSOR_UINT32}, {ONNX_DOUBLE, TENSOR_FLOAT32},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].onnx == type) {
+            *ret = types[i].type;
+            return true;
+        }
+    return false;
+}
+
+static int refuse_size(const struct onnx_tensor *t, uint64_t there, uint64_t needed,
+                       struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID, "tensor %s holds %llu of its %llu elements", t->name,
+                     (unsigned long long)there, (unsigned long long)needed);
+}
+
+// Numbers that the file holds as varints.
+static int narrow(const struct onnx_file *f, const struct onnx_tensor *t, struct graph_tensor *ret,
+                  struct error *e)
+{
+    size_t element = tensor_type_size(ret->type);
+    if (t->ints.n != ret->n_elems)
+        return refuse_size(t, t->ints.n, ret->n_elems, e);
+    uint8_t *data = pool_alloc(f->pool, ret->n_elems, element);
+    if (!data)
+        return error_no_memory(e, "a constant", ret->size);
+    for (uint64_t i = 0; i < ret->n_elems; i++) {
+        uint8_t wide[8];
+        write_le64(wide, (uint64_t)t->ints.items[i]);
+        memcpy(data + i * element, wide, element);
+    }
+    ret->data = (struct bytes){data, ret->size};
+    return 0;
+}
+
+static bool fits_float(double v)
+{
+    return !isfinite(v) || (isfinite((float)v) && (v != trunc(v) || (double)(float)v == v));
+}
+
+static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
+                         struct graph_tensor *ret, struct error *e)
+{
+    struct bytes from = t->raw.size ? t->raw : t->doubles;
+    if (from.size / sizeof(double) != ret->n_elems || from.size % sizeof(double))
+        return refuse_size(t, from.size / sizeof(double), ret->n_elems, e);
+    float *to = pool_alloc(f->pool, ret->n_elems, sizeof *to);
+    if (!to)
+        return error_no_memory(e, "a constant", ret->size);
+    for (uint64_t i = 0; i < ret->n_elems; i++) {
+        double v;
+        memcpy(&v, from.data + i * sizeof v, sizeof v);
+        if (!fits_float(v))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s holds the double %.17g, and doubles are taken as floats",
+                             t->name, v);
+        to[i] = (float)v;
+    }
+    ret->data = (struct bytes){(const uint8_t *)to, ret->size};
+    return 0;
+}
+
+int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
+                         struct graph_tensor *ret, struct error *e)
+{
+    *ret = (struct graph_tensor){
+        .name = t->name, .constant = true, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
+    if (t->external)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "tensor %s lies in another file: open the model by its path, beside which "
+                         "the file lies, or save it as one file",
+                         t->name);
+    if (!onnx_type_of(t->type, &ret->type))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %d is not supported",
+                         t->name, t->type);
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        ret->dims[i] = (uint32_t)t->dims[i];
+    int r = graph_tensor_measure(ret, e);
+    if (r < 0)
+        return r;
+    if (t->type == ONNX_DOUBLE)
+        return round_doubles(f, t, ret, e);
+    struct bytes data = t->raw.size ? t->raw : t->floats;
+    bool packed = t->raw.size || ret->type == TENSOR_FLOAT32 || !ret->n_elems;
+    if (!packed)
+        return narrow(f, t, ret, e);
+    if (data.size != ret->size)
+        return refuse_size(t, data.size / tensor_type_size(ret->type), ret->n_elems, e);
+    ret->data = data.data ? data : (struct bytes){(const uint8_t *)"", 0};
+    return 0;
+}

@@ -1,0 +1,163 @@
+// Einsum of ONNX.
+#include "npu/model/onnx/onnx_lower.h"
+
+#define MAX_TEXT 200
+#define NO_LABEL 255
+
+// A label is a letter, or below GRAPH_MAX_DIMS one of the dimensions that "..." stands for, the
+// last of which is GRAPH_MAX_DIMS - 1.
+struct term {
+    uint32_t n;
+    uint8_t labels[GRAPH_MAX_DIMS];
+};
+
+struct equation {
+    struct term in[WIDE_MAX_INPUTS], out;
+    uint8_t order[WIDE_MAX_LABELS]; // those of the output first
+    uint32_t n_labels;
+    uint8_t known[256]; // place in `order`, or NO_LABEL
+    uint32_t sizes[256];
+};
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool add_label(struct term *t, uint8_t label)
+{
+    if (t->n == GRAPH_MAX_DIMS)
+        return false;
+    t->labels[t->n++] = label;
+    return true;
+}
+
+// "ij...k" of `size` characters; "..." stands for `rest` dimensions.
+static bool parse_term(struct term *t, const char *text, size_t size, uint32_t rest)
+{
+    *t = (struct term){0};
+    for (size_t i = 0; i < size; i++) {
+        if (size - i >= 3 && memcmp(text + i, "...", 3) == 0) {
+            for (uint32_t k = 0; k < rest; k++)
+                if (!add_label(t, (uint8_t)(GRAPH_MAX_DIMS - rest + k)))
+                    return false;
+            i += 2;
+        } else if (!is_letter(text[i]) || !add_label(t, (uint8_t)text[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t count_letters(const char *text, size_t size)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < size; i++)
+        n += is_letter(text[i]);
+    return n;
+}
+
+// The inputs' terms, and how many dimensions "..." stands for at most.
+static bool parse_inputs(const struct onnx_lowering *l, struct equation *q, const char *text,
+                         const char *end, uint32_t *rest)
+{
+    uint32_t i = 0;
+    *rest = 0;
+    for (const char *at = text; at <= end; i++) {
+        const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
+        const struct graph_tensor *t = onnx_in(l, i);
+        size_t size = (size_t)(stop - at);
+        uint32_t letters = count_letters(at, size),
+                 own = t && t->n_dims > letters ? t->n_dims - letters : 0;
+        if (!t || i == WIDE_MAX_INPUTS || !parse_term(&q->in[i], at, size, own) ||
+            q->in[i].n != t->n_dims)
+            return false;
+        *rest = own > *rest ? own : *rest;
+        at = stop + 1;
+    }
+    return i == l->n_in;
+}
+
+// Without "->": what "..." stands for, then the letters that come once, in order.
+static bool imply_output(const struct onnx_lowering *l, struct equation *q, uint32_t rest)
+{
+    uint32_t times[256] = {0};
+    bool fits = parse_term(&q->out, "...", 3, rest);
+    for (uint32_t i = 0; i < l->n_in; i++)
+        for (uint32_t d = 0; d < q->in[i].n; d++)
+            times[q->in[i].labels[d]]++;
+    for (uint32_t c = GRAPH_MAX_DIMS; c < 256 && fits; c++)
+        fits = times[c] != 1 || add_label(&q->out, (uint8_t)c);
+    return fits;
+}
+
+static bool parse(const struct onnx_lowering *l, struct equation *q, const char *text)
+{
+    uint32_t rest;
+    const char *arrow = strstr(text, "->"), *end = arrow ? arrow : text + strlen(text);
+    if (!parse_inputs(l, q, text, end, &rest))
+        return false;
+    return arrow ? parse_term(&q->out, arrow + 2, strlen(arrow + 2), rest)
+                 : imply_output(l, q, rest);
+}
+
+static bool note_labels(struct equation *q, const struct term *t)
+{
+    for (uint32_t d = 0; d < t->n; d++) {
+        uint8_t label = t->labels[d];
+        if (q->known[label] != NO_LABEL)
+            continue;
+        if (q->n_labels == WIDE_MAX_LABELS)
+            return false;
+        q->known[label] = (uint8_t)q->n_labels;
+        q->order[q->n_labels++] = label;
+    }
+    return true;
+}
+
+static bool order_labels(const struct onnx_lowering *l, struct equation *q)
+{
+    memset(q->known, NO_LABEL, sizeof q->known);
+    bool fits = note_labels(q, &q->out) && q->n_labels == q->out.n; // none comes twice
+    for (uint32_t i = 0; i < l->n_in && fits; i++) {
+        fits = note_labels(q, &q->in[i]);
+        for (uint32_t d = 0; d < q->in[i].n; d++) {
+            uint32_t size = onnx_in(l, i)->dims[d], *known = &q->sizes[q->in[i].labels[d]];
+            *known = size != 1 || !*known ? size : *known;
+        }
+    }
+    for (uint32_t i = 0; i < q->out.n && fits; i++)
+        fits = q->sizes[q->out.labels[i]] > 0;
+    return fits;
+}
+
+static void take_text(const struct onnx_lowering *l, char text[MAX_TEXT])
+{
+    struct bytes s = onnx_text(l, "equation");
+    size_t n = 0;
+    for (size_t i = 0; i < s.size && n + 1 < MAX_TEXT; i++)
+        if (s.data[i] != ' ')
+            text[n++] = (char)s.data[i];
+    text[n] = 0;
+}
+
+int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
+{
+    struct equation q = {0};
+    char text[MAX_TEXT];
+    uint32_t dims[GRAPH_MAX_DIMS];
+    int64_t ints[2 + WIDE_MAX_INPUTS * GRAPH_MAX_DIMS] = {0};
+    take_text(l, text);
+    if (!parse(l, &q, text) || !order_labels(l, &q))
+        return onnx_refuse(l, e, "its equation \"%s\" does not fit its inputs", text);
+    ints[0] = q.n_labels;
+    ints[1] = q.out.n;
+    for (uint32_t i = 0; i < l->n_in; i++)
+        for (uint32_t d = 0; d < q.in[i].n; d++)
+            ints[2 + i * GRAPH_MAX_DIMS + d] = q.known[q.in[i].labels[d]];
+    for (uint32_t i = 0; i < q.out.n; i++)
+        dims[i] = q.sizes[q.out.labels[i]];
+    int r = onnx_shape(l, 0, onnx_in(l, 0)->type, q.out.n, dims, e);
+    return r < 0 ? r
+                 : onnx_emit_wide(l, &wide_einsum, l->n_in, ints, sizeof ints / sizeof *ints, e);
+}

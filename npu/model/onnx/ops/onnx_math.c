@@ -1,0 +1,396 @@
+// Operators of ONNX on each element, and along axes.
+#include <math.h>
+
+#include "npu/model/onnx/onnx_lower.h"
+
+// ---- two operands ----
+
+struct arithmetic {
+    enum graph_op op; // of floats
+    int64_t wide;     // of integers
+};
+
+static const struct arithmetic arithmetic[] = {
+    {GRAPH_ADD, WIDE_ADD}, {GRAPH_SUB, WIDE_SUB}, {GRAPH_MUL, WIDE_MUL}, {GRAPH_DIV, WIDE_DIV},
+    {GRAPH_MAX, WIDE_MAX}, {GRAPH_MIN, WIDE_MIN}, {GRAPH_POW, WIDE_POW}, {GRAPH_PRELU, WIDE_PRELU},
+};
+
+static int check_types(struct onnx_lowering *l, struct error *e)
+{
+    for (uint32_t i = 1; i < l->n_in; i++)
+        if (!onnx_in(l, i) || onnx_in(l, i)->type != onnx_in(l, 0)->type)
+            return onnx_refuse(l, e, "its inputs are of different types, or one is missing");
+    return 0;
+}
+
+static int32_t step_output_of(struct onnx_lowering *l, int32_t a, int32_t b, struct error *e)
+{
+    const struct graph_tensor *x = &l->g->tensors[a], *y = &l->g->tensors[b];
+    uint32_t dims[GRAPH_MAX_DIMS], n = x->n_dims > y->n_dims ? x->n_dims : y->n_dims;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t p = i + x->n_dims < n ? 1 : x->dims[i + x->n_dims - n];
+        uint32_t q = i + y->n_dims < n ? 1 : y->dims[i + y->n_dims - n];
+        dims[i] = p == 1 ? q : p;
+    }
+    return onnx_temporary(l, x->type, n, dims, e);
+}
+
+static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, const int32_t in[2],
+                           int32_t out, struct error *e)
+{
+    bool real = onnx_is_float(l->g->tensors[in[0]].type);
+    struct graph_node *n = onnx_emit(l, real ? a->op : GRAPH_WIDE, in, 2, &out, 1, e);
+    if (!n || real)
+        return n ? 0 : STATUS_MALLOC_FAIL;
+    n->on_cpu = true;
+    n->wide.operator= & wide_binary;
+    n->wide.ints = &a->wide;
+    n->wide.n_ints = 1;
+    return 0;
+}
+
+// Before set 7 the second input begins at a dimension of the first: it gets dimensions behind.
+static int align_old(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *y = onnx_in(l, 1);
+    int64_t axis = onnx_int(l, "axis", (int64_t)x->n_dims - y->n_dims);
+    uint32_t dims[GRAPH_MAX_DIMS], n = x->n_dims;
+    bool slopes = strcmp(l->operator->name, "PRelu") == 0 && y->n_elems > 1 && y->n_dims == 1;
+    if (l->f->opset >= 7 || (!slopes && !onnx_has_attr(l, "axis")))
+        return 0;
+    axis = slopes ? 1 : axis; // one for each channel
+    axis = axis < 0 ? axis + n : axis;
+    if (axis < 0 || axis + y->n_dims > n)
+        return onnx_refuse(l, e, "axis %lld of a tensor of %u dimensions", (long long)axis, n);
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = i < axis || i >= axis + y->n_dims ? 1 : y->dims[i - axis];
+    if (y->constant) {
+        l->in[1] = onnx_constant(l, y->type, n, dims, y->data.data, e);
+        return l->in[1] < 0 ? l->in[1] : 0;
+    }
+    int32_t from = l->in[1], to = onnx_temporary(l, y->type, n, dims, e);
+    l->in[1] = to;
+    if (to < 0)
+        return to;
+    return onnx_emit(l, GRAPH_RESHAPE, &from, 1, &to, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
+{
+    static const int64_t power = WIDE_POW;
+    const struct arithmetic *a = &arithmetic[l->operator->argument];
+    int r = align_old(l, e);
+    if (r == 0)
+        r = onnx_shape_broadcast(l, onnx_in(l, 0)->type, 2, e);
+    if (r < 0)
+        return r;
+    if (a->op == GRAPH_POW && onnx_in(l, 0)->type != onnx_in(l, 1)->type)
+        return onnx_emit_wide(l, &wide_binary, 2, &power, 1, e);
+    r = check_types(l, e);
+    return r < 0 ? r : emit_arithmetic(l, a, l->in, l->out[0], e);
+}
+
+// Max, Min, Sum, Mean of any number of inputs: one after the other.
+int onnx_lower_variadic(struct onnx_lowering *l, struct error *e)
+{
+    bool mean = l->operator->argument<0;
+    const struct arithmetic *a = &arithmetic[mean ? 0 : l->operator->argument];
+    int32_t sum = l->in[0];
+    int r = check_types(l, e);
+    if (r == 0)
+        r = onnx_shape_broadcast(l, onnx_in(l, 0)->type, l->n_in, e);
+    if (r == 0 && mean && !onnx_is_float(onnx_in(l, 0)->type))
+        return onnx_refuse(l, e, "it works on floats");
+    for (uint32_t i = 1; i < l->n_in && r == 0; i++) {
+        bool last = i + 1 == l->n_in && !mean;
+        int32_t in[2] = {sum, l->in[i]};
+        int32_t out = last ? l->out[0] : step_output_of(l, sum, l->in[i], e);
+        r = out < 0 ? out : emit_arithmetic(l, a, in, out, e);
+        sum = out;
+    }
+    if (r == 0 && l->n_in == 1 && !mean)
+        return onnx_same(l, l->in[0], e);
+    if (r < 0 || !mean)
+        return r;
+    struct graph_node *n = onnx_emit(l, GRAPH_UNARY, &sum, 1, l->out, 1, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->n_post = 1;
+    n->post[0] = (struct graph_post){.kind = POST_SCALE, .alpha = 1 / (float)l->n_in};
+    return 0;
+}
+
+// Comparisons, logic, Mod, BitShift.
+int onnx_lower_compare(struct onnx_lowering *l, struct error *e)
+{
+    int64_t kind = l->operator->argument;
+    bool truth = kind >= WIDE_EQUAL && kind <= WIDE_GREATER_EQUAL;
+    if (kind == WIDE_MOD && onnx_int(l, "fmod", 0))
+        kind = WIDE_FMOD;
+    if (kind == WIDE_SHIFT_LEFT && onnx_text_is(l, "direction", "RIGHT", ""))
+        kind = WIDE_SHIFT_RIGHT;
+    int r = check_types(l, e);
+    if (r == 0)
+        r = align_old(l, e);
+    if (r == 0)
+        r = onnx_shape_broadcast(l, truth ? TENSOR_BOOL : onnx_in(l, 0)->type, 2, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_binary, 2, &kind, 1, e);
+}
+
+// ---- one operand ----
+
+static struct graph_post post_of(const struct onnx_lowering *l)
+{
+    struct graph_post p = {.kind = (enum graph_post_kind)l->operator->argument };
+    if (p.kind == POST_LEAKY_RELU)
+        p.alpha = onnx_float(l, "alpha", 0.01f);
+    else if (p.kind == POST_ELU)
+        p.alpha = onnx_float(l, "alpha", 1);
+    else if (p.kind == POST_HARD_SIGMOID) {
+        p.alpha = onnx_float(l, "alpha", 0.2f);
+        p.beta = onnx_float(l, "beta", 0.5f);
+    } else if (p.kind == POST_HARD_SWISH) {
+        p.alpha = 1.0f / 6;
+        p.beta = 0.5f;
+    }
+    return p;
+}
+
+static int emit_post(struct onnx_lowering *l, struct graph_post p, struct error *e)
+{
+    struct graph_node *n = onnx_emit_own(l, GRAPH_UNARY, 1, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->n_post = 1;
+    n->post[0] = p;
+    return 0;
+}
+
+int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
+{
+    struct graph_post p = post_of(l);
+    int64_t wide = p.kind == POST_RELU    ? WIDE_RELU
+                   : p.kind == POST_ABS   ? WIDE_ABS
+                   : p.kind == POST_NEG   ? WIDE_NEG
+                   : p.kind == POST_FLOOR ? WIDE_FLOOR
+                                          : -1;
+    int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    if (r < 0)
+        return r;
+    if (onnx_is_float(onnx_in(l, 0)->type))
+        return emit_post(l, p, e);
+    if (wide < 0)
+        return onnx_refuse(l, e, "it works on floats");
+    return onnx_emit_wide(l, &wide_unary, 1, &wide, 1, e);
+}
+
+int onnx_lower_wide_unary(struct onnx_lowering *l, struct error *e)
+{
+    int64_t kind = l->operator->argument;
+    float alpha = 0, beta = 0;
+    const struct graph_tensor *x = onnx_in(l, 0);
+    bool truth = kind == WIDE_IS_NAN || kind == WIDE_IS_INF || kind == WIDE_NOT;
+    if (kind == WIDE_SELU) {
+        alpha = onnx_float(l, "alpha", 1.67326319217681884765625f);
+        beta = onnx_float(l, "gamma", 1.05070102214813232421875f);
+    } else if (kind == WIDE_CELU || kind == WIDE_THRESHOLDED_RELU) {
+        alpha = onnx_float(l, "alpha", 1);
+    } else if (kind == WIDE_SHRINK) {
+        alpha = onnx_float(l, "lambd", 0.5f);
+        beta = onnx_float(l, "bias", 0);
+    } else if (kind == WIDE_IS_INF) {
+        alpha = (float)onnx_int(l, "detect_negative", 1);
+        beta = (float)onnx_int(l, "detect_positive", 1);
+    }
+    int r = onnx_shape(l, 0, truth ? TENSOR_BOOL : x->type, x->n_dims, x->dims, e);
+    if (r == 0)
+        r = onnx_emit_wide(l, &wide_unary, 1, &kind, 1, e);
+    if (r == 0) {
+        l->g->nodes[l->g->n_nodes - 1].wide.reals[0] = alpha;
+        l->g->nodes[l->g->n_nodes - 1].wide.reals[1] = beta;
+    }
+    return r;
+}
+
+// Bounds are attributes up to set 10, then inputs.
+int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
+{
+    float low = onnx_float(l, "min", -INFINITY), high = onnx_float(l, "max", INFINITY);
+    const struct graph_tensor *a = onnx_in(l, 1), *b = onnx_in(l, 2);
+    uint32_t n;
+    int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    if (r < 0)
+        return r;
+    if (onnx_in(l, 0)->type != TENSOR_FLOAT32 || (a && !a->constant) || (b && !b->constant))
+        return onnx_emit_wide(l, &wide_clip, 3, NULL, 0, e);
+    if ((a && a->n_elems != 1) || (b && b->n_elems != 1))
+        return onnx_refuse(l, e, "its bounds are not single numbers");
+    r = onnx_in_floats(l, 1, &low, &n, e);
+    if (r == 0)
+        r = onnx_in_floats(l, 2, &high, &n, e);
+    if (r == 0 && low > high)
+        return onnx_emit_wide(l, &wide_clip, 3, NULL, 0, e);
+    struct graph_post p = {.kind = POST_CLIP, .alpha = low, .beta = high};
+    return r < 0 ? r : emit_post(l, p, e);
+}
+
+int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    enum tensor_type to;
+    bool like = l->operator->argument;
+    if (like)
+        to = onnx_in(l, 1)->type;
+    else if (!onnx_type_of((int32_t)onnx_int(l, "to", 0), &to))
+        return onnx_refuse(l, e, "element type %lld is not supported",
+                           (long long)onnx_int(l, "to", 0));
+    bool wide = x->type == TENSOR_INT64 || x->type == TENSOR_INT32 || x->type == TENSOR_UINT32;
+    if (wide && onnx_int(l, "to", 0) == ONNX_DOUBLE)
+        return onnx_refuse(l, e, "doubles are taken as floats, which cannot hold every %s",
+                           tensor_type_name(x->type));
+    l->n_in = 1;
+    if (to == x->type)
+        return onnx_same(l, l->in[0], e);
+    int r = onnx_shape(l, 0, to, x->n_dims, x->dims, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_cast, 1, NULL, 0, e);
+}
+
+int onnx_lower_where(struct onnx_lowering *l, struct error *e)
+{
+    int r = onnx_shape_broadcast(l, onnx_in(l, 1)->type, 3, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_where, 3, NULL, 0, e);
+}
+
+// ---- along axes ----
+
+// Axes are an attribute or, in later sets, input 1.
+static int take_axes(struct onnx_lowering *l, uint32_t n_dims, int64_t *axes, uint32_t *ret_n,
+                     struct error *e)
+{
+    int r = l->n_in > 1 ? onnx_in_ints(l, 1, axes, ret_n, e) : onnx_ints(l, "axes", axes, ret_n, e);
+    for (uint32_t i = 0; i < *ret_n && r == 0; i++)
+        r = onnx_axis(l, axes[i], n_dims, &axes[i], e);
+    return r;
+}
+
+static bool is_among(int64_t v, const int64_t *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == v)
+            return true;
+    return n == 0;
+}
+
+static int shape_reduced(struct onnx_lowering *l, enum tensor_type type, const int64_t *axes,
+                         uint32_t n, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    bool keep = onnx_int(l, "keepdims", 1);
+    uint32_t dims[GRAPH_MAX_DIMS], n_dims = 0;
+    for (uint32_t i = 0; i < x->n_dims; i++) {
+        bool reduced = is_among(i, axes, n);
+        if (!reduced || keep)
+            dims[n_dims++] = reduced ? 1 : x->dims[i];
+    }
+    return onnx_shape(l, 0, type, n_dims, dims, e);
+}
+
+static int emit_mean(struct onnx_lowering *l, const int64_t *axes, uint32_t n, struct error *e)
+{
+    struct graph_node *node = onnx_emit_own(l, GRAPH_REDUCE_MEAN, 1, e);
+    if (!node)
+        return STATUS_MALLOC_FAIL;
+    for (uint32_t i = 0; i < onnx_in(l, 0)->n_dims; i++)
+        node->axes |= is_among(i, axes, n) ? 1u << i : 0;
+    return 0;
+}
+
+int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int64_t ints[ONNX_MAX_SHAPE + 1] = {l->operator->argument };
+    uint32_t n;
+    int r = take_axes(l, x->n_dims, ints + 1, &n, e);
+    if (r < 0)
+        return r;
+    if (n == 0 && onnx_int(l, "noop_with_empty_axes", 0))
+        return onnx_same(l, l->in[0], e);
+    r = shape_reduced(l, x->type, ints + 1, n, e);
+    if (r < 0)
+        return r;
+    return ints[0] == WIDE_MEAN && onnx_is_float(x->type) && x->n_elems
+               ? emit_mean(l, ints + 1, n, e)
+               : onnx_emit_wide(l, &wide_reduce, 1, ints, n + 1, e);
+}
+
+int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
+{
+    int64_t ints[3] = {0, l->operator->argument, onnx_int(l, "select_last_index", 0)};
+    int r = onnx_axis(l, onnx_int(l, "axis", 0), onnx_in(l, 0)->n_dims, &ints[0], e);
+    if (r == 0)
+        r = shape_reduced(l, TENSOR_INT64, ints, 1, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_arg_reduce, 1, ints, 3, e);
+}
+
+// Up to set 12 all dimensions from the axis on are one.
+int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
+{
+    enum { PLAIN, LOGARITHM, HARD };
+    const struct graph_tensor *x = onnx_in(l, 0);
+    bool old = l->f->opset < 13;
+    int64_t ints[3] = {0, old, l->operator->argument == LOGARITHM };
+    int r = onnx_axis(l, onnx_int(l, "axis", old ? 1 : -1), x->n_dims, &ints[0], e);
+    if (r == 0)
+        r = onnx_shape_like(l, 0, x, e);
+    if (r < 0)
+        return r;
+    uint64_t behind = 1;
+    for (uint32_t i = (uint32_t)ints[0] + 1; i < x->n_dims; i++)
+        behind *= x->dims[i];
+    if (l->operator->argument != PLAIN ||(old && behind != 1) || !onnx_is_float(x->type) ||
+        !x->n_elems)
+        return onnx_emit_wide(l, l->operator->argument == HARD ? &wide_hardmax : & wide_softmax, 1,
+                              ints, 3, e);
+    struct graph_node *n = onnx_emit_own(l, GRAPH_SOFTMAX, 1, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->axis = (int32_t)ints[0];
+    return 0;
+}
+
+int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e)
+{
+    int64_t ints[ONNX_MAX_SHAPE] = {0};
+    uint32_t n;
+    int r = onnx_in_ints(l, 1, ints, &n, e);
+    if (r == 0)
+        r = onnx_axis(l, ints[0], onnx_in(l, 0)->n_dims, &ints[0], e);
+    if (r == 0)
+        r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    ints[1] = onnx_int(l, "exclusive", 0);
+    ints[2] = onnx_int(l, "reverse", 0);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_cum_sum, 1, ints, 3, e);
+}
+
+// The number is an attribute up to set 9, then input 1.
+int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int64_t ints[3] = {0, onnx_int(l, "k", -1), onnx_int(l, "largest", 1)}, k[ONNX_MAX_SHAPE];
+    uint32_t n, dims[GRAPH_MAX_DIMS];
+    int r = onnx_in_ints(l, 1, k, &n, e);
+    if (r == 0)
+        r = onnx_axis(l, onnx_int(l, "axis", -1), x->n_dims, &ints[0], e);
+    if (r < 0)
+        return r;
+    ints[1] = n ? k[0] : ints[1];
+    memcpy(dims, x->dims, sizeof dims);
+    if (ints[1] < 0 || ints[1] > dims[ints[0]])
+        return onnx_refuse(l, e, "%lld of %u elements are wanted", (long long)ints[1],
+                           dims[ints[0]]);
+    dims[ints[0]] = (uint32_t)ints[1];
+    r = onnx_shape(l, 0, x->type, x->n_dims, dims, e);
+    if (r == 0)
+        r = onnx_shape(l, 1, TENSOR_INT64, onnx_in(l, 0)->n_dims, dims, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_top_k, 1, ints, 3, e);
+}

@@ -1,0 +1,150 @@
+// QuantizeLinear and DequantizeLinear of ONNX.
+#include "npu/model/onnx/onnx_lower.h"
+
+static int take_axis(const struct onnx_lowering *l, int64_t *ret, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    *ret = 0;
+    if (onnx_in(l, 1)->n_elems == 1)
+        return 0;
+    return onnx_axis(l, onnx_int(l, "axis", 1), x->n_dims, ret, e);
+}
+
+static bool is_quantized(enum tensor_type type)
+{
+    return type == TENSOR_INT8 || type == TENSOR_UINT8 || type == TENSOR_INT16 ||
+           type == TENSOR_UINT16;
+}
+
+int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *zp = onnx_in(l, 2);
+    enum tensor_type type = zp ? zp->type : TENSOR_UINT8;
+    int64_t axis;
+    if (!is_quantized(type) || onnx_has_attr(l, "output_dtype") || onnx_has_attr(l, "block_size"))
+        return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(type));
+    int r = take_axis(l, &axis, e);
+    if (r == 0)
+        r = onnx_shape(l, 0, type, x->n_dims, x->dims, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_quantize, 3, &axis, 1, e);
+}
+
+static int note_origin(struct onnx_lowering *l, int64_t axis, struct error *e)
+{
+    if (l->n_origins == l->room_origins) {
+        uint32_t room = l->room_origins ? 2 * l->room_origins : 64;
+        struct onnx_origin *fresh = pool_alloc(&l->g->pool, room, sizeof *fresh);
+        if (!fresh)
+            return error_no_memory(e, "the graph", 0);
+        if (l->n_origins)
+            memcpy(fresh, l->origins, l->n_origins * sizeof *fresh);
+        l->origins = fresh;
+        l->room_origins = room;
+    }
+    l->origins[l->n_origins++] = (struct onnx_origin){.tensor = l->out[0],
+                                                      .q = l->in[0],
+                                                      .scale = l->in[1],
+                                                      .zp = l->n_in > 2 ? l->in[2] : -1,
+                                                      .axis = axis};
+    return 0;
+}
+
+// ---- constants ----
+
+// A dequantized constant stays what the file holds until somebody needs the real numbers.
+struct packing {
+    struct graph_tensor q, scale, zp; // zp: no elements without one
+    uint32_t axis;
+};
+
+static int64_t number(const struct graph_tensor *t, uint64_t i)
+{
+    const uint8_t *at = t->data.data + i * tensor_type_size(t->type);
+    switch (t->type) {
+    case TENSOR_INT8:
+        return (int8_t)*at;
+    case TENSOR_UINT8:
+        return *at;
+    case TENSOR_INT16:
+        return (int16_t)read_le16(at);
+    case TENSOR_UINT16:
+        return read_le16(at);
+    default:
+        return (int32_t)read_le32(at);
+    }
+}
+
+static void unpack(const struct graph_tensor *t, void *dst)
+{
+    const struct packing *p = t->packing;
+    float *real = dst;
+    uint64_t behind = 1, n_scales = p->scale.n_elems;
+    for (uint32_t i = p->axis + 1; i < p->q.n_dims; i++)
+        behind *= p->q.dims[i];
+    for (uint64_t i = 0; i < p->q.n_elems; i++) {
+        uint64_t k = n_scales == 1 ? 0 : i / behind % n_scales;
+        int64_t zp = p->zp.n_elems ? number(&p->zp, k) : 0;
+        float scale;
+        memcpy(&scale, p->scale.data.data + k * sizeof scale, sizeof scale);
+        real[i] = (float)((double)(number(&p->q, i) - zp) * (double)scale);
+    }
+}
+
+static bool can_pack(const struct onnx_lowering *l, int64_t axis)
+{
+    const struct graph_tensor *q = onnx_in(l, 0), *scale = onnx_in(l, 1), *zp = onnx_in(l, 2);
+    return q->constant && scale->constant && scale->type == TENSOR_FLOAT32 && !q->unpack &&
+           !scale->unpack &&
+           (scale->n_elems == 1 || (axis < q->n_dims && scale->n_elems == q->dims[axis])) &&
+           (!zp || (zp->constant && zp->type == q->type && zp->n_elems == scale->n_elems));
+}
+
+static int pack(struct onnx_lowering *l, int64_t axis, struct error *e)
+{
+    struct packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a constant", sizeof *p);
+    *p = (struct packing){.q = *onnx_in(l, 0), .scale = *onnx_in(l, 1), .axis = (uint32_t)axis};
+    if (onnx_in(l, 2))
+        p->zp = *onnx_in(l, 2);
+    struct graph_tensor *y = &l->g->tensors[l->out[0]];
+    y->constant = true;
+    y->channels_last = false;
+    y->data = p->q.data;
+    y->unpack = unpack;
+    y->packing = p;
+    return 0;
+}
+
+int onnx_unpacked(struct onnx_lowering *l, int32_t tensor, struct error *e)
+{
+    struct graph_tensor *t = &l->g->tensors[tensor];
+    if (!t->constant || !t->unpack)
+        return 0;
+    l->folded += t->size;
+    uint8_t *data = l->folded > ONNX_FOLDED_MAX ? NULL : pool_alloc(&l->g->pool, t->size, 1);
+    if (!data)
+        return error_no_memory(e, "a constant", t->size);
+    unpack(t, data);
+    t->unpack = NULL;
+    t->data = (struct bytes){data, t->size};
+    return 0;
+}
+
+// ---- DequantizeLinear ----
+
+int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int64_t axis;
+    if (!(is_quantized(x->type) || x->type == TENSOR_INT32) || onnx_has_attr(l, "block_size"))
+        return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(x->type));
+    int r = take_axis(l, &axis, e);
+    if (r == 0)
+        r = onnx_shape(l, 0, onnx_in(l, 1)->type, x->n_dims, x->dims, e);
+    if (r == 0)
+        r = note_origin(l, axis, e);
+    if (r == 0 && can_pack(l, axis))
+        return pack(l, axis, e);
+    return r < 0 ? r : onnx_emit_wide(l, &wide_dequantize, 3, &axis, 1, e);
+}

@@ -1,0 +1,74 @@
+// Memory that is freed all at once.
+#include "npu/model/pool.h"
+
+#include <stdlib.h>
+
+#define SMALL_BLOCK (64 * 1024)
+#define ALIGNMENT   64
+#define WIDE        512 // pieces of so many bytes are aligned fully
+
+struct pool_block {
+    struct pool_block *next;
+    uint8_t *data; // behind this, aligned
+    size_t size, used;
+};
+
+static struct pool_block *block_new(size_t size)
+{
+    size_t total;
+    if (__builtin_add_overflow(size, sizeof(struct pool_block) + ALIGNMENT, &total))
+        return NULL;
+    // Large blocks come zeroed from the kernel: their pages are not touched here.
+    struct pool_block *b = calloc(1, total);
+    if (!b)
+        return NULL;
+    uintptr_t data = (uintptr_t)(b + 1);
+    b->data = (uint8_t *)(b + 1) + (ALIGNMENT - data % ALIGNMENT) % ALIGNMENT;
+    b->size = size;
+    return b;
+}
+
+void *pool_alloc(struct pool *p, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t unit = bytes >= WIDE ? ALIGNMENT : 16;
+    bytes = (bytes + unit - 1) / unit * unit;
+    struct pool_block *b = p->blocks;
+    if (b)
+        b->used = (b->used + unit - 1) / unit * unit;
+    if (!b || b->used > b->size || b->size - b->used < bytes) {
+        bool large = bytes > SMALL_BLOCK / 4;
+        struct pool_block *fresh = block_new(large ? bytes : SMALL_BLOCK);
+        if (!fresh)
+            return NULL;
+        // A large piece has its own block, behind the one that still has room.
+        struct pool_block **where = large && b ? &b->next : &p->blocks;
+        fresh->next = *where;
+        *where = fresh;
+        b = fresh;
+    }
+    void *piece = b->data + b->used;
+    b->used += bytes;
+    p->total += bytes;
+    return piece;
+}
+
+const char *pool_text(struct pool *p, struct bytes text)
+{
+    char *copy = pool_alloc(p, text.size + 1, 1);
+    if (copy)
+        memcpy(copy, text.data, text.size);
+    return copy;
+}
+
+void pool_done(struct pool *p)
+{
+    while (p->blocks) {
+        struct pool_block *next = p->blocks->next;
+        free(p->blocks);
+        p->blocks = next;
+    }
+    *p = (struct pool){0};
+}

@@ -1,0 +1,326 @@
+// Convolutions and pools of a .rknn file.
+#include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/model/rknn/lower/rknn_weights.h"
+#include "npu/model/rknn/regs/rknn_quant.h"
+
+#define MAX_WINDOW 4096      // of a kernel, stride, dilation or pad
+#define MAX_SIDE   (1 << 16) // of an image: making a convolution takes memory for each column
+
+// ---- geometry ----
+
+static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_t n, uint32_t least,
+                        uint32_t *ret, struct error *e)
+{
+    int64_t values[4];
+    uint32_t count = rknn_attr_ints(l->node, name, values, n);
+    if (count == 0)
+        return 0;
+    if (count != n)
+        return lower_refuse(l, e, "%s has %u numbers, %u are expected", name, count, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (values[i] < least || values[i] > MAX_WINDOW)
+            return lower_refuse(l, e, "%s %lld is out of range", name, (long long)values[i]);
+        ret[i] = (uint32_t)values[i];
+    }
+    return 0;
+}
+
+// SAME_UPPER and SAME_LOWER: as much padding as makes the output ceil(input / stride).
+static void pad_automatically(const struct rknn_lowering *l, struct graph_window *w)
+{
+    char mode[16];
+    rknn_attr_text(l->node, "auto_pad", "NOTSET", mode, sizeof mode);
+    bool upper = strcmp(mode, "SAME_UPPER") == 0;
+    if (!upper && strcmp(mode, "SAME_LOWER") != 0)
+        return;
+    const struct graph_tensor *x = lower_input(l, 0);
+    for (int i = 0; i < 2; i++) {
+        uint32_t in = x->dims[2 + i], out = (in + w->stride[i] - 1) / w->stride[i];
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t total = ((int64_t)out - 1) * w->stride[i] + reach - in;
+        uint32_t both = total > 0 ? (uint32_t)total : 0;
+        w->pad[i] = upper ? both / 2 : (both + 1) / 2;
+        w->pad[2 + i] = both - w->pad[i];
+    }
+}
+
+static int take_window(const struct rknn_lowering *l, struct graph_window *w, struct error *e)
+{
+    if (take_numbers(l, "kernel_shape", 2, 1, w->kernel, e) < 0 ||
+        take_numbers(l, "strides", 2, 1, w->stride, e) < 0 ||
+        take_numbers(l, "dilations", 2, 1, w->dilation, e) < 0 ||
+        take_numbers(l, "pads", 4, 0, w->pad, e) < 0)
+        return STATUS_MODEL_INVALID;
+    pad_automatically(l, w);
+    return 0;
+}
+
+// Container 0x1004 has no attributes: the registers of the node's first task say the geometry.
+static int window_from_registers(const struct rknn_lowering *l, struct graph_window *w,
+                                 struct error *e)
+{
+    uint32_t step, pad;
+    if (!rknn_regs_get(l->regs, 0x1014, &step) || !rknn_regs_get(l->regs, 0x1068, &pad))
+        return lower_refuse(l, e, "neither attributes nor register commands say its geometry");
+    w->stride[1] = step & 7;
+    w->stride[0] = step >> 3 & 7;
+    w->dilation[1] = (step >> 16 & 0x1f) + 1;
+    w->dilation[0] = (step >> 21 & 0x1f) + 1;
+    w->pad[0] = pad & 0xff;
+    w->pad[1] = pad >> 8 & 0xff;
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    for (int i = 0; i < 2; i++) {
+        if (!w->stride[i])
+            return lower_refuse(l, e, "register 0x1014 says stride 0");
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t end = ((int64_t)y->dims[2 + i] - 1) * w->stride[i] + reach;
+        int64_t after = end - w->pad[i] - x->dims[2 + i];
+        if (after > MAX_WINDOW)
+            return lower_refuse(l, e, "its output is too large for its input");
+        w->pad[2 + i] = after > 0 ? (uint32_t)after : 0;
+    }
+    return 0;
+}
+
+// A transposed convolution's output may have some lines more than its window says, fewer than a
+// step. Without attributes its strides would be guessed.
+static int check_transposed(const struct rknn_lowering *l, const struct graph_window *w,
+                            struct error *e)
+{
+    int64_t strides[2];
+    if (!rknn_attr_ints(l->node, "strides", strides, 2))
+        return lower_refuse(l, e, "the file does not say its strides");
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t all = ((int64_t)x->dims[2 + i] - 1) * w->stride[i] + reach;
+        int64_t more = y->dims[2 + i] - (all - w->pad[i] - w->pad[2 + i]);
+        uint32_t step = w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i];
+        if (more < 0 || more >= step)
+            return lower_refuse(l, e, "an image of %u does not give one of %u in dimension %d",
+                                x->dims[2 + i], y->dims[2 + i], 2 + i);
+    }
+    return 0;
+}
+
+// ---- weights ----
+
+static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor *weight,
+                         const struct graph_tensor *y)
+{
+    return weight->dims[0] == 1 && weight->dims[1] == x->dims[1] && y->dims[1] == x->dims[1] &&
+           x->dims[1] > 1;
+}
+
+// The weight as the graph wants it, [outputs, inputs of a group, kh, kw].
+static int take_weight(struct rknn_lowering *l, enum rknn_weight_use use, struct rknn_packing **ret,
+                       struct error *e)
+{
+    struct graph_tensor *w = lower_input(l, 1);
+    struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a weight", sizeof *p);
+    const struct rknn_tensor *from = &l->f->tensors[l->inputs[1]];
+    bool group = use == WEIGHT_PLAIN && l->out->window.groups > 1;
+    if (rknn_weight_packing(p, from, l->chip, use, e) < 0 ||
+        (group && rknn_check_spare(p, from, e) < 0))
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+    const struct rknn_packing *before = w->packing;
+    if (before && (before->o != p->o || before->i != p->i || before->kind != p->kind))
+        return lower_refuse(l, e, "its weight %s is used in two different ways", w->name);
+    w->dims[0] = p->o;
+    w->dims[1] = p->i;
+    w->packing = p;
+    w->unpack = rknn_unpack;
+    *ret = p;
+    return graph_tensor_measure(w, e);
+}
+
+// ---- activations ----
+
+static bool needs_lut(enum graph_post_kind kind)
+{
+    return kind == POST_SIGMOID || kind == POST_SWISH || kind == POST_HARD_SWISH ||
+           kind == POST_HARD_SIGMOID || kind == POST_TANH || kind == POST_GELU ||
+           kind == POST_GELU_TANH || kind == POST_MISH || kind == POST_ELU ||
+           kind == POST_SOFTPLUS || kind == POST_SWOOSH;
+}
+
+// An integer convolution computes such activations with a table that its tasks load.
+static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct error *e)
+{
+    int16_t points[2][RKNN_LUT_POINTS];
+    struct graph_post *first = &l->out->post[0];
+    *ret = NULL;
+    for (uint32_t i = 1; i < l->out->n_post; i++)
+        if (needs_lut(l->out->post[i].kind))
+            return lower_refuse(l, e,
+                                "how a lookup table behind something else is used is not "
+                                "known");
+    if (!l->out->n_post || !needs_lut(first->kind))
+        return 0;
+    if (!rknn_regs_lut(l->f, l->node, points))
+        return lower_refuse(l, e, "its tasks do not load the lookup table of its activation");
+    if (l->chip->bias_rule != BIAS_RK3576 && !rknn_regs_lut_range(l->regs))
+        return lower_refuse(l, e, "its lookup table covers a range that is not known");
+    struct graph_lut *lut = pool_alloc(&l->g->pool, 1, sizeof *lut);
+    if (!lut)
+        return error_no_memory(e, "a lookup table", sizeof *lut);
+    memcpy(lut->below, points[0], sizeof lut->below);
+    memcpy(lut->above, points[1], sizeof lut->above);
+    *first = (struct graph_post){.kind = POST_LUT, .lut = lut};
+    *ret = lut;
+    return 0;
+}
+
+static int take_quantization(struct rknn_lowering *l, const struct rknn_packing *p, int32_t bias,
+                             struct error *e)
+{
+    struct rknn_conv_sources s = {
+        .file = l->f,
+        .node = l->node,
+        .chip = l->chip,
+        .regs = l->regs,
+        .packing = p,
+        .weight = &l->f->tensors[l->inputs[1]],
+        .bias = bias < 0 ? NULL : &l->f->tensors[bias],
+        .output = &l->f->tensors[l->outputs[0]],
+    };
+    struct graph_lut *lut = NULL;
+    struct graph_post *post = l->out->post;
+    int r = take_lut(l, &lut, e);
+    if (r < 0)
+        return r;
+    bool leaky = l->out->n_post && post[0].kind == POST_LEAKY_RELU;
+    r = rknn_conv_quant(&s, &l->g->pool, lut, leaky ? &post[0].alpha : NULL, &l->out->quant, e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
+}
+
+// ---- nodes ----
+
+static int check_operands(const struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *w = lower_input(l, 1);
+    const struct graph_tensor *y = lower_output(l, 0);
+    if (!x || !w || !w->constant)
+        return lower_refuse(l, e, "its weight is not a constant of the file");
+    if (x->n_dims != 4 || w->n_dims != 4 || y->n_dims != 4 || !x->n_elems || !w->n_elems ||
+        !y->n_elems)
+        return lower_refuse(l, e, "only images (4 dimensions, none of them 0) can be convolved");
+    for (int i = 2; i < 4; i++)
+        if (x->dims[i] > MAX_SIDE || y->dims[i] > MAX_SIDE)
+            return lower_refuse(l, e, "an image of %ux%u is larger than %d on a side", x->dims[2],
+                                x->dims[3], MAX_SIDE);
+    bool integer = x->type == TENSOR_INT8 && w->type == TENSOR_INT8 && y->type == TENSOR_INT8;
+    bool real = x->type == TENSOR_FLOAT16 && w->type == TENSOR_FLOAT16 &&
+                (y->type == TENSOR_FLOAT16 || y->type == TENSOR_FLOAT32);
+    if (!integer && !real)
+        return lower_refuse(l, e, "%s x %s -> %s is not supported", tensor_type_name(x->type),
+                            tensor_type_name(w->type), tensor_type_name(y->type));
+    if (integer && !(x->quantized && y->quantized))
+        return lower_refuse(l, e, "its input or output has no scale");
+    return 0;
+}
+
+// The inputs after the weight: a bias has one dimension, an addend is an image.
+static void find_bias(const struct rknn_lowering *l, int32_t *bias, int32_t *addend)
+{
+    *bias = *addend = -1;
+    for (uint32_t i = 2; i < l->n_inputs && i < 4; i++) {
+        const struct graph_tensor *t = lower_input(l, i);
+        if (t && i == 2 && t->n_dims == 1 && t->constant)
+            *bias = l->inputs[i];
+        else if (t && *addend < 0)
+            *addend = l->inputs[i];
+    }
+}
+
+static int trim_inputs(struct rknn_lowering *l, int32_t bias)
+{
+    struct graph_node *out = l->out;
+    int32_t *inputs = pool_alloc(&l->g->pool, 3, sizeof *inputs);
+    if (!inputs)
+        return -1;
+    inputs[0] = l->inputs[0];
+    inputs[1] = l->inputs[1];
+    inputs[2] = bias;
+    out->inputs = inputs;
+    out->n_inputs = 3;
+    return 0;
+}
+
+// Of groups of one channel, depthwise packing is known, which has one output for each.
+static int check_groups(const struct rknn_lowering *l, bool depthwise, struct error *e)
+{
+    uint32_t groups = l->out->window.groups;
+    bool single = groups == lower_input(l, 0)->dims[1] && !depthwise;
+    if (groups > 1 && (single || l->out->op == GRAPH_CONV_TRANSPOSE))
+        return lower_refuse(l, e, "how the weights of %u groups are packed is not known", groups);
+    return 0;
+}
+
+int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    int r = check_operands(l, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *x = lower_input(l, 0), *w = lower_input(l, 1);
+    bool depthwise = is_depthwise(x, &l->f->tensors[l->inputs[1]], lower_output(l, 0));
+    struct graph_window *window = &l->out->window;
+    *window = (struct graph_window){.kernel = {w->dims[2], w->dims[3]},
+                                    .stride = {1, 1},
+                                    .dilation = {1, 1},
+                                    .groups = depthwise ? x->dims[1] : 1};
+    r = l->f->container.kind == RKNN_LITE && l->out->op == GRAPH_CONV
+            ? window_from_registers(l, window, e)
+            : take_window(l, window, e);
+    if (r == 0 && l->out->op == GRAPH_CONV_TRANSPOSE)
+        r = check_transposed(l, window, e);
+    if (r < 0)
+        return r;
+    if (!depthwise && take_numbers(l, "group", 1, 0, &window->groups, e) < 0)
+        return STATUS_MODEL_INVALID;
+    window->groups = window->groups ? window->groups : 1;
+    struct rknn_packing *p = NULL;
+    int32_t bias, addend;
+    find_bias(l, &bias, &addend);
+    enum rknn_weight_use use = depthwise                            ? WEIGHT_DEPTHWISE
+                               : l->out->op == GRAPH_CONV_TRANSPOSE ? WEIGHT_TRANSPOSED
+                                                                    : WEIGHT_PLAIN;
+    r = check_groups(l, depthwise, e);
+    if (r < 0)
+        return r;
+    r = take_weight(l, use, &p, e);
+    if (r == 0)
+        r = lower_posts(l, suffix, addend, e);
+    if (r == 0 && x->type == TENSOR_INT8)
+        r = take_quantization(l, p, bias, e);
+    else if (r == 0)
+        lower_half_posts(l);
+    if (r == 0)
+        r = lower_check_posts(l, e);
+    if (r == 0 && trim_inputs(l, bias) < 0)
+        r = error_no_memory(e, "a node", 0);
+    return r;
+}
+
+int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    if (!x || x->n_dims != 4 || y->n_dims != 4)
+        return lower_refuse(l, e, "only images (4 dimensions) can be pooled");
+    struct graph_window *w = &l->out->window;
+    *w = (struct graph_window){.stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    bool global = strncmp(l->node->op, "Global", 6) == 0;
+    if (global) {
+        w->kernel[0] = x->dims[2];
+        w->kernel[1] = x->dims[3];
+    } else if (take_window(l, w, e) < 0) {
+        return STATUS_MODEL_INVALID;
+    }
+    if (!w->kernel[0] || !w->kernel[1])
+        return lower_refuse(l, e, "its kernel's size is not known");
+    w->count_pad = rknn_attr_int(l->node, "count_include_pad", 0) != 0;
+    l->out->n_inputs = 1;
+    return lower_posts(l, suffix, -1, e);
+}

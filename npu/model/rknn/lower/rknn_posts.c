@@ -1,0 +1,231 @@
+// Activations: operators of their own, and those in the names of fused operators.
+#include <math.h>
+#include <stdlib.h>
+
+#include "npu/model/rknn/lower/rknn_lower.h"
+#include "tensor/convert.h"
+
+// Registers of a convolution's task (RK3566, RK3568, RK3588).
+#define BN_CONFIG  0x4060
+#define BN_OPERAND 0x4068 // high half: what is multiplied by
+#define BN_TOP     0x406c
+#define BYPASS     (1u << 0)
+#define NO_FACTOR  (1u << 4)
+#define PRELU      (1u << 5) // only negative values are multiplied
+#define NO_RELU    (1u << 6)
+#define RELU_TOP   (1u << 7) // the Relu has a top
+
+#define MIN_TOP 1024 // of a table that a slope is read from: less would be too coarse
+
+struct activation {
+    const char *name;
+    enum graph_post_kind kind;
+    float alpha, beta;           // where the node has no attributes for them; NAN: it must
+    const char *a_name, *b_name; // of the attributes
+};
+
+// The constants are those of the vendor's list of operators (RKNN Compiler Support Operator List
+// 2.3.2).
+static const struct activation activations[] = {
+    {"LeakyRelu", POST_LEAKY_RELU, NAN, 0, "alpha", NULL},
+    {"Relu", POST_RELU, 0, 0, NULL, NULL},
+    {"HardSigmoid", POST_HARD_SIGMOID, NAN, NAN, "alpha", "beta"},
+    {"Sigmoid", POST_SIGMOID, 0, 0, NULL, NULL},
+    {"ExSwish", POST_SWISH, 0, 0, NULL, NULL},
+    {"exSwish", POST_SWISH, 0, 0, NULL, NULL},
+    {"Swish", POST_SWISH, 0, 0, NULL, NULL},
+    {"HardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
+    {"exHardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
+    {"ExHardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
+    {"exSwooshL", POST_SWOOSH, 4, 0.035f, NULL, NULL},
+    {"ExSwooshL", POST_SWOOSH, 4, 0.035f, NULL, NULL},
+    {"exSwooshR", POST_SWOOSH, 1, 0.313261687f, NULL, NULL},
+    {"ExSwooshR", POST_SWOOSH, 1, 0.313261687f, NULL, NULL},
+    {"Tanh", POST_TANH, 0, 0, NULL, NULL},
+    {"Clip", POST_CLIP, NAN, NAN, "min", "max"},
+    {"exGelu", POST_GELU, 0, 0, NULL, NULL},
+    {"ExGelu", POST_GELU, 0, 0, NULL, NULL},
+    {"Gelu", POST_GELU, 0, 0, NULL, NULL},
+    {"Softplus", POST_SOFTPLUS, 0, 0, NULL, NULL},
+    {"ExMish", POST_MISH, 0, 0, NULL, NULL},
+    {"exMish", POST_MISH, 0, 0, NULL, NULL},
+    {"Mish", POST_MISH, 0, 0, NULL, NULL},
+    {"Elu", POST_ELU, 1, 0, "alpha", NULL},
+    {"Exp", POST_EXP, 0, 0, NULL, NULL},
+    {"Log", POST_LOG, 0, 0, NULL, NULL},
+    {"Sqrt", POST_SQRT, 0, 0, NULL, NULL},
+    {"Abs", POST_ABS, 0, 0, NULL, NULL},
+    {"Neg", POST_NEG, 0, 0, NULL, NULL},
+    {"Erf", POST_ERF, 0, 0, NULL, NULL},
+    {"Floor", POST_FLOOR, 0, 0, NULL, NULL},
+    {"Reciprocal", POST_RECIPROCAL, 0, 0, NULL, NULL},
+};
+
+static const struct activation *find_activation(const char *text)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strncmp(text, activations[i].name, strlen(activations[i].name)) == 0)
+            return &activations[i];
+    return NULL;
+}
+
+bool lower_is_activation(const char *op)
+{
+    const struct activation *a = find_activation(op);
+    return a && strcmp(a->name, op) == 0;
+}
+
+// ---- what an activation is given ----
+
+static int not_said(struct rknn_lowering *l, enum graph_post_kind kind, struct error *e)
+{
+    if (kind == POST_LEAKY_RELU)
+        return lower_refuse(l, e, "the file does not say the slope of its LeakyRelu");
+    return lower_refuse(l, e, "the file does not say the bounds of its %s",
+                        kind == POST_CLIP ? "Clip" : "HardSigmoid");
+}
+
+static bool lacks_numbers(const struct graph_post *post)
+{
+    return isnan(post->alpha) || isnan(post->beta);
+}
+
+// A Clip of its own has its bounds as inputs; one that is left out does not bound. One that is
+// computed is not known.
+static void bounds_of_inputs(const struct rknn_lowering *l, struct graph_post *post)
+{
+    if (isnan(post->alpha) && !lower_number(l, 1, &post->alpha) && !lower_input(l, 1))
+        post->alpha = -INFINITY;
+    if (isnan(post->beta) && !lower_number(l, 2, &post->beta) && !lower_input(l, 2))
+        post->beta = INFINITY;
+}
+
+static bool is_conv(const struct rknn_lowering *l)
+{
+    return l->out->op == GRAPH_CONV || l->out->op == GRAPH_CONV_TRANSPOSE;
+}
+
+static int add_post(struct rknn_lowering *l, struct graph_post post, struct error *e)
+{
+    if (l->out->n_post == GRAPH_MAX_POST)
+        return lower_refuse(l, e, "more than %d operators are fused into it", GRAPH_MAX_POST);
+    l->out->post[l->out->n_post++] = post;
+    return 0;
+}
+
+static int add_activation(struct rknn_lowering *l, const struct activation *a, struct error *e)
+{
+    struct graph_post post = {.kind = a->kind, .alpha = a->alpha, .beta = a->beta, .operand = -1};
+    bool alone = l->out->op == GRAPH_UNARY;
+    char form[8];
+    if (a->a_name)
+        post.alpha = (float)rknn_attr_float(l->node, a->a_name, (double)a->alpha);
+    if (a->b_name)
+        post.beta = (float)rknn_attr_float(l->node, a->b_name, (double)a->beta);
+    rknn_attr_text(l->node, "approximate", "none", form, sizeof form);
+    if (a->kind == POST_GELU && strcmp(form, "tanh") == 0)
+        post.kind = POST_GELU_TANH;
+    // A fused Clip of integers is in the output's own range already: its scale was made so.
+    if (a->kind == POST_CLIP && !alone && lower_output(l, 0)->type == TENSOR_INT8)
+        return 0;
+    if (a->kind == POST_CLIP && alone)
+        bounds_of_inputs(l, &post);
+    if (lacks_numbers(&post) && !is_conv(l))
+        return not_said(l, a->kind, e);
+    return add_post(l, post, e);
+}
+
+int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e)
+{
+    while (*suffix) {
+        const struct activation *a = find_activation(suffix);
+        int r;
+        if (a) {
+            suffix += strlen(a->name);
+            r = add_activation(l, a, e);
+        } else if (strncmp(suffix, "Add", 3) == 0 && addend >= 0) {
+            suffix += 3;
+            r = add_post(l, (struct graph_post){.kind = POST_ADD, .operand = addend}, e);
+        } else {
+            return lower_refuse(l, e, "operator \"%s\" is not known: \"%s\" in it is not",
+                                l->node->op, suffix);
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// ---- what a convolution's register commands say ----
+
+static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t value)
+{
+    uint32_t config;
+    return l->chip->output_conversion == 0x4080 && rknn_regs_get(l->regs, BN_CONFIG, &config) &&
+           (config & mask) == value;
+}
+
+static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
+{
+    uint32_t operand;
+    if (!config_is(l, BYPASS | NO_FACTOR | PRELU, PRELU) ||
+        !rknn_regs_get(l->regs, BN_OPERAND, &operand))
+        return false;
+    post->alpha = convert_half_to_float((uint16_t)(operand >> 16));
+    return isfinite(post->alpha);
+}
+
+static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
+{
+    uint32_t bits;
+    if (!config_is(l, BYPASS | NO_RELU | RELU_TOP, RELU_TOP) ||
+        !rknn_regs_get(l->regs, BN_TOP, &bits))
+        return false;
+    post->alpha = 0;
+    post->beta = bits_float(bits);
+    return isfinite(post->beta) && post->beta > 0;
+}
+
+// A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope
+// between. BN_OPERAND has what leads into it, a half.
+static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
+{
+    enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
+    int16_t points[2][RKNN_LUT_POINTS];
+    uint32_t operand;
+    if (!config_is(l, BYPASS | NO_FACTOR | PRELU, 0) ||
+        !rknn_regs_get(l->regs, BN_OPERAND, &operand) || !rknn_regs_lut_range(l->regs) ||
+        !rknn_regs_lut(l->f, l->node, points))
+        return false;
+    const int16_t *above = points[1];
+    int one = above[LAST], half = above[0], i = LAST;
+    while (i > 0 && above[i] > one - one / 8)
+        i--;
+    if (one < MIN_TOP || above[LAST - 1] != one || abs(2 * half - one) > 2 || i == 0)
+        return false;
+    float gain = convert_half_to_float((uint16_t)(operand >> 16));
+    post->alpha = (float)(above[i] - half) / (float)(i * STEP) * gain / (float)one;
+    post->beta = 0.5f;
+    return isfinite(post->alpha) && post->alpha > 0;
+}
+
+void lower_half_posts(struct rknn_lowering *l)
+{
+    for (uint32_t i = 0; i < l->out->n_post; i++) {
+        struct graph_post *post = &l->out->post[i], found = *post;
+        bool ok =
+            lacks_numbers(post) && ((post->kind == POST_LEAKY_RELU && half_slope(l, &found)) ||
+                                    (post->kind == POST_CLIP && half_top(l, &found)) ||
+                                    (post->kind == POST_HARD_SIGMOID && hard_sigmoid(l, &found)));
+        if (ok)
+            *post = found;
+    }
+}
+
+int lower_check_posts(struct rknn_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->out->n_post; i++)
+        if (lacks_numbers(&l->out->post[i]))
+            return not_said(l, l->out->post[i].kind, e);
+    return 0;
+}

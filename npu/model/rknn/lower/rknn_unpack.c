@@ -1,0 +1,151 @@
+// Unpacks constants of a .rknn file.
+#include "npu/model/rknn/lower/rknn_weights.h"
+
+// Where a block's channels go: the first output and input channel, and how many there are at all.
+struct target {
+    const struct rknn_packing *p;
+    uint8_t *dst;
+    uint32_t o_end, i_end;
+};
+
+// n elements that follow each other, to places `step` elements apart. Sizes that the compiler knows
+// make a loop of loads and stores.
+static void spread(uint8_t *restrict dst, size_t step, const uint8_t *restrict src, size_t n,
+                   size_t element)
+{
+    if (element == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i * step] = src[i];
+    else if (element == 2)
+        for (size_t i = 0; i < n; i++)
+            memcpy(dst + i * step * 2, src + i * 2, 2);
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(dst + i * step * element, src + i * element, element);
+}
+
+// One [H][W][O2][I2] block whose channels start at o, i.
+static const uint8_t *unpack_block(const struct target *t, const struct rknn_block *b, uint32_t o,
+                                   uint32_t i, const uint8_t *src)
+{
+    const struct rknn_packing *p = t->p;
+    size_t taps = (size_t)p->kh * p->kw, row = (size_t)t->i_end * taps * p->element;
+    uint32_t o_n = o < t->o_end ? t->o_end - o : 0, i_n = i < t->i_end ? t->i_end - i : 0;
+    o_n = o_n < b->o2 ? o_n : b->o2;
+    i_n = i_n < b->i2 ? i_n : b->i2;
+    for (uint32_t o2 = 0; o2 < o_n; o2++)
+        for (size_t tap = 0; tap < taps; tap++) {
+            const uint8_t *from = src + (tap * b->o2 + o2) * b->i2 * p->element;
+            uint8_t *to = t->dst + (o + o2) * row + (i * taps + tap) * p->element;
+            spread(to, taps, from, i_n, p->element);
+        }
+    return src + taps * b->o2 * b->i2 * p->element;
+}
+
+// Rows of blocks: for each block of outputs all of its main inputs, then its tail of inputs.
+static const uint8_t *unpack_rows(const struct target *t, const struct rknn_block *main,
+                                  const struct rknn_block *tail, uint32_t o, const uint8_t *src)
+{
+    for (uint32_t o1 = 0; o1 < main->o1; o1++, o += main->o2) {
+        uint32_t i = 0;
+        for (uint32_t i1 = 0; i1 < main->i1; i1++, i += main->i2)
+            src = unpack_block(t, main, o, i, src);
+        for (uint32_t i1 = 0; i1 < tail->i1; i1++, i += tail->i2)
+            src = unpack_block(t, tail, o, i, src);
+    }
+    return src;
+}
+
+static void unpack_blocks(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+{
+    // Depthwise weights are packed as one output with all channels as inputs.
+    struct target t = {p, dst, p->depthwise ? 1 : p->o, p->depthwise ? p->o : p->i};
+    src = unpack_rows(&t, &p->main, &p->input_tail, 0, src);
+    unpack_rows(&t, &p->output_tail, &p->corner, p->main.o1 * p->main.o2, src);
+}
+
+static void unpack_pixel_rows(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+{
+    size_t row = ((size_t)p->kw * 4 + 15) / 16 * 16;
+    for (uint32_t o = 0; o < p->o; o++)
+        for (uint32_t i = 0; i < p->i; i++)
+            for (uint32_t y = 0; y < p->kh; y++) {
+                size_t block = (size_t)(o / p->main.o2) * p->kh + y;
+                const uint8_t *from = src + (block * p->main.o2 + o % p->main.o2) * row + i;
+                for (uint32_t x = 0; x < p->kw; x++)
+                    *dst++ = from[4 * x];
+            }
+}
+
+// The bytes of weight and zero point of one channel and tap.
+static void find_tap(const struct rknn_packing *p, uint32_t channel, uint32_t tap, size_t *ret_w,
+                     size_t *ret_nz)
+{
+    const struct rknn_block *b = &p->main;
+    size_t taps = (size_t)p->kh * p->kw, at = 0;
+    if (channel >= b->i1 * b->i2) {
+        at = (size_t)b->i1 * b->i2 * taps * 2;
+        channel -= b->i1 * b->i2;
+        b = &p->input_tail;
+    }
+    size_t inside = channel % b->i2;
+    at += (channel / b->i2 * taps + tap) * b->i2 * 2;
+    if (p->kind == PACKED_TAP_PAIRS) {
+        *ret_w = at + inside / 2 * 4 + inside % 2;
+        *ret_nz = *ret_w + 2;
+    } else {
+        *ret_w = at + inside * 2;
+        *ret_nz = *ret_w + 1;
+    }
+}
+
+static void unpack_taps(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+{
+    size_t w, nz;
+    for (uint32_t c = 0; c < p->o; c++)
+        for (uint32_t tap = 0; tap < p->kh * p->kw; tap++) {
+            find_tap(p, c, tap, &w, &nz);
+            *dst++ = src[w];
+        }
+}
+
+void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz)
+{
+    size_t at_w, at_nz;
+    for (uint32_t c = 0; c < p->o; c++)
+        for (uint32_t tap = 0; tap < p->kh * p->kw; tap++) {
+            find_tap(p, c, tap, &at_w, &at_nz);
+            int8_t stored = (int8_t)src[at_nz];
+            *nz++ = stored == -128 ? 128 : stored; // +128 does not fit a byte
+        }
+}
+
+static void unpack_planes(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+{
+    size_t pixels = (size_t)p->kh * p->kw;
+    for (uint32_t n = 0; n < p->o; n++)
+        for (uint32_t c = 0; c < p->i; c++) {
+            size_t at = ((size_t)n * p->c1 + c / p->c2) * p->plane;
+            for (size_t i = 0; i < pixels; i++, dst += p->element)
+                memcpy(dst, src + ((at + i) * p->c2 + c % p->c2) * p->element, p->element);
+        }
+}
+
+void rknn_unpack(const struct graph_tensor *t, void *dst)
+{
+    const struct rknn_packing *p = t->packing;
+    switch (p->kind) {
+    case PACKED_BLOCKS:
+        unpack_blocks(p, t->data.data, dst);
+        break;
+    case PACKED_ROWS:
+        unpack_pixel_rows(p, t->data.data, dst);
+        break;
+    case PACKED_TAP_PAIRS:
+    case PACKED_TAP_SINGLE:
+        unpack_taps(p, t->data.data, dst);
+        break;
+    case PACKED_NC1HWC2:
+        unpack_planes(p, t->data.data, dst);
+    }
+}

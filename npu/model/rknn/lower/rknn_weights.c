@@ -1,0 +1,210 @@
+// How constants are packed in a .rknn file.
+#include "npu/model/rknn/lower/rknn_weights.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+#define ROW_UNIT  16 // PACKED_ROWS: bytes to which a row is padded
+#define ROW_PIXEL 4  // PACKED_ROWS: bytes of one pixel
+#define DATA_UNIT 64 // bytes to which files pad data
+
+static size_t element_size(uint8_t type)
+{
+    return type == RKNN_I8 || type == RKNN_U8 ? 1 : type == RKNN_F16 || type == RKNN_I16 ? 2 : 4;
+}
+
+// Elements of a block; all factors are 32 bits and checked to fit the buffer by the callers.
+static bool block_elements(const struct rknn_block *b, uint64_t *sum)
+{
+    uint64_t n = b->o1;
+    const uint32_t factors[] = {b->i1, b->h, b->w, b->o2, b->i2};
+    for (int i = 0; i < 5; i++)
+        if (__builtin_mul_overflow(n, factors[i], &n))
+            return false;
+    return !__builtin_add_overflow(*sum, n, sum);
+}
+
+// A second block that packs as many input channels as the first continues its output channels.
+static bool continues_outputs(const struct rknn_block *a, const struct rknn_block *b)
+{
+    return a->i1 == b->i1 && a->i2 == b->i2 && a->i1 != 0;
+}
+
+static int read_blocks(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+{
+    struct rknn_block b[4] = {0};
+    if (t->n_native != 6 && t->n_native != 12 && t->n_native != 24)
+        return error_set(e, STATUS_MODEL_INVALID, "weight %s: a packing of %u numbers is not known",
+                         t->name, t->n_native);
+    memcpy(b, t->native, t->n_native * sizeof *t->native);
+    for (uint32_t i = 0; i < t->n_native / 6; i++)
+        if (b[i].h != p->kh || b[i].w != p->kw)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "weight %s: its packing is for a kernel of %ux%u, not %ux%u", t->name,
+                             b[i].h, b[i].w, p->kh, p->kw);
+    p->main = b[0];
+    if (t->n_native == 24) {
+        p->input_tail = b[1];
+        p->output_tail = b[2];
+        p->corner = b[3];
+    } else if (t->n_native == 12) {
+        *(continues_outputs(&b[0], &b[1]) ? &p->output_tail : &p->input_tail) = b[1];
+    }
+    return 0;
+}
+
+// Every logical element must have a place, and rows of blocks must fit together.
+static int check_coverage(const struct rknn_packing *p, const struct rknn_tensor *t, uint64_t *n,
+                          struct error *e)
+{
+    uint64_t o_channels = p->depthwise ? 1 : p->o, i_channels = p->depthwise ? p->o : p->i;
+    uint64_t rows = (uint64_t)p->main.o1 * p->main.o2, columns = (uint64_t)p->main.i1 * p->main.i2;
+    rows += (uint64_t)p->output_tail.o1 * p->output_tail.o2;
+    columns += (uint64_t)p->input_tail.i1 * p->input_tail.i2;
+    *n = 0;
+    bool fits = block_elements(&p->main, n) && block_elements(&p->input_tail, n) &&
+                block_elements(&p->output_tail, n) && block_elements(&p->corner, n);
+    bool tail_rows =
+        !p->input_tail.i1 || (p->input_tail.o1 == p->main.o1 && p->input_tail.o2 == p->main.o2);
+    bool corner_rows =
+        !p->corner.i1 || (p->corner.o1 == p->output_tail.o1 && p->corner.o2 == p->output_tail.o2);
+    if (!fits || !tail_rows || !corner_rows || rows < o_channels || columns < i_channels)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: its packing does not hold %llux%llu channels", t->name,
+                         (unsigned long long)o_channels, (unsigned long long)i_channels);
+    return 0;
+}
+
+static uint64_t row_bytes(const struct rknn_packing *p)
+{
+    return ((uint64_t)p->kw * ROW_PIXEL + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT;
+}
+
+static bool is_padded(uint64_t size, uint64_t bytes)
+{
+    return size >= bytes && size - bytes < DATA_UNIT;
+}
+
+// Rows come with as many bytes again behind them, or alone.
+static bool is_rows(const struct rknn_packing *p, const struct rknn_tensor *t)
+{
+    uint64_t rows = (uint64_t)p->main.o1 * p->main.o2 * p->kh * row_bytes(p);
+    return !p->depthwise && p->element == 1 && p->main.i2 == ROW_PIXEL && p->i <= ROW_PIXEL &&
+           t->n_native == 6 && (is_padded(t->data.size, rows) || is_padded(t->data.size, 2 * rows));
+}
+
+// Which of the packings it is shows in the size of the data.
+static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const struct chip *chip,
+                     struct error *e)
+{
+    uint64_t n, size = t->data.size;
+    int r = check_coverage(p, t, &n, e);
+    if (r < 0)
+        return r;
+    if (n > size / p->element)
+        return error_set(e, STATUS_MODEL_INVALID, "weight %s: %llu bytes are there, %llu needed",
+                         t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
+    bool taps = p->depthwise && p->element == 1 && is_padded(size, 2 * n);
+    if (taps && chip->bias_rule == BIAS_RV1106)
+        p->kind = PACKED_TAP_SINGLE;
+    else if (taps && (chip->bias_rule == BIAS_RK3576 || chip->bias_rule == BIAS_RK3562))
+        p->kind = PACKED_TAP_PAIRS;
+    else if (is_padded(size, n * p->element))
+        p->kind = PACKED_BLOCKS;
+    else if (chip->bias_rule == BIAS_RK3576 && is_rows(p, t))
+        p->kind = PACKED_ROWS;
+    else
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: a packing that takes %llu bytes where its blocks have %llu is "
+                         "not known",
+                         t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
+    return 0;
+}
+
+int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
+                        const struct chip *chip, enum rknn_weight_use use, struct error *e)
+{
+    if (t->layout != RKNN_WEIGHT || t->n_dims != 4 || (t->type != RKNN_I8 && t->type != RKNN_F16))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: layout %u, type %u with %u dimensions is not known", t->name,
+                         t->layout, t->type, t->n_dims);
+    bool depthwise = use == WEIGHT_DEPTHWISE;
+    *p = (struct rknn_packing){.o = use == WEIGHT_PLAIN ? t->dims[0] : t->dims[1],
+                               .i = use == WEIGHT_PLAIN ? t->dims[1]
+                                    : depthwise         ? 1
+                                                        : t->dims[0],
+                               .kh = t->dims[2],
+                               .kw = t->dims[3],
+                               .depthwise = depthwise,
+                               .element = element_size(t->type)};
+    int r = read_blocks(p, t, e);
+    return r < 0 ? r : find_kind(p, t, chip, e);
+}
+
+static bool same_elements(const uint8_t *v, size_t n, size_t element)
+{
+    for (size_t i = 1; i < n; i++)
+        if (memcmp(v, v + i * element, element) != 0)
+            return false;
+    return true;
+}
+
+static int grouped_otherwise(const struct rknn_packing *p, const struct rknn_tensor *t,
+                             struct error *e)
+{
+    return error_set(
+        e, STATUS_MODEL_INVALID,
+        "weight %s: it is packed for more than the %u input channels of a group, which "
+        "is not known",
+        t->name, p->i);
+}
+
+int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+{
+    struct rknn_packing whole = *p;
+    size_t taps = (size_t)p->kh * p->kw, row, size;
+    uint64_t columns = (uint64_t)p->main.i1 * p->main.i2;
+    columns += (uint64_t)p->input_tail.i1 * p->input_tail.i2;
+    if (columns == p->i)
+        return 0;
+    if (__builtin_mul_overflow(columns, taps * p->element, &row) ||
+        __builtin_mul_overflow(row, p->o, &size) || size > t->data.size)
+        return grouped_otherwise(p, t, e);
+    cleanup(free_p) uint8_t *all = calloc(1, size);
+    if (!all)
+        return error_no_memory(e, "a weight", size);
+    whole.i = (uint32_t)columns;
+    rknn_unpack(&(struct graph_tensor){.data = t->data, .packing = &whole}, all);
+    size_t own = p->i * taps;
+    for (uint32_t o = 0; o < p->o; o++)
+        if (!same_elements(all + o * row + own * p->element, row / p->element - own, p->element))
+            return grouped_otherwise(p, t, e);
+    return 0;
+}
+
+int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+{
+    const uint32_t *n = t->native;
+    if (t->n_native != 5 || t->n_dims != 4 || !n[4] || (uint64_t)n[1] * n[4] < t->dims[1])
+        return error_set(e, STATUS_MODEL_INVALID, "constant %s: its native shape is not known",
+                         t->name);
+    size_t element = element_size(t->type);
+    uint64_t columns = (uint64_t)n[1] * n[4], all;
+    if (__builtin_mul_overflow(columns, t->dims[0], &all) || !all)
+        return error_set(e, STATUS_MODEL_INVALID, "constant %s is empty", t->name);
+    uint64_t plane = t->data.size / element / all, pixels = (uint64_t)t->dims[2] * t->dims[3];
+    if (plane < pixels || plane > UINT32_MAX)
+        return error_set(e, STATUS_MODEL_INVALID, "constant %s: %zu bytes are too few", t->name,
+                         t->data.size);
+    *p = (struct rknn_packing){.kind = PACKED_NC1HWC2,
+                               .o = t->dims[0],
+                               .i = t->dims[1],
+                               .kh = t->dims[2],
+                               .kw = t->dims[3],
+                               .element = element,
+                               .c1 = n[1],
+                               .c2 = n[4],
+                               .plane = (uint32_t)plane};
+    return 0;
+}

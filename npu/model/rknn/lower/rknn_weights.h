@@ -1,0 +1,49 @@
+// How constants are packed in a .rknn file, and how they are unpacked.
+#pragma once
+
+#include "npu/model/chip.h"
+#include "npu/model/graph.h"
+#include "npu/model/rknn/rknn_file.h"
+
+enum rknn_packing_kind {
+    PACKED_BLOCKS,     // blocks of O2 x I2 channels, each [H][W][O2][I2], with tails
+    PACKED_ROWS,       // few input channels: [O1][ky][O2][kx*4+c, padded to 16]
+    PACKED_TAP_PAIRS,  // depthwise with zero points: per tap and two channels w0 w1 nz0 nz1
+    PACKED_TAP_SINGLE, // depthwise with zero points: per tap and channel w nz
+    PACKED_NC1HWC2,    // planes of C2 channels
+};
+
+struct rknn_block {
+    uint32_t o1, i1, h, w, o2, i2;
+};
+
+struct rknn_packing {
+    enum rknn_packing_kind kind;
+    uint32_t o, i, kh, kw; // logical; of depthwise weights o is the channels and i is 1
+    bool depthwise;
+    size_t element;                                          // bytes
+    struct rknn_block main, input_tail, output_tail, corner; // o1 or i1 0: not there
+    uint32_t c1, c2, plane;                                  // PACKED_NC1HWC2
+};
+
+// What a weight is for: its logical shape is [outputs, inputs, kh, kw], [1, channels, kh, kw] or
+// [inputs, outputs, kh, kw].
+enum rknn_weight_use { WEIGHT_PLAIN, WEIGHT_DEPTHWISE, WEIGHT_TRANSPOSED };
+
+/// Finds out how a weight (layout 65) is packed, and that all of it is there. Refuses packings that
+/// are not known.
+int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
+                        const struct chip *chip, enum rknn_weight_use use, struct error *e);
+
+/// The same for a 4-D constant of layout 64.
+int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
+
+/// For graph_tensor.unpack; packing is a struct rknn_packing.
+void rknn_unpack(const struct graph_tensor *t, void *dst);
+
+/// Whether the blocks' room for further input channels holds one value for each output: whatever is
+/// there, it is no weights. Refuses others.
+int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
+
+/// The zero points that PACKED_TAP_* keeps among the weights: nz[channel][ky][kx].
+void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz);

@@ -1,0 +1,272 @@
+// Nodes of a .rknn file that are worked on as wide numbers: integers, truth values, and operators
+// that only the board's CPU has.
+#include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/sim/ref/ref.h"
+
+static bool holds_integers(const struct graph_tensor *t)
+{
+    return !t->quantized && t->type != TENSOR_FLOAT32 && t->type != TENSOR_FLOAT16;
+}
+
+static int emit(struct rknn_lowering *l, const struct wide_operator *operator, uint32_t n_in,
+                const int64_t *ints, uint32_t n_ints, struct error *e)
+{
+    int64_t *own = pool_alloc(&l->g->pool, n_ints, sizeof *own);
+    if (!own)
+        return error_no_memory(e, "a node", n_ints * sizeof *own);
+    for (uint32_t i = 0; i < n_ints; i++)
+        own[i] = ints[i];
+    l->out->op = GRAPH_WIDE;
+    l->out->n_inputs = n_in;
+    l->out->wide.operator= operator;
+    l->out->wide.ints = own;
+    l->out->wide.n_ints = n_ints;
+    l->out->wide.dequantize = true;
+    return 0;
+}
+
+// ---- arithmetic ----
+
+static int64_t wide_kind(enum graph_op op)
+{
+    switch (op) {
+    case GRAPH_SUB:
+        return WIDE_SUB;
+    case GRAPH_MUL:
+        return WIDE_MUL;
+    case GRAPH_DIV:
+        return WIDE_DIV;
+    case GRAPH_POW:
+        return WIDE_POW;
+    case GRAPH_MOD:
+        return WIDE_MOD;
+    case GRAPH_MAX:
+        return WIDE_MAX;
+    case GRAPH_MIN:
+        return WIDE_MIN;
+    default:
+        return WIDE_ADD;
+    }
+}
+
+int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e)
+{
+    int64_t kind = wide_kind(l->out->op);
+    int r = lower_inputs(l, 2, e);
+    if (r < 0)
+        return r;
+    if (kind == WIDE_MOD && rknn_attr_int(l->node, "fmod", 0))
+        kind = WIDE_FMOD;
+    if (!holds_integers(lower_output(l, 0)) && kind != WIDE_FMOD)
+        return lower_posts(l, suffix, -1, e);
+    if (suffix[0])
+        return lower_refuse(l, e, "\"%s\" is not fused into arithmetic of integers", suffix);
+    return emit(l, &wide_binary, 2, &kind, 1, e);
+}
+
+// Floats lose their fraction where they become integers.
+int lower_cast(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || !holds_integers(lower_output(l, 0)))
+        return r;
+    return emit(l, &wide_cast, 1, NULL, 0, e);
+}
+
+int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
+{
+    return emit(l, &wide_gather, 2, (int64_t[]){l->out->axis}, 1, e);
+}
+
+// ---- reductions ----
+
+// The reduced dimensions are those that the output has as 1; without keepdims they must be named.
+static int find_axes(struct rknn_lowering *l, uint32_t *ret, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    int64_t axes[2 * GRAPH_MAX_DIMS];
+    *ret = 0;
+    for (uint32_t i = 0; x->n_dims == y->n_dims && i < x->n_dims; i++)
+        *ret |= (uint32_t)(x->dims[i] != y->dims[i] || x->dims[i] == 1) << i;
+    if (x->n_dims == y->n_dims)
+        return 0;
+    uint32_t n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
+    if (!n && lower_ints(l, 1, axes, &n, e) < 0)
+        return STATUS_MODEL_INVALID;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t axis = axes[i] + (axes[i] < 0 ? x->n_dims : 0);
+        if (axis < 0 || axis >= x->n_dims)
+            return lower_refuse(l, e, "axis %lld is out of range", (long long)axes[i]);
+        *ret |= 1u << axis;
+    }
+    return n ? 0 : lower_refuse(l, e, "the file does not say what it reduces");
+}
+
+static int lower_reduction(struct rknn_lowering *l, int64_t kind, struct error *e)
+{
+    uint32_t axes, n = 1;
+    int64_t ints[GRAPH_MAX_DIMS + 1] = {kind};
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = find_axes(l, &axes, e)) < 0)
+        return r;
+    for (uint32_t i = 0; i < GRAPH_MAX_DIMS; i++)
+        if (axes >> i & 1)
+            ints[n++] = i;
+    // A list of no axes would stand for all.
+    return n == 1 ? lower_refuse(l, e, "it reduces nothing") : emit(l, &wide_reduce, 1, ints, n, e);
+}
+
+int lower_mean(struct rknn_lowering *l, struct error *e)
+{
+    if (holds_integers(lower_output(l, 0)))
+        return lower_reduction(l, WIDE_MEAN, e);
+    int r = lower_inputs(l, 1, e);
+    return r < 0 ? r : find_axes(l, &l->out->axes, e);
+}
+
+// ---- along an axis ----
+
+// Softmax of ONNX 11: of everything from the axis on. The NPU knows no such thing, and takes the
+// axis alone.
+int lower_softmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, 1, e)) < 0)
+        return r;
+    struct wide_along a = wide_along(lower_input(l, 0), l->out->axis);
+    if (a.inner == 1 || !l->out->on_cpu)
+        return 0;
+    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
+}
+
+static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    if (wide_along(lower_input(l, 0), l->out->axis).inner != 1)
+        return lower_refuse(l, e, "whether it sums over more than its axis is not known");
+    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
+}
+
+static int lower_hardmax(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    return emit(l, &wide_hardmax, 1, (int64_t[]){l->out->axis, 0}, 2, e);
+}
+
+static int lower_arg_min(struct rknn_lowering *l, struct error *e)
+{
+    bool last = rknn_attr_int(l->node, "select_last_index", 0) != 0;
+    int r = lower_inputs(l, 1, e);
+    if (r < 0 || (r = lower_axis(l, 0, e)) < 0)
+        return r;
+    return emit(l, &wide_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
+}
+
+// Of images, the axes do not lie together in memory.
+int lower_layer_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 2, e);
+    if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
+        return r;
+    uint32_t n = l->n_inputs < 3 ? l->n_inputs : 3;
+    float epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    if (!lower_input(l, 0)->channels_last) {
+        l->out->n_inputs = n;
+        l->out->layer_norm.epsilon = epsilon;
+        return 0;
+    }
+    r = emit(l, &wide_layer_norm, n, (int64_t[]){l->out->axis}, 1, e);
+    l->out->wide.reals[0] = epsilon;
+    return r;
+}
+
+// ---- images ----
+
+static int lower_instance_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_inputs(l, 3, e);
+    if (r == 0)
+        r = emit(l, &wide_instance_norm, 3, NULL, 0, e);
+    if (r == 0)
+        l->out->wide.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return r;
+}
+
+static int lower_space(struct rknn_lowering *l, struct error *e)
+{
+    int64_t kind = WIDE_SPACE_TO_DEPTH;
+    char mode[8];
+    if (strcmp(l->node->op, "DepthToSpace") == 0) {
+        rknn_attr_text(l->node, "mode", "DCR", mode, sizeof mode);
+        kind = strcmp(mode, "CRD") == 0 ? WIDE_DEPTH_TO_SPACE_CRD : WIDE_DEPTH_TO_SPACE_DCR;
+        if (kind == WIDE_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
+            return lower_refuse(l, e, "mode \"%s\" is not known", mode);
+    }
+    int r = lower_inputs(l, 1, e);
+    int64_t block = rknn_attr_int(l->node, "blocksize", 0);
+    return r < 0 ? r : emit(l, &wide_space, 1, (int64_t[]){block, kind}, 2, e);
+}
+
+// ---- the others ----
+
+static int lower_several(struct rknn_lowering *l, const struct wide_operator *operator, uint32_t n,
+                         int64_t kind, struct error *e)
+{
+    int r = lower_inputs(l, n, e);
+    return r < 0 ? r : emit(l, operator, n, &kind, 1, e);
+}
+
+int lower_wide(struct rknn_lowering *l, struct error *e)
+{
+    // `lower` NULL: `operator` of n inputs, its kind in ints[0]; without it, a reduction.
+    static const struct {
+        const char *name;
+        const struct wide_operator *operator;
+        uint32_t n;
+        int64_t kind;
+        int (*lower)(struct rknn_lowering *l, struct error *e);
+    } rows[] = {
+        {"Equal", &wide_binary, 2, WIDE_EQUAL, NULL},
+        {"Less", &wide_binary, 2, WIDE_LESS, NULL},
+        {"LessOrEqual", &wide_binary, 2, WIDE_LESS_EQUAL, NULL},
+        {"Greater", &wide_binary, 2, WIDE_GREATER, NULL},
+        {"GreaterOrEqual", &wide_binary, 2, WIDE_GREATER_EQUAL, NULL},
+        {"And", &wide_binary, 2, WIDE_AND, NULL},
+        {"Or", &wide_binary, 2, WIDE_OR, NULL},
+        {"Xor", &wide_binary, 2, WIDE_XOR, NULL},
+        {"Not", &wide_unary, 1, WIDE_NOT, NULL},
+        {"Sign", &wide_unary, 1, WIDE_SIGN, NULL},
+        {"Ceil", &wide_unary, 1, WIDE_CEIL, NULL},
+        {"Round", &wide_unary, 1, WIDE_ROUND, NULL},
+        {"Sin", &wide_unary, 1, WIDE_SIN, NULL},
+        {"Cos", &wide_unary, 1, WIDE_COS, NULL},
+        {"Where", &wide_where, 3, 0, NULL},
+        {"Tile", &wide_tile, 1, 0, NULL},
+        {"ReduceMax", NULL, 1, WIDE_REDUCE_MAX, NULL},
+        {"ReduceMin", NULL, 1, WIDE_REDUCE_MIN, NULL},
+        {"ReduceSum", NULL, 1, WIDE_SUM, NULL},
+        {"ReduceProd", NULL, 1, WIDE_PROD, NULL},
+        {"ReduceL1", NULL, 1, WIDE_L1, NULL},
+        {"ReduceL2", NULL, 1, WIDE_L2, NULL},
+        {"ReduceSumSquare", NULL, 1, WIDE_SUM_SQUARE, NULL},
+        {"LogSoftmax", NULL, 1, 0, lower_log_softmax},
+        {"Hardmax", NULL, 1, 0, lower_hardmax},
+        {"ArgMin", NULL, 1, 0, lower_arg_min},
+        {"InstanceNormalization", NULL, 3, 0, lower_instance_norm},
+        {"DepthToSpace", NULL, 1, 0, lower_space},
+        {"SpaceToDepth", NULL, 1, 0, lower_space},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, l->node->op) != 0)
+            continue;
+        if (rows[i].lower)
+            return rows[i].lower(l, e);
+        return rows[i].operator? lower_several(l, rows[i].operator, rows[i].n, rows[i].kind, e)
+                               : lower_reduction(l, rows[i].kind, e);
+    }
+    return lower_refuse(l, e, "operator \"%s\" is not known", l->node->op);
+}

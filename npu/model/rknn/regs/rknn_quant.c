@@ -1,0 +1,123 @@
+// Bias tables and output conversion of integer convolutions.
+#include "npu/model/rknn/regs/rknn_quant.h"
+
+#include <math.h>
+
+// Sums are shifted before the bias is added; here they are not, and the bias is scaled instead.
+static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error *e)
+{
+    int64_t scaled = (int64_t)*bias * (INT64_C(1) << st->sum_shift);
+    if (scaled < INT32_MIN || scaled > INT32_MAX)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "a bias of %d behind sums shifted by %u is too large", *bias,
+                         st->sum_shift);
+    *bias = (int32_t)scaled;
+    return 0;
+}
+
+// Records of G channels: G i32 biases, then G i16 nz and G i16 mul where the table has them.
+static int read_table(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                      struct graph_conv_quant *q, struct error *e)
+{
+    size_t group = s->chip->bias_group, record = 4 * group;
+    record += st->nz_in_table ? 2 * group : 0;
+    record += st->mul_in_table ? 2 * group : 0;
+    struct bytes b = s->bias ? s->bias->data : (struct bytes){0};
+    bool needed = s->bias || st->nz_in_table || st->mul_in_table;
+    if (needed && b.size / record < (q->n + group - 1) / group)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "its bias table has %zu bytes, %u channels need %zu", b.size, q->n,
+                         (q->n + group - 1) / group * record);
+    for (uint32_t o = 0; o < q->n; o++) {
+        size_t at = o / group * record, k = o % group, nzs = at + 4 * group;
+        size_t muls = nzs + (st->nz_in_table ? 2 * group : 0);
+        q->bias[o] = s->bias ? (int32_t)read_le32(b.data + at + 4 * k) : 0;
+        int16_t nz = st->nz_in_table ? (int16_t)read_le16(b.data + nzs + 2 * k) : st->nz;
+        if (!q->nz_in_taps)
+            q->nz[o] = nz;
+        int16_t m = st->mul_in_table ? (int16_t)read_le16(b.data + muls + 2 * k) : st->mul;
+        q->scale[o] = ldexp(m, -(int)(st->bs_shift + st->sum_shift));
+        int r = scale_bias(st, &q->bias[o], e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// What is behind the bias unit, for values that are not negative.
+static double bn_factor(const struct rknn_stages *st)
+{
+    return st->bn == BN_OFF ? 1 : ldexp(st->bn == BN_ALL ? st->bn_factor : 1, -(int)st->bn_shift);
+}
+
+static float leaky_alpha(const struct rknn_stages *st)
+{
+    int negative = (int)(st->bs_shift_negative + st->bn_shift_negative);
+    int positive = (int)(st->bs_shift + st->bn_shift);
+    return ldexpf(st->bn_factor, positive - negative);
+}
+
+// The way out of the lookup table.
+static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_lut *lut,
+                   struct error *e)
+{
+    uint32_t offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
+    int r = rknn_register_need(s->regs, s->chip, DPU_OUT_CVT_OFFSET, &offset, e);
+    if (r < 0)
+        return r;
+    rknn_register_get(s->regs, s->chip, DPU_LUT_LE_SLOPE_SCALE, &below_scale);
+    rknn_register_get(s->regs, s->chip, DPU_LUT_LE_SLOPE_SHIFT, &below_shift);
+    rknn_register_get(s->regs, s->chip, DPU_LUT_LO_SLOPE_SCALE, &above_scale);
+    rknn_register_get(s->regs, s->chip, DPU_LUT_LO_SLOPE_SHIFT, &above_shift);
+    // RK3576 and RV1126B have both halves of each register alike.
+    above_shift >>= s->chip->bias_rule == BIAS_RK3576 ? 0 : 5;
+    lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
+    lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift & 0x1f));
+    lut->out_scale = (float)out * s->output->scale;
+    lut->out_offset = (float)((int32_t)offset - s->output->zp) * s->output->scale;
+    return 0;
+}
+
+static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_packing *p)
+{
+    bool in_taps = p->kind == PACKED_TAP_PAIRS || p->kind == PACKED_TAP_SINGLE;
+    size_t n_nz = in_taps ? (size_t)p->o * p->kh * p->kw : p->o;
+    struct graph_conv_quant *q = pool_alloc(pool, 1, sizeof *q);
+    if (!q)
+        return NULL;
+    *q = (struct graph_conv_quant){.n = p->o,
+                                   .scale = pool_alloc(pool, p->o, sizeof *q->scale),
+                                   .bias = pool_alloc(pool, p->o, sizeof *q->bias),
+                                   .nz = pool_alloc(pool, n_nz, sizeof *q->nz),
+                                   .nz_in_taps = in_taps,
+                                   .bias_holds_zp = true};
+    return q->scale && q->bias && q->nz ? q : NULL;
+}
+
+int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
+                    float *alpha, struct graph_conv_quant **ret, struct error *e)
+{
+    struct rknn_stages st;
+    struct graph_conv_quant *q = quant_new(pool, s->packing);
+    if (!q)
+        return error_no_memory(e, "a bias table", 4 * (size_t)s->packing->o);
+    int r = rknn_stages_read(s, &st, e);
+    if (r == 0)
+        r = read_table(s, &st, q, e);
+    if (r == 0 && lut && st.bn != BN_ALL)
+        r = error_set(e, STATUS_MODEL_INVALID,
+                      "what leads into its lookup table is bypassed, so its scale is not known");
+    double out = r < 0 ? 0 : ldexp(st.out_scale, -(int)st.out_shift);
+    if (r == 0 && lut)
+        r = lut_out(s, out, lut, e);
+    if (r < 0)
+        return r;
+    if (q->nz_in_taps)
+        rknn_unpack_tap_nz(s->packing, s->weight->data.data, q->nz);
+    for (uint32_t o = 0; o < q->n; o++)
+        q->scale[o] *= bn_factor(&st) * (lut ? 1 : out * (double)s->output->scale);
+    if (alpha)
+        *alpha = leaky_alpha(&st);
+    *ret = q;
+    return 0;
+}

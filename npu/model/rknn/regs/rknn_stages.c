@@ -1,0 +1,279 @@
+// The units of the DPU behind an integer convolution.
+#include "npu/model/rknn/regs/rknn_stages.h"
+
+// Fields of the configuration registers of the BS and BN units.
+#define UNIT_BYPASS      (1u << 0)
+#define UNIT_ALU_BYPASS  (1u << 1)
+#define UNIT_MUL_BYPASS  (1u << 4)
+#define UNIT_MUL_PRELU   (1u << 5) // only negative values are multiplied
+#define UNIT_RELU_BYPASS (1u << 6) // of RK3588, RK3566, RK3568
+#define UNIT_ALU_MEMORY  (1u << 8) // what is added comes from memory
+
+// … and of their multipliers.
+#define MUL_IN_TABLE   (1u << 0)
+#define SHIFT_IN_TABLE (1u << 1)
+
+// All that files of chips but RK3588, RK3566 and RK3568 say to the BS unit, shifts left out.
+enum { BS_MULTIPLY = 0x120080, BS_MULTIPLY_RV1106 = 0x120180, BS_DEPTHWISE = 0x100092 };
+
+static const char what_table[] = "what its bias table holds is not known";
+static const char what_scale[] = "how it scales its sums is not known";
+
+static uint32_t bits(uint32_t value, unsigned high, unsigned low)
+{
+    return value >> low & ((2u << (high - low)) - 1);
+}
+
+static bool has(const struct rknn_conv_sources *s, const char *activation)
+{
+    return strstr(s->node->op, activation) != NULL;
+}
+
+static int need(const struct rknn_conv_sources *s, enum rknn_register reg, uint32_t *ret,
+                struct error *e)
+{
+    return rknn_register_need(s->regs, s->chip, reg, ret, e);
+}
+
+// What is not set holds 0.
+static uint32_t get(const struct rknn_conv_sources *s, enum rknn_register reg)
+{
+    uint32_t value = 0;
+    rknn_register_get(s->regs, s->chip, reg, &value);
+    return value;
+}
+
+static bool in_taps(const struct rknn_conv_sources *s)
+{
+    return s->packing->kind == PACKED_TAP_PAIRS || s->packing->kind == PACKED_TAP_SINGLE;
+}
+
+// ---- the bias unit -----------------------------------------------------------------------------
+
+static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    uint32_t config, multiplier, table, nz, format;
+    if (need(s, DPU_BS_CFG, &config, e) < 0 || need(s, DPU_BS_MUL_CFG, &multiplier, e) < 0 ||
+        need(s, DPU_BS_OW_CFG, &table, e) < 0 || need(s, DPU_BS_OW_OP, &nz, e) < 0)
+        return STATUS_MODEL_INVALID;
+    bool multiplies = !(config & UNIT_MUL_BYPASS);
+    if (config & (UNIT_BYPASS | UNIT_ALU_BYPASS | UNIT_MUL_PRELU) || !(config & UNIT_ALU_MEMORY))
+        return rknn_register_refuse(s->chip, DPU_BS_CFG, config, what_scale, e);
+    if (multiplies && (multiplier & SHIFT_IN_TABLE))
+        return rknn_register_refuse(s->chip, DPU_BS_MUL_CFG, multiplier, what_scale, e);
+    st->nz_in_table = table & 1;
+    st->nz = (int16_t)nz;
+    if (!multiplies && st->nz_in_table)
+        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+    st->mul_in_table = multiplies && (multiplier & MUL_IN_TABLE);
+    st->mul = multiplies ? (int16_t)(multiplier >> 16) : 1;
+    st->bs_shift = st->bs_shift_negative = multiplies ? bits(multiplier, 13, 8) : 0;
+    if (multiplies && rknn_register_get(s->regs, s->chip, DPU_DATA_FORMAT, &format))
+        st->bs_shift_negative = bits(format, 9, 4);
+    return 0;
+}
+
+// A tensor that the chip reads in the place of registers: `n` bytes of it.
+static int config_bytes(const struct rknn_conv_sources *s, enum rknn_register reg, size_t n,
+                        const uint8_t **ret, struct error *e)
+{
+    int32_t index = rknn_regs_tensor(s->regs, rknn_register_at(s->chip, reg));
+    struct bytes b = index < 0 ? (struct bytes){0} : s->file->tensors[index].data;
+    if (b.size < n)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "what register 0x%04x points to is missing, so its scale is not known",
+                         rknn_register_at(s->chip, reg));
+    *ret = b.data;
+    return 0;
+}
+
+// The tensor holds the shifts of all channels, or, where one zero point serves all, that and the
+// shifts behind it.
+static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    uint32_t table, unit;
+    const uint8_t *config;
+    int r = need(s, DPU_BS_OW_CFG, &table, e);
+    if (r == 0)
+        r = need(s, DPU_BS_CFG, &unit, e);
+    if (r < 0)
+        return r;
+    if (unit != BS_MULTIPLY && unit != BS_DEPTHWISE)
+        return rknn_register_refuse(s->chip, DPU_BS_CFG, unit, what_scale, e);
+    uint32_t form = bits(table, 19, 16);
+    if ((form != 1 && form != 2) || (form == 1 && s->packing->depthwise && !in_taps(s)))
+        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+    r = config_bytes(s, RDMA_BS_CONFIG_BASE, 18, &config, e);
+    if (r < 0)
+        return r;
+    const uint8_t *shifts = config + (form == 1 ? 0 : 16);
+    st->mul_in_table = form == 1;
+    st->nz_in_table = form == 1 && !in_taps(s);
+    st->nz = form == 1 || in_taps(s) ? 0 : (int16_t)read_le16(config);
+    st->mul = 1;
+    st->bs_shift = shifts[0];
+    st->bs_shift_negative = shifts[1];
+    return 0;
+}
+
+// RK3562, RV1103, RV1106: whether the table holds all, or biases alone, or no zero points, because
+// these lie beside the weights.
+static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    enum { TABLE_FULL = 1, TABLE_BIAS = 2 };
+    uint32_t table, nz;
+    if (need(s, DPU_BS_OW_CFG, &table, e) < 0 || need(s, DPU_BS_OW_OP, &nz, e) < 0)
+        return STATUS_MODEL_INVALID;
+    uint32_t form = bits(table, 1, 0);
+    bool adds_nz = nz >> 31;
+    if (form != TABLE_FULL && form != TABLE_BIAS)
+        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+    if (adds_nz == in_taps(s) || (!adds_nz && form == TABLE_BIAS))
+        return rknn_register_refuse(s->chip, DPU_BS_OW_OP, nz, what_table, e);
+    st->nz_in_table = form == TABLE_FULL && adds_nz;
+    st->mul_in_table = form == TABLE_FULL;
+    st->nz = form == TABLE_BIAS ? (int16_t)nz : 0;
+    st->mul = 1;
+    return 0;
+}
+
+// `shift`, `shift_negative`: the first of the five bits that hold them.
+static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st, unsigned shift,
+                      unsigned shift_negative, struct error *e)
+{
+    uint32_t config;
+    int r = table_form(s, st, e);
+    if (r == 0)
+        r = need(s, DPU_BS_CFG, &config, e);
+    if (r < 0)
+        return r;
+    uint32_t rest = config & ~(UINT32_C(0x1f) << shift);
+    if (rest != BS_MULTIPLY && rest != BS_MULTIPLY_RV1106 && rest != BS_DEPTHWISE)
+        return rknn_register_refuse(s->chip, DPU_BS_CFG, config, what_scale, e);
+    st->bs_shift = bits(config, shift + 4, shift);
+    st->bs_shift_negative = bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
+    return 0;
+}
+
+static int bs_rk3562(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    return bs_by_form(s, st, 8, 16, e);
+}
+
+static int bs_rv1106(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    return bs_by_form(s, st, 9, 24, e);
+}
+
+// ---- the unit behind it ------------------------------------------------------------------------
+
+// A LeakyRelu multiplies negative values there, a lookup table's way in multiplies all; a Relu
+// needs no factor. Others mostly pass it by.
+static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    uint32_t config = get(s, DPU_BN_CFG), factor = 0;
+    if (!rknn_register_get(s->regs, s->chip, DPU_BN_CFG, &config))
+        config = UNIT_BYPASS;
+    bool on = !(config & UNIT_BYPASS), multiplies = on && !(config & UNIT_MUL_BYPASS);
+    if (on && !(config & UNIT_ALU_BYPASS) && ((config & UNIT_ALU_MEMORY) || get(s, DPU_BN_ALU_CFG)))
+        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+    bool relu =
+        on && s->chip->bias_rule == BIAS_RK3588 && !(config & UNIT_RELU_BYPASS) && !has(s, "Relu");
+    if (relu && !has(s, "Clip"))
+        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+    st->bn = !multiplies ? BN_OFF : config & UNIT_MUL_PRELU ? BN_NEGATIVES : BN_ALL;
+    if ((st->bn == BN_NEGATIVES) != has(s, "LeakyRelu"))
+        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+    if (!multiplies)
+        return 0;
+    if (need(s, DPU_BN_MUL_CFG, &factor, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (factor & (MUL_IN_TABLE | SHIFT_IN_TABLE))
+        return rknn_register_refuse(s->chip, DPU_BN_MUL_CFG, factor, what_scale, e);
+    st->bn_factor = (int16_t)(factor >> 16);
+    st->bn_shift = st->bn_shift_negative = bits(factor, 13, 8);
+    if (rknn_register_get(s->regs, s->chip, DPU_DATA_FORMAT, &factor))
+        st->bn_shift_negative = bits(factor, 15, 10);
+    return 0;
+}
+
+// RK3576 and RV1126B have the factor and its shifts in memory, and, where something is added, that
+// in front. The values are all that files are known to hold.
+static int bn_memory(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    enum { CFG_OFF = 0x903, CFG_RELU = 0x902, CFG_FACTOR = 2, CFG_LUT = 0x20, CFG_LEAKY = 0x402 };
+    enum { READ_FACTOR = 0x18, READ_ADDEND_TOO = 0x1a, ADDEND_BYTES = 32 };
+    uint32_t config = CFG_OFF, reads = get(s, RDMA_BN_CFG);
+    const uint8_t *p;
+    rknn_register_get(s->regs, s->chip, DPU_BN_CFG, &config);
+    bool leaky = config == CFG_LEAKY, lut = config == CFG_LUT;
+    if (config == CFG_OFF || config == CFG_RELU)
+        return has(s, "LeakyRelu")
+                   ? rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e)
+                   : 0;
+    if ((!leaky && !lut && config != CFG_FACTOR) || leaky != has(s, "LeakyRelu"))
+        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+    if (reads != (lut ? READ_ADDEND_TOO : READ_FACTOR))
+        return rknn_register_refuse(s->chip, RDMA_BN_CFG, reads, what_scale, e);
+    int r = config_bytes(s, RDMA_BN_BASE, (lut ? ADDEND_BYTES : 0) + 18, &p, e);
+    if (r < 0)
+        return r;
+    for (int i = 0; lut && i < ADDEND_BYTES; i++)
+        if (p[i])
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "something is added in front of its lookup table, which is not known");
+    p += lut ? ADDEND_BYTES : 0;
+    st->bn = leaky ? BN_NEGATIVES : BN_ALL;
+    st->bn_factor = (int16_t)read_le16(p);
+    st->bn_shift = p[16];
+    st->bn_shift_negative = p[17];
+    return 0;
+}
+
+// ---- all of them -------------------------------------------------------------------------------
+
+// Only a LeakyRelu scales negative values otherwise than positive ones.
+static int check_signs(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                       struct error *e)
+{
+    if (st->bn == BN_NEGATIVES ||
+        (st->bs_shift == st->bs_shift_negative && st->bn_shift == st->bn_shift_negative))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "%s of negative values shift by %u and %u, of others by %u and %u: %s",
+                     s->output->name, st->bs_shift_negative, st->bn_shift_negative, st->bs_shift,
+                     st->bn_shift, what_scale);
+}
+
+int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret, struct error *e)
+{
+    static int (*const bias_units[])(const struct rknn_conv_sources *, struct rknn_stages *,
+                                     struct error *) = {
+        [BIAS_RK3588] = bs_rk3588,
+        [BIAS_RK3576] = bs_rk3576,
+        [BIAS_RK3562] = bs_rk3562,
+        [BIAS_RV1106] = bs_rv1106,
+    };
+    uint32_t scale, shift, truncate = get(s, CORE_CLIP_TRUNCATE);
+    struct rknn_stages st = {.sum_shift = bits(truncate, 4, 0)};
+    // Of the other chips' files all say that nothing is cut off.
+    if (st.sum_shift && s->chip->bias_rule != BIAS_RK3576 && s->chip->bias_rule != BIAS_RK3562)
+        return rknn_register_refuse(s->chip, CORE_CLIP_TRUNCATE, truncate, what_scale, e);
+    int r = bias_units[s->chip->bias_rule](s, &st, e);
+    if (r == 0)
+        r = s->chip->bias_rule == BIAS_RK3576 ? bn_memory(s, &st, e) : bn_registers(s, &st, e);
+    if (r == 0)
+        r = check_signs(s, &st, e);
+    if (r < 0 || need(s, DPU_OUT_CVT_SCALE, &scale, e) < 0 ||
+        need(s, DPU_OUT_CVT_SHIFT, &shift, e) < 0)
+        return STATUS_MODEL_INVALID;
+    // A negative scale, a shift of more bits, and the other rule for ties, are in no file.
+    if (bits(scale, 15, 15))
+        return rknn_register_refuse(s->chip, DPU_OUT_CVT_SCALE, scale, what_scale, e);
+    if (shift >> 6)
+        return rknn_register_refuse(s->chip, DPU_OUT_CVT_SHIFT, shift, what_scale, e);
+    st.out_scale = bits(scale, 15, 0);
+    st.out_shift = bits(shift, 5, 0);
+    *ret = st;
+    return 0;
+}

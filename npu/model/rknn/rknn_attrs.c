@@ -1,0 +1,297 @@
+// The attributes of a node.
+#include "npu/model/rknn/rknn_attrs.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+// Where the typed tables hold what: as far as is known, in the order of the attributes' names. A
+// number that is absent there is 0 (flatbuffers leave out zeros).
+static const struct {
+    uint8_t attr_type;
+    uint8_t slot;
+    enum { INTS, INT, REAL, TEXT } form;
+    const char *name;
+} fields[] = {
+    // clang-format off
+    { 1, 0, TEXT, "auto_pad"},     { 1, 1, INTS, "dilations"}, { 1, 2, INT, "group"},
+    { 1, 3, INTS, "kernel_shape"}, { 1, 4, INTS, "pads"},      { 1, 5, INTS, "strides"},
+    { 2, 1, INTS, "dilations"},    { 2, 2, INT, "group"},      { 2, 3, INTS, "kernel_shape"},
+    { 2, 6, INTS, "pads"},         { 2, 7, INTS, "strides"},
+    { 2, 0, TEXT, "auto_pad"},     { 3, 0, TEXT, "auto_pad"},  { 5, 0, TEXT, "auto_pad"},
+    { 3, 2, INTS, "dilations"},    { 3, 3, INTS, "kernel_shape"},
+    { 3, 4, INTS, "pads"},         { 3, 6, INTS, "strides"},
+    { 5, 2, INT, "count_include_pad"}, { 5, 3, INTS, "kernel_shape"},
+    { 5, 4, INTS, "pads"},         { 5, 5, INTS, "strides"},
+    {19, 0, INT, "axis"},          {20, 0, INT, "axis"},       {20, 1, INTS, "split"},
+    {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},
+    {26, 0, TEXT, "coordinate_transformation_mode"},           {26, 4, TEXT, "mode"},
+    {26, 1, REAL, "cubic_coeff_a"}, {26, 2, INT, "exclude_outside"},
+    {26, 5, TEXT, "nearest_mode"}, {30, 0, TEXT, "mode"},
+    // clang-format on
+};
+
+// The slot of an attribute in the node's typed table; -1: such tables have none.
+static int find_field(const struct rknn_node *n, const char *name, int form)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].attr_type == n->attr_type && (int)fields[i].form == form &&
+            strcmp(fields[i].name, name) == 0)
+            return fields[i].slot;
+    return -1;
+}
+
+// … -1: it is not there.
+static int find_slot(const struct rknn_node *n, const char *name, int form)
+{
+    int slot = find_field(n, name, form);
+    return slot >= 0 && fb_has(&n->attr, (unsigned)slot) ? slot : -1;
+}
+
+#define BSON_LEAST 5 // bytes of an empty document
+
+// InputOperator and OutputOperator carry 16 bytes here that are no BSON, Resize a single one.
+static bool open_bson(const struct rknn_node *n, bson_t *b)
+{
+    return n->bson.size >= BSON_LEAST && read_le32(n->bson.data) == n->bson.size &&
+           bson_init_static(b, n->bson.data, n->bson.size);
+}
+
+int rknn_attrs_check(const struct rknn_node *n, struct error *e)
+{
+    bson_t b;
+    if (n->bson.size >= BSON_LEAST &&
+        (!open_bson(n, &b) || !bson_validate(&b, BSON_VALIDATE_NONE, NULL)))
+        return error_set(e, STATUS_MODEL_INVALID, "its attributes are damaged (BSON, %zu bytes)",
+                         n->bson.size);
+    return 0;
+}
+
+// {NAME: {dtype: …, value: …}}: positions `value` on the value.
+static bool find_value(const struct rknn_node *n, const char *name, bson_t *b, bson_iter_t *value)
+{
+    bson_iter_t at, inside;
+    if (!open_bson(n, b) || !bson_iter_init_find(&at, b, name) || !BSON_ITER_HOLDS_DOCUMENT(&at) ||
+        !bson_iter_recurse(&at, &inside) || !bson_iter_find(&inside, "value"))
+        return false;
+    *value = inside;
+    return true;
+}
+
+static uint32_t bson_ints(bson_iter_t *value, int64_t *values, uint32_t max)
+{
+    bson_iter_t item;
+    uint32_t n = 0;
+    if (BSON_ITER_HOLDS_NUMBER(value) && max) {
+        values[0] = bson_iter_as_int64(value);
+        return 1;
+    }
+    if (!BSON_ITER_HOLDS_ARRAY(value) || !bson_iter_recurse(value, &item))
+        return 0;
+    while (n < max && bson_iter_next(&item))
+        values[n++] = bson_iter_as_int64(&item);
+    return n;
+}
+
+uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *values, uint32_t max)
+{
+    int slot = find_slot(n, name, INTS);
+    if (slot >= 0) {
+        struct bytes b = fb_vector(&n->attr, (unsigned)slot, 4);
+        uint32_t count = (uint32_t)(b.size / 4) < max ? (uint32_t)(b.size / 4) : max;
+        for (uint32_t i = 0; i < count; i++)
+            values[i] = (int32_t)read_le32(b.data + 4 * (size_t)i);
+        return count;
+    }
+    slot = find_slot(n, name, INT);
+    if (slot >= 0 && max) {
+        values[0] = fb_i32(&n->attr, (unsigned)slot, 0);
+        return 1;
+    }
+    bson_t b;
+    bson_iter_t value;
+    if (find_value(n, name, &b, &value))
+        return bson_ints(&value, values, max);
+    if (!max || find_field(n, name, INT) < 0)
+        return 0;
+    values[0] = 0;
+    return 1;
+}
+
+int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absent)
+{
+    int64_t value;
+    return rknn_attr_ints(n, name, &value, 1) ? value : absent;
+}
+
+double rknn_attr_float(const struct rknn_node *n, const char *name, double absent)
+{
+    int slot = find_slot(n, name, REAL);
+    if (slot >= 0)
+        return (double)bits_float(fb_u32(&n->attr, (unsigned)slot, 0));
+    bson_t b;
+    bson_iter_t value;
+    if (!find_value(n, name, &b, &value) || !BSON_ITER_HOLDS_NUMBER(&value))
+        return absent;
+    return BSON_ITER_HOLDS_DOUBLE(&value) ? bson_iter_double(&value)
+                                          : (double)bson_iter_as_int64(&value);
+}
+
+void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,
+                    size_t size)
+{
+    bson_t b;
+    bson_iter_t value;
+    struct bytes text = {(const uint8_t *)absent, strlen(absent)};
+    int slot = find_slot(n, name, TEXT);
+    if (slot >= 0) {
+        text = fb_vector(&n->attr, (unsigned)slot, 1);
+    } else if (find_value(n, name, &b, &value) && BSON_ITER_HOLDS_UTF8(&value)) {
+        uint32_t length;
+        const char *words = bson_iter_utf8(&value, &length);
+        text = (struct bytes){(const uint8_t *)words, length};
+    }
+    snprintf(ret, size, "%.*s", (int)(text.size < size ? text.size : size),
+             (const char *)text.data);
+}
+
+json_t *rknn_attrs_json(const struct rknn_node *n)
+{
+    bson_t b;
+    json_t *attrs = NULL;
+    if (open_bson(n, &b)) {
+        char *text = bson_as_relaxed_extended_json(&b, NULL);
+        attrs = text ? json_loads(text, 0, NULL) : NULL;
+        bson_free(text);
+    }
+    return attrs ? attrs : json_object();
+}
+
+// ---- for programs that compute the node --------------------------------------------------------
+
+// One attribute while it grows; counted first (no memory), then written.
+struct values {
+    enum tensor_type type;
+    uint32_t n;   // elements
+    size_t size;  // bytes
+    uint8_t *to;  // NULL: only counted
+    bool real;    // numbers are reals, however they are stored
+    bool unknown; // something is in it that has no type here
+};
+
+static void add(struct values *v, enum tensor_type type, const void *data, size_t size, uint32_t n)
+{
+    v->unknown = v->unknown || (v->n && v->type != type);
+    v->type = type;
+    if (v->to)
+        memcpy(v->to + v->size, data, size);
+    v->size += size;
+    v->n += n;
+}
+
+static void add_number(struct values *v, const bson_iter_t *at)
+{
+    if (v->real || BSON_ITER_HOLDS_DOUBLE(at)) {
+        float real = (float)bson_iter_as_double(at);
+        add(v, TENSOR_FLOAT32, &real, sizeof real, 1);
+    } else {
+        int64_t whole = bson_iter_as_int64(at);
+        add(v, TENSOR_INT64, &whole, sizeof whole, 1);
+    }
+}
+
+// A single text is terminated behind its end; in a list each is, so that they can be told apart.
+static void add_text(struct values *v, const bson_iter_t *at, bool in_list)
+{
+    uint32_t length;
+    const char *text = bson_iter_utf8(at, &length);
+    add(v, TENSOR_UINT8, text, length + in_list, length + in_list);
+}
+
+static void add_value(struct values *v, const bson_iter_t *at, bool in_list)
+{
+    if (BSON_ITER_HOLDS_BOOL(at)) {
+        uint8_t truth = bson_iter_bool(at);
+        add(v, TENSOR_BOOL, &truth, 1, 1);
+    } else if (BSON_ITER_HOLDS_UTF8(at)) {
+        add_text(v, at, in_list);
+    } else if (BSON_ITER_HOLDS_BINARY(at)) {
+        const uint8_t *data;
+        uint32_t size;
+        bson_iter_binary(at, NULL, &size, &data);
+        add(v, TENSOR_UINT8, data, size, size);
+    } else if (BSON_ITER_HOLDS_NUMBER(at)) {
+        add_number(v, at);
+    } else {
+        v->unknown = true;
+    }
+}
+
+static void add_all(struct values *v, const bson_iter_t *value)
+{
+    bson_iter_t item;
+    if (!BSON_ITER_HOLDS_ARRAY(value))
+        add_value(v, value, false);
+    else if (bson_iter_recurse(value, &item))
+        while (bson_iter_next(&item))
+            add_value(v, &item, true);
+}
+
+// {dtype: …, value: …}: the value, and what kind of list an empty one is.
+static bool find_typed(const bson_iter_t *attribute, bson_iter_t *ret, struct values *empty)
+{
+    bson_iter_t inside;
+    if (!BSON_ITER_HOLDS_DOCUMENT(attribute) || !bson_iter_recurse(attribute, &inside))
+        return false;
+    bson_iter_t dtype = inside;
+    bool real = bson_iter_find(&dtype, "dtype") && BSON_ITER_HOLDS_UTF8(&dtype) &&
+                bson_iter_utf8(&dtype, NULL)[0] == 'f';
+    *empty = (struct values){.type = real ? TENSOR_FLOAT32 : TENSOR_INT64, .real = real};
+    *ret = inside;
+    return bson_iter_find(ret, "value");
+}
+
+// 1: taken; 0: left out.
+static int take(const bson_iter_t *at, struct pool *pool, struct custom_attribute *ret,
+                struct error *e)
+{
+    bson_iter_t value;
+    struct values v;
+    const char *key = bson_iter_key(at);
+    if (!find_typed(at, &value, &v))
+        return 0;
+    struct values written = v;
+    add_all(&v, &value);
+    if (v.unknown)
+        return 0;
+    written.to = pool_alloc(pool, v.size + 1, 1);
+    ret->name = pool_text(pool, (struct bytes){(const uint8_t *)key, strlen(key)});
+    if (!written.to || !ret->name)
+        return error_no_memory(e, "attributes", v.size);
+    add_all(&written, &value);
+    ret->type = v.type;
+    ret->n_elems = v.n;
+    ret->data = (struct bytes){written.to, v.size};
+    return 1;
+}
+
+int rknn_attrs_all(const struct rknn_node *n, struct pool *pool,
+                   const struct custom_attribute **ret, uint32_t *ret_n, struct error *e)
+{
+    bson_t b;
+    bson_iter_t at;
+    if (!open_bson(n, &b))
+        return 0;
+    uint32_t count = bson_count_keys(&b), taken = 0;
+    struct custom_attribute *all = pool_alloc(pool, count, sizeof *all);
+    if (!all || !bson_iter_init(&at, &b))
+        return error_no_memory(e, "attributes", count * sizeof *all);
+    while (taken < count && bson_iter_next(&at)) {
+        int r = take(&at, pool, &all[taken], e);
+        if (r < 0)
+            return r;
+        taken += (uint32_t)r;
+    }
+    *ret = all;
+    *ret_n = taken;
+    return 0;
+}

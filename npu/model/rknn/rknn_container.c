@@ -1,0 +1,137 @@
+// The container of a .rknn file.
+#include "npu/model/rknn/rknn_container.h"
+
+#include <string.h>
+
+#define VERSION_LITE   0x1004
+#define N_SECTIONS     16 // numbers in the header of container 0x1004
+#define KNOWN_SECTIONS 7  // of them
+
+static const struct {
+    const char *magic;
+    enum rknn_kind kind;
+    const char *words;
+} magics[] = {
+    {"CYPTRKNN", RKNN_ENCRYPTED, "the model is encrypted: it needs the vendor's runtime"},
+    {"RKNX", RKNN_NEXT,
+     "the model is of the next generation (RKNX): it needs the vendor's newer runtime"},
+    {"VPMN", RKNN_BINARY_GRAPH, "the file is an old binary graph (VPMN), not a model for this NPU"},
+    {"RKNN", RKNN_PLAIN, ""},
+};
+
+static int find_magic(struct bytes file)
+{
+    for (int i = 0; i < (int)(sizeof magics / sizeof *magics); i++)
+        if (bytes_start_with(file, magics[i].magic))
+            return i;
+    return -1;
+}
+
+enum rknn_kind rknn_recognise(struct bytes file)
+{
+    int i = find_magic(file);
+    return i < 0 ? RKNN_UNKNOWN : magics[i].kind;
+}
+
+static int cut_off(const char *what, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID, "the file is cut off: %s is missing or too short",
+                     what);
+}
+
+// The sections of a 0x1004 payload, in file order.
+static int open_lite(struct rknn_container *c, struct bytes payload, struct error *e)
+{
+    struct bytes header;
+    if (!bytes_slice(payload, 0, 4 * N_SECTIONS, &header))
+        return cut_off("the section header", e);
+    uint32_t meta_size = read_le32(header.data), task_bytes = read_le32(header.data + 4);
+    uint32_t register_bytes = read_le32(header.data + 12);
+    uint32_t weight_bytes = read_le32(header.data + 20);
+    uint32_t scratch_bytes = read_le32(header.data + 24);
+    c->internal_size = read_le32(header.data + 16);
+
+    uint64_t at = header.size;
+    const struct {
+        uint32_t size;
+        struct bytes *part;
+        const char *name;
+    } sections[] = {{task_bytes, &c->tasks, "the tasks"},
+                    {register_bytes, &c->registers, "the register commands"},
+                    {weight_bytes, &c->weights, "the weights"},
+                    {scratch_bytes, &c->scratch, "the weights that tasks compute"},
+                    {meta_size, &c->meta, "the graph"}};
+    for (size_t i = KNOWN_SECTIONS; i < N_SECTIONS; i++)
+        if (read_le32(header.data + 4 * i))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "number %zu of the section header is %u: such a section is not known",
+                             i, read_le32(header.data + 4 * i));
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if (!bytes_slice(payload, at, sections[i].size, sections[i].part))
+            return cut_off(sections[i].name, e);
+        at += sections[i].size;
+    }
+    return 0;
+}
+
+// Flatbuffers came with RKNPU2; what is there before them is for the NPU of other chips.
+static int refuse_version_1(struct bytes file, struct error *e)
+{
+    struct bytes payload;
+    bool rknpu2 = bytes_slice(file, 0x18, file.size - 0x18, &payload) && payload.size >= 8 &&
+                  memcmp(payload.data + 4, "RKNN", 4) == 0;
+    if (rknpu2)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the file is of toolkit 1.2 or older (container version 1), which is not "
+                         "understood: convert the model again with RKNN-Toolkit2 1.4 or newer");
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "the model is for RKNPU1 (RV1109, RV1126, RK1808, RK3399Pro), other hardware "
+                     "than RKNPU2: convert it again with RKNN-Toolkit2, for this chip");
+}
+
+static int open_parts(struct rknn_container *c, struct bytes file, struct error *e)
+{
+    if (file.size < 0x18)
+        return cut_off("the header", e);
+    c->version = read_le64(file.data + 8);
+    if (c->version == 1)
+        return refuse_version_1(file, e);
+    bool lite = c->version == VERSION_LITE;
+    if (c->version != 2 && c->version != 6 && !lite)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "container version 0x%llx is not known (2, 6 and 0x1004 are)",
+                         (unsigned long long)c->version);
+    uint64_t start = (c->version & 0xff) > 1 ? 0x40 : 0x18, size = read_le64(file.data + 0x10);
+    struct bytes payload, length;
+    if (!bytes_slice(file, start, size, &payload))
+        return cut_off("the model", e);
+    if (!bytes_slice(file, start + size, 8, &length) ||
+        !bytes_slice(file, start + size + 8, read_le64(length.data), &c->json))
+        return cut_off("the description at the end", e);
+    c->kind = lite ? RKNN_LITE : RKNN_PLAIN;
+    c->meta = payload;
+    return lite ? open_lite(c, payload, e) : 0;
+}
+
+// An .onnx file begins with its version, a protobuf field; one that is whole is not seen here.
+static int refuse_unknown(struct bytes file, struct error *e)
+{
+    if (file.size >= 2 && file.data[0] == 0x08 && file.data[1] > 0 && file.data[1] < 0x20)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the file begins like an ONNX model, but is cut off or damaged (%zu "
+                         "bytes): copy it again",
+                         file.size);
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "the file (%zu bytes) is neither a .rknn nor an .onnx model", file.size);
+}
+
+int rknn_container_open(struct rknn_container *c, struct bytes file, struct error *e)
+{
+    int i = find_magic(file);
+    *c = (struct rknn_container){.kind = i < 0 ? RKNN_UNKNOWN : magics[i].kind};
+    if (i < 0)
+        return refuse_unknown(file, e);
+    if (magics[i].kind != RKNN_PLAIN)
+        return error_set(e, STATUS_MODEL_INVALID, "%s", magics[i].words);
+    return open_parts(c, file, e);
+}

@@ -1,0 +1,253 @@
+// A .rknn file as tables.
+#include "npu/model/rknn/rknn_file.h"
+
+#include <stdlib.h>
+
+#include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/rknn_tables.h"
+
+static int broken(struct rknn_file *f, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID, "the file is damaged: %s", fb_error(&f->fb));
+}
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the model's tables", 0);
+}
+
+// The slot numbers of each table, per kind of container. ABSENT: it has no such field.
+#define ABSENT 0xffff
+struct root_slots {
+    uint16_t platform, graphs, attrs, compiler, toolkit, chip, framework, inputs, outputs, fixed;
+    uint16_t sizes, custom_ops, custom_string, batch;
+};
+static const struct root_slots root_slots[] = {
+    [RKNN_PLAIN] = {1, 2, 3, 6, 7, 8, 9, 12, 13, 16, 19, 21, 11, 14},
+    [RKNN_LITE] = {1, 2, 3, ABSENT, 5, 6, 7, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT,
+                   ABSENT},
+};
+
+static const char *text(struct rknn_file *f, const struct fb_table *t, unsigned slot)
+{
+    return pool_text(&f->pool, fb_vector(t, slot, 1));
+}
+
+// A number as text; none, 0 and 1 are one.
+static int read_batch(struct rknn_file *f, const struct fb_table *root, uint16_t slot,
+                      struct error *e)
+{
+    const char *digits = text(f, root, slot);
+    if (!digits)
+        return no_memory(e);
+    size_t n = strspn(digits, "0123456789");
+    if (digits[n] || n > 4)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "rknn_batch_size \"%.40s\" is no number up to 9999", digits);
+    unsigned long batch = strtoul(digits, NULL, 10);
+    f->batch = batch ? (uint32_t)batch : 1;
+    return 0;
+}
+
+// Toolkits up to 1.3 write a remark where later ones have the build attributes.
+static bool is_remark(const char *attrs)
+{
+    static const char start[] = "Generated from compiler version";
+    return strncmp(attrs, start, sizeof start - 1) == 0;
+}
+
+static int read_root(struct rknn_file *f, const struct fb_table *root, struct error *e)
+{
+    const struct root_slots *s = &root_slots[f->container.kind];
+    f->platform = text(f, root, s->platform);
+    f->attrs_text = text(f, root, s->attrs);
+    if (f->attrs_text && is_remark(f->attrs_text))
+        f->attrs_text = "";
+    f->toolkit = text(f, root, s->toolkit);
+    f->chip = text(f, root, s->chip);
+    f->framework = text(f, root, s->framework);
+    f->input_json = text(f, root, s->inputs);
+    f->output_json = text(f, root, s->outputs);
+    f->custom_ops = text(f, root, s->custom_ops);
+    f->custom_string = text(f, root, s->custom_string);
+    if (!f->platform || !f->attrs_text || !f->toolkit || !f->chip || !f->framework ||
+        !f->input_json || !f->output_json || !f->custom_ops || !f->custom_string)
+        return no_memory(e);
+    int r = read_batch(f, root, s->batch, e);
+    if (r < 0)
+        return r;
+    f->compiler_version = fb_u32(root, s->compiler, 0);
+    f->static_shape = fb_u8(root, s->fixed, 1);
+    f->internal_size = f->container.internal_size;
+    f->weight_size = f->container.weights.size;
+    if (s->sizes != ABSENT) {
+        struct fb_table sizes = fb_sub(root, s->sizes);
+        f->weight_size = fb_u64(&sizes, 0, 0);
+        f->internal_size = fb_u64(&sizes, 1, 0);
+    }
+    return 0;
+}
+
+static int read_indices(struct rknn_file *f, struct bytes b, uint32_t max, int32_t **ret,
+                        uint32_t *ret_n, struct error *e)
+{
+    size_t n = b.size / 4;
+    if (n > max)
+        return error_set(e, STATUS_MODEL_INVALID, "%zu tensors where at most %u are allowed", n,
+                         max);
+    int32_t *indices = pool_alloc(&f->pool, n, sizeof *indices);
+    if (!indices)
+        return no_memory(e);
+    for (size_t i = 0; i < n; i++) {
+        indices[i] = (int32_t)read_le32(b.data + 4 * i);
+        if (indices[i] < -1 || indices[i] >= (int64_t)f->n_tensors)
+            return error_set(e, STATUS_MODEL_INVALID, "tensor %d does not exist (there are %u)",
+                             indices[i], f->n_tensors);
+    }
+    *ret = indices;
+    *ret_n = (uint32_t)n;
+    return 0;
+}
+
+static int read_ports(struct rknn_file *f, struct bytes b, uint32_t **ret, uint32_t *ret_n,
+                      struct error *e)
+{
+    int32_t *indices;
+    int r = read_indices(f, b, RKNN_MAX_EDGES, &indices, ret_n, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < *ret_n; i++)
+        if (indices[i] < 0)
+            return error_set(e, STATUS_MODEL_INVALID, "input or output %u is no tensor", i);
+    *ret = (uint32_t *)indices;
+    return 0;
+}
+
+static float float_at(struct bytes b, size_t i)
+{
+    return bits_float(read_le32(b.data + 4 * i));
+}
+
+// Whether channels past the fourth are left as they are.
+static bool rest_is_plain(struct bytes mean, struct bytes std, struct bytes order)
+{
+    bool plain = true;
+    for (size_t c = 4; c < mean.size / 4; c++)
+        plain = plain && float_at(mean, c) == 0;
+    for (size_t c = 4; c < std.size / 4; c++)
+        plain = plain && (float_at(std, c) == 1 || float_at(std, c) == 0);
+    for (size_t c = 4; c < order.size / 4; c++)
+        plain = plain && read_le32(order.data + 4 * c) == c;
+    return plain;
+}
+
+static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, struct error *e)
+{
+    f->preprocess = pool_alloc(&f->pool, f->n_inputs, sizeof *f->preprocess);
+    if (!f->preprocess)
+        return no_memory(e);
+    struct fb_list list = fb_tables(graph, 4);
+    for (uint32_t i = 0; i < f->n_inputs; i++) {
+        struct rknn_preprocess *p = &f->preprocess[i];
+        *p = (struct rknn_preprocess){.std = {1, 1, 1, 1}, .order = {0, 1, 2, 3}};
+        struct fb_table t = fb_list_get(&list, i);
+        struct bytes mean = fb_vector(&t, 0, 4), std = fb_vector(&t, 1, 4);
+        struct bytes order = fb_vector(&t, 2, 4);
+        memcpy(p->mean, mean.data, mean.size < sizeof p->mean ? mean.size : sizeof p->mean);
+        memcpy(p->std, std.data, std.size < sizeof p->std ? std.size : sizeof p->std);
+        memcpy(p->order, order.data, order.size < sizeof p->order ? order.size : sizeof p->order);
+        p->more = !rest_is_plain(mean, std, order);
+    }
+    return 0;
+}
+
+// Container 0x1004 says only in its attributes' text that the program's channels are swapped.
+static int read_channel_swaps(struct rknn_file *f, struct error *e)
+{
+    json_t *root;
+    if (f->container.kind != RKNN_LITE || !f->attrs_text[0])
+        return 0;
+    int r = pyliteral_parse(f->attrs_text, &root, e);
+    if (r < 0)
+        return error_prefix(e, "the attributes of inputs");
+    const json_t *attrs = json_object_get(root, "attrs");
+    for (uint32_t i = 0; i < f->n_inputs; i++) {
+        const json_t *input = json_object_get(attrs, f->tensors[f->inputs[i]].name);
+        if (json_is_true(json_object_get(input, "rgb2bgr")))
+            memcpy(f->preprocess[i].order, (int32_t[]){2, 1, 0}, 3 * sizeof(int32_t));
+    }
+    json_decref(root);
+    return 0;
+}
+
+static int read_graph(struct rknn_file *f, const struct fb_table *root, struct error *e)
+{
+    struct fb_list graphs = fb_tables(root, root_slots[f->container.kind].graphs);
+    if (graphs.n != 1)
+        return error_set(e, STATUS_MODEL_INVALID, "the file has %u graphs, one is expected",
+                         graphs.n);
+    struct fb_table graph = fb_list_get(&graphs, 0);
+    struct fb_list buffers = fb_tables(root, f->container.version == 2 ? 4 : 20);
+    int r = rknn_read_tensors(f, &graph, &buffers, e);
+    if (r < 0)
+        return r;
+    r = read_ports(f, fb_vector(&graph, 2, 4), &f->inputs, &f->n_inputs, e);
+    if (r < 0)
+        return error_prefix(e, "inputs");
+    r = read_ports(f, fb_vector(&graph, 3, 4), &f->outputs, &f->n_outputs, e);
+    if (r < 0)
+        return error_prefix(e, "outputs");
+    r = read_preprocess(f, &graph, e);
+    if (r == 0)
+        r = read_channel_swaps(f, e);
+    if (r == 0)
+        r = rknn_read_nodes(f, &graph, e);
+    return r < 0 ? r : rknn_read_relocations(f, &graph, e);
+}
+
+int rknn_read_indices(struct rknn_file *f, struct bytes b, int32_t **ret, uint32_t *ret_n,
+                      struct error *e)
+{
+    return read_indices(f, b, RKNN_MAX_EDGES, ret, ret_n, e);
+}
+
+int rknn_file_open(struct rknn_file *f, struct bytes file, struct error *e)
+{
+    *f = (struct rknn_file){0};
+    int r = rknn_container_open(&f->container, file, e);
+    if (r < 0)
+        return r;
+    f->fb.all = f->container.meta;
+    struct fb_table root = fb_root(&f->fb, "RKNN");
+    r = read_root(f, &root, e);
+    if (r == 0 && !fb_error(&f->fb))
+        r = read_graph(f, &root, e);
+    if (r == 0 && !fb_error(&f->fb))
+        r = rknn_read_tasks(f, e);
+    // Words about damage say more than those of what followed from it.
+    if (fb_error(&f->fb))
+        r = broken(f, e);
+    if (r < 0)
+        pool_done(&f->pool);
+    return r;
+}
+
+void rknn_file_done(struct rknn_file *f)
+{
+    pool_done(&f->pool);
+}
+
+int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
+                             uint32_t reg)
+{
+    uint64_t command = task->first_command + k;
+    if (f->relocations)
+        return command < f->n_relocations ? f->relocations[command] : -1;
+    const uint8_t *p = task->relocations.data;
+    for (size_t n = task->relocations.size / RKNN_RELOCATION_BYTES; n > 0; n--) {
+        if (read_le32(p) == reg)
+            return read_le32(p + 4) < f->n_tensors ? (int32_t)read_le32(p + 4) : -1;
+        p += RKNN_RELOCATION_BYTES;
+    }
+    return -1;
+}

@@ -1,0 +1,407 @@
+// Turns a .rknn file into a graph.
+#include "npu/model/rknn/rknn_graph.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/model/rknn/lower/rknn_weights.h"
+#include "npu/model/rknn/pyliteral.h"
+
+#define ARENA_MAX UINT32_MAX
+#define SCALE_MIN 1e-30f
+#define SCALE_MAX 1e30f
+
+static int no_memory(struct error *e)
+{
+    return error_no_memory(e, "the graph", 0);
+}
+
+// ---- tensors ----
+
+static bool type_of(uint8_t file_type, enum tensor_type *ret)
+{
+    static const struct {
+        uint8_t file;
+        enum tensor_type type;
+    } types[] = {
+        {RKNN_F32, TENSOR_FLOAT32}, {RKNN_U8, TENSOR_UINT8},    {RKNN_I8, TENSOR_INT8},
+        {RKNN_I16, TENSOR_INT16},   {RKNN_I32, TENSOR_INT32},   {RKNN_I64, TENSOR_INT64},
+        {RKNN_BOOL, TENSOR_BOOL},   {RKNN_F16, TENSOR_FLOAT16},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].file == file_type) {
+            *ret = types[i].type;
+            return true;
+        }
+    return false;
+}
+
+// Tensors that no node works on need not make sense: what is wrong with one shows when it is used.
+static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret)
+{
+    *ret = (struct graph_tensor){.name = t->name, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
+    memcpy(ret->dims, t->dims, sizeof ret->dims);
+    bool moving = t->kind >= RKNN_KIND_INPUT && t->kind <= RKNN_KIND_ACTIVATION;
+    ret->constant = !moving;
+    ret->data = t->data;
+    ret->stride_align = t->stride_align;
+    ret->quantized = t->n_scales == 1;
+    ret->scale = t->scale;
+    ret->zp = t->zp;
+    ret->channels_last =
+        t->n_dims == 4 && moving && (t->layout == RKNN_NC1HWC2 || t->kind == RKNN_KIND_INPUT);
+    if (moving && t->size) {
+        ret->place = t->offset;
+        ret->place_size = t->size;
+    }
+}
+
+static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
+                         const struct rknn_tensor *from, struct error *e)
+{
+    struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
+    if (!p)
+        return no_memory(e);
+    int r = rknn_plane_packing(p, from, e);
+    if (r < 0)
+        return r;
+    t->packing = p;
+    t->unpack = rknn_unpack;
+    return 0;
+}
+
+// Constants that were not quantized in the end have a scale that is left over: of real numbers it
+// means nothing. Integers of 32 bits are multiplied by theirs.
+static void drop_left_over_scale(struct graph_tensor *t)
+{
+    bool real = t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
+    t->quantized = t->quantized && !(t->constant && real);
+}
+
+// A zero point is a value that the type can hold. Of scales, those whose products and quotients
+// with whole numbers stay finite in floats.
+static int check_quantization(const struct graph_tensor *t, struct error *e)
+{
+    int32_t low = 0, high = 0;
+    bool wide = t->type == TENSOR_INT32 && t->constant && t->zp == 0;
+    switch (t->type) {
+    case TENSOR_INT8:
+        low = INT8_MIN, high = INT8_MAX;
+        break;
+    case TENSOR_UINT8:
+        high = UINT8_MAX;
+        break;
+    case TENSOR_INT16:
+        low = INT16_MIN, high = INT16_MAX;
+        break;
+    default:
+        if (!wide)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s: a scale of type %s is not supported", t->name,
+                             tensor_type_name(t->type));
+    }
+    if (!(t->scale >= SCALE_MIN && t->scale <= SCALE_MAX))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
+                         (double)t->scale);
+    if (t->zp < low || t->zp > high)
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: zero point %d is no %s", t->name,
+                         t->zp, tensor_type_name(t->type));
+    return 0;
+}
+
+// Whether a tensor that a node works on is one that can be worked on.
+static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
+{
+    const struct rknn_tensor *from = &l->f->tensors[index];
+    struct graph_tensor *t = &l->g->tensors[index];
+    if (from->compressed)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s is compressed, which is not understood: export the model again "
+                         "without weight compression",
+                         t->name);
+    if (!type_of(from->type, &t->type))
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known",
+                         t->name, from->type);
+    int r = graph_tensor_measure(t, e);
+    if (r < 0)
+        return r;
+    drop_left_over_scale(t);
+    if (from->n_scales > 1)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "tensor %s: quantization per channel is not supported", t->name);
+    if (t->quantized && check_quantization(t, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (!t->constant)
+        return 0;
+    if (from->layout == RKNN_NC1HWC2)
+        return unpack_planes(l, t, from, e);
+    if (t->data.size < t->size)
+        return error_set(e, STATUS_MODEL_INVALID, "constant %s: %zu bytes of %zu are there",
+                         t->name, t->data.size, t->size);
+    return 0;
+}
+
+static int convert_tensors(struct rknn_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    g->n_tensors = l->f->n_tensors;
+    g->tensors = pool_alloc(&g->pool, g->n_tensors + lower_count_spares(l->f), sizeof *g->tensors);
+    if (!g->tensors)
+        return no_memory(e);
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        convert_tensor(&l->f->tensors[i], &g->tensors[i]);
+    for (uint32_t i = 0; l->f->batch > 1 && i < g->n_tensors; i++)
+        lower_batch(&g->tensors[i], l->f->batch);
+    return 0;
+}
+
+// ---- inputs and outputs ----
+
+// What a channel is divided by; files without a number for it have 0.
+static float divisor(float std)
+{
+    return std != 0 ? std : 1;
+}
+
+static bool is_plain(const struct rknn_preprocess *p)
+{
+    bool plain = !p->more;
+    for (int32_t c = 0; c < 4; c++)
+        plain = plain && p->mean[c] == 0 && divisor(p->std[c]) == 1 && p->order[c] == c;
+    return plain;
+}
+
+static int convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
+                              struct tensor_preprocess *ret, struct error *e)
+{
+    uint32_t channels = t->n_dims == 4 ? t->dims[1] : 0;
+    if (is_plain(from))
+        return 0;
+    if (channels < 1 || channels > 4)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: mean, standard deviation and order of channels are supported "
+                         "for images of at most 4 channels only",
+                         t->name);
+    for (uint32_t c = 0; c < channels; c++) {
+        bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
+        ret->mean[c] = from->mean[c];
+        ret->std[c] = divisor(from->std[c]);
+        ret->order[c] = in_range ? (uint8_t)from->order[c] : (uint8_t)c;
+    }
+    ret->n_channels = channels;
+    return 0;
+}
+
+static int convert_ports(struct rknn_lowering *l, struct error *e)
+{
+    const struct rknn_file *f = l->f;
+    struct graph *g = l->g;
+    g->inputs = f->inputs;
+    g->outputs = f->outputs;
+    g->n_inputs = f->n_inputs;
+    g->n_outputs = f->n_outputs;
+    struct tensor_preprocess *p = pool_alloc(&g->pool, g->n_inputs, sizeof *p);
+    if (!p)
+        return no_memory(e);
+    for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++) {
+        bool input = i < g->n_inputs;
+        uint32_t index = input ? g->inputs[i] : g->outputs[i - g->n_inputs];
+        int r = check_tensor(l, (int32_t)index, e);
+        if (r < 0)
+            return r;
+        if (g->tensors[index].constant)
+            return error_set(e, STATUS_MODEL_INVALID, "%s %s is a constant",
+                             input ? "input" : "output", g->tensors[index].name);
+        if (input && convert_preprocess(&f->preprocess[i], &g->tensors[index], &p[i], e) < 0)
+            return STATUS_MODEL_INVALID;
+    }
+    g->preprocess = p;
+    return 0;
+}
+
+// ---- nodes ----
+
+static bool only_for_the_chip(const struct rknn_tensor *t)
+{
+    static const char tail[] = "_exSecondary";
+    size_t n = strlen(t->name), m = sizeof tail - 1;
+    return t->kind == RKNN_KIND_SUBTASK_CONSTANT || t->kind == RKNN_KIND_LUT_PROGRAM ||
+           (n >= m && strcmp(t->name + n - m, tail) == 0);
+}
+
+// Inputs that are left out are -1, tensor 0 of files that number from 1, or constants without data.
+static bool stands_for_none(const struct rknn_file *f, int32_t index)
+{
+    const struct rknn_tensor *t = index < 0 ? NULL : &f->tensors[index];
+    if (!t || (t->kind == 0 && !t->n_dims))
+        return true;
+    return !t->data.size && (t->kind == RKNN_KIND_CONSTANT || t->kind == RKNN_KIND_CPU_CONSTANT);
+}
+
+static int take_inputs(struct rknn_lowering *l, struct error *e)
+{
+    const struct rknn_node *n = l->node;
+    l->inputs = pool_alloc(&l->g->pool, n->n_inputs, sizeof *l->inputs);
+    if (!l->inputs)
+        return no_memory(e);
+    l->n_inputs = 0;
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        int32_t index = n->inputs[i];
+        if (index > 0 && only_for_the_chip(&l->f->tensors[index]))
+            continue;
+        l->inputs[l->n_inputs++] = stands_for_none(l->f, index) ? -1 : index;
+    }
+    return 0;
+}
+
+struct graph_tensor *lower_input(const struct rknn_lowering *l, uint32_t i)
+{
+    return i < l->n_inputs && l->inputs[i] >= 0 ? &l->g->tensors[l->inputs[i]] : NULL;
+}
+
+struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i)
+{
+    bool there = i < l->node->n_outputs && l->outputs[i] >= 0;
+    return there ? &l->g->tensors[l->outputs[i]] : NULL;
+}
+
+static int check_edges(struct rknn_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->n_inputs; i++)
+        if (l->inputs[i] >= 0 && check_tensor(l, l->inputs[i], e) < 0)
+            return STATUS_MODEL_INVALID;
+    for (uint32_t i = 0; i < l->node->n_outputs; i++) {
+        int32_t index = l->node->outputs[i];
+        if (index >= 0 && check_tensor(l, index, e) < 0)
+            return STATUS_MODEL_INVALID;
+        if (index >= 0 && l->g->tensors[index].constant)
+            return error_set(e, STATUS_MODEL_INVALID, "its output %s is a constant",
+                             l->g->tensors[index].name);
+    }
+    return 0;
+}
+
+// Packed weights mean something to convolutions alone, which give them their `unpack`.
+static int check_packed(const struct rknn_lowering *l, struct error *e)
+{
+    for (uint32_t i = 0; i < l->n_inputs; i++) {
+        const struct graph_tensor *t = lower_input(l, i);
+        if (t && t->constant && !t->unpack && l->f->tensors[l->inputs[i]].layout == RKNN_WEIGHT)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "node %s (%s): its input %s is packed as a convolution's weights",
+                             l->node->name, l->node->op, t->name);
+    }
+    return 0;
+}
+
+static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
+{
+    struct graph_node *out = &l->g->nodes[l->g->n_nodes];
+    l->node = node;
+    l->outputs = node->outputs;
+    l->out = out;
+    *out = (struct graph_node){.name = node->name,
+                               .type = node->op,
+                               .on_cpu = node->device == 0,
+                               .n_tasks = node->n_tasks};
+    int r = take_inputs(l, e);
+    if (r < 0)
+        return r;
+    if (check_edges(l, e) < 0 || rknn_attrs_check(node, e) < 0)
+        return error_prefix(e, "node %s (%s)", node->name, node->op);
+    r = lower_spares(l, e);
+    if (r < 0)
+        return r;
+    if (!lower_output(l, 0))
+        return lower_refuse(l, e, "it has no output");
+    out->inputs = l->inputs;
+    out->n_inputs = l->n_inputs;
+    out->outputs = l->outputs;
+    out->n_outputs = node->n_outputs;
+    rknn_regs_load(l->regs, l->f, node);
+    r = lower_node(l, e);
+    if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
+        r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
+    if (r == 0)
+        r = check_packed(l, e);
+    if (r == 0)
+        r = lower_check_batch(l, e);
+    l->g->n_nodes += r == 0;
+    return r;
+}
+
+static int convert_nodes(struct rknn_lowering *l, struct error *e)
+{
+    struct graph *g = l->g;
+    g->nodes = pool_alloc(&g->pool, l->f->n_nodes, sizeof *g->nodes);
+    if (!g->nodes)
+        return no_memory(e);
+    for (uint32_t i = 0; i < l->f->n_nodes; i++) {
+        const struct rknn_node *n = &l->f->nodes[i];
+        if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0)
+            continue;
+        int r = convert_node(l, n, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+// ---- the arena ----
+
+static int measure_arena(struct graph *g, struct error *e)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        struct graph_tensor *t = &g->tensors[i];
+        if (t->place != GRAPH_NO_PLACE && t->place_size < t->size)
+            t->place = GRAPH_NO_PLACE;
+        uint64_t end = t->place == GRAPH_NO_PLACE ? 0 : t->place + t->place_size;
+        if (end > ARENA_MAX)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s ends at byte %llu, the chip's memory at 4 GB", t->name,
+                             (unsigned long long)end);
+        if (end > g->arena_size && t->n_elems)
+            g->arena_size = end;
+    }
+    return 0;
+}
+
+// How files hold the shapes beside the first one is not known (docs/rknn-format.md).
+static int check_shapes(const struct rknn_file *f, struct error *e)
+{
+    json_t *attrs;
+    if (!f->attrs_text[0])
+        return 0;
+    int r = pyliteral_parse(f->attrs_text, &attrs, e);
+    if (r < 0)
+        return error_prefix(e, "the file's build attributes");
+    size_t n = json_object_size(json_object_get(attrs, "dynamic_shapes"));
+    json_decref(attrs);
+    return n == 0 ? 0
+                  : error_set(e, STATUS_MODEL_INVALID,
+                              "the file has dynamic shapes (dynamic_input), which the software NPU "
+                              "cannot read from .rknn files: convert it with fixed shapes, or load "
+                              "its ONNX model with a list of shapes");
+}
+
+int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
+{
+    *g = (struct graph){0};
+    cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
+    if (!regs)
+        return no_memory(e);
+    struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
+    int r = check_shapes(f, e);
+    if (r == 0)
+        r = convert_tensors(&l, e);
+    if (r == 0)
+        r = convert_ports(&l, e);
+    if (r == 0)
+        r = convert_nodes(&l, e);
+    if (r == 0)
+        r = measure_arena(g, e);
+    if (r < 0)
+        graph_done(g);
+    return r;
+}

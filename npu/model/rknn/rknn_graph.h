@@ -1,0 +1,11 @@
+// Turns a .rknn file into a graph that the executor runs.
+#pragma once
+
+#include "npu/model/chip.h"
+#include "npu/model/graph.h"
+#include "npu/model/rknn/rknn_file.h"
+
+/// The graph points into the file and into `f`: both must outlive it. Refuses whatever is not
+/// understood, naming the node and the reason. On failure g is empty.
+int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip,
+               struct error *e);

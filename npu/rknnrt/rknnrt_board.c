@@ -1,0 +1,63 @@
+// Which chip this is.
+#include "npu/rknnrt/rknnrt_board.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/line.h"
+
+#define MAKER "rockchip,"
+
+// Cores of the NPU of chips with more than one (SDK guide 5.3).
+static const struct {
+    const char *chip;
+    uint32_t n_cores;
+} cores[] = {{"rk3588", 3}, {"rk3588s", 3}, {"rk3576", 2}};
+
+// SDK guide 2.1.3 and 7.3: most of them are for root only.
+static const char *const driver_files[] = {
+    "/sys/kernel/debug/rknpu/version", "/proc/debug/rknpu/driver_version", "/proc/rknpu/version"};
+
+static void read_driver(char *ret, size_t size)
+{
+    ret[0] = 0;
+    for (size_t i = 0; i < sizeof driver_files / sizeof *driver_files; i++)
+        if (line_read(driver_files[i], ret, size))
+            return;
+}
+
+// The last name of the maker's chips, which is the most general: boards have names as well.
+static const char *find_chip(const char *list, size_t size)
+{
+    const char *chip = NULL;
+    for (const char *name = list; name < list + size; name += strlen(name) + 1)
+        if (strncmp(name, MAKER, strlen(MAKER)) == 0)
+            chip = name + strlen(MAKER);
+    return chip;
+}
+
+int board_read(const char *compatible, struct board *ret, struct error *e)
+{
+    struct board b = {.n_cores = 1};
+    char list[1024];
+    cleanup(fclose_p) FILE *f = fopen(compatible, "re");
+    if (!f)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
+                               "this is not a board with a Rockchip NPU: %s", compatible);
+    size_t size = fread(list, 1, sizeof list - 1, f);
+    list[size] = 0;
+    const char *chip = find_chip(list, size);
+    if (!chip || !*chip)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "this is not a board with a Rockchip NPU: %s says \"%.100s\"", compatible,
+                         list);
+    snprintf(b.chip, sizeof b.chip, "%s", chip);
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(chip, cores[i].chip) == 0)
+            b.n_cores = cores[i].n_cores;
+    read_driver(b.driver, sizeof b.driver);
+    *ret = b;
+    return 0;
+}

@@ -1,0 +1,357 @@
+// Convolutions with one filter for each channel.
+//
+// Lines of the image become floats, less their zero point, with zeros for the padding: then a tap
+// is one multiplication and addition of whole lanes, whatever the zero points of its weights.
+// Below 2^24 floats hold sums of integers exactly.
+//
+// With AVX512-VNNI four lines become one, each element of which has a byte of each of them. Taps
+// are then lowered by the least one of their channel, so that they need no sign, and what that
+// takes from the sum comes back with the sum of the window:
+//   Σ w * (x - zp) = Σ (w - least) * x  +  least * Σ x  -  zp * Σ w
+#include <math.h>
+
+#include "npu/sim/conv/conv_depthwise.h"
+
+#define TOGETHER   DEPTHWISE_TOGETHER
+#define EXACT_MOST (1 << 24)
+#define X_MOST     255 // of an int8 less its zero point
+
+typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
+typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
+
+bool conv_depthwise_fits(const struct step *s)
+{
+    const struct graph_window *w = &s->node->window;
+    const struct graph_conv_quant *q = s->node->quant;
+    uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
+    int32_t most = 0;
+    for (uint64_t i = 0; i < (q->nz_in_taps ? q->n * taps : q->n); i++) {
+        int32_t nz = q->nz[i] < 0 ? -q->nz[i] : q->nz[i];
+        most = nz > most ? nz : most;
+    }
+    return taps <= DEPTHWISE_TAPS && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
+}
+
+bool conv_depthwise_fits_floats(const struct conv *c, const float *w)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    bool finite = true;
+    for (size_t i = 0; i < taps * c->oc; i++)
+        finite = finite && isfinite(w[i]);
+    return finite && taps <= DEPTHWISE_TAPS && !c->transposed && c->window.groups == c->ic &&
+           c->ic == c->oc;
+}
+
+// Elements that are worked on as one pixel of so many channels: a pixel, or with stride 1 the next
+// ones too, as many as fill lanes.
+static size_t unit_size(const struct conv *c)
+{
+    size_t size = c->oc;
+    while (size % CONV_LANES)
+        size += c->oc;
+    return c->window.stride[1] == 1 && size <= (size_t)c->ow * c->oc ? size : c->oc;
+}
+
+// A unit's, and those of a last vector that it does not fill.
+static size_t padded_channels(const struct conv *c)
+{
+    return (unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
+}
+
+// With its zero point.
+static int32_t weight_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                         size_t tap)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    return w[o * taps + tap] + conv_nz(s->node->quant, taps, (uint32_t)o, tap);
+}
+
+// ---- fours ----
+
+static size_t n_fours(const struct conv *c)
+{
+    return ((size_t)c->window.kernel[0] + 3) / 4;
+}
+
+// The least tap of each channel, and whether they all are bytes above it.
+static bool find_least(const struct step *s, const struct conv *c, const int8_t *w, int32_t *least)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    for (size_t o = 0; o < c->oc; o++) {
+        int32_t low = INT32_MAX, high = INT32_MIN;
+        for (size_t tap = 0; tap < taps; tap++) {
+            int32_t v = weight_of(s, c, w, o, tap);
+            low = v < low ? v : low;
+            high = v > high ? v : high;
+        }
+        least[o] = low;
+        if (high - low > UINT8_MAX)
+            return false;
+    }
+    for (size_t i = c->oc; i < padded_channels(c); i++)
+        least[i] = least[i % c->oc];
+    return true;
+}
+
+// Rows that the window does not have are multiplied by 0.
+static int32_t four_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                       size_t four, size_t x)
+{
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < 4 && four * 4 + i < c->window.kernel[0]; i++) {
+        size_t tap = (four * 4 + i) * c->window.kernel[1] + x;
+        bytes |= (uint32_t)(weight_of(s, c, w, o, tap) - c->least[o]) << 8 * i;
+    }
+    return (int32_t)bytes;
+}
+
+// The bias of a channel, and of those that are read in its place where few share lanes.
+static void lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
+{
+    uint32_t sum = 0;
+    for (size_t tap = 0; tap < (size_t)c->window.kernel[0] * c->window.kernel[1]; tap++)
+        sum += (uint32_t)weight_of(s, c, w, o, tap);
+    for (size_t i = o; i < c->oc + CONV_LANES; i += c->oc)
+        c->bias[i] = (int32_t)((uint32_t)c->bias[i] - (uint32_t)c->x_zp * sum);
+}
+
+static int prepare_fours(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    size_t columns = c->window.kernel[1], padded = padded_channels(c);
+    size_t n = n_fours(c) * columns * padded;
+    int32_t *taps = c->taps = step_alloc(s, n, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", n * sizeof *taps);
+    for (size_t i = 0; i < n; i++)
+        taps[i] = four_of(s, c, w, i % padded % c->oc, i / padded / columns, i / padded % columns);
+    for (size_t o = 0; o < c->oc; o++)
+        lower_bias(s, c, w, o);
+    return 0;
+}
+
+static int prepare_floats(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    size_t padded = padded_channels(c);
+    size_t n = (size_t)c->window.kernel[0] * c->window.kernel[1] * padded;
+    float *taps = c->taps = step_alloc(s, n, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", n * sizeof *taps);
+    for (size_t i = 0; i < n; i++)
+        taps[i] = (float)weight_of(s, c, w, i % padded % c->oc, i / padded);
+    return 0;
+}
+
+int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    if (!dnn_has_vnni())
+        return prepare_floats(s, c, w, e);
+    c->least = step_alloc(s, padded_channels(c), sizeof *c->least);
+    if (!c->least)
+        return error_no_memory(e, "a weight", padded_channels(c) * sizeof *c->least);
+    if (find_least(s, c, w, c->least))
+        return prepare_fours(s, c, w, e);
+    c->least = NULL;
+    return prepare_floats(s, c, w, e);
+}
+
+int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w, struct error *e)
+{
+    size_t padded = padded_channels(c);
+    size_t n_taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    float *taps = c->taps = step_alloc(s, (n_taps + 1) * padded, sizeof *taps);
+    if (!taps)
+        return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
+    c->image_form = row_form(step_input(s, 0));
+    c->halves = depthwise_takes_halves(s, c, &c->bounds);
+    for (size_t tap = 0; tap < n_taps; tap++)
+        for (size_t i = 0; i < padded; i++)
+            *taps++ = w[i % c->oc * n_taps + tap];
+    for (size_t i = 0; i < padded; i++)
+        *taps++ = c->float_bias ? c->float_bias[i % c->oc] : 0;
+    return 0;
+}
+
+// ---- lines of the image ----
+
+static size_t line_element(const struct conv *c)
+{
+    return c->halves ? sizeof(uint16_t) : sizeof(float);
+}
+
+static uint64_t line_size(const struct conv *c)
+{
+    return conv_lines_size(c, line_element(c), c->halves ? 0 : CONV_LANES);
+}
+
+static int fours_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    uint64_t size;
+    if (__builtin_mul_overflow(line_size(c), n_fours(c), &size))
+        size = UINT64_MAX;
+    int r = step_scratch(s, size, &c->fours_at, e);
+    return r < 0 ? r : conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->lines_at, e);
+}
+
+int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    uint64_t sums = c->halves ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
+    int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
+    if (r < 0)
+        return r;
+    return c->least ? fours_scratch(s, c, e)
+                    : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+}
+
+KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (float)(x[i] - zp);
+}
+
+static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    uint8_t *to = line;
+    const struct conv *c = l->c;
+    size_t n = (size_t)c->iw * c->ic, size = n * line_element(c);
+    size_t before = (size_t)c->window.pad[1] * c->ic * line_element(c);
+    memset(to, 0, before);
+    if (c->integer)
+        widen(x, c->x_zp, n, (float *)(to + before));
+    else if (c->halves)
+        memcpy(to + before, x, size);
+    else
+        row_load(&c->image_form, x, n, (float *)(to + before));
+    memset(to + before + size, 0, l->size - before - size);
+}
+
+// The lines of bytes under a window become fours.
+static void join_rows(const struct conv *c, struct run *r, const void **rows)
+{
+    size_t size = line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
+    uint8_t *fours = run_scratch(r, c->fours_at);
+    for (size_t i = 0; i < n_fours(c); i++, fours += size) {
+        size_t left = c->window.kernel[0] - 4 * i;
+        depthwise_join((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
+        rows[i] = fours;
+    }
+}
+
+// ---- sums of floats ----
+
+// The sums of n neighbours, CONV_LANES elements each. Real numbers get their bias, which lies
+// behind the taps.
+static inline __attribute__((always_inline)) void sum_lanes(const struct depthwise_line *l,
+                                                            size_t in, size_t out, size_t o,
+                                                            const int n, const bool real)
+{
+    lanes_f32 sums[TOGETHER] = {0}, bias = {0};
+    const float *taps = (const float *)l->taps + o;
+    if (real)
+        bias = *(const lanes_f32 *)(taps + l->n_taps * l->tap);
+    for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
+        const float *x = (const float *)l->places[k] + in + o;
+        for (int i = 0; i < n; i++)
+            sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
+    }
+    int32_t *to = (int32_t *)l->to + out + o;
+    size_t step = l->out;
+    for (int i = 0; i < n; i++, to += step)
+        if (real)
+            *(lanes_f32 *)to = sums[i] + bias;
+        else
+            *(lanes_i32 *)to = __builtin_convertvector(sums[i], lanes_i32);
+}
+
+static inline __attribute__((always_inline)) void
+sum_integer_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+{
+    sum_lanes(l, in, out, o, n, false);
+}
+
+static inline __attribute__((always_inline)) void
+sum_real_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+{
+    sum_lanes(l, in, out, o, n, true);
+}
+
+KERNEL static void sum_integers(const struct depthwise_line *l)
+{
+    depthwise_each(l, sum_integer_lanes);
+}
+
+KERNEL static void sum_reals(const struct depthwise_line *l)
+{
+    depthwise_each(l, sum_real_lanes);
+}
+
+// ---- running ----
+
+// Rows of the window, each of which has a line, or four.
+static size_t n_rows(const struct conv *c)
+{
+    return c->least ? n_fours(c) : c->window.kernel[0];
+}
+
+static void find_places(const struct conv *c, struct run *r, struct conv_lines *lines, uint32_t y,
+                        struct depthwise_line *l)
+{
+    const void *rows[DEPTHWISE_TAPS];
+    size_t column = (size_t)c->window.dilation[1] * c->ic * line_element(c), k = 0;
+    conv_lines_find(lines, y, rows);
+    if (c->least)
+        join_rows(c, r, rows);
+    for (size_t i = 0; i < n_rows(c); i++)
+        for (size_t x = 0; x < c->window.kernel[1]; x++)
+            l->places[k++] = (const uint8_t *)rows[i] + x * column;
+}
+
+static void describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
+{
+    const struct graph_window *w = &c->window;
+    l->taps = c->taps;
+    l->least = c->least;
+    l->n_taps = n_rows(c) * w->kernel[1];
+    l->tap = padded_channels(c);
+    l->size = (size_t)c->ow * c->oc;
+    l->out = unit_size(c);
+    l->n = l->size / l->out;
+    l->in = l->out * w->stride[1];
+    l->to = run_scratch(r, c->sums_at);
+    l->bounds = c->bounds;
+    l->sum = c->least     ? depthwise_sum_fours
+             : c->integer ? sum_integers
+             : c->halves  ? depthwise_sum_halves
+                          : sum_reals;
+}
+
+static struct conv_lines make_lines(const struct conv *c, struct run *r)
+{
+    if (c->least)
+        return conv_lines_of_bytes(c, 0, run_scratch(r, c->lines_at));
+    struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    bool direct = c->halves && !c->window.pad[1] && !c->window.pad[3];
+    l.load = direct ? NULL : load_line;
+    l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);
+    memset(l.border, 0, l.size);
+    return l;
+}
+
+void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
+                        const int8_t *image)
+{
+    struct depthwise_line l;
+    struct conv_lines lines = make_lines(c, r);
+    describe_line(c, r, &l);
+    for (uint32_t n = 0; n < c->n; n++) {
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
+        for (uint32_t y = 0; y < c->oh; y++) {
+            size_t first = ((size_t)n * c->oh + y) * c->ow;
+            find_places(c, r, &lines, y, &l);
+            if (c->halves)
+                l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
+            l.sum(&l);
+            if (!c->halves)
+                conv_finish(s, c, r, l.to, first, c->ow);
+        }
+    }
+}

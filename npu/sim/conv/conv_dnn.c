@@ -1,0 +1,287 @@
+// Convolutions by oneDNN.
+#include <string.h>
+
+#include "npu/sim/conv/conv.h"
+
+// A good part of the second cache: the tile's inputs and the weights need some of it too.
+#define TILE_BYTES (256 << 10)
+#define TILE_KINDS 8
+
+// The part of the image that the lines of a tile are computed from: the convolution's own height
+// and vertical padding.
+struct part {
+    uint32_t n, in, out, before, after;
+};
+
+// The weights in oneDNN's order, in memory of the plan.
+static int place_weights(struct step *s, const struct conv *c, const_dnnl_primitive_desc_t pd,
+                         void *weights, struct dnn_arg *arg, struct error *e)
+{
+    const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    if (arg->constant && dnnl_memory_desc_equal(&arg->md, wanted))
+        return 0; // as another tile has them
+    const struct graph_window *w = &c->window;
+    dnnl_memory_desc_t plain;
+    bool grouped = w->groups > 1;
+    dnnl_dim_t g = w->groups, o = c->oc / g, i = c->ic / g, h = w->kernel[0], x = w->kernel[1];
+    dnnl_dims_t dims = {o, i, h, x}, grouped_dims = {g, o, i, h, x};
+    dnnl_memory_desc_init_by_tag(&plain, grouped ? 5 : 4, grouped ? grouped_dims : dims,
+                                 c->integer ? dnnl_s8 : dnnl_f32, grouped ? dnnl_abcde : dnnl_abcd);
+    arg->md = *wanted;
+    arg->constant = step_alloc(s, dnnl_memory_desc_get_size(&arg->md), 1);
+    if (!arg->constant)
+        return error_no_memory(e, "a weight", dnnl_memory_desc_get_size(&arg->md));
+    return dnn_reorder(s, &plain, weights, &arg->md, arg->constant, e);
+}
+
+static dnnl_status_t describe(const struct conv *c, const struct part *p,
+                              dnnl_convolution_desc_t *desc, dnnl_memory_desc_t *src,
+                              dnnl_memory_desc_t *dst, dnnl_memory_desc_t *bias)
+{
+    const struct graph_window *w = &c->window;
+    dnnl_dim_t g = w->groups;
+    dnnl_dims_t src_dims = {p->n, c->ic, p->in, c->iw}, dst_dims = {p->n, c->oc, p->out, c->ow};
+    dnnl_dims_t dims = {c->oc, c->ic, w->kernel[0], w->kernel[1]};
+    dnnl_dims_t grouped = {g, c->oc / g, c->ic / g, w->kernel[0], w->kernel[1]};
+    dnnl_dims_t strides = {w->stride[0], w->stride[1]};
+    dnnl_dims_t dilates = {w->dilation[0] - 1, w->dilation[1] - 1};
+    dnnl_dims_t before = {p->before, w->pad[1]}, after = {p->after, w->pad[3]};
+    dnnl_memory_desc_t weights;
+    dnnl_data_type_t in = c->integer ? dnnl_s8 : dnnl_f32, out = c->integer ? dnnl_s32 : dnnl_f32;
+    dnnl_memory_desc_init_by_tag(src, 4, src_dims, in, dnnl_nhwc);
+    dnnl_memory_desc_init_by_tag(dst, 4, dst_dims, out, dnnl_nhwc);
+    dnnl_memory_desc_init_by_tag(&weights, g > 1 ? 5 : 4, g > 1 ? grouped : dims, in,
+                                 dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(bias, 1, (dnnl_dims_t){c->oc}, dnnl_f32, dnnl_a);
+    return dnnl_dilated_convolution_forward_desc_init(
+        desc, dnnl_forward_inference, dnnl_convolution_direct, src, &weights,
+        c->float_bias ? bias : NULL, dst, strides, dilates, before, after);
+}
+
+// ---- activations ----
+
+static bool find_eltwise(const struct graph_post *post, dnnl_alg_kind_t *ret)
+{
+    static const struct {
+        enum graph_post_kind kind;
+        dnnl_alg_kind_t algorithm;
+    } known[] = {{POST_RELU, dnnl_eltwise_relu},        {POST_LEAKY_RELU, dnnl_eltwise_relu},
+                 {POST_CLIP, dnnl_eltwise_clip},        {POST_ELU, dnnl_eltwise_elu},
+                 {POST_SIGMOID, dnnl_eltwise_logistic}, {POST_SWISH, dnnl_eltwise_swish},
+                 {POST_TANH, dnnl_eltwise_tanh}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].kind == post->kind) {
+            *ret = known[i].algorithm;
+            return true;
+        }
+    return false;
+}
+
+uint32_t conv_dnn_fuses(const struct graph_node *n)
+{
+    dnnl_alg_kind_t algorithm;
+    uint32_t i = 0;
+    while (i < n->n_post && find_eltwise(&n->post[i], &algorithm))
+        i++;
+    return i;
+}
+
+static dnnl_status_t append(dnnl_post_ops_t ops, const struct graph_post *post)
+{
+    dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
+    float alpha = post->kind == POST_RELU ? 0 : post->kind == POST_SWISH ? 1 : post->alpha;
+    find_eltwise(post, &algorithm);
+    return dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, post->beta);
+}
+
+static dnnl_status_t add_activations(const struct step *s, const struct conv *c,
+                                     dnnl_primitive_attr_t attr)
+{
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_post_ops_create(&ops);
+    if (status != dnnl_success)
+        return status;
+    for (uint32_t i = 0; i < c->n_fused && status == dnnl_success; i++)
+        status = append(ops, &s->node->post[i]);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+// ---- primitives ----
+
+static dnnl_status_t make(const struct step *s, const struct conv *c,
+                          const dnnl_convolution_desc_t *desc, dnnl_primitive_desc_t *pd)
+{
+    dnnl_primitive_attr_t attr;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && c->integer && c->x_zp)
+        status = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &c->x_zp);
+    if (status == dnnl_success && c->n_fused)
+        status = add_activations(s, c, attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(pd, desc, attr, dnn_engine(s->plan), NULL);
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+// In groups oneDNN 2.6 gets some integer convolutions wrong, whatever the numbers are: by products
+// of matrices (128 -> 62 channels in 2 groups with a kernel and a padding of 1, for one), and with
+// one filter of 8 taps for each channel where a CPU has AVX-VNNI.
+static bool is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return c->integer && c->window.groups > 1 &&
+           (strstr(name, "gemm") || c->window.groups == c->ic);
+}
+
+bool conv_dnn_is_exact(const struct step *s, const struct conv *c)
+{
+    struct part all = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+    dnnl_memory_desc_t src, dst, bias;
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    if (describe(c, &all, &desc, &src, &dst, &bias) != dnnl_success ||
+        make(s, c, &desc, &pd) != dnnl_success)
+        return false;
+    bool wrong = is_wrong(c, pd);
+    dnnl_primitive_desc_destroy(pd);
+    return !wrong;
+}
+
+// The primitive for a part of the image.
+static int add_call(struct step *s, const struct conv *c, const struct part *p, void *weights,
+                    struct dnn_arg *args, uint32_t *ret, struct error *e)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t status = describe(c, p, &desc, &args[0].md, &args[1].md, &args[3].md);
+    if (status == dnnl_success)
+        status = make(s, c, &desc, &pd);
+    if (status != dnnl_success)
+        return dnn_error(s, status, "no convolution of these sizes", e);
+    int r = is_wrong(c, pd) ? step_refuse(s, e, "oneDNN gets a part of its image wrong")
+                            : place_weights(s, c, pd, weights, &args[2], e);
+    if (r == 0)
+        r = dnn_add_call(s, pd, args, c->float_bias ? 4 : 3, ret, e);
+    dnnl_primitive_desc_destroy(pd);
+    return r;
+}
+
+// ---- tiles ----
+
+// Every window must reach into the image: oneDNN takes no padding that is cut off.
+static bool can_tile(const struct conv *c)
+{
+    const struct graph_window *w = &c->window;
+    uint64_t reach = (uint64_t)w->dilation[0] * (w->kernel[0] - 1);
+    return !c->direct && w->pad[0] <= reach && w->pad[2] <= reach;
+}
+
+uint32_t conv_tile_lines(const struct conv *c)
+{
+    uint64_t line = (uint64_t)c->ow * c->oc * sizeof(int32_t), all = (uint64_t)c->n * c->oh;
+    uint64_t most = line < TILE_BYTES ? TILE_BYTES / line : 1, n = (c->oh + most - 1) / most;
+    if (all <= most)
+        return (uint32_t)all;
+    return can_tile(c) ? (uint32_t)((c->oh + n - 1) / n) : c->oh;
+}
+
+// What the lines [first, first + n) of the output are computed from, and the image's first line.
+static struct part find_part(const struct conv *c, uint32_t first, uint32_t n, uint32_t *ret_line)
+{
+    const struct graph_window *w = &c->window;
+    int64_t begin = (int64_t)first * w->stride[0] - w->pad[0];
+    int64_t reach = (int64_t)w->dilation[0] * (w->kernel[0] - 1);
+    int64_t end = begin + (int64_t)(n - 1) * w->stride[0] + reach + 1;
+    int64_t low = begin < 0 ? 0 : begin, high = end < c->ih ? end : c->ih;
+    *ret_line = (uint32_t)low;
+    return (struct part){.n = 1,
+                         .in = (uint32_t)(high - low),
+                         .out = n,
+                         .before = (uint32_t)(low - begin),
+                         .after = (uint32_t)(end - high)};
+}
+
+// Tiles whose parts are alike have one primitive.
+struct tiling {
+    struct dnn_arg args[4];
+    struct part parts[TILE_KINDS];
+    uint32_t calls[TILE_KINDS], n_kinds;
+    void *weights;
+};
+
+static int find_call(struct step *s, const struct conv *c, struct tiling *t, const struct part *p,
+                     uint32_t *ret, struct error *e)
+{
+    for (uint32_t i = 0; i < t->n_kinds; i++)
+        if (memcmp(&t->parts[i], p, sizeof *p) == 0) {
+            *ret = t->calls[i];
+            return 0;
+        }
+    int r = add_call(s, c, p, t->weights, t->args, ret, e);
+    if (r == 0 && t->n_kinds < TILE_KINDS) {
+        t->parts[t->n_kinds] = *p;
+        t->calls[t->n_kinds++] = *ret;
+    }
+    return r;
+}
+
+// All images at once.
+static int add_whole(struct step *s, struct conv *c, struct tiling *t, struct error *e)
+{
+    struct part p = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+    c->n_tiles = 1;
+    c->tiles = step_alloc(s, 1, sizeof *c->tiles);
+    if (!c->tiles)
+        return error_no_memory(e, "tiles", sizeof *c->tiles);
+    c->tiles[0].pixels = conv_pixels(c);
+    return add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
+}
+
+static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct error *e)
+{
+    uint32_t lines = conv_tile_lines(c), each = (c->oh + lines - 1) / lines;
+    size_t line = (size_t)c->iw * c->ic * (c->integer ? 1 : sizeof(float));
+    c->n_tiles = c->n * each;
+    c->tiles = step_alloc(s, c->n_tiles, sizeof *c->tiles);
+    if (!c->tiles)
+        return error_no_memory(e, "tiles", c->n_tiles * sizeof *c->tiles);
+    for (uint32_t i = 0; i < c->n_tiles; i++) {
+        uint32_t n = i / each, y = i % each * lines, from = 0;
+        uint32_t count = c->oh - y < lines ? c->oh - y : lines;
+        struct part p = {1, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+        if (each > 1)
+            p = find_part(c, y, count, &from);
+        c->tiles[i] = (struct conv_tile){.image = ((size_t)n * c->ih + from) * line,
+                                         .first = ((size_t)n * c->oh + y) * c->ow,
+                                         .pixels = (size_t)count * c->ow};
+        int r = find_call(s, c, t, &p, &c->tiles[i].call, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e)
+{
+    uint64_t input = (uint64_t)s->node->inputs[0], output = (uint64_t)s->node->outputs[0];
+    struct tiling t = {.weights = weights};
+    t.args[0] = (struct dnn_arg){.arg = DNNL_ARG_SRC,
+                                 .where = c->own_image ? DNN_SCRATCH : DNN_TENSOR,
+                                 .at = c->own_image ? c->image_at : input};
+    t.args[1] = (struct dnn_arg){.arg = DNNL_ARG_DST,
+                                 .where = c->direct ? DNN_TENSOR : DNN_SCRATCH,
+                                 .at = c->direct ? output : c->sums_at};
+    t.args[2] = (struct dnn_arg){.arg = DNNL_ARG_WEIGHTS, .where = DNN_CONSTANT};
+    t.args[3] =
+        (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};
+    // Without a finish there is nothing to keep in the cache.
+    bool whole = c->direct || conv_tile_lines(c) == (uint64_t)c->n * c->oh;
+    return whole ? add_whole(s, c, &t, e) : add_tiles(s, c, &t, e);
+}

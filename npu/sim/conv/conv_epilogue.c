@@ -1,0 +1,134 @@
+// From the sums of a convolution to its stored outputs.
+#include "npu/sim/conv/conv.h"
+
+// The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
+static inline void row_with_nz(const int32_t *restrict sums, const int32_t *restrict bias,
+                               const int32_t *restrict nz, uint32_t window,
+                               const float *restrict scale, size_t n, float *restrict dst)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i] + (uint32_t)nz[i] * window;
+        dst[i] = (float)(int32_t)sum * scale[i];
+    }
+}
+
+static inline void row_without_nz(const int32_t *restrict sums, const int32_t *restrict bias,
+                                  const float *restrict scale, size_t n, float *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
+}
+
+KERNEL static void real_integers(const struct conv *c, const struct conv_part *p, float *dst)
+{
+    size_t n = p->n, step = c->oc, pixels = p->pixels;
+    const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
+    const float *scale = c->scale + p->from;
+    for (size_t k = 0; k < pixels; k++)
+        row_without_nz(sums + k * step, bias, scale, n, dst + k * n);
+}
+
+// As the chip does it: 32 bits that wrap.
+KERNEL static void real_with_nz(const struct conv *c, const struct conv_part *p, float *dst)
+{
+    size_t n = p->n, step = c->oc, pixels = p->pixels;
+    const int32_t *sums = p->sums + p->from, *windows = p->windows;
+    const int32_t *bias = c->bias + p->from, *nz = c->nz + p->from;
+    const float *scale = c->scale + p->from;
+    for (size_t k = 0; k < pixels; k++)
+        row_with_nz(sums + k * step, bias, nz, (uint32_t)windows[k], scale, n, dst + k * n);
+}
+
+static void real_with_group_nz(const struct conv *c, const struct conv_part *p, float *dst)
+{
+    size_t groups = c->window.groups, outputs = c->oc / groups;
+    for (size_t k = 0; k < p->pixels; k++)
+        for (size_t i = 0; i < p->n; i++) {
+            size_t o = p->from + i;
+            uint32_t window = (uint32_t)p->windows[k * groups + o / outputs];
+            uint32_t sum = (uint32_t)p->sums[k * c->oc + o] + (uint32_t)c->bias[o];
+            *dst++ = (float)(int32_t)(sum + (uint32_t)c->nz[o] * window) * c->scale[o];
+        }
+}
+
+static void to_real(const struct conv *c, const struct conv_part *p, float *dst)
+{
+    if (!p->windows)
+        real_integers(c, p, dst);
+    else if (c->window.groups == 1)
+        real_with_nz(c, p, dst);
+    else
+        real_with_group_nz(c, p, dst);
+}
+
+KERNEL static void add_rows(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+}
+
+static void add_operand(const struct step *s, const struct run *r, const struct graph_post *post,
+                        size_t at, float *v, size_t n)
+{
+    float operand[ROW_CHUNK];
+    const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
+    struct row_form form = row_form(t);
+    const uint8_t *src = run_tensor(r, (uint32_t)post->operand);
+    row_load(&form, src + at * tensor_type_size(t->type), n, operand);
+    add_rows(v, operand, n);
+}
+
+// Elements [at, at+n) of the output, which follow each other in memory.
+static void store(const struct step *s, const struct conv *c, const struct run *r, size_t at,
+                  float *v, size_t n)
+{
+    const struct graph_tensor *y = step_output(s, 0);
+    struct row_form form = row_form(y);
+    if (s->node->quant && s->node->quant->in_steps)
+        form.scale = 1;
+    for (uint32_t i = c->n_fused; i < s->node->n_post; i++) {
+        const struct graph_post *post = &s->node->post[i];
+        if (post->kind == POST_ADD)
+            add_operand(s, r, post, at, v, n);
+        else
+            row_post(post, v, n);
+    }
+    row_store(&form, (uint8_t *)run_output(s, r, 0) + at * tensor_type_size(y->type), n, v);
+}
+
+static void finish_floats(const struct step *s, const struct conv *c, const struct run *r, float *v,
+                          size_t first, size_t n)
+{
+    for (size_t done = 0; done < n; done += ROW_CHUNK)
+        store(s, c, r, first + done, v + done, n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
+}
+
+void conv_finish(const struct step *s, const struct conv *c, struct run *r, void *sums,
+                 size_t first, size_t n_pixels)
+{
+    if (!c->integer) {
+        finish_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
+        return;
+    }
+    if (c->steps.kind != FINISH_REAL) {
+        conv_steps_finish(s, c, r, sums, first, n_pixels);
+        return;
+    }
+    float v[ROW_CHUNK];
+    const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
+    size_t channels = c->oc, groups = c->window.groups;
+    size_t part = channels < ROW_CHUNK ? channels : ROW_CHUNK, together = ROW_CHUNK / part;
+    for (size_t p = 0; p < n_pixels; p += together) {
+        size_t n = n_pixels - p < together ? n_pixels - p : together;
+        for (size_t from = 0; from < channels; from += part) {
+            size_t count = channels - from < part ? channels - from : part;
+            struct conv_part at = {.sums = (const int32_t *)sums + p * channels,
+                                   .windows = windows ? windows + (first + p) * groups : NULL,
+                                   .pixels = n,
+                                   .from = from,
+                                   .n = count};
+            to_real(c, &at, v);
+            store(s, c, r, (first + p) * channels + from, v, n * count);
+        }
+    }
+}

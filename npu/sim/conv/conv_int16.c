@@ -1,0 +1,156 @@
+// Convolutions of integers with words: the order of weights, the way through the image.
+#include "npu/sim/conv/conv_int16.h"
+
+#define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
+#define LINE_MOST 4096 // words of lines that become one
+#define WHOLE     12   // pixels: as many as those that words_sum() takes at a time divide
+
+bool conv_words_fits(const struct conv *c)
+{
+    return dnn_has_avx2() && conv_segments(c) <= WORDS_SEGMENTS;
+}
+
+// ---- preparation ----
+
+// Where each pixel is a window of its own, neighbouring lines are taken for one.
+static void join_lines(struct conv *c)
+{
+    const struct graph_window *w = &c->window;
+    bool pixel = w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1;
+    uint32_t lines = pixel && c->ih == c->oh && c->iw == c->ow && !w->pad[1] ? c->oh : 1;
+    while (lines > 1 && (c->oh % lines || (uint64_t)lines * c->iw * c->ic > LINE_MOST))
+        lines--;
+    c->ih /= lines;
+    c->oh /= lines;
+    c->iw *= lines;
+    c->ow *= lines;
+}
+
+static void describe_window(const struct conv *c, struct conv_words *v)
+{
+    size_t groups = c->window.groups, outputs = c->oc / groups;
+    v->n_segments = conv_segments(c);
+    v->segment = conv_segment_size(c);
+    v->pairs = (v->segment + 1) / 2;
+    v->n_blocks = groups * ((outputs + CONV_LANES - 1) / CONV_LANES);
+    v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
+}
+
+// A word that is too much for the segment is multiplied by 0.
+static void pack_channel(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                         int16_t *to)
+{
+    const struct conv_words *v = c->words;
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    size_t inputs = c->ic / c->window.groups, next = CONV_LANES * 2, together = v->segment / inputs;
+    for (size_t tap = 0; tap < taps; tap++) {
+        int16_t *segment = to + tap / together * v->pairs * next;
+        size_t word = tap % together * inputs;
+        int32_t nz = conv_nz(s->node->quant, taps, (uint32_t)o, tap);
+        for (size_t i = 0; i < inputs; i++, word++)
+            segment[word / 2 * next + word % 2] = (int16_t)(w[(o * inputs + i) * taps + tap] + nz);
+    }
+}
+
+static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    struct conv_words *v = c->words;
+    size_t outputs = c->oc / c->window.groups, inputs = c->ic / c->window.groups, from = 0;
+    size_t block = v->n_segments * v->pairs * CONV_LANES * 2;
+    int16_t *to = step_alloc(s, v->n_blocks * block, sizeof *to);
+    v->blocks = step_alloc(s, v->n_blocks, sizeof *v->blocks);
+    if (!to || !v->blocks)
+        return error_no_memory(e, "a weight", v->n_blocks * block * sizeof *to);
+    for (size_t i = 0; i < v->n_blocks; i++, to += block) {
+        size_t left = outputs - from % outputs, count = left < CONV_LANES ? left : CONV_LANES;
+        v->blocks[i] = (struct words_block){from, count, from / outputs * inputs, to};
+        for (size_t k = 0; k < count; k++)
+            pack_channel(s, c, w, from + k, to + 2 * k);
+        from += count;
+    }
+    return 0;
+}
+
+int conv_words_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+{
+    c->words = step_alloc(s, 1, sizeof *c->words);
+    if (!c->words)
+        return error_no_memory(e, "a step", sizeof *c->words);
+    join_lines(c);
+    describe_window(c, c->words);
+    return pack(s, c, w, e);
+}
+
+// One word behind a line is read with the last one of a segment.
+static uint64_t line_size(const struct conv *c)
+{
+    return conv_lines_size(c, sizeof(int16_t), 1);
+}
+
+int conv_words_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    uint64_t sums = (uint64_t)c->words->most * c->oc + CONV_LANES;
+    int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
+    return r < 0 ? r : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+}
+
+// ---- running ----
+
+KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, int16_t *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int16_t)(x[i] - zp);
+}
+
+static void load(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    const struct conv *c = l->c;
+    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
+    int16_t *to = line, *behind = to + before + n;
+    memset(to, 0, before * sizeof *to);
+    widen(x, c->x_zp, n, to + before);
+    memset(behind, 0, l->size - (before + n) * sizeof *to);
+}
+
+static void find_segments(const struct conv *c, const void *const *rows, struct words_pixels *p)
+{
+    size_t each = p->n_segments / c->window.kernel[0];
+    size_t apart = (size_t)c->window.dilation[1] * c->ic;
+    for (size_t i = 0; i < p->n_segments; i++)
+        p->segments[i] = (const int16_t *)rows[i / each] + i % each * apart;
+}
+
+static void run_line(const struct step *s, const struct conv *c, struct run *r,
+                     struct words_pixels *p, size_t first)
+{
+    const struct conv_words *v = c->words;
+    int32_t *sums = run_scratch(r, c->sums_at);
+    for (size_t done = 0, n; done < c->ow; done += n) {
+        n = c->ow - done < v->most ? c->ow - done : v->most;
+        for (size_t i = 0; i < v->n_blocks; i++)
+            words_sum(p, &v->blocks[i], n, sums + v->blocks[i].from);
+        conv_finish(s, c, r, sums, first + done, n);
+        for (size_t i = 0; i < v->n_segments; i++)
+            p->segments[i] += n * p->step;
+    }
+}
+
+void conv_words_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
+{
+    const void *rows[WORDS_SEGMENTS];
+    struct conv_lines lines = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    struct words_pixels p = {.n_segments = c->words->n_segments,
+                             .pairs = c->words->pairs,
+                             .step = (size_t)c->window.stride[1] * c->ic,
+                             .channels = c->oc};
+    lines.load = load;
+    memset(lines.border, 0, lines.size);
+    for (uint32_t n = 0; n < c->n; n++) {
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
+        for (uint32_t y = 0; y < c->oh; y++) {
+            conv_lines_find(&lines, y, rows);
+            find_segments(c, rows, &p);
+            run_line(s, c, r, &p, ((size_t)n * c->oh + y) * c->ow);
+        }
+    }
+}

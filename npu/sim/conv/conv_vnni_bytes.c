@@ -1,0 +1,72 @@
+// Sums of bytes with AVX512-VNNI.
+#include <stdlib.h>
+
+#include "npu/sim/conv/conv_vnni.h"
+#include "npu/sim/simd/vnni.h"
+
+#ifdef __x86_64__
+#define TOGETHER 16 // pixels
+
+// To the sums of so many pixels, or of all up to the last one, the first 64 of n bytes.
+VNNI_INLINE void add_bytes(const int8_t *x, size_t step, size_t last, size_t n, __m512i *sums)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    __mmask64 there = n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0;
+#pragma GCC unroll 16
+    for (size_t i = 0; i < TOGETHER; i++) {
+        vnni_add_products(&sums[i], ones, _mm512_maskz_loadu_epi8(there, x));
+        x += i < last ? step : 0;
+    }
+}
+
+// The sums of all elements of each of 16 vectors.
+VNNI_INLINE __m512i add_across(__m512i *v)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
+                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(v[2 * i], v[2 * i + 1]),
+                                _mm512_unpackhi_epi64(v[2 * i], v[2 * i + 1]));
+#pragma GCC unroll 2
+    for (int n = 2; n; n--)
+#pragma GCC unroll 2
+        for (int i = 0; i < n; i++)
+            v[i] = _mm512_add_epi32(_mm512_shuffle_i32x4(v[2 * i], v[2 * i + 1], 0x88),
+                                    _mm512_shuffle_i32x4(v[2 * i], v[2 * i + 1], 0xdd));
+    return v[0];
+}
+
+VNNI_INLINE void sum_some(const struct vnni_bytes *b, size_t first, size_t last, int32_t *sums)
+{
+    __m512i v[TOGETHER];
+#pragma GCC unroll 16
+    for (int i = 0; i < TOGETHER; i++)
+        v[i] = _mm512_setzero_si512();
+    for (size_t i = 0; i < b->n_segments; i++) {
+        const int8_t *x = b->x + first * b->step + i * b->apart;
+        for (size_t done = 0; done < b->segment; done += 64)
+            add_bytes(x + done, b->step, last, b->segment - done, v);
+    }
+    _mm512_storeu_si512(sums + first, add_across(v));
+}
+
+// The last ones of many are moved back so that they end where all end.
+VNNI void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    if (n < TOGETHER) {
+        sum_some(b, 0, n - 1, sums);
+        return;
+    }
+    for (size_t i = 0; i < n; i += TOGETHER)
+        sum_some(b, i < n - TOGETHER ? i : n - TOGETHER, TOGETHER - 1, sums);
+}
+#else
+void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    (void)b, (void)n, (void)sums;
+    abort(); // conv_vnni_fits() is never true
+}
+#endif

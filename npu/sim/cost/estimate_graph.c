@@ -1,0 +1,338 @@
+// From nodes and tensors to layers and residents of the arena.
+#include "npu/sim/cost/estimate_graph.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+// ---- nodes ----
+
+// Bytes on the chip.
+static uint64_t bytes_on_chip(const struct graph_tensor *t)
+{
+    if (t->constant)
+        return t->data.size;
+    return t->place == GRAPH_NO_PLACE ? t->size : t->place_size;
+}
+
+static bool is_half(const struct graph_tensor *t)
+{
+    return t->type != TENSOR_INT8 && t->type != TENSOR_UINT8;
+}
+
+static uint32_t dim(const struct graph_tensor *t, uint32_t i)
+{
+    return i < t->n_dims ? t->dims[i] : 1;
+}
+
+// Batch, channels and height of any shape; all that is left is its width.
+static uint32_t width_of(const struct graph_tensor *t)
+{
+    uint64_t rest = (uint64_t)dim(t, 0) * dim(t, 1) * dim(t, 2);
+    uint64_t width = rest ? t->n_elems / rest : 0;
+    return width < UINT32_MAX ? (uint32_t)width : UINT32_MAX;
+}
+
+static bool is_conv(const struct graph_node *n)
+{
+    return n->op == GRAPH_CONV || n->op == GRAPH_CONV_TRANSPOSE;
+}
+
+// Every activation that is not made of straight lines comes from a table.
+static bool needs_table(const struct graph_node *n)
+{
+    for (uint32_t i = 0; i < n->n_post; i++)
+        switch (n->post[i].kind) {
+        case POST_RELU:
+        case POST_CLIP:
+        case POST_LEAKY_RELU:
+        case POST_ABS:
+        case POST_NEG:
+        case POST_SCALE:
+        case POST_ADD:
+            continue;
+        default:
+            return true;
+        }
+    return false;
+}
+
+// An operand whose one row is added to all others makes several tasks of one core (real files).
+static bool repeats_rows(const struct graph *g, const struct graph_node *n)
+{
+    const struct graph_tensor *y = &g->tensors[n->outputs[0]];
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        const struct graph_tensor *x = n->inputs[i] < 0 ? y : &g->tensors[n->inputs[i]];
+        if (dim(x, 2) == 1 && dim(y, 2) > 1 && dim(x, 3) > 1)
+            return true;
+    }
+    return false;
+}
+
+static enum estimate_kind kind_of(const struct graph *g, const struct graph_node *n)
+{
+    if (n->on_cpu || n->n_outputs == 0 || n->outputs[0] < 0)
+        return ESTIMATE_CPU;
+    switch (n->op) {
+    case GRAPH_CONV:
+    case GRAPH_CONV_TRANSPOSE:
+        return n->window.groups > 1 && g->tensors[n->inputs[1]].dims[1] == 1 ? ESTIMATE_DEPTHWISE
+                                                                             : ESTIMATE_CONV;
+    case GRAPH_ADD:
+        return repeats_rows(g, n) ? ESTIMATE_WHOLE : ESTIMATE_VALUES;
+    case GRAPH_CONCAT:
+    case GRAPH_PRELU:
+        return ESTIMATE_VALUES;
+    case GRAPH_UNARY:
+        return ESTIMATE_VALUES;
+    default:
+        return ESTIMATE_WHOLE;
+    }
+}
+
+static void add_input(const struct graph *g, int32_t tensor, struct estimate_layer *ret)
+{
+    const struct graph_tensor *t = tensor < 0 ? NULL : &g->tensors[tensor];
+    if (t && t->constant)
+        ret->weight_bytes += bytes_on_chip(t);
+    else if (t)
+        ret->in_bytes += bytes_on_chip(t);
+}
+
+static void add_conv(const struct graph *g, const struct graph_node *n, struct estimate_layer *ret)
+{
+    const struct graph_tensor *x = &g->tensors[n->inputs[0]], *w = &g->tensors[n->inputs[1]];
+    ret->half = w->type != TENSOR_INT8;
+    ret->in_channels = dim(x, 1);
+    ret->in_width = width_of(x);
+    ret->kernel[0] = dim(w, 2);
+    ret->kernel[1] = dim(w, 3);
+    ret->stride = n->op == GRAPH_CONV ? n->window.stride[0] : 1;
+    ret->groups = n->window.groups;
+    if (n->n_inputs > 2 && n->inputs[2] >= 0) {
+        ret->bias_bytes = bytes_on_chip(&g->tensors[n->inputs[2]]);
+        ret->weight_bytes -= ret->bias_bytes;
+    }
+}
+
+void estimate_of_node(const struct graph *g, const struct graph_node *n, struct estimate_layer *ret)
+{
+    *ret = (struct estimate_layer){.kind = kind_of(g, n)};
+    if (ret->kind == ESTIMATE_CPU)
+        return;
+    const struct graph_tensor *y = &g->tensors[n->outputs[0]];
+    ret->half = is_half(y);
+    ret->batch = dim(y, 0);
+    ret->out_channels = dim(y, 1);
+    ret->out_height = dim(y, 2);
+    ret->out_width = width_of(y);
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        add_input(g, n->inputs[i], ret);
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        ret->out_bytes += n->outputs[i] < 0 ? 0 : bytes_on_chip(&g->tensors[n->outputs[i]]);
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            add_input(g, n->post[i].operand, ret);
+    ret->lookup = needs_table(n);
+    if (is_conv(n))
+        add_conv(g, n, ret);
+}
+
+void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_layer *layers)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        struct estimate_layer l;
+        struct estimate cost;
+        estimate_of_node(g, &g->nodes[i], &l);
+        estimate_layer(chip, &l, &cost);
+        layers[i].npu_cycles = cost.npu_cycles;
+        layers[i].ddr_cycles = cost.ddr_cycles;
+        layers[i].total_cycles = cost.total_cycles;
+        layers[i].macs = cost.macs;
+        layers[i].mac_cycles = estimate_mac_cycles(chip, l.half, cost.macs);
+        layers[i].read_bytes = cost.read_bytes;
+        layers[i].write_bytes = cost.write_bytes;
+    }
+}
+
+// Shares of the cores in one node; what comes after it counts.
+static void shares_of_node(const struct graph *g, const struct chip *chip, uint32_t i,
+                           uint32_t n_cores, uint64_t ret[ESTIMATE_MAX_CORES])
+{
+    struct estimate_layer l, next = {.kind = ESTIMATE_CPU};
+    estimate_of_node(g, &g->nodes[i], &l);
+    if (i + 1 < g->n_nodes)
+        estimate_of_node(g, &g->nodes[i + 1], &next);
+    estimate_share(chip, &l, n_cores, estimate_is_shared(chip, &next, n_cores), ret);
+}
+
+void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t core_mask,
+                     struct npu_layer *layers)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        uint64_t shares[ESTIMATE_MAX_CORES];
+        shares_of_node(g, chip, i, (uint32_t)__builtin_popcount(core_mask), shares);
+        layers[i].core_mask = core_mask;
+        for (uint32_t core = 0, k = 0; core < ESTIMATE_MAX_CORES; core++)
+            layers[i].core_work[core] = core_mask >> core & 1 ? shares[k++] : 0;
+    }
+}
+
+static double largest_part(const uint64_t shares[ESTIMATE_MAX_CORES])
+{
+    uint64_t sum = 0, most = 0;
+    for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++) {
+        sum += shares[i];
+        most = shares[i] > most ? shares[i] : most;
+    }
+    return sum ? (double)most / (double)sum : 1;
+}
+
+uint64_t estimate_layer_ns(const struct chip *chip, const struct npu_layer *layer)
+{
+    double us = estimate_us(chip, layer->total_cycles) * largest_part(layer->core_work);
+    return (uint64_t)(1e3 * us + 0.5);
+}
+
+double estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_t n_cores)
+{
+    double us = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        struct estimate_layer l;
+        struct estimate cost;
+        uint64_t shares[ESTIMATE_MAX_CORES];
+        estimate_of_node(g, &g->nodes[i], &l);
+        estimate_layer(chip, &l, &cost);
+        shares_of_node(g, chip, i, n_cores, shares);
+        us += estimate_us(chip, cost.total_cycles) * largest_part(shares);
+    }
+    return us;
+}
+
+// ---- memory ----
+
+struct residents {
+    struct sram_tensor *list;
+    uint32_t *of_tensor; // index in the list + 1; 0: not there; of a constant, UINT32_MAX: counted
+    size_t n;
+};
+
+static void admit(struct residents *r, const struct graph *g, uint32_t tensor, int32_t step)
+{
+    const struct graph_tensor *t = &g->tensors[tensor];
+    bool planned_by_file = g->arena_size > 0;
+    if (t->constant || r->of_tensor[tensor] || (planned_by_file && t->place == GRAPH_NO_PLACE))
+        return;
+    r->list[r->n] = (struct sram_tensor){
+        .size = bytes_on_chip(t),
+        .offset = planned_by_file ? t->place : SRAM_UNPLACED,
+        .from = step,
+        .to = step,
+        .uses = step >= 0, // a program writes the inputs
+        .outside = step < 0,
+    };
+    r->of_tensor[tensor] = (uint32_t)++r->n;
+}
+
+static void use(struct residents *r, int32_t tensor, int32_t step)
+{
+    uint32_t at = tensor < 0 ? 0 : r->of_tensor[tensor];
+    if (at == 0)
+        return;
+    r->list[at - 1].to = step;
+    r->list[at - 1].uses++;
+}
+
+static void visit(struct residents *r, const struct graph *g, int32_t step)
+{
+    const struct graph_node *n = &g->nodes[step];
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        use(r, n->inputs[i], step);
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            use(r, n->post[i].operand, step);
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        if (n->outputs[i] >= 0)
+            admit(r, g, (uint32_t)n->outputs[i], step);
+}
+
+// Constants that no node has are for other purposes: commands, tables that are loaded with them.
+static void count_constant(struct residents *r, const struct graph *g, int32_t tensor,
+                           struct estimate_memory *ret)
+{
+    if (tensor < 0 || !g->tensors[tensor].constant || r->of_tensor[tensor])
+        return;
+    r->of_tensor[tensor] = UINT32_MAX;
+    ret->weight_bytes += g->tensors[tensor].data.size;
+    ret->weight_size += estimate_constant_space(g->tensors[tensor].data.size);
+}
+
+static void count_constants(struct residents *r, const struct graph *g, const struct graph_node *n,
+                            struct estimate_memory *ret)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        count_constant(r, g, n->inputs[i], ret);
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            count_constant(r, g, n->post[i].operand, ret);
+}
+
+// Who lives in the internal memory, from which node to which; `list` and `of_tensor` are zeroed and
+// have room for all tensors.
+static int place(const struct graph *g, struct residents *r, struct error *e)
+{
+    for (uint32_t i = 0; i < g->n_inputs; i++)
+        admit(r, g, g->inputs[i], -1);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        visit(r, g, (int32_t)i);
+    for (uint32_t i = 0; i < g->n_outputs; i++)
+        if (r->of_tensor[g->outputs[i]])
+            r->list[r->of_tensor[g->outputs[i]] - 1].outside = true;
+    return sram_plan(r->list, r->n, e);
+}
+
+static int residents_init(struct residents *r, const struct graph *g, struct error *e)
+{
+    *r = (struct residents){.list = calloc((size_t)g->n_tensors + 1, sizeof *r->list),
+                            .of_tensor = calloc((size_t)g->n_tensors + 1, sizeof *r->of_tensor)};
+    if (!r->list || !r->of_tensor)
+        return error_no_memory(e, "a memory estimate", g->n_tensors * sizeof *r->list);
+    return 0;
+}
+
+static void residents_done(struct residents *r)
+{
+    free(r->list);
+    free(r->of_tensor);
+}
+
+int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
+                    struct error *e)
+{
+    cleanup(residents_done) struct residents r = {0};
+    *ret = (struct estimate_memory){0};
+    int status = residents_init(&r, g, e);
+    if (status == 0)
+        status = place(g, &r, e);
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        count_constants(&r, g, &g->nodes[i], ret);
+    sram_count(r.list, r.n, chip->sram_size, &ret->use);
+    return 0;
+}
+
+int estimate_places(const struct graph *g,
+                    void (*place_of)(void *user, const struct graph_tensor *t,
+                                     const struct sram_tensor *where),
+                    void *user, struct error *e)
+{
+    cleanup(residents_done) struct residents r = {0};
+    int status = residents_init(&r, g, e);
+    if (status == 0)
+        status = place(g, &r, e);
+    for (uint32_t i = 0; i < g->n_tensors && status == 0; i++)
+        if (r.of_tensor[i])
+            place_of(user, &g->tensors[i], &r.list[r.of_tensor[i] - 1]);
+    return status;
+}

@@ -1,0 +1,83 @@
+// The arena and its fast beginning.
+#include "npu/sim/cost/sram_arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define ALIGNMENT 64
+
+// Tensors in use, by place.
+struct residents {
+    const struct sram_tensor **list;
+    size_t n;
+};
+
+static uint64_t end_of(const struct sram_tensor *t)
+{
+    return (t->offset + t->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void dismiss(struct residents *r, int32_t step)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->list[i]->to >= step)
+            r->list[kept++] = r->list[i];
+    r->n = kept;
+}
+
+static void admit(struct residents *r, const struct sram_tensor *t)
+{
+    size_t i = r->n++;
+    for (; i > 0 && r->list[i - 1]->offset > t->offset; i--)
+        r->list[i] = r->list[i - 1];
+    r->list[i] = t;
+}
+
+static uint64_t lowest_place(const struct residents *r, uint64_t size)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < r->n && at + size > r->list[i]->offset; i++)
+        if (end_of(r->list[i]) > at)
+            at = end_of(r->list[i]);
+    return at;
+}
+
+int sram_plan(struct sram_tensor *tensors, size_t n, struct error *e)
+{
+    cleanup(free_p) const struct sram_tensor **list = calloc(n + 1, sizeof *list);
+    if (!list)
+        return error_no_memory(e, "a memory plan", n * sizeof *list);
+    struct residents r = {list, 0};
+    for (size_t i = 0; i < n; i++) {
+        dismiss(&r, tensors[i].from);
+        if (tensors[i].offset == SRAM_UNPLACED)
+            tensors[i].offset = lowest_place(&r, tensors[i].size);
+        admit(&r, &tensors[i]);
+    }
+    return 0;
+}
+
+uint64_t sram_hit(const struct sram_tensor *t, uint64_t sram_size)
+{
+    if (t->outside || t->offset >= sram_size)
+        return 0;
+    uint64_t room = sram_size - t->offset;
+    return t->size < room ? t->size : room;
+}
+
+void sram_count(const struct sram_tensor *tensors, size_t n, uint64_t sram_size,
+                struct sram_use *ret)
+{
+    *ret = (struct sram_use){0};
+    for (size_t i = 0; i < n; i++) {
+        const struct sram_tensor *t = &tensors[i];
+        uint64_t end = t->offset + t->size;
+        ret->internal_bytes += t->size * t->uses;
+        ret->sram_bytes += sram_hit(t, sram_size) * t->uses;
+        if (end > ret->internal_size)
+            ret->internal_size = end;
+    }
+}

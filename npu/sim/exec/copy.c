@@ -1,0 +1,307 @@
+// Copies between tensors.
+#include "npu/sim/exec/copy.h"
+
+#include "npu/sim/simd/int8.h"
+#include "npu/sim/simd/interleave.h"
+#include "tensor/transpose.h"
+
+static bool same_form(const struct row_form *a, const struct row_form *b)
+{
+    if (a->type != b->type || a->quantized != b->quantized)
+        return false;
+    return !a->quantized || (a->scale == b->scale && a->zp == b->zp);
+}
+
+void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
+{
+    *c = (struct copy){.to = row_form(to),
+                       .from = row_form(from),
+                       .to_size = tensor_type_size(to->type),
+                       .from_size = tensor_type_size(from->type)};
+    c->same = same_form(&c->to, &c->from);
+    c->mapped =
+        !c->same && bytes_map_is_fast() && to->type == TENSOR_INT8 && from->type == TENSOR_INT8;
+    if (c->mapped)
+        row_table(&c->from, NULL, 0, &c->to, c->table);
+}
+
+void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
+{
+    copy_init(c, to, from);
+    nd_init(&c->nd, to);
+    nd_broadcast(&c->nd, from);
+    nd_simplify(&c->nd);
+}
+
+#define PLANE_LEAST   4         // lines that are worth to be turned round together
+#define BLOCK         (1 << 14) // elements that are turned round in two steps
+#define BLOCK_COLUMNS 8
+
+typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
+typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
+typedef uint64_t element_8 __attribute__((aligned(1), may_alias));
+
+// n elements at a step on both sides.
+struct line {
+    size_t n;
+    int64_t to, from;
+};
+
+#define MOVE(type)                                                                                 \
+    for (size_t i = 0; i < lines; i++) {                                                           \
+        type *restrict a = (type *)to + (int64_t)i * outer.to;                                     \
+        const type *restrict b = (const type *)from + (int64_t)i * outer.from;                     \
+        for (size_t k = 0; k < n; k++)                                                             \
+            a[(int64_t)k * inner.to] = b[(int64_t)k * inner.from];                                 \
+    }                                                                                              \
+    break
+
+static inline __attribute__((always_inline)) void
+move_each(size_t element, uint8_t *to, const uint8_t *from, struct line outer, struct line inner)
+{
+    size_t lines = outer.n, n = inner.n;
+    switch (element) {
+    case 1:
+        MOVE(uint8_t);
+    case 2:
+        MOVE(element_2);
+    case 4:
+        MOVE(element_4);
+    default:
+        MOVE(element_8);
+    }
+}
+
+// Every second or fourth byte.
+static void take_bytes(uint8_t *to, const uint8_t *from, struct line outer, struct line inner)
+{
+    for (size_t i = 0; i < outer.n; i++, to += outer.to, from += outer.from)
+        bytes_take((const int8_t *)from, (size_t)inner.from, inner.n, (int8_t *)to);
+}
+
+// Some steps that are not one are usual, and fast when they are known.
+KERNEL static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
+                              struct line inner)
+{
+    if (inner.to == 1 && element == 1 && (inner.from == 2 || inner.from == 4))
+        take_bytes(to, from, outer, inner);
+    else if (inner.to == 1 && inner.from == 2)
+        move_each(element, to, from, outer, (struct line){inner.n, 1, 2});
+    else if (inner.to == 1 && inner.from == 0)
+        move_each(element, to, from, outer, (struct line){inner.n, 1, 0});
+    else
+        move_each(element, to, from, outer, inner);
+}
+
+#define MOVE_ROWS(bytes)                                                                           \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(to + (int64_t)i * to_step, from + (int64_t)i * from_step, bytes);                   \
+    break
+
+// n rows of `size` bytes. For the usual short ones a call would take longer than they do.
+static void move_rows(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                      size_t size, size_t n)
+{
+    switch (size) {
+    case 4:
+        MOVE_ROWS(4);
+    case 8:
+        MOVE_ROWS(8);
+    case 16:
+        MOVE_ROWS(16);
+    case 32:
+        MOVE_ROWS(32);
+    case 64:
+        MOVE_ROWS(64);
+    default:
+        MOVE_ROWS(size);
+    }
+}
+
+// A matrix turned round: `rows` lie beside each other in `from`, `row` does in `to`.
+static void turn(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
+                 struct line row)
+{
+    int64_t size = (int64_t)element;
+    if (element == 2 && rows.to == (int64_t)row.n && weave_can(row.n))
+        weave(from, row.from, row.n, rows.n, to);
+    else if (element == 2 && row.from == (int64_t)rows.n && weave_can(rows.n))
+        unweave(from, row.n, rows.n, to, rows.to);
+    else
+        transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
+}
+
+// The two innermost dimensions, the longer of which is the inner loop.
+static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
+                       struct line row)
+{
+    int64_t size = (int64_t)element;
+    if (row.to == 1 && row.from == 1)
+        move_rows(to, rows.to * size, from, rows.from * size, row.n * element, rows.n);
+    else if (row.to == 1 && rows.from == 1)
+        turn(element, to, from, rows, row);
+    else if (row.n < rows.n)
+        move_lines(element, to, from, row, rows);
+    else
+        move_lines(element, to, from, rows, row);
+}
+
+static struct line line_of(const struct nd *nd, uint32_t dim)
+{
+    return (struct line){(size_t)nd->dims[dim], nd->strides[0][dim], nd->strides[1][dim]};
+}
+
+// Brings what lies beside each other in `from` beside the innermost dimension, if that lies so in
+// `to` only: then the two are a matrix that is turned round.
+static void find_plane(struct nd *nd)
+{
+    uint32_t last = nd->n_dims - 1;
+    if (nd_step(nd, 0) != 1 || nd_step(nd, 1) == 1)
+        return;
+    for (uint32_t i = 0; i + 1 < last; i++)
+        if (nd->strides[1][i] == 1 && nd->dims[i] >= PLANE_LEAST)
+            nd_swap(nd, i, last - 1);
+}
+
+// Three dimensions that are one piece of `to`, whose innermost one is narrow, and in the opposite
+// order in `from`: the innermost one of that is the outermost one here.
+struct block {
+    struct line outer, middle, narrow;
+};
+
+static bool is_block(const struct nd *nd, size_t element, struct block *b)
+{
+    if (nd->n_dims < 3 || element != 2)
+        return false;
+    *b = (struct block){line_of(nd, nd->n_dims - 3), line_of(nd, nd->n_dims - 2),
+                        line_of(nd, nd->n_dims - 1)};
+    size_t column = b->middle.n * b->narrow.n;
+    return weave_can(b->narrow.n) && b->narrow.to == 1 && b->middle.to == (int64_t)b->narrow.n &&
+           b->outer.to == (int64_t)column && b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS &&
+           column * BLOCK_COLUMNS <= BLOCK;
+}
+
+// Planes are turned round, and then woven.
+static void turn_block(uint16_t *to, const uint16_t *from, const struct block *b)
+{
+    uint16_t planes[BLOCK];
+    size_t column = b->middle.n * b->narrow.n, most = BLOCK / column;
+    most -= most % BLOCK_COLUMNS;
+    for (size_t first = 0; first < b->outer.n; first += most) {
+        size_t n = b->outer.n - first < most ? b->outer.n - first : most, plane = n * b->middle.n;
+        for (size_t i = 0; i < b->narrow.n; i++)
+            transpose(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
+                      planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
+        weave(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
+    }
+}
+
+static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
+{
+    struct nd outer = c->nd;
+    struct nd_position at;
+    struct block block;
+    int64_t size = (int64_t)c->to_size;
+    if (is_block(&outer, c->to_size, &block)) {
+        outer.n_dims -= 2;
+        for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
+            turn_block((uint16_t *)to + at.offset[0], (const uint16_t *)from + at.offset[1],
+                       &block);
+        return;
+    }
+    nd_have_rows(&outer);
+    find_plane(&outer);
+    struct line row = line_of(&outer, outer.n_dims - 1);
+    struct line rows = line_of(&outer, --outer.n_dims - 1);
+    for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
+        move_plane(c->to_size, to + at.offset[0] * size, from + at.offset[1] * size, rows, row);
+}
+
+// At most ROW_CHUNK elements beside each other.
+static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from, size_t n)
+{
+    float values[ROW_CHUNK];
+    if (c->mapped) {
+        bytes_map(c->table, (const int8_t *)from, n, (int8_t *)to);
+        return;
+    }
+    row_load(&c->from, from, n, values);
+    row_store(&c->to, to, n, values);
+}
+
+static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, const uint8_t *from,
+                        int64_t from_step, size_t n)
+{
+    float values[ROW_CHUNK];
+    for (size_t done = 0; done < n; done += ROW_CHUNK) {
+        size_t part = n - done < ROW_CHUNK ? n - done : ROW_CHUNK;
+        uint8_t *a = to + (int64_t)done * to_step * (int64_t)c->to_size;
+        const uint8_t *b = from + (int64_t)done * from_step * (int64_t)c->from_size;
+        if (to_step == 1 && from_step == 1) {
+            convert_chunk(c, a, b, part);
+            continue;
+        }
+        row_load_strided(&c->from, b, from_step, part, values);
+        row_store_strided(&c->to, a, to_step, part, values);
+    }
+}
+
+// Short rows that follow each other where they come from are converted many at a time.
+static bool rows_follow(const struct copy *c)
+{
+    const struct nd *nd = &c->nd;
+    return nd->n_dims == 2 && nd->dims[1] > 0 && nd_step(nd, 0) == 1 && nd_step(nd, 1) == 1 &&
+           nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ROW_CHUNK / 2;
+}
+
+static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
+{
+    uint8_t stored[ROW_CHUNK * sizeof(int64_t)];
+    size_t rows = (size_t)c->nd.dims[0], row = nd_row(&c->nd), together = ROW_CHUNK / row;
+    size_t size = row * c->to_size, step = (size_t)c->nd.strides[0][0] * c->to_size;
+    for (size_t done = 0; done < rows; done += together) {
+        size_t n = rows - done < together ? rows - done : together;
+        convert_chunk(c, stored, from + done * row * c->from_size, n * row);
+        move_rows(to + done * step, (int64_t)step, stored, (int64_t)size, size, n);
+    }
+}
+
+// Integers without a scale are copied as integers: floats would not hold large ones.
+static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
+                             const uint8_t *from, int64_t from_step, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *a = from + (int64_t)i * from_step * 4;
+        uint8_t *b = to + (int64_t)i * to_step * (int64_t)c->to_size;
+        if (c->from.type == TENSOR_INT64)
+            write_le32(b, (uint32_t)read_le64(from + (int64_t)i * from_step * 8));
+        else
+            write_le64(b, (uint64_t)(int64_t)(int32_t)read_le32(a));
+    }
+}
+
+static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
+{
+    struct nd_position at;
+    size_t n = nd_row(&c->nd);
+    int64_t to_step = nd_step(&c->nd, 0), from_step = nd_step(&c->nd, 1);
+    bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
+                    (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
+    integers = integers && !c->to.quantized && !c->from.quantized;
+    if (!integers && rows_follow(c)) {
+        convert_rows(c, to, from);
+        return;
+    }
+    for (nd_start(&c->nd, &at); !at.end; nd_next(&c->nd, &at)) {
+        uint8_t *a = to + at.offset[0] * (int64_t)c->to_size;
+        const uint8_t *b = from + at.offset[1] * (int64_t)c->from_size;
+        (integers ? convert_integers : convert_row)(c, a, to_step, b, from_step, n);
+    }
+}
+
+void copy_run(const struct copy *c, void *to, const void *from)
+{
+    uint8_t *a = (uint8_t *)to + c->to_at * (int64_t)c->to_size;
+    const uint8_t *b = (const uint8_t *)from + c->from_at * (int64_t)c->from_size;
+    (c->same ? move_all : convert_all)(c, a, b);
+}

@@ -1,0 +1,26 @@
+// Copies from one tensor (or a part of it) into another, in any order, with conversion of the
+// stored form where the two differ.
+#pragma once
+
+#include "npu/sim/exec/nd.h"
+#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/rows.h"
+
+struct copy {
+    struct nd nd; // operand 0: to, operand 1: from
+    struct row_form to, from;
+    size_t to_size, from_size; // bytes of an element
+    int64_t to_at, from_at;    // first elements
+    bool same;                 // the stored form is the same
+    bool mapped;               // by a table of 8-bit numbers
+    int8_t table[256];
+};
+
+/// Sets the forms; the caller then sets nd (simplified) and the first elements.
+void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from);
+
+/// As copy_init(), for all elements of `to`, from those of `from` at the same indices (broadcast).
+void copy_init_whole(struct copy *c, const struct graph_tensor *to,
+                     const struct graph_tensor *from);
+
+void copy_run(const struct copy *c, void *to, const void *from);

@@ -1,0 +1,255 @@
+// oneDNN as the operators use it.
+#include "npu/sim/exec/dnn.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+// Of libgomp, which oneDNN is linked with: how many threads the parallel regions have that this
+// thread starts. A primitive remembers the number from when it was made.
+extern void omp_set_num_threads(int n);
+
+struct call {
+    dnnl_primitive_t primitive;
+    uint32_t n_args;
+    struct dnn_arg args[STEP_MAX_ARGS];
+};
+
+struct dnn_calls {
+    dnnl_engine_t engine;
+    uint32_t n, room;
+    struct call *calls;
+};
+
+struct dnn_bound {
+    dnnl_stream_t stream;
+    uint32_t n;
+    dnnl_exec_arg_t (*args)[STEP_MAX_ARGS]; // of each call
+};
+
+static const char *words(dnnl_status_t status)
+{
+    switch (status) {
+    case dnnl_out_of_memory:
+        return "out of memory";
+    case dnnl_invalid_arguments:
+        return "invalid arguments";
+    case dnnl_unimplemented:
+        return "not implemented";
+    default:
+        return "failed";
+    }
+}
+
+int dnn_error(const struct step *s, dnnl_status_t status, const char *what, struct error *e)
+{
+    return error_set(e, status == dnnl_out_of_memory ? STATUS_MALLOC_FAIL : STATUS_FAIL,
+                     "node %s (%s): oneDNN: %s: %s", s->node->name, s->node->type, what,
+                     words(status));
+}
+
+int dnn_calls_new(struct dnn_calls **ret, struct error *e)
+{
+    struct dnn_calls *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_no_memory(e, "the plan", sizeof *c);
+    omp_set_num_threads(1);
+    dnnl_status_t status = dnnl_engine_create(&c->engine, dnnl_cpu, 0);
+    if (status != dnnl_success) {
+        free(c);
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "oneDNN: no engine: %s", words(status));
+    }
+    *ret = c;
+    return 0;
+}
+
+void dnn_calls_free(struct dnn_calls *c)
+{
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < c->n; i++)
+        dnnl_primitive_destroy(c->calls[i].primitive);
+    dnnl_engine_destroy(c->engine);
+    free(c->calls);
+    free(c);
+}
+
+dnnl_engine_t dnn_engine(const struct plan *p)
+{
+    return p->calls->engine;
+}
+
+static bool has_isa(dnnl_cpu_isa_t isa)
+{
+    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
+bool dnn_has_vnni(void)
+{
+    return has_isa(dnnl_cpu_isa_avx512_core_vnni);
+}
+
+bool dnn_has_avx2(void)
+{
+    return has_isa(dnnl_cpu_isa_avx2);
+}
+
+bool dnn_int8_is_exact(void)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return isa == dnnl_cpu_isa_avx2_vnni || dnn_has_vnni();
+}
+
+static int make_room(struct dnn_calls *c, struct error *e)
+{
+    if (c->n < c->room)
+        return 0;
+    uint32_t room = c->room ? 2 * c->room : 64;
+    struct call *calls = realloc(c->calls, room * sizeof *calls);
+    if (!calls)
+        return error_no_memory(e, "the plan", room * sizeof *calls);
+    c->calls = calls;
+    c->room = room;
+    return 0;
+}
+
+int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
+                 uint32_t n_args, uint32_t *ret, struct error *e)
+{
+    struct dnn_calls *c = s->plan->calls;
+    int r = make_room(c, e);
+    if (r < 0)
+        return r;
+    struct call *call = &c->calls[c->n];
+    *call = (struct call){.n_args = n_args};
+    memcpy(call->args, args, n_args * sizeof *args);
+    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    size_t pad_size = pad ? dnnl_memory_desc_get_size(pad) : 0;
+    if (pad_size) {
+        struct dnn_arg *a = &call->args[call->n_args++];
+        *a = (struct dnn_arg){.arg = DNNL_ARG_SCRATCHPAD, .md = *pad, .where = DNN_SCRATCH};
+        r = step_scratch(s, pad_size, &a->at, e);
+        if (r < 0)
+            return r;
+    }
+    dnnl_status_t status = dnnl_primitive_create(&call->primitive, pd);
+    if (status != dnnl_success)
+        return dnn_error(s, status, "no primitive", e);
+    *ret = c->n++;
+    return 0;
+}
+
+// ---- binding ----
+
+static void *address(const struct run *r, const struct dnn_arg *a)
+{
+    switch (a->where) {
+    case DNN_TENSOR:
+        return run_tensor(r, (uint32_t)a->at);
+    case DNN_SCRATCH:
+        return run_scratch(r, a->at);
+    default:
+        return a->constant;
+    }
+}
+
+int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e)
+{
+    const struct dnn_calls *c = r->plan->calls;
+    struct dnn_bound *b = calloc(1, sizeof *b);
+    dnnl_status_t status = b ? dnnl_stream_create(&b->stream, c->engine, 0) : dnnl_out_of_memory;
+    if (b)
+        b->args = calloc((size_t)c->n + 1, sizeof *b->args);
+    if (!b || !b->args)
+        status = dnnl_out_of_memory;
+    else
+        b->n = c->n;
+    for (uint32_t i = 0; i < c->n && status == dnnl_success; i++)
+        for (uint32_t k = 0; k < c->calls[i].n_args && status == dnnl_success; k++) {
+            const struct dnn_arg *a = &c->calls[i].args[k];
+            b->args[i][k].arg = a->arg;
+            status = dnnl_memory_create(&b->args[i][k].memory, &a->md, c->engine, address(r, a));
+        }
+    if (status != dnnl_success) {
+        dnn_bound_free(b);
+        return error_set(e, STATUS_MALLOC_FAIL, "oneDNN: a context's memory: %s", words(status));
+    }
+    *ret = b;
+    return 0;
+}
+
+void dnn_bound_free(struct dnn_bound *b)
+{
+    if (!b)
+        return;
+    for (uint32_t i = 0; b->args && i < b->n; i++)
+        for (int k = 0; k < STEP_MAX_ARGS; k++)
+            if (b->args[i][k].memory)
+                dnnl_memory_destroy(b->args[i][k].memory);
+    if (b->stream)
+        dnnl_stream_destroy(b->stream);
+    free(b->args);
+    free(b);
+}
+
+int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e)
+{
+    const struct call *c = &r->plan->calls->calls[call];
+    omp_set_num_threads(1);
+    dnnl_status_t status = dnnl_primitive_execute(c->primitive, r->bound->stream, (int)c->n_args,
+                                                  r->bound->args[call]);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(r->bound->stream);
+    return status == dnnl_success ? 0 : dnn_error(s, status, "a run", e);
+}
+
+int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *from, void *to,
+                struct error *e)
+{
+    const dnnl_exec_arg_t *args = r->bound->args[call];
+    dnnl_status_t status = dnnl_memory_set_data_handle(args[0].memory, (void *)from);
+    if (status == dnnl_success)
+        status = dnnl_memory_set_data_handle(args[1].memory, to);
+    return status == dnnl_success ? dnn_call(s, r, call, e)
+                                  : dnn_error(s, status, "a run's memory", e);
+}
+
+// ---- reordering ----
+
+static void memory_destroy(dnnl_memory_t *m)
+{
+    if (*m)
+        dnnl_memory_destroy(*m);
+}
+
+int dnn_reorder(struct step *s, const dnnl_memory_desc_t *from, void *src,
+                const dnnl_memory_desc_t *to, void *dst, struct error *e)
+{
+    dnnl_engine_t engine = dnn_engine(s->plan);
+    cleanup(memory_destroy) dnnl_memory_t a = NULL, b = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_stream_t stream = NULL;
+    omp_set_num_threads(1);
+    dnnl_status_t status = dnnl_memory_create(&a, from, engine, src);
+    if (status == dnnl_success)
+        status = dnnl_memory_create(&b, to, engine, dst);
+    if (status == dnnl_success)
+        status = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&reorder, pd);
+    if (status == dnnl_success)
+        status = dnnl_stream_create(&stream, engine, 0);
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(reorder, stream, 2, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(stream);
+    if (stream)
+        dnnl_stream_destroy(stream);
+    if (reorder)
+        dnnl_primitive_destroy(reorder);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return status == dnnl_success ? 0 : dnn_error(s, status, "a reorder", e);
+}

@@ -1,0 +1,55 @@
+// Loops over tensors of many dimensions, turned into as few and as long rows as possible.
+#pragma once
+
+#include "npu/model/graph.h"
+
+#define ND_MAX_DIMS     16
+#define ND_MAX_OPERANDS 3
+
+// Sizes from the outermost dimension to the innermost, and each operand's steps in elements.
+struct nd {
+    uint32_t n_dims, n_operands;
+    int64_t dims[ND_MAX_DIMS];
+    int64_t strides[ND_MAX_OPERANDS][ND_MAX_DIMS];
+};
+
+/// A loop over `t`'s dimensions as operand 0.
+void nd_init(struct nd *nd, const struct graph_tensor *t);
+
+/// Adds an operand that is broadcast to the loop's dimensions, as ONNX does. False: it does not
+/// fit.
+bool nd_broadcast(struct nd *nd, const struct graph_tensor *t);
+
+/// Adds an operand by its steps (one for each dimension of the loop so far).
+void nd_add(struct nd *nd, const int64_t *strides);
+
+/// Puts the dimensions into the order of operand 0's memory and joins those that are one row for
+/// all operands. After that n_dims >= 1 and the last dimension is the row.
+void nd_simplify(struct nd *nd);
+
+/// Puts a dimension of size 1 before the row if that is all there is.
+void nd_have_rows(struct nd *nd);
+
+/// Exchanges two dimensions.
+void nd_swap(struct nd *nd, uint32_t a, uint32_t b);
+
+// Walks the rows: for (nd_start(&nd, &at); !at.end; nd_next(&nd, &at)) … at.offset[k] ….
+struct nd_position {
+    int64_t index[ND_MAX_DIMS];
+    int64_t offset[ND_MAX_OPERANDS];
+    bool end;
+};
+
+void nd_start(const struct nd *nd, struct nd_position *at);
+void nd_next(const struct nd *nd, struct nd_position *at);
+
+/// Elements of a row, and the step between them for an operand.
+static inline size_t nd_row(const struct nd *nd)
+{
+    return (size_t)nd->dims[nd->n_dims - 1];
+}
+
+static inline int64_t nd_step(const struct nd *nd, uint32_t operand)
+{
+    return nd->strides[operand][nd->n_dims - 1];
+}

@@ -1,0 +1,81 @@
+// Whole tensors as real numbers.
+#include "npu/sim/exec/plain.h"
+
+// The tensor as floats, in the order of its dimensions or as it lies.
+static struct graph_tensor real_form(const struct graph_tensor *t, bool as_it_lies)
+{
+    struct graph_tensor real = *t;
+    real.type = TENSOR_FLOAT32;
+    real.quantized = false;
+    real.channels_last = t->channels_last && as_it_lies;
+    return real;
+}
+
+static int check_type(const struct step *s, const struct graph_tensor *t, struct error *e)
+{
+    if (t && row_type_known(t->type))
+        return 0;
+    return step_refuse(s, e, "a tensor is missing or its type is not supported");
+}
+
+static void set_copy(const struct graph_tensor *t, bool output, bool as_it_lies, struct plain *p)
+{
+    struct graph_tensor real = real_form(t, as_it_lies);
+    copy_init_whole(&p->copy, output ? t : &real, output ? &real : t);
+}
+
+static int prepare(struct step *s, const struct graph_tensor *t, bool output, struct plain *p,
+                   struct error *e)
+{
+    set_copy(t, output, false, p);
+    return step_scratch(s, t->n_elems * sizeof(float), &p->at, e);
+}
+
+int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e)
+{
+    const struct graph_tensor *t = step_input(s, i);
+    *p = (struct plain){.index = i};
+    int r = check_type(s, t, e);
+    if (r < 0)
+        return r;
+    return t->constant ? step_floats(s, t, &p->constant, e) : prepare(s, t, false, p, e);
+}
+
+int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e)
+{
+    const struct graph_tensor *t = step_output(s, i);
+    *p = (struct plain){.index = i};
+    int r = check_type(s, t, e);
+    return r < 0 ? r : prepare(s, t, true, p, e);
+}
+
+bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    bool alike = !x->constant && x->channels_last == y->channels_last && x->n_dims == y->n_dims &&
+                 memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0;
+    if (alike) {
+        set_copy(x, false, true, in);
+        set_copy(y, true, true, out);
+    }
+    return alike;
+}
+
+const float *plain_load(const struct step *s, const struct run *r, const struct plain *p)
+{
+    if (p->constant)
+        return p->constant;
+    float *values = run_scratch(r, p->at);
+    copy_run(&p->copy, values, run_input(s, r, p->index));
+    return values;
+}
+
+float *plain_values(const struct run *r, const struct plain *p)
+{
+    return run_scratch(r, p->at);
+}
+
+void plain_store(const struct step *s, const struct run *r, const struct plain *p)
+{
+    copy_run(&p->copy, run_output(s, r, p->index), run_scratch(r, p->at));
+}

@@ -1,0 +1,42 @@
+// Whole tensors as real numbers in the order of their dimensions: for operators that are rare, or
+// awkward in the stored order.
+#pragma once
+
+#include "npu/sim/exec/copy.h"
+
+struct plain {
+    struct copy copy;
+    uint64_t at; // in scratch memory
+    float *constant;
+    uint32_t index; // of the step's inputs or outputs
+};
+
+/// Reserves scratch memory for the step's input (a constant is converted now) or output.
+int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e);
+int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e);
+
+/// Input 0 and output 0, where both have one shape and lie alike, in the order in which they lie
+/// instead, which takes much less time. False: they stay as they are.
+bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out);
+
+/// The values of an input.
+const float *plain_load(const struct step *s, const struct run *r, const struct plain *p);
+
+/// Where an output's values are to be put; plain_store() then writes them to the tensor.
+float *plain_values(const struct run *r, const struct plain *p);
+void plain_store(const struct step *s, const struct run *r, const struct plain *p);
+
+// A tensor seen along one axis: outer x size x inner.
+struct along {
+    size_t outer, size, inner;
+};
+
+static inline struct along along_axis(const struct graph_tensor *t, uint32_t axis)
+{
+    struct along a = {1, t->dims[axis], 1};
+    for (uint32_t i = 0; i < axis; i++)
+        a.outer *= t->dims[i];
+    for (uint32_t i = axis + 1; i < t->n_dims; i++)
+        a.inner *= t->dims[i];
+    return a;
+}

@@ -1,0 +1,190 @@
+// Elements in a row, to real numbers and back.
+#include "npu/sim/exec/rows.h"
+
+#include <math.h>
+
+#include "npu/sim/simd/fp16.h"
+
+// Memory that need not be aligned.
+typedef int16_t unaligned_i16 __attribute__((aligned(1), may_alias));
+typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
+typedef int64_t unaligned_i64 __attribute__((aligned(1), may_alias));
+typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
+
+bool row_type_known(enum tensor_type type)
+{
+    switch (type) {
+    case TENSOR_FLOAT32:
+    case TENSOR_FLOAT16:
+    case TENSOR_INT8:
+    case TENSOR_UINT8:
+    case TENSOR_INT16:
+    case TENSOR_INT32:
+    case TENSOR_INT64:
+    case TENSOR_BOOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                          struct row_form *from, struct row_form *to)
+{
+    *from = row_form(x);
+    *to = row_form(y);
+    if (from->quantized && to->quantized && from->scale == to->scale)
+        from->scale = to->scale = 1;
+}
+
+// ---- loading ----
+
+KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float scale, float zp,
+                           float *dst)
+{
+    if (stride == 1)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = ((float)src[i] - zp) * scale;
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[i] = ((float)src[(int64_t)i * stride] - zp) * scale;
+}
+
+#define LOAD(c_type)                                                                               \
+    do {                                                                                           \
+        const c_type *p = src;                                                                     \
+        for (size_t i = 0; i < n; i++)                                                             \
+            dst[i] = ((float)p[(int64_t)i * stride] - zp) * scale;                                 \
+    } while (0)
+
+void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
+                      float *dst)
+{
+    float scale = form->quantized ? form->scale : 1, zp = form->quantized ? (float)form->zp : 0;
+    switch (form->type) {
+    case TENSOR_INT8:
+        load_i8(src, stride, n, scale, zp, dst);
+        break;
+    case TENSOR_FLOAT16:
+        half_load(src, stride, n, dst);
+        break;
+    case TENSOR_FLOAT32:
+        if (stride == 1)
+            memmove(dst, src, n * sizeof *dst);
+        else
+            LOAD(unaligned_f32);
+        break;
+    case TENSOR_UINT8:
+    case TENSOR_BOOL:
+        LOAD(uint8_t);
+        break;
+    case TENSOR_INT16:
+        LOAD(unaligned_i16);
+        break;
+    case TENSOR_INT32:
+        LOAD(unaligned_i32);
+        break;
+    default:
+        LOAD(unaligned_i64);
+    }
+}
+
+void row_load(const struct row_form *form, const void *src, size_t n, float *dst)
+{
+    row_load_strided(form, src, 1, n, dst);
+}
+
+// ---- storing ----
+
+// Saturates; what is no number becomes `none`.
+static inline float clamp(float v, float low, float high, float none)
+{
+    v = v == v ? v : none;
+    v = v < low ? low : v;
+    return v > high ? high : v;
+}
+
+// Written so that each line is one vector instruction. What is no number becomes the lowest value.
+static inline int8_t to_i8(float v, float step, int32_t odd, int32_t rest)
+{
+    float low = (float)(-128 - rest), high = (float)(127 - rest), steps = v * step + (float)odd;
+    steps = steps > low ? steps : low;
+    steps = steps < high ? steps : high;
+    return (int8_t)((int32_t)rintf(steps) + rest);
+}
+
+KERNEL static void store_i8(int8_t *restrict dst, size_t n, float step, int32_t odd, int32_t rest,
+                            const float *restrict src)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = to_i8(src[i], step, odd, rest);
+}
+
+static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, int32_t odd,
+                             int32_t rest, const float *src)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[(int64_t)i * stride] = to_i8(src[i], step, odd, rest);
+}
+
+// The bounds are the largest floats that the type holds. Neighbours are vectors.
+#define STORED(c_type, low, high) (c_type) clamp(rintf(src[i] * step + odd) + rest, low, high, zp)
+#define STORE(c_type, low, high)                                                                   \
+    do {                                                                                           \
+        c_type *p = dst;                                                                           \
+        if (stride == 1)                                                                           \
+            for (size_t i = 0; i < n; i++)                                                         \
+                p[i] = STORED(c_type, low, high);                                                  \
+        else                                                                                       \
+            for (size_t i = 0; i < n; i++)                                                         \
+                p[(int64_t)i * stride] = STORED(c_type, low, high);                                \
+    } while (0)
+
+KERNEL static void store_other(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                               float step, float rest, const float *src)
+{
+    float odd = (float)form->odd, zp = odd + rest;
+    switch (form->type) {
+    case TENSOR_FLOAT32:
+        for (size_t i = 0; i < n; i++)
+            ((unaligned_f32 *)dst)[(int64_t)i * stride] = src[i];
+        break;
+    case TENSOR_UINT8:
+        STORE(uint8_t, 0, 255);
+        break;
+    case TENSOR_BOOL:
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)dst)[(int64_t)i * stride] = src[i] != 0;
+        break;
+    case TENSOR_INT16:
+        STORE(unaligned_i16, -32768, 32767);
+        break;
+    case TENSOR_INT32:
+        STORE(unaligned_i32, -2147483648.0f, 2147483520.0f);
+        break;
+    default:
+        STORE(unaligned_i64, -9223372036854775808.0f, 9223371487098961920.0f);
+    }
+}
+
+void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                       const float *src)
+{
+    float step = form->quantized ? 1 / form->scale : 1;
+    int32_t rest = form->quantized ? form->zp - form->odd : 0;
+    if (form->type == TENSOR_INT8 && stride == 1)
+        store_i8(dst, n, step, form->odd, rest, src);
+    else if (form->type == TENSOR_INT8)
+        store_i8_strided(dst, stride, n, step, form->odd, rest, src);
+    else if (form->type == TENSOR_FLOAT16)
+        half_store(dst, stride, n, src);
+    else if (form->type == TENSOR_FLOAT32 && stride == 1)
+        memmove(dst, src, n * sizeof *src);
+    else
+        store_other(form, dst, stride, n, step, (float)rest, src);
+}
+
+void row_store(const struct row_form *form, void *dst, size_t n, const float *src)
+{
+    row_store_strided(form, dst, 1, n, src);
+}

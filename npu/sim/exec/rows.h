@@ -1,0 +1,74 @@
+// Elements in a row, from stored form to real numbers and back, and what is done to them between.
+#pragma once
+
+#include "npu/model/graph.h"
+
+// A function compiled for several instruction sets, the best of which is chosen at load.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define KERNEL    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KERNEL_V4 __attribute__((target("arch=x86-64-v4")))
+#else
+#define KERNEL
+#endif
+
+// Where a kernel is better written in another way for AVX512: KERNEL_V4 is defined, and it may run.
+static inline bool kernel_has_v4(void)
+{
+#ifdef KERNEL_V4
+    return __builtin_cpu_supports("x86-64-v4");
+#else
+    return false;
+#endif
+}
+
+// How many elements are worked on at a time: they and their operands stay in the first cache.
+#define ROW_CHUNK 1024
+
+struct row_form {
+    enum tensor_type type;
+    bool quantized;
+    float scale;
+    int32_t zp;
+    int32_t odd; // 1: ties go to the even stored value, which is an odd number of steps
+};
+
+static inline struct row_form row_form(const struct graph_tensor *t)
+{
+    return (struct row_form){
+        .type = t->type,
+        .quantized = t->quantized,
+        .scale = t->scale,
+        .zp = t->zp,
+        .odd = t->quantized && !t->whole_steps ? t->zp & 1 : 0,
+    };
+}
+
+/// The forms of x and y for an operator that only averages or selects. Where both have one scale it
+/// is left out, so that averages that lie between two steps are rounded as such.
+void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                          struct row_form *from, struct row_form *to);
+
+/// True for the types below that rows can be made of.
+bool row_type_known(enum tensor_type type);
+
+/// n consecutive stored elements, which need not be aligned, as real numbers. src may lie behind
+/// dst in the same memory (its end not before dst's).
+void row_load(const struct row_form *form, const void *src, size_t n, float *dst);
+
+/// As row_load, one element in `stride`.
+void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
+                      float *dst);
+
+/// Real numbers to stored elements: rounded to nearest, ties to even (see
+/// graph_tensor.whole_steps), and saturated.
+void row_store(const struct row_form *form, void *dst, size_t n, const float *src);
+void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
+                       const float *src);
+
+/// What becomes of each of 256 stored bytes on the way from one 8-bit form to another, with the
+/// given activations between.
+void row_table(const struct row_form *from, const struct graph_post *posts, uint32_t n_posts,
+               const struct row_form *to, int8_t table[256]);
+
+/// Applies everything but POST_ADD in place.
+void row_post(const struct graph_post *post, float *x, size_t n);

@@ -1,0 +1,34 @@
+// Products of matrices (rknn_matmul_api.h) on the CPU: exact for integers; floats are multiplied
+// and summed as float32.
+#pragma once
+
+#include "npu/model/chip.h"
+#include "npu/product_io.h"
+
+// A product as a model.
+struct product {
+    const struct chip *chip;
+    struct product_io io;
+};
+
+/// Reads a file, which must stay; nothing is to be freed.
+int product_init(struct product *p, const struct chip *chip, struct bytes file, struct error *e);
+
+void product_info(const struct product *p, struct npu_model_info *ret);
+
+/// The product that a file stands for, as JSON. *ret is malloc'ed, the caller frees it.
+int product_describe(struct bytes file, char **ret, struct error *e);
+
+struct product_state;
+
+/// What belongs to one context: B as it is multiplied, and room for sums.
+int product_state_new(const struct product *p, struct product_state **ret, struct error *e);
+void product_state_free(struct product_state *s);
+
+/// Runs a job; sets run_us.
+int product_run(struct product_state *s, struct npu_job *job, struct error *e);
+
+/// The only layer of the last run that ended well, with the chip's cycles; the microseconds of
+/// them.
+struct npu_layer *product_layer(struct product_state *s);
+double product_us(const struct product_state *s);

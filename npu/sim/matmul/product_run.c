@@ -1,0 +1,283 @@
+// Running a product: blocks of rows of A times slices of B, whose sums, with B's scales, are added
+// up in doubles.
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "npu/sim/cost/estimate.h"
+#include "npu/sim/exec/dnn.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/matmul/product.h"
+#include "npu/sim/matmul/product_data.h"
+#include "npu/sim/matmul/product_factor.h"
+#include "npu/stop.h"
+
+#define BLOCK_ROWS 128
+
+struct product_state {
+    const struct product *product;
+    struct product_job job;
+    struct factor factor;
+    // For BLOCK_ROWS rows, of the largest shape:
+    void *rows;       // of A: float or int8_t
+    void *slice_sums; // float or int32_t
+    double *sums;
+    struct npu_layer layer;
+    char input_shapes[64], output_shapes[32];
+};
+
+// ---- one block of rows ----
+
+static int multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
+                    struct error *e)
+{
+    const struct factor *f = &s->factor;
+    char order = f->matrix.transposed ? 'T' : 'N';
+    uint32_t b_step = f->matrix.transposed ? f->k : f->n;
+    dnnl_status_t status;
+    if (f->way == FACTOR_INT8)
+        status = dnnl_gemm_s8s8s32('N', order, 'F', n, f->n, length, 1, (const int8_t *)s->rows + k,
+                                   f->k, 0, factor_at(f, k), b_step, 0, 0, s->slice_sums, f->n,
+                                   &(int32_t){0});
+    else
+        status = dnnl_sgemm('N', order, n, f->n, length, 1, (const float *)s->rows + k, f->k,
+                            factor_at(f, k), b_step, 0, s->slice_sums, f->n);
+    if (status == dnnl_success)
+        return 0;
+    return error_set(e, status == dnnl_out_of_memory ? STATUS_MALLOC_FAIL : STATUS_FAIL,
+                     "oneDNN: a product: status %d", (int)status);
+}
+
+KERNEL static void add_floats(const float *from, const float *scales, uint32_t n, double *sums)
+{
+    for (uint32_t i = 0; i < n; i++)
+        sums[i] += (double)from[i] * (double)scales[i];
+}
+
+KERNEL static void add_integers(const int32_t *from, const float *scales, uint32_t n, double *sums)
+{
+    for (uint32_t i = 0; i < n; i++)
+        sums[i] += (double)from[i] * (double)scales[i];
+}
+
+static double sum_of_row(const struct product_state *s, uint32_t row, uint32_t k, uint32_t length)
+{
+    size_t at = (size_t)row * s->factor.k + k;
+    double sum = 0;
+    for (uint32_t i = 0; i < length; i++)
+        sum += s->factor.way == FACTOR_INT8 ? (double)((const int8_t *)s->rows)[at + i]
+                                            : (double)((const float *)s->rows)[at + i];
+    return sum;
+}
+
+// sum (a - za)(b - zb) = sum ab - za sum b - zb sum a + za zb length
+static void add_zero_points(const struct product_state *s, uint32_t k, uint32_t length,
+                            const double *b_sums, uint32_t row, double *sums)
+{
+    const struct factor *f = &s->factor;
+    size_t group = (size_t)(k / f->group) * f->n;
+    const double *b_zp = f->zero_points ? f->zero_points + group : NULL;
+    double a_zp = s->job.run.a_zp, a_sum = b_zp ? sum_of_row(s, row, k, length) : 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        double v = b_sums ? -a_zp * b_sums[i] : 0;
+        if (b_zp)
+            v += b_zp[i] * (a_zp * length - a_sum);
+        sums[i] += v * (double)f->scales[group + i];
+    }
+}
+
+static void add_slice(struct product_state *s, uint32_t k, uint32_t length, const double *b_sums,
+                      uint32_t n)
+{
+    const struct factor *f = &s->factor;
+    const float *scales = f->scales + (size_t)(k / f->group) * f->n;
+    for (uint32_t row = 0; row < n; row++) {
+        size_t at = (size_t)row * f->n;
+        if (f->way == FACTOR_INT8)
+            add_integers((const int32_t *)s->slice_sums + at, scales, f->n, s->sums + at);
+        else
+            add_floats((const float *)s->slice_sums + at, scales, f->n, s->sums + at);
+        if (b_sums || f->zero_points)
+            add_zero_points(s, k, length, b_sums, row, s->sums + at);
+    }
+}
+
+// What a step of C is worth, in steps of B's scales times A's integers.
+static double output_factor(const struct product_state *s)
+{
+    const struct matmul_run *run = &s->job.run;
+    if (s->job.c.type == TENSOR_FLOAT32 || s->job.c.type == TENSOR_FLOAT16)
+        return (double)run->a_scale;
+    if (run->c_set || s->job.c.type == TENSOR_INT8)
+        return (double)run->a_scale / (double)run->c_scale;
+    return 1 / s->factor.largest_scale;
+}
+
+static void write_rows(struct product_state *s, uint32_t row, uint32_t n, void *c)
+{
+    double factor = output_factor(s);
+    for (uint32_t i = 0; i < n; i++) {
+        double *sums = s->sums + (size_t)i * s->factor.n;
+        for (uint32_t k = 0; k < s->factor.n; k++)
+            sums[k] *= factor;
+        product_write(&s->job.c, c, row + i, sums, s->job.run.c_zp);
+    }
+}
+
+static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32_t n, void *c,
+                    struct error *e)
+{
+    const struct factor *f = &s->factor;
+    const double *b_sums = f->sums;
+    int r = 0;
+    memset(s->sums, 0, (size_t)n * f->n * sizeof *s->sums);
+    if (f->way == FACTOR_INT8)
+        product_read_int8(&s->job.a, a, row, n, s->rows);
+    else
+        product_read_floats(&s->job.a, a, row, n, s->rows);
+    for (uint32_t k = 0, length; k < f->k && r == 0; k += length) {
+        length = factor_slice(f, k);
+        r = multiply(s, k, length, n, e);
+        add_slice(s, k, length, b_sums, n);
+        b_sums = b_sums ? b_sums + f->n : NULL;
+    }
+    if (r == 0)
+        write_rows(s, row, n, c);
+    return r;
+}
+
+// ---- a run ----
+
+static int prepare_factor(struct product_state *s, const struct npu_job *job, struct error *e)
+{
+    const struct matmul_run *run = &s->job.run;
+    const struct npu_input *scales = &job->inputs[MATMUL_SCALES];
+    struct factor *f = &s->factor;
+    if (run->b_version && f->version == run->b_version && f->k == s->job.shape.k &&
+        f->n == s->job.shape.n)
+        return 0;
+    int r = product_io_check_b(&s->product->io, &s->job, job, e);
+    if (r < 0)
+        return r;
+    enum factor_way way = s->job.a.type == TENSOR_FLOAT16 ? FACTOR_REAL
+                          : dnn_int8_is_exact()           ? FACTOR_INT8
+                                                          : FACTOR_FLOATS;
+    r = factor_make(f, &s->product->io.model.kind, &s->job.b, way, run->a_zp != 0,
+                    job->inputs[MATMUL_B].data, (struct bytes){scales->data, scales->size}, e);
+    if (r == 0)
+        f->version = run->b_version;
+    return r;
+}
+
+// What the NPU would do: a convolution of M pixels with windows of 1 x 1.
+static void note_layer(struct product_state *s)
+{
+    const struct matmul_shape *x = &s->job.shape;
+    const struct chip *chip = s->product->chip;
+    struct estimate_layer l = {.kind = ESTIMATE_CONV,
+                               .half = s->job.a.type == TENSOR_FLOAT16,
+                               .batch = 1,
+                               .in_channels = x->k,
+                               .in_width = 1,
+                               .out_channels = x->n,
+                               .out_height = x->m,
+                               .out_width = 1,
+                               .kernel = {1, 1},
+                               .stride = 1,
+                               .groups = 1,
+                               .in_bytes = s->job.a.size,
+                               .out_bytes = s->job.c.size,
+                               .weight_bytes = s->job.b.size};
+    struct estimate cost;
+    estimate_layer(chip, &l, &cost);
+    snprintf(s->input_shapes, sizeof s->input_shapes, "(%u,%u),(%u,%u)", x->m, x->k, x->k, x->n);
+    snprintf(s->output_shapes, sizeof s->output_shapes, "(%u,%u)", x->m, x->n);
+    s->layer = (struct npu_layer){.name = "MatMul",
+                                  .op = "MatMul",
+                                  .type = tensor_type_name(s->job.a.type),
+                                  .target = "NPU",
+                                  .input_shapes = s->input_shapes,
+                                  .output_shapes = s->output_shapes,
+                                  .ddr_cycles = cost.ddr_cycles,
+                                  .npu_cycles = cost.npu_cycles,
+                                  .total_cycles = cost.total_cycles,
+                                  .macs = cost.macs,
+                                  .mac_cycles = estimate_mac_cycles(chip, l.half, cost.macs),
+                                  .read_bytes = cost.read_bytes,
+                                  .write_bytes = cost.write_bytes};
+}
+
+int product_run(struct product_state *s, struct npu_job *job, struct error *e)
+{
+    uint64_t start = clock_us();
+    const struct npu_input *in = job->inputs;
+    int r = product_io_read(&s->product->io, s->product->chip->name, job, &s->job, e);
+    if (r == 0)
+        r = prepare_factor(s, job, e);
+    omp_set_num_threads(1);
+    for (uint32_t row = 0; r == 0 && row < s->job.shape.m && job->outputs->data;
+         row += BLOCK_ROWS) {
+        uint32_t left = s->job.shape.m - row, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
+        r = npu_stop_check(job->stop, e);
+        if (r == 0)
+            r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
+    }
+    job->run_us = clock_us() - start;
+    if (r == 0) {
+        note_layer(s);
+        s->layer.core_mask = job->core_mask;
+    }
+    return r;
+}
+
+// ---- state ----
+
+int product_state_new(const struct product *p, struct product_state **ret, struct error *e)
+{
+    size_t k = 0, n = 0, m = 0;
+    for (uint32_t i = 0; i < p->io.model.n_shapes; i++) {
+        struct matmul_shape x = matmul_model_shape(&p->io.model, i);
+        k = x.k > k ? x.k : k;
+        n = x.n > n ? x.n : n;
+        m = x.m > m ? x.m : m;
+    }
+    m = m < BLOCK_ROWS ? m : BLOCK_ROWS;
+    struct product_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(e, "a matmul", sizeof *s);
+    s->product = p;
+    s->rows = malloc(m * k * sizeof(float));
+    s->slice_sums = malloc(m * n * sizeof(float));
+    s->sums = malloc(m * n * sizeof *s->sums);
+    if (s->rows && s->slice_sums && s->sums) {
+        *ret = s;
+        return 0;
+    }
+    product_state_free(s);
+    return error_no_memory(e, "rows of a matmul", m * k * sizeof(float));
+}
+
+void product_state_free(struct product_state *s)
+{
+    if (!s)
+        return;
+    factor_done(&s->factor);
+    free(s->rows);
+    free(s->slice_sums);
+    free(s->sums);
+    free(s);
+}
+
+struct npu_layer *product_layer(struct product_state *s)
+{
+    return &s->layer;
+}
+
+double product_us(const struct product_state *s)
+{
+    return estimate_us(s->product->chip, s->layer.total_cycles);
+}

@@ -1,0 +1,117 @@
+// ArgMax. Stored numbers are compared where they are in the order of the real ones: 8-bit numbers.
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/plain.h"
+
+// The tensor along the axis: places outside, of numbers that are compared, and inside.
+struct arg_max {
+    bool raw;
+    struct plain in; // not raw
+    size_t outer, size, inner;
+    size_t outer_step, step, inner_step; // elements
+    struct plain out;
+};
+
+static void take_raw(const struct step *s, struct arg_max *p)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    p->raw = x->type == TENSOR_INT8 && x->scale >= 0 && p->size <= INT16_MAX &&
+             (!x->channels_last || s->node->axis == 1);
+    if (!p->raw || !x->channels_last)
+        return;
+    p->inner *= p->outer; // pixels
+    p->outer = 1;
+    p->step = 1;
+    p->inner_step = p->size;
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct arg_max *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
+        return step_refuse(s, e, "it has no valid axis, or nothing to work on");
+    struct along a = along_axis(x, (uint32_t)s->node->axis);
+    p->outer = a.outer;
+    p->size = a.size;
+    p->inner = p->step = a.inner;
+    p->outer_step = a.size * a.inner;
+    p->inner_step = 1;
+    if (y->n_elems != a.outer * a.inner)
+        return step_refuse(s, e, "its output has not the size of its reduced input");
+    take_raw(s, p);
+    int r = p->raw ? 0 : plain_input(s, 0, &p->in, e);
+    return r < 0 ? r : plain_output(s, 0, &p->out, e);
+}
+
+// The first of the largest, for each of n neighbours.
+#define ARG_MAX(type, counter)                                                                     \
+    do {                                                                                           \
+        type best[ROW_CHUNK];                                                                      \
+        counter found[ROW_CHUNK];                                                                  \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            best[i] = x[i * between];                                                              \
+            found[i] = 0;                                                                          \
+        }                                                                                          \
+        for (size_t k = 1; k < p->size; k++)                                                       \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                type v = x[i * between + k * p->step], last = best[i];                             \
+                found[i] = v > last ? (counter)k : found[i];                                       \
+                best[i] = v > last ? v : last;                                                     \
+            }                                                                                      \
+        for (size_t i = 0; i < n; i++)                                                             \
+            index[i] = (float)found[i];                                                            \
+    } while (0)
+
+static inline __attribute__((always_inline)) void
+arg_max_i8(const struct arg_max *p, const int8_t *x, size_t between, size_t n, float *index)
+{
+    ARG_MAX(int8_t, int16_t);
+}
+
+// Few channels beside each other: where their number is known, they are loaded many at a time.
+KERNEL static void compare_stored(const struct arg_max *p, const int8_t *x, size_t n, float *index)
+{
+    switch (p->inner_step) {
+    case 1:
+        arg_max_i8(p, x, 1, n, index);
+        break;
+    case 2:
+        arg_max_i8(p, x, 2, n, index);
+        break;
+    case 4:
+        arg_max_i8(p, x, 4, n, index);
+        break;
+    default:
+        arg_max_i8(p, x, p->inner_step, n, index);
+    }
+}
+
+KERNEL static void compare_real(const struct arg_max *p, const float *x, size_t n, float *index)
+{
+    const size_t between = 1;
+    ARG_MAX(float, int32_t);
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct arg_max *p = s->state;
+    const float *real = p->raw ? NULL : plain_load(s, r, &p->in);
+    const int8_t *stored = p->raw ? run_input(s, r, 0) : NULL;
+    float *index = plain_values(r, &p->out);
+    for (size_t o = 0; o < p->outer; o++)
+        for (size_t i = 0; i < p->inner; i += ROW_CHUNK) {
+            size_t n = p->inner - i < ROW_CHUNK ? p->inner - i : ROW_CHUNK;
+            size_t at = o * p->outer_step + i * p->inner_step;
+            if (p->raw)
+                compare_stored(p, stored + at, n, index + o * p->inner + i);
+            else
+                compare_real(p, real + at, n, index + o * p->inner + i);
+        }
+    plain_store(s, r, &p->out);
+    return 0;
+}
+
+const struct op op_arg_max = {.prepare = prepare, .run = run};

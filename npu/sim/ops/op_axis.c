@@ -1,0 +1,340 @@
+// Operators along one axis or over whole tensors: Softmax, ReduceMean, TopK, Gather.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/plain.h"
+
+struct plain_step {
+    struct plain in[3], out[2];
+    struct along along;
+    uint64_t extra; // scratch
+};
+
+static struct plain_step *plain_step_new(struct step *s, uint32_t n_in, uint32_t n_out,
+                                         struct error *e)
+{
+    struct plain_step *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p) {
+        error_no_memory(e, "a step", sizeof *p);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n_in; i++)
+        if (plain_input(s, i, &p->in[i], e) < 0)
+            return NULL;
+    for (uint32_t i = 0; i < n_out; i++)
+        if (plain_output(s, i, &p->out[i], e) < 0)
+            return NULL;
+    return p;
+}
+
+static int take_axis(const struct step *s, struct plain_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
+        return step_refuse(s, e, "it has no valid axis, or nothing to work on");
+    p->along = along_axis(x, (uint32_t)s->node->axis);
+    return 0;
+}
+
+// ---- Softmax ----
+
+static int prepare_softmax(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = step_input(s, 0);
+    if (x->n_elems != step_output(s, 0)->n_elems)
+        return step_refuse(s, e, "input and output differ in size");
+    int r = take_axis(s, p, e);
+    if (r < 0 || !plain_as_they_lie(s, &p->in[0], &p->out[0]))
+        return r;
+    int64_t strides[GRAPH_MAX_DIMS];
+    graph_tensor_strides(x, strides);
+    p->along.inner = (size_t)strides[s->node->axis];
+    p->along.outer = x->n_elems / p->along.size / p->along.inner;
+    return 0;
+}
+
+static const struct graph_post exponential = {.kind = POST_EXP};
+
+static void softmax_row(const float *x, size_t n, float *y)
+{
+    float top = -INFINITY, sum = 0;
+    for (size_t k = 0; k < n; k++)
+        top = x[k] > top ? x[k] : top;
+    for (size_t k = 0; k < n; k++)
+        y[k] = x[k] - top;
+    row_post(&exponential, y, n);
+    for (size_t k = 0; k < n; k++)
+        sum += y[k];
+    for (size_t k = 0; k < n; k++)
+        y[k] /= sum;
+}
+
+// `width` neighbours, at most ROW_CHUNK, of n elements each, which are `step` apart.
+KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
+{
+    float top[ROW_CHUNK], sum[ROW_CHUNK] = {0};
+    for (size_t i = 0; i < width; i++)
+        top[i] = -INFINITY;
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < width; i++)
+            top[i] = x[k * step + i] > top[i] ? x[k * step + i] : top[i];
+    for (size_t k = 0; k < n; k++) {
+        float *row = y + k * step;
+        for (size_t i = 0; i < width; i++)
+            row[i] = x[k * step + i] - top[i];
+        row_post(&exponential, row, width);
+        for (size_t i = 0; i < width; i++)
+            sum[i] += row[i];
+    }
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < width; i++)
+            y[k * step + i] /= sum[i];
+}
+
+static int run_softmax(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    for (size_t o = 0; o < a.outer; o++, x += a.size * a.inner, y += a.size * a.inner) {
+        if (a.inner == 1)
+            softmax_row(x, a.size, y);
+        for (size_t i = 0; a.inner > 1 && i < a.inner; i += ROW_CHUNK)
+            softmax_columns(x + i, a.size, a.inner,
+                            a.inner - i < ROW_CHUNK ? a.inner - i : ROW_CHUNK, y + i);
+    }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+// ---- ReduceMean ----
+
+// The input in the order in which it lies in memory, and the sums in that of their dimensions.
+struct mean {
+    struct nd nd; // operand 0: the input, operand 1: the sums
+    struct row_form from;
+    size_t size; // bytes of an element
+    struct plain sums;
+};
+
+static int prepare_reduce_mean(struct step *s, struct error *e)
+{
+    struct mean *p = s->state = step_alloc(s, 1, sizeof *p);
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    int64_t steps[GRAPH_MAX_DIMS], step = 1;
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (!row_type_known(x->type))
+        return step_refuse(s, e, "its input has a type that is not supported");
+    for (uint32_t i = x->n_dims; i-- > 0;) {
+        bool reduced = s->node->axes >> i & 1;
+        steps[i] = reduced ? 0 : step;
+        step *= reduced ? 1 : x->dims[i];
+    }
+    if ((uint64_t)step != y->n_elems || !x->n_elems)
+        return step_refuse(s, e, "its output has not the size of its reduced input");
+    p->from = row_form(x);
+    p->size = tensor_type_size(x->type);
+    nd_init(&p->nd, x);
+    nd_add(&p->nd, steps);
+    nd_simplify(&p->nd);
+    return plain_output(s, 0, &p->sums, e);
+}
+
+KERNEL static void add_values(float *restrict sums, int64_t step, const float *restrict v, size_t n)
+{
+    float sum = *sums;
+    if (step == 1)
+        for (size_t i = 0; i < n; i++)
+            sums[i] += v[i];
+    else if (step)
+        for (size_t i = 0; i < n; i++)
+            sums[(int64_t)i * step] += v[i];
+    else {
+        for (size_t i = 0; i < n; i++)
+            sum += v[i];
+        *sums = sum;
+    }
+}
+
+static void add_row(const struct mean *p, const uint8_t *from, float *sums)
+{
+    float v[ROW_CHUNK];
+    int64_t step = nd_step(&p->nd, 1);
+    size_t row = nd_row(&p->nd);
+    for (size_t done = 0; done < row; done += ROW_CHUNK) {
+        size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;
+        row_load(&p->from, from + done * p->size, n, v);
+        add_values(sums + (int64_t)done * step, step, v, n);
+    }
+}
+
+static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct mean *p = s->state;
+    size_t n_from = step_input(s, 0)->n_elems, n = step_output(s, 0)->n_elems;
+    const uint8_t *from = run_input(s, r, 0);
+    float *sums = plain_values(r, &p->sums);
+    struct nd_position at;
+    memset(sums, 0, n * sizeof *sums);
+    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
+        add_row(p, from + at.offset[0] * (int64_t)p->size, sums + at.offset[1]);
+    for (size_t k = 0; k < n; k++)
+        sums[k] *= (float)n / (float)n_from;
+    plain_store(s, r, &p->sums);
+    return 0;
+}
+
+// ---- TopK ----
+
+static int prepare_top_k(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 1, 2, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *values = step_output(s, 0), *indices = step_output(s, 1);
+    uint64_t rows = p->along.outer * p->along.inner;
+    if (values->n_elems != indices->n_elems || values->n_elems % rows ||
+        values->n_elems / rows > p->along.size)
+        return step_refuse(s, e, "its outputs do not fit its input");
+    return step_scratch(s, p->along.size * sizeof(uint32_t), &p->extra, e);
+}
+
+// The k first of n by value, ties by index: repeated selection, since k is small where this is
+// used.
+static void select_top(const float *x, size_t step, size_t n, size_t k, bool largest,
+                       uint32_t *order)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = 0; i < k; i++) {
+        size_t best = i;
+        for (size_t j = i + 1; j < n; j++) {
+            float a = x[order[j] * step], b = x[order[best] * step];
+            if ((largest ? a > b : a < b) || (a == b && order[j] < order[best]))
+                best = j;
+        }
+        uint32_t t = order[i];
+        order[i] = order[best];
+        order[best] = t;
+    }
+}
+
+static int run_top_k(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]);
+    float *values = plain_values(r, &p->out[0]), *indices = plain_values(r, &p->out[1]);
+    uint32_t *order = run_scratch(r, p->extra);
+    struct along a = p->along;
+    size_t k = step_output(s, 0)->n_elems / (a.outer * a.inner);
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t i = 0; i < a.inner; i++) {
+            const float *v = x + o * a.size * a.inner + i;
+            select_top(v, a.inner, a.size, k, s->node->largest, order);
+            for (size_t j = 0; j < k; j++) {
+                size_t at = (o * k + j) * a.inner + i;
+                values[at] = v[order[j] * a.inner];
+                indices[at] = (float)order[j];
+            }
+        }
+    plain_store(s, r, &p->out[0]);
+    plain_store(s, r, &p->out[1]);
+    return 0;
+}
+
+// ---- Gather and GatherElements ----
+
+static int prepare_gather(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 2, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *indices = step_input(s, 1), *y = step_output(s, 0);
+    if (y->n_elems != p->along.outer * p->along.inner * indices->n_elems)
+        return step_refuse(s, e, "its output does not fit its input");
+    return 0;
+}
+
+// Counted from the end when negative; what lies outside is refused when it is met.
+static int resolve(const struct step *s, float index, size_t size, size_t *ret, struct error *e)
+{
+    float at = index < 0 ? index + (float)size : index;
+    if (!(at >= 0 && at < (float)size))
+        return error_set(e, STATUS_FAIL, "node %s (%s): index %g of %zu", s->node->name,
+                         s->node->type, (double)index, size);
+    *ret = (size_t)at;
+    return 0;
+}
+
+static int run_gather(const struct step *s, struct run *r, struct error *e)
+{
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    size_t n = step_input(s, 1)->n_elems, at = 0;
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t k = 0; k < n; k++) {
+            int status = resolve(s, indices[k], a.size, &at, e);
+            if (status < 0)
+                return status;
+            memcpy(y + (o * n + k) * a.inner, x + (o * a.size + at) * a.inner, a.inner * sizeof *y);
+        }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+static int prepare_gather_elements(struct step *s, struct error *e)
+{
+    struct plain_step *p = plain_step_new(s, 2, 1, e);
+    if (!p)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = step_input(s, 0), *indices = step_input(s, 1);
+    const struct graph_tensor *y = step_output(s, 0);
+    int r = take_axis(s, p, e);
+    if (r < 0)
+        return r;
+    bool fits = indices->n_dims == x->n_dims && indices->n_elems == y->n_elems;
+    for (uint32_t i = 0; fits && i < x->n_dims; i++)
+        fits = i == (uint32_t)s->node->axis || indices->dims[i] == x->dims[i];
+    return fits ? 0 : step_refuse(s, e, "its indices do not fit its input");
+}
+
+static int run_gather_elements(const struct step *s, struct run *r, struct error *e)
+{
+    const struct plain_step *p = s->state;
+    const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
+    float *y = plain_values(r, &p->out[0]);
+    struct along a = p->along;
+    size_t n = step_input(s, 1)->dims[s->node->axis], from = 0;
+    for (size_t k = 0; k < step_output(s, 0)->n_elems; k++) {
+        size_t inner = k % a.inner, outer = k / a.inner / n;
+        int status = resolve(s, indices[k], a.size, &from, e);
+        if (status < 0)
+            return status;
+        y[k] = x[(outer * a.size + from) * a.inner + inner];
+    }
+    plain_store(s, r, &p->out[0]);
+    return 0;
+}
+
+const struct op op_softmax = {.prepare = prepare_softmax, .run = run_softmax};
+const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
+const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
+const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};
+const struct op op_gather_elements = {.prepare = prepare_gather_elements,
+                                      .run = run_gather_elements};

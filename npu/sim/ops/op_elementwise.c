@@ -1,0 +1,308 @@
+// Operators on each element: arithmetic with broadcasting, activations.
+#include <math.h>
+
+#include "npu/sim/exec/nd.h"
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/int8.h"
+#include "npu/sim/simd/int8_binary.h"
+
+// An operand: a tensor of the run, or a constant that was turned into floats.
+struct operand {
+    struct row_form form;
+    size_t size; // bytes of an element
+    float *constant;
+    uint32_t input; // of the step
+};
+
+struct rows {
+    struct nd nd; // operand 0: the output, then the operands
+    struct row_form to;
+    size_t to_size;
+    struct operand operands[2];
+    bool halves, bytes; // all rows are such, beside each other: half_join(), byte_join() do it all
+    struct half_bounds bounds;
+    bool mapped; // of 8-bit numbers beside each other
+    int8_t table[256];
+};
+
+// What is worked on together: short rows that follow each other, or a part of a long one.
+struct patch {
+    size_t rows, row;
+    size_t y, x; // of its first element
+};
+
+static int take_operand(struct step *s, struct rows *p, uint32_t k, struct error *e)
+{
+    const struct graph_tensor *t = step_input(s, k);
+    struct operand *o = &p->operands[k];
+    if (!t || !row_type_known(t->type))
+        return step_refuse(s, e, "its input %u has a type that is not supported", k);
+    if (!nd_broadcast(&p->nd, t))
+        return step_refuse(s, e, "its input %s does not fit its output", t->name);
+    *o = (struct operand){row_form(t), tensor_type_size(t->type), NULL, k};
+    if (!t->constant)
+        return 0;
+    o->form = (struct row_form){.type = TENSOR_FLOAT32};
+    o->size = sizeof(float);
+    return step_floats(s, t, &o->constant, e);
+}
+
+static int prepare(struct step *s, uint32_t n_operands, struct error *e)
+{
+    const struct graph_tensor *y = step_output(s, 0);
+    struct rows *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (!row_type_known(y->type))
+        return step_refuse(s, e, "output type %s is not supported", tensor_type_name(y->type));
+    p->to = row_form(y);
+    p->to_size = tensor_type_size(y->type);
+    nd_init(&p->nd, y);
+    for (uint32_t k = 0; k < n_operands; k++) {
+        int r = take_operand(s, p, k, e);
+        if (r < 0)
+            return r;
+    }
+    nd_simplify(&p->nd);
+    nd_have_rows(&p->nd);
+    return 0;
+}
+
+static const uint8_t *base(const struct step *s, const struct run *r, const struct operand *o)
+{
+    return o->constant ? (const uint8_t *)o->constant : run_input(s, r, o->input);
+}
+
+// `n` values of an operand from p on; a step of 0 repeats one.
+static void load_row(const struct operand *o, const uint8_t *p, int64_t step, size_t n, float *dst)
+{
+    if (step) {
+        row_load_strided(&o->form, p, step, n, dst);
+        return;
+    }
+    float one;
+    row_load(&o->form, p, 1, &one);
+    for (size_t i = 0; i < n; i++)
+        dst[i] = one;
+}
+
+// Steps of an operand, between rows and in a row.
+struct steps {
+    int64_t y, x;
+};
+
+static struct steps steps_of(const struct rows *p, uint32_t operand)
+{
+    return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_step(&p->nd, operand)};
+}
+
+static int64_t offset_of(struct steps step, const struct patch *at)
+{
+    return (int64_t)at->y * step.y + (int64_t)at->x * step.x;
+}
+
+static bool is_one_row(struct steps step, const struct patch *at)
+{
+    return step.y == (int64_t)at->row * step.x;
+}
+
+static void load(const struct operand *o, const uint8_t *from, struct steps step,
+                 const struct patch *at, float *dst)
+{
+    size_t n = at->row;
+    if (is_one_row(step, at)) {
+        load_row(o, from, step.x, n * at->rows, dst);
+        return;
+    }
+    for (size_t i = 0; i < at->rows; i++, dst += n)
+        if (i && !step.y)
+            memcpy(dst, dst - n, n * sizeof *dst);
+        else
+            load_row(o, from + (int64_t)i * step.y * (int64_t)o->size, step.x, n, dst);
+}
+
+static void store(const struct rows *p, uint8_t *to, struct steps step, const struct patch *at,
+                  const float *x)
+{
+    size_t n = at->row;
+    if (is_one_row(step, at)) {
+        row_store_strided(&p->to, to, step.x, n * at->rows, x);
+        return;
+    }
+    for (size_t i = 0; i < at->rows; i++, x += n, to += step.y * (int64_t)p->to_size)
+        row_store_strided(&p->to, to, step.x, n, x);
+}
+
+KERNEL static void combine(enum graph_op op, float *a, const float *b, size_t n)
+{
+#define EACH(expression)                                                                           \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        a[i] = (expression);                                                                       \
+    break
+    switch (op) {
+    case GRAPH_ADD:
+        EACH(a[i] + b[i]);
+    case GRAPH_SUB:
+        EACH(a[i] - b[i]);
+    case GRAPH_MUL:
+        EACH(a[i] * b[i]);
+    case GRAPH_DIV:
+        EACH(a[i] / b[i]);
+    case GRAPH_MAX:
+        EACH(a[i] > b[i] ? a[i] : b[i]);
+    case GRAPH_MIN:
+        EACH(a[i] < b[i] ? a[i] : b[i]);
+    default: // GRAPH_PRELU
+        EACH(a[i] < 0 ? a[i] * b[i] : a[i]);
+    }
+}
+
+KERNEL static bool all_are(const float *v, float wanted, size_t n)
+{
+    int other = 0;
+    for (size_t i = 0; i < n; i++)
+        other |= v[i] != wanted;
+    return !other;
+}
+
+static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
+{
+    if (op == GRAPH_POW && all_are(b, 2, n)) {
+        combine(GRAPH_MUL, a, a, n);
+    } else if (op == GRAPH_POW) {
+        for (size_t i = 0; i < n; i++)
+            a[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
+    } else if (op == GRAPH_MOD) {
+        for (size_t i = 0; i < n; i++) // the sign of the divisor, as ONNX has it for integers
+            a[i] -= b[i] * floorf(a[i] / b[i]);
+    } else {
+        combine(op, a, b, n);
+    }
+}
+
+// Whether all rows are of that type, beside each other, with an operator that is done on them.
+static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
+{
+    bool can = kernel_has_v4() && half_join_knows(s->node->op) &&
+               half_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
+               nd_step(&p->nd, 0) == 1;
+    for (uint32_t k = 0; k < 2; k++)
+        can = can && p->operands[k].form.type == type && nd_step(&p->nd, k + 1) == 1;
+    return can;
+}
+
+static int prepare_binary(struct step *s, struct error *e)
+{
+    int r = prepare(s, 2, e);
+    struct rows *p = s->state;
+    if (r < 0)
+        return r;
+    p->halves = joins(s, p, TENSOR_FLOAT16);
+    p->bytes = joins(s, p, TENSOR_INT8);
+    return 0;
+}
+
+static int prepare_unary(struct step *s, struct error *e)
+{
+    int r = prepare(s, 1, e);
+    struct rows *p = s->state;
+    if (r < 0)
+        return r;
+    p->mapped = p->to.type == TENSOR_INT8 && p->operands[0].form.type == TENSOR_INT8 &&
+                nd_step(&p->nd, 0) == 1 && nd_step(&p->nd, 1) == 1;
+    if (p->mapped)
+        row_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
+    return 0;
+}
+
+static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
+                      uint8_t *to, const struct patch *at)
+{
+    float values[2][ROW_CHUNK];
+    uint32_t n_operands = p->nd.n_operands - 1;
+    for (uint32_t k = 0; k < n_operands; k++) {
+        const struct operand *o = &p->operands[k];
+        struct steps step = steps_of(p, k + 1);
+        load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
+    }
+    if (n_operands == 2)
+        combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        row_post(&s->node->post[i], values[0], at->rows * at->row);
+    struct steps step = steps_of(p, 0);
+    store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
+}
+
+// The two innermost dimensions.
+static void run_plane(const struct step *s, const struct rows *p, const uint8_t *const from[2],
+                      uint8_t *to)
+{
+    size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_row(&p->nd);
+    size_t together = row && row < ROW_CHUNK ? ROW_CHUNK / row : 1;
+    struct patch at;
+    for (at.y = 0; at.y < rows; at.y += together)
+        for (at.x = 0; at.x < row; at.x += ROW_CHUNK) {
+            at.rows = rows - at.y < together ? rows - at.y : together;
+            at.row = row - at.x < ROW_CHUNK ? row - at.x : ROW_CHUNK;
+            run_patch(s, p, from, to, &at);
+        }
+}
+
+static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
+                      uint8_t *to)
+{
+    const struct row_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
+    enum graph_op op = s->node->op;
+    uint32_t outer = p->nd.n_dims - 2;
+    size_t n = nd_row(&p->nd);
+    for (int64_t i = 0; i < p->nd.dims[outer]; i++) {
+        const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
+        const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
+        uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
+        if (p->bytes)
+            byte_join(op, forms, a, b, n, p->bounds, y);
+        else
+            half_join(op, a, b, n, p->bounds, y);
+    }
+}
+
+static int run_each(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct rows *p = s->state;
+    const uint8_t *from[2] = {0}, *planes[2] = {0};
+    uint8_t *to = run_output(s, r, 0);
+    struct nd outer = p->nd;
+    struct nd_position at;
+    outer.n_dims--;
+    for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
+        from[k] = base(s, r, &p->operands[k]);
+    for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
+        for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
+            planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
+        (p->halves || p->bytes ? join_rows : run_plane)(s, p, planes,
+                                                        to + at.offset[0] * (int64_t)p->to_size);
+    }
+    return 0;
+}
+
+static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
+{
+    struct nd_position at;
+    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
+        bytes_map(p->table, (const int8_t *)from + at.offset[1], nd_row(&p->nd),
+                  (int8_t *)to + at.offset[0]);
+}
+
+static int run_unary(const struct step *s, struct run *r, struct error *e)
+{
+    const struct rows *p = s->state;
+    if (!p->mapped)
+        return run_each(s, r, e);
+    map_rows(p, base(s, r, &p->operands[0]), run_output(s, r, 0));
+    return 0;
+}
+
+const struct op op_binary = {.prepare = prepare_binary, .run = run_each, .in_place = true};
+const struct op op_unary = {.prepare = prepare_unary, .run = run_unary, .in_place = true};

@@ -1,0 +1,61 @@
+// Gated linear units: the first half of a dimension times the sigmoid of the second.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+
+// Where the two halves lie, in elements: `n` values of each beside each other, again and again.
+struct glu {
+    size_t n, rows;
+};
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint32_t axis = (uint32_t)s->node->axis;
+    struct glu *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    bool fits = x->n_elems && x->n_dims == y->n_dims && x->n_elems == 2 * y->n_elems &&
+                x->channels_last == y->channels_last;
+    for (uint32_t i = 0; i < x->n_dims && fits; i++)
+        fits = x->dims[i] == (i == axis ? 2 : 1) * (uint64_t)y->dims[i];
+    if (!fits)
+        return step_refuse(s, e, "its output is not half of its input");
+    if (x->channels_last && axis != 1)
+        return step_refuse(s, e, "of an image only the channels can be halved");
+    if (!row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "its types are not supported");
+    p->n = y->dims[axis];
+    for (uint32_t i = axis + 1; i < y->n_dims && !x->channels_last; i++)
+        p->n *= y->dims[i];
+    p->rows = y->n_elems / p->n;
+    return 0;
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct glu *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_post gate = {.kind = POST_SIGMOID};
+    struct row_form from = row_form(x), to = row_form(y);
+    size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
+    const uint8_t *src = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    float a[ROW_CHUNK], b[ROW_CHUNK];
+    for (size_t row = 0; row < p->rows; row++)
+        for (size_t done = 0; done < p->n; done += ROW_CHUNK) {
+            size_t n = p->n - done < ROW_CHUNK ? p->n - done : ROW_CHUNK;
+            size_t at = 2 * row * p->n + done;
+            row_load(&from, src + at * x_size, n, a);
+            row_load(&from, src + (at + p->n) * x_size, n, b);
+            row_post(&gate, b, n);
+            for (size_t i = 0; i < n; i++)
+                a[i] *= b[i];
+            row_store(&to, dst + (row * p->n + done) * y_size, n, a);
+        }
+    return 0;
+}
+
+const struct op op_glu = {.prepare = prepare, .run = run};

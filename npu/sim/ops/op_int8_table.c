@@ -1,0 +1,72 @@
+// Each 8-bit number becomes another one by a table.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/int8.h"
+
+// Many tables only change the scale. Those are a line that is rounded, which vector instructions
+// compute faster than they look up.
+struct map {
+    bool is_line;
+    float slope, start;
+};
+
+KERNEL static void follow_line(float slope, float start, const int8_t *x, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = fmaf((float)x[i], slope, start);
+        v = v > -128 ? v : -128;
+        v = v < 127 ? v : 127;
+        y[i] = (int8_t)(int32_t)rintf(v);
+    }
+}
+
+static void find_line(const struct step *s, struct map *m)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    int8_t all[256], on_line[256];
+    if (!x->quantized || !y->quantized)
+        return;
+    for (int i = 0; i < 256; i++)
+        all[i] = (int8_t)i;
+    m->slope = x->scale / y->scale;
+    m->start = (float)y->zp - (float)x->zp * m->slope;
+    follow_line(m->slope, m->start, all, on_line, 256);
+    m->is_line = memcmp(on_line, s->node->map, 256) == 0;
+}
+
+static bool is_eight_bits(enum tensor_type type)
+{
+    return type == TENSOR_INT8 || type == TENSOR_UINT8;
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct map *m = s->state = step_alloc(s, 1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "a step", sizeof *m);
+    if (!s->node->map || !is_eight_bits(x->type) || !is_eight_bits(y->type) ||
+        x->n_elems != y->n_elems || x->channels_last != y->channels_last)
+        return step_refuse(s, e, "it has no table of 8-bit numbers");
+    if (!bytes_map_is_fast())
+        find_line(s, m);
+    return 0;
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct map *m = s->state;
+    const int8_t *x = run_input(s, r, 0);
+    int8_t *y = run_output(s, r, 0);
+    size_t n = step_output(s, 0)->n_elems;
+    if (m->is_line)
+        follow_line(m->slope, m->start, x, y, n);
+    else
+        bytes_map(s->node->map, x, n, y);
+    return 0;
+}
+
+const struct op op_map = {.prepare = prepare, .run = run, .in_place = true};

@@ -1,0 +1,175 @@
+// Matrix products and sampling: exMatMul, GridSample; and operators that wait for their program.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/plain.h"
+#include "npu/sim/ref/ref.h"
+
+// ---- exMatMul: y[n, o, 0, w] = sum over k of a[n, k, 0, o] * b[n, k, 0, w] (* or + c) ----
+
+struct ex_mat_mul {
+    struct plain a, b, c, y;
+    struct wide_walk walk; // over y, with c as its operand
+};
+
+static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
+{
+    if (s->node->n_inputs < 3)
+        return 0;
+    int r = plain_input(s, 2, &p->c, e);
+    wide_walk_init(&p->walk, step_output(s, 0));
+    if (r == 0 && !wide_walk_broadcast(&p->walk, step_input(s, 2)))
+        return step_refuse(s, e, "its third input does not fit its output");
+    return r;
+}
+
+static int prepare_ex_mat_mul(struct step *s, struct error *e)
+{
+    struct ex_mat_mul *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (plain_input(s, 0, &p->a, e) < 0 || plain_input(s, 1, &p->b, e) < 0 ||
+        prepare_third(s, p, e) < 0 || plain_output(s, 0, &p->y, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *a = step_input(s, 0), *b = step_input(s, 1), *y = step_output(s, 0);
+    bool fits = a->n_dims == 4 && b->n_dims == 4 && y->n_dims == 4 && a->dims[2] == 1 &&
+                b->dims[2] == 1 && y->dims[2] == 1 && a->dims[0] == b->dims[0] &&
+                a->dims[0] == y->dims[0] && a->dims[1] == b->dims[1] && a->dims[3] == y->dims[1] &&
+                b->dims[3] == y->dims[3];
+    if (!fits)
+        return step_refuse(s, e, "its inputs and its output do not fit together");
+    return 0;
+}
+
+KERNEL static void add_product(float *y, const float *b, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += a * b[i];
+}
+
+static void apply_third(const struct step *s, const struct ex_mat_mul *p, const float *c, float *y)
+{
+    struct wide_walk w = p->walk;
+    for (size_t i = 0; i < step_output(s, 0)->n_elems; i++, wide_walk_next(&w))
+        y[i] = s->node->multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
+}
+
+static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct ex_mat_mul *p = s->state;
+    const struct graph_tensor *a = step_input(s, 0), *y = step_output(s, 0);
+    const float *va = plain_load(s, r, &p->a), *vb = plain_load(s, r, &p->b);
+    float *vy = plain_values(r, &p->y);
+    size_t n = y->dims[0], o = y->dims[1], w = y->dims[3], k = a->dims[1];
+    memset(vy, 0, y->n_elems * sizeof *vy);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < k; j++)
+            for (size_t l = 0; l < o; l++)
+                add_product(vy + (i * o + l) * w, vb + (i * k + j) * w, va[(i * k + j) * o + l], w);
+    if (s->node->n_inputs > 2)
+        apply_third(s, p, plain_load(s, r, &p->c), vy);
+    plain_store(s, r, &p->y);
+    return 0;
+}
+
+// ---- GridSample ----
+
+struct grid_sample {
+    struct plain x, grid, y;
+};
+
+static int prepare_grid_sample(struct step *s, struct error *e)
+{
+    struct grid_sample *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (plain_input(s, 0, &p->x, e) < 0 || plain_input(s, 1, &p->grid, e) < 0 ||
+        plain_output(s, 0, &p->y, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = step_input(s, 0), *g = step_input(s, 1), *y = step_output(s, 0);
+    if (x->n_dims != 4 || g->n_dims != 4 || y->n_dims != 4 || g->dims[3] != 2 ||
+        g->dims[0] != x->dims[0] || y->dims[0] != x->dims[0] || y->dims[1] != x->dims[1] ||
+        y->dims[2] != g->dims[1] || y->dims[3] != g->dims[2] || !x->n_elems)
+        return step_refuse(s, e, "image, grid and output do not fit together");
+    return 0;
+}
+
+// From [-1, 1] to pixels, and back inside where the mode says so.
+static float grid_pixel(const struct graph_node *n, float v, uint32_t size)
+{
+    float last = (float)(size - 1);
+    float at = n->grid.align_corners ? (v + 1) / 2 * last : ((v + 1) * (float)size - 1) / 2;
+    if (n->grid.outside == GRID_REFLECTION) {
+        float low = n->grid.align_corners ? 0 : -0.5f;
+        float span = n->grid.align_corners ? last : (float)size;
+        float t = span > 0 ? fmodf(fabsf(at - low), 2 * span) : 0;
+        at = (t > span ? 2 * span - t : t) + low;
+    }
+    if (n->grid.outside != GRID_ZEROS)
+        at = at < 0 ? 0 : at > last ? last : at;
+    return at;
+}
+
+static float pixel_or_zero(const float *plane, const struct graph_tensor *x, float iy, float ix)
+{
+    if (!(iy >= 0 && iy < (float)x->dims[2] && ix >= 0 && ix < (float)x->dims[3]))
+        return 0;
+    return plane[(size_t)iy * x->dims[3] + (size_t)ix];
+}
+
+static float sample(const struct graph_node *n, const float *plane, const struct graph_tensor *x,
+                    float py, float px)
+{
+    if (n->grid.nearest)
+        return pixel_or_zero(plane, x, rintf(py), rintf(px));
+    float y0 = floorf(py), x0 = floorf(px), fy = py - y0, fx = px - x0;
+    return pixel_or_zero(plane, x, y0, x0) * (1 - fy) * (1 - fx) +
+           pixel_or_zero(plane, x, y0, x0 + 1) * (1 - fy) * fx +
+           pixel_or_zero(plane, x, y0 + 1, x0) * fy * (1 - fx) +
+           pixel_or_zero(plane, x, y0 + 1, x0 + 1) * fy * fx;
+}
+
+static int run_grid_sample(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct grid_sample *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const float *image = plain_load(s, r, &p->x), *grid = plain_load(s, r, &p->grid);
+    float *out = plain_values(r, &p->y);
+    size_t pixels = (size_t)y->dims[2] * y->dims[3], plane = (size_t)x->dims[2] * x->dims[3];
+    for (size_t n = 0; n < x->dims[0]; n++)
+        for (size_t i = 0; i < pixels; i++) {
+            const float *at = grid + (n * pixels + i) * 2;
+            float px = grid_pixel(s->node, at[0], x->dims[3]);
+            float py = grid_pixel(s->node, at[1], x->dims[2]);
+            for (size_t c = 0; c < x->dims[1]; c++) {
+                size_t channel = n * x->dims[1] + c;
+                out[channel * pixels + i] = sample(s->node, image + channel * plane, x, py, px);
+            }
+        }
+    plain_store(s, r, &p->y);
+    return 0;
+}
+
+// ---- custom operators ----
+
+static int prepare_custom(struct step *s, struct error *e)
+{
+    (void)s;
+    (void)e;
+    return 0;
+}
+
+static int run_custom(const struct step *s, struct run *r, struct error *e)
+{
+    (void)r;
+    return error_set(e, STATUS_FAIL,
+                     "node %s: nobody computes operator %s: register it with "
+                     "rknn_register_custom_ops(), or install a plugin for it at the server",
+                     s->node->name, s->node->type);
+}
+
+const struct op op_ex_mat_mul = {.prepare = prepare_ex_mat_mul, .run = run_ex_mat_mul};
+const struct op op_grid_sample = {.prepare = prepare_grid_sample, .run = run_grid_sample};
+const struct op op_custom = {.prepare = prepare_custom, .run = run_custom};

@@ -1,0 +1,233 @@
+// BatchNormalization, LayerNormalization and what is like it.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/fp16_binary.h"
+
+// ---- BatchNormalization ----
+
+// y = x * factor[c] + term[c]
+struct batch_norm {
+    float *factor, *term;
+    size_t together; // channels last: pixels whose parameters these are
+    bool halves;     // half_scale() does it all
+    struct half_bounds bounds;
+};
+
+static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
+                          struct error *e)
+{
+    const struct graph_tensor *t = step_input(s, i);
+    if (!t || !t->constant || t->n_elems != channels)
+        return step_refuse(s, e, "its input %u is not a constant of %u channels", i, channels);
+    return step_floats(s, t, ret, e);
+}
+
+// Parameters of many pixels.
+static int repeat_parameters(struct step *s, struct batch_norm *p, size_t channels, struct error *e)
+{
+    size_t n = channels * p->together;
+    float *factor = step_alloc(s, n, sizeof *factor), *term = step_alloc(s, n, sizeof *term);
+    if (!factor || !term)
+        return error_no_memory(e, "a step", n * sizeof *factor);
+    for (size_t i = 0; i < n; i++) {
+        factor[i] = p->factor[i % channels];
+        term[i] = p->term[i % channels];
+    }
+    p->factor = factor;
+    p->term = term;
+    return 0;
+}
+
+static int take_reals(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
+{
+    float *mean, *variance;
+    if (take_parameter(s, 1, channels, &p->factor, e) < 0 ||
+        take_parameter(s, 2, channels, &p->term, e) < 0 ||
+        take_parameter(s, 3, channels, &mean, e) < 0 ||
+        take_parameter(s, 4, channels, &variance, e) < 0)
+        return STATUS_MODEL_INVALID;
+    for (uint32_t c = 0; c < channels; c++) {
+        p->factor[c] /= sqrtf(variance[c] + s->node->norm.epsilon);
+        p->term[c] -= mean[c] * p->factor[c];
+    }
+    return 0;
+}
+
+// Integers: what the input's zero point takes comes back, so that real inputs can be multiplied.
+static int take_integers(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *scale = step_input(s, 1);
+    if (take_parameter(s, 1, channels, &p->factor, e) < 0 ||
+        take_parameter(s, 2, channels, &p->term, e) < 0)
+        return STATUS_MODEL_INVALID;
+    double unit = (double)x->scale * (double)scale->scale;
+    for (uint32_t c = 0; c < channels; c++) {
+        double stored = (int16_t)read_le16(scale->data.data + 2 * c);
+        double bias = (int32_t)read_le32(step_input(s, 2)->data.data + 4 * c);
+        p->term[c] = (float)((x->zp * stored + bias) * unit);
+    }
+    return 0;
+}
+
+static int prepare_batch_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct batch_norm *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims < 2 || x->n_dims != y->n_dims || !x->n_elems || x->n_elems != y->n_elems ||
+        memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
+        x->channels_last != y->channels_last)
+        return step_refuse(s, e, "input and output differ in shape");
+    if (!row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "its types are not supported");
+    uint32_t channels = x->dims[1];
+    int r =
+        s->node->norm.integer ? take_integers(s, p, channels, e) : take_reals(s, p, channels, e);
+    if (r < 0)
+        return r;
+    p->halves = kernel_has_v4() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+                x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
+    p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
+    return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
+}
+
+KERNEL static void scale_rows(float *restrict v, const float *restrict factor,
+                              const float *restrict term, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = v[i] * factor[i] + term[i];
+}
+
+// n elements of a row along the channels of pixels, with parameters from `first` on, or of a row of
+// channel `first`.
+static void norm_part(const struct step *s, size_t first, const uint8_t *src, size_t n,
+                      uint8_t *dst)
+{
+    const struct batch_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form from = row_form(x), to = row_form(y);
+    const float *factor = p->factor + first, *term = p->term + first;
+    float v[ROW_CHUNK];
+    if (p->halves) {
+        half_scale(src, factor, term, n, p->bounds, dst);
+        return;
+    }
+    row_load(&from, src, n, v);
+    if (x->channels_last)
+        scale_rows(v, factor, term, n);
+    else
+        row_post(&(struct graph_post){.kind = POST_SCALE, .alpha = *factor, .beta = *term}, v, n);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        row_post(&s->node->post[i], v, n);
+    row_store(&to, dst, n, v);
+}
+
+static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct batch_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const uint8_t *src = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    size_t channels = x->dims[1], inner = x->n_elems / channels / x->dims[0];
+    size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
+    bool last = x->channels_last;
+    size_t row = last ? channels * p->together : inner, channel = 0;
+    for (size_t first = 0; first < x->n_elems; first += row, channel = (channel + 1) % channels) {
+        size_t n_row = x->n_elems - first < row ? x->n_elems - first : row;
+        for (size_t done = 0; done < n_row; done += ROW_CHUNK) {
+            size_t n = n_row - done < ROW_CHUNK ? n_row - done : ROW_CHUNK, at = first + done;
+            norm_part(s, last ? done : channel, src + at * x_size, n, dst + at * y_size);
+        }
+    }
+    return 0;
+}
+
+// ---- LayerNormalization, exNorm ----
+
+struct layer_norm {
+    size_t n;            // elements of a group, which lie together in memory
+    size_t period;       // … for which there are parameters; then these repeat
+    float *scale, *bias; // NULL: none
+    uint64_t scratch;
+};
+
+static bool fits(const struct step *s)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    return x->n_elems == y->n_elems && x->n_elems && x->n_dims == y->n_dims &&
+           memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0 &&
+           x->channels_last == y->channels_last && row_type_known(x->type) &&
+           row_type_known(y->type);
+}
+
+static size_t group_size(const struct graph_node *n, const struct graph_tensor *x)
+{
+    size_t size = 1;
+    if (n->layer_norm.image == NORM_PIXELS)
+        return x->dims[1];
+    for (uint32_t i = (uint32_t)n->axis; i < x->n_dims; i++)
+        size *= x->dims[i];
+    return size;
+}
+
+static int take_optional(struct step *s, uint32_t i, size_t n, float **ret, struct error *e)
+{
+    return step_input(s, i) ? take_parameter(s, i, (uint32_t)n, ret, e) : 0;
+}
+
+static int prepare_layer_norm(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    bool image = s->node->layer_norm.image != NORM_TAIL;
+    struct layer_norm *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (image && !x->channels_last)
+        return step_refuse(s, e, "it works on tensors with image layout only");
+    if (!fits(s))
+        return step_refuse(s, e, "input and output do not fit together");
+    p->n = group_size(s->node, x);
+    p->period = image ? x->dims[1] : p->n;
+    if (take_optional(s, 1, p->period, &p->scale, e) < 0 ||
+        take_optional(s, 2, p->period, &p->bias, e) < 0)
+        return STATUS_MODEL_INVALID;
+    return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
+}
+
+static void normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < p->n && !how->rms; i++)
+        sum += v[i];
+    double mean = sum / (double)p->n;
+    for (size_t i = 0; i < p->n; i++)
+        squares += (v[i] - mean) * (v[i] - mean);
+    double factor = 1 / sqrt(squares / (double)p->n + how->epsilon);
+    for (size_t i = 0, k = 0; i < p->n; i++, k = k + 1 < p->period ? k + 1 : 0)
+        v[i] = (float)((v[i] - mean) * factor) * (p->scale ? p->scale[k] : 1) +
+               (p->bias ? p->bias[k] : 0);
+}
+
+static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct layer_norm *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct row_form from = row_form(x), to = row_form(y);
+    const uint8_t *src = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    float *v = run_scratch(r, p->scratch);
+    for (size_t at = 0; at < x->n_elems; at += p->n) {
+        row_load(&from, src + at * tensor_type_size(x->type), p->n, v);
+        normalize(p, &s->node->layer_norm, v);
+        row_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
+    }
+    return 0;
+}
+
+const struct op op_norm = {.prepare = prepare_batch_norm, .run = run_batch_norm, .in_place = true};
+const struct op op_layer_norm = {.prepare = prepare_layer_norm, .run = run_layer_norm};

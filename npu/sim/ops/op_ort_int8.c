@@ -1,0 +1,154 @@
+// Add, Mul and Softmax between narrow tensors of ONNX, as ONNX Runtime does them (ort_int8.h).
+#include <float.h>
+#include <math.h>
+
+#include "npu/sim/exec/nd.h"
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/plain.h"
+#include "npu/sim/ops/ort_int8.h"
+
+static bool is_narrow(const struct graph_tensor *t)
+{
+    return t && t->type == TENSOR_INT8 && t->quantized && t->whole_steps && !t->unpack;
+}
+
+// ---- Add, Mul ----
+
+struct binary {
+    struct nd nd; // operand 0: the output, then the operands
+    struct steps_binary steps;
+};
+
+// ONNX Runtime starts with the first operand where it repeats one number of it along a row.
+static bool repeats(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return y->n_dims && y->dims[y->n_dims - 1] > 1 &&
+           (x->n_dims == 0 || x->dims[x->n_dims - 1] == 1);
+}
+
+static int prepare_binary(struct step *s, struct error *e)
+{
+    const struct graph_tensor *y = step_output(s, 0);
+    struct binary *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (!is_narrow(y) || s->node->n_post)
+        return step_refuse(s, e, "its output is not one of 8-bit numbers");
+    nd_init(&p->nd, y);
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct graph_tensor *x = step_input(s, k);
+        if (!is_narrow(x) || !nd_broadcast(&p->nd, x))
+            return step_refuse(s, e, "its input %u does not fit its output", k);
+    }
+    nd_simplify(&p->nd);
+    p->steps = steps_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
+    p->steps.a_first = repeats(step_input(s, 0), y);
+    return 0;
+}
+
+// n numbers of an operand, beside each other in memory.
+static const int8_t *take(const struct step *s, const struct run *r, uint32_t k, int64_t at,
+                          size_t n, int8_t *gathered)
+{
+    const struct binary *p = s->state;
+    int64_t step = nd_step(&p->nd, k + 1);
+    const int8_t *data = (const int8_t *)run_input(s, r, k) + at;
+    if (step == 1)
+        return data;
+    for (size_t i = 0; i < n; i++)
+        gathered[i] = data[(int64_t)i * step];
+    return gathered;
+}
+
+static int run_binary(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct binary *p = s->state;
+    int8_t *y = run_output(s, r, 0), room[2][ROW_CHUNK];
+    size_t row = nd_row(&p->nd), chunk = ROW_CHUNK;
+    if (nd_step(&p->nd, 1) == 1 && nd_step(&p->nd, 2) == 1)
+        chunk = row;
+    struct nd_position at;
+    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
+        for (size_t done = 0; done < row; done += chunk) {
+            size_t n = row - done < chunk ? row - done : chunk;
+            const int8_t *x[2];
+            for (uint32_t k = 0; k < 2; k++) {
+                int64_t from = at.offset[k + 1] + (int64_t)done * nd_step(&p->nd, k + 1);
+                x[k] = take(s, r, k, from, n, room[k]);
+            }
+            steps_binary_run(&p->steps, x[0], x[1], y + at.offset[0] + done, n);
+        }
+    return 0;
+}
+
+// ---- Softmax ----
+
+// A row becomes exponentials by a table, which holds them relative to the largest value there can
+// be in a sum of so many.
+struct softmax {
+    struct along along;
+    float exponentials[256];
+};
+
+static void fill_exponentials(struct softmax *p, double scale)
+{
+    double most = log((double)(FLT_MAX / (float)p->along.size)) - 5;
+    double shift = (most > 0 ? most : 0) / scale;
+    for (int i = 0; i < 256; i++)
+        p->exponentials[i] = (float)exp((i - 255 + shift) * scale);
+}
+
+static int prepare_softmax(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct softmax *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (!is_narrow(x) || !is_narrow(y) || x->n_elems != y->n_elems || !x->n_elems ||
+        x->channels_last != y->channels_last || s->node->axis < 0 ||
+        (uint32_t)s->node->axis >= x->n_dims)
+        return step_refuse(s, e, "its input and output do not fit");
+    p->along = along_axis(x, (uint32_t)s->node->axis);
+    if (x->channels_last) // of images, the channels are the innermost
+        p->along = (struct along){x->n_elems / x->dims[1], x->dims[1], 1};
+    if (x->channels_last && s->node->axis != 1)
+        return step_refuse(s, e, "along axis %d of an image", s->node->axis);
+    fill_exponentials(p, (double)x->scale);
+    return 0;
+}
+
+static void softmax(const struct softmax *p, const struct graph_tensor *form, const int8_t *x,
+                    int8_t *y)
+{
+    size_t n = p->along.size, step = p->along.inner;
+    float sum = 0, steps = fminf(floorf(1 / form->scale), 1e30f);
+    int top = -128;
+    for (size_t i = 0; i < n; i++)
+        top = x[i * step] > top ? x[i * step] : top;
+    for (size_t i = 0; i < n; i++)
+        sum += p->exponentials[x[i * step] + 255 - top];
+    for (size_t i = 0; i < n; i++) {
+        float v = p->exponentials[x[i * step] + 255 - top] * steps / sum;
+        int32_t stored = (int32_t)rintf(fminf(v, 1000)) + form->zp;
+        y[i * step] = (int8_t)(stored < 127 ? stored : 127);
+    }
+}
+
+static int run_softmax(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct softmax *p = s->state;
+    const int8_t *x = run_input(s, r, 0);
+    int8_t *y = run_output(s, r, 0);
+    struct along a = p->along;
+    for (size_t o = 0; o < a.outer; o++)
+        for (size_t i = 0; i < a.inner; i++) {
+            size_t at = o * a.size * a.inner + i;
+            softmax(p, step_output(s, 0), x + at, y + at);
+        }
+    return 0;
+}
+
+const struct op op_steps_binary = {.prepare = prepare_binary, .run = run_binary, .in_place = true};
+const struct op op_steps_softmax = {.prepare = prepare_softmax, .run = run_softmax};

@@ -1,0 +1,360 @@
+// MaxPool and AveragePool, global ones too.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+#include "npu/sim/exec/window.h"
+#include "npu/sim/ops/ort_int8.h"
+
+struct pool_step {
+    bool max, raw; // raw: stored values are compared as they are
+    bool stored;   // averages: stored numbers are added as integers of 16 bits
+    bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
+    bool whole;    // steps: of all pixels, from sums of integers
+    struct row_form from, to;
+    uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line
+    uint64_t lines; // stored: the sums of a line's columns, and of its windows
+};
+
+static int check_size(const struct step *s, const struct graph_tensor *x,
+                      const struct graph_tensor *y, struct error *e)
+{
+    const struct graph_window *w = &s->node->window;
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
+        int64_t room = (int64_t)x->dims[2 + i] + w->pad[i] + w->pad[2 + i] - reach;
+        int64_t floor_size = room / w->stride[i] + 1, ceil_size = floor_size;
+        ceil_size += room % w->stride[i] != 0;
+        if (room < 0 || (y->dims[2 + i] != floor_size && y->dims[2 + i] != ceil_size))
+            return step_refuse(s, e, "an image of %u does not give one of %u", x->dims[2 + i],
+                               y->dims[2 + i]);
+    }
+    return 0;
+}
+
+static bool covers_all(const struct graph_window *w, const struct graph_tensor *x)
+{
+    return w->kernel[0] == x->dims[2] && w->kernel[1] == x->dims[3] &&
+           !(w->pad[0] | w->pad[1] | w->pad[2] | w->pad[3]);
+}
+
+static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
+    bool floats = x->type == TENSOR_FLOAT32 || x->type == TENSOR_FLOAT16;
+    return x->type == y->type && ((x->type == TENSOR_INT8 && same) || (floats && !x->quantized));
+}
+
+// Sums of bytes that 16 bits hold.
+static bool adds_stored(const struct graph_window *w, const struct row_form *from)
+{
+    uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
+    return from->type == TENSOR_INT8 && from->quantized && from->scale == 1 && taps <= 256;
+}
+
+static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
+    uint64_t pixels = 2 * x->dims[1] * sizeof(float);
+    uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
+    if (p->stored && step_scratch(s, sums, &p->lines, e) < 0)
+        return STATUS_MODEL_INVALID;
+    return step_scratch(s, p->raw ? line : pixels, &p->sums, e);
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct pool_step *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
+        x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
+        !row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "input and output are not images of as many channels");
+    row_forms_of_average(x, y, &p->from, &p->to);
+    if (s->node->n_post) { // activations take real numbers
+        p->from = row_form(x);
+        p->to = row_form(y);
+    }
+    p->max = s->node->op == GRAPH_MAX_POOL;
+    p->steps = !p->max && x->whole_steps && y->whole_steps;
+    p->whole = p->steps && covers_all(&s->node->window, x);
+    if (p->steps)
+        p->from = row_form(x);
+    p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
+    p->stored = !p->max && !p->steps && adds_stored(&s->node->window, &p->from);
+    int r = check_size(s, x, y, e);
+    return r < 0 ? r : take_scratch(s, p, e);
+}
+
+KERNEL static void max_f32(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] > x[i] ? y[i] : x[i];
+}
+
+KERNEL static void add_f32(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+// The part of a window that lies inside, along one dimension: taps [first, last).
+struct span {
+    uint32_t first, last;
+    int64_t start;   // of tap 0, in the image
+    uint32_t padded; // taps inside the image and its padding
+};
+
+static struct span find_span(const struct graph_window *w, int i, uint32_t out, uint32_t size)
+{
+    struct span s = {.start = (int64_t)out * w->stride[i] - w->pad[i]};
+    bool any = false;
+    for (uint32_t k = 0; k < w->kernel[i]; k++) {
+        int64_t at = s.start + (int64_t)k * w->dilation[i];
+        s.padded += at < (int64_t)size + w->pad[2 + i];
+        if (at < 0 || at >= size)
+            continue;
+        s.first = any ? s.first : k;
+        s.last = k + 1;
+        any = true;
+    }
+    return s;
+}
+
+struct window_at {
+    const struct step *s;
+    const uint8_t *image; // of the batch's element
+    struct span y, x;
+};
+
+static const uint8_t *image_line(const struct window_at *at, uint32_t ky)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    int64_t iy = at->y.start + (int64_t)ky * at->s->node->window.dilation[0];
+    return at->image + iy * x->dims[3] * x->dims[1] * (int64_t)tensor_type_size(x->type);
+}
+
+static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    int64_t ix = at->x.start + (int64_t)kx * at->s->node->window.dilation[1];
+    return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
+}
+
+// Integers are in the order of the halves that they are made of: those without sign are theirs, the
+// others are turned round.
+static inline int16_t order_of_half(int16_t bits)
+{
+    return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
+}
+
+// Pixels beside each other in y become what the expression makes of theirs, `a`, and of those of x,
+// `b`, which are `x_step` elements apart.
+#define JOIN(name, y_type, x_type, expression)                                                     \
+    KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
+    {                                                                                              \
+        y_type *restrict to = y;                                                                   \
+        const x_type *restrict from = x;                                                           \
+        for (size_t k = 0; k < pixels; k++, to += channels, from += x_step)                        \
+            for (size_t i = 0; i < channels; i++) {                                                \
+                y_type a = to[i];                                                                  \
+                x_type b = from[i];                                                                \
+                to[i] = (y_type)(expression);                                                      \
+            }                                                                                      \
+    }
+
+JOIN(larger_i8, int8_t, int8_t, a > b ? a : b)
+JOIN(larger_f32, float, float, a > b ? a : b)
+JOIN(larger_f16, int16_t, int16_t, order_of_half(a) > order_of_half(b) ? a : b)
+JOIN(add_stored_i8, int16_t, int8_t, a + b)
+JOIN(add_stored_i16, int16_t, int16_t, a + b)
+
+static void fill_lowest_i8(void *y, size_t n)
+{
+    memset(y, INT8_MIN, n);
+}
+
+static void fill_lowest_f32(void *y, size_t n)
+{
+    float *floats = y;
+    for (size_t i = 0; i < n; i++)
+        floats[i] = -INFINITY;
+}
+
+static void fill_lowest_f16(void *y, size_t n)
+{
+    uint16_t *halves = y;
+    for (size_t i = 0; i < n; i++)
+        halves[i] = 0xfc00; // -infinity
+}
+
+static void fill_zeros_i16(void *y, size_t n)
+{
+    memset(y, 0, n * sizeof(int16_t));
+}
+
+// How windows become one element each: first the lines under an output line, then along it.
+struct joint {
+    size_t image, element; // bytes of an element of the image, and of what is made of it
+    void (*fill)(void *y, size_t n);
+    void (*down)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
+    void (*along)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
+};
+
+static const struct joint largest_i8 = {1, 1, fill_lowest_i8, larger_i8, larger_i8};
+static const struct joint largest_f32 = {4, 4, fill_lowest_f32, larger_f32, larger_f32};
+static const struct joint largest_f16 = {2, 2, fill_lowest_f16, larger_f16, larger_f16};
+static const struct joint sum_i8 = {1, 2, fill_zeros_i16, add_stored_i8, add_stored_i16};
+
+static const struct joint *largest_of(enum tensor_type type)
+{
+    return type == TENSOR_INT8 ? &largest_i8 : type == TENSOR_FLOAT16 ? &largest_f16 : &largest_f32;
+}
+
+// One output line, by way of `line`, which is as wide as the image.
+static void join_windows(const struct window_at *at, const struct joint *j, uint8_t *line,
+                         uint8_t *dst)
+{
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    const struct graph_window *w = &at->s->node->window;
+    size_t channels = x->dims[1], n = x->dims[3] * channels, pixel = channels * j->element;
+    j->fill(dst, y->dims[3] * channels);
+    uint32_t k = at->y.first;
+    if (k < at->y.last && j->image == j->element)
+        memcpy(line, image_line(at, k++), n * j->element);
+    else
+        j->fill(line, n);
+    for (; k < at->y.last; k++)
+        j->down(line, image_line(at, k), n, 1, n);
+    for (k = 0; k < w->kernel[1]; k++) {
+        uint32_t first, last;
+        window_outputs(w, 1, k, x->dims[3], y->dims[3], &first, &last);
+        int64_t from = (int64_t)first * w->stride[1] + (int64_t)k * w->dilation[1] - w->pad[1];
+        if (first >= last)
+            continue;
+        size_t pixels = last - first, together = w->stride[1] == 1 ? pixels : 1;
+        j->along(dst + first * pixel, line + (size_t)from * pixel, w->stride[1] * channels,
+                 pixels / together, channels * together);
+    }
+}
+
+static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
+                        float *values)
+{
+    size_t channels = step_input(at->s, 0)->dims[1];
+    for (size_t i = 0; i < channels; i++)
+        sums[i] = p->max ? -INFINITY : 0;
+    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
+        for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
+            row_load(&p->from, pixel(at, ky, kx), channels, values);
+            if (p->max)
+                max_f32(sums, values, channels);
+            else
+                add_f32(sums, values, channels);
+        }
+}
+
+static uint32_t n_inside(const struct window_at *at)
+{
+    return (at->y.last - at->y.first) * (at->x.last - at->x.first);
+}
+
+KERNEL static void to_real(const int16_t *stored, float zeros, size_t n, float *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (float)stored[i] - zeros;
+}
+
+// `stored`: the sums of the output line's windows, if there are any.
+static void pool_real(const struct window_at *at, const struct pool_step *p, const int16_t *stored,
+                      float *sums, float *values)
+{
+    size_t channels = step_input(at->s, 0)->dims[1];
+    if (stored)
+        to_real(stored, (float)p->from.zp * (float)n_inside(at), channels, sums);
+    else
+        gather_real(at, p, sums, values);
+    if (p->max)
+        return;
+    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
+    float factor = count ? 1 / (float)count : 0;
+    for (size_t i = 0; i < channels; i++)
+        sums[i] *= factor;
+}
+
+KERNEL static void add_i8(int32_t *sums, const int8_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += x[i];
+}
+
+// ONNX Runtime counts all of a kernel when it counts padding.
+static void pool_steps(const struct window_at *at, const struct pool_step *p, float *sums,
+                       int8_t *dst)
+{
+    const struct graph_window *w = &at->s->node->window;
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    size_t channels = x->dims[1];
+    if (!p->whole) {
+        gather_real(at, p, sums, sums + channels);
+        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
+        steps_quotient(sums, (float)count, y, dst, channels);
+        return;
+    }
+    int32_t *integers = (int32_t *)sums;
+    memset(integers, 0, channels * sizeof *integers);
+    uint32_t n_pixels = x->dims[2] * x->dims[3];
+    for (uint32_t i = 0; i < n_pixels; i++)
+        add_i8(integers, (const int8_t *)at->image + i * channels, channels);
+    steps_mean(x, integers, n_pixels, y, dst, channels);
+}
+
+// One output line, window by window.
+static void run_line(const struct pool_step *p, struct run *r, struct window_at *at, uint8_t *dst)
+{
+    const struct step *s = at->s;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t channels = x->dims[1], pixel_size = channels * tensor_type_size(y->type);
+    float *sums = run_scratch(r, p->sums);
+    int16_t *line = NULL, *stored = NULL;
+    if (p->stored) {
+        line = run_scratch(r, p->lines);
+        stored = line + x->dims[3] * channels;
+        join_windows(at, &sum_i8, (uint8_t *)line, (uint8_t *)stored);
+    }
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
+        at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
+        if (p->steps) {
+            pool_steps(at, p, sums, (int8_t *)dst);
+            continue;
+        }
+        pool_real(at, p, stored ? stored + ox * channels : NULL, sums, sums + channels);
+        for (uint32_t i = 0; i < s->node->n_post; i++)
+            row_post(&s->node->post[i], sums, channels);
+        row_store(&p->to, dst, channels, sums);
+    }
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct pool_step *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
+    uint8_t *dst = run_output(s, r, 0);
+    struct window_at at = {.s = s, .image = run_input(s, r, 0)};
+    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->size / x->dims[0])
+        for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
+            at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
+            if (p->raw)
+                join_windows(&at, largest_of(x->type), run_scratch(r, p->sums), dst);
+            else
+                run_line(p, r, &at, dst);
+        }
+    return 0;
+}
+
+const struct op op_pool = {.prepare = prepare, .run = run};

@@ -1,0 +1,34 @@
+// Floats to 8 bits exactly as ONNX defines it: the quotient by the scale is rounded to even.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+
+static int prepare(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    if (x->type != TENSOR_FLOAT32 || y->type != TENSOR_INT8 || !y->quantized ||
+        x->n_elems != y->n_elems || x->channels_last != y->channels_last)
+        return step_refuse(s, e, "it makes 8-bit numbers of floats");
+    return 0;
+}
+
+KERNEL static void quantize(const float *x, int8_t *y, size_t n, float scale, float zp)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = rintf(x[i] / scale) + zp;
+        v = v == v ? v : zp;
+        v = v < -128 ? -128 : v;
+        y[i] = (int8_t)(v > 127 ? 127 : v);
+    }
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct graph_tensor *y = step_output(s, 0);
+    quantize(run_input(s, r, 0), run_output(s, r, 0), y->n_elems, y->scale, (float)y->zp);
+    return 0;
+}
+
+const struct op op_quantize = {.prepare = prepare, .run = run};

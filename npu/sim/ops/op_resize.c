@@ -1,0 +1,358 @@
+// Resize of images: nearest, linear and cubic.
+#include <math.h>
+
+#include "npu/sim/exec/ops.h"
+#include "npu/sim/exec/rows.h"
+
+// What an output line or column is made of.
+struct tap {
+    uint32_t at[4];
+    float weight[4];
+    int16_t sixteenths[2];
+};
+
+#define LINES 4 // that an output line is made of, at most
+#define LANES 8 // elements of small pixels that are worked on together, and may be written too much
+
+struct resize {
+    uint32_t n_taps;
+    size_t line;         // elements of an output line
+    size_t element;      // bytes of one
+    struct tap *taps[2]; // of lines, of columns
+    bool raw;            // nearest without conversion
+    bool stored;         // of bytes by sixteenths: real numbers would give the same
+    uint64_t scratch;
+};
+
+// Of height (i 0) or width.
+static float source(const struct graph_resize *r, int i, uint32_t out, uint32_t n_out,
+                    uint32_t n_in)
+{
+    float scale = r->scale[i] > 0 ? r->scale[i] : (float)n_out / (float)n_in, x = (float)out;
+    float last = scale * (float)n_in - 1; // align_corners: in the same fractions
+    switch (r->coordinates) {
+    case COORDINATES_ALIGN_CORNERS:
+        return n_out > 1 ? x * (float)(n_in - 1) / (r->scale[i] > 0 ? last : (float)(n_out - 1))
+                         : 0;
+    case COORDINATES_ASYMMETRIC:
+        return x / scale;
+    case COORDINATES_HALF_PIXEL_NN:
+        return (x + 0.5f) / scale;
+    case COORDINATES_PYTORCH_HALF_PIXEL:
+        return n_out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
+    default:
+        return (x + 0.5f) / scale - 0.5f;
+    }
+}
+
+static uint32_t inside(float at, uint32_t n)
+{
+    return at < 0 ? 0 : at > (float)(n - 1) ? n - 1 : (uint32_t)at;
+}
+
+static float nearest(const struct graph_resize *r, float at)
+{
+    switch (r->nearest) {
+    case NEAREST_ROUND_DOWN:
+        return ceilf(at - 0.5f);
+    case NEAREST_ROUND_UP:
+        return floorf(at + 0.5f);
+    case NEAREST_FLOOR:
+        return floorf(at);
+    default:
+        return ceilf(at);
+    }
+}
+
+static void cubic_weights(float a, float t, float *w)
+{
+    float d[4] = {1 + t, t, 1 - t, 2 - t};
+    for (int i = 0; i < 4; i++) {
+        float x = d[i];
+        w[i] = i == 1 || i == 2 ? ((a + 2) * x - (a + 3)) * x * x + 1
+                                : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    }
+}
+
+// Weights of pixels outside go to the others.
+static void exclude_outside(struct tap *t, float low, uint32_t n)
+{
+    float sum = 0;
+    for (int i = 0; i < 4; i++) {
+        float at = low - 1 + (float)i;
+        t->weight[i] = at < 0 || at >= (float)n ? 0 : t->weight[i];
+        sum += t->weight[i];
+    }
+    for (int i = 0; i < 4; i++)
+        t->weight[i] /= sum;
+}
+
+static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_t out,
+                     uint32_t n_out, uint32_t n_in)
+{
+    float at = source(r, i, out, n_out, n_in), low = floorf(at);
+    *t = (struct tap){.weight = {1}};
+    switch (r->mode) {
+    case INTERPOLATE_NEAREST:
+        t->at[0] = inside(nearest(r, at), n_in);
+        break;
+    case INTERPOLATE_LINEAR:
+        t->at[0] = inside(low, n_in);
+        t->at[1] = inside(low + 1, n_in);
+        t->weight[1] = at - low;
+        t->weight[0] = 1 - t->weight[1];
+        break;
+    default:
+        for (int k = 0; k < 4; k++)
+            t->at[k] = inside(low - 1 + (float)k, n_in);
+        cubic_weights(r->cubic_a, at - low, t->weight);
+        if (r->exclude_outside)
+            exclude_outside(t, low, n_in);
+    }
+}
+
+static bool same_form(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return x->type == y->type && x->quantized == y->quantized && x->scale == y->scale &&
+           x->zp == y->zp;
+}
+
+// Linear, by weights that are sixteenths, as they are where images are made 2, 4 or 8 times larger.
+static bool weigh_sixteenths(struct tap *taps, uint32_t n)
+{
+    for (uint32_t o = 0; o < n; o++)
+        for (int k = 0; k < 2; k++) {
+            float weight = taps[o].weight[k] * 16;
+            if (weight < 0 || weight > 16 || weight != floorf(weight))
+                return false;
+            taps[o].sixteenths[k] = (int16_t)weight;
+        }
+    return true;
+}
+
+// Sums of stored numbers round as those of real ones: ties are even in both.
+static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor *y,
+                        const struct resize *p)
+{
+    int32_t zp = y->quantized ? y->zp : 0;
+    return p->n_taps == 2 && y->type == TENSOR_INT8 && same_form(x, y) &&
+           row_form(y).odd == (zp & 1) && weigh_sixteenths(p->taps[0], y->dims[2]) &&
+           weigh_sixteenths(p->taps[1], y->dims[3]);
+}
+
+static int prepare(struct step *s, struct error *e)
+{
+    static const uint32_t counts[] = {1, 2, 4};
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    struct resize *p = s->state = step_alloc(s, 1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a step", sizeof *p);
+    if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
+        x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
+        !row_type_known(x->type) || !row_type_known(y->type))
+        return step_refuse(s, e, "only height and width of images can be resized");
+    p->n_taps = counts[s->node->resize.mode];
+    p->raw = p->n_taps == 1 && same_form(x, y);
+    for (int i = 0; i < 2; i++) {
+        uint32_t n_out = y->dims[2 + i];
+        p->taps[i] = step_alloc(s, n_out, sizeof *p->taps[i]);
+        if (!p->taps[i])
+            return error_no_memory(e, "a step", n_out * sizeof *p->taps[i]);
+        for (uint32_t o = 0; o < n_out; o++)
+            make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
+    }
+    p->stored = adds_stored(x, y, p);
+    // Input lines at the output's width, then an input line, in floats or in 16 bits.
+    p->line = (size_t)y->dims[3] * y->dims[1];
+    p->element = tensor_type_size(y->type);
+    uint64_t values =
+        LINES * (uint64_t)(p->line + LANES) + (uint64_t)x->dims[3] * x->dims[1] + LANES;
+    return step_scratch(s, values * sizeof(float), &p->scratch, e);
+}
+
+// n elements, each the sum of its taps: two at once, which are the most usual.
+static inline __attribute__((always_inline)) void
+weigh(const float *const *from, const float *weights, uint32_t n_taps, size_t n, float *restrict to)
+{
+    const float *first = from[0], *second = from[1];
+    float w = weights[0], v = weights[1];
+    if (n_taps == 1)
+        for (size_t i = 0; i < n; i++)
+            to[i] = first[i] * w;
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = first[i] * w + second[i] * v;
+    for (uint32_t k = 2; k < n_taps; k++) {
+        const float *more = from[k];
+        for (size_t i = 0; i < n; i++)
+            to[i] += more[i] * weights[k];
+    }
+}
+
+KERNEL static void weigh_lines(const float *const *from, const float *weights, uint32_t n_taps,
+                               size_t n, float *restrict to)
+{
+    weigh(from, weights, n_taps, n, to);
+}
+
+// Neighbours: pixels of `channels` elements.
+KERNEL static void widen_line(const struct resize *p, const float *line, size_t n_out,
+                              size_t channels, float *restrict out)
+{
+    for (size_t o = 0; o < n_out; o++, out += channels) {
+        const struct tap *t = &p->taps[1][o];
+        const float *from[LINES];
+        for (int k = 0; k < LINES; k++)
+            from[k] = line + t->at[k] * channels;
+        weigh(from, t->weight, p->n_taps, channels, out);
+    }
+}
+
+// ---- stored numbers ----
+
+KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *restrict y)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i];
+}
+
+// Without sign, since what lies behind a pixel may be anything.
+typedef uint16_t lanes __attribute__((vector_size(LANES * sizeof(uint16_t))));
+
+// As widen_line(). What a pixel writes too much the next one overwrites.
+KERNEL static void widen_stored(const struct resize *p, const int16_t *line, size_t n_out,
+                                size_t channels, int16_t *restrict out)
+{
+    for (size_t o = 0; o < n_out; o++, out += channels) {
+        const struct tap *t = &p->taps[1][o];
+        const int16_t *first = line + t->at[0] * channels, *second = line + t->at[1] * channels;
+        for (size_t i = 0; i < channels; i += LANES) {
+            lanes a, b;
+            memcpy(&a, first + i, sizeof a);
+            memcpy(&b, second + i, sizeof b);
+            a = a * (uint16_t)t->sixteenths[0] + b * (uint16_t)t->sixteenths[1];
+            memcpy(out + i, &a, sizeof a);
+        }
+    }
+}
+
+// Two lines of sixteenths to bytes, ties to even.
+KERNEL static void weigh_stored(const int16_t *first, const int16_t *second, const struct tap *t,
+                                size_t n, int8_t *restrict to)
+{
+    int16_t w = t->sixteenths[0], v = t->sixteenths[1];
+    for (size_t i = 0; i < n; i++) {
+        int16_t sum = (int16_t)(first[i] * w + second[i] * v);
+        int16_t odd = (sum >> 8) & 1;
+        to[i] = (int8_t)((int16_t)(sum + 127 + odd) >> 8);
+    }
+}
+
+// ---- lines ----
+
+// The input lines that the last output lines were made of, at the output's width. Those of one
+// output line are neighbours, so that each has a place of its own.
+struct lines {
+    uint8_t *lines;
+    bool there[LINES];
+    uint32_t at[LINES];
+};
+
+static void make_line(const struct step *s, const struct resize *p, const uint8_t *from,
+                      void *values, void *line)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t n = (size_t)x->dims[3] * x->dims[1];
+    struct row_form form, unused;
+    if (p->stored) {
+        load_stored((const int8_t *)from, n, values);
+        widen_stored(p, values, y->dims[3], y->dims[1], line);
+        return;
+    }
+    row_forms_of_average(x, y, &form, &unused);
+    row_load(&form, from, n, values);
+    widen_line(p, values, y->dims[3], y->dims[1], line);
+}
+
+static const void *find_line(const struct step *s, const struct resize *p, struct lines *l,
+                             const uint8_t *image, uint32_t at)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    uint32_t slot = at % LINES;
+    size_t element = p->stored ? sizeof(int16_t) : sizeof(float);
+    size_t pitch = (p->line + LANES) * element;
+    uint8_t *line = l->lines + slot * pitch;
+    if (l->there[slot] && l->at[slot] == at)
+        return line;
+    make_line(s, p, image + at * (x->size / x->dims[0] / x->dims[2]), l->lines + LINES * pitch,
+              line);
+    l->there[slot] = true;
+    l->at[slot] = at;
+    return line;
+}
+
+static void resize_stored(const struct step *s, const struct resize *p, struct lines *l,
+                          const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct tap *t = &p->taps[0][oy];
+    const int16_t *first = find_line(s, p, l, image, t->at[0]);
+    const int16_t *second = find_line(s, p, l, image, t->at[1]);
+    weigh_stored(first, second, t, p->line, (int8_t *)dst);
+}
+
+static void resize_line(const struct step *s, const struct resize *p, struct lines *l,
+                        const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct tap *t = &p->taps[0][oy];
+    const float *from[LINES] = {0};
+    float out[ROW_CHUNK], weights[LINES] = {0};
+    uint32_t n_taps = 0;
+    struct row_form unused, to;
+    row_forms_of_average(step_input(s, 0), step_output(s, 0), &unused, &to);
+    for (uint32_t k = 0; k < p->n_taps; k++)
+        if (t->weight[k] != 0) {
+            from[n_taps] = find_line(s, p, l, image, t->at[k]);
+            weights[n_taps++] = t->weight[k];
+        }
+    for (size_t done = 0; done < p->line; done += ROW_CHUNK) {
+        size_t n = p->line - done < ROW_CHUNK ? p->line - done : ROW_CHUNK;
+        weigh_lines(from, weights, n_taps, n, out);
+        row_store(&to, dst + done * p->element, n, out);
+        for (uint32_t k = 0; k < n_taps; k++)
+            from[k] += n;
+    }
+}
+
+static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,
+                      uint32_t oy, uint8_t *dst)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t pixel = x->dims[1] * tensor_type_size(x->type);
+    const uint8_t *line = image + p->taps[0][oy].at[0] * x->dims[3] * pixel;
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel)
+        memcpy(dst, line + p->taps[1][ox].at[0] * pixel, pixel);
+}
+
+static int run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct resize *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t line = p->line * p->element;
+    const uint8_t *image = run_input(s, r, 0);
+    uint8_t *dst = run_output(s, r, 0);
+    for (uint32_t n = 0; n < x->dims[0]; n++, image += x->size / x->dims[0]) {
+        struct lines lines = {.lines = run_scratch(r, p->scratch)};
+        for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
+            if (p->raw)
+                copy_line(s, p, image, oy, dst);
+            else if (p->stored)
+                resize_stored(s, p, &lines, image, oy, dst);
+            else
+                resize_line(s, p, &lines, image, oy, dst);
+        }
+    }
+    return 0;
+}
+
+const struct op op_resize = {.prepare = prepare, .run = run};

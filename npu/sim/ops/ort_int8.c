@@ -1,0 +1,156 @@
+// The arithmetic of ort_int8.h. Compiled without contraction: where ONNX Runtime fuses a product
+// and a sum it is written so here, and nowhere else.
+#include "npu/sim/ops/ort_int8.h"
+
+#include <math.h>
+
+#include "npu/sim/exec/rows.h"
+
+// What makes a stored number one of ONNX Runtime's.
+static int32_t moved(const struct graph_tensor *t)
+{
+    return t->counts_from_0 ? 128 : 0;
+}
+
+static float zero_point(const struct graph_tensor *t)
+{
+    return (float)(t->zp + moved(t));
+}
+
+static inline int8_t rounded(float v, int32_t move)
+{
+    float low = (float)(-128 + move), high = (float)(127 + move);
+    v = v > low ? v : low;
+    v = v < high ? v : high;
+    return (int8_t)((int32_t)rintf(v) - move);
+}
+
+// ---- Add, Mul ----
+
+struct steps_binary steps_binary(enum graph_op op, const struct graph_tensor *a,
+                                 const struct graph_tensor *b, const struct graph_tensor *y)
+{
+    bool together = a->counts_from_0 == b->counts_from_0 && a->counts_from_0 == y->counts_from_0;
+    return (struct steps_binary){.op = op, .apart = !together, .a = a, .b = b, .y = y};
+}
+
+struct sum {
+    float inner, outer, fixed;
+    int32_t move;
+};
+
+KERNEL static void add(struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = fmaf((float)(inner[i] + s.move), s.inner, s.fixed);
+        y[i] = rounded(fmaf((float)(outer[i] + s.move), s.outer, sum), s.move);
+    }
+}
+
+static struct sum make_sum(const struct steps_binary *s)
+{
+    float a = s->a->scale / s->y->scale, b = s->b->scale / s->y->scale;
+    float zeros = fmaf(a, zero_point(s->a), b * zero_point(s->b));
+    return (struct sum){s->a_first ? a : b, s->a_first ? b : a, zero_point(s->y) - zeros,
+                        moved(s->y)};
+}
+
+struct product {
+    int32_t zp[2], move;
+    float ratio, zero;
+};
+
+KERNEL static void multiply(struct product p, const int8_t *a, const int8_t *b, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t v = (a[i] - p.zp[0]) * (b[i] - p.zp[1]);
+        y[i] = rounded((float)v * p.ratio + p.zero, p.move);
+    }
+}
+
+static struct product make_product(const struct steps_binary *s)
+{
+    return (struct product){.zp = {s->a->zp, s->b->zp},
+                            .move = moved(s->y),
+                            .ratio = s->a->scale * s->b->scale / s->y->scale,
+                            .zero = zero_point(s->y)};
+}
+
+struct real {
+    float scale, zp;
+};
+
+static struct real make_real(const struct graph_tensor *t)
+{
+    return (struct real){t->scale, (float)t->zp};
+}
+
+static inline float real_of(struct real r, int8_t v)
+{
+    return ((float)v - r.zp) * r.scale;
+}
+
+static inline int8_t quantized(struct real r, float v)
+{
+    return rounded(rintf(v / r.scale) + r.zp, 0);
+}
+
+KERNEL static void add_apart(struct real a, struct real b, struct real to, const int8_t *x,
+                             const int8_t *w, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = quantized(to, real_of(a, x[i]) + real_of(b, w[i]));
+}
+
+KERNEL static void multiply_apart(struct real a, struct real b, struct real to, const int8_t *x,
+                                  const int8_t *w, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = quantized(to, real_of(a, x[i]) * real_of(b, w[i]));
+}
+
+void steps_binary_run(const struct steps_binary *s, const int8_t *a, const int8_t *b, int8_t *y,
+                      size_t n)
+{
+    if (s->apart)
+        (s->op == GRAPH_ADD ? add_apart : multiply_apart)(make_real(s->a), make_real(s->b),
+                                                          make_real(s->y), a, b, y, n);
+    else if (s->op == GRAPH_ADD)
+        add(make_sum(s), s->a_first ? a : b, s->a_first ? b : a, y, n);
+    else
+        multiply(make_product(s), a, b, y, n);
+}
+
+// ---- averages ----
+
+KERNEL static void scale_sums(const int32_t *sums, int32_t bias, float scale, int32_t zp, int8_t *y,
+                              size_t n)
+{
+    float low = (float)(-128 - zp), high = (float)(127 - zp);
+    for (size_t i = 0; i < n; i++) {
+        float v = (float)(sums[i] + bias) * scale;
+        v = v > low ? v : low;
+        v = v < high ? v : high;
+        y[i] = (int8_t)((int32_t)rintf(v) + zp);
+    }
+}
+
+void steps_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
+                const struct graph_tensor *form, int8_t *y, size_t n)
+{
+    float scale = from->scale / (form->scale * (float)count);
+    scale_sums(sums, -from->zp * (int32_t)count, scale, form->zp, y, n);
+}
+
+KERNEL static void divide_reals(const float *real, float divisor, float scale, float zp,
+                                int32_t move, int8_t *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = rounded(real[i] / divisor / scale + zp, move);
+}
+
+void steps_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
+                    size_t n)
+{
+    divide_reals(real, divisor, form->scale, zero_point(form), moved(form), y, n);
+}

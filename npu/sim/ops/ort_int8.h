@@ -1,0 +1,31 @@
+// 8-bit numbers of ONNX in the arithmetic of ONNX Runtime on x86: in floats, on stored numbers as
+// it has them (unsigned ones are 128 larger than ours), with its roundings and its order of
+// operations, for exactly its results. Facts: onnxruntime, core/mlas/lib (qladd, qlmul, qlgavgpool)
+// and contrib_ops/cpu/quantization.
+#pragma once
+
+#include "npu/model/graph.h"
+
+// Two operands and a result of Add or Mul.
+struct steps_binary {
+    enum graph_op op;
+    bool apart;   // not one operator: real numbers are added or multiplied, then quantized
+    bool a_first; // the sum starts with operand a
+    const struct graph_tensor *a, *b, *y;
+};
+
+/// Apart is what ONNX Runtime does where not all three are signed or all unsigned.
+struct steps_binary steps_binary(enum graph_op op, const struct graph_tensor *a,
+                                 const struct graph_tensor *b, const struct graph_tensor *y);
+
+/// n numbers; y may lie where an operand lies.
+void steps_binary_run(const struct steps_binary *s, const int8_t *a, const int8_t *b, int8_t *y,
+                      size_t n);
+
+/// The mean of `count` numbers from their sum (of stored numbers), for each of n channels.
+void steps_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
+                const struct graph_tensor *form, int8_t *y, size_t n);
+
+/// y = real / divisor, real numbers of n channels.
+void steps_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
+                    size_t n);

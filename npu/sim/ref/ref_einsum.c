@@ -1,0 +1,105 @@
+// Einsum: sums of products over labelled dimensions.
+#include "npu/sim/ref/ref.h"
+
+struct sums {
+    uint32_t n_labels, n_out; // labels of the output come first
+    uint64_t sizes[WIDE_MAX_LABELS];
+    int64_t strides[WIDE_MAX_INPUTS][WIDE_MAX_LABELS];
+    uint32_t n_in;
+};
+
+static const int64_t *labels_of(const struct wide_call *c, uint32_t input)
+{
+    return c->node->wide.ints + 2 + (size_t)input * GRAPH_MAX_DIMS;
+}
+
+static void measure(const struct wide_call *c, struct sums *s)
+{
+    *s = (struct sums){.n_labels = (uint32_t)c->node->wide.ints[0],
+                       .n_out = (uint32_t)c->node->wide.ints[1],
+                       .n_in = c->node->n_inputs};
+    for (uint32_t i = 0; i < s->n_labels; i++)
+        s->sizes[i] = 1;
+    for (uint32_t k = 0; k < s->n_in; k++) {
+        const struct graph_tensor *t = c->in[k].t;
+        int64_t own[GRAPH_MAX_DIMS];
+        wide_strides(t, own);
+        for (uint32_t d = 0; d < t->n_dims; d++) {
+            int64_t label = labels_of(c, k)[d];
+            if (t->dims[d] != 1)
+                s->sizes[label] = t->dims[d];
+            s->strides[k][label] += t->dims[d] == 1 ? 0 : own[d];
+        }
+    }
+}
+
+static int check_einsum(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+{
+    (void)ret_extra;
+    struct sums s;
+    bool fits = c->node->n_inputs > 0;
+    for (uint32_t k = 0; k < c->node->n_inputs && fits; k++)
+        fits = c->in[k].t && c->in[k].t->n_elems && c->in[k].real == c->out[0].real;
+    if (!fits)
+        return wide_refuse(c, e, "its inputs are empty, or not of one kind");
+    measure(c, &s);
+    for (uint32_t k = 0; k < s.n_in; k++)
+        for (uint32_t d = 0; d < c->in[k].t->n_dims; d++) {
+            uint32_t size = c->in[k].t->dims[d];
+            fits = fits && (size == 1 || size == s.sizes[labels_of(c, k)[d]]);
+        }
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < s.n_out; i++)
+        n *= s.sizes[i];
+    return fits && n == c->out[0].t->n_elems ? 0
+                                             : wide_refuse(c, e, "its inputs do not fit together");
+}
+
+// Offsets of the operands at one place of all labels.
+struct place {
+    uint64_t index[WIDE_MAX_LABELS];
+    int64_t at[WIDE_MAX_INPUTS];
+};
+
+// The next place of the labels [from, to). False: it was the last one, and the first is next.
+static bool next(const struct sums *s, struct place *p, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = to; i-- > from;) {
+        bool more = ++p->index[i] < s->sizes[i];
+        int64_t steps = more ? 1 : -(int64_t)(s->sizes[i] - 1);
+        for (uint32_t k = 0; k < s->n_in; k++)
+            p->at[k] += steps * s->strides[k][i];
+        if (more)
+            return true;
+        p->index[i] = 0;
+    }
+    return false;
+}
+
+static int run_einsum(struct wide_call *c, struct error *e)
+{
+    (void)e;
+    struct sums s;
+    struct place p = {0};
+    measure(c, &s);
+    for (uint64_t o = 0; o < c->out[0].t->n_elems; o++) {
+        double real = 0;
+        uint64_t whole = 0;
+        do {
+            double r = 1;
+            uint64_t w = 1;
+            for (uint32_t k = 0; k < s.n_in; k++) {
+                r *= c->in[k].v[p.at[k]].r;
+                w *= (uint64_t)c->in[k].v[p.at[k]].i;
+            }
+            real += r;
+            whole += w;
+        } while (next(&s, &p, s.n_out, s.n_labels));
+        c->out[0].v[o] =
+            c->out[0].real ? (union wide){.r = real} : (union wide){.i = (int64_t)whole};
+        next(&s, &p, 0, s.n_out);
+    }
+    return 0;
+}
+
+const struct wide_operator wide_einsum = {.check = check_einsum, .run = run_einsum};

@@ -1,0 +1,240 @@
+// RNN, LSTM and GRU.
+#include <math.h>
+
+#include "npu/sim/ref/ref.h"
+
+// Inputs and outputs, by number.
+enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
+enum { OUT_Y, OUT_H, OUT_C };
+
+#define MAX_GATES 4
+
+// One direction of one sequence.
+struct walker {
+    const struct wide_call *c;
+    int64_t kind;
+    uint64_t batch_size, steps, inputs, hidden, n_gates, directions, direction;
+    const int64_t *functions; // of this direction
+    bool batch_first, before_reset, input_forget;
+    double clip;
+    double *h, *cell, *gates, *carried; // hidden; gates: n_gates * hidden
+};
+
+static const uint64_t gates_of[] = {
+    [WIDE_RNN] = 1, [WIDE_LSTM] = 4, [WIDE_GRU] = 3}; // LSTM: i o f c; GRU: z r h
+
+static struct walker walker_of(const struct wide_call *c)
+{
+    const struct graph_node *n = c->node;
+    const int64_t *v = n->wide.ints;
+    const struct graph_tensor *x = c->in[IN_X].t, *r = c->in[IN_R].t;
+    return (struct walker){
+        .c = c,
+        .kind = v[0],
+        .batch_first = v[2],
+        .before_reset = v[3],
+        .input_forget = v[4],
+        .clip = (double)n->wide.reals[0],
+        .batch_size = x->dims[v[2] ? 0 : 1],
+        .steps = x->dims[v[2] ? 1 : 0],
+        .inputs = x->dims[2],
+        .directions = r->dims[0],
+        .hidden = r->dims[2],
+        .n_gates = gates_of[v[0]],
+    };
+}
+
+static bool has_size(const struct wide_tensor *t, bool real, uint64_t n_elems)
+{
+    return !t->t || (t->real == real && t->t->n_elems == n_elems);
+}
+
+static int check_recurrent(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+{
+    const struct graph_tensor *x = c->in[IN_X].t, *w = c->in[IN_W].t, *r = c->in[IN_R].t;
+    if (!x || !w || !r || x->n_dims != 3 || w->n_dims != 3 || r->n_dims != 3)
+        return wide_refuse(c, e, "its inputs are not of three dimensions");
+    struct walker s = walker_of(c);
+    uint64_t wanted = c->node->wide.ints[1] == WIDE_BOTH ? 2 : 1, rows = s.n_gates * s.hidden;
+    uint64_t state = s.directions * s.batch_size * s.hidden;
+    bool fits = s.directions == wanted && r->dims[1] == rows && w->dims[0] == wanted &&
+                w->dims[1] == rows && w->dims[2] == s.inputs && c->in[IN_X].real &&
+                c->in[IN_W].real && c->in[IN_R].real;
+    fits = fits && has_size(&c->in[IN_B], true, wanted * 2 * rows) &&
+           has_size(&c->in[IN_LENGTHS], false, s.batch_size) &&
+           has_size(&c->in[IN_H], true, state) && has_size(&c->in[IN_C], true, state) &&
+           has_size(&c->in[IN_P], true, wanted * 3 * s.hidden);
+    fits = fits && has_size(&c->out[OUT_Y], true, s.steps * state) &&
+           has_size(&c->out[OUT_H], true, state) && has_size(&c->out[OUT_C], true, state);
+    *ret_extra = (3 + MAX_GATES) * s.hidden;
+    return fits ? 0 : wide_refuse(c, e, "its inputs and outputs do not fit together");
+}
+
+static double apply(int64_t function, double x)
+{
+    switch (function) {
+    case WIDE_GATE_TANH:
+        return tanh(x);
+    case WIDE_GATE_RELU:
+        return x > 0 ? x : 0;
+    default:
+        return 1 / (1 + exp(-x));
+    }
+}
+
+static double clipped(const struct walker *s, double x)
+{
+    return s->clip > 0 ? fmax(-s->clip, fmin(s->clip, x)) : x;
+}
+
+static double gate(const struct walker *s, int64_t function, double x)
+{
+    return apply(function, clipped(s, x));
+}
+
+static double bias(const struct walker *s, uint64_t part, uint64_t row)
+{
+    const struct wide_tensor *b = &s->c->in[IN_B];
+    return b->t ? b->v[(s->direction * 2 + part) * s->n_gates * s->hidden + row].r : 0;
+}
+
+// A row of R times the state, its bias included.
+static double recur(const struct walker *s, uint64_t row, const double *h)
+{
+    const union wide *r =
+        s->c->in[IN_R].v + (s->direction * s->n_gates * s->hidden + row) * s->hidden;
+    double sum = bias(s, 1, row);
+    for (uint64_t i = 0; i < s->hidden; i++)
+        sum += r[i].r * h[i];
+    return sum;
+}
+
+// A row of W times the input, its bias included.
+static double enter(const struct walker *s, uint64_t row, const union wide *x)
+{
+    const union wide *w =
+        s->c->in[IN_W].v + (s->direction * s->n_gates * s->hidden + row) * s->inputs;
+    double sum = bias(s, 0, row);
+    for (uint64_t i = 0; i < s->inputs; i++)
+        sum += w[i].r * x[i].r;
+    return sum;
+}
+
+static double peephole(const struct walker *s, uint64_t which, uint64_t i, double cell)
+{
+    const struct wide_tensor *p = &s->c->in[IN_P];
+    return p->t ? p->v[(s->direction * 3 + which) * s->hidden + i].r * cell : 0;
+}
+
+static void step_rnn(struct walker *s, const union wide *x)
+{
+    for (uint64_t i = 0; i < s->hidden; i++)
+        s->gates[i] = gate(s, s->functions[0], enter(s, i, x) + recur(s, i, s->h));
+    memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
+}
+
+static void step_lstm(struct walker *s, const union wide *x)
+{
+    uint64_t n = s->hidden;
+    for (uint64_t k = 0; k < 4 * n; k++)
+        s->gates[k] = enter(s, k, x) + recur(s, k, s->h);
+    for (uint64_t i = 0; i < n; i++) {
+        double old = s->cell[i];
+        double in = gate(s, s->functions[0], s->gates[i] + peephole(s, 0, i, old));
+        double forget = s->input_forget ? 1 - in
+                                        : gate(s, s->functions[0],
+                                               s->gates[2 * n + i] + peephole(s, 2, i, old));
+        double cell = forget * old + in * gate(s, s->functions[1], s->gates[3 * n + i]);
+        double out = gate(s, s->functions[0], s->gates[n + i] + peephole(s, 1, i, cell));
+        s->cell[i] = cell;
+        s->h[i] = out * apply(s->functions[2], cell);
+    }
+}
+
+static void step_gru(struct walker *s, const union wide *x)
+{
+    uint64_t n = s->hidden;
+    for (uint64_t k = 0; k < 2 * n; k++)
+        s->gates[k] = gate(s, s->functions[0], enter(s, k, x) + recur(s, k, s->h));
+    for (uint64_t i = 0; i < n; i++)
+        s->carried[i] = s->gates[n + i] * s->h[i];
+    for (uint64_t i = 0; i < n; i++) {
+        double past = s->before_reset ? s->gates[n + i] * recur(s, 2 * n + i, s->h)
+                                      : recur(s, 2 * n + i, s->carried);
+        s->gates[2 * n + i] = gate(s, s->functions[1], enter(s, 2 * n + i, x) + past);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        s->h[i] = (1 - s->gates[i]) * s->gates[2 * n + i] + s->gates[i] * s->h[i];
+}
+
+// Offset of a state: [direction][batch][hidden], or [batch][direction][hidden].
+static uint64_t state_at(const struct walker *s, uint64_t batch)
+{
+    return (s->batch_first ? batch * s->directions + s->direction
+                           : s->direction * s->batch_size + batch) *
+           s->hidden;
+}
+
+// Offset of a step's output: [step][direction][batch][hidden], or [batch][step][direction][hidden].
+static uint64_t output_at(const struct walker *s, uint64_t batch, uint64_t step)
+{
+    uint64_t state = s->directions * s->hidden;
+    return s->batch_first ? (batch * s->steps + step) * state + s->direction * s->hidden
+                          : step * state * s->batch_size + state_at(s, batch);
+}
+
+static void begin(const struct wide_tensor *from, double *to, uint64_t at, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        to[i] = from->t ? from->v[at + i].r : 0;
+}
+
+static void give(const struct wide_tensor *to, const double *from, uint64_t at, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && to->t; i++)
+        to->v[at + i].r = from ? from[i] : 0;
+}
+
+static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
+{
+    static void (*const steps[])(struct walker *, const union wide *) = {
+        [WIDE_RNN] = step_rnn, [WIDE_LSTM] = step_lstm, [WIDE_GRU] = step_gru};
+    const struct wide_call *c = s->c;
+    int64_t length = c->in[IN_LENGTHS].t ? c->in[IN_LENGTHS].v[batch].i : (int64_t)s->steps;
+    bool back = s->direction == 1 || c->node->wide.ints[1] == WIDE_BACKWARD;
+    if (length < 0 || length > (int64_t)s->steps)
+        return wide_fail(c, e, "a sequence of %lld steps", (long long)length);
+    begin(&c->in[IN_H], s->h, state_at(s, batch), s->hidden);
+    begin(&c->in[IN_C], s->cell, state_at(s, batch), s->hidden);
+    for (uint64_t k = 0; k < s->steps; k++) {
+        if (k >= (uint64_t)length) {
+            give(&c->out[OUT_Y], NULL, output_at(s, batch, k), s->hidden);
+            continue;
+        }
+        uint64_t step = back ? (uint64_t)length - 1 - k : k;
+        uint64_t x = s->batch_first ? batch * s->steps + step : step * s->batch_size + batch;
+        steps[s->kind](s, c->in[IN_X].v + x * s->inputs);
+        give(&c->out[OUT_Y], s->h, output_at(s, batch, step), s->hidden);
+    }
+    give(&c->out[OUT_H], s->h, state_at(s, batch), s->hidden);
+    give(&c->out[OUT_C], s->cell, state_at(s, batch), s->hidden);
+    return 0;
+}
+
+static int run_recurrent(struct wide_call *c, struct error *e)
+{
+    struct walker s = walker_of(c);
+    int r = 0;
+    s.h = (double *)c->extra;
+    s.cell = s.h + s.hidden;
+    s.carried = s.cell + s.hidden;
+    s.gates = s.carried + s.hidden;
+    for (; s.direction < s.directions && r == 0; s.direction++) {
+        s.functions = c->node->wide.ints + 5 + 3 * s.direction;
+        for (uint64_t b = 0; b < s.batch_size && r == 0; b++)
+            r = run_sequence(&s, b, e);
+    }
+    return r;
+}
+
+const struct wide_operator wide_recurrent = {.check = check_recurrent, .run = run_recurrent};

@@ -1,0 +1,43 @@
+// A model in one row of its inputs' shapes (a model of fixed shapes has one row), and a context's
+// memory for it.
+//
+// Every row's graph is there from loading on, so that what a row cannot compute is refused then; of
+// the plans, which hold the weights in the kernels' form, only those that have been used.
+#pragma once
+
+#include <pthread.h>
+
+#include "npu/model/chip.h"
+#include "npu/sim/cost/estimate_graph.h"
+#include "npu/sim/exec/plan.h"
+#include "npu/sim/result_cache.h"
+
+struct sim_row {
+    struct graph graph;
+    struct npu_layer *layers;          // of each node, in the graph's pool
+    double chip_us[NPU_MAX_CORES + 1]; // of a job on the chip, by its number of cores
+    uint32_t n_unestimated;            // layers that these leave out
+    uint64_t arena_size;               // of a run
+    struct estimate_memory memory;
+    pthread_mutex_t lock; // guards the making of the plan
+    bool planned;
+    struct plan plan;
+};
+
+// A context's part. Zeroed: not used yet.
+struct sim_use {
+    struct run run;
+    uint64_t *step_us;
+    struct npu_layer *layers;
+    struct memo memo; // in paced mode
+};
+
+/// Takes over `graph`, also on failure: r is then empty. Refuses what cannot be run, describes its
+/// inputs and outputs, and keeps the plan only with `keep`.
+int sim_row_init(struct sim_row *r, const struct graph *graph, const struct chip *chip, bool keep,
+                 struct tensor_io *inputs, struct tensor_io *outputs, struct error *e);
+void sim_row_done(struct sim_row *r); // zeroed is fine
+
+/// Makes the plan, if need be, and the context's memory for it. Any thread; `use` is the caller's.
+int sim_use_begin(struct sim_use *use, struct sim_row *r, struct error *e);
+void sim_use_done(struct sim_use *use);

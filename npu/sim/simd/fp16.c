@@ -1,0 +1,113 @@
+// Half precision. Compilers convert one number at a time where the CPU can convert eight.
+#include "npu/sim/simd/fp16.h"
+
+#include "tensor/convert.h"
+
+// Where the compiler knows half precision it uses the CPU's instructions for it.
+#ifdef __FLT16_MAX__
+typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
+#define TO_FLOAT(h) ((float)(h))
+#define TO_HALF(f)  ((_Float16)(f))
+#else
+typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
+#define TO_FLOAT(h) convert_half_to_float(h)
+#define TO_HALF(f)  convert_float_to_half(f)
+#endif
+
+// Both return how many of neighbours they have converted.
+#ifdef __x86_64__
+#include <immintrin.h>
+
+// Every CPU with AVX2 has F16C too, which not every compiler can ask for.
+static bool has_f16c(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
+
+__attribute__((target("avx,f16c"))) static size_t load_8(const unaligned_f16 *src, size_t n,
+                                                         float *dst)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(src + i))));
+    return i;
+}
+
+__attribute__((target("avx512f"))) static size_t load_16(const unaligned_f16 *src, size_t n,
+                                                         float *dst)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(src + i))));
+    return i;
+}
+
+__attribute__((target("avx,f16c"))) static size_t store_8(unaligned_f16 *dst, size_t n,
+                                                          const float *src)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((void *)(dst + i), halves);
+    }
+    return i;
+}
+
+__attribute__((target("avx512f"))) static size_t store_16(unaligned_f16 *dst, size_t n,
+                                                          const float *src)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        // The form without a mask is, where nothing is optimized, a macro with a signed one.
+        __m256i halves =
+            _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_storeu_si256((void *)(dst + i), halves);
+    }
+    return i;
+}
+
+static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
+{
+    size_t done = has_avx512() ? load_16(src, n, dst) : 0;
+    return has_f16c() ? done + load_8(src + done, n - done, dst + done) : done;
+}
+
+static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
+{
+    size_t done = has_avx512() ? store_16(dst, n, src) : 0;
+    return has_f16c() ? done + store_8(dst + done, n - done, src + done) : done;
+}
+#else
+static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = TO_FLOAT(src[i]);
+    return n;
+}
+
+static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = TO_HALF(src[i]);
+    return n;
+}
+#endif
+
+void half_load(const void *src, int64_t stride, size_t n, float *dst)
+{
+    const unaligned_f16 *halves = src;
+    for (size_t i = stride == 1 ? load_neighbours(src, n, dst) : 0; i < n; i++)
+        dst[i] = TO_FLOAT(halves[(int64_t)i * stride]);
+}
+
+void half_store(void *dst, int64_t stride, size_t n, const float *src)
+{
+    unaligned_f16 *halves = dst;
+    for (size_t i = stride == 1 ? store_neighbours(dst, n, src) : 0; i < n; i++)
+        halves[(int64_t)i * stride] = TO_HALF(src[i]);
+}

@@ -1,0 +1,137 @@
+// 8-bit numbers, many at a time.
+#include "npu/sim/simd/int8.h"
+
+#include <string.h>
+
+// The sum of a number's 8 bytes.
+static inline int32_t sum_eight(const int8_t *x)
+{
+    const uint64_t every_other = 0x00ff00ff00ff00ff;
+    uint64_t v;
+    memcpy(&v, x, sizeof v);
+    v ^= 0x8080808080808080; // from -128..127 to 0..255
+    v = (v & every_other) + (v >> 8 & every_other);
+    return (int32_t)(v * 0x0001000100010001 >> 48) - 8 * 128;
+}
+
+// Below, those with the CPU's instructions return how much they have done.
+#ifdef __x86_64__
+#include <immintrin.h>
+
+__attribute__((target("avx2"))) static size_t sum_many(const int8_t *x, size_t n, int32_t *sums)
+{
+    const __m256i flip = _mm256_set1_epi8(-128), too_much = _mm256_set1_epi32(8 * 128);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256i a = _mm256_loadu_si256((const void *)(x + 8 * i));
+        __m256i b = _mm256_loadu_si256((const void *)(x + 8 * i + 32));
+        a = _mm256_sad_epu8(_mm256_xor_si256(a, flip), _mm256_setzero_si256());
+        b = _mm256_sad_epu8(_mm256_xor_si256(b, flip), _mm256_setzero_si256());
+        // The lower half of each of 4 + 4 numbers; packing has left pairs of them in the wrong
+        // order.
+        a = _mm256_castps_si256(
+            _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
+        a = _mm256_permute4x64_epi64(a, 0xd8);
+        _mm256_storeu_si256((void *)(sums + i), _mm256_sub_epi32(a, too_much));
+    }
+    return i;
+}
+
+// 64 at a time: the table lies in four registers, each instruction looks up in two of them.
+__attribute__((target("avx512bw,avx512vbmi"))) static size_t
+map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+{
+    __m512i part[4];
+    for (int i = 0; i < 4; i++)
+        part[i] = _mm512_loadu_si512(table + (size_t)i * 64);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i v = _mm512_loadu_si512(x + i);
+        __m512i positive = _mm512_permutex2var_epi8(part[0], v, part[1]);
+        __m512i negative = _mm512_permutex2var_epi8(part[2], v, part[3]);
+        _mm512_storeu_si512(y + i,
+                            _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), positive, negative));
+    }
+    return i;
+}
+
+static bool can_sum(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+bool bytes_map_is_fast(void)
+{
+    return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw");
+}
+#else
+static size_t sum_many(const int8_t *x, size_t n, int32_t *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = sum_eight(x + 8 * i);
+    return n;
+}
+
+static size_t map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = table[(uint8_t)x[i]];
+    return n;
+}
+
+static bool can_sum(void)
+{
+    return true;
+}
+
+bool bytes_map_is_fast(void)
+{
+    return false;
+}
+#endif
+
+void bytes_sum_eights(const int8_t *x, size_t n, int32_t *sums)
+{
+    for (size_t i = can_sum() ? sum_many(x, n, sums) : 0; i < n; i++)
+        sums[i] = sum_eight(x + 8 * i);
+}
+
+void bytes_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+{
+    for (size_t i = bytes_map_is_fast() ? map_many(table, x, n, y) : 0; i < n; i++)
+        y[i] = table[(uint8_t)x[i]];
+}
+
+typedef int8_t vector __attribute__((vector_size(16)));
+
+static inline vector every_other(vector a, vector b)
+{
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+
+static inline __attribute__((always_inline)) void take(const int8_t *x, size_t step, size_t n,
+                                                       int8_t *y)
+{
+    vector v[4] = {0};
+    size_t i = 0;
+    // Behind the last one there may be nothing to read.
+    for (; n - i > sizeof *v; i += sizeof *v) {
+        memcpy(v, x + i * step, sizeof *v * step);
+        if (step == 4) {
+            v[0] = every_other(v[0], v[1]);
+            v[1] = every_other(v[2], v[3]);
+        }
+        v[0] = every_other(v[0], v[1]);
+        memcpy(y + i, v, sizeof *v);
+    }
+    for (; i < n; i++)
+        y[i] = x[i * step];
+}
+
+void bytes_take(const int8_t *x, size_t step, size_t n, int8_t *y)
+{
+    if (step == 2)
+        take(x, 2, n, y);
+    else
+        take(x, 4, n, y);
+}

@@ -1,8 +1,0 @@
-// From a message to its handler: state, id, permission, decode, handle.
-#pragma once
-
-#include "server/connection.h"
-
-/// One request of a client. The payload's destination is decided when this returns, unless the
-/// connection has been closed.
-void dispatch(struct connection *c, const struct frame_header *h, struct bytes message);

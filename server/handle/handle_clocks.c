@@ -1,0 +1,88 @@
+// CLOCKS: how fast the machine is at present.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/handle/handle.h"
+#include "server/net/delimited.h"
+#include "server/observe/clocks.h"
+#include "server/server.h"
+
+// A reading, on a thread of libuv: sysfs may ask firmware.
+struct reading {
+    struct request request;
+    uv_work_t work;
+    const char *root;
+    rknnd_Clock list[CLOCKS_MAX];
+    size_t n;
+};
+
+// The thread ends by itself.
+static void on_abandoned(struct request *r)
+{
+    if (!r->started)
+        free(container_of(r, struct reading, request));
+}
+
+static void read_clocks(uv_work_t *work)
+{
+    struct reading *r = container_of(work, struct reading, work);
+    r->n = clocks_read(r->root, r->list);
+}
+
+// What the software NPU stands for comes first.
+static int encode(const struct server *s, const struct reading *r, struct sequence *q,
+                  rknnd_ClocksReply *m, struct error *e)
+{
+    rknnd_Clock npu = {.hz = s->device.clock_hz, .max_hz = s->device.clock_hz};
+    int status = 0;
+    if (npu.hz) {
+        message_set_text(npu.domain, "NPU");
+        snprintf(npu.name, sizeof npu.name, "model of %s", s->device.chip);
+        status = sequence_put(q, rknnd_Clock_fields, &npu, e);
+        m->n_clocks++;
+    }
+    for (size_t i = 0; i < r->n && status == 0; i++, m->n_clocks++)
+        status = sequence_put(q, rknnd_Clock_fields, &r->list[i], e);
+    return status;
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct reading *r = container_of(work, struct reading, work);
+    struct sequence q = {0};
+    rknnd_ClocksReply m = {0};
+    struct error e;
+    (void)status;
+    if (!r->request.connection) {
+        free(r);
+        return;
+    }
+    if (encode(r->request.connection->server, r, &q, &m, &e) < 0) {
+        free(q.data);
+        request_fail(&r->request, &e);
+    } else {
+        struct iovec payload = {q.data, q.size};
+        request_answer(&r->request, rknnd_ClocksReply_fields, &m, &payload, q.size > 0, free,
+                       q.data);
+    }
+    free(r);
+}
+
+static void start(struct request *request)
+{
+    struct reading *r = container_of(request, struct reading, request);
+    uv_queue_work(request->connection->server->loop, &r->work, read_clocks, on_read);
+}
+
+int handle_clocks(struct connection *c, const struct frame_header *h, const union message_any *any,
+                  struct error *e)
+{
+    struct reading *r = calloc(1, sizeof *r);
+    (void)any;
+    if (!r)
+        return error_no_memory(e, "a request", sizeof *r);
+    r->root = c->server->options->sysfs ? c->server->options->sysfs : "/sys";
+    request_begin(&r->request, c, h, on_abandoned);
+    request_when_room(&r->request, start);
+    return 0;
+}

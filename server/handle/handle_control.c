@@ -1,0 +1,72 @@
+// PING, CANCEL, GOODBYE and SERVER_STATUS.
+#include "base/log.h"
+#include "server/handle/handle.h"
+#include "server/server.h"
+
+int handle_ping(struct connection *c, const struct frame_header *h, const union message_any *m,
+                struct error *e)
+{
+    (void)e;
+    connection_reply(c, h, rknnd_Ping_fields, &m->PING_request);
+    return 0;
+}
+
+// A request that has been answered meanwhile is nothing to complain about.
+int handle_cancel(struct connection *c, const struct frame_header *h, const union message_any *m,
+                  struct error *e)
+{
+    struct request *r = connection_find_request(c, m->CANCEL_request.request);
+    struct error cancelled;
+    (void)h;
+    (void)e;
+    if (!r)
+        return 0;
+    error_set(&cancelled, STATUS_FAIL, "the request was cancelled by the client");
+    request_fail(r, &cancelled);
+    if (r->abandoned)
+        r->abandoned(r);
+    return 0;
+}
+
+int handle_goodbye(struct connection *c, const struct frame_header *h, const union message_any *m,
+                   struct error *e)
+{
+    (void)h;
+    (void)m;
+    (void)e;
+    log_debug("c%u says goodbye", c->number);
+    c->state = CONNECTION_ENDING;
+    return 0;
+}
+
+int handle_server_status(struct connection *c, const struct frame_header *h,
+                         const union message_any *any, struct error *e)
+{
+    const struct server *s = c->server;
+    (void)any;
+    (void)e;
+    rknnd_ServerStatus m = {
+        .uptime_ms = uv_now(s->loop) - s->started_ms,
+        .connections = s->n_connections,
+        .sessions = s->n_sessions,
+        .contexts = s->n_contexts,
+        .models = s->store.n_loaded,
+        .workers = s->counters.workers,
+        .uploads = s->uploads.n_uploads,
+        .upload_bytes = s->uploads.bytes,
+        .cached_bytes = s->store.cached_bytes,
+        .model_bytes = s->store.bytes - s->store.cached_bytes,
+        .buffer_bytes = s->counters.buffer_bytes,
+        .jobs_waiting = s->sched.n_waiting,
+        .jobs_running = s->sched.n_running,
+        .jobs_done = s->jobs_done,
+        .jobs_failed = s->jobs_failed,
+        .jobs_retried = s->counters.jobs_retried,
+        .worker_deaths = s->counters.worker_deaths,
+        .memory_bytes = s->memories.bytes,
+        .sram_free = s->sram.total - s->sram.used,
+    };
+    message_set_text(m.isolation, s->options->threads ? "thread" : "process");
+    connection_reply(c, h, rknnd_ServerStatus_fields, &m);
+    return 0;
+}

@@ -1,0 +1,50 @@
+// DUMP: an INFER that answers with what the model's nodes compute. DUMP_NEXT: more of it.
+#include "server/handle/handle.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_dump.h"
+#include "server/server.h"
+
+static int check(const rknnd_Dump *m, struct error *e)
+{
+    if (m->run.collect_perf || m->run.no_outputs)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "a dump neither measures layers nor gives outputs");
+    return 0;
+}
+
+static uint64_t window(const struct server *s)
+{
+    uint64_t limit = s->options->max_payload;
+    return limit < DUMP_WINDOW ? limit : DUMP_WINDOW;
+}
+
+int handle_dump(struct connection *c, const struct frame_header *h, const union message_any *any,
+                struct error *e)
+{
+    const rknnd_Dump *m = &any->DUMP_request;
+    struct job *j;
+    int r = check(m, e);
+    if (r == 0)
+        r = infer_new(c, h, &m->run, window(c->server), &j, e);
+    if (r < 0)
+        return r;
+    r = dump_new(j, m, window(c->server), e);
+    if (r < 0) {
+        job_drop(j);
+        return r;
+    }
+    infer_receive(c, h, &m->run, j);
+    return 0;
+}
+
+// A dump that has ended meanwhile is nothing to complain about.
+int handle_dump_next(struct connection *c, const struct frame_header *h,
+                     const union message_any *any, struct error *e)
+{
+    struct dump *d = dump_find(connection_find_request(c, any->DUMP_NEXT_request.request));
+    (void)e;
+    if (d)
+        dump_next(d, c, h->payload_size);
+    return 0;
+}

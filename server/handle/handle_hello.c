@@ -1,0 +1,104 @@
+// HELLO: who is there, and in which session.
+#include "base/log.h"
+#include "server/handle/handle.h"
+#include "server/net/session.h"
+#include "server/server.h"
+
+static int agree(const rknnd_Hello *m, struct error *e)
+{
+    if (m->version_min <= PROTOCOL_VERSION_MAX && m->version_max >= PROTOCOL_VERSION_MIN &&
+        m->version_min <= m->version_max)
+        return 0;
+    return error_set(e, STATUS_DEVICE_UNMATCH,
+                     "the client (%s) speaks protocol versions %u to %u, this server (rknnd %s) %d "
+                     "to %d; update the older of the two",
+                     m->software[0] ? m->software : "unnamed", m->version_min, m->version_max,
+                     RKNND_VERSION, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX);
+}
+
+// A session that is not there (any more: its last connection has gone, or an earlier daemon had it)
+// is followed by a new one; the client sees that by the id and the secret.
+static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
+{
+    struct session *known = NULL;
+    if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
+        known = session_find(c->server, m->session, m->session_secret.bytes);
+    int r = known ? 0 : session_new(c->server, &c->origin, &c->session, e);
+    if (r < 0)
+        return r;
+    if (known)
+        c->session = session_ref(known);
+    c->session->n_connections++;
+    list_append(&c->session->connections, &c->in_session);
+    return 0;
+}
+
+static void describe_device(const struct npu_device_info *info, rknnd_Device *ret)
+{
+    message_set_text(ret->chip, info->chip);
+    message_set_text(ret->backend, info->backend);
+    message_set_text(ret->runtime_version, info->runtime_version);
+    message_set_text(ret->driver_version, info->driver_version);
+    ret->n_cores = info->n_cores;
+    ret->sram_size = info->sram_size;
+    ret->dma = info->dma;
+    ret->clock_hz = info->clock_hz;
+    ret->timing = info->timing;
+}
+
+static rknnd_Limits limits(const struct options *o)
+{
+    return (rknnd_Limits){
+        .message_size = FRAME_MESSAGE_MAX,
+        .payload_size = o->max_payload,
+        .model_size = o->max_model_size,
+        .chunk_size = UPLOAD_CHUNK_SIZE,
+        .requests = o->max_inflight,
+        .heartbeat_ms = o->heartbeat_ms,
+        .peer_timeout_ms = o->peer_timeout_ms,
+        .contexts = o->max_contexts,
+    };
+}
+
+static void welcome(struct connection *c, const struct frame_header *h, const rknnd_Hello *m)
+{
+    rknnd_HelloReply reply = {
+        .version = m->version_max < PROTOCOL_VERSION_MAX ? m->version_max : PROTOCOL_VERSION_MAX,
+        .features = c->features,
+        .software = "rknnd " RKNND_VERSION,
+        .has_device = true,
+        .has_limits = true,
+        .limits = limits(c->server->options),
+        .session = c->session->id,
+        .session_secret.size = HELLO_SECRET_SIZE,
+    };
+    describe_device(&c->server->device, &reply.device);
+    message_set_text(reply.buffers, c->server->memories.buffers.name);
+    memcpy(reply.session_secret.bytes, c->session->secret, HELLO_SECRET_SIZE);
+    connection_reply(c, h, rknnd_HelloReply_fields, &reply);
+}
+
+int handle_hello(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    rknnd_Hello m = any->HELLO_request;
+    message_make_printable(m.software);
+    message_make_printable(m.program);
+    int r = agree(&m, e);
+    if (r < 0)
+        return r;
+    r = join(c, &m, e);
+    if (r < 0)
+        return r;
+    message_set_text(c->program, m.program);
+    c->features = m.features & PROTOCOL_FEATURES &
+                  (c->channel.takes_fds ? ~UINT64_C(0) : ~PROTOCOL_FEATURE_FDS);
+    c->state = CONNECTION_READY;
+    c->permissions = PERMIT_OBSERVE | PERMIT_USE;
+    c->since_ms = uv_now(c->server->loop);
+    log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
+              (unsigned long long)c->session->id);
+    trace_add(&c->server->trace, TRACE_CONNECT, c->session->id, c->number, 0, c->program);
+    welcome(c, h, &m);
+    return 0;
+}

@@ -1,0 +1,203 @@
+// MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL.
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "server/handle/handle.h"
+#include "server/handle/handle_memory.h"
+#include "server/jobs/context.h"
+#include "server/net/session.h"
+#include "server/net/user.h"
+#include "server/server.h"
+
+CLEANUP_DEFINE(struct memory, memory_unref)
+
+int memory_check_room(const struct connection *c, uint64_t size, struct error *e)
+{
+    const struct options *o = c->server->options;
+    const struct memory_table *t = &c->session->memories;
+    uint32_t n = t->n_memories + t->n_reserved;
+    uint64_t bytes = t->bytes + t->reserved;
+    if (n >= o->max_memories)
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "the session has %u memories, the server allows no more (max-memories)",
+                         n);
+    if (size > o->max_memory || bytes > o->max_memory - size)
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "%llu bytes of memory besides the session's %llu, the server allows %llu "
+                         "(max-memory)",
+                         (unsigned long long)size, (unsigned long long)bytes,
+                         (unsigned long long)o->max_memory);
+    return 0;
+}
+
+int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
+                       struct error *e)
+{
+    uint64_t size = memory->buffer.size;
+    int r = memory_check_room(c, size, e);
+    if (r == 0)
+        r = user_take_bytes(c->session->user, size, e);
+    if (r < 0)
+        return r;
+    r = memory_table_add(&c->session->memories, memory, &ret->memory, e);
+    if (r < 0)
+        user_give_bytes(c->session->user, size);
+    else
+        ret->size = size;
+    return r;
+}
+
+int handle_memory_import(struct connection *c, const struct frame_header *h,
+                         const union message_any *any, struct error *e)
+{
+    cleanup(memory_unref_p) struct memory *memory = NULL;
+    rknnd_MemoryInfo info = {0};
+    (void)any;
+    int fd = c->features & PROTOCOL_FEATURE_FDS ? frame_reader_take_fd(&c->channel.reader) : -1;
+    if (fd < 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
+    int r = memory_import(&c->server->memories, fd, &memory, e);
+    if (r == 0)
+        r = memory_give_handle(c, memory, &info, e);
+    if (r == 0)
+        connection_reply(c, h, rknnd_MemoryInfo_fields, &info);
+    return r;
+}
+
+int handle_memory_free(struct connection *c, const struct frame_header *h,
+                       const union message_any *any, struct error *e)
+{
+    struct memory_table *t = &c->session->memories;
+    uint64_t before = t->bytes;
+    int r = memory_table_free(t, any->MEMORY_FREE_request.memory, e);
+    if (r < 0)
+        return r;
+    user_give_bytes(c->session->user, before - t->bytes);
+    connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
+    return 0;
+}
+
+// ---- bindings ----------------------------------------------------------------------------------
+
+static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, const char *what,
+                      int code, struct error *e)
+{
+    if (offset <= m->buffer.size && size <= m->buffer.size - offset)
+        return 0;
+    return error_set(e, code, "%.64s needs %llu bytes from offset %llu on, the memory has %llu",
+                     what, (unsigned long long)size, (unsigned long long)offset,
+                     (unsigned long long)m->buffer.size);
+}
+
+static bool is_small_chip(const struct npu_device_info *d)
+{
+    return strncmp(d->chip, "rv1103", 6) == 0 || strncmp(d->chip, "rv1106", 6) == 0;
+}
+
+// Which of the context's tensors a request means.
+static int find_tensor(const struct host_info *info, const rknnd_ContextBind *m, uint32_t *ret,
+                       struct error *e)
+{
+    uint32_t n = m->output ? info->n_outputs : info->n_inputs;
+    if (m->row >= info->n_rows)
+        return error_set(e, STATUS_PARAM_INVALID, "row %u of shapes, the model has %u", m->row,
+                         info->n_rows);
+    if (info->n_outputs > FRAME_MAX_SEGMENTS)
+        return error_set(e, STATUS_FAIL, "a model with %u outputs cannot be bound to memory",
+                         info->n_outputs);
+    if (m->index >= n)
+        return error_set(e, m->output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID,
+                         "index %u: the model has %u %s", m->index, n,
+                         m->output ? "outputs" : "inputs");
+    *ret = m->output ? info->n_inputs + m->index : m->index;
+    return 0;
+}
+
+static int make_place(struct connection *c, const struct host_info *info, uint32_t tensor,
+                      const rknnd_ContextBind *m, struct bound *ret, struct error *e)
+{
+    const struct tensor_io *io = &host_info_row(info, m->row)[tensor];
+    struct bound b = {0};
+    struct memory *memory = memory_table_find(&c->session->memories, m->memory, e);
+    if (!memory)
+        return STATUS_PARAM_INVALID;
+    int r = m->output ? binding_check_output(io, m, is_small_chip(&info->device), &b, e)
+                      : binding_check_input(io, m, &b, e);
+    if (io->shrinks && m->offset <= memory->buffer.size && b.size > memory->buffer.size - m->offset)
+        b.size = memory->buffer.size - m->offset;
+    if (m->output && r == 0)
+        r = fd_check_writable(memory->buffer.fd, STATUS_OUTPUT_INVALID, e);
+    if (r == 0)
+        r = check_fits(memory, m->offset, b.size, io->logical.name,
+                       m->output ? STATUS_OUTPUT_INVALID : STATUS_INPUT_INVALID, e);
+    if (r < 0)
+        return r;
+    b.memory = memory;
+    b.offset = m->offset;
+    b.row = m->row;
+    *ret = b;
+    return 0;
+}
+
+int handle_context_bind(struct connection *c, const struct frame_header *h,
+                        const union message_any *any, struct error *e)
+{
+    const rknnd_ContextBind *m = &any->CONTEXT_BIND_request;
+    struct context *x = session_context(c->session, m->context, e);
+    struct bound place = {0};
+    uint32_t tensor = 0;
+    if (!x)
+        return STATUS_CTX_INVALID;
+    const struct host_info *info = host_info(x->model->host);
+    int r = find_tensor(info, m, &tensor, e);
+    if (r == 0 && m->memory)
+        r = make_place(c, info, tensor, m, &place, e);
+    if (r == 0)
+        r = binding_set(&x->binding, info, tensor, &place, e);
+    if (r == 0)
+        connection_reply(c, h, rknnd_ContextBindReply_fields,
+                         &(rknnd_ContextBindReply){.size = place.size});
+    return r;
+}
+
+// Runs in one memory must not overlap, so they share a queue, which is a session's.
+static int take_queue(struct context *x, struct memory *memory, struct error *e)
+{
+    if (!memory->queue_session)
+        sched_queue_init(&memory->queue, &x->session->sched, x->queue.priority);
+    else if (memory->queue_session != x->session)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "another program uses this memory for intermediate results");
+    memory->queue_session = x->session;
+    return 0;
+}
+
+int handle_context_internal(struct connection *c, const struct frame_header *h,
+                            const union message_any *any, struct error *e)
+{
+    const rknnd_ContextInternal *m = &any->CONTEXT_INTERNAL_request;
+    struct context *x = session_context(c->session, m->context, e);
+    struct memory *memory = NULL;
+    if (!x)
+        return STATUS_CTX_INVALID;
+    const struct host_info *info = host_info(x->model->host);
+    if (m->memory && !(memory = memory_table_find(&c->session->memories, m->memory, e)))
+        return STATUS_PARAM_INVALID;
+    if (!list_empty(&x->jobs))
+        return error_set(e, STATUS_FAIL, "wait for the context's runs first");
+    int r = 0;
+    if (memory)
+        r = check_fits(memory, m->offset, info->internal_size, "the model's internal memory",
+                       STATUS_PARAM_INVALID, e);
+    if (r == 0 && memory)
+        r = fd_check_writable(memory->buffer.fd, STATUS_PARAM_INVALID, e);
+    if (r == 0 && memory)
+        r = take_queue(x, memory, e);
+    if (r == 0)
+        r = binding_set_internal(&x->binding, info, memory, m->offset, e);
+    if (r == 0)
+        connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
+    return r;
+}

@@ -1,0 +1,12 @@
+// What MEMORY_CREATE and MEMORY_IMPORT share.
+#pragma once
+
+#include "server/jobs/memory.h"
+#include "server/net/connection.h"
+
+/// Whether the client's session may have one more memory, of `size` bytes.
+int memory_check_room(const struct connection *c, uint64_t size, struct error *e);
+
+/// Gives the client's session a handle of the memory, if it may have one, and says which.
+int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
+                       struct error *e);

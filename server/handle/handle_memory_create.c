@@ -1,0 +1,125 @@
+// MEMORY_CREATE: on a thread, because the kernel takes its time to find and clear large memory.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "server/handle/handle.h"
+#include "server/handle/handle_memory.h"
+#include "server/net/session.h"
+#include "server/net/user.h"
+#include "server/server.h"
+
+#define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
+
+CLEANUP_DEFINE(struct memory, memory_unref)
+
+struct creation {
+    struct request request;
+    uv_work_t work;
+    struct server *server;
+    struct session *session; // where the memory is reserved; NULL: it is not any more
+    uint64_t size;
+    struct npu_buffer buffer;
+    struct error error; // code 0: the buffer is there
+};
+
+// ---- what is counted while it is made
+// ------------------------------------------------------------
+
+static int reserve(struct creation *m, struct session *s, struct error *e)
+{
+    int r = user_take_bytes(s->user, m->size, e);
+    if (r < 0)
+        return r;
+    s->memories.n_reserved++;
+    s->memories.reserved += m->size;
+    m->session = s;
+    return 0;
+}
+
+static void give_back(struct creation *m)
+{
+    struct session *s = steal_ptr(m->session);
+    if (!s)
+        return;
+    user_give_bytes(s->user, m->size);
+    s->memories.n_reserved--;
+    s->memories.reserved -= m->size;
+}
+
+static void on_abandoned(struct request *r)
+{
+    struct creation *m = container_of(r, struct creation, request);
+    give_back(m);
+    uv_cancel((uv_req_t *)&m->work); // on_made() comes in any case
+}
+
+// ---- the work ----------------------------------------------------------------------------------
+
+static void make(uv_work_t *work)
+{
+    struct creation *m = container_of(work, struct creation, work);
+    npu_buffer_new(&m->server->memories.buffers, m->size, &m->buffer, &m->error);
+}
+
+static int answer(struct creation *m, struct error *e)
+{
+    cleanup(memory_unref_p) struct memory *memory = NULL;
+    struct connection *c = m->request.connection;
+    rknnd_MemoryInfo info = {0};
+    int fd = -1, r = memory_adopt(&m->server->memories, &m->buffer, &memory, e);
+    if (r < 0)
+        return r;
+    if ((c->features & PROTOCOL_FEATURE_FDS) &&
+        (fd = fcntl(memory->buffer.fd, F_DUPFD_CLOEXEC, 3)) < 0)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot pass memory");
+    r = memory_give_handle(c, memory, &info, e);
+    if (r == 0)
+        request_answer_fd(&m->request, rknnd_MemoryInfo_fields, &info, fd);
+    else
+        fd_close(fd);
+    return r;
+}
+
+static void on_made(uv_work_t *work, int status)
+{
+    struct creation *m = container_of(work, struct creation, work);
+    bool wanted = m->session != NULL;
+    (void)status; // cancelled, at most, and then not wanted
+    give_back(m);
+    if (wanted && m->error.code == 0)
+        answer(m, &m->error);
+    if (wanted && m->error.code < 0)
+        request_fail(&m->request, &m->error);
+    npu_buffer_done(&m->buffer);
+    free(m);
+}
+
+int handle_memory_create(struct connection *c, const struct frame_header *h,
+                         const union message_any *any, struct error *e)
+{
+    const rknnd_MemoryCreate *request = &any->MEMORY_CREATE_request;
+    if (request->flags & ~MEMORY_FLAGS)
+        return error_set(e, STATUS_PARAM_INVALID, "memory flags 0x%x are not known",
+                         request->flags);
+    if (request->size == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "a memory of 0 bytes");
+    int r = memory_check_room(c, request->size, e);
+    if (r < 0)
+        return r;
+    struct creation *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "a memory", sizeof *m);
+    m->server = c->server;
+    m->size = request->size;
+    m->buffer.fd = -1;
+    r = reserve(m, c->session, e);
+    if (r < 0) {
+        free(m);
+        return r;
+    }
+    request_begin(&m->request, c, h, on_abandoned);
+    uv_queue_work(c->server->loop, &m->work, make, on_made);
+    return 0;
+}

@@ -1,0 +1,105 @@
+// PROFILE: layer times of a context's last run.
+#include <stdlib.h>
+
+#include "server/handle/handle.h"
+#include "server/jobs/context.h"
+#include "server/net/session.h"
+#include "server/server.h"
+
+struct profile {
+    struct request request;
+    struct list link; // in the context
+    struct context *context;
+};
+
+static void profile_free(struct profile *p)
+{
+    list_remove(&p->link);
+    free(p);
+}
+
+static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
+{
+    struct error e;
+    struct iovec payload = {malloc(layers.size + 1), layers.size};
+    if (!payload.iov_base) {
+        error_no_memory(&e, "layer times", layers.size);
+        request_fail(&p->request, &e);
+        return;
+    }
+    if (layers.size > 0)
+        memcpy(payload.iov_base, layers.data, layers.size);
+    request_answer(&p->request, rknnd_ProfileReply_fields, m, &payload, 1, free, payload.iov_base);
+}
+
+// One after the other from the job's start on: when each began is not known.
+static void trace_layers(struct context *x, const rknnd_ProfileReply *m, struct bytes layers)
+{
+    struct trace_event event = {.time_us = x->profiled.started_us,
+                                .client = x->session->id,
+                                .id = x->profiled.job,
+                                .kind = TRACE_LAYER};
+    x->profiled.job = 0;
+    for (uint32_t i = 0; event.id && i < m->n_layers; i++) {
+        rknnd_Layer layer;
+        if (message_sequence_take(rknnd_Layer_fields, &layers, &layer, NULL) < 0)
+            return;
+        event.value = layer.time_us;
+        uint32_t cores = layer.core_mask & x->profiled.cores;
+        event.cores = (uint16_t)(cores ? cores : x->profiled.cores);
+        trace_add_event(&x->server->trace, &event, layer.name);
+        event.time_us += layer.time_us;
+    }
+}
+
+static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
+                struct bytes layers)
+{
+    struct profile *p = owner;
+    if (e) {
+        request_fail(&p->request, e);
+    } else {
+        trace_layers(p->context, m, layers);
+        answer(p, m, layers);
+    }
+    profile_free(p);
+}
+
+static void start(struct request *r)
+{
+    struct profile *p = container_of(r, struct profile, request);
+    host_profile(p->context->host, got, p);
+}
+
+// A profile that has started comes, or its context closes.
+static void on_abandoned(struct request *r)
+{
+    if (!r->started)
+        profile_free(container_of(r, struct profile, request));
+}
+
+int handle_profile(struct connection *c, const struct frame_header *h, const union message_any *any,
+                   struct error *e)
+{
+    struct context *x = session_context(c->session, any->PROFILE_request.context, e);
+    if (!x)
+        return STATUS_CTX_INVALID;
+    struct profile *p = calloc(1, sizeof *p);
+    if (!p)
+        return error_no_memory(e, "a request", sizeof *p);
+    p->context = x;
+    list_append(&x->profiles, &p->link);
+    request_begin(&p->request, c, h, on_abandoned);
+    request_when_room(&p->request, start);
+    return 0;
+}
+
+void profiles_context_closed(struct context *x, const struct error *why)
+{
+    struct profile *p;
+    host_profile_cancel(x->host); // the context may stay for what runs
+    while ((p = list_first(&x->profiles, struct profile, link))) {
+        request_fail(&p->request, why);
+        profile_free(p);
+    }
+}

@@ -1,0 +1,315 @@
+// STATS and CLIENT_KILL: who uses the device, and the way to end one of them.
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/handle/handle.h"
+#include "server/net/delimited.h"
+#include "server/net/session.h"
+#include "server/server.h"
+
+// A snapshot takes time with the number of clients: at most a fifth of the loop's goes into them,
+// however often they are asked for.
+#define STATS_PAUSE      4             // times as long as the last one took, until the next
+#define STATS_TURN_BYTES (512u * 1024) // of answers, in a turn of the loop
+
+static int put_cores(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
+                     struct error *e)
+{
+    int r = 0;
+    for (; m->n_cores < s->sched.n_cores && r == 0; m->n_cores++)
+        r = sequence_put(q, rknnd_CoreStats_fields,
+                         &(rknnd_CoreStats){s->sched.core_us[m->n_cores]}, e);
+    return r;
+}
+
+// The connection that a session is shown by; NULL: only jobs are left of it.
+static const struct connection *connection_of(const struct session *session)
+{
+    return list_first(&session->connections, const struct connection, in_session);
+}
+
+// Of its connections, which one process has, the least. One that is not silent is not stopped, so
+// the kernel is asked about few.
+static void observe(const struct session *session, rknnd_ClientStats *m)
+{
+    const struct server *s = session->server;
+    const struct connection *c, *loudest = NULL;
+    uint64_t now_ms = uv_now(s->loop);
+    list_for_each (c, &session->connections, in_session)
+        if (!loudest || connection_silent_ms(c, now_ms) < connection_silent_ms(loudest, now_ms))
+            loudest = c;
+    if (!loudest)
+        return;
+    m->silent_ms = connection_silent_ms(loudest, now_ms);
+    m->stopped = m->silent_ms > s->options->heartbeat_ms && origin_is_stopped(&loudest->origin);
+}
+
+static int put_client(const struct session *session, struct sequence *q, struct error *e)
+{
+    const struct connection *c = connection_of(session);
+    rknnd_ClientStats m = {
+        .client = session->id,
+        .connections = session->n_connections,
+        .contexts = session->n_contexts,
+        .waiting = session->sched.n_waiting,
+        .running = session->sched.n_running,
+        .done = session->jobs_done,
+        .failed = session->jobs_failed,
+        .core_us = session->sched.core_us,
+        .queue_us = session->queue_us,
+        .user_bytes = session->user->bytes,
+    };
+    observe(session, &m);
+    message_set_text(m.user, session->user->name);
+    if (c) {
+        message_set_text(m.program, c->program);
+        message_set_text(m.origin, c->origin.text);
+    }
+    return sequence_put(q, rknnd_ClientStats_fields, &m, e);
+}
+
+static int put_clients(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
+                       struct error *e)
+{
+    const struct session *session;
+    list_for_each (session, &s->sessions, link) {
+        int r = put_client(session, q, e);
+        if (r < 0)
+            return r;
+        m->n_clients++;
+    }
+    return 0;
+}
+
+static int put_models(const struct server *s, struct sequence *q, rknnd_StatsReply *reply,
+                      struct error *e)
+{
+    const struct model *model;
+    list_for_each (model, &s->store.models, link) {
+        if (model->state != MODEL_LOADED)
+            continue;
+        rknnd_ModelStats m = {
+            .contexts = model->n_uses,
+            .jobs = model->n_jobs,
+            .run_us = model->run_us,
+            .memory_size = host_info(model->host)->memory_size,
+            .worker = (uint32_t)host_worker(model->host),
+            .deaths = host_deaths(model->host),
+        };
+        message_set_text(m.name, model->file.name);
+        int r = sequence_put(q, rknnd_ModelStats_fields, &m, e);
+        if (r < 0)
+            return r;
+        reply->n_models++;
+    }
+    return 0;
+}
+
+// ---- snapshots ----------------------------------------------------------------------------------
+
+// A request for the next snapshot.
+struct stats_request {
+    struct request request;
+    struct list link;
+};
+
+// What is sent to everyone who has asked before it was made; it stays until it has gone.
+struct stats_snapshot {
+    unsigned refs;
+    rknnd_StatsReply m;
+    struct sequence lists;
+};
+
+static void snapshot_unref(void *owner)
+{
+    struct stats_snapshot *n = owner;
+    if (!n || --n->refs > 0)
+        return;
+    free(n->lists.data);
+    free(n);
+}
+
+static int fill(struct server *s, struct stats_snapshot *n, struct error *e)
+{
+    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
+    sched_charge(&s->sched, uv_hrtime() / 1000);
+    int r = put_cores(s, &n->lists, &n->m, e);
+    if (r == 0)
+        r = put_clients(s, &n->lists, &n->m, e);
+    return r < 0 ? r : put_models(s, &n->lists, &n->m, e);
+}
+
+static int snapshot_new(struct server *s, struct stats_snapshot **ret, struct error *e)
+{
+    struct stats_snapshot *n = calloc(1, sizeof *n);
+    if (!n)
+        return error_no_memory(e, "a list of clients", sizeof *n);
+    n->refs = 1;
+    int r = fill(s, n, e);
+    if (r < 0)
+        snapshot_unref(n);
+    else
+        *ret = n;
+    return r;
+}
+
+static void request_free(struct stats_request *q)
+{
+    list_remove(&q->link);
+    free(q);
+}
+
+static void on_abandoned(struct request *r)
+{
+    request_free(container_of(r, struct stats_request, request));
+}
+
+// Another one may be asked for from inside; it is not in `served`.
+static void answer(struct stats_request *q, struct stats_snapshot *n, const struct error *e)
+{
+    struct iovec payload = {n ? n->lists.data : NULL, n ? n->lists.size : 0};
+    list_remove(&q->link);
+    if (n) {
+        n->refs++;
+        request_answer(&q->request, rknnd_StatsReply_fields, &n->m, &payload, payload.iov_len > 0,
+                       snapshot_unref, n);
+    } else {
+        request_fail(&q->request, e);
+    }
+    free(q);
+}
+
+// Whoever has asked until now is answered by it.
+static void make_snapshot(struct server *s)
+{
+    struct stats *st = &s->stats;
+    struct error e;
+    uint64_t began_us = uv_hrtime() / 1000;
+    list_move(&st->served, &st->waiting);
+    if (snapshot_new(s, &st->snapshot, &e) < 0) {
+        struct stats_request *q;
+        while ((q = list_first(&st->served, struct stats_request, link)))
+            answer(q, NULL, &e);
+    }
+    uint64_t now_us = uv_hrtime() / 1000;
+    st->next_us = now_us + STATS_PAUSE * (now_us - began_us);
+}
+
+// Some of those who are to be answered. The rest comes in the next turn of the loop.
+static void answer_some(struct stats *st)
+{
+    struct stats_request *q;
+    for (size_t sent = 0; sent < STATS_TURN_BYTES;) {
+        q = list_first(&st->served, struct stats_request, link);
+        if (!q)
+            break;
+        sent += st->snapshot->lists.size + FRAME_HEADER_SIZE;
+        answer(q, st->snapshot, NULL);
+    }
+}
+
+static void schedule(struct stats *st);
+
+// Those who were to be answered may all have gone meanwhile.
+static void on_turn(uv_timer_t *timer)
+{
+    struct stats *st = container_of(timer, struct stats, timer);
+    if (list_empty(&st->served))
+        snapshot_unref(steal_ptr(st->snapshot));
+    if (list_empty(&st->served) && !list_empty(&st->waiting))
+        make_snapshot(container_of(st, struct server, stats));
+    answer_some(st);
+    if (list_empty(&st->served))
+        snapshot_unref(steal_ptr(st->snapshot));
+    schedule(st);
+}
+
+static void schedule(struct stats *st)
+{
+    uint64_t now_us = uv_hrtime() / 1000;
+    if (uv_is_active((uv_handle_t *)&st->timer) ||
+        (list_empty(&st->served) && list_empty(&st->waiting)))
+        return;
+    bool wait = list_empty(&st->served) && st->next_us > now_us;
+    uv_timer_start(&st->timer, on_turn, wait ? (st->next_us - now_us) / 1000 : 0, 0);
+}
+
+static void wait_for_snapshot(struct request *r)
+{
+    struct stats_request *q = container_of(r, struct stats_request, request);
+    struct stats *st = &r->connection->server->stats;
+    list_append(&st->waiting, &q->link);
+    schedule(st);
+}
+
+int handle_stats(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    struct stats_request *q = calloc(1, sizeof *q);
+    (void)any;
+    if (!q)
+        return error_no_memory(e, "a request", sizeof *q);
+    list_init(&q->link);
+    request_begin(&q->request, c, h, on_abandoned);
+    request_when_room(&q->request, wait_for_snapshot);
+    return 0;
+}
+
+void stats_init(struct stats *st, uv_loop_t *loop)
+{
+    list_init(&st->waiting);
+    list_init(&st->served);
+    uv_timer_init(loop, &st->timer);
+}
+
+void stats_close(struct stats *st)
+{
+    snapshot_unref(steal_ptr(st->snapshot));
+    uv_close((uv_handle_t *)&st->timer, NULL);
+}
+
+// ---- ending a client ----------------------------------------------------------------------------
+
+static struct session *find(struct server *s, uint64_t id)
+{
+    struct session *session;
+    list_for_each (session, &s->sessions, link)
+        if (session->id == id && session->n_connections > 0)
+            return session;
+    return NULL;
+}
+
+static bool may_kill(const struct connection *c, const struct session *session)
+{
+    const struct user *victim = session->user;
+    const struct origin *o = &c->origin;
+    return origin_is_operator(o) || (o->local && victim->local && victim->uid == o->uid);
+}
+
+int handle_client_kill(struct connection *c, const struct frame_header *h,
+                       const union message_any *any, struct error *e)
+{
+    struct server *s = c->server;
+    uint64_t id = any->CLIENT_KILL_request.client;
+    struct session *session = find(s, id);
+    struct connection *victim, *after;
+    if (!session)
+        return error_set(e, STATUS_PARAM_INVALID, "there is no client %llu",
+                         (unsigned long long)id);
+    if (session == c->session)
+        return error_set(e, STATUS_PARAM_INVALID, "client %llu is the one who asks",
+                         (unsigned long long)id);
+    if (!may_kill(c, session))
+        return error_set(e, STATUS_FAIL,
+                         "client %llu is of user %s: only he, root and the service's own user may "
+                         "end it, on this machine",
+                         (unsigned long long)id, session->user->name);
+    log_info("client %llu is ended by c%u (%s)", (unsigned long long)id, c->number, c->origin.text);
+    session_ref(session);
+    list_for_each_safe (victim, after, &session->connections, in_session)
+        connection_kill(victim, "ended by rknnctl kill");
+    session_unref(session);
+    connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
+    return 0;
+}

@@ -1,0 +1,227 @@
+// Shared memory for jobs.
+#include "server/jobs/buffer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+
+#define SMALLEST 4096u
+#define LARGEST  ((uint64_t)PTRDIFF_MAX / 2)
+
+struct buffer_pool {
+    bool shared, freed;
+    struct list idle; // the last used one last
+    unsigned n_idle, n_buffers;
+    uint32_t last_id;
+    uint64_t *bytes;
+    void (*forget)(struct buffer *b, void *owner);
+    void *owner;
+};
+
+// Sizes come in steps of a quarter of a power of two, so that jobs of nearly the same size share
+// buffers and at most a fifth is wasted. 0 when there can be no such buffer.
+static uint64_t size_class(uint64_t size)
+{
+    if (size > LARGEST)
+        return 0;
+    if (size <= SMALLEST)
+        return SMALLEST;
+    uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(size - 1)); // below size
+    uint64_t step = power / 4 > SMALLEST ? power / 4 : SMALLEST;
+    return (size + step - 1) / step * step;
+}
+
+struct buffer_pool *buffer_pool_new(bool shared, uint64_t *bytes)
+{
+    struct buffer_pool *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->shared = shared;
+    p->bytes = bytes;
+    list_init(&p->idle);
+    return p;
+}
+
+void buffer_pool_on_forget(struct buffer_pool *p, void (*forget)(struct buffer *b, void *owner),
+                           void *owner)
+{
+    p->forget = forget;
+    p->owner = owner;
+}
+
+// ---- one buffer --------------------------------------------------------------------------------
+
+// The inputs' last seal is one that older kernels lack. A worker of ours maps them read-only all
+// the same.
+static int map_shared(const char *name, uint64_t size, int last_seal, int *ret_fd, uint8_t **ret,
+                      struct error *e)
+{
+    void *memory;
+    int fd = fd_memory_sealed(name, size, last_seal, &memory, e);
+    if (fd < 0)
+        return fd;
+    *ret = memory;
+    *ret_fd = fd;
+    return 0;
+}
+
+static int map_private(uint64_t size, uint8_t **ret, struct error *e)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "%llu bytes for a job",
+                               (unsigned long long)size);
+    *ret = memory;
+    return 0;
+}
+
+static void unmap(struct buffer *b)
+{
+    if (b->input)
+        munmap(b->input, b->input_size);
+    if (b->output)
+        munmap(b->output, b->output_size);
+    fd_close(b->input_fd);
+    fd_close(b->output_fd);
+}
+
+static int map(struct buffer *b, bool shared, struct error *e)
+{
+    int r;
+    if (shared) {
+        r = map_shared("rknnd-in", b->input_size, F_SEAL_FUTURE_WRITE, &b->input_fd, &b->input, e);
+        if (r == 0)
+            r = map_shared("rknnd-out", b->output_size, 0, &b->output_fd, &b->output, e);
+    } else {
+        r = map_private(b->input_size, &b->input, e);
+        if (r == 0)
+            r = map_private(b->output_size, &b->output, e);
+    }
+    if (r < 0)
+        unmap(b);
+    return r;
+}
+
+static int buffer_new(struct buffer_pool *p, uint64_t input_size, uint64_t output_size,
+                      struct buffer **ret, struct error *e)
+{
+    struct buffer *b = malloc(sizeof *b);
+    if (!b)
+        return error_no_memory(e, "a buffer", sizeof *b);
+    *b = (struct buffer){.pool = p,
+                         .id = ++p->last_id,
+                         .input_fd = -1,
+                         .output_fd = -1,
+                         .input_size = input_size,
+                         .output_size = output_size};
+    list_init(&b->link);
+    int r = map(b, p->shared, e);
+    if (r < 0) {
+        free(b);
+        return r;
+    }
+    p->n_buffers++;
+    *p->bytes += input_size + output_size;
+    *ret = b;
+    return 0;
+}
+
+static void buffer_free(struct buffer *b)
+{
+    struct buffer_pool *p = b->pool;
+    if (p->forget)
+        p->forget(b, p->owner);
+    unmap(b);
+    *p->bytes -= b->input_size + b->output_size;
+    p->n_buffers--;
+    free(b);
+}
+
+// ---- the pool ----------------------------------------------------------------------------------
+
+static void take_idle(struct buffer *b)
+{
+    list_remove(&b->link);
+    b->pool->n_idle--;
+}
+
+void buffer_pool_trim(struct buffer_pool *p, unsigned keep)
+{
+    while (p->n_idle > keep) {
+        struct buffer *b = list_first(&p->idle, struct buffer, link);
+        take_idle(b);
+        buffer_free(b);
+    }
+}
+
+void buffer_pool_free(struct buffer_pool *p)
+{
+    if (!p)
+        return;
+    p->forget = NULL;
+    p->freed = true;
+    buffer_pool_trim(p, 0);
+    if (p->n_buffers == 0)
+        free(p);
+}
+
+static struct buffer *find_idle(struct buffer_pool *p, uint64_t input_size, uint64_t output_size)
+{
+    for (struct list *l = p->idle.prev; l != &p->idle; l = l->prev) {
+        struct buffer *b = container_of(l, struct buffer, link);
+        if (b->input_size == input_size && b->output_size == output_size)
+            return b;
+    }
+    return NULL;
+}
+
+int buffer_get(struct buffer_pool *p, uint64_t input_size, uint64_t output_size,
+               struct buffer **ret, struct error *e)
+{
+    uint64_t in = size_class(input_size), out = size_class(output_size);
+    if (!in || !out)
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "%llu bytes of inputs and %llu of outputs: a job "
+                         "can have %llu of each",
+                         (unsigned long long)input_size, (unsigned long long)output_size,
+                         (unsigned long long)LARGEST);
+    struct buffer *b = find_idle(p, in, out);
+    if (b) {
+        take_idle(b);
+    } else {
+        int r = buffer_new(p, in, out, &b, e);
+        if (r < 0)
+            return r;
+    }
+    b->refs = 1;
+    *ret = b;
+    return 0;
+}
+
+struct buffer *buffer_ref(struct buffer *b)
+{
+    assert(b->refs > 0);
+    b->refs++;
+    return b;
+}
+
+void buffer_unref(struct buffer *b)
+{
+    if (!b)
+        return;
+    assert(b->refs > 0);
+    if (--b->refs > 0)
+        return;
+    struct buffer_pool *p = b->pool;
+    if (!p->freed) {
+        list_append(&p->idle, &b->link);
+        p->n_idle++;
+        return;
+    }
+    buffer_free(b);
+    if (p->n_buffers == 0)
+        free(p);
+}

@@ -1,0 +1,47 @@
+// Shared memory for the inputs and outputs of one job, reused from job to job.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/list.h"
+
+struct buffer_pool;
+
+// Inputs and outputs lie in two memories, so that a worker can be kept from writing to the inputs:
+// when a job runs a second time, after its worker died, they are what the client sent.
+struct buffer {
+    unsigned refs;
+    struct buffer_pool *pool;
+    struct list link;                 // in the pool while idle
+    uint32_t id;                      // unique in the pool
+    int input_fd, output_fd;          // -1 where nothing is shared (--isolation=thread)
+    uint8_t *input, *output;          // page-aligned
+    uint64_t input_size, output_size; // bytes there are: at least those that were asked for
+    uint32_t worker; // generation of the worker that knows it; 0: none (runner_process.c)
+};
+
+/// An empty pool for the buffers of one host. Loop thread only, as all of this. `shared`: memory
+/// that can be passed to another process, sealed against any change of size; the inputs also
+/// against new writable mappings, where the kernel can (Linux 5.1). `bytes` is a running total that
+/// may be shared by pools and must outlive them. NULL: out of memory.
+struct buffer_pool *buffer_pool_new(bool shared, uint64_t *bytes);
+
+/// Frees the idle buffers; those in use free themselves, and then the pool, with their last
+/// reference.
+void buffer_pool_free(struct buffer_pool *p);
+
+/// Calls forget(b, owner) before an idle buffer is unmapped, until buffer_pool_free().
+void buffer_pool_on_forget(struct buffer_pool *p, void (*forget)(struct buffer *b, void *owner),
+                           void *owner);
+
+/// Frees idle buffers, the longest unused first, keeping at most `keep` of them.
+void buffer_pool_trim(struct buffer_pool *p, unsigned keep);
+
+/// A buffer of at least these sizes (either may be 0), with one reference. Contents undefined: the
+/// last used buffer that fits comes first, because its pages are warm.
+int buffer_get(struct buffer_pool *p, uint64_t input_size, uint64_t output_size,
+               struct buffer **ret, struct error *e);
+struct buffer *buffer_ref(struct buffer *b);
+void buffer_unref(struct buffer *b); // NULL: nothing

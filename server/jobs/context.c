@@ -1,0 +1,165 @@
+// Contexts: opening, closing, and what closing waits for.
+#include "server/jobs/context.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/handle/handle.h"
+#include "server/jobs/job.h"
+#include "server/net/connection.h"
+#include "server/net/session.h"
+#include "server/server.h"
+
+#define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM
+#define PRIORITY_MASK 3u     // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW
+
+static void release_model(void *owner)
+{
+    store_unref(owner);
+}
+
+static void answer_opening(struct context *x)
+{
+    const struct host_info *info = host_info(x->model->host);
+    rknnd_ContextInfo m = {
+        .context = x->handle,
+        .n_inputs = info->n_inputs,
+        .n_outputs = info->n_outputs,
+        .n_rows = info->n_rows,
+        .native_attrs = info->native_attrs,
+        .no_custom = info->no_custom,
+        .weight_size = info->weight_size,
+        .internal_size = info->internal_size,
+        .memory_size = info->memory_size,
+        .sram_total = x->server->sram.total,
+        .sram_free = x->server->sram.total - x->server->sram.used,
+        .core_limit = info->core_limit,
+        .batch = info->batch,
+        .n_custom = info->custom->n,
+        .estimate_assumed = info->estimate_assumed,
+        .n_unestimated = info->n_unestimated,
+    };
+    message_set_text(m.custom_string, info->custom_string);
+    message_set_text(m.estimate_chip, info->estimate_chip);
+    // The tensors lie in the model; it stays until they have gone.
+    struct iovec payload = {x->model->tensors, x->model->tensors_size};
+    request_answer(&x->opening, rknnd_ContextInfo_fields, &m, &payload, 1, release_model,
+                   store_ref(x->model));
+}
+
+static void fail_opening(struct context *x, const struct error *e)
+{
+    request_fail(&x->opening, e);
+    context_close(x);
+}
+
+static void on_opened(void *owner, const struct error *why)
+{
+    struct context *x = owner;
+    struct error e;
+    if (!why && session_add(x->session, x, &x->handle, &e) < 0)
+        why = &e;
+    if (why) {
+        fail_opening(x, why);
+        return;
+    }
+    if (x->flags & ENABLE_SRAM)
+        x->sram = sram_take(&x->server->sram, host_info(x->model->host)->internal_size);
+    answer_opening(x);
+}
+
+static void on_ready(struct model_use *use, const struct error *why)
+{
+    struct context *x = container_of(use, struct context, use);
+    struct error e;
+    if (!why && host_context_new(x->model->host, on_opened, x, &x->host, &e) < 0)
+        why = &e;
+    if (why)
+        fail_opening(x, why);
+}
+
+static void on_abandoned(struct request *r)
+{
+    context_close(container_of(r, struct context, opening));
+}
+
+int context_open(struct connection *c, const struct frame_header *h, struct model *m,
+                 uint32_t flags, struct error *e)
+{
+    struct server *s = c->server;
+    if ((flags & PRIORITY_MASK) >= SCHED_PRIORITIES)
+        return error_set(e, STATUS_PARAM_INVALID, "flags 0x%x have no such priority", flags);
+    if (c->session->n_contexts >= s->options->max_contexts)
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "the session has %u contexts, the server allows no more (max-contexts)",
+                         c->session->n_contexts);
+    int r = user_take_context(c->session->user, e);
+    if (r < 0)
+        return r;
+    struct context *x = calloc(1, sizeof *x);
+    if (!x) {
+        user_give_context(c->session->user);
+        return error_no_memory(e, "a context", sizeof *x);
+    }
+    x->server = s;
+    x->connection = c;
+    x->session = session_ref(c->session);
+    x->model = store_ref(m);
+    x->flags = flags;
+    sched_queue_init(&x->queue, &x->session->sched, (uint8_t)(flags & PRIORITY_MASK));
+    list_init(&x->jobs);
+    list_init(&x->profiles);
+    list_append(&c->contexts, &x->link);
+    list_append(&s->contexts, &x->all);
+    s->n_contexts++;
+    x->session->n_contexts++;
+    request_begin(&x->opening, c, h, on_abandoned);
+    model_use_begin(&x->use, m, on_ready);
+    return 0;
+}
+
+void context_close(struct context *x)
+{
+    struct job *j, *after;
+    struct error e;
+    if (!x->connection)
+        return;
+    x->connection = NULL;
+    list_remove(&x->link);
+    x->session->n_contexts--;
+    user_give_context(x->session->user);
+    if (x->handle)
+        session_remove(x->session, x->handle);
+    error_set(&e, STATUS_CTX_INVALID, "the context was closed");
+    x->n_running++; // not to be freed inside
+    list_for_each_safe (j, after, &x->jobs, link)
+        job_context_closed(j, &e);
+    profiles_context_closed(x, &e);
+    x->n_running--;
+    context_check_idle(x);
+}
+
+void contexts_hold(struct server *s, const struct model *m, bool held)
+{
+    struct context *x;
+    list_for_each (x, &s->contexts, all)
+        if (x->model == m)
+            sched_hold(&s->sched, &x->queue, held);
+    job_timer_schedule(&s->job_timer);
+}
+
+void context_check_idle(struct context *x)
+{
+    if (x->connection || x->n_running > 0)
+        return;
+    host_context_free(steal_ptr(x->host));
+    binding_unref(x->binding);
+    sram_give(&x->server->sram, x->sram);
+    model_use_end(&x->use);
+    store_unref(x->model);
+    list_remove(&x->all);
+    x->server->n_contexts--;
+    session_unref(x->session);
+    free(x);
+}

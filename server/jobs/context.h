@@ -1,0 +1,50 @@
+// A context: one client's use of a model.
+#pragma once
+
+#include "server/jobs/binding.h"
+#include "server/jobs/scheduler.h"
+#include "server/models/model.h"
+#include "server/net/request.h"
+
+struct connection;
+struct server;
+struct session;
+
+struct context {
+    struct request opening; // CONTEXT_OPEN or CONTEXT_DUP
+    struct list link;       // in the connection that opened it
+    struct list all;        // in the server
+    struct server *server;
+    struct connection *connection; // NULL: closed
+    struct session *session;       // one reference
+    struct model *model;           // one reference
+    struct model_use use;
+    struct host_context *host;
+    uint64_t handle; // 0: not open yet
+    uint32_t flags;  // RKNN_FLAG_*
+    struct sched_queue queue;
+    uint64_t sram;           // bytes of it that are the context's
+    struct binding *binding; // NULL: nothing is bound
+    struct list jobs;        // struct job: all of them
+    struct list profiles;    // struct profile: being asked for
+    struct {
+        uint64_t job, started_us;
+        uint32_t cores;
+    } profiled; // the last job whose layers were measured and not yet asked for; job 0: none
+    unsigned n_running; // jobs that the device has; they keep a closed context
+};
+
+/// Starts opening a context on the connection; the request `h` is answered when it is done. Takes
+/// no reference of the caller's.
+int context_open(struct connection *c, const struct frame_header *h, struct model *m,
+                 uint32_t flags, struct error *e);
+
+/// Ends it: jobs that wait, and clients that wait, are told. What the device is running it
+/// finishes first; then the context is freed.
+void context_close(struct context *x);
+
+/// Keeps the jobs of all contexts of the model off the device, or lets them go on.
+void contexts_hold(struct server *s, const struct model *m, bool held);
+
+/// Frees a closed context as soon as nothing runs on it.
+void context_check_idle(struct context *x);

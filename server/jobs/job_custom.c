@@ -1,0 +1,209 @@
+// Custom operators of a job.
+#include "server/jobs/job_custom.h"
+
+#include <stdlib.h>
+
+#include "server/jobs/job.h"
+#include "server/net/connection.h"
+
+struct custom {
+    struct job *job;
+    const struct custom_node *nodes; // of the model
+    uint32_t node;                   // that the run waits for
+    uint32_t number;                 // of the last call that was made
+    bool called;                     // it is not answered
+    bool stale;                      // and it is not what the run waits for
+    struct connection *receiving;    // the outputs are coming from there; NULL: they are not
+};
+
+static uint64_t align_up(uint64_t n)
+{
+    return (n + CUSTOM_ALIGNMENT - 1) / CUSTOM_ALIGNMENT * CUSTOM_ALIGNMENT;
+}
+
+int custom_room(const struct host_info *info, const struct custom_set *set, uint64_t output_room,
+                uint64_t max_payload, uint64_t *ret, struct error *e)
+{
+    const struct custom_list *l = info->custom;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct custom_node *n = &l->nodes[i];
+        if (custom_set_has(set, i) &&
+            (custom_input_size(n) > max_payload || custom_output_size(n) > max_payload))
+            return error_set(
+                e, STATUS_PARAM_INVALID,
+                "operator %s (node %s): its inputs or outputs are more than %llu bytes "
+                "(max-payload)",
+                n->op, n->name, (unsigned long long)max_payload);
+    }
+    *ret = align_up(output_room) - output_room + custom_input_room(l->nodes, set) +
+           custom_output_room(l->nodes, set);
+    return 0;
+}
+
+// ---- calls -------------------------------------------------------------------------------------
+
+static void release_buffer(void *owner)
+{
+    buffer_unref(owner);
+}
+
+// Where the tensors of the node lie in the job's buffer.
+static void place(const struct custom *c, void **tensors)
+{
+    const struct host_job *h = &c->job->host;
+    custom_place(&c->nodes[c->node], h->buffer->output + h->custom_inputs,
+                 h->buffer->output + h->custom_outputs, tensors);
+}
+
+static void make_call(struct custom *c)
+{
+    const struct custom_node *n = &c->nodes[c->node];
+    rknnd_CustomCall call = {.node = c->node, .number = ++c->number};
+    rknnd_InferReply run = {.has_call = true, .call = call};
+    rknnd_DumpReply dump = {.has_call = true, .call = call};
+    struct request *r = &c->job->request;
+    struct buffer *b = c->job->host.buffer;
+    struct iovec inputs[CUSTOM_MAX_TENSORS];
+    void *tensors[CUSTOM_MAX_TENSORS];
+    place(c, tensors);
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        inputs[i] = (struct iovec){tensors[i], n->tensors[i].size};
+    c->called = true;
+    c->stale = false;
+    request_answer_part(r, message_row(r->type)->reply,
+                        r->type == MESSAGE_INFER ? (void *)&run : (void *)&dump, inputs,
+                        (int)n->n_inputs, release_buffer, buffer_ref(b));
+}
+
+static void on_call(struct host_job *host, uint32_t node)
+{
+    struct custom *c = container_of(host, struct job, host)->custom;
+    c->node = node;
+    c->stale = c->called;
+    if (!c->job->request.connection)
+        host_job_stop(host);
+    else if (!c->called)
+        make_call(c);
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+static bool is_useless(const struct custom *c)
+{
+    return c->stale || !host_job_waits(&c->job->host);
+}
+
+static void on_answered(struct custom *c)
+{
+    bool useless = is_useless(c);
+    c->called = false;
+    if (!useless)
+        host_job_next(&c->job->host);
+    else if (c->stale)
+        make_call(c);
+}
+
+static void on_outputs(struct connection *from, void *owner)
+{
+    struct custom *c = owner;
+    (void)from;
+    c->receiving = NULL;
+    on_answered(c);
+}
+
+static void fail(struct custom *c, const rknnd_CustomDone *m)
+{
+    const struct custom_node *n = &c->nodes[c->node];
+    struct error e;
+    error_set(&e, status_from_peer(m->status), "%s", m->text);
+    message_make_printable(e.text);
+    if (!e.text[0])
+        error_set(&e, e.code, "operator %s (node %s): its program answered %d", n->op, n->name,
+                  (int)m->status);
+    host_job_fail(&c->job->host, &e);
+}
+
+static void refuse(struct custom *c, uint64_t payload_size)
+{
+    const struct custom_node *n = &c->nodes[c->node];
+    struct error e;
+    error_set(&e, STATUS_OUTPUT_INVALID,
+              "operator %s (node %s): its program sent outputs of %llu bytes, it has %llu", n->op,
+              n->name, (unsigned long long)payload_size, (unsigned long long)custom_output_size(n));
+    host_job_fail(&c->job->host, &e);
+}
+
+static void receive(struct custom *c, struct connection *from, uint64_t payload_size)
+{
+    const struct custom_node *n = &c->nodes[c->node];
+    struct iovec outputs[CUSTOM_MAX_TENSORS];
+    void *tensors[CUSTOM_MAX_TENSORS];
+    if (payload_size != custom_output_size(n)) {
+        refuse(c, payload_size);
+        return;
+    }
+    place(c, tensors);
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        outputs[i] = (struct iovec){tensors[n->n_inputs + i], n->tensors[n->n_inputs + i].size};
+    if (payload_size == 0) {
+        on_answered(c);
+        return;
+    }
+    c->receiving = from;
+    connection_receive(from, outputs, (int)n->n_outputs, on_outputs, c);
+}
+
+static struct custom *find(struct request *r)
+{
+    bool runs = r && (r->type == MESSAGE_INFER || r->type == MESSAGE_DUMP);
+    struct job *j = runs ? container_of(r, struct job, request) : NULL;
+    // It waits again when its worker has died in the middle of a call.
+    return j && (j->state == JOB_RUNNING || j->state == JOB_WAITING) ? j->custom : NULL;
+}
+
+void custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
+                 uint64_t payload_size)
+{
+    struct custom *c = find(r);
+    if (!c || !c->called || m->number != c->number)
+        return; // the job has ended, or has met an error, meanwhile
+    if (is_useless(c))
+        on_answered(c);
+    else if (m->status < 0)
+        fail(c, m);
+    else
+        receive(c, from, payload_size);
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+int custom_new(struct job *j, const struct host_info *info, const struct custom_set *set,
+               uint64_t output_room, struct error *e)
+{
+    const struct custom_list *l = info->custom;
+    struct custom *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_no_memory(e, "custom operators", sizeof *c);
+    c->job = j;
+    c->nodes = l->nodes;
+    j->custom = c;
+    j->host.call = on_call;
+    j->host.custom = *set;
+    j->host.custom_inputs = align_up(output_room);
+    j->host.custom_outputs = j->host.custom_inputs + custom_input_room(l->nodes, set);
+    return 0;
+}
+
+void custom_abandon(struct custom *c)
+{
+    if (c && c->receiving)
+        connection_forget_payload(c->receiving);
+    if (c)
+        c->receiving = NULL;
+}
+
+void custom_free(struct custom *c)
+{
+    custom_abandon(c);
+    free(c);
+}

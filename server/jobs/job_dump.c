@@ -1,0 +1,132 @@
+// Dumps.
+#include "server/jobs/job_dump.h"
+
+#include <stdlib.h>
+
+#include "server/jobs/job.h"
+#include "server/net/connection.h"
+
+// The job and the frame on its way hold a reference each.
+struct dump {
+    unsigned refs;
+    struct job *job;              // NULL: has ended
+    struct buffer *buffer;        // one reference
+    bool sending, taken;          // of the part that is out
+    uint64_t wanted;              // bytes of it that are to come back
+    struct connection *receiving; // they are coming from there; NULL: they are not
+    char only[sizeof((rknnd_Dump){0}.only)];
+};
+
+static void unref(struct dump *d)
+{
+    if (--d->refs > 0)
+        return;
+    buffer_unref(d->buffer);
+    free(d);
+}
+
+static void go_on(struct dump *d)
+{
+    if (d->job && d->taken && !d->sending)
+        host_job_next(&d->job->host);
+}
+
+static void on_sent(void *owner)
+{
+    struct dump *d = owner;
+    d->sending = false;
+    go_on(d);
+    unref(d);
+}
+
+static void on_part(struct host_job *host, const rknnd_DumpReply *part)
+{
+    struct job *j = container_of(host, struct job, host);
+    struct dump *d = j->dump;
+    if (!j->request.connection) {
+        host_job_stop(host);
+        return;
+    }
+    struct iovec data = {d->buffer->output, (size_t)part->size};
+    d->refs++;
+    d->sending = true;
+    d->taken = false;
+    d->wanted = part->wanted ? part->size : 0;
+    request_answer_part(&j->request, rknnd_DumpReply_fields, part, &data,
+                        part->size > 0 && !part->wanted, on_sent, d);
+}
+
+int dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e)
+{
+    struct dump *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_no_memory(e, "a dump", sizeof *d);
+    d->refs = 1;
+    d->job = j;
+    d->buffer = buffer_ref(j->host.buffer);
+    message_set_text(d->only, m->only);
+    j->dump = d;
+    j->host.part = on_part;
+    j->host.only = d->only;
+    j->host.window = window;
+    j->host.replace = m->replace;
+    return 0;
+}
+
+void dump_abandon(struct dump *d)
+{
+    if (!d || !d->receiving)
+        return;
+    connection_forget_payload(d->receiving);
+    d->receiving = NULL;
+}
+
+void dump_free(struct dump *d)
+{
+    if (!d)
+        return;
+    dump_abandon(d);
+    d->job = NULL;
+    unref(d);
+}
+
+struct dump *dump_find(struct request *r)
+{
+    return r && r->type == MESSAGE_DUMP ? container_of(r, struct job, request)->dump : NULL;
+}
+
+static void on_received(struct connection *from, void *owner)
+{
+    struct dump *d = owner;
+    (void)from;
+    d->receiving = NULL;
+    d->taken = true;
+    go_on(d);
+}
+
+static void refuse(struct dump *d, uint64_t payload_size)
+{
+    struct error e;
+    error_set(&e, STATUS_OUTPUT_INVALID, "%llu bytes for a part of a tensor, it has %llu",
+              (unsigned long long)payload_size, (unsigned long long)d->wanted);
+    host_job_fail(&d->job->host, &e);
+}
+
+void dump_next(struct dump *d, struct connection *from, uint64_t payload_size)
+{
+    bool waits = host_job_waits(&d->job->host) && !d->taken && !d->receiving;
+    if (!waits)
+        return;
+    if (payload_size != d->wanted) {
+        refuse(d, payload_size);
+        return;
+    }
+    if (payload_size == 0) {
+        d->taken = true;
+        go_on(d);
+        return;
+    }
+    struct iovec data = {d->buffer->output, (size_t)payload_size};
+    d->receiving = from;
+    connection_receive(from, &data, 1, on_received, d);
+}

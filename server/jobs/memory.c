@@ -1,0 +1,179 @@
+// Memories and their handles.
+#include "server/jobs/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dmabuf.h"
+#include "base/fd.h"
+
+void memories_init(struct memories *all)
+{
+    *all = (struct memories){0};
+    list_init(&all->all);
+}
+
+int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e)
+{
+    struct stat st;
+    struct memory *m = calloc(1, sizeof *m);
+    if (!m || fstat(b->fd, &st) < 0) {
+        npu_buffer_done(b);
+        free(m);
+        return error_no_memory(e, "a memory", sizeof *m);
+    }
+    *m = (struct memory){.memories = all,
+                         .refs = 1,
+                         .id = ++all->last_id,
+                         .buffer = *b,
+                         .device = st.st_dev,
+                         .inode = st.st_ino,
+                         .dmabuf = dmabuf_is(b->fd),
+                         .read_only = fd_is_read_only(b->fd)};
+    *b = (struct npu_buffer){.fd = -1};
+    list_init(&m->users);
+    list_append(&all->all, &m->link);
+    all->bytes += m->buffer.size;
+    *ret = m;
+    return 0;
+}
+
+static struct memory *find_file(struct memories *all, const struct stat *st)
+{
+    struct memory *m;
+    list_for_each (m, &all->all, link)
+        if (m->device == st->st_dev && m->inode == st->st_ino)
+            return m;
+    return NULL;
+}
+
+// The size of a dma-buf never changes.
+static int map_file(int fd, struct npu_buffer *ret, struct error *e)
+{
+    uint64_t size;
+    int r = dmabuf_is(fd) ? 0 : fd_check_stays(fd, e);
+    if (r == 0)
+        r = fd_size(fd, &size, e);
+    if (r < 0)
+        return r;
+    uint8_t *map = fd_map(fd, size, e);
+    if (!map)
+        return STATUS_MALLOC_FAIL;
+    *ret = (struct npu_buffer){.fd = fd, .map = map, .size = size};
+    return 0;
+}
+
+int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e)
+{
+    cleanup(fd_close_p) int file = fd;
+    struct npu_buffer buffer;
+    struct stat st;
+    if (fstat(file, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+    struct memory *known = find_file(all, &st);
+    if (known) {
+        *ret = memory_ref(known);
+        return 0;
+    }
+    int r = map_file(file, &buffer, e);
+    if (r < 0)
+        return r;
+    steal_fd(&file);
+    return memory_adopt(all, &buffer, ret, e);
+}
+
+struct memory *memory_ref(struct memory *m)
+{
+    m->refs++;
+    return m;
+}
+
+void memory_unref(struct memory *m)
+{
+    if (!m || --m->refs > 0)
+        return;
+    while (!list_empty(&m->users)) {
+        struct memory_user *u = list_first(&m->users, struct memory_user, in_memory);
+        u->gone(u);
+    }
+    list_remove(&m->link);
+    m->memories->bytes -= m->buffer.size;
+    npu_buffer_done(&m->buffer);
+    free(m);
+}
+
+// ---- handles -----------------------------------------------------------------------------------
+
+static void free_slot(struct memory_table *t, struct memory_slot *s)
+{
+    t->bytes -= s->memory->buffer.size;
+    t->n_memories--;
+    memory_unref(s->memory);
+    s->memory = NULL;
+}
+
+void memory_table_done(struct memory_table *t)
+{
+    for (uint32_t i = 0; i < t->n_slots; i++)
+        if (t->slots[i].memory)
+            free_slot(t, &t->slots[i]);
+    free(t->slots);
+    *t = (struct memory_table){0};
+}
+
+static int grow(struct memory_table *t, struct error *e)
+{
+    uint32_t n = t->n_slots ? 2 * t->n_slots : 8;
+    struct memory_slot *slots = reallocarray(t->slots, n, sizeof *slots);
+    if (!slots)
+        return error_no_memory(e, "a session's memories", n * sizeof *slots);
+    memset(slots + t->n_slots, 0, (n - t->n_slots) * sizeof *slots);
+    t->slots = slots;
+    t->n_slots = n;
+    return 0;
+}
+
+int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_handle,
+                     struct error *e)
+{
+    uint32_t i = 0;
+    while (i < t->n_slots && t->slots[i].memory)
+        i++;
+    int r = i == t->n_slots ? grow(t, e) : 0;
+    if (r < 0)
+        return r;
+    uint64_t handle = (uint64_t)++t->generation << 32 | (i + 1);
+    t->slots[i] = (struct memory_slot){memory_ref(m), handle};
+    t->n_memories++;
+    t->bytes += m->buffer.size;
+    *ret_handle = handle;
+    return 0;
+}
+
+static struct memory_slot *find(const struct memory_table *t, uint64_t handle, struct error *e)
+{
+    uint32_t i = (uint32_t)handle - 1;
+    struct memory_slot *s = (uint32_t)handle && i < t->n_slots ? &t->slots[i] : NULL;
+    if (s && s->memory && s->handle == handle)
+        return s;
+    error_set(e, STATUS_PARAM_INVALID, "there is no memory 0x%llx in this session",
+              (unsigned long long)handle);
+    return NULL;
+}
+
+struct memory *memory_table_find(const struct memory_table *t, uint64_t handle, struct error *e)
+{
+    struct memory_slot *s = find(t, handle, e);
+    return s ? s->memory : NULL;
+}
+
+int memory_table_free(struct memory_table *t, uint64_t handle, struct error *e)
+{
+    struct memory_slot *s = find(t, handle, e);
+    if (!s)
+        return STATUS_PARAM_INVALID;
+    free_slot(t, s);
+    return 0;
+}

@@ -1,0 +1,392 @@
+// The scheduler.
+#include "server/jobs/scheduler.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+// A job of a vision model takes 5 to 50 ms. Patience is in that order, so that a job for several
+// cores costs little idle time; aging is well above it, so that lifted jobs stay rare.
+#define AGING_US    500000
+#define PATIENCE_US 20000
+
+void sched_init(struct sched *s, uint32_t n_cores)
+{
+    assert(n_cores > 0 && n_cores <= SCHED_MAX_CORES);
+    *s = (struct sched){.n_cores = n_cores, .aging_us = AGING_US, .patience_us = PATIENCE_US};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        list_init(&s->classes[i].ready);
+    list_init(&s->running);
+}
+
+void sched_group_init(struct sched *s, struct sched_group *g, uint32_t weight)
+{
+    assert(weight > 0 && weight <= SCHED_UNIT);
+    *g = (struct sched_group){.weight = weight};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        g->share[i].used = s->classes[i].clock;
+}
+
+void sched_client_init(struct sched_client *c, struct sched_group *g)
+{
+    *c = (struct sched_client){.group = g};
+    for (int i = 0; i < SCHED_PRIORITIES; i++)
+        c->share[i].used = g->clock[i];
+}
+
+void sched_client_done(struct sched *s, struct sched_client *c)
+{
+    assert(c->n_waiting == 0 && c->n_running == 0);
+    assert(!s->reserving || s->reserving->queue->client != c);
+    (void)s;
+    (void)c;
+}
+
+void sched_queue_init(struct sched_queue *q, struct sched_client *c, uint8_t priority)
+{
+    assert(priority < SCHED_PRIORITIES);
+    *q = (struct sched_queue){.client = c, .priority = priority};
+    list_init(&q->jobs);
+    list_init(&q->link);
+}
+
+static uint32_t all_cores(const struct sched *s)
+{
+    return (1u << s->n_cores) - 1;
+}
+
+bool sched_can(const struct sched *s, struct sched_cores wanted)
+{
+    return wanted.mask ? (wanted.mask & all_cores(s)) != 0
+                       : wanted.any > 0 && wanted.any <= s->n_cores;
+}
+
+static struct sched_share *client_share(const struct sched_job *j)
+{
+    return &j->queue->client->share[j->queue->priority];
+}
+
+static struct sched_share *group_share(const struct sched_job *j)
+{
+    return &j->queue->client->group->share[j->queue->priority];
+}
+
+// ---- what waits --------------------------------------------------------------------------------
+
+static struct sched_job *head(const struct sched_queue *q)
+{
+    return list_first(&q->jobs, struct sched_job, link);
+}
+
+// A queue is in its class's list while its first job could run.
+static void update_ready(struct sched *s, struct sched_queue *q)
+{
+    list_remove(&q->link);
+    if (!q->running && !q->held && !list_empty(&q->jobs))
+        list_append(&s->classes[q->priority].ready, &q->link);
+}
+
+static void count_waiting(struct sched *s, struct sched_queue *q, int change)
+{
+    s->n_waiting += (unsigned)change;
+    s->classes[q->priority].n_waiting += (unsigned)change;
+    q->client->n_waiting += (unsigned)change;
+}
+
+// One more job; who comes back starts where the others are.
+static void activate(struct sched_share *share, uint64_t clock)
+{
+    if (share->n_active++ == 0 && share->used < clock)
+        share->used = clock;
+}
+
+static void deactivate(struct sched_job *j)
+{
+    client_share(j)->n_active--;
+    group_share(j)->n_active--;
+}
+
+void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
+               struct sched_cores wanted, uint64_t now_us)
+{
+    struct sched_class *class = &s->classes[q->priority];
+    assert(sched_can(s, wanted));
+    wanted.mask &= all_cores(s);
+    *j = (struct sched_job){.queue = q, .wanted = wanted, .waiting_since_us = now_us};
+    activate(client_share(j), q->client->group->clock[q->priority]);
+    activate(group_share(j), class->clock);
+    if (class->n_waiting == 0)
+        class->served_us = now_us;
+    list_append(&q->jobs, &j->link);
+    count_waiting(s, q, 1);
+    if (list_empty(&q->link))
+        update_ready(s, q);
+}
+
+static void take_out(struct sched *s, struct sched_job *j)
+{
+    if (s->reserving == j)
+        s->reserving = NULL;
+    list_remove(&j->link);
+    count_waiting(s, j->queue, -1);
+}
+
+void sched_remove(struct sched *s, struct sched_job *j)
+{
+    assert(!j->placed);
+    take_out(s, j);
+    deactivate(j);
+    update_ready(s, j->queue);
+}
+
+// ---- what runs ---------------------------------------------------------------------------------
+
+// Accounts a running job's time up to now, so that choices see what everyone has had so far.
+static void charge(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_client *c = j->queue->client;
+    struct sched_group *g = c->group;
+    uint64_t us = now_us - j->charged_us;
+    uint64_t core_us = us * (unsigned)__builtin_popcount(j->placed);
+    j->charged_us = now_us;
+    for (uint32_t i = 0; i < s->n_cores; i++)
+        s->core_us[i] += j->placed >> i & 1 ? us : 0;
+    c->core_us += core_us;
+    g->core_us += core_us;
+    client_share(j)->used += core_us;
+    group_share(j)->used += core_us * SCHED_UNIT / g->weight;
+}
+
+void sched_charge(struct sched *s, uint64_t now_us)
+{
+    struct sched_job *j;
+    list_for_each (j, &s->running, link)
+        charge(s, j, now_us);
+}
+
+// The first `n` of the cores, or all if they are fewer.
+static uint32_t first_cores(uint32_t cores, unsigned n)
+{
+    uint32_t ret = 0;
+    for (; n > 0 && cores; n--) {
+        ret |= cores & -cores;
+        cores &= cores - 1;
+    }
+    return ret;
+}
+
+static void note_passed(const struct sched_class *class, const struct sched_job *by,
+                        uint64_t now_us)
+{
+    struct sched_queue *q;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if (!j->passed && q->client->group == by->queue->client->group &&
+            j->waiting_since_us < by->waiting_since_us) {
+            j->passed = true;
+            j->passed_us = now_us;
+        }
+    }
+}
+
+static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_class *class = &s->classes[q->priority];
+    note_passed(class, j, now_us);
+    take_out(s, j);
+    j->placed = j->wanted.mask ? j->wanted.mask : first_cores(idle, j->wanted.any);
+    j->started_us = j->charged_us = now_us;
+    list_append(&s->running, &j->link);
+    s->busy |= j->placed;
+    s->n_running++;
+    q->client->n_running++;
+    q->running = true;
+    update_ready(s, q);
+}
+
+void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    assert(j->placed);
+    charge(s, j, now_us);
+    list_remove(&j->link);
+    s->busy &= ~j->placed;
+    s->n_running--;
+    q->client->n_running--;
+    deactivate(j);
+    q->running = false;
+    update_ready(s, q);
+}
+
+void sched_give_back(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_cores wanted = j->wanted;
+    sched_end(s, j, now_us);
+    sched_add(s, j, q, wanted, now_us);
+    list_remove(&j->link);
+    list_append(q->jobs.next, &j->link); // before the first
+}
+
+void sched_hold(struct sched *s, struct sched_queue *q, bool held)
+{
+    q->held = held;
+    if (held && s->reserving && s->reserving->queue == q)
+        s->reserving = NULL;
+    update_ready(s, q);
+}
+
+// ---- the choice --------------------------------------------------------------------------------
+
+static bool fits(const struct sched_job *j, uint32_t idle)
+{
+    if (j->wanted.mask)
+        return (j->wanted.mask & ~idle) == 0;
+    unsigned needed = j->wanted.or_fewer ? 1 : j->wanted.any;
+    return (unsigned)__builtin_popcount(idle) >= needed;
+}
+
+static bool goes_before(const struct sched_job *a, const struct sched_job *b)
+{
+    const struct sched_client *client_a = a->queue->client, *client_b = b->queue->client;
+    uint64_t group_a = group_share(a)->used, group_b = group_share(b)->used;
+    uint64_t used_a = client_share(a)->used, used_b = client_share(b)->used;
+    if (client_a->group != client_b->group && group_a != group_b)
+        return group_a < group_b;
+    if (client_a->group == client_b->group && used_a != used_b)
+        return used_a < used_b;
+    if (client_a->n_running != client_b->n_running)
+        return client_a->n_running < client_b->n_running;
+    return a->waiting_since_us < b->waiting_since_us;
+}
+
+// The first in turn of a class, of all (`any`) or of those that fit.
+static struct sched_job *first_in_turn(const struct sched_class *class, uint32_t idle, bool any)
+{
+    struct sched_job *best = NULL;
+    struct sched_queue *q;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if ((any || fits(j, idle)) && (!best || goes_before(j, best)))
+            best = j;
+    }
+    return best;
+}
+
+static bool is_overtaken(const struct sched *s, const struct sched_job *j, uint64_t now_us)
+{
+    return s->aging_us && j->passed && now_us - j->passed_us >= s->aging_us;
+}
+
+// The job that was passed longest, if that is too long and it is time for such a job.
+static struct sched_job *overtaken(const struct sched *s, const struct sched_class *class,
+                                   uint64_t now_us)
+{
+    struct sched_job *longest = NULL;
+    struct sched_queue *q;
+    if (class->relieved || now_us - class->relieved_us < 2ull * s->aging_us)
+        return NULL;
+    list_for_each (q, &class->ready, link) {
+        struct sched_job *j = head(q);
+        if (is_overtaken(s, j, now_us) && (!longest || j->passed_us < longest->passed_us))
+            longest = j;
+    }
+    return longest;
+}
+
+// Notes that a job's turn has come although its cores are busy. After a while they are kept for it.
+static void note_blocked(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    if (!j->blocked) {
+        j->blocked = true;
+        j->blocked_us = now_us;
+    }
+    if (!s->reserving && now_us - j->blocked_us >= s->patience_us)
+        s->reserving = j;
+}
+
+static int64_t level(const struct sched *s, int priority, uint64_t now_us)
+{
+    uint64_t unserved_us = now_us - s->classes[priority].served_us;
+    return priority - (s->aging_us ? (int64_t)(unserved_us / s->aging_us) : 0);
+}
+
+// The class to serve next among those in the mask; of equals the one that waits longer, which is
+// the lifted one. -1: none has anything.
+static int most_urgent(const struct sched *s, unsigned classes, uint64_t now_us)
+{
+    int best = -1;
+    for (int i = 0; i < SCHED_PRIORITIES; i++) {
+        if (!(classes & 1u << i) || list_empty(&s->classes[i].ready))
+            continue;
+        int64_t difference = best < 0 ? -1 : level(s, i, now_us) - level(s, best, now_us);
+        if (difference < 0 ||
+            (difference == 0 && s->classes[i].served_us < s->classes[best].served_us))
+            best = i;
+    }
+    return best;
+}
+
+// The cores that anyone but the job they are kept for may have.
+static uint32_t unreserved(const struct sched *s, uint32_t idle)
+{
+    if (!s->reserving)
+        return idle;
+    return s->reserving->wanted.mask ? idle & ~s->reserving->wanted.mask : 0;
+}
+
+static void advance_clock(uint64_t *clock, const struct sched_share *served)
+{
+    if (*clock < served->used)
+        *clock = served->used;
+}
+
+// A job starts in its turn.
+static struct sched_job *serve(struct sched *s, struct sched_job *j, uint64_t now_us)
+{
+    struct sched_queue *q = j->queue;
+    struct sched_class *class = &s->classes[q->priority];
+    class->served_us = now_us;
+    advance_clock(&class->clock, group_share(j));
+    advance_clock(&q->client->group->clock[q->priority], client_share(j));
+    class->relieved = is_overtaken(s, j, now_us);
+    if (class->relieved)
+        class->relieved_us = now_us;
+    return j;
+}
+
+// The next job to start; *idle: in: the idle cores, out: those of them that it may have.
+static struct sched_job *choose(struct sched *s, uint32_t *idle, uint64_t now_us)
+{
+    const unsigned all = (1u << SCHED_PRIORITIES) - 1;
+    unsigned untried = all;
+    if (s->reserving && fits(s->reserving, *idle))
+        return serve(s, s->reserving, now_us);
+    for (int i; (i = most_urgent(s, untried, now_us)) >= 0; untried &= ~(1u << i)) {
+        struct sched_class *class = &s->classes[i];
+        struct sched_job *turn = overtaken(s, class, now_us);
+        if (!turn)
+            turn = first_in_turn(class, *idle, true);
+        if (untried == all && !fits(turn, *idle))
+            note_blocked(s, turn, now_us);
+        *idle = unreserved(s, *idle);
+        if (fits(turn, *idle))
+            return serve(s, turn, now_us);
+        struct sched_job *j = first_in_turn(class, *idle, false);
+        if (j)
+            return j;
+    }
+    return NULL;
+}
+
+struct sched_job *sched_next(struct sched *s, uint64_t now_us)
+{
+    uint32_t idle = all_cores(s) & ~s->busy;
+    if (!idle || s->n_waiting == 0)
+        return NULL;
+    sched_charge(s, now_us);
+    struct sched_job *j = choose(s, &idle, now_us);
+    if (j)
+        start(s, j, idle, now_us);
+    return j;
+}

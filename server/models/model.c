@@ -1,0 +1,125 @@
+// Loading and unloading of models.
+#include "server/models/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "protocol/tensor_message.h"
+#include "server/jobs/context.h"
+#include "server/server.h"
+
+// The payload of every ContextInfo of this model.
+static int encode_tensors(struct model *m, struct error *e)
+{
+    const struct host_info *info = host_info(m->host);
+    size_t n = info->n_rows * host_info_count(info);
+    cleanup(free_p) const struct tensor_io **tensors = calloc(n + 1, sizeof *tensors);
+    if (!tensors)
+        return error_no_memory(e, "a model's tensors", n * sizeof *tensors);
+    for (size_t i = 0; i < n; i++)
+        tensors[i] = &info->tensors[i];
+    m->tensors = tensor_list_encode(tensors, n, &m->tensors_size);
+    return m->tensors ? 0 : error_no_memory(e, "a model's tensors", n * sizeof **tensors);
+}
+
+static void tell_waiting(struct model *m, const struct error *e)
+{
+    struct model_use *use;
+    while ((use = list_first(&m->waiting, struct model_use, link))) {
+        list_remove(&use->link);
+        if (e)
+            model_use_end(use);
+        use->ready(use, e);
+    }
+}
+
+static void trace(const struct model *m, enum trace_kind kind, uint64_t value)
+{
+    trace_add(&m->store->server->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
+}
+
+static void on_loaded(void *owner, const struct error *why)
+{
+    struct model *m = owner;
+    struct error e;
+    if (!why && encode_tensors(m, &e) < 0)
+        why = &e;
+    m->state = why ? MODEL_FAILED : MODEL_LOADED;
+    m->store->n_loaded += !why;
+    trace(m, TRACE_LOADED, why ? (uint64_t)-why->code : 0);
+    if (why)
+        log_warn("model %s: %s", m->file.name, why->text);
+    else
+        log_info("model %s is loaded", m->file.name);
+    store_ref(m);
+    tell_waiting(m, why);
+    store_note_idle(m->store);
+    store_unref(m);
+}
+
+// While a worker is being replaced, its model's jobs leave the device to others.
+static void on_ready(void *owner, bool ready)
+{
+    struct model *m = owner;
+    contexts_hold(m->store->server, m, !ready);
+}
+
+static int load(struct model *m, struct error *e)
+{
+    static const struct host_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
+    struct server *s = m->store->server;
+    int r = host_new(&s->host_options, &m->file, &events, m, &m->host, e);
+    if (r < 0)
+        return r;
+    m->state = MODEL_LOADING;
+    trace(m, TRACE_LOAD, 0);
+    store_ref(m);
+    return 0;
+}
+
+void model_use_begin(struct model_use *use, struct model *m,
+                     void (*ready)(struct model_use *use, const struct error *e))
+{
+    struct error e;
+    *use = (struct model_use){.model = m, .ready = ready};
+    list_init(&use->link);
+    if (m->state == MODEL_FAILED && m->n_uses == 0)
+        model_unload(m);
+    if (m->state == MODEL_COLD && load(m, &e) < 0) {
+        use->model = NULL;
+        ready(use, &e);
+        return;
+    }
+    m->n_uses++;
+    if (m->state == MODEL_LOADED)
+        ready(use, NULL);
+    else
+        list_append(&m->waiting, &use->link);
+}
+
+void model_use_end(struct model_use *use)
+{
+    struct model *m = use->model;
+    if (!m)
+        return;
+    use->model = NULL;
+    list_remove(&use->link);
+    if (--m->n_uses == 0) {
+        m->idle_since_ms = uv_now(m->store->server->loop);
+        store_note_idle(m->store);
+    }
+}
+
+void model_unload(struct model *m)
+{
+    assert(m->n_uses == 0 && m->host);
+    log_debug("model %s is unloaded", m->file.name);
+    trace(m, TRACE_UNLOADED, 0);
+    m->store->n_loaded -= m->state == MODEL_LOADED;
+    m->state = MODEL_COLD;
+    free(steal_ptr(m->tensors));
+    host_free(steal_ptr(m->host));
+    store_unref(m);
+}

@@ -1,0 +1,51 @@
+// One model file, loaded with certain options, and the host that runs it, if something does.
+#pragma once
+
+#include "server/runner/runner.h"
+
+struct store;
+struct model_use;
+
+enum model_state {
+    MODEL_COLD,    // only the file
+    MODEL_LOADING, // host is there, not ready
+    MODEL_LOADED,
+    MODEL_FAILED, // did not load; the host is about to be freed, then COLD
+};
+
+struct model {
+    struct list link; // in the store
+    struct store *store;
+    unsigned refs;
+    uint8_t sha256[MODEL_SHA256_SIZE];
+    struct model_file file; // a sealed memfd; the name is printable. Owned
+    struct model *original; // of a variant: the model without load options; one reference
+
+    enum model_state state;
+    struct host *host;   // not when COLD; holds a reference to the model
+    struct list waiting; // model_use: until it is loaded
+    unsigned n_uses;
+    uint64_t n_jobs, run_us; // done since it was loaded; time on the device
+    uint8_t *tensors;        // payload of ContextInfo, once loaded
+    size_t tensors_size;
+    uint64_t idle_since_ms; // uv_now(); while loaded without uses
+};
+
+// One who needs the model loaded. Embedded by its owner (a context).
+struct model_use {
+    struct model *model;
+    struct list link;
+    void (*ready)(struct model_use *use, const struct error *e); // e NULL: loaded
+};
+
+/// Loads the model if need be. ready() comes once: from inside if it is loaded, else later, unless
+/// the use ends before. After a failure the use has ended by itself.
+void model_use_begin(struct model_use *use, struct model *m,
+                     void (*ready)(struct model_use *use, const struct error *e));
+
+/// The last use that ends gives the host `worker_idle_s` to live. NULL model: nothing.
+void model_use_end(struct model_use *use);
+
+/// Ends the host now; no uses may be left. Gives up the host's reference, so `m` may be gone. Not
+/// from a callback of its host.
+void model_unload(struct model *m);

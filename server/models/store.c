@@ -1,0 +1,220 @@
+// Model files by hash.
+#include "server/models/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/server.h"
+
+void store_init(struct store *s, struct server *server)
+{
+    *s = (struct store){.server = server};
+    list_init(&s->models);
+    uv_timer_init(server->loop, &s->reaper);
+}
+
+static void free_model(struct model *m)
+{
+    assert(m->refs == 0 && m->state == MODEL_COLD);
+    list_remove(&m->link);
+    model_file_done(&m->file);
+    free(m);
+}
+
+static void drop_cached(struct model *m)
+{
+    m->store->bytes -= m->file.size;
+    m->store->cached_bytes -= m->file.size;
+    m->store->n_cached--;
+    free_model(m);
+}
+
+// When a model without uses is to be unloaded (uv_now()); 0 for one that is in use.
+static uint64_t unload_at(const struct model *m)
+{
+    if (!m->host || m->n_uses > 0)
+        return 0;
+    uint64_t idle = m->state == MODEL_FAILED ? 0 : m->store->server->options->worker_idle_s;
+    return m->idle_since_ms + idle * 1000;
+}
+
+// One that is to be unloaded at `now_ms` or before. Unloading changes the list.
+static struct model *find_idle(struct store *s, uint64_t now_ms)
+{
+    struct model *m;
+    list_for_each (m, &s->models, link) {
+        uint64_t at = unload_at(m);
+        if (at > 0 && at <= now_ms)
+            return m;
+    }
+    return NULL;
+}
+
+void store_close(struct store *s)
+{
+    struct model *m;
+    while ((m = find_idle(s, UINT64_MAX)))
+        model_unload(m);
+    while ((m = list_first(&s->models, struct model, link)))
+        drop_cached(m);
+    uv_close((uv_handle_t *)&s->reaper, NULL);
+}
+
+static struct model *find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                          const char *options)
+{
+    struct model *m;
+    list_for_each (m, &s->models, link)
+        if (memcmp(m->sha256, sha256, MODEL_SHA256_SIZE) == 0 &&
+            strcmp(m->file.options, options) == 0)
+            return m;
+    return NULL;
+}
+
+struct model *store_find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE])
+{
+    return find(s, sha256, "");
+}
+
+// With one reference. Takes the fd and text of the file if it succeeds.
+static struct model *add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                         const struct model_file *file, struct error *e)
+{
+    struct model *m = calloc(1, sizeof *m);
+    if (!m) {
+        error_no_memory(e, "a model", sizeof *m);
+        return NULL;
+    }
+    m->store = s;
+    m->refs = 1;
+    m->file = *file;
+    memcpy(m->sha256, sha256, sizeof m->sha256);
+    list_init(&m->waiting);
+    list_append(&s->models, &m->link);
+    return m;
+}
+
+int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, uint64_t size,
+              const char *name, struct model **ret, struct error *e)
+{
+    struct model_file file;
+    int r = model_file_copy(&file, &(struct model_file){.fd = -1, .size = size, .name = name}, e);
+    file.fd = fd;
+    struct model *m = r < 0 ? NULL : add(s, sha256, &file, e);
+    if (!m) {
+        model_file_done(&file);
+        return STATUS_MALLOC_FAIL;
+    }
+    s->bytes += size;
+    *ret = m;
+    return 0;
+}
+
+// The model that `original` is with other load options. It shares the file.
+static int new_variant(struct model *original, const char *options, struct model **ret,
+                       struct error *e)
+{
+    struct model_file file = original->file;
+    file.options = options;
+    int r = model_file_copy(&file, &file, e);
+    if (r < 0)
+        return r;
+    struct model *m = add(original->store, original->sha256, &file, e);
+    if (!m) {
+        model_file_done(&file);
+        return STATUS_MALLOC_FAIL;
+    }
+    m->original = store_ref(original);
+    *ret = m;
+    return 0;
+}
+
+int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const char *options,
+              struct model **ret, struct error *e)
+{
+    struct model *m = find(s, sha256, options), *original = store_find(s, sha256);
+    if (!original)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the server does not hold this model (any more); offer it first");
+    if (!m)
+        return new_variant(original, options, ret, e);
+    *ret = store_ref(m);
+    return 0;
+}
+
+struct model *store_ref(struct model *m)
+{
+    if (m->refs++ == 0) {
+        m->store->cached_bytes -= m->file.size;
+        m->store->n_cached--;
+    }
+    return m;
+}
+
+// Frees the model that has been unused for longest. False if all are in use.
+static bool evict(struct store *s)
+{
+    struct model *m;
+    list_for_each (m, &s->models, link)
+        if (m->refs == 0) {
+            log_debug("model %s leaves the cache", m->file.name);
+            drop_cached(m);
+            return true;
+        }
+    return false;
+}
+
+void store_unref(struct model *m)
+{
+    if (!m || --m->refs > 0)
+        return;
+    if (m->original) {
+        struct model *original = m->original;
+        free_model(m);
+        store_unref(original);
+        return;
+    }
+    struct store *s = m->store;
+    list_remove(&m->link);
+    list_append(&s->models, &m->link);
+    s->cached_bytes += m->file.size;
+    s->n_cached++;
+    while (s->cached_bytes > s->server->options->model_cache || s->n_cached > STORE_MAX_CACHED)
+        evict(s);
+}
+
+bool store_make_room(struct store *s, uint64_t room)
+{
+    uint64_t limit = server_max_models_size(s->server);
+    while (room > limit || s->bytes + s->server->uploads.bytes > limit - room)
+        if (!evict(s) && !uploads_drop_orphan(&s->server->uploads))
+            return false;
+    return true;
+}
+
+static void reap(uv_timer_t *timer)
+{
+    struct store *s = container_of(timer, struct store, reaper);
+    struct model *m;
+    while ((m = find_idle(s, uv_now(s->server->loop))))
+        model_unload(m);
+    store_note_idle(s);
+}
+
+void store_note_idle(struct store *s)
+{
+    uint64_t now = uv_now(s->server->loop), first = UINT64_MAX;
+    struct model *m;
+    list_for_each (m, &s->models, link) {
+        uint64_t at = unload_at(m);
+        if (at > 0 && at < first)
+            first = at;
+    }
+    if (first == UINT64_MAX)
+        uv_timer_stop(&s->reaper);
+    else
+        uv_timer_start(&s->reaper, reap, first > now ? first - now : 0, 0);
+}

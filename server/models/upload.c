@@ -1,0 +1,527 @@
+// Uploads: offers, chunks, hashing, and what becomes of broken ones.
+#include "server/models/upload.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "server/net/connection.h"
+#include "server/net/session.h"
+#include "server/server.h"
+
+// An offer that waits for another client's upload, or a last chunk that waits for the hash.
+struct upload_request {
+    struct request request;
+    struct upload *upload;
+    struct list link; // in upload->waiting; the last chunk is in no list
+    struct connection *connection;
+};
+
+void uploads_init(struct uploads *u, struct server *server)
+{
+    *u = (struct uploads){.server = server};
+    hashers_init(&u->hashers, server->loop);
+    list_init(&u->all);
+}
+
+// ---- requests that wait -------------------------------------------------------------------------
+
+static void free_request(struct upload_request *r)
+{
+    if (r->upload->last == r)
+        r->upload->last = NULL;
+    list_remove(&r->link);
+    free(r);
+}
+
+static void on_abandoned(struct request *request)
+{
+    free_request(container_of(request, struct upload_request, request));
+}
+
+static struct upload_request *wait_for(struct upload *u, struct connection *c,
+                                       const struct frame_header *h, struct error *e)
+{
+    struct upload_request *r = calloc(1, sizeof *r);
+    if (!r) {
+        error_no_memory(e, "a request", sizeof *r);
+        return NULL;
+    }
+    r->upload = u;
+    r->connection = c;
+    list_init(&r->link);
+    request_begin(&r->request, c, h, on_abandoned);
+    return r;
+}
+
+static void answer_offer(struct upload_request *r, bool held, uint64_t offset)
+{
+    rknnd_ModelOfferReply m = {.held = held, .offset = offset};
+    request_answer(&r->request, rknnd_ModelOfferReply_fields, &m, NULL, 0, NULL, NULL);
+    free_request(r);
+}
+
+static void fail_request(struct upload_request *r, const struct error *e)
+{
+    request_fail(&r->request, e);
+    free_request(r);
+}
+
+// ---- one upload ---------------------------------------------------------------------------------
+
+static struct upload *find(struct uploads *all, const uint8_t sha256[MODEL_SHA256_SIZE])
+{
+    struct upload *u;
+    list_for_each (u, &all->all, link)
+        if (memcmp(u->sha256, sha256, MODEL_SHA256_SIZE) == 0)
+            return u;
+    return NULL;
+}
+
+static void free_upload(struct upload *u)
+{
+    if (u->map)
+        munmap(u->map, (size_t)u->size);
+    fd_close(u->fd);
+    sha256_done(&u->hash);
+    free(u);
+}
+
+// Not to be found any more, and not counted.
+static void forget(struct upload *u)
+{
+    list_remove(&u->link);
+    u->uploads->bytes -= u->size;
+    u->uploads->n_uploads--;
+}
+
+// Of one that is forgotten: freed as soon as no thread hashes it.
+static void let_go(struct upload *u)
+{
+    assert(list_empty(&u->waiting) && !u->last);
+    u->dropped = true;
+    if (!u->hashing)
+        free_upload(u);
+}
+
+static void drop(struct upload *u)
+{
+    forget(u);
+    let_go(u);
+}
+
+static int map_file(struct upload *u, struct error *e)
+{
+    u->fd = fd_memory("model", u->size, e);
+    if (u->fd < 0)
+        return u->fd;
+    void *map = mmap(NULL, (size_t)u->size, PROT_READ | PROT_WRITE, MAP_SHARED, u->fd, 0);
+    if (map == MAP_FAILED)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "%llu bytes for a model",
+                               (unsigned long long)u->size);
+    u->map = map;
+    return sha256_init(&u->hash, e);
+}
+
+static int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
+                      struct upload **ret, struct error *e)
+{
+    if (!store_make_room(&all->server->store, m->size))
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "the server has no room for a model of %llu bytes (max-models-size is "
+                         "%llu and the models in use leave too little)",
+                         (unsigned long long)m->size,
+                         (unsigned long long)server_max_models_size(all->server));
+    struct upload *u = calloc(1, sizeof *u);
+    if (!u)
+        return error_no_memory(e, "an upload", sizeof *u);
+    u->uploads = all;
+    u->owner = c;
+    u->fd = -1;
+    u->size = m->size;
+    memcpy(u->sha256, m->sha256, sizeof u->sha256);
+    message_set_text(u->name, m->name);
+    message_make_printable(u->name);
+    list_init(&u->waiting);
+    int r = hashers_need(&all->hashers, all->n_uploads + 1, e);
+    if (r == 0)
+        r = map_file(u, e);
+    if (r < 0) {
+        free_upload(u);
+        return r;
+    }
+    u->progress_ms = uv_now(all->server->loop);
+    list_append(&all->all, &u->link);
+    all->bytes += u->size;
+    all->n_uploads++;
+    trace_add(&all->server->trace, TRACE_UPLOAD, c->session->id, trace_model_id(u->sha256), u->size,
+              u->name);
+    *ret = u;
+    return 0;
+}
+
+static void give_to(struct upload *u, struct connection *c)
+{
+    u->owner = c;
+    u->progress_ms = uv_now(u->uploads->server->loop);
+}
+
+static int taken_over(const struct upload *u, struct error *e)
+{
+    return error_set(e, STATUS_TIMEOUT,
+                     "another program has gone on with the upload of %s, which stood still; offer "
+                     "the model again",
+                     u->name);
+}
+
+// The rest of a part that is coming is dropped when it comes.
+static void take_away(struct upload *u)
+{
+    struct error e;
+    if (!u->owner || u->incoming == 0)
+        return;
+    struct frame_header h = u->owner->channel.reader.header;
+    u->incoming = 0;
+    taken_over(u, &e);
+    connection_forget_payload(u->owner);
+    connection_reply_error(u->owner, &h, &e);
+}
+
+static void hand_over(struct upload *u)
+{
+    struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
+    log_debug("c%u goes on with the upload of %s", r->connection->number, u->name);
+    take_away(u);
+    give_to(u, r->connection);
+    answer_offer(r, false, u->received);
+}
+
+// ---- the end of an upload -----------------------------------------------------------------------
+
+// Sealed, so that nobody can change what workers have mapped.
+static int add_to_store(struct upload *u, struct model **ret, struct error *e)
+{
+    munmap(u->map, (size_t)u->size);
+    u->map = NULL;
+    if (fcntl(u->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "a model file cannot be sealed");
+    return store_add(&u->uploads->server->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret,
+                     e);
+}
+
+static void succeed(struct upload *u, struct model *m)
+{
+    log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
+    trace_add(&u->uploads->server->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size,
+              u->name);
+    if (u->last) {
+        rknnd_ModelChunkReply reply = {.received = u->size, .complete = true};
+        connection_keep_model(u->last->connection, m);
+        request_answer(&u->last->request, rknnd_ModelChunkReply_fields, &reply, NULL, 0, NULL,
+                       NULL);
+        free_request(u->last);
+    }
+    while (!list_empty(&u->waiting)) {
+        struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
+        connection_keep_model(r->connection, m);
+        answer_offer(r, true, 0);
+    }
+    drop(u);
+}
+
+// Those who wait begin again, the first of them with an empty file.
+static void start_again(struct upload *old)
+{
+    struct upload_request *r, *after;
+    struct upload *fresh = NULL;
+    struct error e;
+    list_for_each_safe (r, after, &old->waiting, link) {
+        rknnd_ModelOffer offer = {.size = old->size};
+        memcpy(offer.sha256, old->sha256, sizeof offer.sha256);
+        message_set_text(offer.name, old->name);
+        if (fresh) {
+            list_remove(&r->link);
+            list_append(&fresh->waiting, &r->link);
+            r->upload = fresh;
+        } else if (upload_new(old->uploads, r->connection, &offer, &fresh, &e) == 0) {
+            answer_offer(r, false, 0);
+        } else {
+            fail_request(r, &e);
+        }
+    }
+}
+
+static void fail_upload(struct upload *u, const struct error *e)
+{
+    log_info("upload of %s: %s", u->name, e->text);
+    if (u->last)
+        fail_request(u->last, e);
+    forget(u);
+    start_again(u);
+    let_go(u);
+}
+
+static void finish(struct upload *u)
+{
+    uint8_t hash[SHA256_SIZE];
+    struct model *m;
+    struct error e;
+    sha256_final(&u->hash, hash);
+    if (memcmp(hash, u->sha256, sizeof hash) != 0) {
+        error_set(&e, STATUS_MODEL_INVALID,
+                  "the %llu bytes that arrived are not the file that was offered (its SHA-256 is "
+                  "another one); they were dropped, send it again",
+                  (unsigned long long)u->size);
+        fail_upload(u, &e);
+    } else if (add_to_store(u, &m, &e) < 0) {
+        fail_upload(u, &e);
+    } else {
+        succeed(u, m);
+        store_unref(m);
+    }
+}
+
+// ---- hashing, on threads ------------------------------------------------------------------------
+
+static void on_hashed(struct hashing *part);
+
+static void hash_on(struct upload *u)
+{
+    if (u->hashing || u->hashed == u->received)
+        return;
+    u->hashing = true;
+    u->part = (struct hashing){.hash = &u->hash,
+                               .data = u->map + u->hashed,
+                               .size = (size_t)(u->received - u->hashed),
+                               .done = on_hashed};
+    hashers_do(&u->uploads->hashers, &u->part);
+}
+
+static void on_hashed(struct hashing *part)
+{
+    struct upload *u = container_of(part, struct upload, part);
+    u->hashing = false;
+    u->hashed += part->size;
+    if (u->dropped)
+        free_upload(u);
+    else if (u->hashed == u->size)
+        finish(u);
+    else
+        hash_on(u);
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+static int check_offer(struct server *s, const rknnd_ModelOffer *m, struct error *e)
+{
+    if (m->size == 0)
+        return error_set(e, STATUS_MODEL_INVALID, "a model of no bytes was offered");
+    if (m->size > s->options->max_model_size || m->size > SIZE_MAX / 2)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "a model of %llu bytes was offered, the server's limit is %llu "
+                         "(max-model-size)",
+                         (unsigned long long)m->size,
+                         (unsigned long long)s->options->max_model_size);
+    return 0;
+}
+
+static int other_size(uint64_t offered, uint64_t known, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "a model of %llu bytes was offered under the hash of one of %llu bytes",
+                     (unsigned long long)offered, (unsigned long long)known);
+}
+
+static void reply_offer(struct connection *c, const struct frame_header *h, bool held,
+                        uint64_t offset)
+{
+    rknnd_ModelOfferReply m = {.held = held, .offset = offset};
+    connection_reply(c, h, rknnd_ModelOfferReply_fields, &m);
+}
+
+static int join_upload(struct upload *u, struct connection *c, const struct frame_header *h,
+                       struct error *e)
+{
+    if ((u->owner && u->owner != c) || u->received == u->size) {
+        struct upload_request *r = wait_for(u, c, h, e);
+        if (!r)
+            return e->code;
+        list_append(&u->waiting, &r->link);
+        return 0;
+    }
+    give_to(u, c);
+    reply_offer(c, h, false, u->received);
+    return 0;
+}
+
+int upload_offer(struct connection *c, const struct frame_header *h, const rknnd_ModelOffer *m,
+                 struct error *e)
+{
+    struct server *s = c->server;
+    struct model *held = store_find(&s->store, m->sha256);
+    struct upload *u = find(&s->uploads, m->sha256);
+    int r = check_offer(s, m, e);
+    if (r < 0)
+        return r;
+    if (held && held->file.size != m->size)
+        return other_size(m->size, held->file.size, e);
+    if (held) {
+        connection_keep_model(c, held);
+        reply_offer(c, h, true, 0);
+        return 0;
+    }
+    if (u && u->size != m->size)
+        return other_size(m->size, u->size, e);
+    if (u)
+        return join_upload(u, c, h, e);
+    r = upload_new(&s->uploads, c, m, &u, e);
+    if (r == 0)
+        reply_offer(c, h, false, 0);
+    return r;
+}
+
+static void on_chunk(struct connection *c, void *owner)
+{
+    struct upload *u = owner;
+    const struct frame_header *h = &c->channel.reader.header;
+    struct error e;
+    u->received += u->incoming;
+    u->incoming = 0;
+    u->progress_ms = uv_now(u->uploads->server->loop);
+    if (u->received == u->size) {
+        u->last = wait_for(u, c, h, &e);
+        if (!u->last)
+            connection_reply_error(c, h, &e);
+    } else {
+        rknnd_ModelChunkReply m = {.received = u->received};
+        connection_reply(c, h, rknnd_ModelChunkReply_fields, &m);
+    }
+    hash_on(u);
+}
+
+static int check_chunk(const struct upload *u, const struct frame_header *h,
+                       const rknnd_ModelChunk *m, struct error *e)
+{
+    if (m->offset != u->received)
+        return error_set(e, STATUS_FAIL, "a part of %s at %llu came, the next one is at %llu",
+                         u->name, (unsigned long long)m->offset, (unsigned long long)u->received);
+    if (h->payload_size == 0 || h->payload_size > UPLOAD_CHUNK_SIZE ||
+        h->payload_size > u->size - u->received)
+        return error_set(e, STATUS_FAIL,
+                         "a part of %s has %llu bytes; 1 to %u are taken and %llu are missing",
+                         u->name, (unsigned long long)h->payload_size, UPLOAD_CHUNK_SIZE,
+                         (unsigned long long)(u->size - u->received));
+    return 0;
+}
+
+int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd_ModelChunk *m,
+                 struct error *e)
+{
+    struct model *held = store_find(&c->server->store, m->sha256);
+    struct upload *u = find(&c->server->uploads, m->sha256);
+    if (held) {
+        rknnd_ModelChunkReply reply = {.received = held->file.size, .complete = true};
+        connection_keep_model(c, held);
+        connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
+        return 0;
+    }
+    if (!u)
+        return error_set(e, STATUS_FAIL,
+                         "a part of a model came that nobody uploads; offer the model first");
+    if (u->owner != c)
+        return taken_over(u, e);
+    int r = check_chunk(u, h, m, e);
+    if (r < 0)
+        return r;
+    u->incoming = (uint32_t)h->payload_size;
+    connection_receive(c, &(struct iovec){u->map + u->received, u->incoming}, 1, on_chunk, u);
+    return 0;
+}
+
+// ---- owners that go -----------------------------------------------------------------------------
+
+static unsigned count_orphans(const struct uploads *all, struct upload **ret_oldest)
+{
+    struct upload *u;
+    unsigned n = 0;
+    *ret_oldest = NULL;
+    list_for_each (u, &all->all, link)
+        if (!u->owner && u->received < u->size) {
+            if (!*ret_oldest || u->progress_ms < (*ret_oldest)->progress_ms)
+                *ret_oldest = u;
+            n++;
+        }
+    return n;
+}
+
+bool uploads_drop_orphan(struct uploads *all)
+{
+    struct upload *oldest;
+    if (count_orphans(all, &oldest) == 0)
+        return false;
+    drop(oldest);
+    return true;
+}
+
+static void disown(struct upload *u)
+{
+    struct upload *oldest;
+    u->owner = NULL;
+    u->incoming = 0;
+    u->progress_ms = uv_now(u->uploads->server->loop);
+    if (u->received == u->size)
+        return; // the hash decides
+    if (!list_empty(&u->waiting))
+        hand_over(u);
+    else if (u->received == 0 || u->uploads->server->options->upload_ttl_s == 0)
+        drop(u);
+    else if (count_orphans(u->uploads, &oldest) > UPLOAD_MAX_ORPHANS)
+        drop(oldest);
+}
+
+void uploads_disown(struct uploads *all, struct connection *c)
+{
+    struct upload *u, *after;
+    list_for_each_safe (u, after, &all->all, link)
+        if (u->owner == c)
+            disown(u);
+}
+
+// Its program may be stopped, while others wait for the model.
+static bool stands_still(const struct upload *u, uint64_t now_ms)
+{
+    uint64_t age =
+        u->incoming > 0 ? connection_silent_ms(u->owner, now_ms) : now_ms - u->progress_ms;
+    return age > u->uploads->server->options->peer_timeout_ms;
+}
+
+static void sweep(struct upload *u, uint64_t now_ms)
+{
+    const struct options *o = u->uploads->server->options;
+    uint64_t age = now_ms - u->progress_ms;
+    if (u->received == u->size)
+        return;
+    if (!u->owner && age > (uint64_t)o->upload_ttl_s * 1000)
+        drop(u);
+    else if (u->owner && !list_empty(&u->waiting) && stands_still(u, now_ms))
+        hand_over(u);
+}
+
+void uploads_sweep(struct uploads *all, uint64_t now_ms)
+{
+    struct upload *u, *after;
+    list_for_each_safe (u, after, &all->all, link)
+        sweep(u, now_ms);
+}
+
+void uploads_close(struct uploads *all)
+{
+    struct upload *u, *after;
+    list_for_each_safe (u, after, &all->all, link)
+        drop(u);
+    hashers_close(&all->hashers);
+}

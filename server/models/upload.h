@@ -1,0 +1,60 @@
+// Model files on their way in: chunks in order, into shared memory, hashed as they come.
+#pragma once
+
+#include "server/models/hashers.h"
+#include "server/net/request.h"
+
+struct connection;
+struct server;
+
+// What broken links leave, to be resumed: at most this many, upload_ttl_s long.
+#define UPLOAD_MAX_ORPHANS 4
+#define UPLOAD_CHUNK_SIZE  (256u * 1024)
+
+struct uploads {
+    struct server *server;
+    struct list all;
+    uint64_t bytes; // of all files, when complete
+    unsigned n_uploads, n_orphans;
+    struct hashers hashers;
+};
+
+// One upload. Its owner is the connection that sends it; others that offer the same file wait for
+// the outcome, and the first of them takes over when the owner goes or stalls.
+struct upload {
+    struct list link;
+    struct uploads *uploads;
+    struct connection *owner; // NULL: an orphan
+    struct list waiting;      // upload_request: offers of others
+    uint8_t sha256[MODEL_SHA256_SIZE];
+    char name[128]; // printable
+    int fd;
+    uint8_t *map;
+    uint64_t size, received, hashed; // bytes from the start
+    uint32_t incoming;               // bytes of the chunk that is being read
+    uint64_t progress_ms;            // uv_now() of the last chunk or change of owner
+    struct upload_request *last;     // the chunk whose answer waits for the hash
+    struct sha256 hash;
+    struct hashing part; // that is being hashed
+    bool hashing, dropped;
+};
+
+void uploads_init(struct uploads *u, struct server *server);
+
+/// Drops everything; what is being hashed frees itself on the loop. After the connections.
+void uploads_close(struct uploads *u);
+
+/// The two messages of an upload, as handlers (handle.h).
+int upload_offer(struct connection *c, const struct frame_header *h, const rknnd_ModelOffer *m,
+                 struct error *e);
+int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd_ModelChunk *m,
+                 struct error *e);
+
+/// Age of orphans and of uploads that others wait for.
+void uploads_sweep(struct uploads *u, uint64_t now_ms);
+
+/// Frees orphans, oldest first. False when there was none.
+bool uploads_drop_orphan(struct uploads *u);
+
+/// A connection has gone: its uploads become orphans, or those of whoever waits.
+void uploads_disown(struct uploads *u, struct connection *c);

@@ -1,0 +1,134 @@
+// The process that announces the server.
+#include "server/net/announce.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/board.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#define MAX_PLACES 32
+#define MAX_TXT    5
+
+// What a client may want to know before it connects; PROTOCOL.md, Discovery.
+static unsigned collect_txt(char (*ret)[128], const char *chip)
+{
+    unsigned n = 0;
+    char serial[100];
+    snprintf(ret[n++], sizeof *ret, "txtvers=1");
+    snprintf(ret[n++], sizeof *ret, "chip=%s", chip);
+    snprintf(ret[n++], sizeof *ret, "version=%s", RKNND_VERSION);
+    snprintf(ret[n++], sizeof *ret, "tls=no");
+    if (board_serial(serial, sizeof serial))
+        snprintf(ret[n++], sizeof *ret, "serial=%s", serial);
+    return n;
+}
+
+int announce_check(const struct listeners *l, struct error *e)
+{
+    unsigned n = listeners_find_public(l, NULL, 0);
+    if (n == 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--announce: other machines can reach none of this server's addresses; "
+                         "add --listen tcp:0.0.0.0:8910 (with --insecure), say");
+    if (n > MAX_PLACES)
+        return error_set(e, STATUS_PARAM_INVALID, "--announce: more than %d TCP addresses",
+                         MAX_PLACES);
+    return 0;
+}
+
+// ---- the process -------------------------------------------------------------------------------
+
+static void on_log_closed(struct worker_log *l)
+{
+    (void)l;
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int number)
+{
+    struct announce *a = container_of(process, struct announce, process);
+    if (!a->ending)
+        log_warn("this server is not announced any more: rknnd-announce ended (exit code %d, "
+                 "signal %d)",
+                 (int)status, number);
+    a->running = false;
+    a->tether = fd_close(a->tether);
+    worker_log_close(&a->log, on_log_closed);
+    uv_close((uv_handle_t *)process, NULL);
+}
+
+static int spawn(struct announce *a, uv_loop_t *loop, char **args, int input, int log,
+                 struct error *e)
+{
+    uv_stdio_container_t stdio[] = {
+        {.flags = UV_INHERIT_FD, .data.fd = input},
+        {.flags = UV_INHERIT_FD, .data.fd = log},
+        {.flags = UV_INHERIT_FD, .data.fd = log},
+    };
+    uv_process_options_t o = {.exit_cb = on_process_exit,
+                              .file = args[0],
+                              .args = args,
+                              .stdio_count = sizeof stdio / sizeof *stdio,
+                              .stdio = stdio};
+    int r = uv_spawn(loop, &a->process, &o);
+    if (r == 0)
+        return 0;
+    uv_close((uv_handle_t *)&a->process, NULL);
+    return error_set(e, STATUS_FAIL, "%s: %s", args[0], uv_strerror(r));
+}
+
+static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, struct error *e)
+{
+    int tether[2], log;
+    if (pipe2(tether, O_CLOEXEC) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "a pipe");
+    cleanup(fd_close_p) int input = tether[0], ours = tether[1];
+    int r = worker_log_init(&a->log, loop, &log, e);
+    if (r < 0)
+        return r;
+    worker_log_set_name(&a->log, "announcing");
+    r = spawn(a, loop, args, input, log, e);
+    fd_close(log);
+    if (r < 0)
+        worker_log_close(&a->log, on_log_closed);
+    else
+        a->tether = steal_fd(&ours);
+    return r;
+}
+
+int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, const char *chip,
+                   const struct listeners *l, struct error *e)
+{
+    char program[4200], level[8], places[MAX_PLACES][LISTENER_URI_SIZE], txt[MAX_TXT][128];
+    char *args[4 + 2 * MAX_TXT + MAX_PLACES];
+    unsigned n = 0, n_txt = collect_txt(txt, chip);
+    unsigned n_places = listeners_find_public(l, places, MAX_PLACES);
+    snprintf(program, sizeof program, "%s/rknnd-announce", folder);
+    snprintf(level, sizeof level, "%d", (int)log_level_now());
+    args[n++] = program;
+    args[n++] = (char *)"--log-level";
+    args[n++] = level;
+    for (unsigned i = 0; i < n_txt; i++) {
+        args[n++] = (char *)"--txt";
+        args[n++] = txt[i];
+    }
+    for (unsigned i = 0; i < n_places && i < MAX_PLACES; i++)
+        args[n++] = places[i];
+    args[n] = NULL;
+    int r = spawn_tethered(a, loop, args, e);
+    a->running = r == 0;
+    return r;
+}
+
+void announce_close(struct announce *a)
+{
+    if (!a->running || a->ending)
+        return;
+    a->ending = true;
+    a->tether = fd_close(a->tether);
+    uv_process_kill(&a->process, SIGTERM); // it may be waiting for D-Bus
+}

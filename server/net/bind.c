@@ -1,0 +1,228 @@
+// Addresses to listen on.
+#include "server/net/bind.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/net/tcp.h"
+
+#define BACKLOG 1024
+
+// ---- Unix ---------------------------------------------------------------------------------------
+
+// 0: a server answers there; else why not, an errno.
+static int probe(const struct sockaddr_un *address)
+{
+    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    bool answers =
+        connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN;
+    return answers ? 0 : errno;
+}
+
+static int set_address(struct sockaddr_un *address, const char *path, struct error *e)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address->sun_path)
+        return error_set(e, STATUS_PARAM_INVALID, "the path %s is too long for a socket", path);
+    strcpy(address->sun_path, path);
+    return 0;
+}
+
+bool bind_unix_is_taken(const char *path)
+{
+    struct sockaddr_un address;
+    struct error e;
+    return set_address(&address, path, &e) == 0 && probe(&address) == 0;
+}
+
+// Removes what an earlier server left at the path.
+static int remove_stale(const struct sockaddr_un *address, struct error *e)
+{
+    const char *path = address->sun_path;
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return error_set(e, STATUS_PARAM_INVALID, "%s is there and is not a socket", path);
+    int silence = probe(address);
+    if (silence == 0)
+        return error_set(e, STATUS_FAIL, "another server listens on %s", path);
+    if (silence != ECONNREFUSED)
+        return error_set_errno(e, STATUS_FAIL, silence, "%s is there and cannot be asked", path);
+    if (unlink(path) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "the old socket %s cannot be removed", path);
+    return 0;
+}
+
+static int give_to_group(const char *path, const char *group, struct error *e)
+{
+    const struct group *entry = getgrnam(group);
+    if (!entry)
+        return error_set(e, STATUS_PARAM_INVALID, "there is no group \"%s\"", group);
+    if (chown(path, (uid_t)-1, entry->gr_gid) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s cannot be given to group %s", path,
+                               group);
+    return 0;
+}
+
+// Nobody can connect before the socket listens, and by then it has its group and mode.
+static int bind_and_listen(int fd, const struct sockaddr_un *address, const char *group,
+                           struct error *e)
+{
+    const char *path = address->sun_path;
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) < 0)
+        return errno == EADDRINUSE // by now
+                   ? error_set(e, STATUS_FAIL, "another server listens on %s", path)
+                   : error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    int r = group ? give_to_group(path, group, e) : 0;
+    if (r == 0 && (chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0))
+        r = error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    if (r < 0)
+        unlink(path);
+    return r;
+}
+
+// Only who has this file makes or replaces the socket, so nobody takes one for stale that does not
+// listen yet. It goes when that is done.
+struct bind_lock {
+    char path[sizeof(struct sockaddr_un) + 8];
+    int fd;
+};
+
+static bool is_there_still(const struct bind_lock *l)
+{
+    struct stat ours, there;
+    return fstat(l->fd, &ours) == 0 && stat(l->path, &there) == 0 && ours.st_ino == there.st_ino &&
+           ours.st_dev == there.st_dev;
+}
+
+static int lock(struct bind_lock *l, const char *path, struct error *e)
+{
+    snprintf(l->path, sizeof l->path, "%s.lock", path);
+    for (;;) {
+        l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (l->fd < 0 || (flock(l->fd, LOCK_EX) < 0 && errno != EINTR))
+            return error_set_errno(e, STATUS_FAIL, errno, "%s", l->path);
+        if (is_there_still(l) && flock(l->fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        l->fd = fd_close(l->fd);
+    }
+}
+
+static void unlock(struct bind_lock *l)
+{
+    if (l->fd < 0)
+        return;
+    unlink(l->path);
+    l->fd = fd_close(l->fd);
+}
+
+int bind_unix(const char *path, const char *group, bind_taker *take, void *owner, struct error *e)
+{
+    struct sockaddr_un address;
+    char name[sizeof address.sun_path + 8];
+    cleanup(unlock) struct bind_lock turn = {.fd = -1};
+    int r = set_address(&address, path, e);
+    if (r == 0)
+        r = lock(&turn, path, e);
+    if (r == 0)
+        r = remove_stale(&address, e);
+    if (r < 0)
+        return r;
+    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    r = bind_and_listen(fd, &address, group, e);
+    if (r < 0)
+        return r;
+    snprintf(name, sizeof name, "unix:%s", path);
+    return take(owner, steal_fd(&fd), name, path, e);
+}
+
+// ---- TCP ----------------------------------------------------------------------------------------
+
+// The address as it turned out, with the port that the system chose for 0.
+static void name_socket(int fd, char *name, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[64] = "?", port[8] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(name, size, address.ss_family == AF_INET6 ? "tcp:[%s]:%s" : "tcp:%s:%s", host, port);
+}
+
+bool bind_is_public(int fd, char *uri, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0 ||
+        (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||
+        tcp_is_loopback((struct sockaddr *)&address))
+        return false;
+    name_socket(fd, uri, size);
+    return true;
+}
+
+static int bind_address(const struct addrinfo *a, const char *what, bind_taker *take, void *owner,
+                        struct error *e)
+{
+    char name[128];
+    int yes = 1;
+    cleanup(fd_close_p) int fd =
+        socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", what);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", what);
+    name_socket(fd, name, sizeof name);
+    return take(owner, steal_fd(&fd), name, NULL, e);
+}
+
+static int bind_addresses(const struct addrinfo *all, const char *what, bool insecure,
+                          bind_taker *take, void *owner, struct error *e)
+{
+    for (const struct addrinfo *a = all; a; a = a->ai_next)
+        if (!insecure && !tcp_is_loopback(a->ai_addr))
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "%s can be reached from other machines, and connections are not "
+                             "protected in this version; use a loopback address, or --insecure",
+                             what);
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+        int r = bind_address(a, what, take, owner, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int bind_tcp(const struct uri *uri, bool insecure, bind_taker *take, void *owner, struct error *e)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *all;
+    char what[320], port[8];
+    uri_format(uri, what, sizeof what);
+    snprintf(port, sizeof port, "%u", (unsigned)uri->port);
+    int r = getaddrinfo(uri->text, port, &hints, &all);
+    if (r != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "%s: %s", what, gai_strerror(r));
+    r = bind_addresses(all, what, insecure, take, owner, e);
+    freeaddrinfo(all);
+    return r;
+}

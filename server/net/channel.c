@@ -1,0 +1,234 @@
+// Frames over a wire.
+#include "server/net/channel.h"
+
+#include <assert.h>
+#include <errno.h>
+
+// One busy peer does not keep the loop for longer than this many reads.
+#define READS_PER_TURN 16
+#define WRITE_VECTORS  64
+
+// What the channel waits for now. While paused it still notices a peer that goes away.
+static void update_events(struct channel *c)
+{
+    int events = 0;
+    if (!c->closing && !c->lost) {
+        events = c->paused ? UV_DISCONNECT : UV_READABLE;
+        if (!list_empty(&c->out.frames))
+            events |= UV_WRITABLE;
+    }
+    if (events == c->events || c->closing)
+        return;
+    c->events = events;
+    c->wire->ops->watch(c->wire, events);
+}
+
+static void fail(struct channel *c, const struct error *why)
+{
+    if (c->failed || c->lost || c->closing)
+        return;
+    c->failed = true;
+    c->why = *why;
+}
+
+static void report_lost(struct channel *c)
+{
+    if (!c->failed || c->lost || c->closing)
+        return;
+    c->lost = true;
+    frame_queue_done(&c->out);
+    update_events(c);
+    c->ops->on_lost(c, &c->why);
+}
+
+static bool goes_on(const struct channel *c)
+{
+    return !c->paused && !c->closing && !c->failed && c->work > 0;
+}
+
+// Hands over what has been read, as long as the owner wants it and its turn lasts.
+static void deliver(struct channel *c)
+{
+    struct error e;
+    while (goes_on(c)) {
+        int event = frame_reader_next(&c->reader, &e);
+        if (event == FRAME_NEED_MORE)
+            return;
+        if (event < 0) {
+            fail(c, &e);
+        } else if (event == FRAME_PAYLOAD) {
+            c->ops->on_payload(c);
+        } else {
+            c->work--;
+            c->ops->on_message(c, &c->reader.header, frame_reader_message(&c->reader));
+        }
+    }
+}
+
+// Reads once. True if there may be more at once.
+static bool receive(struct channel *c)
+{
+    void *space;
+    struct error e;
+    struct frame_reader *r = &c->reader;
+    size_t size = frame_reader_space(r, &space);
+    ssize_t n = c->wire->ops->receive(c->wire, space, size, r->fds, &r->n_fds,
+                                      c->takes_fds ? FRAME_READER_FDS : 0);
+    if (n == -EAGAIN || n == -EWOULDBLOCK)
+        return false;
+    if (n <= 0) {
+        if (n == 0)
+            error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
+        else
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+        fail(c, &e);
+        return false;
+    }
+    c->last_heard_ms = uv_now(c->wire->loop);
+    frame_reader_fill(r, (size_t)n);
+    deliver(c);
+    return (size_t)n == size;
+}
+
+// Sends what the wire takes now.
+static void flush(struct channel *c)
+{
+    struct iovec iov[WRITE_VECTORS];
+    const int *fds;
+    int n_fds, n_iov;
+    while (!c->failed &&
+           (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
+        ssize_t n = c->wire->ops->send(c->wire, iov, n_iov, fds, n_fds);
+        if (n == -EAGAIN || n == -EWOULDBLOCK)
+            return;
+        if (n < 0) {
+            struct error e;
+            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+            fail(c, &e);
+            return;
+        }
+        c->last_sent_ms = uv_now(c->wire->loop);
+        frame_queue_sent(&c->out, (size_t)n);
+    }
+}
+
+static void on_ready(struct wire *wire, int status, int events)
+{
+    struct channel *c = wire->owner;
+    struct error e;
+    if (status < 0) {
+        error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
+        fail(c, &e);
+    }
+    if ((events & UV_DISCONNECT) && c->paused) {
+        error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
+        fail(c, &e);
+    }
+    c->in_callback = true;
+    c->work = CHANNEL_TURN;
+    deliver(c);
+    if (events & UV_WRITABLE) {
+        bool waiting = !list_empty(&c->out.frames);
+        flush(c);
+        if (waiting && !c->failed && list_empty(&c->out.frames) && c->ops->on_drained)
+            c->ops->on_drained(c);
+    }
+    if (events & UV_READABLE)
+        for (int i = 0; i < READS_PER_TURN && goes_on(c); i++)
+            if (!receive(c))
+                break;
+    if (c->work == 0 && !c->paused)
+        channel_wake(c); // what has been read already brings no event
+    if (c->ops->on_turn && !c->closing && !c->failed)
+        c->ops->on_turn(c);
+    c->in_callback = false;
+    report_lost(c);
+    update_events(c);
+}
+
+void channel_init(struct channel *c, struct wire *wire, uint64_t payload_limit, bool takes_fds,
+                  const struct channel_ops *ops)
+{
+    *c = (struct channel){.ops = ops, .wire = wire, .takes_fds = takes_fds};
+    wire->owner = c;
+    wire->ready = on_ready;
+    frame_queue_init(&c->out);
+    frame_reader_init(&c->reader, payload_limit);
+    c->last_heard_ms = c->last_sent_ms = uv_now(wire->loop);
+    update_events(c);
+}
+
+void channel_send(struct channel *c, struct frame_out *f)
+{
+    if (c->closing || c->lost || c->failed) {
+        frame_out_free(f);
+        return;
+    }
+    if (!f) {
+        struct error e;
+        error_no_memory(&e, "a message", 0);
+        fail(c, &e);
+        c->wire->ops->wake(c->wire);
+        return;
+    }
+    bool waiting = !list_empty(&c->out.frames);
+    frame_queue_push(&c->out, f);
+    if (!waiting)
+        flush(c);
+    if (c->failed)
+        c->wire->ops->wake(c->wire);
+    if (!c->in_callback)
+        update_events(c);
+}
+
+void channel_pause(struct channel *c)
+{
+    c->paused = true;
+    if (!c->in_callback)
+        update_events(c);
+}
+
+void channel_resume(struct channel *c)
+{
+    if (!c->paused)
+        return;
+    c->paused = false;
+    if (c->closing)
+        return;
+    c->wire->ops->wake(c->wire);
+    if (!c->in_callback)
+        update_events(c);
+}
+
+void channel_wake(struct channel *c)
+{
+    if (!c->closing && !c->failed)
+        c->wire->ops->wake(c->wire);
+}
+
+void channel_spend(struct channel *c, unsigned work)
+{
+    c->work -= work < c->work ? work : c->work;
+}
+
+uint64_t channel_backlog(const struct channel *c)
+{
+    return c->out.bytes;
+}
+
+static void on_wire_closed(struct wire *wire)
+{
+    struct channel *c = wire->owner;
+    c->on_closed(c);
+}
+
+void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
+{
+    assert(!c->closing);
+    c->closing = true;
+    c->on_closed = on_closed;
+    frame_reader_done(&c->reader);
+    frame_queue_done(&c->out);
+    c->wire->closed = on_wire_closed;
+    wire_close(c->wire);
+}

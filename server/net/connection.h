@@ -1,0 +1,97 @@
+// One client's connection: its state, its limits, and everything that dies with it.
+#pragma once
+
+#include "server/net/channel.h"
+#include "server/net/request.h"
+#include "server/net/user.h"
+
+struct server;
+struct session;
+struct model;
+
+enum connection_state {
+    CONNECTION_FRESH = 1,  // nothing but HELLO is understood
+    CONNECTION_READY = 2,  // HELLO is through
+    CONNECTION_ENDING = 4, // the client said goodbye: answers go out, nothing new is taken
+    CONNECTION_LEAVING = 8 // nothing is read any more; closes when what is queued has gone
+};
+
+// What a client may do; checked by dispatch.
+enum permission {
+    PERMIT_OBSERVE = 1, // status
+    PERMIT_USE = 2,     // models and contexts
+};
+
+struct connection {
+    struct channel channel;
+    struct server *server;
+    struct list link;
+    enum connection_state state;
+    unsigned permissions; // enum permission
+    uint64_t features;    // PROTOCOL_FEATURE_* that both sides have
+    uint32_t number;      // "c12" in logs
+    struct origin origin;
+    char program[64];        // as it says, printable
+    struct session *session; // one reference, from HELLO on
+    struct list in_session;
+    struct list contexts; // that it opened
+    struct list requests; // unanswered
+    unsigned n_requests;
+    struct list large;     // those of request_when_room(), in order: the first one may have started
+    uint64_t held_bytes;   // job buffers of requests, until the reply has gone
+    struct model *offered; // one reference to what it last offered: kept until it opens it
+    void (*payload_done)(struct connection *c, void *owner); // NULL: the payload is dropped
+    void *payload_owner;
+    uint64_t since_ms;  // uv_now() at which the state began
+    uint64_t pinged_ms; // uv_now() of the last PING; 0: none
+};
+
+/// Takes over the wire. NULL: out of memory; it is logged, the wire closed.
+struct connection *connection_new(struct server *s, struct wire *wire, const struct origin *origin);
+
+/// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
+/// log.
+void connection_close(struct connection *c, const char *why);
+
+/// Reads nothing more, says goodbye (NULL: without a word) and closes when what is queued has gone.
+void connection_leave(struct connection *c, const char *reason);
+
+/// Tells the client that no new requests are wanted; goes on answering.
+void connection_say_goodbye(struct connection *c, const char *reason);
+
+/// Keeps the model for this client until it offers another one or goes.
+void connection_keep_model(struct connection *c, struct model *m);
+
+/// Answers the request that is being dispatched.
+void connection_reply(struct connection *c, const struct frame_header *h,
+                      const pb_msgdesc_t *fields, const void *message);
+void connection_reply_error(struct connection *c, const struct frame_header *h,
+                            const struct error *e);
+
+/// The payload of the request being dispatched goes to these segments; then done(c, owner).
+void connection_receive(struct connection *c, const struct iovec *segments, int n_segments,
+                        void (*done)(struct connection *c, void *owner), void *owner);
+
+/// What is left of the payload that is being received is dropped, and done() does not come.
+void connection_forget_payload(struct connection *c);
+
+struct request *connection_find_request(struct connection *c, uint32_t id);
+
+/// Starts what request_when_room() left for later, if there is room now.
+void connection_start_large(struct connection *c);
+
+/// Stops or resumes reading, as the limits say, and has large answers begun. To be called when
+/// requests or bytes have come or gone.
+void connection_update_flow(struct connection *c);
+
+/// Ends it for somebody who wants that: at once if it takes nothing, else with a goodbye.
+void connection_kill(struct connection *c, const char *reason);
+
+/// It has not said HELLO in time.
+bool connection_is_unused(const struct connection *c, uint64_t now_ms);
+
+/// For how long its program has said nothing, although it was listened to.
+uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms);
+
+/// Heartbeat and timeouts.
+void connection_sweep(struct connection *c, uint64_t now_ms);

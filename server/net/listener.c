@@ -1,0 +1,264 @@
+// Listening sockets.
+#include "server/net/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/net/tcp.h"
+#include "server/net/bind.h"
+
+#define ACCEPTS_PER_TURN 32
+#define RETRY_MS         500 // when the process has no file descriptors left
+
+struct listener {
+    struct list link;
+    struct listeners *all;
+    int fd;
+    char name[160];
+    char *unlink_path; // a Unix socket that was made here
+    void (*take)(struct listener *l);
+    uv_poll_t poll;
+    uv_timer_t retry;
+    unsigned n_open; // handles
+};
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct listener *l = container_of(poll, struct listener, poll);
+    (void)status;
+    (void)events;
+    l->take(l);
+}
+
+static void start(struct listener *l)
+{
+    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    start(container_of(timer, struct listener, retry));
+}
+
+static void pause_accepting(struct listener *l, const char *why)
+{
+    log_warn("%s: no connections are accepted for a moment: %s", l->name, why);
+    uv_poll_stop(&l->poll);
+    uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+}
+
+// ---- who is at the other end --------------------------------------------------------------------
+
+static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    *ret = (struct origin){0};
+    if (peer->sa_family == AF_UNIX) {
+        struct ucred user = {.uid = (uid_t)-1};
+        socklen_t length = sizeof user;
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length);
+        ret->local = true;
+        ret->pid = user.pid;
+        ret->uid = user.uid;
+        snprintf(ret->text, sizeof ret->text, "unix, pid %d, uid %u", (int)user.pid,
+                 (unsigned)user.uid);
+        return;
+    }
+    ret->remote = !tcp_is_loopback(peer);
+    uv_ip_name(peer, host, sizeof host);
+    snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
+}
+
+static void take_connection(struct listener *l, int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage space;
+    } peer = {.any.sa_family = AF_UNSPEC};
+    socklen_t length = sizeof peer;
+    struct origin origin;
+    getpeername(fd, &peer.any, &length);
+    find_origin(fd, &peer.any, &origin);
+    tcp_prepare(fd, &peer.any);
+    fd_widen(fd);
+    l->all->take(l->all, fd, &origin);
+}
+
+// ---- accept -------------------------------------------------------------------------------------
+
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+static void take_by_accept(struct listener *l)
+{
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            take_connection(l, fd);
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return;
+        else if (is_shortage(errno)) {
+            pause_accepting(l, strerror(errno));
+            return;
+        } // else: that client has gone already
+    }
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct listener *l = handle->data;
+    if (--l->n_open > 0)
+        return;
+    fd_close(l->fd);
+    free(l->unlink_path);
+    free(l);
+}
+
+static void close_listener(struct listener *l)
+{
+    list_remove(&l->link);
+    if (l->unlink_path)
+        unlink(l->unlink_path);
+    uv_close((uv_handle_t *)&l->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&l->retry, on_handle_closed);
+}
+
+// ---- connections that a parent hands over -------------------------------------------------------
+
+static void take_by_message(struct listener *l)
+{
+    int fds[FD_MAX_PASSED], n_fds = 0;
+    char byte;
+    ssize_t n = fd_receive(l->fd, &byte, 1, fds, &n_fds, FD_MAX_PASSED);
+    for (int i = 0; i < n_fds; i++) {
+        fd_unblock(fds[i]);
+        take_connection(l, fds[i]);
+    }
+    if (n == -EAGAIN || n == -EWOULDBLOCK || n > 0)
+        return;
+    struct listeners *all = l->all;
+    close_listener(l);
+    all->orphaned(all);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+// Takes over fd.
+static int add(struct listeners *all, int fd, const char *name, const char *unlink_path,
+               void (*take)(struct listener *l), struct error *e)
+{
+    cleanup(fd_close_p) int socket = fd;
+    struct listener *l = calloc(1, sizeof *l);
+    char *path = unlink_path ? strdup(unlink_path) : NULL;
+    if (!l || (unlink_path && !path)) {
+        free(l);
+        return error_no_memory(e, "a listening socket", sizeof *l);
+    }
+    *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .take = take};
+    snprintf(l->name, sizeof l->name, "%s", name);
+    fd_unblock(socket);
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
+    int r = uv_poll_init(all->loop, &l->poll, socket);
+    if (r < 0) {
+        free(path);
+        free(l);
+        return error_set(e, STATUS_FAIL, "%s: %s", name, uv_strerror(r));
+    }
+    uv_timer_init(all->loop, &l->retry);
+    l->poll.data = l->retry.data = l;
+    l->n_open = 2;
+    steal_fd(&socket);
+    list_append(&all->all, &l->link);
+    return 0;
+}
+
+int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e)
+{
+    int listening = 0;
+    socklen_t length = sizeof listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", name);
+    if (!listening)
+        return error_set(e, STATUS_PARAM_INVALID, "%s is not a socket that listens", name);
+    return add(all, fd, name, NULL, take_by_accept, e);
+}
+
+int listener_adopt(struct listeners *all, int fd, struct error *e)
+{
+    int domain = 0;
+    socklen_t length = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "--adopt %d", fd);
+    if (domain != AF_UNIX)
+        return error_set(e, STATUS_PARAM_INVALID, "--adopt %d is not a Unix socket", fd);
+    return add(all, fd, "adopted connections", NULL, take_by_message, e);
+}
+
+static int add_bound(void *owner, int fd, const char *name, const char *unlink_path,
+                     struct error *e)
+{
+    return add(owner, fd, name, unlink_path, take_by_accept, e);
+}
+
+int listener_open(struct listeners *all, const char *text, struct error *e)
+{
+    const struct options *o = all->options;
+    struct uri uri;
+    int r = uri_parse(text, &uri, e);
+    if (r < 0)
+        return r;
+    switch (uri.kind) {
+    case URI_UNIX:
+        return bind_unix(uri.text, o->socket_group, add_bound, all, e);
+    case URI_TCP:
+        return bind_tcp(&uri, o->insecure, add_bound, all, e);
+    case URI_FD:
+        return listener_open_fd(all, uri.fd, text, e);
+    default:
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" cannot be listened on; unix:PATH, tcp:HOST:PORT and fd:N can",
+                         text);
+    }
+}
+
+unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
+                               unsigned max)
+{
+    const struct listener *l;
+    char uri[LISTENER_URI_SIZE];
+    unsigned n = 0;
+    list_for_each (l, &all->all, link)
+        if (bind_is_public(l->fd, n < max ? ret[n] : uri, LISTENER_URI_SIZE))
+            n++;
+    return n;
+}
+
+void listeners_start(struct listeners *all)
+{
+    struct listener *l;
+    list_for_each (l, &all->all, link) {
+        if (uv_is_active((uv_handle_t *)&l->poll))
+            continue;
+        log_info("listening on %s", l->name);
+        start(l);
+    }
+}
+
+void listeners_close(struct listeners *all)
+{
+    struct listener *l, *after;
+    list_for_each_safe (l, after, &all->all, link)
+        close_listener(l);
+}

@@ -1,0 +1,51 @@
+// Reads quotas.
+#include "server/net/quota.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "server/size.h"
+
+static int set(struct quota *q, const char *key, const char *value, struct error *e)
+{
+    uint64_t n;
+    bool bytes = strcmp(key, "bytes") == 0;
+    if (!value || !size_parse(value, bytes, 1, bytes ? UINT64_MAX : UINT32_MAX, &n))
+        return error_set(e, STATUS_PARAM_INVALID, "%s wants a number above 0", key);
+    if (bytes)
+        q->bytes = n;
+    else if (strcmp(key, "contexts") == 0)
+        q->contexts = (uint32_t)n;
+    else if (strcmp(key, "in-flight") == 0)
+        q->in_flight = (uint32_t)n;
+    else if (strcmp(key, "share") == 0 && n <= QUOTA_MAX_SHARE)
+        q->share = (uint32_t)n;
+    else
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s=%s\" is none of contexts=N, in-flight=N, bytes=N, share=1..%d", key,
+                         value, QUOTA_MAX_SHARE);
+    return 0;
+}
+
+int quota_parse(const char *text, struct quota *ret, struct error *e)
+{
+    cleanup(free_p) char *copy = strdup(text);
+    if (!copy)
+        return error_no_memory(e, "an option", strlen(text));
+    char *rest = copy, *user = strsep(&rest, ":");
+    *ret = (struct quota){.share = 1};
+    if (!*user || strlen(user) >= sizeof ret->user || !rest)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" is not USER:KEY=N[,KEY=N]… with the keys contexts, in-flight, "
+                         "bytes, share",
+                         text);
+    strcpy(ret->user, user);
+    while (rest) {
+        char *value = strsep(&rest, ","), *key = strsep(&value, "=");
+        int r = set(ret, key, value, e);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}

@@ -1,0 +1,131 @@
+// Sessions and their handles.
+#include "server/net/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "server/jobs/context.h"
+#include "server/server.h"
+
+int session_new(struct server *server, const struct origin *origin, struct session **ret,
+                struct error *e)
+{
+    struct session *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(e, "a session", sizeof *s);
+    if (getrandom(s->secret, sizeof s->secret, 0) != sizeof s->secret) {
+        free(s);
+        return error_set_errno(e, STATUS_FAIL, errno, "no random bytes for a session");
+    }
+    int r = user_get(server, origin, &s->user, e);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    s->server = server;
+    s->refs = 1;
+    s->id = ++server->next_session;
+    list_init(&s->connections);
+    sched_client_init(&s->sched, &s->user->sched);
+    list_append(&server->sessions, &s->link);
+    server->n_sessions++;
+    *ret = s;
+    return 0;
+}
+
+// Takes the same time wherever the difference is.
+static bool secrets_equal(const uint8_t *a, const uint8_t *b)
+{
+    uint8_t difference = 0;
+    for (size_t i = 0; i < HELLO_SECRET_SIZE; i++)
+        difference |= a[i] ^ b[i];
+    return difference == 0;
+}
+
+struct session *session_find(struct server *server, uint64_t id,
+                             const uint8_t secret[HELLO_SECRET_SIZE])
+{
+    struct session *s;
+    list_for_each (s, &server->sessions, link)
+        if (s->id == id)
+            return s->n_connections > 0 && secrets_equal(s->secret, secret) ? s : NULL;
+    return NULL;
+}
+
+struct session *session_ref(struct session *s)
+{
+    s->refs++;
+    return s;
+}
+
+// Memories that outlive the session, in another program's hands.
+static void give_up_queues(struct session *s)
+{
+    struct memory *m;
+    list_for_each (m, &s->server->memories.all, link)
+        if (m->queue_session == s)
+            m->queue_session = NULL;
+}
+
+void session_unref(struct session *s)
+{
+    if (!s || --s->refs > 0)
+        return;
+    give_up_queues(s);
+    user_give_bytes(s->user, s->memories.bytes);
+    memory_table_done(&s->memories);
+    sched_client_done(&s->server->sched, &s->sched);
+    list_remove(&s->link);
+    s->server->n_sessions--;
+    user_unref(s->user);
+    explicit_bzero(s->secret, sizeof s->secret);
+    free(s->contexts);
+    free(s);
+}
+
+static int grow(struct session *s, struct error *e)
+{
+    uint32_t n = s->n_slots ? 2 * s->n_slots : 4;
+    struct context **slots = reallocarray(s->contexts, n, sizeof *slots);
+    if (!slots)
+        return error_no_memory(e, "a session's contexts", n * sizeof *slots);
+    memset(slots + s->n_slots, 0, (n - s->n_slots) * sizeof *slots);
+    s->contexts = slots;
+    s->n_slots = n;
+    return 0;
+}
+
+// A handle is the index, plus one, below a number that changes with every handle. The index names
+// the slot; the whole is compared with the context's own.
+int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e)
+{
+    uint32_t i = 0;
+    while (i < s->n_slots && s->contexts[i])
+        i++;
+    if (i == s->n_slots) {
+        int r = grow(s, e);
+        if (r < 0)
+            return r;
+    }
+    s->contexts[i] = c;
+    *ret_handle = (uint64_t)++s->generation << 32 | (i + 1);
+    return 0;
+}
+
+void session_remove(struct session *s, uint64_t handle)
+{
+    s->contexts[(uint32_t)handle - 1] = NULL;
+}
+
+struct context *session_context(struct session *s, uint64_t handle, struct error *e)
+{
+    uint32_t i = (uint32_t)handle - 1;
+    struct context *c = (uint32_t)handle && i < s->n_slots ? s->contexts[i] : NULL;
+    if (c && c->handle == handle)
+        return c;
+    error_set(e, STATUS_CTX_INVALID, "there is no context 0x%llx in this session",
+              (unsigned long long)handle);
+    return NULL;
+}

@@ -1,0 +1,47 @@
+// A session: the connections of one client process, and the handles that are valid on them.
+#pragma once
+
+#include "base/list.h"
+#include "protocol/message.h"
+#include "server/jobs/memory.h"
+#include "server/jobs/scheduler.h"
+
+struct server;
+struct context;
+struct origin;
+struct user;
+
+struct session {
+    struct list link;
+    struct server *server;
+    unsigned refs; // connections and contexts
+    struct user *user;
+    struct list connections; // struct connection
+    unsigned n_connections;
+    uint64_t id;
+    uint8_t secret[HELLO_SECRET_SIZE];
+    struct sched_client sched;
+    uint64_t jobs_done, jobs_failed, queue_us;
+    struct context **contexts; // by index; NULL: free
+    uint32_t n_slots;
+    uint32_t n_contexts; // open or being opened
+    uint32_t generation; // of the last handle
+    struct memory_table memories;
+};
+
+/// A new session with one reference, of the user who is there.
+int session_new(struct server *s, const struct origin *origin, struct session **ret,
+                struct error *e);
+
+/// The session with this id, if the secret proves that it is the client's; else NULL.
+struct session *session_find(struct server *s, uint64_t id,
+                             const uint8_t secret[HELLO_SECRET_SIZE]);
+struct session *session_ref(struct session *s);
+void session_unref(struct session *s);
+
+/// Gives the context a handle (not 0, not soon used again).
+int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e);
+void session_remove(struct session *s, uint64_t handle);
+
+/// The context of a handle; NULL, with words, if there is none.
+struct context *session_context(struct session *s, uint64_t handle, struct error *e);

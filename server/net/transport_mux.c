@@ -1,0 +1,219 @@
+// Channels of a cable as wires.
+#include "server/net/transport_mux.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "server/usb/ring.h"
+
+#define LEND_MIN 4096u // bytes worth more than a copy
+
+struct wire_mux {
+    struct wire wire;
+    struct mux_channel channel;
+    uv_idle_t turn; // in which ready() comes if no block brings it about
+    int watched;
+    bool woken, broken, closing;
+    struct bytes block;  // what is left of the one that is being pushed
+    struct ring waiting; // what was left of others; comes before it
+    uint8_t *into;       // the block that is being pulled
+    size_t room;         // in it
+};
+
+static struct wire_mux *of_wire(struct wire *w)
+{
+    return container_of(w, struct wire_mux, wire);
+}
+
+static struct wire_mux *of_channel(struct mux_channel *ch)
+{
+    return container_of(ch, struct wire_mux, channel);
+}
+
+// ---- when ready() comes -------------------------------------------------------------------------
+
+static int events_now(const struct wire_mux *w)
+{
+    bool gone = w->broken || !w->channel.mux;
+    int events = gone ? UV_READABLE | UV_DISCONNECT : 0;
+    if (w->waiting.n > 0)
+        events |= UV_READABLE;
+    return events & w->watched;
+}
+
+static void on_turn(uv_idle_t *turn);
+
+static void update(struct wire_mux *w)
+{
+    if (w->closing)
+        return;
+    if (w->woken || events_now(w))
+        uv_idle_start(&w->turn, on_turn);
+    else
+        uv_idle_stop(&w->turn);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    struct wire_mux *w = container_of(turn, struct wire_mux, turn);
+    w->woken = false;
+    w->wire.ready(&w->wire, 0, events_now(w));
+    update(w);
+}
+
+static void watch(struct wire *wire, int events)
+{
+    struct wire_mux *w = of_wire(wire);
+    w->watched = events;
+    if (events & UV_WRITABLE)
+        mux_ready(&w->channel);
+    update(w);
+}
+
+static void wake(struct wire *wire)
+{
+    of_wire(wire)->woken = true;
+    update(of_wire(wire));
+}
+
+// ---- receiving ----------------------------------------------------------------------------------
+
+static size_t read_waiting(struct wire_mux *w, uint8_t *into, size_t size)
+{
+    size_t done = 0;
+    while (done < size && w->waiting.n > 0) {
+        struct bytes part = ring_peek(&w->waiting);
+        part.size = size_min(part.size, size - done);
+        memcpy(into + done, part.data, part.size);
+        ring_drop(&w->waiting, part.size);
+        done += part.size;
+    }
+    return done;
+}
+
+static size_t read_block(struct wire_mux *w, uint8_t *into, size_t size)
+{
+    size_t n = size_min(size, w->block.size);
+    if (n == 0)
+        return 0;
+    memcpy(into, w->block.data, n);
+    w->block = (struct bytes){w->block.data + n, w->block.size - n};
+    return n;
+}
+
+static ssize_t receive(struct wire *wire, void *buffer, size_t size, int *fds, int *n_fds,
+                       int max_fds)
+{
+    struct wire_mux *w = of_wire(wire);
+    (void)fds;
+    (void)n_fds;
+    (void)max_fds;
+    size_t n = read_waiting(w, buffer, size);
+    n += read_block(w, (uint8_t *)buffer + n, size - n);
+    mux_consumed(&w->channel, n);
+    if (n > 0)
+        return (ssize_t)n;
+    if (w->broken)
+        return -ENOMEM;
+    return w->channel.mux ? -EAGAIN : 0;
+}
+
+void wire_mux_push(struct mux_channel *ch, struct bytes data)
+{
+    struct wire_mux *w = of_channel(ch);
+    if (w->broken)
+        return;
+    w->block = data;
+    if (w->watched & UV_READABLE)
+        w->wire.ready(&w->wire, 0, UV_READABLE);
+    if (w->block.size > 0 && !w->closing)
+        w->broken = !ring_put(&w->waiting, w->block);
+    w->block = (struct bytes){0};
+    update(w);
+}
+
+// ---- sending ------------------------------------------------------------------------------------
+
+// What is not sent whole by this block stays where it is until the next one is pulled.
+static bool lend(struct wire_mux *w, const struct iovec *from, size_t size)
+{
+    bool stays = size == w->room && size < from->iov_len;
+    return stays && size >= LEND_MIN && mux_lend(&w->channel, (struct bytes){from->iov_base, size});
+}
+
+static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, const int *fds,
+                         int n_fds)
+{
+    struct wire_mux *w = of_wire(wire);
+    size_t n = 0;
+    (void)fds;
+    (void)n_fds;
+    assert(n_fds == 0);
+    for (int i = 0; i < n_iov && w->room > 0; i++) {
+        size_t part = size_min(iov[i].iov_len, w->room);
+        if (!lend(w, &iov[i], part))
+            memcpy(w->into, iov[i].iov_base, part);
+        w->into += part;
+        w->room -= part;
+        n += part;
+    }
+    return n > 0 ? (ssize_t)n : -EAGAIN;
+}
+
+int wire_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
+{
+    struct wire_mux *w = of_channel(ch);
+    w->into = into;
+    w->room = size;
+    if (w->watched & UV_WRITABLE)
+        w->wire.ready(&w->wire, 0, UV_WRITABLE);
+    size_t n = size - w->room;
+    w->room = 0;
+    return (int)n;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void wire_mux_closed(struct mux_channel *ch)
+{
+    update(of_channel(ch));
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct wire_mux *w = container_of((uv_idle_t *)handle, struct wire_mux, turn);
+    if (w->wire.closed)
+        w->wire.closed(&w->wire);
+    ring_done(&w->waiting);
+    free(w);
+}
+
+static void close_channel(struct wire *wire)
+{
+    struct wire_mux *w = of_wire(wire);
+    w->closing = true;
+    w->watched = 0;
+    mux_close(&w->channel);
+    uv_close((uv_handle_t *)&w->turn, on_closed);
+}
+
+static const struct wire_ops ops = {
+    .send = send_some,
+    .receive = receive,
+    .watch = watch,
+    .wake = wake,
+    .close = close_channel,
+};
+
+struct wire *wire_mux_accept(struct mux *m, uint32_t number, uv_loop_t *loop)
+{
+    struct wire_mux *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->wire = (struct wire){.ops = &ops, .loop = loop};
+    ring_init(&w->waiting, MUX_WINDOW);
+    uv_idle_init(loop, &w->turn);
+    mux_accept(m, &w->channel, number);
+    return &w->wire;
+}

@@ -1,0 +1,141 @@
+// Users and their quotas.
+#include "server/net/user.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "server/server.h"
+
+// The state is the first word behind the program's name, which may hold anything.
+bool origin_is_stopped(const struct origin *o)
+{
+    char path[32], stat[128];
+    if (!o->local || o->pid <= 0)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)o->pid);
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? fd : read(fd, stat, sizeof stat - 1);
+    if (n <= 0)
+        return false; // it is not to be seen from here, or has ended
+    stat[n] = 0;
+    const char *name_end = strrchr(stat, ')');
+    return name_end && strlen(name_end) > 2 && strchr("Tt", name_end[2]);
+}
+
+bool origin_is_operator(const struct origin *o)
+{
+    return o->local && (o->uid == 0 || o->uid == geteuid());
+}
+
+static void set_name(struct user *u)
+{
+    if (u->local)
+        who_user(u->uid, u->name);
+    else
+        snprintf(u->name, sizeof u->name, "tcp");
+}
+
+static bool is_meant(const struct quota *q, const struct user *u)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", (unsigned)u->uid);
+    return strcmp(q->user, u->name) == 0 || (u->local && strcmp(q->user, number) == 0);
+}
+
+// His own, else everyone's.
+static struct quota find_quota(const struct options *o, const struct user *u)
+{
+    struct quota ret = {.share = 1};
+    for (uint32_t i = 0; i < o->n_quotas; i++) {
+        if (is_meant(&o->quotas[i], u))
+            return o->quotas[i];
+        if (strcmp(o->quotas[i].user, "*") == 0)
+            ret = o->quotas[i];
+    }
+    return ret;
+}
+
+int user_get(struct server *s, const struct origin *p, struct user **ret, struct error *e)
+{
+    struct user *u;
+    list_for_each (u, &s->users, link)
+        if (u->local == p->local && (!u->local || u->uid == p->uid)) {
+            u->refs++;
+            *ret = u;
+            return 0;
+        }
+    u = calloc(1, sizeof *u);
+    if (!u)
+        return error_no_memory(e, "a user", sizeof *u);
+    u->server = s;
+    u->refs = 1;
+    u->local = p->local;
+    u->uid = p->uid;
+    set_name(u);
+    u->quota = find_quota(s->options, u);
+    sched_group_init(&s->sched, &u->sched, u->quota.share);
+    list_append(&s->users, &u->link);
+    *ret = u;
+    return 0;
+}
+
+void user_unref(struct user *u)
+{
+    if (!u || --u->refs > 0)
+        return;
+    list_remove(&u->link);
+    free(u);
+}
+
+static int refuse(const struct user *u, const char *what, uint64_t limit, int status,
+                  struct error *e)
+{
+    return error_set(e, status, "user %s has as many %s as the quota allows: %llu (quota %s)",
+                     u->name, what, (unsigned long long)limit, u->quota.user);
+}
+
+int user_take_context(struct user *u, struct error *e)
+{
+    if (u->quota.contexts && u->n_contexts >= u->quota.contexts)
+        return refuse(u, "contexts", u->quota.contexts, STATUS_MALLOC_FAIL, e);
+    u->n_contexts++;
+    return 0;
+}
+
+void user_give_context(struct user *u)
+{
+    u->n_contexts--;
+}
+
+int user_take_bytes(struct user *u, uint64_t bytes, struct error *e)
+{
+    if (u->quota.bytes && (bytes > u->quota.bytes || u->bytes > u->quota.bytes - bytes))
+        return refuse(u, "bytes", u->quota.bytes, STATUS_MALLOC_FAIL, e);
+    u->bytes += bytes;
+    return 0;
+}
+
+void user_give_bytes(struct user *u, uint64_t bytes)
+{
+    u->bytes -= bytes;
+}
+
+int user_take_request(struct user *u, uint64_t bytes, struct error *e)
+{
+    if (u->quota.in_flight && u->n_in_flight >= u->quota.in_flight)
+        return refuse(u, "requests in flight", u->quota.in_flight, STATUS_DEVICE_UNAVAILABLE, e);
+    int r = user_take_bytes(u, bytes, e);
+    if (r == 0)
+        u->n_in_flight++;
+    return r;
+}
+
+void user_give_request(struct user *u, uint64_t bytes)
+{
+    u->n_in_flight--;
+    user_give_bytes(u, bytes);
+}

@@ -1,0 +1,177 @@
+// The log's last lines and their readers.
+#include "server/observe/logbook.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "server/net/connection.h"
+#include "server/net/delimited.h"
+
+#define RING_SIZE   (256u * 1024)
+#define ANSWER_SIZE (32u * 1024) // about; the reader asks again
+
+// Somebody who waits for a line.
+struct reader {
+    struct request request;
+    struct logbook *book;
+    struct list link;
+    uint64_t from;
+};
+
+static void reader_free(struct reader *r)
+{
+    list_remove(&r->link);
+    free(r);
+}
+
+// ---- lines come --------------------------------------------------------------------------------
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void take(struct log_watcher *w, enum log_level level, const char *text)
+{
+    struct logbook *b = container_of(w, struct logbook, watcher);
+    pthread_mutex_lock(&b->lock);
+    log_ring_put(&b->ring, level, now_us(), text);
+    pthread_mutex_unlock(&b->lock);
+    uv_async_send(&b->news);
+}
+
+// ---- lines go ----------------------------------------------------------------------------------
+
+static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogReply *m,
+                          struct sequence *lines, struct error *e)
+{
+    struct log_ring_cursor cursor = log_ring_seek(ring, from);
+    struct log_ring_line line;
+    rknnd_LogLine out = rknnd_LogLine_init_zero;
+    int r = 0;
+    *m = (rknnd_LogReply){
+        .first = cursor.number, .end = ring->next, .level = (uint32_t)log_level_now()};
+    for (; r == 0 && lines->size < ANSWER_SIZE && log_ring_read(ring, &cursor, &line);
+         m->n_lines++) {
+        out.time_us = line.time_us;
+        out.level = (uint32_t)line.level;
+        message_set_text(out.text, line.text);
+        r = sequence_put(lines, rknnd_LogLine_fields, &out, e);
+    }
+    return r;
+}
+
+static void answer(struct logbook *b, struct request *request, uint64_t from)
+{
+    struct sequence lines = {0};
+    rknnd_LogReply m;
+    struct error e;
+    pthread_mutex_lock(&b->lock);
+    int r = collect_locked(&b->ring, from, &m, &lines, &e);
+    pthread_mutex_unlock(&b->lock);
+    if (r < 0) {
+        free(lines.data);
+        request_fail(request, &e);
+        return;
+    }
+    struct iovec payload = {lines.data, lines.size};
+    request_answer(request, rknnd_LogReply_fields, &m, &payload, lines.size > 0, free, lines.data);
+}
+
+static uint64_t end_of(struct logbook *b)
+{
+    pthread_mutex_lock(&b->lock);
+    uint64_t end = b->ring.next;
+    pthread_mutex_unlock(&b->lock);
+    return end;
+}
+
+static void answer_reader(struct request *request)
+{
+    struct reader *r = container_of(request, struct reader, request);
+    answer(r->book, request, r->from);
+    reader_free(r);
+}
+
+static void on_news(uv_async_t *news)
+{
+    struct logbook *b = container_of(news, struct logbook, news);
+    struct reader *r, *after;
+    uint64_t end = list_empty(&b->waiting) ? 0 : end_of(b);
+    list_for_each_safe (r, after, &b->waiting, link)
+        if (end > r->from) {
+            list_remove(&r->link);
+            request_when_room(&r->request, answer_reader);
+        }
+}
+
+static void on_abandoned(struct request *request)
+{
+    reader_free(container_of(request, struct reader, request));
+}
+
+int logbook_read(struct logbook *b, struct connection *c, const struct frame_header *h,
+                 const rknnd_Log *m, struct error *e)
+{
+    uint64_t end = end_of(b);
+    uint64_t from = m->from ? m->from : end - (m->last < end ? m->last : end);
+    if (from > end)
+        return error_set(e, STATUS_PARAM_INVALID, "the log has not come to line %llu, but to %llu",
+                         (unsigned long long)from, (unsigned long long)end);
+    struct reader *r = calloc(1, sizeof *r);
+    if (!r)
+        return error_no_memory(e, "a request", sizeof *r);
+    r->book = b;
+    r->from = from;
+    list_init(&r->link);
+    request_begin(&r->request, c, h, on_abandoned);
+    if (m->wait && from == end) {
+        list_append(&b->waiting, &r->link);
+        return 0;
+    }
+    request_when_room(&r->request, answer_reader);
+    return 0;
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+int logbook_init(struct logbook *b, uv_loop_t *loop, struct error *e)
+{
+    *b = (struct logbook){.watcher.take = take};
+    int r = log_ring_init(&b->ring, RING_SIZE, e);
+    if (r < 0)
+        return r;
+    r = uv_async_init(loop, &b->news, on_news);
+    if (r < 0) {
+        log_ring_done(&b->ring);
+        return error_set(e, STATUS_FAIL, "the log cannot be kept: %s", uv_strerror(r));
+    }
+    list_init(&b->waiting);
+    pthread_mutex_init(&b->lock, NULL);
+    log_watch(&b->watcher);
+    b->open = true;
+    return 0;
+}
+
+void logbook_dismiss(struct logbook *b, const struct error *why)
+{
+    struct reader *r;
+    while (b->open && (r = list_first(&b->waiting, struct reader, link))) {
+        request_fail(&r->request, why);
+        reader_free(r);
+    }
+}
+
+void logbook_close(struct logbook *b)
+{
+    if (!b->open)
+        return;
+    b->open = false;
+    log_unwatch(&b->watcher);
+    uv_close((uv_handle_t *)&b->news, NULL);
+    log_ring_done(&b->ring);
+    pthread_mutex_destroy(&b->lock);
+}

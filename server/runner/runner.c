@@ -1,0 +1,708 @@
+// Hosts: contexts, the order of their jobs, deadlines.
+#include "server/runner/runner_kind.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/cleanup.h"
+
+#define ATTEMPTS 2
+#define LATE_MS  100 // a timer that goes off later than that tells of a loop that did not run
+
+struct profile_request {
+    struct list link;
+    void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
+                struct bytes layers);
+    void *owner;
+};
+
+static void advance(struct host_context *c);
+static void resume(struct host_context *c, bool stop);
+
+// ---- life of a host ----------------------------------------------------------------------------
+
+int host_new(const struct host_options *options, const struct model_file *model,
+             const struct host_events *events, void *owner, struct host **ret, struct error *e)
+{
+    return (options->threads ? host_thread_new : host_process_new)(options, model, events, owner,
+                                                                   ret, e);
+}
+
+static int take_parts(struct host *h, const struct model_file *model, struct error *e)
+{
+    h->buffers = buffer_pool_new(!h->options->threads, &h->options->counters->buffer_bytes);
+    if (!h->buffers)
+        return error_no_memory(e, "a host", sizeof *h);
+    return model_file_copy(&h->model, model, e);
+}
+
+static void forget_custom(struct host_info *info)
+{
+    custom_list_free(info->custom);
+    free((uint8_t *)info->custom_payload.data);
+}
+
+static void free_parts(struct host *h)
+{
+    buffer_pool_free(h->buffers);
+    model_file_done(&h->model);
+    free(h->info.tensors);
+    forget_custom(&h->info);
+}
+
+int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
+              const struct model_file *model, const struct host_events *events, void *owner,
+              struct error *e)
+{
+    *h = (struct host){.kind = kind,
+                       .options = options,
+                       .events = events,
+                       .owner = owner,
+                       .model = {.fd = -1},
+                       .deadline_ms = HOST_NEVER,
+                       .alarm_ms = HOST_NEVER};
+    list_init(&h->contexts);
+    int r = take_parts(h, model, e);
+    if (r < 0) {
+        free_parts(h);
+        return r;
+    }
+    uv_timer_init(options->loop, &h->timer);
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct host *h = container_of((uv_timer_t *)handle, struct host, timer);
+    free_parts(h);
+    h->timer_closed(h);
+}
+
+void host_done(struct host *h, void (*closed)(struct host *h))
+{
+    h->timer_closed = closed;
+    uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+}
+
+void host_free(struct host *h)
+{
+    if (!h)
+        return;
+    struct host_context *c;
+    list_for_each (c, &h->contexts, link)
+        assert(c->freed);
+    h->kind->end(h);
+}
+
+const struct host_info *host_info(const struct host *h)
+{
+    return &h->info;
+}
+
+struct buffer_pool *host_buffers(struct host *h)
+{
+    return h->buffers;
+}
+
+pid_t host_worker(const struct host *h)
+{
+    return h->worker;
+}
+
+uint32_t host_deaths(const struct host *h)
+{
+    return h->deaths;
+}
+
+uint64_t host_info_output_size(const struct host_info *info, uint32_t row)
+{
+    const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < info->n_outputs; i++)
+        size += outputs[i].logical.size;
+    return size;
+}
+
+int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,
+                          struct error *e)
+{
+    struct bytes rest = *payload;
+    struct custom_list *list;
+    int r = custom_list_decode(&rest, n, &list, e);
+    if (r < 0)
+        return r;
+    size_t size = payload->size - rest.size;
+    uint8_t *copy = malloc(size + 1);
+    if (!copy) {
+        custom_list_free(list);
+        return error_no_memory(e, "custom operators", size);
+    }
+    if (size > 0)
+        memcpy(copy, payload->data, size);
+    forget_custom(info);
+    info->custom = list;
+    info->custom_payload = (struct bytes){copy, size};
+    *payload = rest;
+    return 0;
+}
+
+// ---- what a job does ---------------------------------------------------------------------------
+
+//          | next     | stop                  | fail     | cancel
+//  OUT     | -        | -                     | -        | -
+//  QUEUED  | -        | ends at its turn      | -        | out
+//  RUNNING | -        | ends soon             | -        | ends soon, out
+//  WAITING | goes on  | ends soon             | ends     | ends soon, out
+enum job_state {
+    JOB_OUT,     // the host does not have it: its context may not be there
+    JOB_QUEUED,  // for its context, or for another worker
+    JOB_RUNNING, // the worker has it
+    JOB_WAITING, // so it does, and has sent a part or a call
+};
+
+// Whatever is asked of a job asks here first.
+static enum job_state state_of(const struct host_job *job)
+{
+    const struct host_context *c = job->context;
+    if (!job->submitted)
+        return JOB_OUT;
+    if (c->job != job)
+        return JOB_QUEUED;
+    return c->waits ? JOB_WAITING : JOB_RUNNING;
+}
+
+// The one way out for a job that is in no list of the host's any more.
+static void finish(struct host_job *job, const struct error *e)
+{
+    job->submitted = false;
+    job->done(job, e);
+}
+
+// ---- deadlines ---------------------------------------------------------------------------------
+
+// One timer for everything. It is only moved to go off earlier: when it finds nothing overdue it
+// waits for the next deadline there is, so that a job that is done in time costs a comparison.
+static void on_timer(uv_timer_t *timer);
+
+static void alarm_at(struct host *h, uint64_t at_ms)
+{
+    uint64_t now = uv_now(h->options->loop);
+    if (at_ms >= h->alarm_ms)
+        return;
+    h->alarm_ms = at_ms;
+    uv_timer_start(&h->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
+}
+
+static struct host_context *find_overdue(struct host *h, uint64_t now)
+{
+    struct host_context *c;
+    list_for_each (c, &h->contexts, link)
+        if (c->busy && !c->overdue && c->deadline_ms <= now)
+            return c;
+    return NULL;
+}
+
+static void end_waiting(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = steal_ptr(c->job);
+    resume(c, true);
+    if (job)
+        finish(job, e);
+}
+
+// Nobody takes the part that is out, or computes the node.
+static void end_late(struct host_context *c)
+{
+    const struct host *h = c->host;
+    struct error e;
+    if (c->waits == WAITS_WITH_PART) {
+        error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
+                  h->model.name, c->timeout_ms);
+    } else {
+        const struct custom_node *n = &h->info.custom->nodes[c->called];
+        error_set(&e, STATUS_TIMEOUT,
+                  "model %s: operator %s (node %s) was not computed by its program within %u ms",
+                  h->model.name, n->op, n->name, c->timeout_ms);
+    }
+    end_waiting(c, &e);
+}
+
+// A daemon that did not run (stopped, or starved) cannot have heard that something was done in
+// time, and its workers may have stopped with it: what they do has its time from now on.
+static void excuse_lateness(struct host *h, uint64_t now)
+{
+    struct host_context *c;
+    if (now < h->alarm_ms || now - h->alarm_ms < LATE_MS)
+        return;
+    list_for_each (c, &h->contexts, link)
+        c->deadline_ms = now + c->limit_ms;
+    if (h->deadline_ms != HOST_NEVER)
+        h->deadline_ms = now + h->limit_ms;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct host *h = container_of(timer, struct host, timer);
+    uint64_t now = uv_now(h->options->loop);
+    struct host_context *c;
+
+    excuse_lateness(h, now);
+    h->alarm_ms = HOST_NEVER;
+    if (h->deadline_ms <= now) {
+        h->deadline_ms = HOST_NEVER;
+        h->kind->overdue(h, NULL);
+    }
+    while ((c = find_overdue(h, now))) {
+        if (c->waits) {
+            end_late(c);
+        } else {
+            c->overdue = true;
+            h->kind->overdue(h, c);
+        }
+    }
+    if (uv_is_closing((uv_handle_t *)timer))
+        return;
+    list_for_each (c, &h->contexts, link)
+        if (c->busy && !c->overdue)
+            alarm_at(h, c->deadline_ms);
+    alarm_at(h, h->deadline_ms);
+}
+
+void host_set_deadline(struct host *h, uint64_t at_ms)
+{
+    h->deadline_ms = at_ms;
+    h->limit_ms = at_ms - uv_now(h->options->loop);
+    alarm_at(h, at_ms);
+}
+
+static void make_busy(struct host_context *c, uint32_t timeout_ms)
+{
+    c->busy = true;
+    c->overdue = false;
+    c->limit_ms = timeout_ms;
+    c->deadline_ms = uv_now(c->host->options->loop) + timeout_ms;
+    alarm_at(c->host, c->deadline_ms);
+}
+
+// The job goes on, or ends.
+static void resume(struct host_context *c, bool stop)
+{
+    c->waits = WAITS_NOT;
+    make_busy(c, c->timeout_ms);
+    c->host->kind->next(c, stop);
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+int host_context_new(struct host *h, void (*opened)(void *owner, const struct error *e),
+                     void *owner, struct host_context **ret, struct error *e)
+{
+    if (h->failed) {
+        if (e)
+            *e = h->failure;
+        return h->failure.code;
+    }
+    struct host_context *c = calloc(1, h->kind->context_size);
+    if (!c)
+        return error_no_memory(e, "a context", h->kind->context_size);
+    c->host = h;
+    c->opened = opened;
+    c->owner = owner;
+    list_init(&c->waiting);
+    list_init(&c->profiles);
+    list_append(&h->contexts, &c->link);
+    *ret = c;
+    advance(c);
+    return 0;
+}
+
+void host_profile_cancel(struct host_context *c)
+{
+    struct profile_request *p;
+    while (c && (p = list_first(&c->profiles, struct profile_request, link))) {
+        list_remove(&p->link);
+        free(p);
+    }
+}
+
+void host_context_free(struct host_context *c)
+{
+    if (!c)
+        return;
+    assert(!c->job && list_empty(&c->waiting));
+    host_profile_cancel(c);
+    c->freed = true;
+    c->opened = NULL;
+    advance(c);
+}
+
+void host_context_done(struct host_context *c)
+{
+    list_remove(&c->link);
+    buffer_unref(c->buffer);
+    binding_unref(c->binding);
+}
+
+// ---- jobs --------------------------------------------------------------------------------------
+
+static void start(struct host_context *c, struct host_job *job)
+{
+    const struct host_options *o = c->host->options;
+    list_remove(&job->link);
+    job->attempts++;
+    if (job->attempts > 1)
+        o->counters->jobs_retried++;
+    c->job = job;
+    c->buffer = buffer_ref(job->buffer);
+    c->binding = binding_ref(job->binding);
+    c->waits = WAITS_NOT;
+    c->timeout_ms = job->timeout_ms ? job->timeout_ms : o->job_timeout_ms;
+    make_busy(c, c->timeout_ms);
+    c->host->kind->run(c);
+}
+
+void host_submit(struct host_job *job)
+{
+    struct host_context *c = job->context;
+    assert(!c->freed);
+    if (!job->again)
+        job->attempts = 0;
+    job->again = job->stopped = false;
+    job->submitted = true;
+    job->run_us = job->estimate_ns = 0;
+    list_append(&c->waiting, &job->link);
+    if (c->state == CONTEXT_BROKEN)
+        c->state = CONTEXT_CLOSED; // worth another try
+    advance(c);
+}
+
+void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
+{
+    struct host_job *job = c->job;
+    c->waits = WAITS_WITH_PART;
+    if (!job) {
+        resume(c, true);
+        return;
+    }
+    job->attempts = ATTEMPTS;
+    make_busy(c, c->timeout_ms);
+    job->part(job, part);
+}
+
+void host_context_called(struct host_context *c, uint32_t node)
+{
+    struct host_job *job = c->job;
+    c->waits = WAITS_WITH_CALL;
+    c->called = node;
+    if (!job) {
+        resume(c, true);
+        return;
+    }
+    make_busy(c, c->timeout_ms);
+    job->call(job, node);
+}
+
+bool host_job_waits(const struct host_job *job)
+{
+    return state_of(job) == JOB_WAITING;
+}
+
+void host_job_next(struct host_job *job)
+{
+    if (state_of(job) == JOB_WAITING)
+        resume(job->context, false);
+}
+
+void host_job_stop(struct host_job *job)
+{
+    enum job_state state = state_of(job);
+    job->stopped = state != JOB_OUT;
+    if (state == JOB_WAITING)
+        resume(job->context, true);
+    else if (state == JOB_RUNNING)
+        job->context->host->kind->next(job->context, true);
+}
+
+void host_job_fail(struct host_job *job, const struct error *e)
+{
+    if (state_of(job) == JOB_WAITING)
+        end_waiting(job->context, e);
+}
+
+void host_job_cancel(struct host_job *job)
+{
+    enum job_state state = state_of(job);
+    host_job_stop(job);
+    if (state == JOB_QUEUED)
+        list_remove(&job->link);
+    else if (state != JOB_OUT)
+        job->context->job = NULL;
+    job->submitted = false;
+}
+
+void host_context_give_up(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = steal_ptr(c->job);
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    if (opened)
+        opened(c->owner, e);
+    else if (job)
+        finish(job, e);
+}
+
+// A context stays busy while its owner is called: what the owner asks for waits until he returns.
+void host_context_ran(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = steal_ptr(c->job);
+    if (job)
+        finish(job, e);
+    buffer_unref(steal_ptr(c->buffer));
+    binding_unref(steal_ptr(c->binding));
+    c->busy = false;
+    c->waits = WAITS_NOT;
+    advance(c);
+}
+
+void host_context_opened(struct host_context *c, const struct error *e)
+{
+    c->state = e ? CONTEXT_BROKEN : CONTEXT_OPEN;
+    if (e)
+        c->failure = *e;
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    if (opened)
+        opened(c->owner, e);
+    c->busy = false;
+    advance(c);
+}
+
+void host_profile(struct host_context *c,
+                  void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
+                              struct bytes layers),
+                  void *owner)
+{
+    struct profile_request *p = malloc(sizeof *p);
+    if (!p) {
+        struct error e;
+        error_no_memory(&e, "a profile", sizeof *p);
+        got(owner, &e, NULL, (struct bytes){0});
+        return;
+    }
+    *p = (struct profile_request){.got = got, .owner = owner};
+    list_append(&c->profiles, &p->link);
+    advance(c);
+}
+
+static void answer_profile(struct host_context *c, const struct error *e,
+                           const rknnd_ProfileReply *reply, struct bytes layers)
+{
+    struct profile_request *p = list_first(&c->profiles, struct profile_request, link);
+    if (!p)
+        return;
+    struct profile_request request = *p;
+    list_remove(&p->link);
+    free(p);
+    request.got(request.owner, e, reply, layers);
+}
+
+void host_context_profiled(struct host_context *c, const struct error *e,
+                           const rknnd_ProfileReply *reply, struct bytes layers)
+{
+    answer_profile(c, e, reply, layers);
+    c->busy = false;
+    advance(c);
+}
+
+// ---- what a context does next ------------------------------------------------------------------
+
+// Tells one who waits that it will not be. False: nobody waits.
+static bool fail_one(struct host_context *c, const struct error *e)
+{
+    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    __typeof__(c->opened) opened = steal_ptr(c->opened);
+    c->busy = true;
+    if (opened) {
+        opened(c->owner, e);
+    } else if (job) {
+        list_remove(&job->link);
+        finish(job, e);
+    } else if (!list_empty(&c->profiles)) {
+        answer_profile(c, e, NULL, (struct bytes){0});
+    } else {
+        c->busy = false;
+        return false;
+    }
+    c->busy = false;
+    return true;
+}
+
+static void open_context(struct host_context *c)
+{
+    c->state = CONTEXT_OPENING;
+    make_busy(c, c->host->options->load_timeout_ms);
+    c->host->kind->open(c);
+}
+
+// One step of an open context. False: there is nothing to do.
+static bool use_context(struct host_context *c)
+{
+    static const struct error stopped = {STATUS_FAIL, "the job was stopped before it began"};
+    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    if (!list_empty(&c->profiles)) {
+        make_busy(c, c->host->options->load_timeout_ms);
+        c->host->kind->profile(c);
+    } else if (job && job->stopped) {
+        fail_one(c, &stopped);
+    } else if (job) {
+        start(c, job);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool step(struct host_context *c)
+{
+    if (c->host->failed)
+        return fail_one(c, &c->host->failure);
+    if (c->state == CONTEXT_BROKEN)
+        return fail_one(c, &c->failure);
+    if (!c->host->ready)
+        return false;
+    if (c->state == CONTEXT_OPEN)
+        return use_context(c);
+    open_context(c);
+    return true;
+}
+
+// Goes on until the context is busy or has nothing to do. A step may end inside itself, and then
+// comes back here through host_context_*(): once is enough.
+static void advance(struct host_context *c)
+{
+    if (c->advancing)
+        return;
+    c->advancing = true;
+    while (!c->busy && !c->freed && step(c))
+        continue;
+    c->advancing = false;
+    if (c->freed && !c->busy)
+        c->host->kind->close(c);
+}
+
+// Advances every context; a step may free contexts, so it starts over until all had their turn.
+static void advance_all(struct host *h)
+{
+    struct list todo;
+    struct host_context *c;
+    list_init(&todo);
+    while ((c = list_first(&h->contexts, struct host_context, link))) {
+        list_remove(&c->link);
+        list_append(&todo, &c->link);
+    }
+    while ((c = list_first(&todo, struct host_context, link))) {
+        list_remove(&c->link);
+        list_append(&h->contexts, &c->link);
+        advance(c);
+    }
+}
+
+static void tell_ready(struct host *h, bool ready)
+{
+    if (h->loaded && h->events->on_ready)
+        h->events->on_ready(h->owner, ready);
+}
+
+void host_is_ready(struct host *h)
+{
+    h->ready = true;
+    if (h->loaded) {
+        tell_ready(h, true);
+    } else {
+        h->loaded = true;
+        h->events->on_loaded(h->owner, NULL);
+    }
+    advance_all(h);
+}
+
+void host_has_failed(struct host *h, const struct error *e)
+{
+    h->ready = false;
+    h->failed = true;
+    h->failure = *e;
+    if (h->loaded) {
+        tell_ready(h, true);
+    } else {
+        h->loaded = true;
+        h->events->on_loaded(h->owner, e);
+    }
+    advance_all(h);
+}
+
+// Puts the job that a lost context ran back into its queue, or into `failed`.
+static void requeue(struct host_context *c, struct list *failed)
+{
+    struct host_job *job = steal_ptr(c->job);
+    if (job && (job->stopped || job->attempts >= ATTEMPTS))
+        list_append(failed, &job->link);
+    else if (job)
+        list_append(c->waiting.next, &job->link); // before the first
+}
+
+// Jobs whose owners would rather have them back than let them wait here.
+static void take_lost(struct host_context *c, struct list *lost)
+{
+    struct host_job *job, *after;
+    list_for_each_safe (job, after, &c->waiting, link) {
+        if (!job->lost || job->stopped)
+            continue;
+        list_remove(&job->link);
+        list_append(lost, &job->link);
+    }
+}
+
+static void give_back(struct list *lost)
+{
+    struct host_job *job;
+    while ((job = list_first(lost, struct host_job, link))) {
+        list_remove(&job->link);
+        job->again = true;
+        job->submitted = false;
+        job->lost(job);
+    }
+}
+
+void host_has_lost_contexts(struct host *h, const struct error *why)
+{
+    struct list overdue, failed, lost;
+    struct host_context *c;
+    struct host_job *job;
+    h->ready = false;
+    tell_ready(h, false); // before anyone is called who could submit
+    list_init(&overdue);
+    list_init(&failed);
+    list_init(&lost);
+    list_for_each (c, &h->contexts, link) {
+        requeue(c, c->overdue ? &overdue : &failed);
+        take_lost(c, &lost);
+        buffer_unref(steal_ptr(c->buffer));
+        binding_unref(steal_ptr(c->binding));
+        c->busy = c->overdue = false;
+        c->waits = WAITS_NOT;
+        c->state = CONTEXT_CLOSED;
+    }
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "model %s: the job was past its deadline %d times: %s",
+              h->model.name, ATTEMPTS, why->text);
+    while ((job = list_first(&overdue, struct host_job, link))) {
+        list_remove(&job->link);
+        finish(job, &e);
+    }
+    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->model.name,
+              ATTEMPTS, why->text);
+    while ((job = list_first(&failed, struct host_job, link))) {
+        list_remove(&job->link);
+        finish(job, &e);
+    }
+    give_back(&lost);
+    advance_all(h);
+}

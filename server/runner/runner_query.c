@@ -1,0 +1,268 @@
+// One question to a backend without a host: what is the device, what is in this file. Asked in a
+// worker process of its own, or on a thread.
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/runner/runner.h"
+#include "server/runner/worker_process.h"
+#include "server/threads.h"
+#include "worker/loaded_backend.h"
+
+typedef void probed(void *owner, const struct error *e, const struct npu_device_info *info);
+typedef void described(void *owner, const struct error *e, struct bytes json);
+
+struct host_query {
+    struct list link; // in host_counters.queries, while not over
+    const struct host_options *options;
+    bool over; // answered or cancelled
+    probed *probed;
+    described *described; // or this
+    void *owner;
+    struct model_file model; // a copy; to probe, the backend's name without a file
+    struct npu_device_info info;
+    uv_timer_t timer;
+    // In a worker:
+    struct worker_process *worker;
+    bool started; // START is answered
+    // On a thread:
+    struct threads *threads;
+    struct task task;
+    bool working;
+    int status;
+    struct error error;
+    char *json;
+};
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct host_query *q = container_of((uv_timer_t *)handle, struct host_query, timer);
+    if (q->working)
+        return; // abandoned: a thread that hangs has it
+    model_file_done(&q->model);
+    free(q->json);
+    free(q);
+}
+
+static void close_timer(void *owner)
+{
+    struct host_query *q = owner;
+    uv_close((uv_handle_t *)&q->timer, on_timer_closed);
+}
+
+static void release(struct host_query *q)
+{
+    if (!q->threads) {
+        worker_process_free(q->worker);
+        close_timer(q);
+    } else if (!q->working) {
+        threads_free(q->threads, close_timer, q);
+    }
+}
+
+static void end(struct host_query *q)
+{
+    q->over = true;
+    list_remove(&q->link);
+}
+
+static void answer(struct host_query *q, struct error *e, struct bytes json)
+{
+    if (q->over)
+        return;
+    end(q);
+    if (e)
+        error_prefix(e, "%s %s", q->described ? "describing" : "asking backend", q->model.name);
+    if (q->described)
+        q->described(q->owner, e, json);
+    else
+        q->probed(q->owner, e, e ? NULL : &q->info);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct host_query *q = container_of(timer, struct host_query, timer);
+    struct error e;
+    error_set(&e, STATUS_TIMEOUT, "no answer after %u ms", q->options->load_timeout_ms);
+    if (q->threads) {
+        log_error("%s: a thread hangs", q->model.name);
+        threads_abandon(q->threads, close_timer, q);
+        answer(q, &e, (struct bytes){0});
+    } else {
+        answer(q, &e, (struct bytes){0});
+        release(q);
+    }
+}
+
+void host_cancel_all(const struct host_options *options)
+{
+    struct host_query *q;
+    while ((q = list_first(&options->counters->queries, struct host_query, link))) {
+        end(q);
+        release(q);
+    }
+}
+
+// ---- in a worker -------------------------------------------------------------------------------
+
+static bool expects(void *owner, const struct frame_header *f)
+{
+    struct host_query *q = owner;
+    return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
+}
+
+static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
+                    struct bytes payload, struct error *e)
+{
+    struct host_query *q = owner;
+    union message_any m;
+    struct error failure;
+    int r = message_decode(message_fields(f), message, &m, e);
+    if (r < 0)
+        return r;
+    bool failed = f->flags & FRAME_ERROR;
+    if (failed) {
+        message_error_take(&m.error, &failure);
+    } else if (f->type == MESSAGE_WORKER_START) {
+        r = worker_process_take_device(&m.WORKER_START_reply, &q->info, e);
+        q->started = true;
+        if (r < 0 || q->described)
+            return r; // the other answer is still to come
+    }
+    answer(q, failed ? &failure : NULL, payload);
+    release(q);
+    return 0;
+}
+
+static void on_dead(void *owner, const struct error *why)
+{
+    struct host_query *q = owner;
+    struct error e = *why;
+    q->options->counters->worker_deaths++;
+    answer(q, &e, (struct bytes){0});
+    release(q);
+}
+
+static const struct worker_events worker_events = {
+    .expects = expects,
+    .on_reply = on_reply,
+    .on_dead = on_dead,
+};
+
+static int send_describe(struct host_query *q, struct error *e)
+{
+    rknnd_WorkerDescribe m = {.size = q->model.size};
+    message_set_text(m.name, q->model.name);
+    message_set_text(m.options, q->model.options);
+    struct frame_out *f = message_frame(MESSAGE_WORKER_DESCRIBE, 0, 2, rknnd_WorkerDescribe_fields,
+                                        &m, NULL, 0, NULL, NULL);
+    if (!f)
+        return error_no_memory(e, "a message", sizeof m);
+    f->fds[0] = steal_fd(&q->model.fd);
+    f->n_fds = 1;
+    worker_process_send(q->worker, f);
+    return 0;
+}
+
+static int ask_worker(struct host_query *q, struct error *e)
+{
+    int r = worker_process_new(q->options, q->model.name, &worker_events, q, &q->worker, e);
+    if (r < 0)
+        return r;
+    return q->described ? send_describe(q, e) : 0;
+}
+
+// ---- on a thread -------------------------------------------------------------------------------
+
+static void work(struct task *t)
+{
+    struct host_query *q = container_of(t, struct host_query, task);
+    const struct host_options *o = q->options;
+    struct engine g = {0};
+    int r = engine_open(&g, o->module_dir, o->backend, o->backend_options, &q->error);
+    if (r == 0)
+        q->info = *g.backend->device_info(g.device);
+    if (r == 0 && q->described)
+        r = engine_describe(&g, &q->model, &q->json, &q->error);
+    engine_close(&g);
+    q->status = r;
+    threads_post(t->threads, t);
+}
+
+static void finish(struct task *t)
+{
+    struct host_query *q = container_of(t, struct host_query, task);
+    struct bytes json = {(const uint8_t *)q->json, q->json ? strlen(q->json) : 0};
+    q->working = false;
+    answer(q, q->status < 0 ? &q->error : NULL, json);
+    release(q);
+}
+
+static int ask_thread(struct host_query *q, struct error *e)
+{
+    int r = threads_new(q->options->loop, &q->threads, e);
+    if (r < 0)
+        return r;
+    q->task.work = work;
+    q->task.finish = finish;
+    q->working = true;
+    threads_do(q->threads, &q->task);
+    return 0;
+}
+
+// ---- asking ------------------------------------------------------------------------------------
+
+static int query_new(const struct host_options *options, const struct model_file *model,
+                     void *owner, struct host_query **ret, struct error *e)
+{
+    struct host_query *q = calloc(1, sizeof *q);
+    if (!q)
+        return error_no_memory(e, "a question to the backend", sizeof *q);
+    *q = (struct host_query){.options = options, .owner = owner};
+    int r = model_file_copy(&q->model, model, e);
+    if (r < 0)
+        free(q);
+    else
+        *ret = q;
+    return r;
+}
+
+static int ask(struct host_query *q, struct error *e)
+{
+    const struct host_options *o = q->options;
+    uv_timer_init(o->loop, &q->timer);
+    int r = (o->threads ? ask_thread : ask_worker)(q, e);
+    if (r < 0) {
+        release(q);
+        return r;
+    }
+    uv_timer_start(&q->timer, on_timeout, o->load_timeout_ms, 0);
+    list_append(&o->counters->queries, &q->link);
+    return 0;
+}
+
+int host_probe(const struct host_options *options, probed *got, void *owner, struct error *e)
+{
+    struct host_query *q;
+    int r =
+        query_new(options, &(struct model_file){.fd = -1, .name = options->backend}, owner, &q, e);
+    if (r < 0)
+        return r;
+    q->probed = got;
+    return ask(q, e);
+}
+
+int host_describe(const struct host_options *options, const struct model_file *model,
+                  described *got, void *owner, struct error *e)
+{
+    struct host_query *q;
+    int r = query_new(options, model, owner, &q, e);
+    if (r < 0)
+        return r;
+    q->described = got;
+    return ask(q, e);
+}

@@ -1,0 +1,147 @@
+// Memory and bindings, as a worker process gets to know them.
+#include "server/runner/worker_binding.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+static void send_message(struct worker_memories *w, uint16_t type, const void *message, int fd)
+{
+    struct frame_out *f =
+        message_frame(type, 0, 0, message_row(type)->request, message, NULL, 0, NULL, NULL);
+    if (f && fd >= 0)
+        f->fds[f->n_fds++] = fd;
+    worker_process_send(w->process, f);
+}
+
+// ---- memories ----------------------------------------------------------------------------------
+
+void worker_memories_init(struct worker_memories *w)
+{
+    *w = (struct worker_memories){0};
+    list_init(&w->users);
+}
+
+static void user_free(struct memory_user *u)
+{
+    list_remove(&u->in_memory);
+    list_remove(&u->in_owner);
+    free(u);
+}
+
+void worker_memories_reset(struct worker_memories *w, struct worker_process *process)
+{
+    while (!list_empty(&w->users))
+        user_free(list_first(&w->users, struct memory_user, in_owner));
+    w->process = process;
+}
+
+static void on_gone(struct memory_user *u)
+{
+    struct worker_memories *w = (struct worker_memories *)(uintptr_t)u->owner;
+    send_message(w, MESSAGE_WORKER_MEMORY_FREE, &(rknnd_WorkerMemory){.memory = u->memory->id}, -1);
+    user_free(u);
+}
+
+static bool is_known(const struct worker_memories *w, const struct memory *m)
+{
+    struct memory_user *u;
+    list_for_each (u, &m->users, in_memory)
+        if (u->owner == w)
+            return true;
+    return false;
+}
+
+static int pass(struct worker_memories *w, struct memory *m, struct error *e)
+{
+    if (!m || is_known(w, m))
+        return 0;
+    struct memory_user *u = malloc(sizeof *u);
+    int fd = fcntl(m->buffer.fd, F_DUPFD_CLOEXEC, 3);
+    if (!u || fd < 0) {
+        fd_close(fd);
+        free(u);
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
+                               "cannot pass memory to a worker");
+    }
+    *u = (struct memory_user){.memory = m, .owner = w, .gone = on_gone};
+    list_append(&m->users, &u->in_memory);
+    list_append(&w->users, &u->in_owner);
+    send_message(w, MESSAGE_WORKER_MEMORY, &(rknnd_WorkerMemory){m->id, m->buffer.size}, fd);
+    return 0;
+}
+
+// ---- bindings ----------------------------------------------------------------------------------
+
+static bool are_equal(const struct bound *a, const struct bound *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->memory == b->memory && a->offset == b->offset && a->size == b->size &&
+           a->form.type == b->form.type && a->form.layout == b->form.layout &&
+           a->form.w_stride == b->form.w_stride && a->form.h_stride == b->form.h_stride &&
+           a->pass_through == b->pass_through && a->stored == b->stored;
+}
+
+static void bind_tensor(struct worker_memories *w, uint32_t context, const struct binding *b,
+                        uint32_t n_inputs, uint32_t tensor)
+{
+    const struct bound *p = binding_find(b, tensor);
+    bool output = tensor >= n_inputs;
+    rknnd_WorkerBind m = {
+        .context = context, .output = output, .index = output ? tensor - n_inputs : tensor};
+    if (p) {
+        m.memory = p->memory->id;
+        m.offset = p->offset;
+        m.size = p->size;
+        m.type = p->form.type;
+        m.layout = p->form.layout;
+        m.w_stride = p->form.w_stride;
+        m.h_stride = p->form.h_stride;
+        m.c2 = p->form.c2;
+        m.pass_through = p->pass_through;
+        m.stored = p->stored;
+    }
+    send_message(w, MESSAGE_WORKER_BIND, &m, -1);
+}
+
+static void bind_internal(struct worker_memories *w, uint32_t context, const struct binding *before,
+                          const struct binding *now)
+{
+    struct memory *old = before ? before->internal : NULL, *new = now ? now->internal : NULL;
+    if (old == new && (!new || before->internal_offset == now->internal_offset))
+        return;
+    rknnd_WorkerInternal m = {.context = context};
+    if (new) {
+        m.memory = new->id;
+        m.offset = now->internal_offset;
+        m.size = new->buffer.size - now->internal_offset;
+    }
+    send_message(w, MESSAGE_WORKER_INTERNAL, &m, -1);
+}
+
+static int pass_all(struct worker_memories *w, const struct binding *b, struct error *e)
+{
+    int r = b ? pass(w, b->internal, e) : 0;
+    for (uint32_t i = 0; b && i < b->n_inputs + b->n_outputs && r == 0; i++)
+        r = pass(w, b->tensors[i].memory, e);
+    return r;
+}
+
+int worker_memories_bind(struct worker_memories *w, uint32_t context, const struct binding *before,
+                         const struct binding *now, struct error *e)
+{
+    const struct binding *any = now ? now : before;
+    if (before == now)
+        return 0;
+    int r = pass_all(w, now, e);
+    if (r < 0)
+        return r;
+    bind_internal(w, context, before, now);
+    for (uint32_t i = 0; i < any->n_inputs + any->n_outputs; i++)
+        if (!are_equal(binding_find(before, i), binding_find(now, i)))
+            bind_tensor(w, context, now, any->n_inputs, i);
+    return 0;
+}

@@ -1,0 +1,424 @@
+// The daemon's end of a worker process.
+#include "server/runner/worker_process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "server/net/channel.h"
+#include "server/net/transport_socket.h"
+#include "server/observe/trace.h"
+#include "server/runner/worker_log.h"
+#include "worker/breadcrumbs.h"
+
+// The largest answer: descriptions of models and layers.
+#define PAYLOAD_MAX (64u << 20)
+// A process that was killed and is not gone by then hangs in a driver.
+#define REAP_MS 3000
+
+#define WORKER_FD 3
+
+struct worker_process {
+    struct list link; // in host_counters.processes, until it is killed
+    const struct host_options *options;
+    const char *name;
+    const struct worker_events *events;
+    void *owner;
+    uv_process_t process;
+    uv_timer_t reap;
+    struct channel channel;
+    struct worker_log log;
+    bool killed, exited, reported, freed;
+    unsigned n_handles; // not yet closed
+    struct error why;   // it was killed by us; "" when it was not
+    struct notes *notes;
+    // An answer whose payload is being read:
+    struct frame_header header;
+    uint8_t *answer; // message, then payload
+};
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void worker_free_parts(struct worker_process *w)
+{
+    if (w->notes)
+        munmap(w->notes, NOTES_SIZE);
+    free(w->answer);
+}
+
+static void free_if_closed(struct worker_process *w)
+{
+    if (w->n_handles > 0 || !w->freed)
+        return;
+    worker_free_parts(w);
+    free(w);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct worker_process *w = handle->data;
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void on_channel_closed(struct channel *c)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void on_log_closed(struct worker_log *l)
+{
+    struct worker_process *w = container_of(l, struct worker_process, log);
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+static void on_reap_late(uv_timer_t *timer);
+
+static void end_process(struct worker_process *w)
+{
+    if (w->killed)
+        return;
+    w->killed = true;
+    list_remove(&w->link);
+    channel_close(&w->channel, on_channel_closed);
+    if (w->exited)
+        return;
+    uv_process_kill(&w->process, SIGKILL);
+    uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
+}
+
+static void report_dead(struct worker_process *w)
+{
+    char note[sizeof w->notes->text[0]];
+    if (w->reported || w->freed)
+        return;
+    w->reported = true;
+    if (notes_last(w->notes, note, sizeof note)) {
+        struct error why = w->why;
+        error_set(&w->why, why.code, "%s, in %s", why.text, note);
+    }
+    log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
+    trace_add(w->options->trace, TRACE_WORKER_DIED, 0, (uint64_t)w->process.pid, 0, w->name);
+    w->events->on_dead(w->owner, &w->why);
+}
+
+static void on_reap_late(uv_timer_t *timer)
+{
+    struct worker_process *w = container_of(timer, struct worker_process, reap);
+    error_set(&w->why, STATUS_DEVICE_UNAVAILABLE,
+              "its worker does not end although it was killed; it hangs in a driver");
+    report_dead(w);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signal)
+{
+    struct worker_process *w = container_of(process, struct worker_process, process);
+    w->exited = true;
+    w->options->counters->workers--;
+    if (!w->why.text[0] && signal)
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
+                  strsignal(signal));
+    else if (!w->why.text[0])
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d",
+                  (int)status);
+    end_process(w);
+    worker_log_close(&w->log, on_log_closed);
+    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    uv_close((uv_handle_t *)&w->reap, on_handle_closed);
+    report_dead(w);
+}
+
+void worker_process_kill(struct worker_process *w, const char *format, ...)
+{
+    if (w->killed)
+        return;
+    char text[sizeof w->why.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker was killed: %s", text);
+    end_process(w);
+}
+
+void worker_process_free(struct worker_process *w)
+{
+    if (!w)
+        return;
+    w->freed = true;
+    end_process(w);
+}
+
+// ---- frames ------------------------------------------------------------------------------------
+
+static void deliver(struct worker_process *w, const struct frame_header *h, struct bytes message,
+                    struct bytes payload)
+{
+    struct error e;
+    if (w->events->on_reply(w->owner, h, message, payload, &e) < 0)
+        worker_process_kill(w, "it talks nonsense: %s", e.text);
+}
+
+static bool makes_sense(const struct worker_process *w, const struct frame_header *h)
+{
+    const struct message_row *row = message_row(h->type);
+    bool may_have_payload = row && row->reply_payload && !(h->flags & FRAME_ERROR);
+    bool may_go_on = h->type == MESSAGE_WORKER_DUMP || h->type == MESSAGE_WORKER_RUN;
+    return row && (h->flags & FRAME_REPLY) && (may_go_on || !(h->flags & FRAME_MORE)) &&
+           (h->payload_size == 0 || may_have_payload) && w->events->expects(w->owner, h);
+}
+
+static void on_message(struct channel *c, const struct frame_header *h, struct bytes message)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    if (!makes_sense(w, h)) {
+        worker_process_kill(w, "it talks nonsense: frame of type %u, flags %u, id %u", h->type,
+                            h->flags, h->id);
+        return;
+    }
+    if (h->payload_size == 0) {
+        deliver(w, h, message, (struct bytes){0});
+        return;
+    }
+    w->answer = malloc(message.size + h->payload_size);
+    if (!w->answer) {
+        worker_process_kill(w, "no memory for its answer of %llu bytes",
+                            (unsigned long long)h->payload_size);
+        return;
+    }
+    w->header = *h;
+    memcpy(w->answer, message.data, message.size);
+    struct iovec rest = {w->answer + message.size, h->payload_size};
+    frame_reader_payload_into(&c->reader, &rest, 1);
+}
+
+static void on_payload(struct channel *c)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    cleanup(free_p) uint8_t *answer = steal_ptr(w->answer);
+    struct bytes message = {answer, w->header.message_size};
+    struct bytes payload = {answer + message.size, w->header.payload_size};
+    deliver(w, &w->header, message, payload);
+}
+
+// The end of the stream is the end of the process, or shall be; on_process_exit() finds the words.
+static void on_lost(struct channel *c, const struct error *why)
+{
+    struct worker_process *w = container_of(c, struct worker_process, channel);
+    log_debug("model %s: %s", w->name, why->text);
+    end_process(w);
+}
+
+static const struct channel_ops channel_ops = {
+    .on_message = on_message,
+    .on_payload = on_payload,
+    .on_lost = on_lost,
+};
+
+pid_t worker_process_pid(const struct worker_process *w)
+{
+    return w->process.pid;
+}
+
+void worker_process_send(struct worker_process *w, struct frame_out *f)
+{
+    channel_send(&w->channel, f);
+}
+
+void worker_processes_set_log_level(const struct host_options *options, enum log_level level)
+{
+    const rknnd_LogLevel m = {.level = (uint32_t)level};
+    struct worker_process *w, *after;
+    list_for_each_safe (w, after, &options->counters->processes, link)
+        channel_send(&w->channel, message_frame(MESSAGE_WORKER_LOG_LEVEL, 0, 0,
+                                                rknnd_LogLevel_fields, &m, NULL, 0, NULL, NULL));
+}
+
+int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
+{
+    struct npu_device_info d = {.n_cores = m->n_cores,
+                                .sram_size = m->sram_size,
+                                .dma = m->dma,
+                                .clock_hz = m->clock_hz,
+                                .timing = (enum npu_timing)m->timing};
+    if (m->n_cores == 0 || m->n_cores > 32 || m->timing > NPU_TIMING_PACED)
+        return error_set(e, STATUS_FAIL, "a device with %u cores and timing %u", m->n_cores,
+                         m->timing);
+    message_set_text(d.chip, m->chip);
+    message_set_text(d.backend, m->backend);
+    message_set_text(d.runtime_version, m->runtime_version);
+    message_set_text(d.driver_version, m->driver_version);
+    *ret = d;
+    return 0;
+}
+
+// ---- the start ---------------------------------------------------------------------------------
+
+static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
+{
+    char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
+    uv_stdio_container_t stdio[WORKER_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = fd},
+    };
+    uv_process_options_t o = {
+        .exit_cb = on_process_exit,
+        .file = "/proc/self/exe",
+        .args = args,
+        .stdio_count = WORKER_FD + 1,
+        .stdio = stdio,
+    };
+    int r = uv_spawn(w->options->loop, &w->process, &o);
+    if (r < 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
+    w->options->counters->workers++;
+    worker_log_set_name(&w->log, "worker %d (%s)", w->process.pid, w->name);
+    return 0;
+}
+
+// Frees a worker that never came to life, once the loop has closed its handles.
+static int drop(struct worker_process *w, int code)
+{
+    w->killed = w->freed = true;
+    list_remove(&w->link);
+    channel_close(&w->channel, on_channel_closed);
+    worker_log_close(&w->log, on_log_closed);
+    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    uv_close((uv_handle_t *)&w->reap, on_handle_closed);
+    return code;
+}
+
+// A socket for frames and a pipe for the log.
+static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, struct error *e)
+{
+    int ends[2];
+    struct wire *wire;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot start a worker");
+    int r = worker_log_init(&w->log, w->options->loop, ret_log, e);
+    if (r == 0) {
+        w->n_handles++;
+        r = wire_socket_new(w->options->loop, ends[0], &wire, e);
+    }
+    if (r < 0) {
+        fd_close(ends[0]);
+        fd_close(ends[1]);
+        return r;
+    }
+    channel_init(&w->channel, wire, PAYLOAD_MAX, false, &channel_ops);
+    w->n_handles++;
+    *ret_far_end = ends[1];
+    return 0;
+}
+
+// Memory for the worker's notes, of a size that it cannot change.
+static int make_notes(struct notes **ret, int *ret_fd, struct error *e)
+{
+    cleanup(fd_close_p) int fd = fd_memory("a worker's notes", NOTES_SIZE, e);
+    if (fd < 0)
+        return fd;
+    void *notes = MAP_FAILED;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        notes = mmap(NULL, NOTES_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    if (notes == MAP_FAILED)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a worker's notes");
+    *ret = notes;
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
+
+static int make_start(const struct host_options *o, struct frame_out **ret, struct error *e)
+{
+    rknnd_WorkerStart m = {0};
+    if (strlen(o->plugin_dir) >= sizeof m.plugin_dir)
+        return error_set(e, STATUS_PARAM_INVALID, "plugin-dir may have %zu bytes",
+                         sizeof m.plugin_dir - 1);
+    message_set_text(m.plugin_dir, o->plugin_dir);
+    if (strlen(o->backend) >= sizeof m.backend || strlen(o->backend_options) >= sizeof m.options)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend \"%s:%s\" is too long: the name may have %zu bytes, its options "
+                         "%zu",
+                         o->backend, o->backend_options, sizeof m.backend - 1,
+                         sizeof m.options - 1);
+    m.log_level = (uint32_t)log_level_now();
+    message_set_text(m.backend, o->backend);
+    message_set_text(m.options, o->backend_options);
+    *ret = message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m, NULL, 0, NULL,
+                         NULL);
+    return *ret ? 0 : error_no_memory(e, "a message", sizeof m);
+}
+
+static struct worker_process *allocate(const struct host_options *options, const char *name,
+                                       const struct worker_events *events, void *owner)
+{
+    struct worker_process *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->options = options;
+    w->name = name;
+    w->events = events;
+    w->owner = owner;
+    return w;
+}
+
+// Takes the frame in any case.
+static int start(struct worker_process *w, struct frame_out *first, struct error *e)
+{
+    cleanup(fd_close_p) int far_end = -1, log_end = -1;
+    int r = connect_to(w, &far_end, &log_end, e);
+    if (r < 0) {
+        frame_out_free(first);
+        w->freed = true;
+        if (w->n_handles > 0)
+            worker_log_close(&w->log, on_log_closed);
+        else
+            free_if_closed(w);
+        return r;
+    }
+    list_append(&w->options->counters->processes, &w->link);
+    uv_timer_init(w->options->loop, &w->reap);
+    w->reap.data = w->process.data = w;
+    w->n_handles += 2;
+    r = spawn(w, far_end, log_end, e);
+    channel_send(&w->channel, first);
+    return r < 0 ? drop(w, r) : 0;
+}
+
+int worker_process_new(const struct host_options *options, const char *name,
+                       const struct worker_events *events, void *owner, struct worker_process **ret,
+                       struct error *e)
+{
+    struct frame_out *first;
+    int r = make_start(options, &first, e);
+    if (r < 0)
+        return r;
+    struct worker_process *w = allocate(options, name, events, owner);
+    if (!w) {
+        frame_out_free(first);
+        return error_no_memory(e, "a worker", sizeof *w);
+    }
+    r = make_notes(&w->notes, &first->fds[0], e);
+    if (r < 0) {
+        frame_out_free(first);
+        free(w);
+        return r;
+    }
+    first->n_fds = 1;
+    r = start(w, first, e);
+    if (r == 0)
+        *ret = w;
+    return r;
+}

@@ -1,0 +1,198 @@
+// Sockets on channels.
+#include "server/usb/proxy.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/net/stream.h"
+#include "server/usb/ring.h"
+
+struct pump {
+    struct list link;
+    struct pumps *all;
+    struct mux_channel channel;
+    struct stream stream;
+    uv_poll_t poll;
+    int events;  // it waits for
+    bool hungry; // waits for the socket to have something
+    bool closing;
+    struct ring queue; // what came and the socket has not taken
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch(struct pump *p)
+{
+    if (p->closing)
+        return;
+    short wanted = stream_events(&p->stream, p->hungry, p->queue.n > 0);
+    int events = (wanted & POLLIN ? UV_READABLE : 0) | (wanted & POLLOUT ? UV_WRITABLE : 0);
+    if (events == p->events)
+        return;
+    p->events = events;
+    if (events)
+        uv_poll_start(&p->poll, events, on_poll);
+    else
+        uv_poll_stop(&p->poll);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct pump *p = container_of((uv_poll_t *)handle, struct pump, poll);
+    struct pumps *all = p->all;
+    stream_close(&p->stream);
+    ring_done(&p->queue);
+    free(p);
+    if (--all->n == 0 && all->idle)
+        all->idle(all);
+}
+
+static void end(struct pump *p)
+{
+    if (p->closing)
+        return;
+    p->closing = true;
+    mux_close(&p->channel);
+    list_remove(&p->link);
+    uv_close((uv_handle_t *)&p->poll, on_closed);
+}
+
+// ---- from the cable to the socket ---------------------------------------------------------------
+
+// How many bytes the socket took; negative: it is broken.
+static ssize_t give(struct pump *p, struct bytes data)
+{
+    struct iovec iov = {(void *)data.data, data.size};
+    ssize_t n = stream_send(&p->stream, &iov, 1, NULL, 0);
+    return n == -EAGAIN || n == -EWOULDBLOCK ? 0 : n;
+}
+
+void pump_push(struct mux_channel *ch, struct bytes data)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    ssize_t n = p->queue.n > 0 ? 0 : give(p, data);
+    if (n > 0)
+        mux_consumed(ch, (size_t)n);
+    if (n >= 0 && (size_t)n == data.size)
+        return;
+    if (n < 0 || !ring_put(&p->queue, (struct bytes){data.data + n, data.size - (size_t)n}))
+        end(p);
+    else
+        watch(p);
+}
+
+// What came before the end of the channel still goes to the socket.
+void pump_closed(struct mux_channel *ch)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    p->hungry = false;
+    if (p->queue.n == 0)
+        end(p);
+    else
+        watch(p);
+}
+
+static void drain(struct pump *p)
+{
+    while (p->queue.n > 0) {
+        struct bytes part = ring_peek(&p->queue);
+        ssize_t n = give(p, part);
+        if (n < 0) {
+            end(p);
+            return;
+        }
+        ring_drop(&p->queue, (size_t)n);
+        mux_consumed(&p->channel, (size_t)n);
+        if ((size_t)n < part.size)
+            return;
+    }
+    if (!p->channel.mux)
+        end(p);
+}
+
+// ---- from the socket to the cable ---------------------------------------------------------------
+
+int pump_pull(struct mux_channel *ch, uint8_t *into, size_t size)
+{
+    struct pump *p = container_of(ch, struct pump, channel);
+    ssize_t n = stream_receive(&p->stream, into, size, NULL, NULL, 0);
+    bool none = n == -EAGAIN || n == -EWOULDBLOCK;
+    if (n == -EPROTO)
+        log_warn("a program's connection ends: the memory that it shares is not as it should be");
+    if (n == 0 || (n < 0 && !none))
+        return -1;
+    p->hungry = none || (size_t)n < size;
+    watch(p); // receiving may have taken a wake-up for sending
+    return none ? 0 : (int)n;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct pump *p = container_of(poll, struct pump, poll);
+    if (status < 0) {
+        end(p);
+        return;
+    }
+    stream_wake(&p->stream);
+    if (p->hungry && (stream_is_shared(&p->stream) || (events & UV_READABLE))) {
+        p->hungry = false;
+        mux_ready(&p->channel);
+    }
+    drain(p);
+    watch(p);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void pumps_init(struct pumps *p, uv_loop_t *loop)
+{
+    *p = (struct pumps){.loop = loop};
+    list_init(&p->all);
+}
+
+static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
+{
+    cleanup(fd_close_p) int socket = fd;
+    struct pump *p = calloc(1, sizeof *p);
+    if (!p) {
+        error_no_memory(e, "a connection over the cable", sizeof *p);
+        return NULL;
+    }
+    int r = uv_poll_init(all->loop, &p->poll, socket);
+    if (r < 0) {
+        error_set(e, STATUS_FAIL, "a connection over the cable: %s", uv_strerror(r));
+        free(p);
+        return NULL;
+    }
+    fd_widen(socket);
+    ring_init(&p->queue, MUX_WINDOW);
+    p->all = all;
+    stream_init(&p->stream, steal_fd(&socket), true);
+    p->hungry = true;
+    list_append(&all->all, &p->link);
+    all->n++;
+    watch(p);
+    return p;
+}
+
+int pump_open(struct pumps *all, struct mux *m, int fd, struct error *e)
+{
+    struct pump *p = new_pump(all, fd, e);
+    if (!p)
+        return e->code;
+    int r = mux_open(m, &p->channel, e);
+    if (r < 0)
+        end(p);
+    return r;
+}
+
+void pumps_close(struct pumps *all)
+{
+    struct pump *p, *after;
+    list_for_each_safe (p, after, &all->all, link)
+        end(p);
+}

@@ -1,0 +1,297 @@
+// The relay: sockets here, channels of the cable there.
+#include "server/usb/relay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/net/stream.h"
+#include "base/net/uri.h"
+#include "base/net/usb.h"
+#include "protocol/message.h"
+#include "server/net/bind.h"
+#include "server/net/listener.h"
+#include "server/notify.h"
+#include "server/signals.h"
+#include "server/usb/usb_host.h"
+
+#define PATIENCE_MS 3000 // in which a board that is not there may come
+#define CHECK_MS    100
+
+// A client that came before the board.
+struct guest {
+    struct list link;
+    int fd;
+    uint64_t until_ms;
+};
+
+struct relay {
+    uv_loop_t loop;
+    const struct options *options;
+    struct listeners listeners;
+    struct usb_host *usb;
+    struct notify notify;
+    struct list guests;
+    uv_timer_t timer;
+    struct signals signals;
+    char shared[200]; // URI of the socket where others look for it; "": there is none (yet)
+    bool orphaned, stopping;
+    struct error failed; // why it ends
+};
+
+// ---- clients ------------------------------------------------------------------------------------
+
+// The answer to a client that nothing has been read from.
+static void send_away(int fd, const struct error *why)
+{
+    rknnd_Goodbye m = rknnd_Goodbye_init_zero;
+    message_set_text(m.reason, why->text);
+    struct frame_out *f =
+        message_frame(MESSAGE_GOODBYE, 0, 0, rknnd_Goodbye_fields, &m, NULL, 0, NULL, NULL);
+    struct stream s;
+    char dropped[64];
+    stream_init(&s, fd, true);
+    stream_receive(&s, dropped, sizeof dropped, NULL, NULL, 0); // says how it is to be answered
+    if (f) {
+        stream_send(&s, &(struct iovec){f->head, f->head_size}, 1, NULL, 0);
+        frame_out_free(f);
+    }
+    stream_close(&s);
+}
+
+static void connect_guest(struct relay *r, int fd)
+{
+    struct error e;
+    if (usb_host_connect(r->usb, fd, &e) < 0)
+        log_warn("%s", e.text);
+}
+
+static void on_timer(uv_timer_t *timer);
+
+// While a guest waits, or the end is waited for.
+static void start_checking(struct relay *r)
+{
+    if (!uv_is_active((uv_handle_t *)&r->timer))
+        uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
+}
+
+static void take(struct listeners *l, int fd, const struct origin *origin)
+{
+    struct relay *r = container_of(l, struct relay, listeners);
+    log_debug("a client (%s)", origin->text);
+    if (usb_host_is_up(r->usb)) {
+        connect_guest(r, fd);
+        return;
+    }
+    struct guest *g = calloc(1, sizeof *g);
+    if (!g) {
+        fd_close(fd);
+        return;
+    }
+    *g = (struct guest){.fd = fd, .until_ms = uv_now(&r->loop) + PATIENCE_MS};
+    list_append(&r->guests, &g->link);
+    start_checking(r);
+}
+
+static void dismiss(struct guest *g)
+{
+    list_remove(&g->link);
+    free(g);
+}
+
+static void on_changed(void *owner)
+{
+    struct relay *r = owner;
+    struct guest *g;
+    while (usb_host_is_up(r->usb) && (g = list_first(&r->guests, struct guest, link))) {
+        connect_guest(r, g->fd);
+        dismiss(g);
+    }
+}
+
+// ---- one relay for each board -------------------------------------------------------------------
+//
+// Who wants the board takes the socket where others look for it first. A relay that finds it taken
+// ends, and clients that it was started for go to the other one.
+
+// Where this user's relays are; those of root and the service manager are below /run. NULL:
+// nowhere.
+static const char *own_folder(void)
+{
+    const char *folder = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+    return folder && *folder && access(folder, W_OK | X_OK) == 0 ? folder : NULL;
+}
+
+static int listen_where_others_look(struct relay *r, const char *folder, const char *serial,
+                                    struct error *e)
+{
+    char path[sizeof r->shared], uri[sizeof r->shared];
+    snprintf(path, sizeof path, "%s/rknnd", folder);
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    if ((size_t)usb_relay_uri(folder, serial, uri, sizeof uri) >= sizeof uri)
+        return error_set(e, STATUS_PARAM_INVALID, "the socket's path is too long");
+    int n = listener_open(&r->listeners, uri, e);
+    if (n == 0)
+        memcpy(r->shared, uri, sizeof uri);
+    return n;
+}
+
+// The service manager's relay serves every user, so it goes before one's own.
+static int give_way(const struct relay *r, const char *serial, struct error *e)
+{
+    char uri[sizeof r->shared];
+    struct uri parsed;
+    if (geteuid() == 0 || (size_t)usb_relay_uri("/run", serial, uri, sizeof uri) >= sizeof uri ||
+        uri_parse(uri, &parsed, e) < 0 || !bind_unix_is_taken(parsed.text))
+        return 0;
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "another relay has the board: %s", uri);
+}
+
+// Does nothing where the user has said where to listen.
+static int share(struct relay *r, const char *serial, struct error *e)
+{
+    const char *folder = own_folder();
+    if (r->options->n_listen > 0)
+        return 0;
+    if (!folder && r->options->adopt_fd < 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no --listen, and XDG_RUNTIME_DIR names no folder: where to listen?");
+    int n = give_way(r, serial, e);
+    return n < 0 || !folder || *r->shared ? n : listen_where_others_look(r, folder, serial, e);
+}
+
+static int on_found(void *owner, const char *serial, struct error *e)
+{
+    struct relay *r = owner;
+    int n = share(r, serial, e);
+    if (n == 0) {
+        listeners_start(&r->listeners);
+        return 0;
+    }
+    r->failed = *e;
+    uv_timer_start(&r->timer, on_timer, 0, CHECK_MS);
+    return n;
+}
+
+static const struct usb_host_owner usb_calls = {.found = on_found, .changed = on_changed};
+
+// Which of several boards is meant is known later.
+static int open_listeners(struct relay *r, const char *serial, struct error *e)
+{
+    const struct options *o = r->options;
+    int n = 0;
+    for (uint32_t i = 0; i < o->n_listen && n == 0; i++)
+        n = listener_open(&r->listeners, o->listen[i], e);
+    if (n == 0 && *serial)
+        n = share(r, serial, e);
+    return n == 0 && o->adopt_fd >= 0 ? listener_adopt(&r->listeners, (int)o->adopt_fd, e) : n;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+static void stop(struct relay *r)
+{
+    struct guest *g;
+    if (r->stopping)
+        return;
+    r->stopping = true;
+    listeners_close(&r->listeners);
+    while ((g = list_first(&r->guests, struct guest, link))) {
+        fd_close(g->fd);
+        dismiss(g);
+    }
+    usb_host_close(steal_ptr(r->usb));
+    notify_close(&r->notify);
+    uv_close((uv_handle_t *)&r->timer, NULL);
+    signals_close(&r->signals);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct relay *r = container_of(timer, struct relay, timer);
+    struct guest *g;
+    if (r->failed.code < 0) {
+        stop(r);
+        return;
+    }
+    while ((g = list_first(&r->guests, struct guest, link)) && g->until_ms <= uv_now(&r->loop)) {
+        send_away(g->fd, usb_host_why(r->usb));
+        dismiss(g);
+    }
+    if (!list_empty(&r->guests))
+        return;
+    if (!r->orphaned)
+        uv_timer_stop(timer);
+    else if (usb_host_connections(r->usb) == 0)
+        stop(r);
+}
+
+static void on_end(void *owner)
+{
+    stop(owner);
+}
+
+// Others go on coming as long as somebody uses the board.
+static void on_orphaned(struct listeners *l)
+{
+    struct relay *r = container_of(l, struct relay, listeners);
+    r->orphaned = true;
+    start_checking(r);
+}
+
+static int begin(struct relay *r, struct error *e)
+{
+    const struct options *o = r->options;
+    struct uri uri;
+    int n = uri_parse(o->relay, &uri, e);
+    if (n == 0 && uri.kind != URI_USB)
+        n = error_set(e, STATUS_PARAM_INVALID, "--relay %s: only usb:[SERIAL] can be relayed",
+                      o->relay);
+    if (n == 0)
+        n = notify_init(&r->notify, &r->loop, e);
+    if (n == 0)
+        n = open_listeners(r, uri.text, e);
+    if (n == 0)
+        n = usb_host_new(&r->usb, &r->loop, uri.text, &usb_calls, r, e);
+    if (n == 0) {
+        listeners_start(&r->listeners);
+        notify_send(&r->notify, "READY=1\nSTATUS=Relaying %s", o->relay);
+    }
+    return n;
+}
+
+static void init(struct relay *r, const struct options *o)
+{
+    r->options = o;
+    r->listeners =
+        (struct listeners){.loop = &r->loop, .options = o, .take = take, .orphaned = on_orphaned};
+    list_init(&r->listeners.all);
+    list_init(&r->guests);
+    uv_timer_init(&r->loop, &r->timer);
+    signals_init(&r->signals, &r->loop, on_end, r);
+}
+
+int relay_run(const struct options *o, struct error *e)
+{
+    struct relay r = {0};
+    int n = uv_loop_init(&r.loop);
+    if (n < 0)
+        return error_set(e, STATUS_FAIL, "no event loop: %s", uv_strerror(n));
+    init(&r, o);
+    if (begin(&r, &r.failed) < 0)
+        stop(&r);
+    uv_run(&r.loop, UV_RUN_DEFAULT);
+    int left = uv_loop_close(&r.loop);
+    if (left < 0)
+        log_error("at the end: %s", uv_strerror(left));
+    if (r.failed.code < 0)
+        *e = r.failed;
+    return r.failed.code;
+}

@@ -1,0 +1,46 @@
+// A queue of bytes.
+#include "server/usb/ring.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void ring_init(struct ring *r, size_t limit)
+{
+    *r = (struct ring){.limit = limit};
+}
+
+void ring_done(struct ring *r)
+{
+    free(r->bytes);
+    ring_init(r, r->limit);
+}
+
+bool ring_put(struct ring *r, struct bytes data)
+{
+    if (!r->bytes && !(r->bytes = malloc(r->limit)))
+        return false;
+    assert(data.size <= r->limit - r->n);
+    for (size_t done = 0; done < data.size;) {
+        size_t at = (r->first + r->n) % r->limit;
+        size_t part = size_min(data.size - done, r->limit - at);
+        memcpy(r->bytes + at, data.data + done, part);
+        r->n += part;
+        done += part;
+    }
+    return true;
+}
+
+struct bytes ring_peek(const struct ring *r)
+{
+    if (r->n == 0)
+        return (struct bytes){0};
+    return (struct bytes){r->bytes + r->first, size_min(r->n, r->limit - r->first)};
+}
+
+// What is empty begins at its beginning again, where memory is warm.
+void ring_drop(struct ring *r, size_t n)
+{
+    assert(n <= r->n);
+    r->n -= n;
+    r->first = r->n > 0 ? (r->first + n) % r->limit : 0;
+}

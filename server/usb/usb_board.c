@@ -1,0 +1,299 @@
+// FunctionFS, with the kernel's asynchronous I/O: nothing here ever blocks, and several transfers
+// are under way in both directions.
+#include "server/usb/usb_board.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <linux/usb/functionfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "server/net/transport_mux.h"
+#include "server/usb/usb_descriptors.h"
+#include "server/usb/usb_link.h"
+
+struct transfer {
+    struct cable_transfer base;
+    struct iocb io;
+    struct usb_board *board;
+    bool out;     // from the PC
+    unsigned age; // of the board's, when it was submitted
+};
+
+struct usb_board {
+    struct cable cable;
+    void (*take)(void *owner, struct wire *wire);
+    void *owner;
+    int control, in, out, event; // fds
+    io_context_t io;
+    uv_poll_t control_poll, event_poll;
+    unsigned age; // counts how often the PC configured the interface
+    bool cable_closed;
+    unsigned n_open;                                             // handles
+    struct transfer outs[CABLE_TRANSFERS], ins[CABLE_TRANSFERS]; // from the PC, to the PC
+    uint8_t out_blocks[CABLE_BLOCKS][MUX_BLOCK], in_blocks[CABLE_BLOCKS][MUX_BLOCK];
+};
+
+// ---- transfers ----------------------------------------------------------------------------------
+
+// What was refused is lost, so everything starts over; but most often the cable is out, which is
+// told next.
+static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
+{
+    struct transfer *t = container_of(base, struct transfer, base);
+    struct usb_board *b = t->board;
+    struct iocb *io = &t->io;
+    struct iovec parts[2] = {{base->block, size}, {(void *)base->lent.data, base->lent.size}};
+    if (t->out)
+        io_prep_pread(io, b->out, base->block, size, 0);
+    else
+        io_prep_pwritev(io, b->in, parts, base->lent.size > 0 ? 2 : 1, 0);
+    io_set_eventfd(io, b->event);
+    t->age = b->age;
+    int r = io_submit(b->io, 1, &io);
+    if (r == 1)
+        return true;
+    log_warn("usb: a transfer was refused: %s", strerror(-r));
+    mux_refuse(&c->mux);
+    return false;
+}
+
+static void plug(struct usb_board *b)
+{
+    log_info("usb: a PC is connected");
+    b->age++;
+    mux_start(&b->cable.mux, 0);
+    cable_start(&b->cable);
+}
+
+static void unplug(struct usb_board *b, const char *why)
+{
+    if (b->cable.up)
+        log_info("usb: the PC is gone (%s)", why);
+    cable_stop(&b->cable);
+}
+
+static void take_block(struct cable *c, struct bytes block)
+{
+    struct error e;
+    if (mux_receive(&c->mux, block, &e) < 0) {
+        log_warn("usb: %s; it has to start over", e.text);
+        mux_refuse(&c->mux);
+    }
+}
+
+// A transfer of an earlier plugging ends in whatever way; its place is used again.
+static void finish(struct transfer *t, long result)
+{
+    struct usb_board *b = t->board;
+    bool counts = t->age == b->age && b->cable.up;
+    if (counts && result < 0)
+        unplug(b, strerror((int)-result));
+    if (t->out)
+        cable_received(&b->cable, &t->base, counts && result > 0 ? (size_t)result : 0);
+    else
+        cable_sent(&b->cable, &t->base);
+}
+
+static void on_done(uv_poll_t *poll, int status, int events)
+{
+    struct usb_board *b = container_of(poll, struct usb_board, event_poll);
+    struct io_event done[2 * CABLE_TRANSFERS];
+    uint64_t count;
+    (void)status;
+    (void)events;
+    if (read(b->event, &count, sizeof count) < 0)
+        return;
+    int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
+    for (int i = 0; i < n; i++)
+        finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
+}
+
+// ---- control ------------------------------------------------------------------------------------
+
+// There are no requests of ours: any is refused, by I/O in the wrong direction.
+static void refuse(struct usb_board *b, const struct usb_ctrlrequest *setup)
+{
+    ssize_t n =
+        setup->bRequestType & USB_DIR_IN ? read(b->control, NULL, 0) : write(b->control, NULL, 0);
+    log_debug("usb: request %u refused: %s", setup->bRequest, n < 0 ? strerror(errno) : "");
+}
+
+static void take_event(struct usb_board *b, const struct usb_functionfs_event *event)
+{
+    switch (event->type) {
+    case FUNCTIONFS_ENABLE:
+        unplug(b, "configured again");
+        plug(b);
+        break;
+    case FUNCTIONFS_DISABLE:
+        unplug(b, "unplugged");
+        break;
+    case FUNCTIONFS_UNBIND:
+        unplug(b, "the gadget is off");
+        break;
+    case FUNCTIONFS_SETUP:
+        refuse(b, &event->u.setup);
+        break;
+    default:
+        break; // bound, suspended, resumed: nothing to do
+    }
+}
+
+// Never read without poll: a blocked reader keeps the kernel from unbinding the gadget.
+static void on_control(uv_poll_t *poll, int status, int events)
+{
+    struct usb_board *b = container_of(poll, struct usb_board, control_poll);
+    struct usb_functionfs_event happened[4];
+    (void)events;
+    ssize_t n = status < 0 ? status : read(b->control, happened, sizeof happened);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        log_error("usb: the function is gone (%s); restart rknnd when it is back",
+                  n < 0 ? strerror(errno) : "end of file");
+        unplug(b, "error");
+        uv_poll_stop(poll);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)n / sizeof *happened; i++)
+        take_event(b, &happened[i]);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+static void release(struct usb_board *b)
+{
+    if (b->io)
+        io_destroy(b->io); // cancels what is under way
+    fd_close(b->in);
+    fd_close(b->out);
+    fd_close(b->event);
+    fd_close(b->control);
+    free(b);
+}
+
+static void check_closed(struct usb_board *b)
+{
+    if (b->cable_closed && b->n_open == 0)
+        release(b);
+}
+
+static void on_cable_closed(struct cable *c)
+{
+    struct usb_board *b = container_of(c, struct usb_board, cable);
+    b->cable_closed = true;
+    check_closed(b);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct usb_board *b = handle->data;
+    b->n_open--;
+    check_closed(b);
+}
+
+void usb_board_close(struct usb_board *b)
+{
+    if (!b)
+        return;
+    unplug(b, "rknnd stops");
+    uv_close((uv_handle_t *)&b->control_poll, on_handle_closed);
+    uv_close((uv_handle_t *)&b->event_poll, on_handle_closed);
+    cable_close(&b->cable);
+}
+
+static bool on_open(struct mux *m, uint32_t number)
+{
+    struct usb_board *b = container_of(m, struct usb_board, cable.mux);
+    struct wire *wire = wire_mux_accept(m, number, b->event_poll.loop);
+    if (wire)
+        b->take(b->owner, wire);
+    return wire;
+}
+
+static const struct mux_ops mux_ops = {
+    .open = on_open,
+    .pull = wire_mux_pull,
+    .push = wire_mux_push,
+    .closed = wire_mux_closed,
+    .wake = cable_wake,
+};
+
+static const struct cable_ops cable_ops = {
+    .submit = submit, .take = take_block, .closed = on_cable_closed};
+
+static int open_file(const char *folder, const char *name, int *ret, struct error *e)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    *ret = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (*ret >= 0)
+        return 0;
+    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
+                           "%s (rknnd-gadget makes and mounts the USB function)", path);
+}
+
+static int open_files(struct usb_board *b, const char *folder, struct error *e)
+{
+    int r = open_file(folder, "ep0", &b->control, e);
+    if (r == 0)
+        r = usb_descriptors_give(b->control, e);
+    if (r == 0)
+        r = open_file(folder, "ep1", &b->in, e);
+    if (r == 0)
+        r = open_file(folder, "ep2", &b->out, e);
+    if (r < 0)
+        return r;
+    b->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int failed = io_setup(2 * CABLE_TRANSFERS, &b->io);
+    return b->event >= 0 && failed == 0
+               ? 0
+               : error_set_errno(e, STATUS_FAIL, b->event < 0 ? errno : -failed,
+                                 "asynchronous I/O for USB");
+}
+
+static void start(struct usb_board *b, uv_loop_t *loop)
+{
+    uv_poll_init(loop, &b->control_poll, b->control);
+    uv_poll_init(loop, &b->event_poll, b->event);
+    b->control_poll.data = b->event_poll.data = b;
+    b->n_open = 2;
+    cable_init(&b->cable, loop, false, &mux_ops, &cable_ops);
+    b->cable.lends = true; // FunctionFS copies what it is given at once
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+        b->outs[i] = (struct transfer){.board = b, .out = true};
+        b->ins[i] = (struct transfer){.board = b};
+        b->cable.receiving[i] = &b->outs[i].base;
+        b->cable.sending[i] = &b->ins[i].base;
+    }
+    cable_use(&b->cable, b->out_blocks, b->in_blocks);
+    uv_poll_start(&b->control_poll, UV_READABLE, on_control);
+    uv_poll_start(&b->event_poll, UV_READABLE, on_done);
+}
+
+int usb_board_open(struct usb_board **ret, uv_loop_t *loop, const char *folder,
+                   void (*take)(void *owner, struct wire *wire), void *owner, struct error *e)
+{
+    struct usb_board *b = calloc(1, sizeof *b);
+    if (!b)
+        return error_no_memory(e, "the USB interface", sizeof *b);
+    b->take = take;
+    b->owner = owner;
+    b->control = b->in = b->out = b->event = -1;
+    int r = open_files(b, folder, e);
+    if (r < 0) {
+        release(b);
+        return r;
+    }
+    start(b, loop);
+    *ret = b;
+    return 0;
+}

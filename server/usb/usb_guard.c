@@ -1,0 +1,92 @@
+// The process that outlives a relay.
+#include "server/usb/usb_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/usbdevice_fs.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+extern char **environ;
+
+// What goes through the pipe: written at once, so that it is read whole.
+struct guarded {
+    char node[48]; // "": no board
+    int interface;
+};
+
+// In a session of its own: no terminal's, and the kernel tells nobody there of its end.
+static int spawn(int input, struct error *e)
+{
+    char *args[] = {(char *)"rknnd", (char *)"--guard", (char *)"0", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    pid_t pid;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    int r = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    r = r ? r : posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    r = r ? r : posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, args, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return r ? error_set_errno(e, STATUS_FAIL, r, "the process that guards the board") : 0;
+}
+
+int usb_guard_start(int *ret_fd, struct error *e)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "a pipe");
+    cleanup(fd_close_p) int theirs = ends[0], ours = ends[1];
+    int r = spawn(theirs, e);
+    if (r < 0)
+        return r;
+    fd_unblock(ours);
+    *ret_fd = steal_fd(&ours);
+    return 0;
+}
+
+void usb_guard_name(int fd, const char *node, int interface)
+{
+    struct guarded g = {.interface = interface};
+    snprintf(g.node, sizeof g.node, "%s", node ? node : "");
+    if (write(fd, &g, sizeof g) != sizeof g)
+        log_warn("usb: should this relay die, the board will not hear of it: %s", strerror(errno));
+}
+
+// Another relay that has the interface already has told the board itself.
+static void tell_board(const struct guarded *g)
+{
+    struct usbdevfs_setinterface setting = {.interface = (unsigned)g->interface};
+    unsigned interface = (unsigned)g->interface;
+    cleanup(fd_close_p) int device = open(g->node, O_RDWR | O_CLOEXEC);
+    if (device >= 0 && ioctl(device, USBDEVFS_CLAIMINTERFACE, &interface) == 0)
+        ioctl(device, USBDEVFS_SETINTERFACE, &setting);
+}
+
+// It has to outlive the relay, also when both are told to end.
+int usb_guard_run(int fd)
+{
+    struct guarded last = {.node = ""}, g;
+    ssize_t n;
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    while ((n = read(fd, &g, sizeof g)) == sizeof g || (n < 0 && errno == EINTR))
+        if (n == sizeof g)
+            last = g;
+    last.node[sizeof last.node - 1] = 0;
+    if (last.node[0])
+        tell_board(&last);
+    return EXIT_SUCCESS;
+}

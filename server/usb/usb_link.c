@@ -1,0 +1,214 @@
+// The ends of a cable.
+#include "server/usb/usb_link.h"
+
+#include <assert.h>
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+static void put(struct cable_queue *q, uint8_t *block, size_t size)
+{
+    assert(q->n < CABLE_BLOCKS);
+    q->blocks[(q->first + q->n++) % CABLE_BLOCKS] = (struct cable_block){block, size};
+}
+
+static struct cable_block take(struct cable_queue *q)
+{
+    struct cable_block b = q->blocks[q->first];
+    assert(q->n > 0);
+    q->first = (q->first + 1) % CABLE_BLOCKS;
+    q->n--;
+    return b;
+}
+
+static void move_all(struct cable_queue *from, struct cable_queue *to)
+{
+    while (from->n > 0)
+        put(to, take(from).data, 0);
+}
+
+// ---- transfers ----------------------------------------------------------------------------------
+
+static void give_back(struct cable_transfer *t, struct cable_queue *empty)
+{
+    if (t->block)
+        put(empty, t->block, 0);
+    t->block = NULL;
+}
+
+static bool start(struct cable *c, struct cable_transfer *t, struct cable_block b,
+                  struct cable_queue *empty)
+{
+    t->block = b.data;
+    t->busy = true;
+    if (c->ops->submit(c, t, b.size))
+        return true;
+    t->busy = false;
+    give_back(t, empty);
+    return false;
+}
+
+static void receive_more(struct cable *c)
+{
+    for (size_t i = 0; i < CABLE_TRANSFERS && c->up && c->empty_in.n > 0; i++)
+        if (!c->receiving[i]->busy)
+            start(c, c->receiving[i], (struct cable_block){take(&c->empty_in).data, MUX_BLOCK},
+                  &c->empty_in);
+}
+
+static struct cable_transfer *idle_sender(struct cable *c)
+{
+    for (size_t i = 0; i < CABLE_TRANSFERS && c->up; i++)
+        if (!c->sending[i]->busy)
+            return c->sending[i];
+    return NULL;
+}
+
+// False: nothing more can be sent now.
+static bool send_made(struct cable *c)
+{
+    struct cable_transfer *t = c->made.n > 0 ? idle_sender(c) : NULL;
+    return t && start(c, t, take(&c->made), &c->empty_out);
+}
+
+// A block that lends cannot wait, and is made quickly: none is made ahead.
+static bool send_lent(struct cable *c)
+{
+    struct cable_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
+    if (!t)
+        return false;
+    struct cable_block b = take(&c->empty_out);
+    b.size = mux_fill_and_lend(&c->mux, b.data, &t->lent);
+    if (b.size > 0)
+        return start(c, t, b, &c->empty_out);
+    put(&c->empty_out, b.data, 0);
+    return false;
+}
+
+static void send_all(struct cable *c)
+{
+    while (c->lends ? send_lent(c) : send_made(c))
+        continue;
+}
+
+void cable_received(struct cable *c, struct cable_transfer *t, size_t size)
+{
+    t->busy = false;
+    if (c->up && size > 0 && t->block) {
+        put(&c->came, t->block, size);
+        t->block = NULL;
+    }
+    give_back(t, &c->empty_in);
+    receive_more(c);
+    cable_wake(&c->mux);
+}
+
+void cable_sent(struct cable *c, struct cable_transfer *t)
+{
+    t->busy = false;
+    give_back(t, &c->empty_out);
+    send_all(c);
+    cable_wake(&c->mux);
+}
+
+// ---- the turn -----------------------------------------------------------------------------------
+
+static bool make_block(struct cable *c)
+{
+    if (!c->up || c->empty_out.n == 0)
+        return false;
+    struct cable_block b = take(&c->empty_out);
+    b.size = mux_fill(&c->mux, b.data);
+    put(b.size > 0 ? &c->made : &c->empty_out, b.data, b.size);
+    return b.size > 0;
+}
+
+static void work_off(struct cable *c)
+{
+    for (unsigned n = c->came.n; n > 0 && c->came.n > 0; n--) {
+        struct cable_block b = take(&c->came);
+        c->ops->take(c, (struct bytes){b.data, b.size});
+        put(&c->empty_in, b.data, 0);
+        receive_more(c);
+    }
+}
+
+// Makes blocks as long as they can be sent at once, and one ahead; then the loop looks for
+// transfers that have ended. False: there is nothing more to make, or (what was refused waits for
+// another reason) to send.
+static bool make_blocks(struct cable *c)
+{
+    bool made;
+    do
+        made = make_block(c);
+    while (made && send_made(c));
+    return made && c->made.n > 0;
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    struct cable *c = container_of(turn, struct cable, turn);
+    bool more = false;
+    work_off(c);
+    if (c->lends)
+        send_all(c);
+    else
+        more = make_blocks(c);
+    if (c->came.n == 0 && !more)
+        uv_idle_stop(turn);
+}
+
+void cable_wake(struct mux *m)
+{
+    struct cable *c = container_of(m, struct cable, mux);
+    if (!c->closing)
+        uv_idle_start(&c->turn, on_turn);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void cable_init(struct cable *c, uv_loop_t *loop, bool host, const struct mux_ops *mux_ops,
+                const struct cable_ops *ops)
+{
+    *c = (struct cable){.ops = ops};
+    mux_init(&c->mux, host, mux_ops);
+    uv_idle_init(loop, &c->turn);
+}
+
+void cable_use(struct cable *c, uint8_t (*in)[MUX_BLOCK], uint8_t (*out)[MUX_BLOCK])
+{
+    c->came = c->made = c->empty_in = c->empty_out = (struct cable_queue){.n = 0};
+    for (size_t i = 0; i < CABLE_BLOCKS; i++) {
+        put(&c->empty_in, in[i], 0);
+        put(&c->empty_out, out[i], 0);
+    }
+    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
+        c->receiving[i]->block = c->sending[i]->block = NULL;
+}
+
+void cable_start(struct cable *c)
+{
+    c->up = true;
+    receive_more(c);
+    cable_wake(&c->mux);
+}
+
+void cable_stop(struct cable *c)
+{
+    c->up = false;
+    move_all(&c->came, &c->empty_in);
+    move_all(&c->made, &c->empty_out);
+    mux_stop(&c->mux);
+}
+
+static void on_turn_closed(uv_handle_t *handle)
+{
+    struct cable *c = container_of((uv_idle_t *)handle, struct cable, turn);
+    c->ops->closed(c);
+}
+
+void cable_close(struct cable *c)
+{
+    c->closing = true;
+    cable_stop(c);
+    uv_close((uv_handle_t *)&c->turn, on_turn_closed);
+}

@@ -1,0 +1,79 @@
+// One end of a USB cable: a mux, the blocks of it that transfers carry, and the turn of the loop in
+// which they are made and worked off. What its channels end in is transport_mux.c's on the board,
+// and proxy.c's on the PC; what moves the blocks is usb_board.c or usb_host.c.
+//
+// The other end waits for as long as a transfer is not under way. So one that has ended goes on
+// with another block at once: an empty one to receive into, or one that was made meanwhile.
+#pragma once
+
+#include <uv.h>
+
+#include "server/usb/mux.h"
+
+#define CABLE_TRANSFERS 4 // under way at a time, each way
+#define CABLE_BLOCKS    8 // each way; those of no transfer are empty, or wait
+
+struct cable;
+
+// Embedded by its owner.
+struct cable_transfer {
+    uint8_t *block;    // MUX_BLOCK bytes; NULL: none
+    struct bytes lent; // goes behind those of the block, for submit(); where the cable may lend
+    bool busy;
+};
+
+struct cable_block {
+    uint8_t *data;
+    size_t size;
+};
+
+// First in, first out.
+struct cable_queue {
+    struct cable_block blocks[CABLE_BLOCKS];
+    unsigned first, n;
+};
+
+// What the owner of a cable does for it.
+struct cable_ops {
+    /// Starts a transfer of t->block, which has `size` bytes to send or room for as many. False: it
+    /// cannot; the cable may have been stopped from inside.
+    bool (*submit)(struct cable *c, struct cable_transfer *t, size_t size);
+    /// A block has come, for mux_receive(). May stop the cable.
+    void (*take)(struct cable *c, struct bytes block);
+    void (*closed)(struct cable *c);
+};
+
+struct cable {
+    struct mux mux;
+    const struct cable_ops *ops;
+    struct cable_transfer *receiving[CABLE_TRANSFERS], *sending[CABLE_TRANSFERS];
+    bool up;    // transfers may start
+    bool lends; // submit() has done with memory when it returns, so that not all need be copied
+    struct cable_queue came, made;
+    struct cable_queue empty_in, empty_out;
+    uv_idle_t turn; // when there may be something to do, before the loop waits
+    bool closing;
+};
+
+/// `ops` of the mux has cable_wake(). The caller fills in `receiving` and `sending`, and `lends`,
+/// then.
+void cable_init(struct cable *c, uv_loop_t *loop, bool host, const struct mux_ops *mux_ops,
+                const struct cable_ops *ops);
+
+/// Gives it CABLE_BLOCKS blocks for each direction; no transfer is busy.
+void cable_use(struct cable *c, uint8_t (*in)[MUX_BLOCK], uint8_t (*out)[MUX_BLOCK]);
+
+/// Listens and sends until cable_stop(), which drops what waits and stops the mux. Safe to repeat.
+void cable_start(struct cable *c);
+void cable_stop(struct cable *c);
+
+/// A transfer has ended, in whatever way: it brought `size` bytes (0: nothing), or has sent its
+/// block.
+void cable_received(struct cable *c, struct cable_transfer *t, size_t size);
+void cable_sent(struct cable *c, struct cable_transfer *t);
+
+/// There is something to send. For struct mux_ops.
+void cable_wake(struct mux *m);
+
+/// Stops it, then calls closed() from the loop.
+void cable_close(struct cable *c);

@@ -1,0 +1,70 @@
+// Custom operators: sizes and places.
+#include "tensor/custom_node.h"
+
+// At most CUSTOM_MAX_TENSORS sizes of 32 bits: nothing here overflows.
+
+static uint64_t align_up(uint64_t n)
+{
+    return (n + CUSTOM_ALIGNMENT - 1) / CUSTOM_ALIGNMENT * CUSTOM_ALIGNMENT;
+}
+
+static uint64_t sum(const struct tensor_attr *tensors, uint32_t n)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += tensors[i].size;
+    return total;
+}
+
+uint64_t custom_input_size(const struct custom_node *n)
+{
+    return sum(n->tensors, n->n_inputs);
+}
+
+uint64_t custom_output_size(const struct custom_node *n)
+{
+    return sum(n->tensors + n->n_inputs, n->n_outputs);
+}
+
+static void place(const struct tensor_attr *tensors, uint32_t n, uint8_t *at, void **ret)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        ret[i] = at;
+        at += align_up(tensors[i].size);
+    }
+}
+
+void custom_place(const struct custom_node *n, uint8_t *inputs, uint8_t *outputs, void **tensors)
+{
+    place(n->tensors, n->n_inputs, inputs, tensors);
+    place(n->tensors + n->n_inputs, n->n_outputs, outputs, tensors + n->n_inputs);
+}
+
+static uint64_t room(const struct tensor_attr *tensors, uint32_t n)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += align_up(tensors[i].size);
+    return total;
+}
+
+uint64_t custom_input_room(const struct custom_node *nodes, const struct custom_set *s)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < CUSTOM_MAX_NODES; i++) {
+        uint64_t size = custom_set_has(s, i) ? room(nodes[i].tensors, nodes[i].n_inputs) : 0;
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+uint64_t custom_output_room(const struct custom_node *nodes, const struct custom_set *s)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < CUSTOM_MAX_NODES; i++) {
+        const struct custom_node *n = custom_set_has(s, i) ? &nodes[i] : NULL;
+        uint64_t size = n ? room(n->tensors + n->n_inputs, n->n_outputs) : 0;
+        most = size > most ? size : most;
+    }
+    return most;
+}

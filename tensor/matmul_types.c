@@ -1,0 +1,229 @@
+// Products of matrices: what chips offer, and how matrices lie.
+#include "tensor/matmul_types.h"
+
+#include <string.h>
+
+#define K_UNIT 32 // of which K is a multiple, on every chip
+
+struct types {
+    const char *name;
+    enum tensor_type a, b, c;
+};
+
+// By number; those that no chip offers are missing.
+static const struct types types[] = {
+    [1] = {"FLOAT16_MM_FLOAT16_TO_FLOAT32", TENSOR_FLOAT16, TENSOR_FLOAT16, TENSOR_FLOAT32},
+    [2] = {"INT8_MM_INT8_TO_INT32", TENSOR_INT8, TENSOR_INT8, TENSOR_INT32},
+    [3] = {"INT8_MM_INT8_TO_INT8", TENSOR_INT8, TENSOR_INT8, TENSOR_INT8},
+    [4] = {"FLOAT16_MM_FLOAT16_TO_FLOAT16", TENSOR_FLOAT16, TENSOR_FLOAT16, TENSOR_FLOAT16},
+    [5] = {"FLOAT16_MM_INT8_TO_FLOAT32", TENSOR_FLOAT16, TENSOR_INT8, TENSOR_FLOAT32},
+    [7] = {"FLOAT16_MM_INT4_TO_FLOAT32", TENSOR_FLOAT16, TENSOR_INT4, TENSOR_FLOAT32},
+    [8] = {"FLOAT16_MM_INT4_TO_FLOAT16", TENSOR_FLOAT16, TENSOR_INT4, TENSOR_FLOAT16},
+    [9] = {"INT8_MM_INT8_TO_FLOAT32", TENSOR_INT8, TENSOR_INT8, TENSOR_FLOAT32},
+    [10] = {"INT4_MM_INT4_TO_INT16", TENSOR_INT4, TENSOR_INT4, TENSOR_INT16},
+    [11] = {"INT8_MM_INT4_TO_INT32", TENSOR_INT8, TENSOR_INT4, TENSOR_INT32},
+};
+
+struct rules {
+    const char *chip;
+    uint32_t types;          // bit i: types[i] (table 3-13)
+    uint32_t a_unit;         // bytes of a row in a block of A; of C: 16 everywhere
+    uint32_t int8_n, half_n; // rows of a block of B (table 3-12)
+    uint32_t half_k;         // columns of one; 32 for other types
+    uint32_t n_unit;         // of which N is a multiple (table 3-14); int4: 64
+    uint32_t max_k;          // 0: any
+    uint32_t segment;        // longest K of one stored B; 0: any
+    bool transposes;         // has MATMUL_TRANSPOSED
+};
+
+#define OLD_TYPES (1u << 1 | 1u << 2)
+#define NEW_TYPES (OLD_TYPES | 1u << 4)
+#define RK3588    NEW_TYPES | 1u << 3 | 1u << 9 | 1u << 10, 16, 32, 16, 32, 32, 0, 8192, true
+#define RK3576    NEW_TYPES | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 11, 16, 32, 16, 32, 32, 0, 4096, true
+
+// RV1126B is not in the tables; its matrices are taken to lie as the RK3576's, whose NPU its is.
+static const struct rules rules[] = {
+    {"rk3562", OLD_TYPES, 16, 16, 8, 32, 16, 10240, 0, true},
+    {"rk3566", OLD_TYPES, 8, 16, 8, 16, 16, 10240, 0, false},
+    {"rk3568", OLD_TYPES, 8, 16, 8, 16, 16, 10240, 0, false},
+    {"rk3576", RK3576},
+    {"rk3588", RK3588},
+    {"rv1126b", RK3576},
+    {"any", RK3588},
+};
+
+static uint32_t elements(enum tensor_type type, uint32_t bytes)
+{
+    return type == TENSOR_INT4 ? 2 * bytes : bytes / (uint32_t)tensor_type_size(type);
+}
+
+// ---- what is offered ----
+
+static int find_rules(const char *chip, const struct rules **ret, struct error *e)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (strcmp(rules[i].chip, chip) == 0) {
+            *ret = &rules[i];
+            return 0;
+        }
+    return error_set(e, STATUS_PARAM_INVALID, "%s has no matmul", chip);
+}
+
+static int check_kind(const struct matmul_kind *m, const struct rules *r, struct error *e)
+{
+    bool known = m->type < sizeof types / sizeof *types && types[m->type].name;
+    if (!known || !(r->types >> m->type & 1))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "matmul type %u (%s) is none of %s's (SDK guide, table 3-13)", m->type,
+                         known ? types[m->type].name : "of no chip", r->chip);
+    if (m->b_layout > MATMUL_TRANSPOSED || m->ac_layout > MATMUL_NATIVE)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "B_layout %u and AC_layout %u: they are NORM (0) or NATIVE (1), B_layout "
+                         "may be TP_NORM (2)",
+                         m->b_layout, m->ac_layout);
+    if (m->b_layout == MATMUL_TRANSPOSED && !r->transposes)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "RKNN_MM_LAYOUT_TP_NORM: %s reads B in NORM and NATIVE only", r->chip);
+    if (m->ac_quant > 1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "AC_quant_type %u: A and C are quantized per layer (0 or 1)", m->ac_quant);
+    if (m->b_quant > 5)
+        return error_set(e, STATUS_PARAM_INVALID, "B_quant_type %u: there are 0 to 5", m->b_quant);
+    if (types[m->type].b == TENSOR_FLOAT16 && matmul_scope(m->b_quant) != MATMUL_PER_LAYER)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "B_quant_type %u: B of type %s is not quantized, only per layer (0, 1) is "
+                         "possible",
+                         m->b_quant, types[m->type].name);
+    return 0;
+}
+
+static int check_k(const struct matmul_kind *m, uint32_t k, const struct rules *r, struct error *e)
+{
+    if (k == 0 || k % K_UNIT)
+        return error_set(e, STATUS_PARAM_INVALID, "K is %u; on %s it is a multiple of %u", k,
+                         r->chip, K_UNIT);
+    if (r->max_k && k > r->max_k)
+        return error_set(e, STATUS_PARAM_INVALID, "K is %u; on %s it is at most %u", k, r->chip,
+                         r->max_k);
+    if (matmul_scope(m->b_quant) != MATMUL_PER_GROUP)
+        return 0;
+    if (m->group_size == 0 || k % m->group_size)
+        return error_set(e, STATUS_PARAM_INVALID, "K is %u: not a multiple of group_size %u", k,
+                         m->group_size);
+    return 0;
+}
+
+// Where B's type differs from A's, A's decides (note below table 3-14).
+static int check_n(const struct matmul_kind *m, uint32_t n, const struct rules *r, struct error *e)
+{
+    bool int4 = types[m->type].a == TENSOR_INT4;
+    uint32_t unit = int4 ? 64 : r->n_unit, most = int4 ? 8192 : 4096;
+    if (n == 0 || n % unit || n > most)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "N is %u; on %s with %s it is a multiple of %u and at most %u", n, r->chip,
+                         types[m->type].name, unit, most);
+    return 0;
+}
+
+// ---- where elements are ----
+
+static void set_dims(struct matmul_matrix *x, uint32_t n, const uint32_t *dims)
+{
+    x->n_dims = n;
+    memcpy(x->dims, dims, n * sizeof *dims);
+}
+
+static void place_rows(struct matmul_matrix *x)
+{
+    x->block_rows = 1;
+    x->block_columns = x->segment = x->columns;
+    set_dims(x, 2, (uint32_t[]){x->rows, x->columns});
+}
+
+// A and C: columns in groups of 16 bytes or so, each group with all rows.
+static void place_columns(struct matmul_matrix *x, uint32_t unit)
+{
+    x->block_rows = x->rows;
+    x->block_columns = elements(x->type, unit);
+    x->segment = x->columns;
+    set_dims(x, 3, (uint32_t[]){x->columns / x->block_columns, x->rows, x->block_columns});
+}
+
+// Where B's type differs from A's, B lies as with A's type on both sides (below table 3-12).
+static void place_blocks(struct matmul_matrix *x, enum tensor_type as, const struct rules *r)
+{
+    uint32_t n = as == TENSOR_INT4 ? 64 : as == TENSOR_INT8 ? r->int8_n : r->half_n;
+    x->block_rows = n;
+    x->block_columns = as == TENSOR_FLOAT16 ? r->half_k : 32;
+    x->segment = r->segment && r->segment < x->columns ? r->segment : x->columns;
+    set_dims(x, 4, (uint32_t[]){x->rows / n, x->columns / x->block_columns, n, x->block_columns});
+}
+
+static int set_size(struct matmul_matrix *x, struct error *e)
+{
+    size_t size;
+    uint64_t n = (uint64_t)x->rows * x->columns;
+    if (n > UINT32_MAX || !tensor_bytes(x->type, n, &size) || size > UINT32_MAX)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "matrix %s of %u x %u is too large: 4 GB and 2^32 elements are possible",
+                         x->name, x->rows, x->columns);
+    x->size = (uint32_t)size;
+    return 0;
+}
+
+static int place(const struct matmul_kind *m, const struct matmul_shape *s, const struct rules *r,
+                 struct matmul_matrix ret[3], struct error *e)
+{
+    const struct types *t = &types[m->type];
+    bool by_columns = m->b_layout != MATMUL_NORMAL;
+    struct matmul_matrix x[] = {
+        {.name = "A", .type = t->a, .rows = s->m, .columns = s->k},
+        {.name = "B",
+         .type = t->b,
+         .rows = by_columns ? s->n : s->k,
+         .columns = by_columns ? s->k : s->n,
+         .transposed = by_columns},
+        {.name = "C", .type = t->c, .rows = s->m, .columns = s->n},
+    };
+    for (int i = 0; i < 3; i++) {
+        if ((i == 1 ? m->b_layout : m->ac_layout) != MATMUL_NATIVE)
+            place_rows(&x[i]);
+        else if (i == 1)
+            place_blocks(&x[i], t->a, r);
+        else
+            place_columns(&x[i], i == 0 ? r->a_unit : 16);
+        int status = set_size(&x[i], e);
+        if (status < 0)
+            return status;
+    }
+    memcpy(ret, x, sizeof x);
+    return 0;
+}
+
+int matmul_place(const struct matmul_kind *kind, const struct matmul_shape *shape, const char *chip,
+                 struct matmul_matrix ret[3], struct error *e)
+{
+    const struct rules *r = NULL;
+    int s = find_rules(chip, &r, e);
+    if (s == 0)
+        s = check_kind(kind, r, e);
+    if (s == 0 && shape->m == 0)
+        s = error_set(e, STATUS_PARAM_INVALID, "M is 0");
+    if (s == 0)
+        s = check_k(kind, shape->k, r, e);
+    if (s == 0)
+        s = check_n(kind, shape->n, r, e);
+    return s < 0 ? s : place(kind, shape, r, ret, e);
+}
+
+uint64_t matmul_n_scales(const struct matmul_kind *kind, const struct matmul_shape *shape)
+{
+    switch (matmul_scope(kind->b_quant)) {
+    case MATMUL_PER_GROUP:
+        return (uint64_t)shape->n * (shape->k / kind->group_size);
+    case MATMUL_PER_CHANNEL:
+        return shape->n;
+    default:
+        return 1;
+    }
+}

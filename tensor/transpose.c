@@ -1,0 +1,228 @@
+// Matrices turned round: squares of as many elements as a vector has, the rest one by one.
+#include "tensor/transpose.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+struct matrix {
+    const uint8_t *src;
+    uint8_t *dst;
+    ptrdiff_t src_pitch, dst_pitch;
+    size_t rows, columns; // of src
+};
+
+// ---- squares ----
+
+#define VECTOR_BYTES 16
+#define WIDE_BYTES   32
+
+typedef uint8_t vector_1 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vector_2 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vector_2_wide __attribute__((vector_size(WIDE_BYTES)));
+
+// The lower and the upper halves of two vectors, in turns.
+#define LOW_1(a, b)                                                                                \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_1(a, b)                                                                               \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW_2(a, b)       __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_2(a, b)      __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_4(a, b)       __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_4(a, b)      __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LOW_2_wide(a, b)  LOW_1(a, b)
+#define HIGH_2_wide(a, b) HIGH_1(a, b)
+
+// A vector of `size` bytes, or more than half of it.
+static inline __attribute__((always_inline)) void store(uint8_t *dst, const uint8_t *v, size_t size,
+                                                        size_t bytes)
+{
+    size_t half = size / 2, rest = bytes - half;
+    if (rest == half) {
+        memcpy(dst, v, size);
+        return;
+    }
+    memcpy(dst, v, half);
+    memcpy(dst + rest, v + rest, half);
+}
+
+// The first `n_in` rows of a square are read (what stands for the others does not matter), the
+// first `n_out` of what comes out written. Each shuffle of the upper half of the rows with the
+// lower one moves one bit of a row's number to the column's. Whole squares stay in registers.
+#define SQUARE(type, size, bytes, target)                                                          \
+    target static inline __attribute__((always_inline)) void square_##type(                        \
+        const uint8_t *src, ptrdiff_t src_pitch, size_t n_in, uint8_t *dst, ptrdiff_t dst_pitch,   \
+        size_t n_out)                                                                              \
+    {                                                                                              \
+        enum { N = bytes / size };                                                                 \
+        vector_##type a[N], b[N];                                                                  \
+        for (size_t i = 0; i < N; i++)                                                             \
+            memcpy(&a[i], src + (ptrdiff_t)(i < n_in ? i : 0) * src_pitch, bytes);                 \
+        for (int done = 1; done < N; done *= 2) {                                                  \
+            for (int i = 0; i < N / 2; i++) {                                                      \
+                b[2 * i] = LOW_##type(a[i], a[i + N / 2]);                                         \
+                b[2 * i + 1] = HIGH_##type(a[i], a[i + N / 2]);                                    \
+            }                                                                                      \
+            memcpy(a, b, sizeof a);                                                                \
+        }                                                                                          \
+        for (size_t i = 0; i < n_out; i++)                                                         \
+            store(dst + (ptrdiff_t)i * dst_pitch, (const uint8_t *)&a[i], bytes, n_in * size);     \
+    }                                                                                              \
+    target static void turn_square_##type(const struct matrix *m, size_t row, size_t n_in,         \
+                                          size_t column, size_t n_out)                             \
+    {                                                                                              \
+        enum { N = bytes / size };                                                                 \
+        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
+        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
+        if (n_in == N && n_out == N)                                                               \
+            square_##type(src, m->src_pitch, N, dst, m->dst_pitch, N);                             \
+        else                                                                                       \
+            square_##type(src, m->src_pitch, n_in, dst, m->dst_pitch, n_out);                      \
+    }
+
+SQUARE(1, 1, VECTOR_BYTES, )
+SQUARE(2, 2, VECTOR_BYTES, )
+SQUARE(4, 4, VECTOR_BYTES, )
+
+typedef void turn_square(const struct matrix *m, size_t row, size_t n_in, size_t column,
+                         size_t n_out);
+
+static turn_square *const turn_squares_of[] = {
+    [1] = turn_square_1, [2] = turn_square_2, [4] = turn_square_4};
+
+// With AVX512 a shuffle of a wide vector is one instruction too.
+#ifdef __x86_64__
+SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
+
+static bool wide_fits(const struct matrix *m, size_t element)
+{
+    size_t n = WIDE_BYTES / 2;
+    return element == 2 && m->rows >= n && m->columns >= n && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+// Four squares of bytes beside each other, one in each lane of the vectors.
+#define TALL_ROWS    64
+#define TALL_COLUMNS 16
+#define AVX512BW     __attribute__((target("avx512bw")))
+
+AVX512BW static inline __m512i load_four(const uint8_t *src, ptrdiff_t step)
+{
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const void *)src));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 2 * step)), 2);
+    return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
+}
+
+AVX512BW static void turn_four(const struct matrix *m, size_t row, size_t column)
+{
+    enum { N = TALL_COLUMNS };
+    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column;
+    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row;
+    __m512i a[N], b[N];
+    for (int i = 0; i < N; i++, src += m->src_pitch)
+        a[i] = load_four(src, N * m->src_pitch);
+    for (int done = 1; done < N; done *= 2) {
+        for (int i = 0; i < N / 2; i++) {
+            b[2 * i] = _mm512_unpacklo_epi8(a[i], a[i + N / 2]);
+            b[2 * i + 1] = _mm512_unpackhi_epi8(a[i], a[i + N / 2]);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int i = 0; i < N; i++, dst += m->dst_pitch)
+        _mm512_storeu_si512(dst, a[i]);
+}
+
+// The last ones are moved back so that they end where the matrix ends. False: it has too few.
+static bool turn_tall(const struct matrix *m, size_t element)
+{
+    if (element != 1 || m->rows < TALL_ROWS || m->columns < TALL_COLUMNS ||
+        !__builtin_cpu_supports("avx512bw"))
+        return false;
+    size_t last_row = m->rows - TALL_ROWS, last_column = m->columns - TALL_COLUMNS;
+    for (size_t row = 0; row < m->rows; row += TALL_ROWS)
+        for (size_t column = 0; column < m->columns; column += TALL_COLUMNS)
+            turn_four(m, row < last_row ? row : last_row,
+                      column < last_column ? column : last_column);
+    return true;
+}
+#else
+#define turn_square_2_wide turn_square_2
+
+static bool wide_fits(const struct matrix *m, size_t element)
+{
+    (void)m, (void)element;
+    return false;
+}
+
+static bool turn_tall(const struct matrix *m, size_t element)
+{
+    (void)m, (void)element;
+    return false;
+}
+#endif
+
+// ---- one by one ----
+
+#define MOVE(size)                                                                                 \
+    for (size_t r = row; r < m->rows; r++)                                                         \
+        for (size_t c = 0; c < m->columns; c++)                                                    \
+            memcpy(m->dst + (ptrdiff_t)c * m->dst_pitch + r * size,                                \
+                   m->src + (ptrdiff_t)r * m->src_pitch + c * size, size);                         \
+    break
+
+static void turn_rest(const struct matrix *m, size_t row, size_t element)
+{
+    switch (element) {
+    case 1:
+        MOVE(1);
+    case 2:
+        MOVE(2);
+    case 4:
+        MOVE(4);
+    default:
+        MOVE(8);
+    }
+}
+
+// Squares of a matrix that is wide enough for them. The last ones are moved back so that they end
+// where it ends.
+static void turn_squares(const struct matrix *m, size_t n, turn_square *turn)
+{
+    size_t n_in = m->rows < n ? m->rows : n;
+    for (size_t row = 0; row < m->rows; row += n)
+        for (size_t column = 0; column < m->columns; column += n)
+            turn(m, row + n_in > m->rows ? m->rows - n_in : row, n_in,
+                 column + n > m->columns ? m->columns - n : column, n);
+}
+
+// Squares that reach into what follows the matrix's rows, as long as that is the matrix too.
+static void turn_narrow(const struct matrix *m, size_t n, size_t element)
+{
+    size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
+    for (; row + n <= m->rows && (m->rows - row - n) * pitch + width >= VECTOR_BYTES; row += n)
+        turn_squares_of[element](m, row, n, 0, m->columns);
+    turn_rest(m, row, element);
+}
+
+void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch, size_t rows,
+               size_t columns, size_t element)
+{
+    const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
+    size_t n = VECTOR_BYTES / element;
+    if (turn_tall(&m, element))
+        return;
+    if (wide_fits(&m, element))
+        turn_squares(&m, WIDE_BYTES / element, turn_square_2_wide);
+    else if (element <= 4 && rows > n / 2 && columns >= n)
+        turn_squares(&m, n, turn_squares_of[element]);
+    else if (element <= 4 && rows >= n && src_pitch > 0)
+        turn_narrow(&m, n, element);
+    else
+        turn_rest(&m, 0, element);
+}

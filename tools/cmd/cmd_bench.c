@@ -1,0 +1,231 @@
+// rknnctl bench: throughput and latency of a model.
+#include <stdio.h>
+
+#include "tools/format/format.h"
+#include "tools/format/table.h"
+#include "tools/rknnctl.h"
+#include "tools/run/bench.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+
+#define MAX_RUNS 100000000u // of all clients; their times are kept
+
+struct bench_command {
+    struct bench_plan plan;
+    double fail_below, fail_p99_above; // runs/s, ms; 0: no matter
+    uint32_t seed;
+    bool json, csv;
+};
+
+static int parse(int argc, char **argv, struct bench_command *c, struct failure *f)
+{
+    struct bench_plan *p = &c->plan;
+    const struct option_row rows[] = {
+        OPTIONS_LOOP(&p->loop, "runs of each client (default 100)", 1, 10000000),
+        {0, "clients", OPTION_NUMBER, &p->clients, "N", "clients at the same time (default 1)", 1,
+         1024},
+        OPTIONS_WARMUP(&p->warmup),
+        TASK_INPUTS(&p->task),
+        TASK_LOADING(&p->task),
+        OPTIONS_SEED(&c->seed),
+        {0, "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0},
+        {0, "fail-below", OPTION_REAL, &c->fail_below, "FPS", "fail (6) with fewer runs/s", 0,
+         1000000000},
+        {0, "fail-p99-above", OPTION_REAL, &c->fail_p99_above, "MS",
+         "fail (6) with a larger latency", 0, 1000000000},
+        OPTIONS_JSON(&c->json),
+        OPTIONS_CSV(&c->csv),
+    };
+    const struct options options = {
+        .usage = "bench MODEL [--loop N] [--clients N]",
+        .summary =
+            "Measures a model: each client has a context and a thread of its own, and sets\n"
+            "the inputs, runs and gets the outputs again and again. Without -i the inputs are\n"
+            "made up. Ctrl-C ends it early.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int r = task_parse(&p->task, &options, argc, argv, f);
+    if (r == 0 && (uint64_t)p->loop * p->clients > MAX_RUNS)
+        r = failure_set(f, EXIT_USAGE, "--loop: %u runs of %u clients are more than %u", p->loop,
+                        p->clients, MAX_RUNS);
+    return r ? r : options_check_form(c->json, c->csv, f);
+}
+
+static double per_second(const struct bench_result *r)
+{
+    return r->wall_ns ? (double)r->n * 1e9 / (double)r->wall_ns : 0;
+}
+
+typedef const char *format_time(struct format_buffer *b, uint64_t time);
+
+static void print_times(const char *name, format_time *format, const uint64_t *t, size_t n)
+{
+    struct format_buffer min, median, p90, p99, max;
+    report_line(name, "%9s %9s %9s %9s %9s", format(&min, t[0]),
+                format(&median, stats_percentile(t, n, 50)),
+                format(&p90, stats_percentile(t, n, 90)), format(&p99, stats_percentile(t, n, 99)),
+                format(&max, t[n - 1]));
+}
+
+static void print_text(const struct bench_command *c, const rknnd_server_info *info,
+                       const struct bench_result *r)
+{
+    struct format_buffer b;
+    printf("%s on ", c->plan.task.model);
+    report_server_line(info);
+    printf("\n%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, c->plan.clients,
+           c->plan.clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
+           r->timing.software ? "machine " : "", per_second(r));
+    report_line("", "%9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "max");
+    print_times("latency", format_ns, r->latency_ns, r->n);
+    print_times("queue", format_us, r->queue_us, r->n);
+    print_times(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
+    report_estimate(&r->timing, r->estimate_ns);
+    timing_print(&r->timing, stdout, "  ");
+}
+
+static int print_json(const struct bench_command *c, const rknnd_server_info *info,
+                      const struct bench_result *r, struct failure *f)
+{
+    json_t *o =
+        json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "model", c->plan.task.model, "server",
+                  report_server_json(info), "clients", (json_int_t)c->plan.clients, "runs",
+                  (json_int_t)r->n, "seconds", report_number((double)r->wall_ns / 1e9),
+                  "latency_us", report_percentiles_json(r->latency_ns, r->n, 1e3), "queue_us",
+                  report_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
+    timing_put(&r->timing, o, "run_us", report_percentiles_json(r->run_us, r->n, 1),
+               timing_estimate(r->estimate_ns));
+    timing_put(&r->timing, o, "runs_per_second", report_number(per_second(r)),
+               r->estimate_ns ? json_real(1e9 / (double)r->estimate_ns) : json_null());
+    return report_json(o, f);
+}
+
+static int print_csv(const struct bench_command *c, const struct bench_result *r, struct failure *f)
+{
+    static const struct table_column columns[] = {
+        {.title = "Model"},         {.title = "Clients"},       {.title = "Runs"},
+        {.title = "Seconds"},       {.title = "RunsPerSecond"}, {.title = "LatencyMin(us)"},
+        {.title = "LatencyMedian"}, {.title = "LatencyP90"},    {.title = "LatencyP99"},
+        {.title = "LatencyMax"},    {.title = "QueueMedian"},   {.title = "RunMedian"},
+    };
+    static const struct table_column software_columns[] = {
+        {.title = "Model"},
+        {.title = "Clients"},
+        {.title = "Runs"},
+        {.title = "Seconds"},
+        {.title = "MachineRunsPerSecond"},
+        {.title = "LatencyMin(us)"},
+        {.title = "LatencyMedian"},
+        {.title = "LatencyP90"},
+        {.title = "LatencyP99"},
+        {.title = "LatencyMax"},
+        {.title = "QueueMedian"},
+        {.title = "MachineRunMedian"},
+        {.title = "EstimateRun"},
+        {.title = "EstimateChip"},
+    };
+    static const unsigned percents[] = {0, 50, 90, 99, 100};
+    struct table t;
+    if (r->timing.software)
+        table_init(&t, software_columns, sizeof software_columns / sizeof *software_columns);
+    else
+        table_init(&t, columns, sizeof columns / sizeof *columns);
+    table_cell(&t, "%s", c->plan.task.model);
+    table_cell(&t, "%u", c->plan.clients);
+    table_cell(&t, "%zu", r->n);
+    table_cell(&t, "%.9g", (double)r->wall_ns / 1e9);
+    table_cell(&t, "%.9g", per_second(r));
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
+        table_cell(&t, "%.9g", (double)stats_percentile(r->latency_ns, r->n, percents[i]) / 1e3);
+    table_cell(&t, "%llu", (unsigned long long)stats_percentile(r->queue_us, r->n, 50));
+    table_cell(&t, "%llu", (unsigned long long)stats_percentile(r->run_us, r->n, 50));
+    if (r->timing.software && r->estimate_ns)
+        table_cell(&t, "%.9g", (double)r->estimate_ns / 1e3);
+    else if (r->timing.software)
+        table_cell(&t, "%s", "");
+    if (r->timing.software)
+        table_cell(&t, "%s", r->timing.chip);
+    int status = table_csv(&t, stdout);
+    table_done(&t);
+    return status < 0 ? failure_no_memory(f) : 0;
+}
+
+// The limits that were given.
+static int judge(const struct bench_command *c, const struct bench_result *r, struct failure *f)
+{
+    double p99_ms = (double)stats_percentile(r->latency_ns, r->n, 99) / 1e6;
+    if (per_second(r) < c->fail_below)
+        return failure_set(f, EXIT_GATE, "%.1f runs/s are fewer than --fail-below %.10g",
+                           per_second(r), c->fail_below);
+    if (c->fail_p99_above > 0 && p99_ms > c->fail_p99_above)
+        return failure_set(f, EXIT_GATE,
+                           "the latency's 99th percentile, %.3f ms, is above --fail-p99-above "
+                           "%.10g",
+                           p99_ms, c->fail_p99_above);
+    return 0;
+}
+
+static int show(const struct bench_command *c, const rknnd_server_info *info,
+                const struct bench_result *r, struct failure *f)
+{
+    if (c->csv)
+        return print_csv(c, r, f);
+    if (c->json)
+        return print_json(c, info, r, f);
+    print_text(c, info, r);
+    return 0;
+}
+
+// A failure in the middle takes nothing away from what was measured.
+static int measure(const struct bench_command *c, const struct input_set *inputs, struct failure *f)
+{
+    rknnd_server_info info;
+    struct bench_result result = {0};
+    int r = report_get_server(&info, f);
+    interrupt_defer();
+    if (r == 0)
+        r = bench_run(&c->plan, inputs, &result, f);
+    if (r == 0 && result.n == 0)
+        r = failure_set(f, EXIT_RUNTIME, "interrupted before the first run");
+    if (result.n > 0) {
+        struct failure ignored;
+        int shown = show(c, &info, &result, r ? &ignored : f);
+        if (r)
+            failure_prefix(f, "ended after %zu runs", result.n);
+        else
+            r = shown ? shown : judge(c, &result, f);
+    }
+    bench_result_done(&result);
+    return r;
+}
+
+// The model is open here too while it is measured: one upload, with its progress, and inputs that
+// are made once.
+static int open_and_measure(const struct bench_command *c, struct failure *f)
+{
+    struct model model;
+    struct input_set inputs = {0};
+    int r = task_open(&c->plan.task, 0, &model, f);
+    if (r == 0 && c->plan.task.inputs.n)
+        r = task_load(&c->plan.task, &model, &inputs, f);
+    else if (r == 0)
+        r = input_set_random(&inputs, &model, c->seed, f);
+    if (r == 0)
+        r = measure(c, &inputs, f);
+    input_set_done(&inputs);
+    model_close(&model);
+    return r;
+}
+
+int cmd_bench(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    struct bench_command c = {.plan = {.task = TASK_INIT, .clients = 1, .loop = 100, .warmup = 3},
+                              .seed = 1};
+    int r = parse(argc, argv, &c, f);
+    if (r == 0)
+        r = open_and_measure(&c, f);
+    task_done(&c.plan.task);
+    return r;
+}

@@ -1,0 +1,64 @@
+// rknnctl compare: what a model computes, against another file, server or backend.
+#include "tools/rknnctl.h"
+#include "tools/run/comparison.h"
+
+struct compare {
+    struct comparison_plan plan;
+    bool json, csv;
+};
+
+static int parse(const struct settings *settings, int argc, char **argv, struct compare *c,
+                 struct failure *f)
+{
+    struct comparison_plan *p = &c->plan;
+    const char *with = NULL;
+    int first;
+    const struct option_row rows[] = {
+        {0, "with", OPTION_TEXT, &with, "URI", "the reference's server", 0, 0},
+        TASK_INPUTS(&p->task),
+        COMPARISON_LIST(p),
+        TASK_LOADING(&p->task),
+        COMPARISON_MAP(p),
+        COMPARISON_ENTIRE(p),
+        COMPARISON_LIMIT(p),
+        COMPARISON_FAIL_ABOVE(p),
+        COMPARISON_DUMP(p),
+        OPTIONS_LOOP(&p->loop, "runs for times (default 10; 0: none)", 0, 100000),
+        OPTIONS_WARMUP(&p->warmup),
+        OPTIONS_SEED(&p->seed),
+        OPTIONS_JSON(&c->json),
+        OPTIONS_CSV(&c->csv),
+    };
+    const struct options options = {
+        .usage = "compare MODEL [REFERENCE] [--with URI] -i FILE…",
+        .summary =
+            "Compares what each layer of a model computes with what it is in a reference: in\n"
+            "another file, on another server, or both. Numbers as of rknnctl accuracy. Then\n"
+            "the times of both, measured on made-up inputs.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int r = options_parse_n(&options, argc, argv, 1, 2, &first, f);
+    if (r)
+        return r;
+    p->task.model = argv[first];
+    p->golden = argv[argc - 1];
+    p->golden_core_mask = p->task.core_mask;
+    p->server = settings->server;
+    p->golden_server = with ? with : p->server;
+    if (!with && argc - first == 1)
+        return failure_set(f, EXIT_USAGE, "nothing to compare with: give a second file or --with");
+    return comparison_set_form(p, c->json, c->csv, f);
+}
+
+int cmd_compare(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    struct compare c = {.plan = COMPARISON_PLAN_INIT};
+    c.plan.loop = 10;
+    int r = parse(settings, argc, argv, &c, f);
+    if (r == 0)
+        r = comparison_run(&c.plan, f);
+    text_list_done(&c.plan.map);
+    task_done(&c.plan.task);
+    return r;
+}

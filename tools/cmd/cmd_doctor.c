@@ -1,0 +1,124 @@
+// rknnctl doctor: what is wrong on the way to the NPU, and what to do.
+#include <stdio.h>
+#include <string.h>
+
+#include "rknnd.h"
+#include "tools/rknnctl.h"
+#include "tools/run/description.h"
+#include "tools/run/load_option_args.h"
+#include "tools/ui/print.h"
+#include "tools/ui/progress.h"
+#include "tools/ui/terminal.h"
+
+#define NAME_COLUMN  6
+#define FOUND_COLUMN 18
+
+struct doctor {
+    struct task task;
+    const char *model; // NULL: none
+    json_t *checks;    // of --json; NULL: text
+    struct progress progress;
+};
+
+static void print_check(const rknnd_check *c)
+{
+    static const char *const words[] = {"ok", "note", "FAIL", "-"};
+    size_t width = terminal_width(stdout);
+    bool bad = c->verdict == RKNND_CHECK_BAD;
+    printf("%s%-*s%s%-*s", bad ? terminal_style(stdout, STYLE_RED) : "", NAME_COLUMN,
+           words[c->verdict], bad ? terminal_style(stdout, STYLE_PLAIN) : "",
+           FOUND_COLUMN - NAME_COLUMN, c->name);
+    terminal_wrap(stdout, c->found, FOUND_COLUMN, width);
+    if (*c->advice) {
+        printf("%*s-> ", FOUND_COLUMN, "");
+        terminal_wrap(stdout, c->advice, FOUND_COLUMN + 3, width);
+    }
+    fflush(stdout);
+}
+
+static void show(struct doctor *d, const rknnd_check *c)
+{
+    static const char *const words[] = {"good", "note", "bad", "skipped"};
+    if (d->checks)
+        json_array_append_new(d->checks,
+                              json_pack("{s:s, s:s, s:s, s:s}", "check", c->name, "verdict",
+                                        words[c->verdict], "found", c->found, "advice", c->advice));
+    else
+        print_check(c);
+}
+
+static const char *member(json_t *description, const char *key)
+{
+    const char *text = json_string_value(json_object_get(description, key));
+    return text && *text ? text : "not said";
+}
+
+// What the file says of itself.
+static void show_file(struct doctor *d)
+{
+    struct failure ignored;
+    json_t *description;
+    char found[400];
+    if (description_get(&d->task, &description, &ignored) != 0)
+        return;
+    snprintf(found, sizeof found, "container: %s; chip: %s; made by: %s",
+             member(description, "container"), member(description, "chip"),
+             member(description, "toolkit"));
+    show(d, &(rknnd_check){.name = "file", .found = found, .advice = ""});
+    json_decref(description);
+}
+
+static void on_check(void *user, const rknnd_check *c)
+{
+    struct doctor *d = user;
+    progress_erase(&d->progress);
+    if (strcmp(c->name, "model") == 0 && c->verdict != RKNND_CHECK_SKIPPED)
+        show_file(d);
+    show(d, c);
+}
+
+static int diagnose(struct doctor *d, struct failure *f)
+{
+    uint32_t n_bad;
+    int r = load_options_set(&d->task.shapes, f);
+    if (r)
+        return r;
+    progress_start(&d->progress, "upload");
+    progress_erase(&d->progress); // checks are shown as they end
+    r = rknnd_diagnose(d->model, on_check, d, &n_bad);
+    progress_end(&d->progress);
+    if (r < 0)
+        return failure_rknn(f, r, "%s", "");
+    r = d->checks ? report_json(d->checks, f) : 0;
+    if (r == 0 && n_bad > 0)
+        return failure_set(f, EXIT_RUNTIME, "%u check%s failed", n_bad, n_bad == 1 ? "" : "s");
+    return r;
+}
+
+int cmd_doctor(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    struct doctor d = {.task = TASK_INIT};
+    bool json = false;
+    const struct option_row rows[] = {
+        TASK_SHAPE(&d.task),
+        OPTIONS_JSON(&json),
+    };
+    const struct options options = {
+        .usage = "doctor [MODEL]",
+        .summary =
+            "Goes through every hop between a program here and the NPU (the server's URI,\n"
+            "its socket or port, the greeting, the device, a computation on each core, the\n"
+            "model, adb, USB), says what is wrong and what to do. Fails (1) if something is.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
+    if (r == 0) {
+        d.model = d.task.model = first < argc ? argv[first] : NULL;
+        d.checks = json ? json_array() : NULL;
+        r = diagnose(&d, f);
+    }
+    task_done(&d.task);
+    return r;
+}

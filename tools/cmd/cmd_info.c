@@ -1,0 +1,109 @@
+// rknnctl info: describes the server, and a model file.
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tools/format/format.h"
+#include "tools/rknnctl.h"
+#include "tools/run/description.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+#include "tools/view/describe.h"
+#include "tools/view/dot.h"
+#include "tools/view/summary.h"
+
+static void print_server(const rknnd_server_info *i)
+{
+    struct format_buffer b;
+    report_heading("%s", i->uri);
+    report_line("software", "%s, protocol %u", i->software, i->protocol_version);
+    report_line("chip", "%s, %u core%s", i->chip, i->n_cores, i->n_cores == 1 ? "" : "s");
+    report_line("backend", "%s", i->backend);
+    report_line("runtime", "%s", *i->runtime_version ? i->runtime_version : "-");
+    report_line("driver", "%s", *i->driver_version ? i->driver_version : "-");
+    report_line("memory", "%s", i->buffers);
+    report_line("SRAM", "%s", format_bytes(&b, i->sram_size));
+    report_line("limits", "model %s", format_bytes(&b, i->max_model_size));
+    report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
+    report_line("heartbeat", "%u ms; a dead link is noticed after %u ms", i->heartbeat_ms,
+                i->peer_timeout_ms);
+}
+
+static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
+                      struct failure *f)
+{
+    size_t width = terminal_width(stdout);
+    if (!model || all)
+        print_server(info);
+    if (!model)
+        return 0;
+    if (all)
+        putchar('\n');
+    report_heading("%s", path);
+    int r = summary_print(model, info, stdout, width);
+    if (all && r == 0) {
+        putchar('\n');
+        r = describe_print(model, stdout, SIZE_MAX, width);
+    }
+    return r < 0 ? failure_no_memory(f) : 0;
+}
+
+// For a pipe into dot(1).
+static int print_dot(const char *path, json_t *model, struct failure *f)
+{
+    if (!model)
+        return failure_set(f, EXIT_USAGE, "--dot draws a model: give its file");
+    const char *refused = json_string_value(json_object_get(model, "refused"));
+    if (json_array_size(json_object_get(model, "nodes")) == 0)
+        return failure_set(f, EXIT_MODEL, "model %s: the server gives no nodes of it%s%s", path,
+                           refused ? ": " : "", refused ? refused : "");
+    return dot_write(model, stdout) < 0 ? failure_no_memory(f) : 0;
+}
+
+static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct failure *f)
+{
+    rknnd_server_info info;
+    int r = report_get_server(&info, f);
+    if (r != 0)
+        return r;
+    if (!json)
+        return print_text(&info, path, model, long_lists, f);
+    return report_json(
+        json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
+}
+
+int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    bool json = false, all = false, dot = false;
+    struct task task = TASK_INIT;
+    const struct option_row rows[] = {
+        {'a', "all", OPTION_FLAG, &all, NULL, "print everything, the nodes too", 0, 0},
+        TASK_SHAPE(&task),
+        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
+        {0, "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
+    };
+    const struct options options = {
+        .usage = "info [MODEL]",
+        .summary =
+            "Describes the server or, when a file is given, that model: on one screen what it\n"
+            "is, what it takes and gives, what it costs on its chip, and whether the server\n"
+            "runs it. A refused one is described as far as it can be read, and fails (4).",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    json_t *model = NULL;
+    int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
+    task.model = r == 0 && first < argc ? argv[first] : NULL;
+    if (r == 0 && dot && json)
+        r = failure_set(f, EXIT_USAGE, "--dot and --json are two forms: ask for one");
+    if (r == 0 && task.model)
+        r = description_get(&task, &model, f);
+    if (r == 0)
+        r = dot ? print_dot(task.model, model, f) : print_all(task.model, model, json, all, f);
+    const char *refused = json_string_value(json_object_get(model, "refused"));
+    if (r == 0 && refused && !dot)
+        r = failure_set(f, EXIT_MODEL, "model %s: %s", task.model, refused);
+    json_decref(model);
+    task_done(&task);
+    return r;
+}

@@ -1,0 +1,91 @@
+// rknnctl memory: what a model takes of it.
+#include "tools/run/memory_use.h"
+
+#include <stdio.h>
+
+#include "tools/format/format.h"
+#include "tools/rknnctl.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+#include "tools/view/arena.h"
+
+static void print_sram(const struct memory *m)
+{
+    struct format_buffer b, c;
+    json_t *estimate = json_object_get(m->description, "estimate");
+    uint64_t size = (uint64_t)json_integer_value(json_object_get(estimate, "sram_size"));
+    uint64_t moved = (uint64_t)json_integer_value(json_object_get(estimate, "internal_bytes"));
+    uint64_t hits = (uint64_t)json_integer_value(json_object_get(estimate, "sram_bytes"));
+    if (m->size.total_sram_size)
+        report_line("SRAM", "%s free of %s", format_bytes(&b, m->size.free_sram_size),
+                    format_bytes(&c, m->size.total_sram_size));
+    else
+        report_line("SRAM", "none for models");
+    if (size && moved)
+        report_line("", "with all %s of the %s, %.1f%% of internal traffic", format_bytes(&b, size),
+                    json_string_value(json_object_get(estimate, "chip")),
+                    100 * (double)hits / (double)moved);
+}
+
+static void print_text(const struct memory *m, const struct task *task)
+{
+    struct format_buffer b;
+    printf("%s on ", task->model);
+    report_server_line(&m->server);
+    putchar('\n');
+    report_heading("Memory");
+    report_line("Weight Memory", "%s", format_bytes(&b, m->size.total_weight_size));
+    report_line("Internal", "%s of tensors", format_bytes(&b, m->size.total_internal_size));
+    report_line("Other Memory", "%s", format_bytes(&b, memory_other(m)));
+    report_line("Total Memory", "%s", format_bytes(&b, memory_total(m)));
+    report_line("model", "%s, the file", format_bytes(&b, m->file_size));
+    print_sram(m);
+    report_heading("Internal memory over time (# is written, = is kept)");
+    if (json_array_size(json_object_get(m->description, "arena")) == 0)
+        printf("  the server does not say where tensors lie\n");
+    else
+        arena_print(m->description, stdout, terminal_width(stdout));
+}
+
+static int print_json(const struct memory *m, const struct task *task, struct failure *f)
+{
+    json_t *o = memory_json(m);
+    json_object_set_new(o, "model", json_string(task->model));
+    json_object_set_new(o, "server", report_server_json(&m->server));
+    return report_json(o, f);
+}
+
+int cmd_memory(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    struct task task = TASK_INIT;
+    struct memory m = {0};
+    bool json = false, csv = false;
+    const struct option_row rows[] = {
+        TASK_SHAPE(&task),
+        OPTIONS_JSON(&json),
+        OPTIONS_CSV(&csv),
+    };
+    const struct options options = {
+        .usage = "memory MODEL",
+        .summary =
+            "Shows what a model takes of memory: weights, tensors between layers, the rest;\n"
+            "and which layer needs how much of it, and where.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int r = task_parse(&task, &options, argc, argv, f);
+    if (r == 0)
+        r = options_check_form(json, csv, f);
+    if (r == 0)
+        r = memory_measure(&m, &task, f);
+    if (r == 0 && json)
+        r = print_json(&m, &task, f);
+    else if (r == 0 && csv)
+        arena_csv(m.description, stdout);
+    else if (r == 0)
+        print_text(&m, &task);
+    memory_done(&m);
+    task_done(&task);
+    return r;
+}

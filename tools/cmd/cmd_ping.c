@@ -1,0 +1,86 @@
+// rknnctl ping: round trips of a small message.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/format.h"
+#include "tools/rknnctl.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+#include "tools/ui/progress.h"
+
+#define PORTION 100
+
+static void print_text(const rknnd_server_info *info, const uint64_t *sorted, uint32_t n)
+{
+    struct format_buffer min, median, p99, max;
+    report_server_line(info);
+    printf("\n%u round trip%s: min %s, median %s, p99 %s, max %s\n", n, n == 1 ? "" : "s",
+           format_ns(&min, sorted[0]), format_ns(&median, stats_percentile(sorted, n, 50)),
+           format_ns(&p99, stats_percentile(sorted, n, 99)), format_ns(&max, sorted[n - 1]));
+}
+
+static int show(bool json, const rknnd_server_info *info, const uint64_t *sorted, uint32_t n,
+                struct failure *f)
+{
+    if (!json) {
+        print_text(info, sorted, n);
+        return 0;
+    }
+    return report_json(json_pack("{s:s, s:I, s:o}", "uri", info->uri, "count", (json_int_t)n,
+                                 "round_trip_us", report_percentiles_json(sorted, n, 1e3)),
+                       f);
+}
+
+// Ctrl-C ends it early, with one portion at least. Returns an exit code; *ret_n are done.
+static int measure(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
+{
+    struct progress progress;
+    int r = 0;
+    progress_start_counting(&progress, "round trips", count);
+    for (*ret_n = 0; r == 0 && *ret_n < count && !(*ret_n && interrupt_seen());) {
+        uint32_t left = count - *ret_n, n = left < PORTION ? left : PORTION;
+        r = rknnd_ping(NULL, n, ns + *ret_n);
+        *ret_n += n;
+        progress_count(&progress, *ret_n, count);
+    }
+    progress_end(&progress);
+    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+}
+
+int cmd_ping(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    uint32_t count = 10, n;
+    bool json = false;
+    const struct option_row rows[] = {
+        OPTIONS_LOOP(&count, "round trips (default 10)", 1, 1000000),
+        OPTIONS_JSON(&json),
+    };
+    const struct options options = {
+        .usage = "ping [-n N]",
+        .summary = "Measures round trips of a small message to the server, without its device.\n"
+                   "Ctrl-C ends it early.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    if (r)
+        return r;
+    cleanup(free_p) uint64_t *ns = calloc(count, sizeof *ns);
+    if (!ns)
+        return failure_no_memory(f);
+    rknnd_server_info info;
+    interrupt_defer();
+    r = report_get_server(&info, f);
+    if (r)
+        return r;
+    r = measure(ns, count, &n, f);
+    if (n == 0)
+        return r;
+    struct failure ignored;
+    stats_sort(ns, n);
+    int shown = show(json, &info, ns, n, r ? &ignored : f);
+    return r ? failure_prefix(f, "ended after %u round trips", n) : shown;
+}

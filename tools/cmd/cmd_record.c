@@ -1,0 +1,129 @@
+// rknnctl record: runs a program whose requests are recorded.
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/format.h"
+#include "tools/format/output_file.h"
+#include "tools/rknnctl.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/interrupt.h"
+
+#define EXIT_NOT_FOUND 127 // as a shell
+
+// Where the library writes while the program runs: it refuses a file that is there already.
+struct place {
+    const char *path;         // as it was given
+    char *target, *temporary; // NULL: there is a file for each process, which the library names
+};
+
+static void place_done(struct place *p)
+{
+    free(p->target);
+    free(p->temporary);
+}
+
+// What the library could not do is found out before the program runs for nothing.
+static int check_folder(const char *path, struct failure *f)
+{
+    cleanup(free_p) char *copy = strdup(path);
+    if (!copy)
+        return failure_no_memory(f);
+    const char *folder = dirname(copy);
+    return access(folder, W_OK | X_OK) < 0
+               ? failure_set(f, EXIT_RUNTIME, "%s: folder %s: %s", path, folder, strerror(errno))
+               : 0;
+}
+
+static int make_place(struct place *p, const char *path, struct failure *f)
+{
+    *p = (struct place){.path = path};
+    if (strstr(path, "%p"))
+        return check_folder(path, f);
+    int r = output_file_names(path, &p->target, &p->temporary, f);
+    return r ? r : check_folder(p->target, f);
+}
+
+_Noreturn static void become(const struct settings *settings, const char *path, char **argv)
+{
+    setenv("RKNND_RECORD", path, 1);
+    if (settings->server)
+        setenv("RKNND_SERVER", settings->server, 1);
+    if (settings->silences_library)
+        unsetenv("RKNN_LOG_LEVEL");
+    execvp(argv[0], argv);
+    fprintf(stderr, "rknnctl: record: %s: %s\n", argv[0], strerror(errno));
+    _exit(EXIT_NOT_FOUND);
+}
+
+static int report(const struct place *p, int status, struct failure *f)
+{
+    struct stat st;
+    struct format_buffer b;
+    int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (p->temporary && stat(p->temporary, &st) < 0)
+        return failure_set(f, ended ? ended : EXIT_RUNTIME,
+                           "nothing was recorded: the program (exit status %d) did not use "
+                           "rknnd's librknnrt.so (LD_LIBRARY_PATH)",
+                           ended);
+    if (p->temporary && rename(p->temporary, p->target) < 0)
+        return failure_set(f, EXIT_RUNTIME, "%s: %s; the recording is %s", p->path, strerror(errno),
+                           p->temporary);
+    if (p->temporary)
+        fprintf(stderr, "%s: %s\n", p->path, format_bytes(&b, (uint64_t)st.st_size));
+    return ended ? failure_set(f, ended, "the program ended with exit status %d", ended) : 0;
+}
+
+static int run(const struct settings *settings, const struct place *p, char **argv,
+               struct failure *f)
+{
+    int status;
+    interrupt_defer(); // Ctrl-C is the program's
+    pid_t child = fork();
+    if (child < 0)
+        return failure_set(f, EXIT_RUNTIME, "no process: %s", strerror(errno));
+    if (child == 0)
+        become(settings, p->temporary ? p->temporary : p->path, argv);
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return failure_set(f, EXIT_RUNTIME, "the program cannot be waited for: %s",
+                               strerror(errno));
+    return report(p, status, f);
+}
+
+static int record(const struct settings *settings, const char *path, char **argv, struct failure *f)
+{
+    cleanup(place_done) struct place p;
+    int r = make_place(&p, path, f);
+    return r ? r : run(settings, &p, argv, f);
+}
+
+int cmd_record(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    const char *path = NULL;
+    const struct option_row rows[] = {
+        OPTIONS_OUTPUT(&path, "FILE", "the recording; %p in it is the process"),
+    };
+    const struct options options = {
+        .usage = "record -o FILE [--] PROGRAM [ARGUMENT…]",
+        .summary = "Runs a program and records all that it asks of its servers (models, inputs,\n"
+                   "outputs, in order), for `rknnctl replay`. The exit status is the program's.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+        .stop_at_argument = true,
+    };
+    int first, r = options_parse(&options, argc, argv, &first, f);
+    if (r)
+        return r;
+    if (!path)
+        return failure_set(f, EXIT_USAGE, "no file: give one with -o FILE");
+    if (first == argc)
+        return failure_set(f, EXIT_USAGE, "no program; see rknnctl record --help");
+    return record(settings, path, argv + first, f);
+}

@@ -1,0 +1,167 @@
+// rknnctl report: all that is known of a model in one page for a browser.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/output_file.h"
+#include "tools/rknnctl.h"
+#include "tools/run/comparison.h"
+#include "tools/run/measured.h"
+#include "tools/run/memory_use.h"
+#include "tools/ui/print.h"
+#include "tools/view/page.h"
+
+struct report {
+    struct profile_plan profile;
+    struct comparison_plan comparison; // golden NULL: none
+    const char *file;
+};
+
+static int parse(int argc, char **argv, struct report *p, struct failure *f)
+{
+    struct profile_plan *plan = &p->profile;
+    struct comparison_plan *c = &p->comparison;
+    const struct option_row rows[] = {
+        OPTIONS_OUTPUT(&p->file, "FILE", "the page (default report.html; -: standard output)"),
+        COMPARISON_GOLDEN(c),
+        COMPARISON_GOLDEN_SERVER(c),
+        TASK_INPUTS(&plan->task),
+        TASK_LOADING(&plan->task),
+        OPTIONS_LOOP(&plan->loop, "runs (default 10)", 1, 100000),
+        OPTIONS_WARMUP(&plan->warmup),
+        OPTIONS_SEED(&plan->seed),
+        COMPARISON_MAP(c),
+        COMPARISON_LIMIT(c),
+    };
+    const struct options options = {
+        .usage = "report MODEL [-o FILE] [-g MODEL.onnx -i FILE…]",
+        .summary = "Writes one page for a browser: layers, operators, memory, graph and, with a\n"
+                   "float model and inputs, accuracy. It needs nothing but itself.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int r = task_parse(&plan->task, &options, argc, argv, f);
+    c->task = plan->task;
+    return r;
+}
+
+static int add_profile(const struct report *p, json_t *data, struct failure *f)
+{
+    struct profile profile = {0};
+    int r = profile_measure(&profile, &p->profile, f);
+    if (r == 0)
+        json_object_set_new(data, "server", report_server_json(&profile.server));
+    if (r == 0)
+        json_object_set_new(data, "profile", profile_json(&profile));
+    profile_done(&profile);
+    return r;
+}
+
+static int add_memory(const struct report *p, json_t *data, struct failure *f)
+{
+    struct memory memory = {0};
+    int r = memory_measure(&memory, &p->profile.task, f);
+    if (r == 0)
+        json_object_set_new(data, "memory", memory_json(&memory));
+    if (r == 0) {
+        json_object_del(memory.description, "arena"); // the memory has it
+        json_object_set(data, "description", memory.description);
+    }
+    memory_done(&memory);
+    return r;
+}
+
+static int add_accuracy(const struct report *p, json_t *data, struct failure *f)
+{
+    struct comparison comparison = {0};
+    int r = comparison_make(&comparison, &p->comparison, f);
+    if (r == 0) {
+        json_object_set_new(data, "accuracy", comparison_json(&comparison));
+        json_object_set_new(data, "golden",
+                            json_pack("{s:o, s:o}", "model", report_text(p->comparison.golden),
+                                      "server", report_server_json(&comparison.golden_server)));
+    }
+    comparison_done(&comparison);
+    return r;
+}
+
+static json_t *attrs_json(const rknn_tensor_attr *attrs, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, report_attr_json(&attrs[i]));
+    return list;
+}
+
+// Inputs and outputs in the shapes that it runs in.
+static int add_tensors(const struct report *p, json_t *data, struct failure *f)
+{
+    struct model model;
+    int r = task_open(&p->profile.task, 0, &model, f);
+    if (r == 0) {
+        json_object_set_new(data, "inputs", attrs_json(model.inputs, model.n_inputs));
+        json_object_set_new(data, "outputs", attrs_json(model.outputs, model.n_outputs));
+    }
+    model_close(&model);
+    return r;
+}
+
+// "2026-01-31T12:00:00Z".
+static json_t *now(void)
+{
+    char text[32];
+    struct tm tm;
+    time_t seconds = time(NULL);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
+    return json_string(text);
+}
+
+static int write_page(const struct report *p, json_t *data, struct failure *f)
+{
+    cleanup(output_file_drop) struct output_file file = {0};
+    int r = output_file_open(&file, p->file, f);
+    if (r)
+        return r;
+    if (page_write(data, file.stream) < 0)
+        return failure_no_memory(f);
+    r = output_file_close(&file, f);
+    if (r == 0 && strcmp(p->file, "-") != 0)
+        printf("%s\n", p->file);
+    return r;
+}
+
+static int make(const struct report *p, struct failure *f)
+{
+    json_t *data =
+        json_pack("{s:o, s:s, s:o, s:b}", "model", report_text(p->profile.task.model), "tool",
+                  rknnd_version(), "date", now(), "made_up_inputs", p->profile.task.inputs.n == 0);
+    int r = data ? output_file_check(p->file, f) : failure_no_memory(f);
+    if (r == 0)
+        r = add_tensors(p, data, f);
+    if (r == 0 && p->comparison.golden)
+        r = add_accuracy(p, data, f);
+    if (r == 0)
+        r = add_memory(p, data, f);
+    if (r == 0)
+        r = add_profile(p, data, f);
+    if (r == 0)
+        r = write_page(p, data, f);
+    json_decref(data);
+    return r;
+}
+
+int cmd_report(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    struct report p = {.profile = {.task = TASK_INIT, .loop = 10, .warmup = 3, .seed = 1},
+                       .comparison = COMPARISON_PLAN_INIT,
+                       .file = "report.html"};
+    p.comparison.golden_server = "sim:";
+    int r = parse(argc, argv, &p, f);
+    p.comparison.server = settings->server;
+    if (r == 0)
+        r = make(&p, f);
+    text_list_done(&p.comparison.map);
+    task_done(&p.profile.task);
+    return r;
+}

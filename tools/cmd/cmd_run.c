@@ -1,0 +1,51 @@
+// rknnctl run: a model on inputs from files.
+#include "tools/rknnctl.h"
+#include "tools/run/run_model.h"
+
+static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
+{
+    const struct option_row rows[] = {
+        TASK_INPUTS(&p->task),
+        TASK_LOADING(&p->task),
+        OPTIONS_OUTPUT(&p->folder, "DIR", "write each output there as out<i>.npy"),
+        OPTIONS_RAW(&p->raw, "write the model's own type, not float32"),
+        OPTIONS_LOOP(&p->loop, "run N times (default 1)", 1, 10000000),
+        {'t', "top", OPTION_NUMBER, &p->top, "N", "largest values shown (default 5)", 0,
+         RUN_MAX_TOP},
+        {'p', "perf", OPTION_FLAG, &p->perf, NULL, "show times of layers, and memory", 0, 0},
+        OPTIONS_JSON(&p->json),
+    };
+    const struct options options = {
+        .usage = "run MODEL -i FILE… [-o DIR]",
+        .summary =
+            "Runs a model once for each --loop and shows its outputs and times. Give one -i\n"
+            "for each input, in the model's order or by name or number. An array's type is\n"
+            "the input's type; a picture is RGB or gray, as the model has channels, and needs\n"
+            "--fit letterbox, stretch or crop if it has another size than the model.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    return task_parse(&p->task, &options, argc, argv, f);
+}
+
+static int run_and_show(const struct run_plan *plan, struct failure *f)
+{
+    struct run_state state;
+    int r = run_execute(&state, plan, f);
+    if (r == 0)
+        r = plan->json ? run_result_print_json(&state.result, f)
+                       : run_result_print(&state.result, f);
+    run_done(&state);
+    return r;
+}
+
+int cmd_run(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    struct run_plan plan = {.task = TASK_INIT, .loop = 1, .top = 5};
+    int r = parse(argc, argv, &plan, f);
+    if (r == 0)
+        r = run_and_show(&plan, f);
+    task_done(&plan.task);
+    return r;
+}

@@ -1,0 +1,49 @@
+// rknnctl stats: how the device is shared, once.
+#include <stdio.h>
+
+#include "tools/cleanup.h"
+#include "tools/rknnctl.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+#include "tools/view/usage.h"
+
+static void free_stats(rknnd_stats **s)
+{
+    rknnd_free(*s);
+}
+
+int cmd_stats(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    bool json = false, prometheus = false;
+    const struct option_row rows[] = {
+        OPTIONS_JSON(&json),
+        {0, "prometheus", OPTION_FLAG, &prometheus, NULL, "print Prometheus's text format", 0, 0},
+    };
+    const struct options options = {
+        .usage = "stats [--json | --prometheus]",
+        .summary =
+            "Shows who uses the device, and how much of it each has had since the server\n"
+            "began: jobs per second, share of the device (100% is one core), mean time in the\n"
+            "queue; for each loaded model its mean run time, memory and worker process.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    cleanup(free_stats) rknnd_stats *s = NULL;
+    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    if (r)
+        return r;
+    if (json && prometheus)
+        return failure_set(f, EXIT_USAGE, "--json or --prometheus, not both");
+    r = rknnd_get_stats(NULL, &s);
+    if (r < 0)
+        return failure_rknn(f, r, "%s", "");
+    if (json)
+        return report_json(shares_json(s), f);
+    if (prometheus)
+        shares_prometheus(s, stdout);
+    else if (shares_print(NULL, s, stdout, terminal_width(stdout)) < 0)
+        return failure_no_memory(f);
+    return 0;
+}

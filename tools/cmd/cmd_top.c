@@ -1,0 +1,152 @@
+// rknnctl top: how the device is shared, again and again.
+#include <locale.h>
+#include <ncurses.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/cleanup.h"
+#include "tools/rknnctl.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+#include "tools/view/usage.h"
+
+struct top {
+    rknnd_server_info server;
+    rknnd_stats *before, *now; // `before` NULL: the first look
+    uint32_t interval_ms;
+    bool json;
+};
+
+static int look(struct top *t, struct failure *f)
+{
+    rknnd_free(t->before);
+    t->before = t->now;
+    t->now = NULL;
+    int r = rknnd_get_stats(NULL, &t->now);
+    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+}
+
+// ---- full screen --------------------------------------------------------------------------------
+
+static void draw_lines(char *text)
+{
+    char *line;
+    erase();
+    for (int y = 0; y < LINES && (line = strsep(&text, "\n")); y++)
+        mvaddnstr(y, 0, line, COLS);
+    refresh();
+}
+
+static int draw(const struct top *t, struct failure *f)
+{
+    cleanup(free_p) char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return failure_no_memory(f);
+    fprintf(out, "%s: %s, %s, %s        q ends\n", t->server.uri, t->server.software,
+            t->server.chip, t->server.backend);
+    int r = shares_print(t->before, t->now, out, (size_t)COLS);
+    if (fclose(out) != 0 || r < 0)
+        return failure_no_memory(f);
+    draw_lines(text);
+    return 0;
+}
+
+static int run_screen(struct top *t, struct failure *f)
+{
+    int r = look(t, f), key = ERR;
+    setlocale(LC_CTYPE, "");
+    if (r)
+        return r;
+    interrupt_defer();
+    if (!initscr())
+        return failure_set(f, EXIT_RUNTIME, "this terminal cannot be drawn on (TERM); try --batch");
+    noecho();
+    curs_set(0);
+    timeout((int)t->interval_ms);
+    while (r == 0 && key != 'q' && !interrupt_seen()) {
+        r = draw(t, f);
+        key = r ? ERR : getch();
+        if (r == 0 && key != 'q')
+            r = look(t, f);
+    }
+    endwin();
+    return r;
+}
+
+// ---- one after the other ------------------------------------------------------------------------
+
+static void rest(uint32_t ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
+}
+
+// JSON is a line for each look.
+static int print_look(const struct top *t, bool first, struct failure *f)
+{
+    if (t->json) {
+        json_t *o = shares_json(t->now);
+        int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+        json_decref(o);
+        putchar('\n');
+        return r < 0 ? failure_no_memory(f) : 0;
+    }
+    if (!first)
+        putchar('\n');
+    return shares_print(t->before, t->now, stdout, terminal_width(stdout)) < 0
+               ? failure_no_memory(f)
+               : 0;
+}
+
+static int run_batch(struct top *t, uint32_t n, struct failure *f)
+{
+    int r = look(t, f);
+    interrupt_defer();
+    for (uint32_t i = 0; r == 0 && i < n && !interrupt_seen(); i++) {
+        rest(t->interval_ms);
+        r = look(t, f);
+        if (r == 0)
+            r = print_look(t, i == 0, f);
+        fflush(stdout);
+    }
+    return r;
+}
+
+int cmd_top(const struct settings *settings, int argc, char **argv, struct failure *f)
+{
+    (void)settings;
+    struct top t = {.interval_ms = 1000};
+    bool batch = false;
+    uint32_t count = 0;
+    const struct option_row rows[] = {
+        {0, "interval", OPTION_NUMBER, &t.interval_ms, "MS", "between looks (default 1000)", 50,
+         3600000},
+        {0, "batch", OPTION_FLAG, &batch, NULL, "print one look after the other, as in a pipe", 0,
+         0},
+        OPTIONS_LOOP(&count, "with --batch: end after N looks (default 1)", 1, 1000000),
+        OPTIONS_JSON(&t.json),
+    };
+    const struct options options = {
+        .usage = "top [--interval MS] [--batch [-n N]]",
+        .summary = "Shows, and refreshes, who uses the device: as `rknnctl stats`, with the rates\n"
+                   "between two looks.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    if (r == 0)
+        r = report_get_server(&t.server, f);
+    if (r)
+        return r;
+    if (batch || count || t.json || !terminal_is(stdout))
+        r = run_batch(&t, count ? count : 1, f);
+    else
+        r = run_screen(&t, f);
+    rknnd_free(t.before);
+    rknnd_free(t.now);
+    return r;
+}

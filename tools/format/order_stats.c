@@ -1,0 +1,21 @@
+// Order statistics of measured times.
+#include "tools/format/order_stats.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void stats_sort(uint64_t *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+}
+
+uint64_t stats_percentile(const uint64_t *sorted, size_t n, unsigned percent)
+{
+    size_t rank = (n * percent + 99) / 100;
+    return sorted[rank ? rank - 1 : 0];
+}

@@ -1,0 +1,134 @@
+// A file that is written whole or not at all.
+#include "tools/format/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/cleanup.h"
+
+static int fail(const char *path, int error, struct failure *f)
+{
+    return failure_set(f, EXIT_RUNTIME, "%s: %s", path, strerror(error));
+}
+
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+// A device, a pipe: there is no other name to write under, and nothing to replace.
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+static int make_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
+{
+    cleanup(free_p) char *target = realpath(path, NULL); // NULL: not there yet
+    char *temporary;
+    if (!target && !(target = strdup(path)))
+        return failure_no_memory(f);
+    if (asprintf(&temporary, "%s.%ld.tmp", target, (long)getpid()) < 0)
+        return failure_no_memory(f);
+    *ret_target = target;
+    *ret_temporary = temporary;
+    target = NULL;
+    return 0;
+}
+
+int output_file_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return failure_set(f, EXIT_USAGE, "%s is there, and no ordinary file", path);
+    return make_names(path, ret_target, ret_temporary, f);
+}
+
+static int open_beside(struct output_file *o, struct failure *f)
+{
+    struct stat st;
+    if (stat(o->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return fail(o->path, EISDIR, f);
+    int r = make_names(o->path, &o->target, &o->temporary, f);
+    if (r)
+        return r;
+    o->stream = fopen(o->temporary, "we");
+    if (!o->stream)
+        return fail(o->path, errno, f);
+    if (stat(o->target, &st) == 0)
+        fchmod(fileno(o->stream), st.st_mode & 0777); // where it cannot be kept it is a new file's
+    return 0;
+}
+
+int output_file_open(struct output_file *o, const char *path, struct failure *f)
+{
+    *o = (struct output_file){.path = path};
+    if (is_stdout(path)) {
+        o->stream = stdout;
+        return 0;
+    }
+    if (is_special(path)) {
+        o->stream = fopen(path, "we");
+        return o->stream ? 0 : fail(path, errno, f);
+    }
+    int r = open_beside(o, f);
+    if (r)
+        output_file_drop(o);
+    return r;
+}
+
+// Why an earlier write has failed: streams keep that it has, but not why. The next one fails alike.
+static int find_cause(FILE *stream)
+{
+    return write(fileno(stream), "", 1) < 0 ? errno : EIO;
+}
+
+static int close_stream(struct output_file *o)
+{
+    FILE *stream = o->stream;
+    int error = fflush(stream) == 0 ? 0 : errno;
+    if (error == 0 && ferror(stream))
+        error = find_cause(stream);
+    o->stream = NULL;
+    if (stream != stdout && fclose(stream) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+int output_file_close(struct output_file *o, struct failure *f)
+{
+    int error = close_stream(o);
+    if (error == 0 && o->temporary && rename(o->temporary, o->target) < 0)
+        error = errno;
+    if (error)
+        fail(is_stdout(o->path) ? "standard output" : o->path, error, f);
+    else {
+        free(o->temporary);
+        o->temporary = NULL;
+    }
+    output_file_drop(o);
+    return error ? f->code : 0;
+}
+
+void output_file_drop(struct output_file *o)
+{
+    if (o->stream && o->stream != stdout)
+        fclose(o->stream);
+    if (o->temporary)
+        unlink(o->temporary);
+    free(o->temporary);
+    free(o->target);
+    *o = (struct output_file){0};
+}
+
+int output_file_check(const char *path, struct failure *f)
+{
+    cleanup(output_file_drop) struct output_file o = {0};
+    return is_stdout(path) || is_special(path) ? 0 : output_file_open(&o, path, f);
+}

@@ -1,0 +1,31 @@
+// A file that is written whole or not at all: under another name beside it, which becomes its own
+// when all is there. A file that was there before is replaced then, with its mode, and kept until
+// then; what a symbolic link points at is replaced, not the link. A device or a pipe is written to
+// directly, and "-" is standard output. All that rknnctl writes goes this way, or (record) as this.
+#pragma once
+
+#include <stdio.h>
+
+#include "tools/ui/failure.h"
+
+struct output_file {
+    FILE *stream; // to be written to; NULL: not open
+    const char *path;
+    char *target, *temporary; // NULL: it is written to directly
+};
+
+/// `path` outlives the file. Words of failures begin with it.
+int output_file_open(struct output_file *o, const char *path, struct failure *f);
+
+/// All is written: from now on the file has its name. Fails, too, if an earlier write has.
+int output_file_close(struct output_file *o, struct failure *f);
+
+/// Without output_file_close() before nothing is left of it.
+void output_file_drop(struct output_file *o);
+
+/// Whether `path` can be written this way at all, before any work is done; nothing is left of it.
+int output_file_check(const char *path, struct failure *f);
+
+/// The names for somebody else who writes: *ret_target (behind symbolic links) and a free name
+/// beside it; both the caller's. Refuses what is there and is no ordinary file.
+int output_file_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f);

@@ -1,0 +1,27 @@
+// Files of a model's tensors.
+#include "tools/format/tensor_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+char *tensor_file_name(const char *folder, uint32_t number, const char *name, const char *suffix)
+{
+    char *path, text[100];
+    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, name);
+    for (char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            *c = '_';
+    return asprintf(&path, "%s/%04u_%s%s", folder, number, text, suffix) < 0 ? NULL : path;
+}
+
+int tensor_folder_make(const char *folder, struct failure *f)
+{
+    struct stat st;
+    int error = mkdir(folder, 0777) == 0 ? 0 : errno;
+    if (error == EEXIST && stat(folder, &st) == 0)
+        error = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    return error ? failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(error)) : 0;
+}

@@ -1,0 +1,106 @@
+// Pictures in PNG, JPEG and BMP files.
+#include "tools/image/image.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/image/image_formats.h"
+
+struct magic {
+    const char *name;
+    size_t at;
+    const char *bytes;
+    size_t size;
+};
+
+// A BMP has four bytes behind its size that are 0: "BM" alone begins too much else.
+static const struct magic readable[] = {
+    {"PNG", 0, "\x89PNG\r\n\x1a\n", 8},
+    {"JPEG", 0, "\xff\xd8\xff", 3},
+    {"BMP", 0, "BM", 2},
+};
+
+static const struct magic foreign[] = {
+    {"GIF", 0, "GIF8", 4},         {"WebP", 8, "WEBP", 4},          {"TIFF", 0, "II*\0", 4},
+    {"TIFF", 0, "MM\0*", 4},       {"HEIC", 4, "ftyphei", 7},       {"HEIC", 4, "ftypmif1", 8},
+    {"AVIF", 4, "ftypavi", 7},     {"JPEG 2000", 4, "jP  \r\n", 6}, {"JPEG XL", 4, "JXL \r\n", 6},
+    {"JPEG XL", 0, "\xff\x0a", 2}, {"PDF", 0, "%PDF-", 5},          {"SVG", 0, "<svg", 4},
+    {"Netpbm", 0, "P6\n", 3},      {"Netpbm", 0, "P5\n", 3},
+};
+
+static const char *find(const struct magic *table, size_t n, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < n; i++)
+        if (size >= table[i].at + table[i].size &&
+            memcmp((const char *)bytes + table[i].at, table[i].bytes, table[i].size) == 0)
+            return table[i].name;
+    return NULL;
+}
+
+const char *image_format(const void *bytes, size_t size)
+{
+    const char *name = find(readable, sizeof readable / sizeof *readable, bytes, size);
+    bool bmp = name && strcmp(name, "BMP") == 0;
+    return bmp && (size < 10 || memcmp((const char *)bytes + 6, "\0\0\0\0", 4) != 0) ? NULL : name;
+}
+
+const char *image_foreign_format(const void *bytes, size_t size)
+{
+    return find(foreign, sizeof foreign / sizeof *foreign, bytes, size);
+}
+
+void image_done(struct image *i)
+{
+    free(i->pixels);
+    *i = (struct image){0};
+}
+
+int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct failure *f)
+{
+    if (width == 0 || height == 0 || width > IMAGE_MAX_PIXELS || height > IMAGE_MAX_PIXELS ||
+        width * height > IMAGE_MAX_PIXELS)
+        return failure_set(
+            f, EXIT_INPUT, "a picture of %llux%llu; it can have %u million pixels at most",
+            (unsigned long long)width, (unsigned long long)height, IMAGE_MAX_PIXELS / 1000000);
+    ret->pixels = malloc((size_t)(width * height) * ret->channels);
+    if (!ret->pixels)
+        return failure_no_memory(f);
+    ret->width = (uint32_t)width;
+    ret->height = (uint32_t)height;
+    return 0;
+}
+
+static int read_stream(image_reader *reader, const void *bytes, size_t size, struct image *ret,
+                       struct failure *f)
+{
+    unsigned orientation = 1;
+    cleanup(fclose_p) FILE *file = fmemopen((void *)(uintptr_t)bytes, size, "rb");
+    if (!file)
+        return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
+    int r = reader(file, ret, &orientation, f);
+    return r ? r : image_turn(ret, orientation, f);
+}
+
+int image_decode(const void *bytes, size_t size, uint32_t channels, struct image *ret,
+                 struct failure *f)
+{
+    struct image i = {.channels = channels};
+    const char *name = image_format(bytes, size);
+    int r;
+    if (!name)
+        r = failure_set(f, EXIT_INPUT, "not a PNG, JPEG or BMP picture");
+    else if (strcmp(name, "PNG") == 0)
+        r = read_stream(image_read_png, bytes, size, &i, f);
+    else if (strcmp(name, "JPEG") == 0)
+        r = read_stream(image_read_jpeg, bytes, size, &i, f);
+    else
+        r = image_read_bmp(bytes, size, &i, f);
+    if (r)
+        image_done(&i);
+    else
+        *ret = i;
+    return r;
+}

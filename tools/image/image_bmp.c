@@ -1,0 +1,191 @@
+// BMP (Windows bitmaps, and OS/2's first form), uncompressed.
+#include <string.h>
+
+#include "tools/image/image_formats.h"
+
+#define FILE_HEADER 14
+#define CORE_HEADER 12 // OS/2's: sizes of 16 bits, a palette of 3 bytes a colour
+#define INFO_HEADER 40
+#define MASKS       12 // red, green and blue, behind an INFO_HEADER
+
+enum { COMPRESSION_NONE, RLE8, RLE4, BIT_FIELDS, JPEG, PNG, ALPHA_BIT_FIELDS };
+
+// Where a sample lies in a pixel of 16 or 32 bits; mask 0: there is none.
+struct field {
+    uint32_t mask;
+    unsigned shift;
+};
+
+struct bmp {
+    const uint8_t *bytes, *palette;
+    size_t size, header, pixels, stride; // header: its size
+    uint32_t width, height, depth, compression;
+    bool from_top;
+    uint32_t n_colours, colour_size;
+    struct field fields[4]; // red, green, blue, alpha
+};
+
+static uint32_t number(const uint8_t *at, size_t n)
+{
+    uint32_t v = 0;
+    while (n-- > 0)
+        v = v << 8 | at[n];
+    return v;
+}
+
+static int damaged(struct failure *f, const char *what)
+{
+    return failure_set(f, EXIT_INPUT, "BMP: %s", what);
+}
+
+static int read_size(struct bmp *b, struct failure *f)
+{
+    const uint8_t *at = b->bytes + FILE_HEADER + 4;
+    bool core = b->header == CORE_HEADER;
+    if (!core && (b->header < INFO_HEADER || b->header > 124))
+        return failure_set(f, EXIT_INPUT, "BMP: a header of %zu bytes is unknown", b->header);
+    if (b->header > b->size - FILE_HEADER)
+        return damaged(f, "it ends in its header");
+    int32_t width = core ? (int32_t)number(at, 2) : (int32_t)number(at, 4);
+    int32_t height = core ? (int32_t)number(at + 2, 2) : (int32_t)number(at + 4, 4);
+    if (width <= 0 || height == 0 || height == INT32_MIN)
+        return failure_set(f, EXIT_INPUT, "BMP: a size of %dx%d", width, height);
+    b->width = (uint32_t)width;
+    b->from_top = height < 0;
+    b->height = (uint32_t)(height < 0 ? -height : height);
+    b->depth = number(at + (core ? 6 : 10), 2);
+    b->compression = core ? COMPRESSION_NONE : number(at + 12, 4);
+    return 0;
+}
+
+static int check_compression(const struct bmp *b, struct failure *f)
+{
+    static const char *const names[] = {
+        [RLE8] = "RLE8", [RLE4] = "RLE4", [JPEG] = "JPEG", [PNG] = "PNG"};
+    bool fields = b->compression == BIT_FIELDS || b->compression == ALPHA_BIT_FIELDS;
+    if (b->compression < sizeof names / sizeof *names && names[b->compression])
+        return failure_set(f, EXIT_INPUT,
+                           "BMP: compressed (%s), which is not read; save it uncompressed, or as "
+                           "PNG",
+                           names[b->compression]);
+    if (b->compression != COMPRESSION_NONE && !fields)
+        return failure_set(f, EXIT_INPUT, "BMP: compression %u is unknown", b->compression);
+    if (!memchr("\1\4\x8\x10\x18\x20", (int)b->depth, 6) || b->depth > 32)
+        return failure_set(f, EXIT_INPUT, "BMP: %u bits a pixel; it can be 1, 4, 8, 16, 24 or 32",
+                           b->depth);
+    if (fields && b->depth != 16 && b->depth != 32)
+        return failure_set(f, EXIT_INPUT, "BMP: bit fields of %u bits a pixel", b->depth);
+    return 0;
+}
+
+static int read_palette(struct bmp *b, struct failure *f)
+{
+    uint32_t full = 1u << b->depth;
+    bool core = b->header == CORE_HEADER;
+    uint32_t given = core ? 0 : number(b->bytes + FILE_HEADER + 32, 4);
+    b->n_colours = given > 0 && given < full ? given : full;
+    b->colour_size = core ? 3 : 4;
+    b->palette = b->bytes + FILE_HEADER + b->header;
+    if ((size_t)b->n_colours * b->colour_size > b->size - FILE_HEADER - b->header)
+        return damaged(f, "it ends in its palette");
+    return 0;
+}
+
+// A mask's ones must be neighbours.
+static bool set_field(struct field *ret, uint32_t mask)
+{
+    *ret = (struct field){mask, mask ? (unsigned)__builtin_ctz(mask) : 0};
+    uint32_t low = mask >> ret->shift;
+    return (low & (low + 1)) == 0;
+}
+
+static int read_fields(struct bmp *b, struct failure *f)
+{
+    static const uint32_t usual[2][4] = {{0x7c00, 0x3e0, 0x1f}, {0xff0000, 0xff00, 0xff}};
+    uint32_t masks[4] = {0};
+    size_t room = b->size - FILE_HEADER;
+    bool alpha = b->header >= 56 || b->compression == ALPHA_BIT_FIELDS;
+    memcpy(masks, usual[b->depth == 32], sizeof masks);
+    if (b->compression != COMPRESSION_NONE) {
+        if (room < INFO_HEADER + MASKS + (alpha ? 4 : 0))
+            return damaged(f, "it ends in its masks");
+        for (size_t i = 0; i < (alpha ? 4 : 3); i++)
+            masks[i] = number(b->bytes + FILE_HEADER + INFO_HEADER + 4 * i, 4);
+    }
+    for (size_t i = 0; i < 4; i++)
+        if (!set_field(&b->fields[i], masks[i]) || (i < 3 && masks[i] == 0))
+            return failure_set(f, EXIT_INPUT, "BMP: bit field 0x%08x", masks[i]);
+    return 0;
+}
+
+static uint8_t sample(const struct field *field, uint32_t pixel)
+{
+    uint64_t largest = field->mask >> field->shift, v = (pixel & field->mask) >> field->shift;
+    return (uint8_t)(largest ? (v * 255 + largest / 2) / largest : 255);
+}
+
+static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_t ret[4],
+                     struct failure *f)
+{
+    ret[3] = 255;
+    if (b->depth <= 8) {
+        unsigned per_byte = 8 / b->depth, shift = 8 - b->depth * (x % per_byte + 1);
+        uint32_t i = (uint32_t)row[x / per_byte] >> shift & ((1u << b->depth) - 1);
+        if (i >= b->n_colours)
+            return failure_set(f, EXIT_INPUT, "BMP: colour %u of a palette of %u", i, b->n_colours);
+        const uint8_t *colour = b->palette + (size_t)i * b->colour_size;
+        for (size_t c = 0; c < 3; c++)
+            ret[c] = colour[2 - c];
+    } else if (b->depth == 24) {
+        for (size_t c = 0; c < 3; c++)
+            ret[c] = row[3 * (size_t)x + 2 - c];
+    } else {
+        uint32_t pixel = number(row + (size_t)x * (b->depth / 8), b->depth / 8);
+        for (size_t c = 0; c < 4; c++)
+            ret[c] = sample(&b->fields[c], pixel);
+    }
+    return 0;
+}
+
+static int convert(const struct bmp *b, struct image *image, struct failure *f)
+{
+    uint8_t *to = image->pixels, pixel[4];
+    for (uint32_t y = 0; y < b->height; y++) {
+        uint32_t line = b->from_top ? y : b->height - 1 - y;
+        const uint8_t *row = b->bytes + b->pixels + line * b->stride;
+        for (uint32_t x = 0; x < b->width; x++, to += image->channels) {
+            int r = get_pixel(b, row, x, pixel, f);
+            if (r)
+                return r;
+            if (image->channels == 1)
+                *to = image_luma(pixel[0], pixel[1], pixel[2]);
+            else
+                memcpy(to, pixel, image->channels);
+        }
+    }
+    return 0;
+}
+
+int image_read_bmp(const uint8_t *bytes, size_t size, struct image *ret, struct failure *f)
+{
+    struct bmp b = {.bytes = bytes, .size = size};
+    if (size < FILE_HEADER + CORE_HEADER)
+        return damaged(f, "it ends in its header");
+    b.pixels = number(bytes + 10, 4);
+    b.header = number(bytes + FILE_HEADER, 4);
+    int r = read_size(&b, f);
+    if (r == 0)
+        r = check_compression(&b, f);
+    if (r == 0)
+        r = b.depth <= 8 ? read_palette(&b, f) : read_fields(&b, f);
+    if (r)
+        return r;
+    // Rows are multiples of 4 bytes.
+    b.stride = (size_t)(((uint64_t)b.width * b.depth + 31) / 32 * 4);
+    if (b.pixels > size || (size - b.pixels) / b.stride < b.height)
+        return failure_set(f, EXIT_INPUT, "BMP: %ux%u pixels are more than its %zu bytes hold",
+                           b.width, b.height, size);
+    ret->lost_alpha = b.fields[3].mask != 0 && ret->channels != 4;
+    r = image_alloc(ret, b.width, b.height, f);
+    return r ? r : convert(&b, ret, f);
+}

@@ -1,0 +1,120 @@
+// JPEG, by libjpeg.
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "tools/image/image_formats.h"
+
+#define EXIF_MARKER (JPEG_APP0 + 1)
+#define EXIF_START  "Exif\0" // and the literal's own 0
+
+struct handler {
+    struct jpeg_error_mgr base;
+    jmp_buf back;
+    struct failure *failure;
+    uint8_t *line; // of a CMYK picture
+};
+
+static void on_error(j_common_ptr jpeg)
+{
+    struct handler *h = (struct handler *)jpeg->err;
+    char text[JMSG_LENGTH_MAX];
+    h->base.format_message(jpeg, text);
+    failure_set(h->failure, EXIT_INPUT, "JPEG: %s", text);
+    longjmp(h->back, 1);
+}
+
+// A picture with damaged or missing data decodes to something else: refused, not warned about.
+static void on_message(j_common_ptr jpeg, int level)
+{
+    if (level < 0)
+        on_error(jpeg);
+}
+
+static unsigned orientation_of(const struct jpeg_decompress_struct *jpeg)
+{
+    const size_t n = sizeof EXIF_START;
+    for (jpeg_saved_marker_ptr m = jpeg->marker_list; m; m = m->next)
+        if (m->marker == EXIF_MARKER && m->data_length > n && memcmp(m->data, EXIF_START, n) == 0)
+            return image_exif_orientation(m->data + n, m->data_length - n);
+    return 1;
+}
+
+static bool is_cmyk(const struct jpeg_decompress_struct *jpeg)
+{
+    return jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
+}
+
+static J_COLOR_SPACE colour_space(uint32_t channels)
+{
+    return channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_EXT_RGBA;
+}
+
+// Adobe's programs, which write nearly all of these files, store how much light is left.
+static void from_cmyk(const uint8_t *line, bool light, uint32_t width, uint32_t channels,
+                      uint8_t *to)
+{
+    for (uint32_t x = 0; x < width; x++, line += 4, to += channels) {
+        unsigned rgb[3], k = light ? line[3] : 255u - line[3];
+        for (size_t c = 0; c < 3; c++)
+            rgb[c] = ((light ? line[c] : 255u - line[c]) * k + 127) / 255;
+        if (channels == 1)
+            *to = image_luma(rgb[0], rgb[1], rgb[2]);
+        for (size_t c = 0; c < 4 && channels > 1 && c < channels; c++)
+            to[c] = c == 3 ? 255 : (uint8_t)rgb[c];
+    }
+}
+
+static void read_rows(struct jpeg_decompress_struct *jpeg, struct handler *h, struct image *image)
+{
+    size_t stride = (size_t)image->width * image->channels;
+    jpeg_start_decompress(jpeg);
+    while (jpeg->output_scanline < jpeg->output_height) {
+        uint8_t *to = image->pixels + jpeg->output_scanline * stride;
+        JSAMPROW row = h->line ? h->line : to;
+        jpeg_read_scanlines(jpeg, &row, 1);
+        if (h->line)
+            from_cmyk(row, jpeg->saw_Adobe_marker, image->width, image->channels, to);
+    }
+    jpeg_finish_decompress(jpeg);
+}
+
+// An error comes back through setjmp: what is allocated here is the handler's or the image's.
+static int read_all(struct jpeg_decompress_struct *jpeg, struct handler *h, struct image *image,
+                    unsigned *ret_orientation)
+{
+    jpeg_read_header(jpeg, TRUE);
+    int r = image_alloc(image, jpeg->image_width, jpeg->image_height, h->failure);
+    if (r)
+        return r;
+    *ret_orientation = orientation_of(jpeg);
+    jpeg->out_color_space = is_cmyk(jpeg) ? JCS_CMYK : colour_space(image->channels);
+    if (is_cmyk(jpeg) && !(h->line = calloc(image->width, 4)))
+        return failure_no_memory(h->failure);
+    read_rows(jpeg, h, image);
+    return 0;
+}
+
+int image_read_jpeg(FILE *file, struct image *ret, unsigned *ret_orientation, struct failure *f)
+{
+    struct jpeg_decompress_struct jpeg = {0};
+    struct handler handler = {.failure = f};
+    jpeg.err = jpeg_std_error(&handler.base);
+    handler.base.error_exit = on_error;
+    handler.base.emit_message = on_message;
+    if (setjmp(handler.back)) {
+        jpeg_destroy_decompress(&jpeg);
+        free(handler.line);
+        return f->code;
+    }
+    jpeg_create_decompress(&jpeg);
+    jpeg_stdio_src(&jpeg, file);
+    jpeg_save_markers(&jpeg, EXIF_MARKER, 0xffff);
+    int r = read_all(&jpeg, &handler, ret, ret_orientation);
+    jpeg_destroy_decompress(&jpeg);
+    free(handler.line);
+    return r;
+}

@@ -1,0 +1,87 @@
+// PNG, by libpng.
+#include <png.h>
+#include <stdlib.h>
+
+#include "tools/image/image_formats.h"
+
+// BT.601 luma in libpng's fixed point (100,000 = 1).
+#define RED_WEIGHT   29900
+#define GREEN_WEIGHT 58700
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    failure_set(png_get_error_ptr(png), EXIT_INPUT, "PNG: %s", text);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+// Any kind of PNG to 8 bits and the wanted channels.
+static void set_transforms(png_structp png, png_infop info, uint32_t channels)
+{
+    bool colour = (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) != 0;
+    png_set_expand(png);
+    png_set_scale_16(png);
+    if (channels == 1 && colour)
+        png_set_rgb_to_gray_fixed(png, PNG_ERROR_ACTION_NONE, RED_WEIGHT, GREEN_WEIGHT);
+    if (channels >= 3 && !colour)
+        png_set_gray_to_rgb(png);
+    if (channels == 4)
+        png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);
+    else
+        png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+}
+
+static bool has_alpha(png_structp png, png_infop info)
+{
+    return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) ||
+           png_get_valid(png, info, PNG_INFO_tRNS);
+}
+
+static unsigned orientation_of(png_structp png, png_infop info)
+{
+    png_uint_32 size = 0;
+    png_bytep data = NULL;
+    return png_get_eXIf_1(png, info, &size, &data) ? image_exif_orientation(data, size) : 1;
+}
+
+// Behind setjmp: nothing here may own memory but the image.
+static int read_all(png_structp png, png_infop info, FILE *file, struct image *image,
+                    unsigned *ret_orientation, struct failure *f)
+{
+    if (setjmp(png_jmpbuf(png)))
+        return f->code;
+    png_init_io(png, file);
+    png_set_user_limits(png, IMAGE_MAX_PIXELS, IMAGE_MAX_PIXELS);
+    png_read_info(png, info);
+    int r = image_alloc(image, png_get_image_width(png, info), png_get_image_height(png, info), f);
+    if (r)
+        return r;
+    image->lost_alpha = has_alpha(png, info) && image->channels != 4;
+    set_transforms(png, info, image->channels);
+    size_t stride = (size_t)image->width * image->channels;
+    if (png_get_rowbytes(png, info) != stride)
+        png_error(png, "unexpected form of rows");
+    bool interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
+    for (int pass = 0; pass < (interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1); pass++)
+        for (uint32_t y = 0; y < image->height; y++)
+            png_read_row(png, image->pixels + y * stride, NULL);
+    png_read_end(png, info);
+    *ret_orientation = orientation_of(png, info);
+    return 0;
+}
+
+int image_read_png(FILE *file, struct image *ret, unsigned *ret_orientation, struct failure *f)
+{
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, f, on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    int r = info ? read_all(png, info, file, ret, ret_orientation, f) : failure_no_memory(f);
+    png_destroy_read_struct(&png, &info, NULL);
+    return r;
+}

@@ -1,0 +1,63 @@
+// Cameras store pictures as the sensor lies, and how to turn them beside them.
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/image/image_formats.h"
+
+#define TAG_ORIENTATION 0x0112
+#define TYPE_SHORT      3
+#define ENTRY_SIZE      12
+
+static unsigned number(const uint8_t *at, size_t n, bool big)
+{
+    unsigned v = 0;
+    for (size_t i = 0; i < n; i++)
+        v = v << 8 | at[big ? i : n - 1 - i];
+    return v;
+}
+
+unsigned image_exif_orientation(const uint8_t *data, size_t size)
+{
+    if (size < 10 || (memcmp(data, "II*\0", 4) != 0 && memcmp(data, "MM\0*", 4) != 0))
+        return 1;
+    bool big = *data == 'M';
+    size_t at = number(data + 4, 4, big);
+    if (at > size - 2)
+        return 1;
+    size_t n = number(data + at, 2, big);
+    for (at += 2; n > 0 && size - at >= ENTRY_SIZE; n--, at += ENTRY_SIZE) {
+        unsigned value = number(data + at + 8, 2, big);
+        if (number(data + at, 2, big) == TAG_ORIENTATION &&
+            number(data + at + 2, 2, big) == TYPE_SHORT)
+            return value >= 1 && value <= 8 ? value : 1;
+    }
+    return 1;
+}
+
+// Where the upright picture's first pixel lies in the stored one, and which way it goes on from
+// there: EXIF's orientations 5 to 8 have rows for columns.
+int image_turn(struct image *i, unsigned orientation, struct failure *f)
+{
+    static const bool from_right[9] = {[2] = true, [3] = true, [7] = true, [8] = true};
+    static const bool from_below[9] = {[3] = true, [4] = true, [6] = true, [7] = true};
+    struct image turned = *i;
+    bool swapped = orientation >= 5;
+    if (orientation == 1)
+        return 0;
+    turned.pixels = NULL;
+    int r = image_alloc(&turned, swapped ? i->height : i->width, swapped ? i->width : i->height, f);
+    if (r)
+        return r;
+    uint8_t *to = turned.pixels;
+    for (uint32_t y = 0; y < turned.height; y++)
+        for (uint32_t x = 0; x < turned.width; x++, to += i->channels) {
+            uint32_t column = swapped ? y : x, row = swapped ? x : y;
+            column = from_right[orientation] ? i->width - 1 - column : column;
+            row = from_below[orientation] ? i->height - 1 - row : row;
+            memcpy(to, i->pixels + ((size_t)row * i->width + column) * i->channels, i->channels);
+        }
+    turned.turned = true;
+    image_done(i);
+    *i = turned;
+    return 0;
+}

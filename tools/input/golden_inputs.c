@@ -1,0 +1,162 @@
+// The inputs of one model, for another one.
+#include "tools/input/golden_inputs.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CHANNELS 4
+
+// x -> (x[order[c]] - mean[c]) / std[c].
+struct preparation {
+    size_t n; // channels; 0: nothing is done
+    double mean[MAX_CHANNELS], std[MAX_CHANNELS];
+    size_t order[MAX_CHANNELS];
+};
+
+static struct preparation preparation_of(json_t *description, uint32_t index)
+{
+    struct preparation p = {0};
+    json_t *input = json_array_get(json_object_get(description, "inputs"), index);
+    json_t *mean = json_object_get(input, "mean"), *std = json_object_get(input, "std");
+    json_t *order = json_object_get(input, "channel_order");
+    size_t n = json_array_size(mean);
+    bool changes = false;
+    if (n > MAX_CHANNELS || json_array_size(std) != n || json_array_size(order) != n)
+        return p;
+    for (size_t c = 0; c < n; c++) {
+        p.mean[c] = json_number_value(json_array_get(mean, c));
+        p.std[c] = json_number_value(json_array_get(std, c));
+        p.order[c] = (size_t)json_integer_value(json_array_get(order, c));
+        changes = changes || p.mean[c] != 0 || p.std[c] != 1 || p.order[c] != c;
+        if (p.order[c] >= n)
+            return p;
+    }
+    p.n = changes ? n : 0;
+    return p;
+}
+
+static bool is_real(rknn_tensor_type type)
+{
+    return type == RKNN_TENSOR_FLOAT32 || type == RKNN_TENSOR_FLOAT16;
+}
+
+static double value_of(const rknn_input *in, size_t i)
+{
+    switch (in->type) {
+    case RKNN_TENSOR_FLOAT32:
+        return (double)((const float *)in->buf)[i];
+    case RKNN_TENSOR_UINT8:
+        return ((const uint8_t *)in->buf)[i];
+    case RKNN_TENSOR_INT8:
+        return ((const int8_t *)in->buf)[i];
+    default:
+        return ((const int16_t *)in->buf)[i];
+    }
+}
+
+static bool has_values(rknn_tensor_type type)
+{
+    return type == RKNN_TENSOR_FLOAT32 || type == RKNN_TENSOR_UINT8 || type == RKNN_TENSOR_INT8 ||
+           type == RKNN_TENSOR_INT16;
+}
+
+// Elements between two channels of a pixel, and between two pixels.
+static void strides(const rknn_input *in, const rknn_tensor_attr *attr, size_t channels,
+                    size_t *ret_channel, size_t *ret_pixel)
+{
+    bool planes = in->fmt == RKNN_TENSOR_NCHW;
+    *ret_channel = planes ? attr->n_elems / attr->dims[0] / channels : 1;
+    *ret_pixel = planes ? 1 : channels;
+}
+
+static void prepare(const struct preparation *p, const rknn_input *in, const rknn_tensor_attr *attr,
+                    float *values)
+{
+    size_t channel, pixel, n = attr->n_elems, image = n / attr->dims[0];
+    strides(in, attr, p->n, &channel, &pixel);
+    for (size_t i = 0; i < n; i++) {
+        size_t c = i % image / channel % p->n, first = i - c * channel;
+        double x = value_of(in, first + p->order[c] * channel);
+        values[i] = (float)((x - p->mean[c]) / p->std[c]);
+    }
+}
+
+static void copy_values(const rknn_input *in, size_t n, float *values)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = (float)value_of(in, i);
+}
+
+static int copy(const rknn_input *in, uint32_t index, rknn_input *ret, struct failure *f)
+{
+    *ret = *in;
+    ret->index = index;
+    ret->buf = malloc((size_t)in->size + 1);
+    if (!ret->buf)
+        return failure_no_memory(f);
+    memcpy(ret->buf, in->buf, in->size);
+    return 0;
+}
+
+static int convert(const struct preparation *p, const rknn_input *in, const rknn_tensor_attr *attr,
+                   uint32_t index, rknn_input *ret, struct failure *f)
+{
+    if (!has_values(in->type))
+        return failure_set(f, EXIT_INPUT,
+                           "input \"%s\": %s cannot be brought into shape for the "
+                           "golden model; give float32 or uint8",
+                           attr->name, get_type_string(in->type));
+    float *values = calloc((size_t)attr->n_elems + 1, sizeof *values);
+    if (!values)
+        return failure_no_memory(f);
+    if (p->n)
+        prepare(p, in, attr, values);
+    else
+        copy_values(in, attr->n_elems, values);
+    *ret = (rknn_input){.index = index,
+                        .buf = values,
+                        .size = (uint32_t)(attr->n_elems * sizeof *values),
+                        .type = RKNN_TENSOR_FLOAT32,
+                        .fmt = in->fmt};
+    return 0;
+}
+
+static uint32_t find(const struct model *m, const char *name, uint32_t index)
+{
+    for (uint32_t i = 0; i < m->n_inputs; i++)
+        if (strcmp(m->inputs[i].name, name) == 0)
+            return i;
+    return index;
+}
+
+int golden_inputs_make(struct input_set *ret, const struct model *golden,
+                       json_t *golden_description, const struct input_set *given,
+                       const struct model *m, json_t *description, struct failure *f)
+{
+    int r = 0;
+    if (golden->n_inputs != m->n_inputs)
+        return failure_set(f, EXIT_MODEL, "%s has %u inputs, and %s has %u", m->path, m->n_inputs,
+                           golden->path, golden->n_inputs);
+    r = input_set_init(ret, golden->n_inputs, f);
+    for (uint32_t i = 0; i < ret->n && r == 0; i++) {
+        uint32_t from = find(m, golden->inputs[i].name, i);
+        const rknn_tensor_attr *attr = &m->inputs[from];
+        const struct preparation p = preparation_of(description, from);
+        bool same = p.n == 0 || preparation_of(golden_description, i).n > 0;
+        if (given->inputs[from].pass_through)
+            r = failure_set(f, EXIT_USAGE,
+                            "input \"%s\": --pass-through gives data in this model's own form, "
+                            "which %s does not take; give a .npy or a picture",
+                            attr->name, golden->path);
+        else if (golden->inputs[i].n_elems != attr->n_elems)
+            r = failure_set(f, EXIT_MODEL, "input \"%s\" has %u elements, and in %s %u", attr->name,
+                            attr->n_elems, golden->path, golden->inputs[i].n_elems);
+        else if (same && !(is_real(golden->inputs[i].type) && has_values(given->inputs[from].type)))
+            r = copy(&given->inputs[from], i, &ret->inputs[i], f);
+        else
+            r = convert(same ? &(struct preparation){0} : &p, &given->inputs[from], attr, i,
+                        &ret->inputs[i], f);
+    }
+    return r;
+}

@@ -1,0 +1,96 @@
+// Whole files.
+#include "tools/input/input_bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/cleanup.h"
+
+#define FIRST_ROOM (1u << 16)
+#define MAX_SIZE   (UINT32_MAX + (size_t)(1u << 20)) // the RKNN API's largest input, and a header
+
+static void close_p(int *fd)
+{
+    if (*fd > STDIN_FILENO)
+        close(*fd);
+}
+
+// A pipe does not say how much will come.
+static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure *f)
+{
+    cleanup(free_p) char *data = malloc(room);
+    size_t size = 0;
+    while (data) {
+        ssize_t n = read(fd, data + size, room - size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
+        if (n == 0)
+            break;
+        size += (size_t)n;
+        if (size > MAX_SIZE)
+            return failure_set(f, EXIT_INPUT, "more than 4 GiB, which no input takes");
+        if (size < room)
+            continue;
+        char *more = realloc(data, room *= 2);
+        if (!more)
+            return failure_no_memory(f);
+        data = more;
+    }
+    if (!data)
+        return failure_no_memory(f);
+    *ret = (struct input_bytes){.data = data, .size = size};
+    data = NULL;
+    return 0;
+}
+
+static int read_fd(int fd, struct input_bytes *ret, struct failure *f)
+{
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        return failure_set(f, EXIT_INPUT,
+                           "a folder; give one file for each input (several sets: --list)");
+    if (isatty(fd))
+        return failure_set(f, EXIT_INPUT, "a terminal; give data to read: -i - < FILE");
+    bool known = S_ISREG(status.st_mode) && status.st_size >= 0;
+    if (known && (uint64_t)status.st_size > MAX_SIZE)
+        return failure_set(f, EXIT_INPUT, "more than 4 GiB, which no input takes");
+    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, ret, f);
+    if (r == 0 && ret->size == 0) {
+        free(ret->data);
+        r = failure_set(f, EXIT_INPUT, "empty: there is no data in it");
+    }
+    return r;
+}
+
+int input_bytes_read(const char *path, struct input_bytes *ret, struct failure *f)
+{
+    static struct input_bytes standard_input;
+    if (strcmp(path, "-") != 0) {
+        cleanup(close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return read_fd(fd, ret, f);
+    }
+    int r = standard_input.data ? 0 : read_fd(STDIN_FILENO, &standard_input, f);
+    if (r) {
+        standard_input = (struct input_bytes){0};
+        return r;
+    }
+    standard_input.kept = true;
+    *ret = standard_input;
+    return 0;
+}
+
+void input_bytes_done(struct input_bytes *b)
+{
+    if (!b->kept)
+        free(b->data);
+    *b = (struct input_bytes){0};
+}

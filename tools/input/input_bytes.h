@@ -1,0 +1,19 @@
+// Whole files.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/ui/failure.h"
+
+struct input_bytes {
+    void *data;
+    size_t size;
+    bool kept; // standard input: not the caller's
+};
+
+/// Reads a file, a pipe or, for "-", standard input; that is read once and kept until the program
+/// ends, for commands that look at their inputs twice. Refuses folders, terminals and what is
+/// empty. The words do not name the file.
+int input_bytes_read(const char *path, struct input_bytes *ret, struct failure *f);
+void input_bytes_done(struct input_bytes *b);

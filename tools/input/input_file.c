@@ -1,0 +1,233 @@
+// One input from a file.
+#include "tools/input/input_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/format.h"
+#include "tools/format/npy.h"
+#include "tools/input/input_bytes.h"
+#include "tools/input/input_check.h"
+
+#define NPY_MAGIC      "\x93NUMPY"
+#define NPY_MAGIC_SIZE 6
+
+struct job {
+    const rknn_tensor_attr *attr, *native;
+    const struct input_form *form;
+    const struct input_bytes *bytes;
+};
+
+static int check_native_array(const rknn_tensor_attr *native, const struct npy *a,
+                              struct failure *f)
+{
+    struct format_buffer dims;
+    char shape[200];
+    uint64_t flat = native->size / (npy_type_size(native->type) ? npy_type_size(native->type) : 1);
+    inputs_shape_text(a->shape, a->n_dims, shape, sizeof shape);
+    if (a->type == native->type &&
+        (inputs_same_shape(native->dims, native->n_dims, a->shape, a->n_dims) ||
+         (a->n_dims == 1 && a->shape[0] == flat)))
+        return 0;
+    return failure_set(
+        f, EXIT_INPUT, "%s %s, but the model's own form, which is passed through, is %s %s (%s)",
+        get_type_string(a->type), shape, get_type_string(native->type),
+        format_dims(&dims, native->dims, native->n_dims), get_format_string(native->fmt));
+}
+
+// Rows of the model's own form may be longer than what is in them (w_stride): nobody's file has
+// that, so it is put there.
+static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failure *f)
+{
+    uint32_t at = native->fmt == RKNN_TENSOR_NHWC ? 2 : 3;
+    uint32_t width = native->n_dims > at ? native->dims[at] : 0;
+    if (in->size != native->size || native->size == native->size_with_stride || width == 0 ||
+        native->w_stride <= width)
+        return 0;
+    size_t pixel = npy_type_size(native->type), to = 0;
+    for (uint32_t i = at + 1; i < native->n_dims; i++)
+        pixel *= native->dims[i];
+    char *padded = calloc(native->size_with_stride, 1);
+    if (!padded)
+        return failure_no_memory(f);
+    size_t row = width * pixel;
+    for (size_t from = 0; from + row <= in->size && to + row <= native->size_with_stride;) {
+        memcpy(padded + to, (const char *)in->buf + from, row);
+        from += row;
+        to += native->w_stride * pixel;
+    }
+    free(in->buf);
+    in->buf = padded;
+    in->size = native->size_with_stride;
+    return 0;
+}
+
+static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
+{
+    struct npy a;
+    const rknn_tensor_attr *attr = j->attr;
+    rknn_tensor_format layout = j->form->layout;
+    int r = npy_parse(j->bytes->data, j->bytes->size, &a, f);
+    if (r)
+        return r;
+    r = j->form->native ? check_native_array(j->native, &a, f)
+                        : inputs_check_shape(attr, layout, a.shape, a.n_dims, f);
+    if (r == 0 && a.size > UINT32_MAX)
+        r = failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB", a.size);
+    if (r) {
+        npy_done(&a);
+        return r;
+    }
+    *ret = (rknn_input){.index = attr->index,
+                        .buf = a.data,
+                        .size = (uint32_t)a.size,
+                        .pass_through = j->form->native,
+                        .type = a.type,
+                        .fmt = attr->n_dims == 4 ? layout : RKNN_TENSOR_UNDEFINED};
+    return 0;
+}
+
+static int check_raw_size(const struct job *j, rknn_tensor_type type, struct failure *f)
+{
+    const struct input_form *form = j->form;
+    const rknn_tensor_attr *a = form->native ? j->native : j->attr;
+    struct format_buffer dims;
+    uint64_t want = (uint64_t)a->n_elems * npy_type_size(type);
+    bool fits = form->native ? j->bytes->size == a->size || j->bytes->size == a->size_with_stride
+                             : j->bytes->size == want && want <= UINT32_MAX;
+    const char *looks = image_format(j->bytes->data, j->bytes->size);
+    if (fits)
+        return 0;
+    if (j->bytes->size > NPY_MAGIC_SIZE && memcmp(j->bytes->data, NPY_MAGIC, NPY_MAGIC_SIZE) == 0)
+        looks = ".npy";
+    return failure_set(
+        f, EXIT_INPUT, "%zu bytes of raw data, but the input, %s %s%s, takes %llu%s%s%s",
+        j->bytes->size, format_dims(&dims, a->dims, a->n_dims), get_type_string(type),
+        form->native ? " in the model's own form" : "",
+        (unsigned long long)(form->native ? a->size : want), looks ? "; it looks like a " : "",
+        looks ? looks : "", looks ? " file: leave --type out for this input" : "");
+}
+
+static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
+{
+    const rknn_tensor_attr *attr = j->attr;
+    rknn_tensor_type type = j->form->native ? j->native->type : j->form->type;
+    int r = check_raw_size(j, type, f);
+    if (r)
+        return r;
+    void *data = malloc(j->bytes->size);
+    if (!data)
+        return failure_no_memory(f);
+    memcpy(data, j->bytes->data, j->bytes->size);
+    *ret = (rknn_input){.index = attr->index,
+                        .buf = data,
+                        .size = (uint32_t)j->bytes->size,
+                        .pass_through = j->form->native,
+                        .type = type,
+                        .fmt = attr->n_dims == 4 ? j->form->layout : RKNN_TENSOR_UNDEFINED};
+    return 0;
+}
+
+static int place_picture(const struct job *j, const struct image *image, uint32_t width,
+                         uint32_t height, rknn_input *ret, struct input_file *file,
+                         struct failure *f)
+{
+    const struct input_form *form = j->form;
+    size_t size = (size_t)width * height * image->channels;
+    if (image->channels == 1 && form->n_colour == 3)
+        return failure_set(f, EXIT_USAGE, "--pad: the input is gray: give one number");
+    if (size > UINT32_MAX)
+        return failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB", size);
+    cleanup(free_p) uint8_t *pixels = malloc(size);
+    if (!pixels)
+        return failure_no_memory(f);
+    int r = image_place(image, form->fit, form->colour, width, height, pixels, &file->fitted, f);
+    if (r)
+        return r;
+    file->is_picture = true;
+    file->turned = image->turned;
+    file->lost_alpha = image->lost_alpha;
+    *ret = (rknn_input){.index = j->attr->index,
+                        .buf = pixels,
+                        .size = (uint32_t)size,
+                        .type = RKNN_TENSOR_UINT8,
+                        .fmt = RKNN_TENSOR_NHWC};
+    pixels = NULL;
+    return 0;
+}
+
+static int load_picture(const struct job *j, rknn_input *ret, struct input_file *file,
+                        struct failure *f)
+{
+    struct image image = {0};
+    uint32_t width, height, channels;
+    if (j->form->native)
+        return failure_set(f, EXIT_INPUT,
+                           "a %s picture, but what is passed through is in the model's own form: "
+                           "give its bytes, or a .npy",
+                           file->format);
+    int r = inputs_picture_size(j->attr, &width, &height, &channels, f);
+    if (r == 0)
+        r = image_decode(j->bytes->data, j->bytes->size, channels, &image, f);
+    if (r == 0)
+        r = place_picture(j, &image, width, height, ret, file, f);
+    image_done(&image);
+    return r;
+}
+
+static int refuse(const struct input_bytes *bytes, struct failure *f)
+{
+    const char *foreign = image_foreign_format(bytes->data, bytes->size);
+    if (foreign)
+        return failure_set(f, EXIT_INPUT, "a %s picture, which is not read; make it a PNG or JPEG",
+                           foreign);
+    if (bytes->size > 4 && memcmp(bytes->data, "PK\3\4", 4) == 0)
+        return failure_set(f, EXIT_INPUT,
+                           "an archive (.npz?); write each array by itself (numpy.save)");
+    return failure_set(f, EXIT_INPUT,
+                       "not a .npy array, a PNG, JPEG or BMP picture (judged by its first bytes); "
+                       "of raw data say the type: --type float32");
+}
+
+static int load(const struct job *j, rknn_input *ret, struct input_file *file, struct failure *f)
+{
+    const struct input_bytes *b = j->bytes;
+    const struct input_form *form = j->form;
+    const char *picture = form->raw ? NULL : image_format(b->data, b->size);
+    bool array =
+        !form->raw && b->size >= NPY_MAGIC_SIZE && memcmp(b->data, NPY_MAGIC, NPY_MAGIC_SIZE) == 0;
+    file->format = picture ? picture : array ? "npy" : "raw";
+    if (form->fit_named && !picture)
+        return failure_set(f, EXIT_USAGE, "--fit is for pictures, and this is none");
+    if (picture)
+        return load_picture(j, ret, file, f);
+    if (array)
+        return load_array(j, ret, f);
+    return form->raw || form->native ? load_raw(j, ret, f) : refuse(b, f);
+}
+
+int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
+                    const struct input_form *form, rknn_input *ret, struct input_file *ret_file,
+                    struct failure *f)
+{
+    struct input_bytes bytes = {0};
+    struct input_file file = {0};
+    int r = input_bytes_read(path, &bytes, f);
+    if (r)
+        return r;
+    const struct job j = {attr, native, form, &bytes};
+    rknn_input input = {0};
+    r = load(&j, &input, &file, f);
+    input_bytes_done(&bytes);
+    if (r == 0 && form->native)
+        r = pad_rows(native, &input, f);
+    if (r) {
+        free(input.buf);
+        return r;
+    }
+    *ret = input;
+    *ret_file = file;
+    return 0;
+}

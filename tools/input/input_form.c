@@ -1,0 +1,139 @@
+// How the data of inputs is to be read.
+#include "tools/input/input_form.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "tools/format/npy.h"
+#include "tools/input/input_check.h"
+#include "tools/ui/parse.h"
+
+#define DEFAULT_COLOUR 114 // that of detectors' training data
+
+typedef int set_value(const char *text, struct input_form *form, struct failure *f);
+
+static int set_layout(const char *text, struct input_form *form, struct failure *f)
+{
+    form->native = strcasecmp(text, "native") == 0;
+    if (form->native)
+        return 0;
+    if (strcasecmp(text, "nhwc") != 0 && strcasecmp(text, "nchw") != 0)
+        return failure_set(f, EXIT_USAGE, "--layout: \"%s\" is not nhwc, nchw or native", text);
+    form->layout = strcasecmp(text, "nchw") == 0 ? RKNN_TENSOR_NCHW : RKNN_TENSOR_NHWC;
+    return 0;
+}
+
+static int set_type(const char *text, struct input_form *form, struct failure *f)
+{
+    form->raw = true;
+    if (npy_type_named(text, &form->type))
+        return 0;
+    return failure_set(f, EXIT_USAGE,
+                       "--type: \"%s\" is not float32, float16, int8, uint8, int16, uint16, int32, "
+                       "uint32, int64 or bool",
+                       text);
+}
+
+static int set_fit(const char *text, struct input_form *form, struct failure *f)
+{
+    for (form->fit = IMAGE_FIT_EXACT; form->fit <= IMAGE_CROP; form->fit++)
+        if (strcasecmp(text, image_fit_name(form->fit)) == 0)
+            return 0;
+    return failure_set(f, EXIT_USAGE, "--fit: \"%s\" is not letterbox, stretch, crop or exact",
+                       text);
+}
+
+// G or R,G,B.
+static int set_colour(const char *text, struct input_form *form, struct failure *f)
+{
+    const char *at = text;
+    for (form->n_colour = 0; form->n_colour < 3; at++) {
+        char number[8] = "", *end = number;
+        size_t n = strcspn(at, ",");
+        uint32_t v;
+        if (n < sizeof number)
+            end = mempcpy(number, at, n);
+        *end = 0;
+        if (parse_number("--pad", number, 0, 255, &v, f))
+            break;
+        form->colour[form->n_colour++] = (uint8_t)v;
+        at += n;
+        if (!*at)
+            break;
+    }
+    if (!*at && form->n_colour == 1)
+        memset(form->colour, form->colour[0], sizeof form->colour);
+    if (!*at && (form->n_colour == 1 || form->n_colour == 3))
+        return 0;
+    return failure_set(f, EXIT_USAGE, "--pad: \"%s\" is not a gray like 114 or R,G,B like 0,0,0",
+                       text);
+}
+
+static set_value *const setters[] = {[INPUT_LAYOUT] = set_layout,
+                                     [INPUT_TYPE] = set_type,
+                                     [INPUT_FIT] = set_fit,
+                                     [INPUT_PAD] = set_colour};
+static const char *const names[] = {[INPUT_LAYOUT] = "--layout",
+                                    [INPUT_TYPE] = "--type",
+                                    [INPUT_FIT] = "--fit",
+                                    [INPUT_PAD] = "--pad"};
+
+// No value has = in it, and names of inputs may.
+static const char *value_of(const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    return equals ? equals + 1 : text;
+}
+
+int input_option_check(enum input_option option, const char *text, struct failure *f)
+{
+    struct input_form form = {0};
+    return setters[option](value_of(text), &form, f);
+}
+
+// Those without an input first, so that those with one count.
+static int apply(enum input_option option, const struct text_list *list,
+                 const rknn_tensor_attr *attrs, uint32_t n, struct input_form *forms,
+                 struct failure *f)
+{
+    int r = 0;
+    for (size_t i = 0; i < list->n && r == 0; i++)
+        for (uint32_t k = 0; k < n && r == 0 && !strchr(list->items[i], '='); k++)
+            r = setters[option](list->items[i], &forms[k], f);
+    for (size_t i = 0; i < list->n && r == 0; i++) {
+        const char *text = list->items[i], *value = value_of(text);
+        uint32_t index;
+        if (value == text)
+            continue;
+        r = inputs_find(names[option], text, (size_t)(value - text - 1), attrs, n, &index, f);
+        if (r == 0)
+            r = setters[option](value, &forms[index], f);
+        if (r == 0 && option == INPUT_FIT)
+            forms[index].fit_named = true;
+    }
+    return r;
+}
+
+int input_forms_make(const struct input_options *o, const rknn_tensor_attr *attrs, uint32_t n,
+                     struct input_form *ret, struct failure *f)
+{
+    for (uint32_t i = 0; i < n; i++)
+        ret[i] = (struct input_form){.layout = RKNN_TENSOR_NHWC,
+                                     .native = o->pass_through,
+                                     .colour = {DEFAULT_COLOUR, DEFAULT_COLOUR, DEFAULT_COLOUR},
+                                     .n_colour = 1};
+    int r = apply(INPUT_LAYOUT, &o->layouts, attrs, n, ret, f);
+    if (r == 0)
+        r = apply(INPUT_TYPE, &o->types, attrs, n, ret, f);
+    if (r == 0)
+        r = apply(INPUT_FIT, &o->fits, attrs, n, ret, f);
+    return r ? r : apply(INPUT_PAD, &o->pads, attrs, n, ret, f);
+}
+
+void input_options_done(struct input_options *o)
+{
+    text_list_done(&o->layouts);
+    text_list_done(&o->types);
+    text_list_done(&o->fits);
+    text_list_done(&o->pads);
+}

@@ -1,0 +1,35 @@
+// How the data of inputs is to be read: --layout, --type, --fit, --pad, --pass-through.
+#pragma once
+
+#include "rknn_api.h"
+#include "tools/image/image_fit.h"
+#include "tools/ui/cmd_options.h"
+
+// As given: [INPUT=]VALUE each, where INPUT is a name or a number and without it all inputs are
+// meant that are not named. What is given last counts.
+struct input_options {
+    struct text_list layouts, types, fits, pads;
+    bool pass_through; // all inputs, as --layout native
+};
+
+void input_options_done(struct input_options *o);
+
+struct input_form {
+    rknn_tensor_format layout; // of 4-D arrays
+    bool native;               // the model's own type and layout: passed through untouched
+    bool raw;                  // elements of `type` and nothing else
+    rknn_tensor_type type;
+    enum image_fit fit;
+    bool fit_named; // for this very input
+    uint8_t colour[3];
+    unsigned n_colour; // numbers that were given for it; 1: gray
+};
+
+enum input_option { INPUT_LAYOUT, INPUT_TYPE, INPUT_FIT, INPUT_PAD };
+
+/// Checks a value as far as that goes without the model. EXIT_USAGE.
+int input_option_check(enum input_option option, const char *text, struct failure *f);
+
+/// Fills ret[n] for the inputs `attrs`. EXIT_USAGE for names that the model does not have.
+int input_forms_make(const struct input_options *o, const rknn_tensor_attr *attrs, uint32_t n,
+                     struct input_form *ret, struct failure *f);

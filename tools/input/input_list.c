@@ -1,0 +1,92 @@
+// Several sets of inputs.
+#include "tools/input/input_list.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+
+// Room for one more of n items, which there is until n is a power of 2.
+static void *grow(void *items, size_t n, size_t item_size)
+{
+    return n & (n - 1) ? items : reallocarray(items, n ? 2 * n : 1, item_size);
+}
+
+static int add_path(struct input_list *l, struct text_list *set, const char *folder,
+                    const char *word, struct failure *f)
+{
+    char **paths = grow(l->paths, l->n_paths, sizeof *paths);
+    if (!paths)
+        return failure_no_memory(f);
+    l->paths = paths;
+    if (asprintf(&paths[l->n_paths], "%s%s%s", *word == '/' ? "" : folder, *word == '/' ? "" : "/",
+                 word) < 0)
+        return failure_no_memory(f);
+    return text_list_add(set, paths[l->n_paths++], f);
+}
+
+static int add_set(struct input_list *l, char *line, const char *folder, struct failure *f)
+{
+    char *rest = NULL, *word = strtok_r(line, " \t\r\n", &rest);
+    if (!word)
+        return 0;
+    struct text_list *sets = grow(l->sets, l->n, sizeof *sets);
+    if (!sets)
+        return failure_no_memory(f);
+    l->sets = sets;
+    sets[l->n++] = (struct text_list){0};
+    int r = 0;
+    for (; word && r == 0; word = strtok_r(NULL, " \t\r\n", &rest))
+        r = add_path(l, &sets[l->n - 1], folder, word, f);
+    return r;
+}
+
+static int read_list(struct input_list *l, const char *path, struct failure *f)
+{
+    cleanup(fclose_p) FILE *file = fopen(path, "re");
+    cleanup(free_p) char *line = NULL, *copy = strdup(path);
+    size_t size = 0;
+    int r = 0;
+    if (!copy)
+        return failure_no_memory(f);
+    if (!file)
+        return failure_set(f, EXIT_INPUT, "list %s: %s", path, strerror(errno));
+    const char *folder = dirname(copy);
+    while (r == 0 && getline(&line, &size, file) >= 0)
+        r = add_set(l, line, folder, f);
+    if (r == 0 && ferror(file))
+        r = failure_set(f, EXIT_INPUT, "list %s: it cannot be read", path);
+    if (r == 0 && l->n == 0)
+        r = failure_set(f, EXIT_INPUT, "list %s: there is no line with files", path);
+    return r;
+}
+
+int input_list_load(struct input_list *l, const char *path, const struct text_list *inputs,
+                    struct failure *f)
+{
+    int r = 0;
+    *l = (struct input_list){0};
+    if (path)
+        return read_list(l, path, f);
+    l->sets = calloc(1, sizeof *l->sets);
+    if (!l->sets)
+        return failure_no_memory(f);
+    l->n = 1;
+    for (size_t i = 0; i < inputs->n && r == 0; i++)
+        r = text_list_add(&l->sets[0], inputs->items[i], f);
+    return r;
+}
+
+void input_list_done(struct input_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        text_list_done(&l->sets[i]);
+    for (size_t i = 0; i < l->n_paths; i++)
+        free(l->paths[i]);
+    free(l->sets);
+    free(l->paths);
+    *l = (struct input_list){0};
+}

@@ -1,0 +1,19 @@
+// Several sets of inputs, from a list as the RKNN toolkit's data sets are: a line for each set,
+// with a file for each input, separated by spaces. Names of files are relative to the list's
+// folder.
+#pragma once
+
+#include "tools/ui/cmd_options.h"
+
+struct input_list {
+    struct text_list *sets;
+    size_t n;
+    char **paths; // of all sets
+    size_t n_paths;
+};
+
+/// Reads the list `path`; NULL: one set, the files of `inputs`. EXIT_INPUT for a list that cannot
+/// be read or has no line. input_list_done() also after a failure.
+int input_list_load(struct input_list *l, const char *path, const struct text_list *inputs,
+                    struct failure *f);
+void input_list_done(struct input_list *l);

@@ -1,7 +1,0 @@
-// How the models are loaded that this thread opens.
-#pragma once
-
-#include "tools/options.h"
-
-/// `shapes` are the values of --shape: "NAME=1x3x224x224".
-int load_options_set(const struct text_list *shapes, struct failure *f);

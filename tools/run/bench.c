@@ -1,0 +1,246 @@
+// Many clients of one model at once, measured.
+#include "tools/run/bench.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rknnd.h"
+#include "tools/cleanup.h"
+#include "tools/clock.h"
+#include "tools/format/order_stats.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/progress.h"
+
+struct bench {
+    const struct bench_plan *plan;
+    const struct input_set *inputs;
+    atomic_bool stop; // one has failed
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t n_warm; // clients past their warm-up, or failed
+    bool go;         // all are
+    struct progress progress;
+};
+
+struct client {
+    struct bench *bench;
+    pthread_t thread;
+    struct model model;
+    rknn_output *outputs;
+    uint64_t *latency_ns, *queue_us, *run_us; // parts of the result's, `loop` long
+    uint32_t n;
+    uint64_t start_ns, end_ns;
+    struct timing timing;
+    uint64_t estimate_ns;
+    int result;
+    struct failure failure;
+};
+
+static int prepare_outputs(struct client *c)
+{
+    const struct model *m = &c->model;
+    c->outputs = calloc(m->n_outputs ? m->n_outputs : 1, sizeof *c->outputs);
+    if (!c->outputs)
+        return failure_no_memory(&c->failure);
+    for (uint32_t i = 0; i < m->n_outputs; i++) {
+        bool want_float = c->bench->plan->want_float;
+        size_t size = want_float ? m->outputs[i].n_elems * sizeof(float) : m->outputs[i].size;
+        c->outputs[i] = (rknn_output){.index = i,
+                                      .want_float = want_float,
+                                      .is_prealloc = 1,
+                                      .buf = malloc(size ? size : 1),
+                                      .size = (uint32_t)size};
+        if (!c->outputs[i].buf)
+            return failure_no_memory(&c->failure);
+    }
+    return 0;
+}
+
+static int prepare(struct client *c)
+{
+    int r = task_open(&c->bench->plan->task, 0, &c->model, &c->failure);
+    return r ? r : prepare_outputs(c);
+}
+
+static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info)
+{
+    const struct input_set *inputs = c->bench->inputs;
+    const struct model *m = &c->model;
+    uint64_t start = clock_ns();
+    int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    if (r == RKNN_SUCC)
+        r = rknn_run(m->context, NULL);
+    if (r == RKNN_SUCC)
+        r = rknn_outputs_get(m->context, m->n_outputs, c->outputs, NULL);
+    *latency_ns = clock_ns() - start;
+    *info = (rknnd_run_info){.struct_size = sizeof *info};
+    if (r == RKNN_SUCC)
+        r = rknnd_get_run_info(m->context, info);
+    return r < 0 ? failure_model(&c->failure, r, m->path) : 0;
+}
+
+static bool go_on(const struct client *c)
+{
+    return c->result == 0 && !atomic_load(&c->bench->stop) && !interrupt_seen();
+}
+
+static void measure(struct client *c)
+{
+    c->start_ns = clock_ns();
+    while (c->n < c->bench->plan->loop && go_on(c)) {
+        rknnd_run_info info;
+        c->result = run_once(c, &c->latency_ns[c->n], &info);
+        if (c->result)
+            break;
+        c->queue_us[c->n] = info.queue_us;
+        c->run_us[c->n] = info.run_us;
+        c->timing = timing_of(&info);
+        c->estimate_ns = info.estimate_ns;
+        c->n++;
+        c->end_ns = clock_ns();
+        progress_step(&c->bench->progress);
+    }
+}
+
+static void wait_for_go(struct bench *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->n_warm++;
+    pthread_cond_broadcast(&b->changed);
+    while (!b->go)
+        pthread_cond_wait(&b->changed, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void *client_thread(void *argument)
+{
+    struct client *c = argument;
+    uint64_t latency;
+    rknnd_run_info info;
+    c->result = prepare(c);
+    for (uint32_t i = 0; i < c->bench->plan->warmup && go_on(c); i++)
+        c->result = run_once(c, &latency, &info);
+    if (c->result)
+        atomic_store(&c->bench->stop, true);
+    wait_for_go(c->bench);
+    measure(c);
+    if (c->result)
+        atomic_store(&c->bench->stop, true);
+    return NULL;
+}
+
+static void client_done(struct client *c)
+{
+    for (uint32_t i = 0; c->outputs && i < c->model.n_outputs; i++)
+        free(c->outputs[i].buf);
+    free(c->outputs);
+    model_close(&c->model);
+}
+
+static void start_together(struct bench *b, uint32_t n)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->n_warm < n)
+        pthread_cond_wait(&b->changed, &b->lock);
+    b->go = true;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static int run_clients(struct bench *b, struct client *clients, struct failure *f)
+{
+    uint32_t n = 0;
+    int r = 0;
+    while (n < b->plan->clients && r == 0) {
+        r = pthread_create(&clients[n].thread, NULL, client_thread, &clients[n]);
+        n += r == 0;
+    }
+    if (r)
+        atomic_store(&b->stop, true);
+    start_together(b, n);
+    for (uint32_t i = 0; i < n; i++)
+        pthread_join(clients[i].thread, NULL);
+    if (r)
+        return failure_set(f, EXIT_RUNTIME, "thread of client %u: %s", n, strerror(r));
+    for (uint32_t i = 0; i < n; i++)
+        if (clients[i].result) {
+            *f = clients[i].failure;
+            return failure_prefix(f, "client %u", i);
+        }
+    return 0;
+}
+
+static void init_client(struct client *c, struct bench *b, const struct bench_result *r, uint32_t i)
+{
+    size_t first = (size_t)i * b->plan->loop;
+    *c = (struct client){.bench = b,
+                         .latency_ns = r->latency_ns + first,
+                         .queue_us = r->queue_us + first,
+                         .run_us = r->run_us + first};
+}
+
+// Moves the clients' runs together, after Ctrl-C with gaps between them, and sorts them.
+static void collect(const struct client *clients, uint32_t n_clients, struct bench_result *r)
+{
+    uint64_t start = UINT64_MAX, end = 0;
+    for (uint32_t i = 0; i < n_clients; i++) {
+        const struct client *c = &clients[i];
+        size_t size = c->n * sizeof(uint64_t);
+        memmove(r->latency_ns + r->n, c->latency_ns, size);
+        memmove(r->queue_us + r->n, c->queue_us, size);
+        memmove(r->run_us + r->n, c->run_us, size);
+        r->n += c->n;
+        if (c->n == 0)
+            continue;
+        r->timing = c->timing;
+        r->estimate_ns = c->estimate_ns;
+        start = c->start_ns < start ? c->start_ns : start;
+        end = c->end_ns > end ? c->end_ns : end;
+    }
+    r->wall_ns = end > start ? end - start : 0;
+    stats_sort(r->latency_ns, r->n);
+    stats_sort(r->queue_us, r->n);
+    stats_sort(r->run_us, r->n);
+}
+
+static int init_result(struct bench_result *r, size_t n, struct failure *f)
+{
+    *r = (struct bench_result){.latency_ns = calloc(n, sizeof *r->latency_ns),
+                               .queue_us = calloc(n, sizeof *r->queue_us),
+                               .run_us = calloc(n, sizeof *r->run_us)};
+    return r->latency_ns && r->queue_us && r->run_us ? 0 : failure_no_memory(f);
+}
+
+int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
+              struct bench_result *ret, struct failure *f)
+{
+    struct bench b = {.plan = plan,
+                      .inputs = inputs,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .changed = PTHREAD_COND_INITIALIZER};
+    int r = init_result(ret, (size_t)plan->clients * plan->loop, f);
+    cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
+    if (r == 0 && !clients)
+        r = failure_no_memory(f);
+    if (r)
+        return r;
+    for (uint32_t i = 0; i < plan->clients; i++)
+        init_client(&clients[i], &b, ret, i);
+    progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);
+    r = run_clients(&b, clients, f);
+    progress_end(&b.progress);
+    collect(clients, plan->clients, ret);
+    for (uint32_t i = 0; i < plan->clients; i++)
+        client_done(&clients[i]);
+    return r;
+}
+
+void bench_result_done(struct bench_result *r)
+{
+    free(r->latency_ns);
+    free(r->queue_us);
+    free(r->run_us);
+    *r = (struct bench_result){0};
+}

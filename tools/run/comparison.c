@@ -1,0 +1,321 @@
+// A model's tensors against those of a golden one.
+#include "tools/run/comparison.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/npy.h"
+#include "tools/format/tensor_file.h"
+#include "tools/input/golden_inputs.h"
+#include "tools/input/input_list.h"
+#include "tools/run/description.h"
+#include "tools/ui/print.h"
+
+struct work {
+    const struct comparison_plan *plan;
+    struct comparison *result;
+    struct failure *f;
+    struct model model, golden;
+    json_t *description, *golden_description;
+    struct rknnd_name_pair *pairs;
+    struct progress progress;
+    uint64_t n_steps, n_done;
+    bool single; // the pass that is under way
+    size_t set;
+    size_t at; // row of the next tensor of this pass
+};
+
+// ---- rows --------------------------------------------------------------------------------------
+
+static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *f)
+{
+    if (c->n == c->capacity) {
+        size_t capacity = c->capacity ? 2 * c->capacity : 128;
+        struct comparison_row *rows = reallocarray(c->rows, capacity, sizeof *rows);
+        if (!rows)
+            return failure_no_memory(f);
+        c->rows = rows;
+        c->capacity = capacity;
+    }
+    struct comparison_row *r = &c->rows[c->n++];
+    *r = (struct comparison_row){.name = strdup(t->name),
+                                 .node = strdup(t->node),
+                                 .op = strdup(t->op),
+                                 .type = t->type,
+                                 .n_dims = t->n_dims};
+    memcpy(r->dims, t->dims, t->n_dims * sizeof *r->dims);
+    return r->name && r->node && r->op ? 0 : failure_no_memory(f);
+}
+
+// What is not a number stays.
+static double larger(double a, double b)
+{
+    return isnan(a) || a > b ? a : b;
+}
+
+static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
+{
+    d->cosine = -larger(-d->cosine, -now->cosine);
+    d->euclidean = larger(d->euclidean, now->euclidean);
+    d->relative = larger(d->relative, now->relative);
+    d->largest = larger(d->largest, now->largest);
+    if (isnan(now->gain) || fabs(now->gain - 1) > fabs(d->gain - 1))
+        d->gain = now->gain;
+}
+
+static void note(struct comparison_row *row, const rknnd_comparison *c, bool single)
+{
+    struct comparison_distance *d = single ? &row->single : &row->entire;
+    if (!c->golden)
+        return;
+    if (d->there) {
+        keep_worst(&d->real, c->distance);
+        keep_worst(&d->stored, c->stored);
+    } else {
+        *d = (struct comparison_distance){true, *c->distance, *c->stored};
+    }
+}
+
+// ---- tensors as they come ----------------------------------------------------------------------
+
+static int snapshot(struct work *w, const rknnd_comparison *c)
+{
+    const struct comparison_plan *plan = w->plan;
+    const rknnd_tensor *t = c->tensor;
+    const struct {
+        const char *suffix;
+        const float *values;
+    } files[] = {{w->single ? ".single.npy" : ".npy", c->values},
+                 {".golden.npy", w->single ? NULL : c->golden}};
+    cleanup(free_p) char *folder = NULL;
+    if (asprintf(&folder, "%s/%zu", plan->folder, w->set) < 0) {
+        folder = NULL;
+        return failure_no_memory(w->f);
+    }
+    int r = tensor_folder_make(folder, w->f);
+    for (size_t i = 0; i < sizeof files / sizeof *files && r == 0; i++) {
+        cleanup(free_p) char *path = tensor_file_name(folder, t->index, t->name, files[i].suffix);
+        if (!path)
+            r = failure_no_memory(w->f);
+        else if (files[i].values)
+            r = npy_write(path, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, files[i].values, w->f);
+    }
+    return r;
+}
+
+static int take(struct work *w, const rknnd_comparison *c)
+{
+    struct comparison *result = w->result;
+    int r = w->at == result->n && !w->single && w->set == 0 ? add_row(result, c->tensor, w->f) : 0;
+    if (r == 0 && w->at >= result->n)
+        r = failure_set(w->f, EXIT_RUNTIME, "the model computes other tensors in each run");
+    if (r == 0 && w->plan->folder)
+        r = snapshot(w, c);
+    if (r)
+        return r;
+    note(&result->rows[w->at++], c, w->single);
+    w->n_done += w->n_done < w->n_steps;
+    progress_count(&w->progress, w->n_done, w->n_steps);
+    return 0;
+}
+
+static int on_tensor(void *user, const rknnd_comparison *c)
+{
+    return take(user, c) ? RKNN_ERR_FAIL : RKNN_SUCC;
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static int set_inputs(const struct model *m, const struct input_set *s, struct failure *f)
+{
+    int r = rknn_inputs_set(m->context, s->n, s->inputs);
+    return r < 0 ? failure_model(f, r, m->path) : 0;
+}
+
+static int compare(struct work *w, const rknnd_golden *golden, bool single)
+{
+    const rknnd_list pairs = {.struct_size = sizeof pairs,
+                              .n = (uint32_t)w->plan->map.n,
+                              .stride = sizeof *w->pairs,
+                              .items = w->pairs};
+    const rknnd_compare_options options = {
+        .struct_size = sizeof options, .single = single, .pairs = &pairs};
+    w->single = single;
+    w->at = 0;
+    int r = rknnd_compare_layers(w->model.context, golden, &options, on_tensor, w);
+    if (w->f->code)
+        return w->f->code;
+    if (r == RKNN_ERR_FAIL && single && w->at == 0) {
+        snprintf(w->result->why_not_single, sizeof w->result->why_not_single, "%s",
+                 rknnd_last_error());
+        return 0;
+    }
+    return r < 0 ? failure_model(w->f, r, w->model.path) : 0;
+}
+
+static int run_golden(struct work *w, const struct input_set *inputs, rknnd_golden **ret)
+{
+    cleanup(input_set_done) struct input_set golden = {0};
+    int r = golden_inputs_make(&golden, &w->golden, w->golden_description, inputs, &w->model,
+                               w->description, w->f);
+    if (r == 0)
+        r = set_inputs(&w->golden, &golden, w->f);
+    if (r)
+        return r;
+    r = rknnd_golden_new(w->golden.context, ret);
+    return r < 0 ? failure_model(w->f, r, w->golden.path) : 0;
+}
+
+static int run_set(struct work *w, const struct text_list *files)
+{
+    struct comparison *result = w->result;
+    cleanup(input_set_done) struct input_set inputs = {0};
+    rknnd_golden *golden = NULL;
+    int r = input_set_load(&inputs, &w->model, files, &w->plan->task.forms, w->f);
+    if (r == 0 && w->set == 0) { // what is done with the others' pictures is the same
+        progress_erase(&w->progress);
+        input_set_tell(&inputs, &w->model, stderr);
+    }
+    if (r == 0)
+        r = run_golden(w, &inputs, &golden);
+    if (r == 0)
+        r = set_inputs(&w->model, &inputs, w->f);
+    if (r == 0)
+        r = compare(w, golden, false);
+    if (r == 0 && !w->plan->entire_only && !*result->why_not_single)
+        r = compare(w, golden, true);
+    rknnd_golden_free(golden);
+    return r;
+}
+
+static int run_sets(struct work *w)
+{
+    struct input_list list;
+    const struct comparison_plan *plan = w->plan;
+    size_t nodes = json_array_size(json_object_get(w->description, "nodes"));
+    int r = input_list_load(&list, plan->list, &plan->task.inputs, w->f);
+    if (r == 0 && plan->folder)
+        r = tensor_folder_make(plan->folder, w->f);
+    w->n_steps = list.n * (nodes ? nodes : 1) * (plan->entire_only ? 1 : 2);
+    progress_start_counting(&w->progress, "tensors", w->n_steps);
+    for (; w->set < list.n && r == 0; w->set++)
+        r = run_set(w, &list.sets[w->set]);
+    progress_end(&w->progress);
+    w->result->n_sets = list.n;
+    input_list_done(&list);
+    return r;
+}
+
+// ---- all of it ---------------------------------------------------------------------------------
+
+static int parse_map(struct work *w)
+{
+    const struct text_list *map = &w->plan->map;
+    w->pairs = calloc(map->n + 1, sizeof *w->pairs);
+    if (!w->pairs)
+        return failure_no_memory(w->f);
+    for (size_t i = 0; i < map->n; i++) {
+        char *text = (char *)map->items[i], *equals = strchr(text, '=');
+        if (!equals)
+            return failure_set(w->f, EXIT_USAGE, "--map %s: give it as NAME=GOLDEN", text);
+        *equals = 0;
+        w->pairs[i] =
+            (rknnd_name_pair){.struct_size = sizeof *w->pairs, .name = text, .golden = equals + 1};
+    }
+    return 0;
+}
+
+static int refuse_map(const struct work *w, size_t i, const struct model *m,
+                      const json_t *description, const char *name)
+{
+    struct nearest near;
+    char names[NEAREST_TEXT];
+    nearest_init(&near, name);
+    description_add_names(description, &near);
+    return failure_set(w->f, EXIT_USAGE, "--map %s=%s: %s has no tensor \"%s\"%s", w->pairs[i].name,
+                       w->pairs[i].golden, m->path, name, nearest_question(&near, "", names));
+}
+
+// Names that neither the runs nor the files know.
+static int check_map(const struct work *w)
+{
+    for (size_t i = 0; i < w->plan->map.n; i++) {
+        const struct comparison_row *row = NULL;
+        for (size_t k = 0; k < w->result->n && !row; k++)
+            if (strcmp(w->result->rows[k].name, w->pairs[i].name) == 0)
+                row = &w->result->rows[k];
+        if (!row && !description_has_name(w->description, w->pairs[i].name))
+            return refuse_map(w, i, &w->model, w->description, w->pairs[i].name);
+        if (!(row && row->entire.there) &&
+            !description_has_name(w->golden_description, w->pairs[i].golden))
+            return refuse_map(w, i, &w->golden, w->golden_description, w->pairs[i].golden);
+    }
+    return 0;
+}
+
+// On the server `uri`, from which the context then does not move.
+static int open_on(const char *uri, const struct task *task, struct model *m, json_t **description,
+                   rknnd_server_info *info, struct failure *f)
+{
+    int r = rknnd_set_server(uri);
+    if (r < 0)
+        return failure_rknn(f, r, "%s", "");
+    r = task_open(task, 0, m, f);
+    if (r == 0)
+        r = report_get_server(info, f);
+    return r ? r : description_get(task, description, f);
+}
+
+static int measure_times(struct comparison *c, const struct comparison_plan *plan,
+                         struct failure *f)
+{
+    struct profile_plan model = {
+        .task = plan->task, .loop = plan->loop, .warmup = plan->warmup, .seed = plan->seed};
+    model.task.inputs = (struct text_list){0};
+    struct profile_plan reference = model;
+    reference.task.model = plan->golden;
+    reference.task.core_mask = plan->golden_core_mask;
+    return comparison_times_measure(&c->times, &model, plan->server, &reference,
+                                    plan->golden_server, f);
+}
+
+int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+{
+    struct work w = {.plan = plan, .result = c, .f = f};
+    struct task golden = plan->task;
+    golden.model = plan->golden;
+    golden.core_mask = plan->golden_core_mask;
+    *c = (struct comparison){.limit = plan->limit};
+    int r = parse_map(&w);
+    if (r == 0)
+        r = open_on(plan->golden_server, &golden, &w.golden, &w.golden_description,
+                    &c->golden_server, f);
+    if (r == 0)
+        r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, f);
+    if (r == 0)
+        r = run_sets(&w);
+    if (r == 0)
+        r = check_map(&w);
+    if (r == 0 && plan->loop)
+        r = measure_times(c, plan, f);
+    json_decref(w.description);
+    json_decref(w.golden_description);
+    model_close(&w.model);
+    model_close(&w.golden);
+    free(w.pairs);
+    return r;
+}
+
+void comparison_done(struct comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        free(c->rows[i].name);
+        free(c->rows[i].node);
+        free(c->rows[i].op);
+    }
+    free(c->rows);
+    comparison_times_done(&c->times);
+    *c = (struct comparison){0};
+}

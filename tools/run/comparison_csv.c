@@ -1,0 +1,97 @@
+// A comparison as a table for spreadsheets.
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/format/csv.h"
+#include "tools/format/format.h"
+#include "tools/run/comparison.h"
+
+static void text(const char *value, bool last)
+{
+    csv_cell(stdout, value, false, last);
+}
+
+static void number(bool there, double value, bool last)
+{
+    char cell[40] = "";
+    if (there)
+        snprintf(cell, sizeof cell, "%.9g", value);
+    text(cell, last);
+}
+
+static void distance(const struct comparison_distance *d)
+{
+    const double values[] = {d->real.cosine, d->real.euclidean, d->real.relative, d->real.gain};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        number(d->there, values[i], false);
+}
+
+// NULL: the layer has no times, or they are in the row of its first tensor.
+static void times(const struct comparison *c, const struct time_pair *p)
+{
+    struct time_number numbers[TIME_COLUMNS] = {{0}};
+    if (p)
+        comparison_time_numbers(&c->times, p, numbers);
+    for (int i = 0; i < TIME_COLUMNS; i++)
+        number(numbers[i].there, numbers[i].value, i + 1 == TIME_COLUMNS);
+}
+
+static bool is_first_of_node(const struct comparison *c, size_t row)
+{
+    return row == 0 || strcmp(c->rows[row - 1].node, c->rows[row].node) != 0;
+}
+
+static void print_row(const struct comparison *c, size_t i)
+{
+    const struct comparison_row *r = &c->rows[i];
+    struct format_buffer b;
+    csv_cell(stdout, r->op, true, false);
+    text(r->name, false);
+    text(r->node, false);
+    text(get_type_string(r->type), false);
+    text(format_dims(&b, r->dims, r->n_dims), false);
+    distance(&r->entire);
+    distance(&r->single);
+    times(c, is_first_of_node(c, i) ? comparison_times_find(&c->times, r->node) : NULL);
+}
+
+static bool has_row(const struct comparison *c, const struct time_pair *p)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (p->layer && strcmp(c->rows[i].node, p->layer->name) == 0)
+            return true;
+    return false;
+}
+
+// A layer that computes no tensor to compare, or that only the reference has.
+static void print_time(const struct comparison *c, const struct time_pair *p)
+{
+    const rknnd_layer *l = p->layer ? p->layer : p->reference;
+    const struct comparison_distance none = {0};
+    csv_cell(stdout, l->op, true, false);
+    text("", false);
+    text(l->name, false);
+    text(l->type, false);
+    text("", false);
+    distance(&none);
+    distance(&none);
+    times(c, p);
+}
+
+void comparison_csv(const struct comparison *c)
+{
+    static const char *const titles[] = {
+        "OpType",          "Tensor",          "Node",           "DataType",   "Shape",
+        "EntireCosine",    "EntireEuclidean", "EntireRelative", "EntireGain", "SingleCosine",
+        "SingleEuclidean", "SingleRelative",  "SingleGain"};
+    size_t n = sizeof titles / sizeof *titles;
+    for (size_t i = 0; i < n; i++)
+        csv_cell(stdout, titles[i], i == 0, false);
+    for (int i = 0; i < TIME_COLUMNS; i++)
+        csv_cell(stdout, comparison_time_titles[i], false, i + 1 == TIME_COLUMNS);
+    for (size_t i = 0; i < c->n; i++)
+        print_row(c, i);
+    for (size_t i = 0; i < c->times.n; i++)
+        if (!has_row(c, &c->times.pairs[i]))
+            print_time(c, &c->times.pairs[i]);
+}

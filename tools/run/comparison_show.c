@@ -1,0 +1,293 @@
+// What a comparison of tensors says.
+#include <math.h>
+
+#include "tools/format/format.h"
+#include "tools/format/table.h"
+#include "tools/run/comparison.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+
+static const struct comparison_distance *deciding(const struct comparison_row *r)
+{
+    return r->single.there ? &r->single : &r->entire;
+}
+
+static double error_of(const rknnd_distance *d)
+{
+    double gain = fabs(d->gain - 1), off = d->relative / 4;
+    return isnan(gain) || gain > off ? gain : off;
+}
+
+double comparison_error(const struct comparison_row *r)
+{
+    const struct comparison_distance *d = deciding(r);
+    return d->there ? error_of(&d->real) : 0;
+}
+
+// What is not a number is worse than any.
+static bool is_over(double error, double limit)
+{
+    return !(error <= limit);
+}
+
+static double limit_of(const struct comparison *c)
+{
+    return c->limit / 100.0;
+}
+
+static bool is_marked(const struct comparison *c, const struct comparison_row *r)
+{
+    return is_over(comparison_error(r), limit_of(c));
+}
+
+// The error that rounding to the tensor's type does not explain.
+static double beyond_rounding(const struct comparison_row *r)
+{
+    const struct comparison_distance *d = deciding(r);
+    return d->there ? error_of(&d->stored) : 0;
+}
+
+// Orders layers: what is over the limit by its error, below it the others by what rounding does not
+// explain.
+static double badness(const struct comparison *c, const struct comparison_row *r)
+{
+    double error = comparison_error(r);
+    if (is_over(error, limit_of(c)) || error == 0)
+        return error;
+    return fmin(beyond_rounding(r), limit_of(c));
+}
+
+const struct comparison_row *comparison_worst(const struct comparison *c)
+{
+    const struct comparison_row *worst = NULL;
+    double most = 0;
+    for (size_t i = 0; i < c->n && !isnan(most); i++) {
+        double bad = badness(c, &c->rows[i]);
+        if (is_over(bad, most)) {
+            worst = &c->rows[i];
+            most = bad;
+        }
+    }
+    return worst;
+}
+
+const struct comparison_row *comparison_first(const struct comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (is_marked(c, &c->rows[i]))
+            return &c->rows[i];
+    return NULL;
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+static const struct table_column columns[] = {
+    {"#", TABLE_RIGHT, TABLE_FIXED, 0},          {"op", TABLE_LEFT, TABLE_CUT_END, 0},
+    {"tensor", TABLE_LEFT, TABLE_CUT_START, 0},  {"node", TABLE_LEFT, TABLE_CUT_START, 6},
+    {"type", TABLE_LEFT, TABLE_FIXED, 4},        {"shape", TABLE_LEFT, TABLE_FIXED, 5},
+    {"entire cos", TABLE_RIGHT, TABLE_FIXED, 0}, {"euc", TABLE_RIGHT, TABLE_FIXED, 2},
+    {"off", TABLE_RIGHT, TABLE_FIXED, 1},        {"single cos", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"euc", TABLE_RIGHT, TABLE_FIXED, 3},        {"off", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"gain", TABLE_RIGHT, TABLE_FIXED, 0},       {"", TABLE_LEFT, TABLE_FIXED, 0},
+};
+
+static void distance_cells(struct table *t, const struct comparison_distance *d)
+{
+    if (!d->there) {
+        for (int i = 0; i < 3; i++)
+            table_cell(t, "-");
+        return;
+    }
+    table_cell(t, "%.6f", d->real.cosine);
+    table_cell(t, "%.4g", d->real.euclidean);
+    table_cell(t, "%.2f%%", 100 * d->real.relative);
+}
+
+static void add_row(struct table *t, const struct comparison *c, size_t i)
+{
+    const struct comparison_row *r = &c->rows[i];
+    struct format_buffer b;
+    bool over = is_marked(c, r);
+    table_cell(t, "%zu", i);
+    table_cell(t, "%s", r->op);
+    table_cell(t, "%s", r->name);
+    table_cell(t, "%s", r->node);
+    table_cell(t, "%s", get_type_string(r->type));
+    table_cell(t, "%s", format_dims(&b, r->dims, r->n_dims));
+    distance_cells(t, &r->entire);
+    distance_cells(t, &r->single);
+    if (r->entire.there)
+        table_cell(t, "%+.2f%%", 100 * (deciding(r)->real.gain - 1));
+    else
+        table_cell(t, "-");
+    table_cell(t, "%s", !over ? "" : r == comparison_worst(c) ? "!!" : "!");
+}
+
+static void print_named(const char *what, const struct comparison_row *r, const char *none)
+{
+    if (!r) {
+        report_line(what, "none: %s", none);
+        return;
+    }
+    const rknnd_distance *d = &deciding(r)->real;
+    report_line(what, "%s, %s\n    of node %s: error %.2f%% (%.2f%% off, gain %+.2f%%%s)", r->op,
+                r->name, r->node, 100 * comparison_error(r), 100 * d->relative, 100 * (d->gain - 1),
+                r->single.there ? ", by itself" : "");
+}
+
+static bool all_same(const struct comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (comparison_error(&c->rows[i]) != 0)
+            return false;
+    return true;
+}
+
+static int print_text(const struct comparison *c, struct failure *f)
+{
+    struct table t;
+    size_t n_compared = 0;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < c->n; i++) {
+        n_compared += c->rows[i].entire.there;
+        add_row(&t, c, i);
+    }
+    int r = table_print(&t, stdout, "", terminal_width(stdout));
+    table_done(&t);
+    if (r < 0)
+        return failure_no_memory(f);
+    putchar('\n');
+    report_line("tensors", "%zu, %zu of them compared", c->n, n_compared);
+    if (c->n_sets > 1)
+        report_line("inputs", "%zu sets; numbers are the worst of all", c->n_sets);
+    if (*c->why_not_single)
+        report_line("single", "not possible: %s", c->why_not_single);
+    print_named("worst", comparison_worst(c),
+                all_same(c) ? "all is the same" : "all is the same but for rounding to the types");
+    print_named("diverges at", comparison_first(c), "every layer is within the limit");
+    return 0;
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static json_t *distance_json(const rknnd_distance *d)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", report_number(d->cosine), "euclidean",
+                     report_number(d->euclidean), "relative", report_number(d->relative), "gain",
+                     report_number(d->gain), "largest", report_number(d->largest));
+}
+
+static json_t *distances_json(const struct comparison_distance *d)
+{
+    if (!d->there)
+        return json_null();
+    json_t *o = distance_json(&d->real);
+    json_object_set_new(o, "stored", distance_json(&d->stored));
+    return o;
+}
+
+static json_t *row_json(const struct comparison *c, const struct comparison_row *r)
+{
+    json_t *dims = json_array();
+    for (uint32_t i = 0; i < r->n_dims; i++)
+        json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "name", r->name, "node",
+                     r->node, "op", r->op, "type", get_type_string(r->type), "dims", dims, "error",
+                     report_number(comparison_error(r)), "beyond_rounding",
+                     report_number(beyond_rounding(r)), "entire", distances_json(&r->entire),
+                     "single", distances_json(&r->single), "over_limit", (int)is_marked(c, r));
+}
+
+// What the worst one has the most of.
+static const char *worst_by(const struct comparison *c, const struct comparison_row *worst)
+{
+    return !worst ? NULL : is_marked(c, worst) ? "error" : "beyond_rounding";
+}
+
+json_t *comparison_json(const struct comparison *c)
+{
+    const struct comparison_row *worst = comparison_worst(c), *first = comparison_first(c);
+    json_t *layers = json_array();
+    for (size_t i = 0; i < c->n; i++)
+        json_array_append_new(layers, row_json(c, &c->rows[i]));
+    return json_pack("{s:I, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o, s:o}", "sets",
+                     (json_int_t)c->n_sets, "limit_percent", report_number(c->limit),
+                     "why_not_single", *c->why_not_single ? c->why_not_single : NULL, "layers",
+                     layers, "worst", worst ? row_json(c, worst) : json_null(), "worst_index",
+                     worst ? json_integer(worst - c->rows) : json_null(), "worst_by",
+                     worst_by(c, worst), "first_divergence",
+                     first ? row_json(c, first) : json_null(), "times",
+                     c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
+}
+
+static int show(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+{
+    if (plan->form == COMPARISON_CSV) {
+        comparison_csv(c);
+        return 0;
+    }
+    if (plan->form == COMPARISON_JSON) {
+        json_t *o = comparison_json(c);
+        json_object_set_new(o, "model", json_string(plan->task.model));
+        json_object_set_new(o, "server", report_server_json(&c->server));
+        json_object_set_new(o, "golden", json_string(plan->golden));
+        json_object_set_new(o, "golden_server", report_server_json(&c->golden_server));
+        return report_json(o, f);
+    }
+    printf("%s on ", plan->task.model);
+    report_server_line(&c->server);
+    printf("\n%s on ", plan->golden);
+    report_server_line(&c->golden_server);
+    printf("\n\n");
+    int r = print_text(c, f);
+    if (r || !c->times.model.n_runs)
+        return r;
+    putchar('\n');
+    return comparison_times_print(&c->times, f);
+}
+
+int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f)
+{
+    plan->form = json ? COMPARISON_JSON : csv ? COMPARISON_CSV : COMPARISON_TEXT;
+    return options_check_form(json, csv, f);
+}
+
+// What was asked to be good enough. That nothing was compared is not.
+static int judge(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+{
+    const struct comparison_row *worst = NULL;
+    size_t n_compared = 0, n_over = 0;
+    if (isnan(plan->fail_above))
+        return 0;
+    for (size_t i = 0; i < c->n; i++) {
+        double error = comparison_error(&c->rows[i]);
+        n_compared += c->rows[i].entire.there;
+        n_over += is_over(error, plan->fail_above / 100);
+        if (!worst || is_over(error, comparison_error(worst)))
+            worst = &c->rows[i];
+    }
+    if (n_compared == 0)
+        return failure_set(f, EXIT_GATE,
+                           "no tensor of the model was found in %s, so --fail-above says nothing "
+                           "(names that differ: --map)",
+                           plan->golden);
+    if (n_over == 0)
+        return 0;
+    return failure_set(f, EXIT_GATE,
+                       "the error of %zu tensor%s is above --fail-above %.10g%%; the largest is "
+                       "%.4g%%, of %s (node %s)",
+                       n_over, n_over == 1 ? "" : "s", plan->fail_above,
+                       100 * comparison_error(worst), worst->name, worst->node);
+}
+
+int comparison_run(const struct comparison_plan *plan, struct failure *f)
+{
+    struct comparison c = {0};
+    int r = comparison_make(&c, plan, f);
+    if (r == 0)
+        r = show(&c, plan, f);
+    if (r == 0)
+        r = judge(&c, plan, f);
+    comparison_done(&c);
+    return r;
+}

@@ -1,0 +1,85 @@
+// What a model file says.
+#include "tools/run/description.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rknnd.h"
+#include "tools/run/load_option_args.h"
+#include "tools/ui/progress.h"
+
+int description_get(const struct task *t, json_t **ret, struct failure *f)
+{
+    const char *path = t->model;
+    struct progress progress;
+    json_error_t error;
+    char *text = NULL;
+    if (access(path, R_OK) < 0)
+        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
+    int r = load_options_set(&t->shapes, f);
+    if (r)
+        return r;
+    progress_start(&progress, path);
+    r = rknnd_describe_model(NULL, path, &text);
+    progress_end(&progress);
+    if (r < 0)
+        return failure_model(f, r, path);
+    *ret = json_loads(text, 0, &error);
+    rknnd_free(text);
+    if (!*ret)
+        return failure_set(f, EXIT_RUNTIME,
+                           "model %s: the server's description is not JSON: line %d: %s", path,
+                           error.line, error.text);
+    return 0;
+}
+
+typedef bool name_visitor(void *user, const char *name); // true: it is the one
+
+static bool visit_list(const json_t *list, name_visitor *visit, void *user)
+{
+    size_t i;
+    json_t *tensor;
+    json_array_foreach(list, i, tensor)
+    {
+        const char *name = json_string_value(json_object_get(tensor, "name"));
+        if (name && *name && visit(user, name))
+            return true;
+    }
+    return false;
+}
+
+static bool visit_names(const json_t *description, name_visitor *visit, void *user)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(json_object_get(description, "nodes"), i, node)
+    {
+        if (visit_list(json_object_get(node, "outputs"), visit, user) ||
+            visit_list(json_object_get(node, "inputs"), visit, user))
+            return true;
+    }
+    return false;
+}
+
+static bool add_name(void *user, const char *name)
+{
+    nearest_add(user, name);
+    return false;
+}
+
+static bool is_name(void *user, const char *name)
+{
+    return strcmp(user, name) == 0;
+}
+
+void description_add_names(const json_t *description, struct nearest *near)
+{
+    visit_names(description, add_name, near);
+}
+
+bool description_has_name(const json_t *description, const char *name)
+{
+    return visit_names(description, is_name, (void *)(uintptr_t)name);
+}

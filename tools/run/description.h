@@ -1,0 +1,15 @@
+// What a model file says, asked of the server.
+#pragma once
+
+#include <jansson.h>
+
+#include "tools/task.h"
+#include "tools/ui/nearest.h"
+
+/// Describes the task's model, in its shapes; *ret is the caller's to json_decref(). Also of models
+/// that the server would refuse to run: then with a member "refused".
+int description_get(const struct task *t, json_t **ret, struct failure *f);
+
+/// The names of all tensors that the nodes of a description take and give.
+void description_add_names(const json_t *description, struct nearest *near);
+bool description_has_name(const json_t *description, const char *name);

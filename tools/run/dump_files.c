@@ -1,0 +1,164 @@
+// `rknnctl dump`, done.
+#include "tools/run/dump_files.h"
+
+#include <stdlib.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/format.h"
+#include "tools/format/npy.h"
+#include "tools/format/table.h"
+#include "tools/format/tensor_file.h"
+#include "tools/format/values.h"
+#include "tools/run/description.h"
+#include "tools/ui/nearest.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+
+static const struct table_column columns[] = {
+    {"#", TABLE_RIGHT, TABLE_FIXED, 0},       {"tensor", TABLE_LEFT, TABLE_CUT_START, 0},
+    {"node", TABLE_LEFT, TABLE_CUT_START, 0}, {"shape", TABLE_LEFT, TABLE_FIXED, 0},
+    {"type", TABLE_LEFT, TABLE_FIXED, 0},     {"min", TABLE_RIGHT, TABLE_FIXED, 0},
+    {"max", TABLE_RIGHT, TABLE_FIXED, 0},     {"mean", TABLE_RIGHT, TABLE_FIXED, 0},
+};
+
+struct dump {
+    const struct dump_plan *plan;
+    struct failure *f;
+    struct table table;
+    json_t *list; // with --json
+    struct progress progress;
+    size_t n;
+};
+
+static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *range, const char *file)
+{
+    json_t *dims = json_array();
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        json_array_append_new(dims, json_integer((json_int_t)t->dims[i]));
+    json_t *o =
+        json_pack("{s:I, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:I}", "index",
+                  (json_int_t)t->index, "name", t->name, "node", t->node, "op", t->op, "dims", dims,
+                  "type", get_type_string(t->type), "file", file, "min",
+                  report_number((double)range->min), "max", report_number((double)range->max),
+                  "mean", report_number(range->mean), "nan", (json_int_t)range->n_nan);
+    if (o && t->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC) {
+        json_object_set_new(o, "scale", report_number((double)t->scale));
+        json_object_set_new(o, "zp", json_integer(t->zp));
+    }
+    return o;
+}
+
+static void add_row(struct table *table, const rknnd_tensor *t, const struct value_range *range)
+{
+    struct format_buffer b;
+    table_cell(table, "%u", t->index);
+    table_cell(table, "%s", t->name);
+    table_cell(table, "%s", t->node);
+    table_cell(table, "%s", format_dims(&b, t->dims, t->n_dims));
+    table_cell(table, "%s", get_type_string(t->type));
+    table_cell(table, "%.6g", (double)range->min);
+    table_cell(table, "%.6g", (double)range->max);
+    table_cell(table, "%.6g", range->mean);
+}
+
+static void note(struct dump *d, const rknnd_tensor *t, const float *values, const char *file)
+{
+    struct value_range range = values_range(values, t->n_elems);
+    if (d->plan->json)
+        json_array_append_new(d->list, tensor_json(t, &range, file));
+    else
+        add_row(&d->table, t, &range);
+}
+
+static int take_tensor(struct dump *d, const rknnd_tensor *t)
+{
+    struct failure *f = d->f;
+    cleanup(free_p) char *file = tensor_file_name(d->plan->folder, t->index, t->name, ".npy");
+    cleanup(free_p) float *values = calloc((size_t)t->n_elems + 1, sizeof *values);
+    if (!file || !values)
+        return failure_no_memory(f);
+    int r = rknnd_tensor_to_float(t, values);
+    if (r < 0)
+        return failure_rknn(f, r, "tensor %s", t->name);
+    if (d->plan->raw)
+        r = npy_write(file, t->type, t->dims, t->n_dims, t->data, f);
+    else
+        r = npy_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
+    if (r)
+        return failure_prefix(f, "tensor %s", t->name);
+    note(d, t, values, file);
+    d->n++;
+    return 0;
+}
+
+static int on_tensor(void *user, const rknnd_tensor *t)
+{
+    struct dump *d = user;
+    progress_step(&d->progress);
+    return take_tensor(d, t) ? RKNN_ERR_FAIL : RKNN_SUCC;
+}
+
+// Of all that the model computes no name was that one.
+static int refuse_only(const struct dump *d)
+{
+    struct nearest near;
+    char names[NEAREST_TEXT];
+    json_t *description = NULL;
+    int r = description_get(&d->plan->task, &description, d->f);
+    if (r)
+        return r;
+    nearest_init(&near, d->plan->only);
+    description_add_names(description, &near);
+    r = failure_set(d->f, EXIT_USAGE,
+                    "--only %s: no tensor that the model computes has this name%s", d->plan->only,
+                    nearest_question(&near, "", names));
+    json_decref(description);
+    return r;
+}
+
+static int print(struct dump *d)
+{
+    if (d->n == 0 && d->plan->only)
+        return refuse_only(d);
+    if (d->plan->csv)
+        return table_csv(&d->table, stdout) < 0 ? failure_no_memory(d->f) : 0;
+    if (d->plan->json) {
+        json_t *list = d->list;
+        d->list = NULL;
+        return report_json(json_pack("{s:o}", "tensors", list), d->f);
+    }
+    return table_print(&d->table, stdout, "", terminal_width(stdout)) < 0 ? failure_no_memory(d->f)
+                                                                          : 0;
+}
+
+static int run(struct dump *d, const struct model *m, const struct input_set *inputs)
+{
+    int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    progress_start_counting(&d->progress, "tensors", 0);
+    if (r == RKNN_SUCC)
+        r = rknnd_dump_layers(m->context, d->plan->only, on_tensor, d);
+    progress_end(&d->progress);
+    if (d->f->code) // a tensor's
+        return d->f->code;
+    return r < 0 ? failure_model(d->f, r, m->path) : print(d);
+}
+
+int dump_execute(const struct dump_plan *plan, struct failure *f)
+{
+    struct dump d = {.plan = plan, .f = f, .list = json_array()};
+    struct model m = {0};
+    struct input_set inputs = {0};
+    table_init(&d.table, columns, sizeof columns / sizeof *columns);
+    int r = task_open(&plan->task, 0, &m, f);
+    if (r == 0)
+        r = task_load(&plan->task, &m, &inputs, f);
+    if (r == 0)
+        r = tensor_folder_make(plan->folder, f);
+    if (r == 0)
+        r = run(&d, &m, &inputs);
+    json_decref(d.list);
+    table_done(&d.table);
+    input_set_done(&inputs);
+    model_close(&m);
+    return r;
+}

@@ -1,0 +1,21 @@
+// How fast a server's machine is clocked.
+#pragma once
+
+#include <jansson.h>
+
+#include "rknnd.h"
+#include "tools/ui/failure.h"
+
+struct frequencies {
+    rknnd_list *list; // of rknnd_clock
+};
+
+/// Of the server that contexts use. frequencies_done() is safe after a failure.
+int frequencies_get(struct frequencies *q, struct failure *f);
+void frequencies_done(struct frequencies *q);
+
+/// Under a heading, a line for each domain (CPU, NPU, DDR, …).
+void frequencies_print(const struct frequencies *q);
+
+/// A list of objects. NULL: out of memory.
+json_t *frequencies_json(const struct frequencies *q);

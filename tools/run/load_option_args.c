@@ -1,0 +1,33 @@
+// Load options from the command line.
+#include "tools/run/load_option_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rknnd.h"
+
+static int check_shape(const char *shape, struct failure *f)
+{
+    if (strchr(shape, '=') && !strchr(shape, '\n'))
+        return 0;
+    return failure_set(f, EXIT_USAGE, "--shape %s: give it as NAME=1x3x224x224", shape);
+}
+
+int load_options_set(const struct text_list *shapes, struct failure *f)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    int r = out ? 0 : failure_no_memory(f);
+    for (size_t i = 0; i < shapes->n && r == 0; i++) {
+        r = check_shape(shapes->items[i], f);
+        fprintf(out, "shape %s\n", shapes->items[i]);
+    }
+    if (out && fclose(out) != 0)
+        r = failure_no_memory(f);
+    if (r == 0 && (r = rknnd_set_load_options(text)) < 0)
+        r = failure_rknn(f, r, "--shape");
+    free(text);
+    return r;
+}

@@ -1,0 +1,216 @@
+// A model's runs and layers, measured.
+#include "tools/run/measured.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cleanup.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+
+#define INDENT "  "
+
+// ---- measuring ---------------------------------------------------------------------------------
+
+static int init(struct profile *p, uint32_t loop, struct failure *f)
+{
+    p->run_us = calloc(loop, sizeof *p->run_us);
+    p->queue_us = calloc(loop, sizeof *p->queue_us);
+    p->total_us = calloc(loop, sizeof *p->total_us);
+    return p->run_us && p->queue_us && p->total_us ? 0 : failure_no_memory(f);
+}
+
+// The number of layers shows with the first run.
+static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, struct failure *f)
+{
+    uint32_t n = layers->n, before = p->layer_list ? p->layer_list->n : n;
+    rknnd_free(p->layer_list);
+    p->layer_list = layers;
+    if (!p->layer_us)
+        p->layer_us = calloc((size_t)n * loop + 1, sizeof *p->layer_us);
+    if (!p->layer_us)
+        return failure_no_memory(f);
+    if (n != before)
+        return failure_set(f, EXIT_RUNTIME, "the model has %u layers, and then %u", before, n);
+    for (uint32_t i = 0; i < n; i++)
+        p->layer_us[(size_t)i * loop + p->n_runs] = rknnd_layer_at(layers, i)->time_us;
+    return 0;
+}
+
+static int run_once(struct profile *p, const struct model *m, uint32_t loop, struct failure *f)
+{
+    rknnd_run_info info = {.struct_size = sizeof info};
+    rknnd_list *layers;
+    int r = rknn_run(m->context, NULL);
+    if (r == RKNN_SUCC)
+        r = rknnd_get_run_info(m->context, &info);
+    if (r == RKNN_SUCC)
+        r = rknnd_get_layers(m->context, &layers);
+    if (r < 0)
+        return failure_model(f, r, m->path);
+    r = keep_layers(p, layers, loop, f);
+    if (r)
+        return r;
+    p->layers.timing = timing_of(&info);
+    p->estimate_ns = info.estimate_ns;
+    p->run_us[p->n_runs] = info.run_us;
+    p->queue_us[p->n_runs] = info.queue_us;
+    p->total_us[p->n_runs++] = info.total_us;
+    return 0;
+}
+
+// Rows of layer times as long as there were runs, each sorted.
+static void finish(struct profile *p, uint32_t loop)
+{
+    uint32_t n = p->n_runs;
+    for (size_t i = 0; i < p->layer_list->n; i++) {
+        memmove(p->layer_us + i * n, p->layer_us + i * loop, n * sizeof *p->layer_us);
+        stats_sort(p->layer_us + i * n, n);
+    }
+    stats_sort(p->run_us, n);
+    stats_sort(p->queue_us, n);
+    stats_sort(p->total_us, n);
+    p->layers.layers = p->layer_list;
+    p->layers.us = p->layer_us;
+    p->layers.n_runs = n;
+}
+
+static int run_all(struct profile *p, const struct model *m, const struct profile_plan *plan,
+                   struct failure *f)
+{
+    struct progress progress;
+    int r = 0;
+    progress_start_counting(&progress, "runs", plan->loop);
+    for (uint32_t i = 0; i < plan->warmup && r == 0 && !interrupt_seen(); i++) {
+        r = rknn_run(m->context, NULL);
+        if (r < 0)
+            r = failure_model(f, r, m->path);
+    }
+    while (r == 0 && p->n_runs < plan->loop && !(p->n_runs && interrupt_seen())) {
+        r = run_once(p, m, plan->loop, f);
+        progress_count(&progress, p->n_runs, plan->loop);
+    }
+    progress_end(&progress);
+    if (p->n_runs)
+        finish(p, plan->loop);
+    if (p->n_runs && plan->sort) {
+        struct failure ignored;
+        int sorted = layers_sort(&p->layers, plan->sort, &p->order, r ? &ignored : f);
+        r = r ? r : sorted;
+    }
+    p->layers.order = p->order;
+    return r;
+}
+
+static int measure(struct profile *p, const struct model *m, const struct profile_plan *plan,
+                   struct failure *f)
+{
+    cleanup(input_set_done) struct input_set inputs = {0};
+    int r = plan->task.inputs.n ? task_load(&plan->task, m, &inputs, f)
+                                : input_set_random(&inputs, m, plan->seed, f);
+    if (r)
+        return r;
+    r = rknn_inputs_set(m->context, inputs.n, inputs.inputs);
+    if (r < 0)
+        return failure_model(f, r, m->path);
+    interrupt_defer();
+    r = init(p, plan->loop, f);
+    return r ? r : run_all(p, m, plan, f);
+}
+
+int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f)
+{
+    struct model m;
+    *p = (struct profile){0};
+    int r = task_open(&plan->task, RKNN_FLAG_COLLECT_PERF_MASK, &m, f);
+    if (r == 0)
+        r = report_get_server(&p->server, f);
+    if (r == 0)
+        r = measure(p, &m, plan, f);
+    if (r == 0)
+        r = frequencies_get(&p->frequencies, f);
+    model_close(&m);
+    return r;
+}
+
+void profile_done(struct profile *p)
+{
+    frequencies_done(&p->frequencies);
+    rknnd_free(p->layer_list);
+    free(p->layer_us);
+    free(p->order);
+    free(p->run_us);
+    free(p->queue_us);
+    free(p->total_us);
+    *p = (struct profile){0};
+}
+
+// ---- showing -----------------------------------------------------------------------------------
+
+json_t *profile_json(const struct profile *p)
+{
+    const struct timing *t = &p->layers.timing;
+    json_t *o = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "runs", (json_int_t)p->n_runs,
+                          "timing", timing_json(t), "layers", layers_json(&p->layers), "operators",
+                          layers_ranking_json(&p->layers), "queue_us",
+                          report_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
+                          report_percentiles_json(p->total_us, p->n_runs, 1), "layers_bytes",
+                          (json_int_t)layers_total_bytes(&p->layers), "frequencies",
+                          frequencies_json(&p->frequencies));
+    timing_put(t, o, "run_us", report_percentiles_json(p->run_us, p->n_runs, 1),
+               timing_estimate(p->estimate_ns));
+    timing_put(t, o, "layers_us", json_integer((json_int_t)layers_total_us(&p->layers)),
+               timing_estimate(layers_estimate_ns(&p->layers)));
+    return o;
+}
+
+static int print_layers(const struct profile *p, struct failure *f)
+{
+    size_t width = terminal_width(stdout);
+    report_heading("Layers, medians of %u run%s", p->n_runs, p->n_runs == 1 ? "" : "s");
+    if (p->layers.layers->n == 0) {
+        printf(INDENT "none: the device gives no times of layers\n");
+        return 0;
+    }
+    if (layers_print(&p->layers, stdout, INDENT, width) < 0)
+        return failure_no_memory(f);
+    report_heading("Operators");
+    if (layers_print_ranking(&p->layers, stdout, INDENT, width) < 0)
+        return failure_no_memory(f);
+    return 0;
+}
+
+static void print_elapsed(const struct profile *p)
+{
+    unsigned long long us = layers_total_us(&p->layers);
+    uint64_t ns = layers_estimate_ns(&p->layers);
+    if (!p->layers.timing.software) {
+        printf(INDENT "Total Operator Elapsed Per Frame Time(us): %llu\n", us);
+        return;
+    }
+    if (ns)
+        printf(INDENT "Total Operator Elapsed Per Frame Estimate(us): %.1f\n", (double)ns / 1e3);
+    printf(INDENT "Total Operator Elapsed Per Frame Machine(us): %llu\n", us);
+}
+
+int profile_print(const struct profile *p, struct failure *f)
+{
+    const struct timing *t = &p->layers.timing;
+    int r = print_layers(p, f);
+    if (r)
+        return r;
+    report_heading("Totals");
+    if (p->layers.layers->n) {
+        print_elapsed(p);
+        printf(INDENT "Total Memory Read/Write Per Frame Size(KB): %llu\n",
+               (unsigned long long)layers_total_bytes(&p->layers) / 1024);
+    }
+    report_times("queue", p->queue_us, p->n_runs);
+    report_estimate(t, p->estimate_ns);
+    report_times(t->software ? "machine run" : "run", p->run_us, p->n_runs);
+    report_times("total", p->total_us, p->n_runs);
+    timing_print(t, stdout, INDENT);
+    frequencies_print(&p->frequencies);
+    return 0;
+}

@@ -1,0 +1,56 @@
+// What a model takes of memory.
+#include "tools/run/memory_use.h"
+
+#include <sys/stat.h>
+
+#include "tools/run/description.h"
+#include "tools/ui/print.h"
+
+int memory_measure(struct memory *m, const struct task *task, struct failure *f)
+{
+    struct model model;
+    struct stat file;
+    int r = task_open(task, 0, &model, f);
+    if (r == 0)
+        r = report_get_server(&m->server, f);
+    if (r == 0) {
+        r = rknn_query(model.context, RKNN_QUERY_MEM_SIZE, &m->size, sizeof m->size);
+        r = r < 0 ? failure_model(f, r, task->model) : 0;
+    }
+    if (r == 0)
+        r = description_get(task, &m->description, f);
+    m->file_size = stat(task->model, &file) == 0 ? (uint64_t)file.st_size : 0;
+    model_close(&model);
+    return r;
+}
+
+void memory_done(struct memory *m)
+{
+    json_decref(m->description);
+    *m = (struct memory){0};
+}
+
+uint64_t memory_other(const struct memory *m)
+{
+    const rknn_mem_size *s = &m->size;
+    uint64_t known = (uint64_t)s->total_weight_size + s->total_internal_size;
+    return s->total_dma_allocated_size > known ? s->total_dma_allocated_size - known : 0;
+}
+
+uint64_t memory_total(const struct memory *m)
+{
+    return (uint64_t)m->size.total_weight_size + m->size.total_internal_size + memory_other(m);
+}
+
+json_t *memory_json(const struct memory *m)
+{
+    const rknn_mem_size *s = &m->size;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O?, s:O?}", "weight_bytes",
+                     (json_int_t)s->total_weight_size, "internal_bytes",
+                     (json_int_t)s->total_internal_size, "other_bytes", (json_int_t)memory_other(m),
+                     "total_bytes", (json_int_t)memory_total(m), "file_bytes",
+                     (json_int_t)m->file_size, "sram_bytes", (json_int_t)s->total_sram_size,
+                     "free_sram_bytes", (json_int_t)s->free_sram_size, "arena",
+                     json_object_get(m->description, "arena"), "estimate",
+                     json_object_get(m->description, "estimate"));
+}

@@ -1,0 +1,112 @@
+// A model that is open at the server.
+#include "tools/run/open_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/clock.h"
+#include "tools/run/load_option_args.h"
+
+// A file that is not there is the user's mistake; say so before a server is looked for.
+static int check_readable(const char *path, struct failure *f)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
+    close(fd);
+    return 0;
+}
+
+static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn_tensor_attr *attrs,
+                       struct failure *f)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        attrs[i].index = i;
+        int r = rknn_query(m->context, command, &attrs[i], sizeof attrs[i]);
+        if (r < 0)
+            return failure_model(f, r, m->path);
+    }
+    return 0;
+}
+
+static int query_shapes(struct model *m, struct failure *f)
+{
+    int r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, m->inputs, f);
+    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, m->outputs, f);
+}
+
+static int query_model(struct model *m, struct failure *f)
+{
+    rknn_input_output_num n;
+    int r = rknn_query(m->context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
+    if (r < 0)
+        return failure_model(f, r, m->path);
+    m->n_inputs = n.n_input;
+    m->n_outputs = n.n_output;
+    m->inputs = calloc(n.n_input ? n.n_input : 1, sizeof *m->inputs);
+    m->outputs = calloc(n.n_output ? n.n_output : 1, sizeof *m->outputs);
+    return m->inputs && m->outputs ? query_shapes(m, f) : failure_no_memory(f);
+}
+
+int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
+               struct failure *f)
+{
+    *m = (struct model){.path = path};
+    int r = check_readable(path, f);
+    if (r == 0)
+        r = load_options_set(shapes, f);
+    if (r)
+        return r;
+    progress_start(&m->upload, path);
+    uint64_t start = clock_ns();
+    r = rknn_init(&m->context, (void *)(uintptr_t)path, 0, flags, NULL);
+    m->load_ns = clock_ns() - start;
+    progress_end(&m->upload);
+    if (r < 0)
+        return failure_model(f, r, path);
+    m->open = true;
+    return query_model(m, f);
+}
+
+// Input i gets the shape that it has in the row.
+static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failure *f)
+{
+    rknn_input_range range = {.index = i};
+    rknn_tensor_attr *a = &m->inputs[i];
+    int r = rknn_query(m->context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range);
+    if (r < 0) {
+        failure_rknn(f, r, "--row %u", row);
+        f->code = f->code == EXIT_RUNTIME ? EXIT_USAGE : f->code; // there are no rows
+        return f->code;
+    }
+    if (row >= range.shape_number)
+        return failure_set(f, EXIT_USAGE, "--row %u: the model has %u rows of shapes, from 0 on",
+                           row, range.shape_number);
+    a->n_dims = range.n_dims;
+    a->fmt = range.fmt;
+    memcpy(a->dims, range.dyn_range[row], sizeof a->dims);
+    return 0;
+}
+
+int model_set_row(struct model *m, uint32_t row, struct failure *f)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < m->n_inputs && r == 0; i++)
+        r = choose_shape(m, i, row, f);
+    if (r)
+        return r;
+    r = rknn_set_input_shapes(m->context, m->n_inputs, m->inputs);
+    return r < 0 ? failure_rknn(f, r, "--row %u", row) : query_shapes(m, f);
+}
+
+void model_close(struct model *m)
+{
+    if (m->open)
+        rknn_destroy(m->context);
+    free(m->inputs);
+    free(m->outputs);
+    *m = (struct model){0};
+}

@@ -1,0 +1,29 @@
+// A model that is open at the server, and what the API says about it.
+#pragma once
+
+#include <stdbool.h>
+
+#include "rknn_api.h"
+#include "tools/ui/cmd_options.h"
+#include "tools/ui/failure.h"
+#include "tools/ui/progress.h"
+
+struct model {
+    const char *path; // of the file here; outlives the model
+    rknn_context context;
+    bool open;
+    uint32_t n_inputs, n_outputs;
+    rknn_tensor_attr *inputs, *outputs;
+    struct progress upload;
+    uint64_t load_ns; // of rknn_init, the upload included
+};
+
+/// Opens the model with RKNN_FLAG_* `flags` and --shape's `shapes` on the chosen server.
+/// model_close() is safe after a failure.
+int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
+               struct failure *f);
+
+/// Chooses one of several rows of shapes for the runs that follow; m->inputs and m->outputs are
+/// then those of that row.
+int model_set_row(struct model *m, uint32_t row, struct failure *f);
+void model_close(struct model *m);

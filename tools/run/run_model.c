@@ -1,0 +1,189 @@
+// `rknnctl run`, done.
+#include "tools/run/run_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/cleanup.h"
+#include "tools/format/npy.h"
+#include "tools/format/tensor_file.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+
+// ---- runs
+// -----------------------------------------------------------------------------------------
+
+static int times_init(struct run_times *t, uint32_t n, struct failure *f)
+{
+    t->queue_us = calloc(n, sizeof *t->queue_us);
+    t->run_us = calloc(n, sizeof *t->run_us);
+    t->total_us = calloc(n, sizeof *t->total_us);
+    return t->queue_us && t->run_us && t->total_us ? 0 : failure_no_memory(f);
+}
+
+static int run_once(const struct model *m, struct run_times *t, struct failure *f)
+{
+    rknnd_run_info info = {.struct_size = sizeof info};
+    int r = rknn_run(m->context, NULL);
+    if (r == RKNN_SUCC)
+        r = rknnd_get_run_info(m->context, &info);
+    if (r < 0)
+        return failure_model(f, r, m->path);
+    t->queue_us[t->n] = info.queue_us;
+    t->timing = timing_of(&info);
+    t->estimate_ns = info.estimate_ns;
+    t->run_us[t->n] = info.run_us;
+    t->total_us[t->n] = info.total_us;
+    t->n_repeated += info.attempts > 1;
+    t->n++;
+    return 0;
+}
+
+static int run_all(struct run_state *s, const struct run_plan *plan, struct failure *f)
+{
+    struct run_times *t = &s->result.times;
+    int r = times_init(t, plan->loop, f);
+    if (r)
+        return r;
+    if (plan->loop > 1)
+        interrupt_defer();
+    r = rknn_inputs_set(s->model.context, s->inputs.n, s->inputs.inputs);
+    if (r < 0)
+        return failure_model(f, r, s->model.path);
+    struct progress progress;
+    progress_start_counting(&progress, plan->loop > 1 ? "runs" : "run",
+                            plan->loop > 1 ? plan->loop : 0);
+    for (r = 0; r == 0 && t->n < plan->loop && !(t->n > 0 && interrupt_seen());
+         progress_step(&progress))
+        r = run_once(&s->model, t, f);
+    progress_end(&progress);
+    stats_sort(t->queue_us, t->n);
+    stats_sort(t->run_us, t->n);
+    stats_sort(t->total_us, t->n);
+    return r;
+}
+
+// ---- outputs
+// --------------------------------------------------------------------------------------
+
+static int write_output(const struct run_plan *plan, const rknn_tensor_attr *attr,
+                        rknn_tensor_type type, const void *data, char **ret_file, struct failure *f)
+{
+    char *file;
+    if (asprintf(&file, "%s/out%u.npy", plan->folder, attr->index) < 0)
+        return failure_no_memory(f);
+    *ret_file = file;
+    return npy_write(file, type, attr->dims, attr->n_dims, data, f);
+}
+
+static int get_output(const struct model *m, uint32_t index, bool want_float, rknn_output *ret,
+                      struct failure *f)
+{
+    *ret = (rknn_output){.index = index, .want_float = want_float};
+    int r = rknn_outputs_get(m->context, 1, ret, NULL);
+    return r < 0 ? failure_model(f, r, m->path) : 0;
+}
+
+static int write_raw(const struct model *m, uint32_t index, const struct run_plan *plan,
+                     char **ret_file, struct failure *f)
+{
+    const rknn_tensor_attr *attr = &m->outputs[index];
+    rknn_output output;
+    int r = get_output(m, index, false, &output, f);
+    if (r)
+        return r;
+    r = write_output(plan, attr, attr->type, output.buf, ret_file, f);
+    rknn_outputs_release(m->context, 1, &output);
+    return r;
+}
+
+static int take_output(const struct model *m, uint32_t index, const struct run_plan *plan,
+                       struct run_output *ret, struct failure *f)
+{
+    const rknn_tensor_attr *attr = &m->outputs[index];
+    rknn_output output;
+    int r = get_output(m, index, true, &output, f);
+    if (r)
+        return r;
+    ret->n_top = values_top(output.buf, attr->n_elems, ret->top, plan->top);
+    ret->range = values_range(output.buf, attr->n_elems);
+    if (plan->folder && !plan->raw)
+        r = write_output(plan, attr, RKNN_TENSOR_FLOAT32, output.buf, &ret->file, f);
+    rknn_outputs_release(m->context, 1, &output);
+    if (r == 0 && plan->folder && plan->raw)
+        r = write_raw(m, index, plan, &ret->file, f);
+    return r;
+}
+
+static int take_outputs(struct run_state *s, const struct run_plan *plan, struct failure *f)
+{
+    s->result.outputs =
+        calloc(s->model.n_outputs ? s->model.n_outputs : 1, sizeof *s->result.outputs);
+    if (!s->result.outputs)
+        return failure_no_memory(f);
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < s->model.n_outputs; i++)
+        r = take_output(&s->model, i, plan, &s->result.outputs[i], f);
+    return r;
+}
+
+// ---- all of it
+// ------------------------------------------------------------------------------------
+
+static int take_perf(struct run_state *s, struct failure *f)
+{
+    struct run_result *result = &s->result;
+    result->has_perf = true;
+    int r = rknnd_get_layers(s->model.context, &result->layers);
+    if (r == RKNN_SUCC)
+        r = rknn_query(s->model.context, RKNN_QUERY_MEM_SIZE, &result->memory,
+                       sizeof result->memory);
+    return r < 0 ? failure_model(f, r, s->model.path) : 0;
+}
+
+static int check_plan(const struct run_plan *plan, const struct model *m, struct failure *f)
+{
+    int r = plan->folder ? tensor_folder_make(plan->folder, f) : 0;
+    if (r)
+        return r;
+    for (uint32_t i = 0; plan->folder && plan->raw && i < m->n_outputs; i++)
+        if (!npy_type_size(m->outputs[i].type))
+            return failure_set(f, EXIT_RUNTIME,
+                               "output %u is %s, which numpy has no type for; "
+                               "leave out --raw",
+                               i, get_type_string(m->outputs[i].type));
+    return 0;
+}
+
+int run_execute(struct run_state *s, const struct run_plan *plan, struct failure *f)
+{
+    uint32_t flags = plan->perf ? RKNN_FLAG_COLLECT_PERF_MASK : 0;
+    *s = (struct run_state){.result = {.model = &s->model, .inputs = &s->inputs}};
+    int r = task_open(&plan->task, flags, &s->model, f);
+    if (r == 0)
+        r = report_get_server(&s->result.server, f);
+    if (r == 0)
+        r = task_load(&plan->task, &s->model, &s->inputs, f);
+    if (r == 0)
+        r = check_plan(plan, &s->model, f);
+    if (r == 0)
+        r = run_all(s, plan, f);
+    if (r == 0)
+        r = take_outputs(s, plan, f);
+    if (r == 0 && plan->perf)
+        r = take_perf(s, f);
+    return r;
+}
+
+void run_done(struct run_state *s)
+{
+    for (uint32_t i = 0; s->result.outputs && i < s->model.n_outputs; i++)
+        free(s->result.outputs[i].file);
+    free(s->result.outputs);
+    free(s->result.times.queue_us);
+    free(s->result.times.run_us);
+    free(s->result.times.total_us);
+    rknnd_free(s->result.layers);
+    input_set_done(&s->inputs);
+    model_close(&s->model);
+}

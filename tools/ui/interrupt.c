@@ -1,0 +1,49 @@
+// Ctrl-C. Signal handlers have no argument for a state, so it is the process's.
+#include "tools/ui/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t deferred, seen, drawing_now;
+
+static void on_signal(int number)
+{
+    static const char erase[] = "\r\033[K";
+    if (deferred && !seen) {
+        seen = 1;
+        return;
+    }
+    if (drawing_now && write(STDERR_FILENO, erase, sizeof erase - 1) < 0)
+        drawing_now = 0;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void interrupt_init(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        sigaction(numbers[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) // nohup and background jobs of scripts
+            sigaction(numbers[i], &action, NULL);
+    }
+}
+
+void interrupt_defer(void)
+{
+    deferred = 1;
+}
+
+bool interrupt_seen(void)
+{
+    return seen != 0;
+}
+
+void interrupt_drawing(bool drawing)
+{
+    drawing_now = drawing;
+}

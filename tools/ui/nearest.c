@@ -1,0 +1,84 @@
+// Names that somebody may have meant.
+#include "tools/ui/nearest.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_NAME 100 // of a longer one only the beginning is compared
+
+static bool same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+// How many letters must be added, left out, changed or swapped with the next (Damerau).
+static unsigned distance(const char *a, const char *b)
+{
+    size_t na = strnlen(a, MAX_NAME), nb = strnlen(b, MAX_NAME);
+    unsigned rows[3][MAX_NAME + 1];
+    unsigned *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= nb; j++)
+        last[j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++) {
+        now[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + !same(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+                now[j] = least(now[j], before[j - 2] + 1);
+        }
+        unsigned *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[nb];
+}
+
+void nearest_init(struct nearest *n, const char *name)
+{
+    *n = (struct nearest){.name = name};
+}
+
+static bool is_known(const struct nearest *n, const char *name)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+void nearest_add(struct nearest *n, const char *known)
+{
+    size_t length = strnlen(n->name, MAX_NAME);
+    bool begins = length >= 3 && strncmp(known, n->name, length) == 0;
+    unsigned d = begins ? 1 : distance(n->name, known);
+    if (d > (length + 2) / 3 || (n->n > 0 && d > n->distance) || is_known(n, known))
+        return;
+    if (d < n->distance)
+        n->n = 0;
+    n->distance = d;
+    if (n->n < NEAREST_NAMES)
+        n->names[n->n++] = known;
+}
+
+const char *nearest_question(const struct nearest *n, const char *prefix, char *ret)
+{
+    size_t used = 0;
+    *ret = 0;
+    for (size_t i = 0; i < n->n && used < NEAREST_TEXT; i++)
+        used += (size_t)snprintf(ret + used, NEAREST_TEXT - used, "%s%s%s",
+                                 i == 0         ? "; did you mean "
+                                 : i + 1 < n->n ? ", "
+                                                : " or ",
+                                 prefix, n->names[i]);
+    if (n->n && used < NEAREST_TEXT)
+        snprintf(ret + used, NEAREST_TEXT - used, "?");
+    return ret;
+}

@@ -1,0 +1,260 @@
+// Browsing for servers: a name is found on an interface (one entry), then its address is asked for.
+#include "tools/ui/network.h"
+
+#include <avahi-client/client.h>
+#include <avahi-client/lookup.h>
+#include <avahi-common/error.h>
+#include <avahi-common/malloc.h>
+#include <avahi-common/simple-watch.h>
+#include <net/if.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/clock.h"
+
+#define SERVICE "_rknnd._tcp"
+
+struct entry {
+    struct entry *next;
+    AvahiIfIndex interface;
+    AvahiProtocol protocol;
+    AvahiServiceResolver *resolver;
+    enum { ENTRY_ASKED, ENTRY_FAILED, ENTRY_KNOWN } state;
+    unsigned rank; // of its address
+    struct network_server server;
+};
+
+struct network {
+    AvahiSimplePoll *poll;
+    AvahiClient *client;
+    AvahiServiceBrowser *browser;
+    struct entry *entries;
+    bool browsed; // all that is there has been named
+    int error;    // of Avahi; 0: none
+};
+
+// ---- what others say ---------------------------------------------------------------------------
+
+// Names are UTF-8, which D-Bus checks; of the rest only letters are let through.
+static void copy_text(char *ret, size_t size, const char *text, bool utf8)
+{
+    snprintf(ret, size, "%s", text);
+    for (unsigned char *c = (unsigned char *)ret; *c; c++)
+        if (*c < ' ' || *c == 0x7f || (*c >= 0x80 && !utf8))
+            *c = '?';
+}
+
+// The value of a key, "" if there is none.
+static void take_text(char *ret, size_t size, AvahiStringList *txt, const char *key)
+{
+    char *value = NULL;
+    AvahiStringList *found = avahi_string_list_find(txt, key);
+    if (found)
+        avahi_string_list_get_pair(found, NULL, &value, NULL);
+    copy_text(ret, size, value ? value : "", false);
+    avahi_free(value);
+}
+
+// Addresses that work from everywhere first.
+static unsigned rank_address(const AvahiAddress *a)
+{
+    const uint8_t *b = a->data.data;
+    if (a->proto == AVAHI_PROTO_INET)
+        return b[0] == 127 ? 1 : 4;
+    return b[0] == 0xfe && (b[1] & 0xc0) == 0x80 ? 2 : 3; // link-local
+}
+
+static void take_address(struct entry *e, const AvahiAddress *a, uint16_t port)
+{
+    char address[AVAHI_ADDRESS_STR_MAX], interface[IF_NAMESIZE] = "";
+    char *uri = e->server.uri;
+    size_t size = sizeof e->server.uri;
+    avahi_address_snprint(address, sizeof address, a);
+    e->rank = rank_address(a);
+    if (e->rank == 2)
+        if_indextoname((unsigned)e->interface, interface);
+    if (a->proto == AVAHI_PROTO_INET)
+        snprintf(uri, size, "tcp:%s:%u", address, port);
+    else
+        snprintf(uri, size, "tcp:[%s%s%s]:%u", address, *interface ? "%" : "", interface, port);
+}
+
+static void on_resolved(AvahiServiceResolver *r, AvahiIfIndex interface, AvahiProtocol protocol,
+                        AvahiResolverEvent event, const char *name, const char *type,
+                        const char *domain, const char *host, const AvahiAddress *address,
+                        uint16_t port, AvahiStringList *txt, AvahiLookupResultFlags flags,
+                        void *owner)
+{
+    struct entry *e = owner;
+    (void)r, (void)interface, (void)protocol, (void)name, (void)type, (void)domain, (void)host,
+        (void)flags;
+    e->state = event == AVAHI_RESOLVER_FOUND ? ENTRY_KNOWN : ENTRY_FAILED;
+    if (e->state == ENTRY_FAILED)
+        return;
+    take_address(e, address, port);
+    take_text(e->server.chip, sizeof e->server.chip, txt, "chip");
+    take_text(e->server.tls, sizeof e->server.tls, txt, "tls");
+}
+
+// ---- entries -----------------------------------------------------------------------------------
+
+static void free_entry(struct entry *e)
+{
+    if (e->resolver)
+        avahi_service_resolver_free(e->resolver);
+    free(e);
+}
+
+static void add_entry(struct network *n, AvahiIfIndex interface, AvahiProtocol protocol,
+                      const char *name, const char *type, const char *domain)
+{
+    struct entry *e = calloc(1, sizeof *e);
+    if (!e) {
+        n->error = AVAHI_ERR_NO_MEMORY;
+        return;
+    }
+    e->interface = interface;
+    e->protocol = protocol;
+    copy_text(e->server.name, sizeof e->server.name, name, true);
+    e->next = n->entries;
+    n->entries = e;
+    e->resolver = avahi_service_resolver_new(n->client, interface, protocol, name, type, domain,
+                                             protocol, 0, on_resolved, e);
+    if (!e->resolver)
+        e->state = ENTRY_FAILED;
+}
+
+static void remove_entry(struct network *n, AvahiIfIndex interface, AvahiProtocol protocol,
+                         const char *name)
+{
+    struct network_server gone;
+    copy_text(gone.name, sizeof gone.name, name, true);
+    for (struct entry **at = &n->entries; *at; at = &(*at)->next) {
+        struct entry *e = *at;
+        if (e->interface != interface || e->protocol != protocol ||
+            strcmp(e->server.name, gone.name) != 0)
+            continue;
+        *at = e->next;
+        free_entry(e);
+        return;
+    }
+}
+
+static void on_browsed(AvahiServiceBrowser *b, AvahiIfIndex interface, AvahiProtocol protocol,
+                       AvahiBrowserEvent event, const char *name, const char *type,
+                       const char *domain, AvahiLookupResultFlags flags, void *owner)
+{
+    struct network *n = owner;
+    (void)b, (void)flags;
+    if (event == AVAHI_BROWSER_NEW)
+        add_entry(n, interface, protocol, name, type, domain);
+    else if (event == AVAHI_BROWSER_REMOVE)
+        remove_entry(n, interface, protocol, name);
+    else if (event == AVAHI_BROWSER_ALL_FOR_NOW)
+        n->browsed = true;
+    else if (event == AVAHI_BROWSER_FAILURE)
+        n->error = avahi_client_errno(n->client);
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
+{
+    struct network *n = owner;
+    if (state == AVAHI_CLIENT_FAILURE)
+        n->error = avahi_client_errno(client);
+}
+
+static int fail(struct failure *f, int error)
+{
+    return failure_set(f, EXIT_UNREACHABLE,
+                       "the network cannot be searched: Avahi: %s (is avahi-daemon installed, and "
+                       "does it run?)",
+                       avahi_strerror(error));
+}
+
+static int start(struct network *n, struct failure *f)
+{
+    int error = AVAHI_ERR_NO_MEMORY;
+    n->poll = avahi_simple_poll_new();
+    if (n->poll)
+        n->client = avahi_client_new(avahi_simple_poll_get(n->poll), 0, on_client, n, &error);
+    if (!n->client)
+        return fail(f, error);
+    n->browser = avahi_service_browser_new(n->client, AVAHI_IF_UNSPEC, AVAHI_PROTO_UNSPEC, SERVICE,
+                                           NULL, 0, on_browsed, n);
+    return n->browser ? 0 : fail(f, avahi_client_errno(n->client));
+}
+
+int network_open(struct network **ret, struct failure *f)
+{
+    struct network *n = calloc(1, sizeof *n);
+    if (!n)
+        return failure_no_memory(f);
+    int r = start(n, f);
+    if (r)
+        network_close(n);
+    else
+        *ret = n;
+    return r;
+}
+
+void network_close(struct network *n)
+{
+    if (!n)
+        return;
+    while (n->entries) {
+        struct entry *e = n->entries;
+        n->entries = e->next;
+        free_entry(e);
+    }
+    if (n->client)
+        avahi_client_free(n->client); // the browser with it
+    if (n->poll)
+        avahi_simple_poll_free(n->poll);
+    free(n);
+}
+
+static bool all_known(const struct network *n)
+{
+    for (const struct entry *e = n->entries; e; e = e->next)
+        if (e->state == ENTRY_ASKED)
+            return false;
+    return n->browsed;
+}
+
+int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f)
+{
+    uint64_t until = clock_ns() + ms * UINT64_C(1000000);
+    for (;;) {
+        uint64_t now = clock_ns();
+        if (n->error)
+            return fail(f, n->error);
+        if (now >= until || (until_known && all_known(n)))
+            return 0;
+        if (avahi_simple_poll_iterate(n->poll, (int)((until - now) / 1000000) + 1) != 0)
+            return fail(f, AVAHI_ERR_OS);
+    }
+}
+
+// ---- the list ----------------------------------------------------------------------------------
+
+static bool has_better(const struct network *n, const struct entry *e)
+{
+    for (const struct entry *o = n->entries; o; o = o->next)
+        if (o != e && o->state == ENTRY_KNOWN && strcmp(o->server.name, e->server.name) == 0 &&
+            (o->rank > e->rank || (o->rank == e->rank && o < e)))
+            return true;
+    return false;
+}
+
+size_t network_list(const struct network *n, struct network_server *ret, size_t max)
+{
+    size_t found = 0;
+    for (const struct entry *e = n->entries; e && found < max; e = e->next)
+        if (e->state == ENTRY_KNOWN && !has_better(n, e))
+            ret[found++] = e->server;
+    return found;
+}

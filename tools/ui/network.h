@@ -1,0 +1,27 @@
+// Servers that announce themselves on the network (rknnd --announce), found through Avahi.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/ui/failure.h"
+
+struct network_server {
+    char uri[160];
+    char name[64]; // its host's, mostly
+    char chip[32]; // "": it does not say
+    char tls[16];  // "no" or "": it takes connections without protection
+};
+
+struct network;
+
+/// Begins to listen. Fails if Avahi does not run.
+int network_open(struct network **ret, struct failure *f);
+void network_close(struct network *n);
+
+/// Hears what comes for `ms`, or (`until_known`) until all that answer at once are known. Fails if
+/// Avahi ends.
+int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f);
+
+/// What there is now, each server once, by its best address. Returns how many; at most `max`.
+size_t network_list(const struct network *n, struct network_server *ret, size_t max);

@@ -1,0 +1,51 @@
+// Layers of a model and their times, as a person, a script or a spreadsheet reads them. The columns
+// are those of the SDK guide's tables (3.2.3); of a software NPU there are two columns of times.
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "rknnd.h"
+#include "tools/ui/failure.h"
+#include "tools/view/timing.h"
+
+struct layer_times {
+    const rknnd_list *layers; // of rknnd_layer
+    uint32_t n_runs;
+    const uint64_t *us; // [layer][run], each layer's sorted; NULL: one run, rknnd_layer.time_us
+    struct timing timing;
+    const uint32_t *order; // in which layers are shown; NULL: that of execution
+};
+
+/// The median of a layer's times, and what lies between their quartiles: half of the runs.
+uint64_t layers_median_us(const struct layer_times *t, uint32_t layer);
+uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer);
+
+/// Of all layers: medians, added; estimates; bytes read and written.
+uint64_t layers_total_us(const struct layer_times *t);
+uint64_t layers_estimate_ns(const struct layer_times *t);
+uint64_t layers_total_bytes(const struct layer_times *t);
+
+/// The order by what --sort names, numbers from the largest on; the caller's to free.
+int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f);
+
+/// What layers_sort() knows. "time" is what was measured.
+#define LAYERS_SORTS "execution, time, estimate, macs, usage, bytes, op, name"
+
+/// Whether it knows this one; says what there is if not.
+int layers_check_sort(const char *by, struct failure *f);
+
+/// One row a layer. Columns that do not fit into `width` (0: no limit) are left out, and a line
+/// says so. Returns 0, or -1 when memory ran out.
+int layers_print(const struct layer_times *t, FILE *out, const char *indent, size_t width);
+
+/// One row an operator, the one with the most time first (the chip's, where it is estimated). As
+/// layers_print.
+int layers_print_ranking(const struct layer_times *t, FILE *out, const char *indent, size_t width);
+
+/// layers_print's table as RFC 4180 has it.
+void layers_csv(const struct layer_times *t, FILE *out);
+
+/// Lists of objects. NULL: out of memory.
+json_t *layers_json(const struct layer_times *t);
+json_t *layers_ranking_json(const struct layer_times *t);

@@ -1,0 +1,69 @@
+// Whose times are shown.
+#include "tools/view/timing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct timing timing_of(const rknnd_run_info *info)
+{
+    struct timing t = {.software = info->timing != RKNND_TIMING_DEVICE,
+                       .paced = info->timing == RKNND_TIMING_PACED,
+                       .assumed = info->estimate_assumed,
+                       .n_unestimated = info->n_unestimated};
+    memcpy(t.chip, info->estimate_chip, sizeof t.chip);
+    return t;
+}
+
+static const char *prefixed(const char *prefix, const char *name, char room[static 64])
+{
+    snprintf(room, 64, "%s%s", prefix, strcmp(name, "time_us") == 0 ? "us" : name);
+    return room;
+}
+
+const char *timing_name(const struct timing *t, const char *name, char room[static 64])
+{
+    return t->software ? prefixed("machine_", name, room) : name;
+}
+
+void timing_put(const struct timing *t, json_t *o, const char *name, json_t *measured,
+                json_t *estimate)
+{
+    char room[64];
+    json_object_set_new(o, timing_name(t, name, room), measured);
+    if (t->software)
+        json_object_set_new(o, prefixed("estimate_", name, room), estimate);
+    else
+        json_decref(estimate);
+}
+
+json_t *timing_estimate(uint64_t ns)
+{
+    return ns ? json_real((double)ns / 1e3) : json_null();
+}
+
+json_t *timing_json(const struct timing *t)
+{
+    return json_pack("{s:s, s:b, s:o, s:b, s:I}", "device", t->software ? "software" : "npu",
+                     "paced", t->paced, "estimate_chip",
+                     *t->chip ? json_string(t->chip) : json_null(), "estimate_assumed", t->assumed,
+                     "unestimated_layers", (json_int_t)t->n_unestimated);
+}
+
+void timing_print(const struct timing *t, FILE *out, const char *indent)
+{
+    if (!t->software)
+        return;
+    fprintf(out, "%sMachine: what the software NPU took on the server's machine\n", indent);
+    if (t->paced)
+        fprintf(out, "%s         (paced: made to last as long as on the chip)\n", indent);
+    if (!*t->chip) {
+        fprintf(out, "%sEstimate: none, the server gives no chip's\n", indent);
+        return;
+    }
+    fprintf(out, "%sEstimate: what the NPU of %s would take\n", indent, t->chip);
+    if (t->n_unestimated)
+        fprintf(out, "%s          (without %u layer%s that its CPU would do)\n", indent,
+                t->n_unestimated, t->n_unestimated == 1 ? "" : "s");
+    if (t->assumed)
+        fprintf(out, "%s          (nobody has chosen a chip: --server sim:CHIP does)\n", indent);
+}

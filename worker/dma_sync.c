@@ -1,0 +1,50 @@
+// CPU access to dma-bufs around a run.
+#include "worker/dma_sync.h"
+
+#include "base/dmabuf.h"
+#include "npu/buffer/buffer.h"
+
+// The i-th tensor's dma-buf, or NULL: inputs, then outputs.
+static const struct npu_buffer *tensor(const struct access *a, const struct npu_job *job,
+                                       uint32_t i, unsigned *ret_access)
+{
+    bool input = i < a->n_inputs;
+    *ret_access = input ? DMABUF_READ : DMABUF_WRITE;
+    return input ? job->inputs[i].dmabuf : job->outputs[i - a->n_inputs].dmabuf;
+}
+
+bool access_waits(const struct access *a, const struct npu_job *job)
+{
+    unsigned unused;
+    for (uint32_t i = 0; i < a->n_inputs + a->n_outputs; i++)
+        if (tensor(a, job, i, &unused))
+            return true;
+    return false;
+}
+
+int access_begin(struct access *a, const struct npu_job *job, struct error *e)
+{
+    uint32_t n = a->n_inputs + a->n_outputs;
+    for (a->n_begun = 0; a->n_begun < n; a->n_begun++) {
+        unsigned access;
+        const struct npu_buffer *b = tensor(a, job, a->n_begun, &access);
+        int r = b ? dmabuf_begin(b->fd, access, e) : 0;
+        if (r < 0) {
+            access_end(a, job, NULL);
+            return r;
+        }
+    }
+    return 0;
+}
+
+int access_end(struct access *a, const struct npu_job *job, struct error *e)
+{
+    int failed = 0;
+    while (a->n_begun > 0) {
+        unsigned access;
+        const struct npu_buffer *b = tensor(a, job, --a->n_begun, &access);
+        int r = b ? dmabuf_end(b->fd, access, e) : 0;
+        failed = r < 0 ? r : failed;
+    }
+    return failed;
+}

@@ -1,0 +1,81 @@
+// The tap of a dump.
+#include "worker/dump_tap.h"
+
+#include <fnmatch.h>
+
+#include "base/list.h"
+#include "protocol/tensor_message.h"
+
+static bool wants(struct npu_tap *npu, const char *name)
+{
+    const struct tap *t = container_of(npu, struct tap, npu);
+    return !t->only[0] || strcmp(t->only, name) == 0 || fnmatch(t->only, name, 0) == 0;
+}
+
+static void post(void *owner)
+{
+    struct tap *t = owner;
+    t->post(t);
+}
+
+static void describe(struct tap *t, const struct npu_tensor *tensor)
+{
+    t->part = (rknnd_DumpReply){.index = t->n_tensors++, .has_tensor = true};
+    tensor_attr_to_message(tensor->attr, &t->part.tensor);
+    message_set_text(t->part.node, tensor->node);
+    message_set_text(t->part.op, tensor->op);
+}
+
+// One part of the tensor after the other goes through the window.
+static int pass(struct tap *t, const struct npu_tensor *tensor, bool wanted, struct error *e)
+{
+    uint64_t size = tensor->attr->size, left = size;
+    t->part.wanted = wanted;
+    do {
+        uint8_t *data = (uint8_t *)tensor->data + (size - left);
+        t->part.offset = size - left;
+        t->part.size = left < t->window_size ? left : t->window_size;
+        if (!wanted)
+            memcpy(t->window, data, t->part.size);
+        if (!pause_wait(t->pause, post, t))
+            return error_set(e, STATUS_FAIL, "the dump was ended");
+        if (wanted)
+            memcpy(data, t->window, t->part.size);
+        left -= t->part.size;
+    } while (left > 0);
+    return 0;
+}
+
+static int show(struct npu_tap *npu, const struct npu_tensor *tensor, struct error *e)
+{
+    struct tap *t = container_of(npu, struct tap, npu);
+    describe(t, tensor);
+    int r = pass(t, tensor, false, e);
+    if (r < 0 || !t->replace)
+        return r;
+    r = pass(t, tensor, true, e);
+    return r < 0 ? r : 1;
+}
+
+int tap_check(const struct npu_device_info *device, bool replace, struct error *e)
+{
+    if (device->never_blocks)
+        return error_set(e, STATUS_FAIL, "backend %s has no layers that could be dumped",
+                         device->backend);
+    if (replace && !device->replaces)
+        return error_set(e, STATUS_FAIL, "backend %s cannot put other values in place of a layer's",
+                         device->backend);
+    return 0;
+}
+
+void tap_start(struct tap *t, const char *only, bool replace, void *window, uint64_t window_size,
+               struct pause *pause, void (*post_part)(struct tap *t))
+{
+    *t = (struct tap){.npu = {wants, show},
+                      .window = window,
+                      .window_size = window_size,
+                      .replace = replace,
+                      .pause = pause,
+                      .post = post_part};
+    message_set_text(t->only, only);
+}

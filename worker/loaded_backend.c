@@ -1,0 +1,108 @@
+// A backend with its device and one model.
+#include "worker/loaded_backend.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+int engine_open(struct engine *g, const char *module_dir, const char *backend, const char *options,
+                struct error *e)
+{
+    assert(!g->backend);
+    int r = npu_module_open(&g->module, module_dir, backend, e);
+    if (r < 0)
+        return r;
+    g->backend = g->module.backend;
+    r = g->backend->device_open(options, &g->device, e);
+    if (r < 0)
+        return r;
+    uint32_t n_cores = g->backend->device_info(g->device)->n_cores;
+    if (n_cores == 0 || n_cores > 32)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: a device with %u cores",
+                         backend, n_cores);
+    return 0;
+}
+
+static int map_file(struct engine *g, const struct model_file *f, struct error *e)
+{
+    struct stat st;
+    uint64_t size = f->size;
+    assert(!g->file);
+    if (fstat(f->fd, &st) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "model %s", f->name);
+    if (size == 0 || size > SIZE_MAX || st.st_size < 0 || size > (uint64_t)st.st_size)
+        return error_set(e, STATUS_MODEL_INVALID, "model %s: %llu bytes of a file that has %lld",
+                         f->name, (unsigned long long)size, (long long)st.st_size);
+    void *file = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, f->fd, 0);
+    if (file == MAP_FAILED)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "model %s: %llu bytes", f->name,
+                               (unsigned long long)size);
+    g->file = file;
+    g->file_size = (size_t)size;
+    return 0;
+}
+
+static void unmap_file(struct engine *g)
+{
+    if (g->file)
+        munmap(g->file, g->file_size);
+    g->file = NULL;
+}
+
+static struct npu_model_source source_of(const struct engine *g, const struct model_file *f)
+{
+    return (struct npu_model_source){
+        .file = {g->file, g->file_size}, .name = f->name, .options = f->options};
+}
+
+int engine_load(struct engine *g, const struct model_file *file, struct error *e)
+{
+    int r = map_file(g, file, e);
+    if (r < 0)
+        return r;
+    struct npu_model_source source = source_of(g, file);
+    r = g->backend->model_load(g->device, &source, &g->model, e);
+    // What the backend made of the weights is kept by now: pages of the file that are needed again
+    // come back from it, and what packing took for a moment goes back to the system.
+    madvise(g->file, g->file_size, MADV_DONTNEED);
+    malloc_trim(0);
+    return r;
+}
+
+const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n)
+{
+    size_t per_row = (size_t)m->n_inputs + m->n_outputs, n = per_row * (m->n_rows ? m->n_rows : 1);
+    const struct tensor_io **list = calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++) {
+        size_t row = i / per_row, k = i % per_row;
+        list[i] = k < m->n_inputs ? &m->inputs[row * m->n_inputs + k]
+                                  : &m->outputs[row * m->n_outputs + k - m->n_inputs];
+    }
+    *ret_n = n;
+    return list;
+}
+
+int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e)
+{
+    int r = map_file(g, file, e);
+    if (r < 0)
+        return r;
+    struct npu_model_source source = source_of(g, file);
+    r = g->backend->model_describe(g->device, &source, ret, e);
+    unmap_file(g);
+    return r;
+}
+
+void engine_close(struct engine *g)
+{
+    if (g->backend) {
+        g->backend->model_free(g->model);
+        g->backend->device_free(g->device);
+    }
+    unmap_file(g);
+    npu_module_close(&g->module);
+    *g = (struct engine){0};
+}

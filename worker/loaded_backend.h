@@ -1,0 +1,34 @@
+// A backend with its device and one model: what a worker process serves and what threads run.
+#pragma once
+
+#include "npu/module.h"
+#include "npu/npu.h"
+#include "server/models/model_file.h"
+
+// Zero-initialised is closed. One thread at a time, except for what npu.h allows.
+struct engine {
+    struct npu_module module;
+    const struct npu_backend *backend; // of the module
+    struct npu_device *device;
+    struct npu_model *model;
+    void *file; // mapped, read-only
+    size_t file_size;
+};
+
+/// Loads the module npu-BACKEND.so from `module_dir` and opens its device. May block.
+int engine_open(struct engine *g, const char *module_dir, const char *backend, const char *options,
+                struct error *e);
+
+/// Maps a model file and loads it. May block. The fd stays the caller's and need not stay open; the
+/// file may not change.
+int engine_load(struct engine *g, const struct model_file *file, struct error *e);
+
+/// A loaded model's tensors: of each row of shapes the inputs, then the outputs. A malloc'ed list
+/// of pointers into the model; NULL: no memory.
+const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n);
+
+/// The backend's description of a model file: JSON text, malloc'ed, the caller's. May block.
+int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e);
+
+/// After the model's contexts. Also of what is half open.
+void engine_close(struct engine *g);

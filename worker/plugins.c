@@ -1,0 +1,165 @@
+// Plugins.
+#include "worker/plugins.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "custom/custom_op.h"
+
+#define PATTERN "librkcst_*.so"
+#define SYMBOL  "get_rknn_custom_op"
+#define VERSION 1u // of rknn_custom_op, the only one there is
+
+struct plugin {
+    struct plugin *next;
+    const rknn_custom_op *op;
+    char path[];
+};
+
+void plugins_init(struct plugins *p, const char *dir, const char *module_dir, struct notes *notes)
+{
+    *p = (struct plugins){.dir = dir, .module_dir = module_dir, .notes = notes};
+    pthread_mutex_init(&p->lock, NULL);
+}
+
+void plugins_done(struct plugins *p)
+{
+    struct plugin *next;
+    for (struct plugin *i = p->first; i; i = next) {
+        next = i->next;
+        free(i);
+    }
+    pthread_mutex_destroy(&p->lock);
+}
+
+// Its code runs with the service's rights: nobody else may put it there.
+static int check_file(const char *path, struct error *e)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
+    if (!S_ISREG(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+        (st.st_mode & (S_IWGRP | S_IWOTH)))
+        return error_set(e, STATUS_FAIL,
+                         "plugin %s is not used: it must be a file of root's or of the service's "
+                         "user, which nobody else may write to",
+                         path);
+    return 0;
+}
+
+static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
+{
+    if (!op)
+        return error_set(e, STATUS_FAIL, "plugin %s gives no operator", path);
+    if (op->version != VERSION)
+        return error_set(e, STATUS_FAIL, "plugin %s has version %u of rknn_custom_op, not %u", path,
+                         op->version, VERSION);
+    return custom_op_check(op, e) < 0 ? error_prefix(e, "plugin %s", path) : 0;
+}
+
+static int load(const char *path, const rknn_custom_op **ret, struct error *e)
+{
+    if (check_file(path, e) < 0)
+        return e->code;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return error_set(e, STATUS_FAIL, "plugin %s cannot be loaded: %s", path, dlerror());
+    get_custom_op_func get = (get_custom_op_func)dlsym(library, SYMBOL);
+    const rknn_custom_op *op = get ? get() : NULL;
+    int r = get ? check_op(path, op, e)
+                : error_set(e, STATUS_FAIL, "plugin %s has no function " SYMBOL "()", path);
+    if (r < 0)
+        dlclose(library);
+    else
+        *ret = op;
+    return r;
+}
+
+static void add(struct plugins *p, const char *name)
+{
+    size_t size = strlen(p->dir) + strlen(name) + 2;
+    struct plugin *i = calloc(1, sizeof *i + size);
+    struct error e;
+    if (!i) {
+        error_no_memory(&p->unusable, "a plugin", size);
+        return;
+    }
+    snprintf(i->path, size, "%s/%s", p->dir, name);
+    int note = notes_enter(p->notes, "the loading of plugin %s", i->path);
+    int r = load(i->path, &i->op, &e);
+    notes_leave(p->notes, note);
+    if (r < 0) {
+        log_warn("%s", e.text);
+        p->unusable = e;
+        free(i);
+        return;
+    }
+    struct plugin **at = &p->first;
+    while (*at)
+        at = &(*at)->next;
+    *at = i;
+}
+
+static int is_plugin(const struct dirent *entry)
+{
+    return fnmatch(PATTERN, entry->d_name, 0) == 0;
+}
+
+// Plugins may be linked with the client library: here it is found although nobody installed it
+// where the linker looks.
+static void load_client_library(const struct plugins *p)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/client/librknnrt.so", p->module_dir) < (int)sizeof path)
+        dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+}
+
+static void open_all(struct plugins *p)
+{
+    struct dirent **names;
+    int n = p->dir[0] ? scandir(p->dir, &names, is_plugin, alphasort) : 0;
+    p->open = true;
+    if (n > 0)
+        load_client_library(p);
+    for (int i = 0; i < n; i++) {
+        add(p, names[i]->d_name);
+        free(names[i]);
+    }
+    if (n > 0)
+        free(names);
+}
+
+static const struct plugin *find(const struct plugins *p, const char *type)
+{
+    for (const struct plugin *i = p->first; i; i = i->next)
+        if (strcmp(i->op->op_type, type) == 0)
+            return i;
+    return NULL;
+}
+
+const rknn_custom_op *plugins_find(struct plugins *p, const char *type, const char **ret_path,
+                                   struct error *e)
+{
+    pthread_mutex_lock(&p->lock);
+    if (!p->open)
+        open_all(p);
+    pthread_mutex_unlock(&p->lock);
+    const struct plugin *i = find(p, type);
+    if (i) {
+        *ret_path = i->path;
+        return i->op;
+    }
+    error_set(e, STATUS_FAIL,
+              "nobody computes operator %s: register it with rknn_register_custom_ops(), or put a "
+              "plugin for it into the server's folder %s%s%s",
+              type, p->dir[0] ? p->dir : "for plugins (plugin-dir)", p->unusable.code ? "; " : "",
+              p->unusable.code ? p->unusable.text : "");
+    return NULL;
+}

@@ -1,0 +1,162 @@
+// The worker process: confinement, threads, reading and writing.
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "server/runner/runner.h"
+#include "server/runner/worker_log.h"
+
+#define EXIT_BROKEN 3
+
+void worker_die(const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    log_error("%s", text);
+    _exit(EXIT_BROKEN);
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+// The end of the socket, either way, is the end of the process, whatever its threads do: nothing
+// that a worker has is worth saving.
+static _Noreturn void on_daemon_gone(void)
+{
+    _exit(0);
+}
+
+void worker_answer(struct worker *w, struct frame_out *f)
+{
+    struct frame_queue q;
+    struct iovec iov[4];
+    const int *fds;
+    int n, n_fds;
+    if (!f)
+        worker_die("no memory for an answer");
+    frame_queue_init(&q);
+    frame_queue_push(&q, f);
+    atomic_fetch_add_explicit(&w->n_answers, 1, memory_order_release);
+    pthread_mutex_lock(&w->writing);
+    while ((n = frame_queue_peek(&q, iov, 4, &fds, &n_fds)) > 0) {
+        ssize_t sent = fd_send(w->fd, iov, n, fds, n_fds);
+        if (sent < 0)
+            on_daemon_gone();
+        frame_queue_sent(&q, (size_t)sent);
+    }
+    pthread_mutex_unlock(&w->writing);
+}
+
+// ---- requests ----------------------------------------------------------------------------------
+
+static void receive(struct worker *w)
+{
+    struct frame_reader *r = &w->reader;
+    void *space;
+    size_t size = frame_reader_space(r, &space);
+    ssize_t n = fd_receive(w->fd, space, size, r->fds, &r->n_fds, FRAME_READER_FDS);
+    if (n <= 0)
+        on_daemon_gone();
+    atomic_load_explicit(&w->n_answers, memory_order_acquire);
+    frame_reader_fill(r, (size_t)n);
+}
+
+// Handles requests until there is a run to do.
+static struct worker_context *next_run(struct worker *w)
+{
+    struct worker_context *run = NULL;
+    struct error e;
+    while (!run) {
+        int event = frame_reader_next(&w->reader, &e);
+        if (event < 0)
+            worker_die("%s", e.text);
+        if (event == FRAME_NEED_MORE)
+            receive(w);
+        else
+            worker_handle(w, &w->reader.header, frame_reader_message(&w->reader), &run);
+    }
+    return run;
+}
+
+static void *serve(void *arg)
+{
+    struct worker *w = arg;
+    for (;;) {
+        pthread_mutex_lock(&w->reading);
+        struct worker_context *run = next_run(w);
+        pthread_mutex_unlock(&w->reading);
+        worker_run(run);
+    }
+    return NULL;
+}
+
+int worker_start_threads(struct worker *w, unsigned n, struct error *e)
+{
+    for (unsigned i = 1; i < n; i++) {
+        pthread_t thread;
+        int r = pthread_create(&thread, NULL, serve, w);
+        if (r != 0)
+            return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
+        pthread_detach(thread);
+    }
+    return 0;
+}
+
+// ---- the process -------------------------------------------------------------------------------
+
+static void close_all_but(int fd)
+{
+    // Before Linux 5.9 this does nothing; the daemon's own files close on exec all the same.
+    if (fd > 3)
+        close_range(3, (unsigned)fd - 1, 0);
+    close_range((unsigned)fd + 1, ~0u, 0);
+}
+
+// A worker runs code and reads files that are not trusted, and must not outlive its daemon.
+static int confine(int fd, struct error *e)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_SET_DUMPABLE, 0) < 0 || setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "cannot confine itself");
+    prctl(PR_SET_NAME, "rknnd-worker");
+    close_all_but(fd);
+    // These come to the whole process group; the daemon lets jobs finish before it ends workers.
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    return 0;
+}
+
+int host_worker_main(int fd, const char *module_dir)
+{
+    struct error e;
+    worker_log_begin();
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w || confine(fd, &e) < 0) {
+        log_error("%s", w ? e.text : "no memory");
+        free(w);
+        return EXIT_BROKEN;
+    }
+    w->fd = fd;
+    w->module_dir = module_dir;
+    pthread_mutex_init(&w->reading, NULL);
+    pthread_mutex_init(&w->writing, NULL);
+    frame_reader_init(&w->reader, 0);
+    for (int i = 0; i < WORKER_BUCKETS; i++) {
+        list_init(&w->contexts[i]);
+        list_init(&w->buffers[i]);
+        list_init(&w->memories[i]);
+    }
+    serve(w);
+    return 0;
+}

@@ -1,0 +1,40 @@
+// Custom operators in a worker's runs.
+#include "protocol/custom_message.h"
+#include "worker/worker_memory.h"
+
+static void post_call(struct caller *caller)
+{
+    struct worker_context *c = container_of(caller, struct worker_context, caller);
+    rknnd_CustomCall call = {.node = caller->node};
+    rknnd_InferReply run = {.has_call = true, .call = call};
+    rknnd_DumpReply dump = {.has_call = true, .call = call};
+    const void *message = c->type == MESSAGE_WORKER_RUN ? (void *)&run : (void *)&dump;
+    worker_answer(c->worker,
+                  message_frame(c->type, FRAME_REPLY | FRAME_MORE, c->request,
+                                message_row(c->type)->reply, message, NULL, 0, NULL, NULL));
+}
+
+// Where the nodes that the client computes lie; no such nodes need no place.
+static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t size)
+{
+    struct bytes room;
+    if (!bytes_slice((struct bytes){b->output, b->output_size}, at, size, &room))
+        worker_die("custom operators lie outside their buffer");
+    return (uint8_t *)room.data;
+}
+
+void worker_prepare_calls(struct worker_context *c, const struct worker_buffer *b,
+                          const rknnd_WorkerRun *m, const struct npu_model_info *info)
+{
+    struct custom_set set;
+    struct error e;
+    uint8_t *inputs = NULL, *outputs = NULL;
+    if (custom_set_from_message(m->custom_nodes, info->n_custom, &set, &e) < 0)
+        worker_die("%s", e.text);
+    if (m->custom_nodes.size > 0) {
+        inputs = find_room(b, m->custom_inputs, custom_input_room(info->custom, &set));
+        outputs = find_room(b, m->custom_outputs, custom_output_room(info->custom, &set));
+    }
+    if (caller_start(&c->caller, &set, inputs, outputs, &c->pause, post_call))
+        c->job.custom = &c->caller.npu;
+}

@@ -1,0 +1,523 @@
+// What a worker does for each request.
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "protocol/custom_message.h"
+#include "protocol/tensor_message.h"
+#include "server/handle/profile_layers.h"
+#include "worker/worker_memory.h"
+
+struct request {
+    struct worker *worker;
+    const struct frame_header *header;
+    union message_any *message;
+    struct worker_context *run; // to be done next
+};
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+void *worker_find(struct list *buckets, uint32_t number)
+{
+    struct numbered *n;
+    list_for_each (n, &buckets[number % WORKER_BUCKETS], link)
+        if (n->number == number)
+            return n;
+    return NULL;
+}
+
+void worker_add(struct list *buckets, struct numbered *n, uint32_t number)
+{
+    if (worker_find(buckets, number))
+        worker_die("number %u is given twice", number);
+    n->number = number;
+    list_append(&buckets[number % WORKER_BUCKETS], &n->link);
+}
+
+// A context that nothing runs on.
+static struct worker_context *context(const struct request *r, uint32_t number)
+{
+    struct worker_context *c = worker_find(r->worker->contexts, number);
+    if (!c || atomic_load(&c->running))
+        worker_die("there is no idle context %u", number);
+    return c;
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+static void answer(const struct request *r, const void *message, const void *payload, size_t size)
+{
+    const struct message_row *row = message_row(r->header->type);
+    struct iovec rest = {(void *)payload, size};
+    worker_answer(r->worker, message_frame(r->header->type, FRAME_REPLY, r->header->id, row->reply,
+                                           message, &rest, size > 0, NULL, NULL));
+}
+
+static void answer_error(const struct request *r, const struct error *e)
+{
+    worker_answer(r->worker, message_error_frame(r->header->type, r->header->id, e));
+}
+
+// ---- device and model --------------------------------------------------------------------------
+
+static int take_file(const struct request *r)
+{
+    int fd = frame_reader_take_fd(&r->worker->reader);
+    if (fd < 0)
+        worker_die("a file is missing");
+    return fd;
+}
+
+static void set_log_level(uint32_t level)
+{
+    if (level > LOG_TRACE)
+        worker_die("log level %u", level);
+    log_set_level((enum log_level)level);
+}
+
+static int handle_start(struct request *r, struct error *e)
+{
+    const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
+    struct worker *w = r->worker;
+    struct engine *g = &w->engine;
+    if (g->backend)
+        worker_die("it is started twice");
+    cleanup(fd_close_p) int notes = take_file(r);
+    set_log_level(m->log_level);
+    message_set_text(w->plugin_dir, m->plugin_dir);
+    plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
+                 worker_map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
+    int s = engine_open(g, r->worker->module_dir, m->backend, m->options, e);
+    if (s < 0)
+        return s;
+    const struct npu_device_info *d = g->backend->device_info(g->device);
+    rknnd_Device reply = {.n_cores = d->n_cores,
+                          .sram_size = d->sram_size,
+                          .dma = d->dma,
+                          .clock_hz = d->clock_hz,
+                          .timing = d->timing};
+    message_set_text(reply.chip, d->chip);
+    message_set_text(reply.backend, d->backend);
+    message_set_text(reply.runtime_version, d->runtime_version);
+    message_set_text(reply.driver_version, d->driver_version);
+    answer(r, &reply, NULL, 0);
+    return 0;
+}
+
+static int check_started(const struct engine *g, struct error *e)
+{
+    return g->device ? 0 : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the worker has no device");
+}
+
+static uint8_t *encode_tensors(const struct npu_model_info *m, size_t *ret_size)
+{
+    size_t n;
+    cleanup(free_p) const struct tensor_io **all = engine_tensors(m, &n);
+    return all ? tensor_list_encode(all, n, ret_size) : NULL;
+}
+
+// Custom operators first, then inputs and outputs.
+static uint8_t *encode_model(const struct npu_model_info *m, size_t *ret_size)
+{
+    size_t custom_size, tensors_size;
+    cleanup(free_p) uint8_t *custom = custom_list_encode(m->custom, m->n_custom, &custom_size);
+    cleanup(free_p) uint8_t *tensors = encode_tensors(m, &tensors_size);
+    uint8_t *all = custom && tensors ? realloc(custom, custom_size + tensors_size + 1) : NULL;
+    if (!all)
+        return NULL;
+    steal_ptr(custom);
+    memcpy(all + custom_size, tensors, tensors_size);
+    *ret_size = custom_size + tensors_size;
+    return all;
+}
+
+static int answer_model(const struct request *r, const struct npu_model_info *m, struct error *e)
+{
+    size_t size;
+    cleanup(free_p) uint8_t *list = encode_model(m, &size);
+    if (!list)
+        return error_no_memory(e, "a model's description", 0);
+    rknnd_ContextInfo reply = {.n_inputs = m->n_inputs,
+                               .n_outputs = m->n_outputs,
+                               .n_rows = m->n_rows,
+                               .native_attrs = m->native_attrs,
+                               .no_custom = m->no_custom,
+                               .weight_size = m->weight_size,
+                               .internal_size = m->internal_size,
+                               .memory_size = m->memory_size,
+                               .core_limit = m->core_limit,
+                               .batch = m->batch,
+                               .n_custom = m->n_custom,
+                               .estimate_assumed = m->estimate_assumed,
+                               .n_unestimated = m->n_unestimated};
+    message_set_text(reply.custom_string, m->custom_string);
+    message_set_text(reply.estimate_chip, m->estimate_chip ? m->estimate_chip : "");
+    answer(r, &reply, list, size);
+    return 0;
+}
+
+static int handle_load(struct request *r, struct error *e)
+{
+    const rknnd_WorkerLoad *m = &r->message->WORKER_LOAD_request;
+    struct engine *g = &r->worker->engine;
+    cleanup(fd_close_p) int fd = take_file(r);
+    int s = check_started(g, e);
+    struct model_file file = {fd, m->size, m->name, m->options};
+    if (s == 0)
+        s = engine_load(g, &file, e);
+    if (s < 0)
+        return s;
+    // One thread always reads, so that a request does not wait for a run to end.
+    const struct npu_device_info *d = g->backend->device_info(g->device);
+    s = worker_start_threads(r->worker, d->never_blocks ? 1 : d->n_cores + 1, e);
+    return s < 0 ? s : answer_model(r, g->backend->model_info(g->model), e);
+}
+
+static int handle_describe(struct request *r, struct error *e)
+{
+    const rknnd_WorkerDescribe *m = &r->message->WORKER_DESCRIBE_request;
+    struct engine *g = &r->worker->engine;
+    cleanup(fd_close_p) int fd = take_file(r);
+    cleanup(free_p) char *json = NULL;
+    int s = check_started(g, e);
+    struct model_file file = {fd, m->size, m->name, m->options};
+    if (s == 0)
+        s = engine_describe(g, &file, &json, e);
+    if (s == 0)
+        answer(r, &(rknnd_Empty){0}, json, strlen(json));
+    return s;
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+static void context_free(struct worker_context *c)
+{
+    if (c->npu)
+        c->worker->engine.backend->context_free(c->npu);
+    caller_done(&c->caller);
+    pause_done(&c->pause);
+    free(c->inputs);
+    free(c->outputs);
+    free(c->bound);
+    free(c);
+}
+
+static int context_new(struct worker *w, struct worker_context **ret, struct error *e)
+{
+    const struct npu_model_info *info = w->engine.backend->model_info(w->engine.model);
+    struct worker_context *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_no_memory(e, "a context", sizeof *c);
+    c->worker = w;
+    pause_init(&c->pause);
+    c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
+    c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
+    c->bound = calloc((size_t)info->n_inputs + info->n_outputs + 1, sizeof *c->bound);
+    int s = c->inputs && c->outputs && c->bound ? 0 : error_no_memory(e, "a context", sizeof *c);
+    if (s == 0)
+        s = caller_init(&c->caller, info, &w->plugins, e);
+    if (s == 0)
+        s = w->engine.backend->context_new(w->engine.model, &c->npu, e);
+    if (s < 0) {
+        context_free(c);
+        return s;
+    }
+    *ret = c;
+    return 0;
+}
+
+static int handle_open(struct request *r, struct error *e)
+{
+    struct worker_context *c;
+    if (!r->worker->engine.model)
+        worker_die("a context of no model");
+    int s = context_new(r->worker, &c, e);
+    if (s < 0)
+        return s;
+    worker_add(r->worker->contexts, &c->number, r->message->WORKER_OPEN_request.context);
+    answer(r, &(rknnd_Empty){0}, NULL, 0);
+    return 0;
+}
+
+static int handle_close(struct request *r, struct error *e)
+{
+    struct worker_context *c = context(r, r->message->WORKER_CLOSE_request.context);
+    (void)e;
+    list_remove(&c->number.link);
+    context_free(c);
+    return 0;
+}
+
+static int handle_profile(struct request *r, struct error *e)
+{
+    struct worker_context *c = context(r, r->message->WORKER_PROFILE_request.context);
+    size_t n, size;
+    const struct npu_layer *layers = r->worker->engine.backend->context_layers(c->npu, &n);
+    cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
+    if (!list)
+        return error_no_memory(e, "a profile", n * sizeof *layers);
+    rknnd_ProfileReply reply = {.n_layers = (uint32_t)n, .run_us = c->job.run_us};
+    answer(r, &reply, list, size);
+    return 0;
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static int handle_buffer(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_buffer_add(r->worker, &r->message->WORKER_BUFFER_request);
+    return 0;
+}
+
+static int handle_buffer_free(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_buffer_drop(r->worker, r->message->WORKER_BUFFER_FREE_request.buffer);
+    return 0;
+}
+
+static int handle_memory(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_memory_add(r->worker, &r->message->WORKER_MEMORY_request);
+    return 0;
+}
+
+static int handle_memory_free(struct request *r, struct error *e)
+{
+    (void)e;
+    worker_memory_drop(r->worker, r->message->WORKER_MEMORY_FREE_request.memory);
+    return 0;
+}
+
+static int handle_bind(struct request *r, struct error *e)
+{
+    const rknnd_WorkerBind *m = &r->message->WORKER_BIND_request;
+    (void)e;
+    worker_bind(context(r, m->context), m);
+    return 0;
+}
+
+static int handle_internal(struct request *r, struct error *e)
+{
+    const rknnd_WorkerInternal *m = &r->message->WORKER_INTERNAL_request;
+    (void)e;
+    worker_set_internal(context(r, m->context), m);
+    return 0;
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static void prepare_inputs(struct worker_context *c, const struct worker_buffer *b,
+                           const rknnd_WorkerRun *m)
+{
+    for (pb_size_t i = 0; i < m->inputs_count; i++) {
+        const rknnd_InferInput *form = &m->inputs[i].form;
+        struct bytes data;
+        if (c->bound[i].there) {
+            c->inputs[i] = c->bound[i].input;
+            continue;
+        }
+        if (!bytes_slice((struct bytes){b->input, b->input_size}, m->inputs[i].offset, form->size,
+                         &data))
+            worker_die("input %u lies outside its buffer", i);
+        c->inputs[i] = (struct npu_input){.data = data.data,
+                                          .size = data.size,
+                                          .type = form->type,
+                                          .layout = form->layout,
+                                          .pass_through = form->pass_through,
+                                          .converted = form->converted};
+    }
+}
+
+static void prepare_outputs(struct worker_context *c, const struct worker_buffer *b,
+                            const rknnd_WorkerRun *m, const struct npu_model_info *info)
+{
+    const struct tensor_io *outputs = info->outputs + (size_t)m->row * info->n_outputs;
+    for (pb_size_t i = 0; i < m->output_offsets_count; i++) {
+        const struct worker_bound *bound = &c->bound[info->n_inputs + i];
+        size_t size = outputs[i].logical.size;
+        struct bytes data;
+        if (bound->there) {
+            c->outputs[i] = bound->output;
+            continue;
+        }
+        if (!bytes_slice((struct bytes){b->output, b->output_size}, m->output_offsets[i], size,
+                         &data))
+            worker_die("output %u lies outside its buffer", i);
+        c->outputs[i] = (struct npu_output){.data = (void *)data.data, .size = size};
+    }
+}
+
+static void end_run(struct worker_context *c, int status, const struct error *e)
+{
+    struct worker *w = c->worker;
+    struct error after;
+    struct frame_out *f;
+    if (access_end(&c->access, &c->job, &after) < 0 && status == 0) {
+        status = after.code;
+        e = &after;
+    }
+    if (status < 0)
+        f = message_error_frame(c->type, c->request, e);
+    else if (c->type == MESSAGE_WORKER_DUMP)
+        f = message_frame(c->type, FRAME_REPLY, c->request, rknnd_DumpReply_fields,
+                          &(rknnd_DumpReply){.n_tensors = c->tap.n_tensors}, NULL, 0, NULL, NULL);
+    else
+        f = message_frame(
+            c->type, FRAME_REPLY, c->request, rknnd_InferReply_fields,
+            &(rknnd_InferReply){.run_us = c->job.run_us, .estimate_ns = c->job.estimate_ns}, NULL,
+            0, NULL, NULL);
+    atomic_store(&c->running, false);
+    worker_answer(w, f);
+}
+
+// The answer goes when the backend has both called done() and returned: before that it may still
+// touch the context.
+static void on_job_done(struct npu_job *job, int status)
+{
+    struct worker_context *c = job->owner;
+    c->status = status;
+    if (atomic_fetch_sub(&c->left, 1) == 1)
+        end_run(c, status, &job->error);
+}
+
+void worker_run(struct worker_context *c)
+{
+    struct error e = c->unusable;
+    int s = e.code;
+    if (s == 0)
+        s = access_begin(&c->access, &c->job, &e);
+    if (s == 0)
+        s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
+    if (s < 0)
+        end_run(c, s, &e);
+    else if (atomic_fetch_sub(&c->left, 1) == 1)
+        end_run(c, c->status, &c->job.error);
+}
+
+static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,
+                        const rknnd_WorkerRun *m, const struct npu_model_info *info)
+{
+    if (m->inputs_count != info->n_inputs)
+        worker_die("a run with %u inputs", m->inputs_count);
+    prepare_inputs(c, b, m);
+    c->request = r->header->id;
+    c->type = r->header->type;
+    c->job = (struct npu_job){.inputs = c->inputs,
+                              .outputs = c->outputs,
+                              .row = m->row,
+                              .core_mask = m->core_mask,
+                              .divide_batch = m->divide_batch,
+                              .stop = &c->pause.stopped,
+                              .collect_perf = m->collect_perf,
+                              .done = on_job_done,
+                              .owner = c};
+    c->access = (struct access){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
+    pause_start(&c->pause);
+    worker_prepare_calls(c, b, m, info);
+    atomic_store(&c->left, 2);
+    atomic_store(&c->running, true);
+    r->run = c;
+}
+
+static int handle_run(struct request *r, struct error *e)
+{
+    const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
+    struct worker_context *c = context(r, m->context);
+    const struct worker_buffer *b = worker_buffer_find(r->worker, m->buffer);
+    const struct engine *g = &r->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    (void)e;
+    if (m->output_offsets_count != info->n_outputs)
+        worker_die("a run with %u outputs", m->output_offsets_count);
+    if (m->row && m->row >= info->n_rows)
+        worker_die("a run with row %u of shapes", m->row);
+    prepare_outputs(c, b, m, info);
+    prepare_run(r, c, b, m, info);
+    return 0;
+}
+
+static void post_part(struct tap *t)
+{
+    struct worker_context *c = container_of(t, struct worker_context, tap);
+    worker_answer(c->worker,
+                  message_frame(MESSAGE_WORKER_DUMP, FRAME_REPLY | FRAME_MORE, c->request,
+                                rknnd_DumpReply_fields, &t->part, NULL, 0, NULL, NULL));
+}
+
+static int handle_dump(struct request *r, struct error *e)
+{
+    const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
+    struct worker_context *c = context(r, m->run.context);
+    const struct worker_buffer *b = worker_buffer_find(r->worker, m->run.buffer);
+    const struct engine *g = &r->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    int s = tap_check(g->backend->device_info(g->device), m->replace, e);
+    if (s < 0)
+        return s;
+    if (m->window == 0 || m->window > b->output_size)
+        worker_die("a dump with a window of %llu bytes", (unsigned long long)m->window);
+    for (uint32_t i = 0; i < info->n_outputs; i++)
+        c->outputs[i] = (struct npu_output){0};
+    prepare_run(r, c, b, &m->run, info);
+    tap_start(&c->tap, m->only, m->replace, b->output, m->window, &c->pause, post_part);
+    c->job.tap = &c->tap.npu;
+    return 0;
+}
+
+static int handle_next(struct request *r, struct error *e)
+{
+    const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
+    struct worker_context *c = worker_find(r->worker->contexts, m->context);
+    (void)e;
+    if (!c)
+        worker_die("there is no context %u", m->context);
+    pause_end(&c->pause, m->stop);
+    return 0;
+}
+
+static int handle_log_level(struct request *r, struct error *e)
+{
+    (void)e;
+    set_log_level(r->message->WORKER_LOG_LEVEL_request.level);
+    return 0;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static const struct {
+    uint16_t type;
+    int (*handle)(struct request *r, struct error *e); // an error is the answer
+} handlers[] = {
+    {MESSAGE_WORKER_RUN, handle_run},           {MESSAGE_WORKER_START, handle_start},
+    {MESSAGE_WORKER_LOAD, handle_load},         {MESSAGE_WORKER_DESCRIBE, handle_describe},
+    {MESSAGE_WORKER_OPEN, handle_open},         {MESSAGE_WORKER_CLOSE, handle_close},
+    {MESSAGE_WORKER_BUFFER, handle_buffer},     {MESSAGE_WORKER_BUFFER_FREE, handle_buffer_free},
+    {MESSAGE_WORKER_PROFILE, handle_profile},   {MESSAGE_WORKER_DUMP, handle_dump},
+    {MESSAGE_WORKER_NEXT, handle_next},         {MESSAGE_WORKER_MEMORY, handle_memory},
+    {MESSAGE_WORKER_BIND, handle_bind},         {MESSAGE_WORKER_MEMORY_FREE, handle_memory_free},
+    {MESSAGE_WORKER_INTERNAL, handle_internal}, {MESSAGE_WORKER_LOG_LEVEL, handle_log_level},
+};
+
+void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
+                   struct worker_context **ret_run)
+{
+    union message_any m;
+    struct request r = {.worker = w, .header = h, .message = &m};
+    struct error e;
+    size_t i = 0, n = sizeof handlers / sizeof *handlers;
+    while (i < n && handlers[i].type != h->type)
+        i++;
+    if (i == n || h->flags)
+        worker_die("frame of type %u, flags %u", h->type, h->flags);
+    if (message_decode(message_row(h->type)->request, message, &m, &e) < 0)
+        worker_die("%s", e.text);
+    if (handlers[i].handle(&r, &e) < 0)
+        answer_error(&r, &e);
+    *ret_run = r.run;
+}

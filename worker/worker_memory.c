@@ -1,0 +1,161 @@
+// Memory in a worker.
+#include "worker/worker_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/dmabuf.h"
+#include "base/fd.h"
+#include "npu/buffer/buffer.h"
+
+// Memory of clients.
+struct worker_memory {
+    struct numbered number;
+    struct npu_buffer buffer; // the fd: of a dma-buf, else -1
+};
+
+static void check_size(int fd, uint64_t size)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || size == 0 || (uint64_t)st.st_size < size)
+        worker_die("a memory of %llu bytes without them", (unsigned long long)size);
+}
+
+void *worker_map(int fd, uint64_t size, int protection)
+{
+    check_size(fd, size);
+    void *memory = mmap(NULL, (size_t)size, protection, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        worker_die("cannot map a memory of %llu bytes: %s", (unsigned long long)size,
+                   strerror(errno));
+    return memory;
+}
+
+// ---- of jobs -----------------------------------------------------------------------------------
+
+struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t number)
+{
+    struct worker_buffer *b = worker_find(w->buffers, number);
+    if (!b)
+        worker_die("there is no buffer %u", number);
+    return b;
+}
+
+void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m)
+{
+    cleanup(fd_close_p) int input_fd = frame_reader_take_fd(&w->reader);
+    cleanup(fd_close_p) int output_fd = frame_reader_take_fd(&w->reader);
+    struct worker_buffer *b = malloc(sizeof *b);
+    if (!b)
+        worker_die("no memory for a buffer");
+    *b = (struct worker_buffer){.input = worker_map(input_fd, m->input_size, PROT_READ),
+                                .output =
+                                    worker_map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
+                                .input_size = m->input_size,
+                                .output_size = m->output_size};
+    worker_add(w->buffers, &b->number, m->buffer);
+}
+
+void worker_buffer_drop(struct worker *w, uint32_t number)
+{
+    struct worker_buffer *b = worker_buffer_find(w, number);
+    list_remove(&b->number.link);
+    munmap((void *)b->input, b->input_size);
+    munmap(b->output, b->output_size);
+    free(b);
+}
+
+// ---- of clients --------------------------------------------------------------------------------
+
+static struct worker_memory *find(struct worker *w, uint32_t number)
+{
+    struct worker_memory *m = worker_find(w->memories, number);
+    if (!m)
+        worker_die("there is no memory %u", number);
+    return m;
+}
+
+void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
+{
+    cleanup(fd_close_p) int fd = frame_reader_take_fd(&w->reader);
+    struct worker_memory *memory = malloc(sizeof *memory);
+    struct error e;
+    if (!memory)
+        worker_die("no memory for a memory");
+    check_size(fd, m->size);
+    *memory = (struct worker_memory){
+        .buffer = {.fd = -1, .map = fd_map(fd, m->size, &e), .size = m->size}};
+    if (!memory->buffer.map)
+        worker_die("%s", e.text);
+    if (dmabuf_is(fd))
+        memory->buffer.fd = steal_fd(&fd);
+    worker_add(w->memories, &memory->number, m->memory);
+}
+
+void worker_memory_drop(struct worker *w, uint32_t number)
+{
+    struct worker_memory *m = find(w, number);
+    list_remove(&m->number.link);
+    npu_buffer_done(&m->buffer);
+    free(m);
+}
+
+static const struct npu_buffer *find_part(struct worker *w, uint32_t number, uint64_t offset,
+                                          uint64_t size)
+{
+    const struct npu_buffer *b = &find(w, number)->buffer;
+    if (offset > b->size || size > b->size - offset)
+        worker_die("a tensor lies outside memory %u", number);
+    return b;
+}
+
+static void bind_input(struct worker_bound *b, uint8_t *data, const rknnd_WorkerBind *m)
+{
+    b->input = (struct npu_input){.data = data,
+                                  .size = (size_t)m->size,
+                                  .type = (enum tensor_type)m->type,
+                                  .layout = (enum tensor_layout)m->layout,
+                                  .w_stride = m->w_stride,
+                                  .h_stride = m->h_stride,
+                                  .pass_through = m->pass_through,
+                                  .stored = m->stored};
+}
+
+static void bind_output(struct worker_bound *b, uint8_t *data, const rknnd_WorkerBind *m)
+{
+    b->form = (struct convert_form){.type = (enum tensor_type)m->type,
+                                    .layout = (enum tensor_layout)m->layout,
+                                    .w_stride = m->w_stride,
+                                    .h_stride = m->h_stride,
+                                    .c2 = m->c2};
+    b->output = (struct npu_output){.data = data, .size = (size_t)m->size, .form = &b->form};
+}
+
+void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
+{
+    const struct engine *g = &c->worker->engine;
+    const struct npu_model_info *info = g->backend->model_info(g->model);
+    if (m->index >= (m->output ? info->n_outputs : info->n_inputs))
+        worker_die("a tensor that is not there is bound");
+    struct worker_bound *b = &c->bound[m->output ? info->n_inputs + m->index : m->index];
+    b->there = m->memory != 0;
+    if (!b->there)
+        return;
+    const struct npu_buffer *memory = find_part(c->worker, m->memory, m->offset, m->size);
+    (m->output ? bind_output : bind_input)(b, memory->map + m->offset, m);
+    b->input.dmabuf = b->output.dmabuf = memory->fd >= 0 ? memory : NULL;
+}
+
+void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m)
+{
+    const struct npu_backend *backend = c->worker->engine.backend;
+    uint8_t *data = NULL;
+    if (m->memory)
+        data = find_part(c->worker, m->memory, m->offset, m->size)->map + m->offset;
+    c->unusable.code = 0;
+    if (backend->context_set_internal)
+        backend->context_set_internal(c->npu, data, (size_t)m->size, &c->unusable);
+}
