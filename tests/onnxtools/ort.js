@@ -1,10 +1,11 @@
 // node ort.js FOLDER_OF_NODE_MODULES: ONNX Runtime (all graph optimizations, one thread) at the
 // other end of a pipe. Each line of standard input is a request, each line of standard output its answer,
 // both JSON:
-//   {model, folder, integers}  runs on FOLDER/inN.bin (pseudo-random numbers are written there where
+//   {model, folder, integers, exact}  runs on FOLDER/inN.bin (pseudo-random numbers are written there where
 //                    there is none) and writes FOLDER/outN.bin; answers with the outputs' types.
 //                    integers: convolutions of signed numbers are not left to floats, as they are
-//                    on x86 otherwise
+//                    on x86 otherwise. exact: sums of products of bytes are not saturated at 16
+//                    bits, as they are on x86 without VNNI; not for all models of signed numbers
 //   {model, ranges}  the least and the largest value of each output
 //   {model, runs}    runs on zeros; answers with the times in microseconds
 // An answer with `error` says why not.
@@ -16,10 +17,13 @@ const ort = require(path.join(process.argv[2], 'onnxruntime-node'));
 
 const kept = new Map();
 
-async function sessionOf(model, integers) {
+async function sessionOf(model, {integers, exact} = {}) {
     const options = {intraOpNumThreads: 1, interOpNumThreads: 1, graphOptimizationLevel: 'all',
                      logSeverityLevel: 3};
-    if (integers) options.extra = {session: {qdqisint8allowed: '1'}};
+    const session = {};
+    if (integers) session.qdqisint8allowed = '1';
+    if (exact) session.x64quantprecision = '1';
+    options.extra = {session};
     return ort.InferenceSession.create(model, options);
 }
 
@@ -56,8 +60,8 @@ function feedsOf(session, folder) {
     return feeds;
 }
 
-async function compute({model, folder, integers}) {
-    const session = await sessionOf(model, integers);
+async function compute({model, folder, integers, exact}) {
+    const session = await sessionOf(model, {integers, exact});
     const results = await session.run(feedsOf(session, folder));
     session.outputNames.forEach((name, i) => {
         const d = results[name].data;

@@ -52,9 +52,10 @@ class Runtime:
             raise RuntimeError(f"ONNX Runtime: {answer['error']}")
         return answer
 
-    def run(self, model, folder, integers=False):
+    def run(self, model, folder, integers=False, exact=False):
         """Writes what the model makes of FOLDER/inN.bin to FOLDER/outN.bin."""
-        return self._ask(model=str(model), folder=str(folder), integers=integers)["types"]
+        return self._ask(model=str(model), folder=str(folder), integers=integers,
+                         exact=exact)["types"]
 
     def ranges(self, model):
         """Least and largest value of each of the model's outputs."""
