@@ -6,7 +6,7 @@
 #include "client/api/mem.h"
 #include "client/handle.h"
 #include "client/link/keepalive.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/model/model.h"
 #include "client/record/record.h"
@@ -16,9 +16,9 @@ static const struct {
     void (*before)(void);
     void (*after)(bool child);
 } modules[] = {
-    {choice_before_fork, choice_after_fork}, {model_before_fork, model_after_fork},
-    {server_before_fork, server_after_fork}, {mem_before_fork, mem_after_fork},
-    {handle_before_fork, handle_after_fork}, {keepalive_before_fork, keepalive_after_fork},
+    {selection_before_fork, selection_after_fork}, {model_before_fork, model_after_fork},
+    {server_before_fork, server_after_fork},       {mem_before_fork, mem_after_fork},
+    {handle_before_fork, handle_after_fork},       {keepalive_before_fork, keepalive_after_fork},
     {record_before_fork, record_after_fork},
 };
 #define N_MODULES (sizeof modules / sizeof *modules)

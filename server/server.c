@@ -74,13 +74,14 @@ static void close_unused(struct server *s)
         }
 }
 
-static void take_wire(struct server *s, struct wire *wire, const struct origin *origin)
+static void take_transport(struct server *s, struct transport *transport,
+                           const struct origin *origin)
 {
     if (s->state != SERVER_SERVING) {
-        wire_close(wire);
+        transport_close(transport);
         return;
     }
-    struct connection *c = connection_new(s, wire, origin);
+    struct connection *c = connection_new(s, transport, origin);
     if (c && s->n_connections > s->options->max_connections)
         close_unused(s);
     if (c && s->n_connections > s->options->max_connections)
@@ -91,11 +92,12 @@ static void take_wire(struct server *s, struct wire *wire, const struct origin *
 void server_take(struct server *s, int fd, const struct origin *origin)
 {
     struct error e;
-    struct wire *wire;
-    if (wire_socket_new(s->loop, fd, &wire, &e) == 0) {
+    struct transport *transport;
+    if (transport_socket_new(s->loop, fd, &transport, &e) == 0) {
         if (origin->remote)
-            wire_socket_keep_asking(wire, s->options->heartbeat_ms, s->options->peer_timeout_ms);
-        take_wire(s, wire, origin);
+            transport_socket_keep_asking(transport, s->options->heartbeat_ms,
+                                         s->options->peer_timeout_ms);
+        take_transport(s, transport, origin);
         return;
     }
     log_error("a connection was refused: %s", e.text);
@@ -211,10 +213,10 @@ static int listen_by_default(struct server *s, struct error *e)
 }
 
 // A program on the PC at the other end of the cable.
-static void take_usb(void *owner, struct wire *wire)
+static void take_usb(void *owner, struct transport *transport)
 {
     struct origin origin = {.text = "usb"};
-    take_wire(owner, wire, &origin);
+    take_transport(owner, transport, &origin);
 }
 
 // "usb" or "usb:FOLDER" is FunctionFS; anything else is for sockets.

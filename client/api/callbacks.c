@@ -9,20 +9,20 @@ struct callbacks {
     struct custom_list *list;
     struct custom_ops ops;
     struct registrations registered;
-    struct attendant *attendant; // NULL: no run went without blocking yet
+    struct background_reader *reader; // NULL: no run went without blocking yet
 };
 
 // ---- registering -------------------------------------------------------------------------------
 
-bool callbacks_leave_to_attendant(struct callbacks *b)
+bool callbacks_leave_to_reader(struct callbacks *b)
 {
-    return b && attendant_inherit(b->attendant);
+    return b && background_reader_inherit(b->reader);
 }
 
 void callbacks_stop(struct callbacks *b)
 {
     if (b)
-        attendant_free(steal_ptr(b->attendant));
+        background_reader_free(steal_ptr(b->reader));
 }
 
 void callbacks_free(struct callbacks *b)
@@ -191,15 +191,15 @@ void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomC
         answer(c, &m, node);
 }
 
-int callbacks_attend(struct context *c, struct error *e)
+int callbacks_start_reader(struct context *c, struct error *e)
 {
     struct callbacks *b = c->callbacks;
     int r = 0;
     if (!b || custom_ops_empty(&b->ops))
         return 0;
-    if (!b->attendant)
-        r = attendant_new(c, &b->attendant, e);
+    if (!b->reader)
+        r = background_reader_new(c, &b->reader, e);
     if (r == 0)
-        attendant_wake(b->attendant);
+        background_reader_wake(b->reader);
     return r;
 }

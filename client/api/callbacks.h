@@ -29,7 +29,7 @@ int callbacks_copy_registrations(const struct callbacks *b, struct registrations
 
 /// Whether this is its thread, in a callback: then it is that thread which calls context_finish().
 /// NULL is fine.
-bool callbacks_leave_to_attendant(struct callbacks *b);
+bool callbacks_leave_to_reader(struct callbacks *b);
 
 /// Ends its thread. NULL is fine.
 void callbacks_stop(struct callbacks *b);
@@ -51,4 +51,4 @@ int callbacks_take_inputs(const struct context *c, const rknnd_CustomCall *call,
 void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomCall *call);
 
 /// A run has begun that perhaps nobody waits for: the thread of the library looks after it.
-int callbacks_attend(struct context *c, struct error *e);
+int callbacks_start_reader(struct context *c, struct error *e);

@@ -158,7 +158,7 @@ void context_finish(struct context *c)
 // there.
 static void release(struct context *c)
 {
-    if (handle_put(&c->handle) && !callbacks_leave_to_attendant(c->callbacks))
+    if (handle_put(&c->handle) && !callbacks_leave_to_reader(c->callbacks))
         context_finish(c);
 }
 

@@ -8,7 +8,7 @@
 #include "client/api/context.h"
 #include "client/fork.h"
 #include "client/last_error.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/model/load_options.h"
 #include "client/model/upload.h"
@@ -88,7 +88,7 @@ static int connect_with_model(const struct model *m, struct connection **ret, st
     char server[256] = "";
     for (unsigned vain = 0;;) {
         struct connection *c = NULL;
-        int r = choice_connect(*server ? server : NULL, &c, e);
+        int r = selection_connect(*server ? server : NULL, &c, e);
         if (r < 0)
             return r;
         snprintf(server, sizeof server, "%s", c->uri);

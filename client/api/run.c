@@ -283,7 +283,7 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
     if (extend)
         extend->frame_id = r->frame;
     if (async || (extend && extend->non_block))
-        return callbacks_attend(c, e);
+        return callbacks_start_reader(c, e);
     return run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
 }
 

@@ -13,7 +13,7 @@
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/adb.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/usb_boards.h"
 #include "client/sized.h"
 #include "protocol/message.h"
@@ -42,8 +42,8 @@ static rknnd_device *add(struct list_out *l, const char *scheme, const char *res
 
 static void add_sockets(struct list_out *l)
 {
-    struct choice local;
-    choice_local(&local);
+    struct server_selection local;
+    selection_local(&local);
     for (unsigned i = 0; i < local.n_uris; i++)
         if (access(local.uris[i] + strlen("unix:"), F_OK) == 0)
             add(l, local.uris[i], "", "");

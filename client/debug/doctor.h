@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "base/net/uri.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "rknnd.h"
 
 struct doctor {
@@ -17,7 +17,7 @@ struct doctor {
 void doctor_tell(struct doctor *d, rknnd_verdict verdict, const char *name, const char *advice,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/// From the choice of a server to its greeting. A connection, or NULL: there is no way through.
+/// From the selection of a server to its greeting. A connection, or NULL: there is no way through.
 struct connection *doctor_reach(struct doctor *d);
 
 /// What the server says that it is; runs a small product on each of its cores.

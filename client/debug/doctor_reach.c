@@ -178,18 +178,18 @@ static struct connection *reach(struct doctor *d, const char *text)
 }
 
 // What programs get: the first local socket that answers, else the only board.
-static struct connection *reach_default(struct doctor *d, const struct choice *choice)
+static struct connection *reach_default(struct doctor *d, const struct server_selection *selection)
 {
     struct error e;
     struct uri uri;
     rknnd_device board;
     struct connection *c = NULL;
-    for (unsigned i = 0; i < choice->n_uris && !c; i++)
-        if (uri_parse(choice->uris[i], &uri, &e) < 0 || access(uri.text, F_OK) == 0)
-            c = reach(d, choice->uris[i]);
+    for (unsigned i = 0; i < selection->n_uris && !c; i++)
+        if (uri_parse(selection->uris[i], &uri, &e) < 0 || access(uri.text, F_OK) == 0)
+            c = reach(d, selection->uris[i]);
     if (c)
         return c;
-    if (choice_find_board(&board, &e) == 0)
+    if (selection_find_board(&board, &e) == 0)
         return reach(d, board.uri);
     doctor_tell(d, RKNND_CHECK_BAD, "socket", START_IT, "no local socket answers, and %s", e.text);
     return NULL;
@@ -198,24 +198,24 @@ static struct connection *reach_default(struct doctor *d, const struct choice *c
 struct connection *doctor_reach(struct doctor *d)
 {
     static const char *const sources[] = {
-        [CHOICE_THREAD] = "chosen by the program, for this thread",
-        [CHOICE_PROGRAM] = "chosen by the program (rknnctl: --server)",
-        [CHOICE_ENVIRONMENT] = "RKNND_SERVER in the environment",
+        [SELECTION_THREAD] = "chosen by the program, for this thread",
+        [SELECTION_PROGRAM] = "chosen by the program (rknnctl: --server)",
+        [SELECTION_ENVIRONMENT] = "RKNND_SERVER in the environment",
     };
-    struct choice choice;
-    choice_make(NULL, &choice);
-    if (choice.source == CHOICE_DEFAULT) {
+    struct server_selection selection;
+    selection_make(NULL, &selection);
+    if (selection.source == SELECTION_DEFAULT) {
         doctor_tell(
             d, RKNND_CHECK_GOOD, "server", "",
             "none is chosen (RKNND_SERVER is not set): the local sockets are tried, then the "
             "only board");
-        return reach_default(d, &choice);
+        return reach_default(d, &selection);
     }
-    if (choice.n_uris == 0) {
+    if (selection.n_uris == 0) {
         doctor_tell(d, RKNND_CHECK_BAD, "server", "shorten it", "RKNND_SERVER is too long");
         return NULL;
     }
-    doctor_tell(d, RKNND_CHECK_GOOD, "server", "", "%s, %s", choice.uris[0],
-                sources[choice.source]);
-    return reach(d, choice.uris[0]);
+    doctor_tell(d, RKNND_CHECK_GOOD, "server", "", "%s, %s", selection.uris[0],
+                sources[selection.source]);
+    return reach(d, selection.uris[0]);
 }

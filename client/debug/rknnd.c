@@ -47,9 +47,10 @@ static void describe_server(const struct connection *c, rknnd_server_info *ret)
 RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     rknnd_server_info ours;
-    int r = info ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
+    int r =
+        info ? one_shot_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
     if (r == 0) {
         describe_server(c, &ours);
         r = sized_give(info, &ours, sizeof ours, &e);
@@ -82,11 +83,12 @@ static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
 RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *status)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     rknnd_ServerStatus reply;
     rknnd_server_status ours;
     struct request request = {.type = MESSAGE_SERVER_STATUS, .reply = &reply};
-    int r = status ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
+    int r = status ? one_shot_begin(uri, &c, &e)
+                   : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0) {
@@ -122,8 +124,8 @@ static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struc
 RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
-    int r = round_trip_ns || !n ? ask_begin(uri, &c, &e)
+    cleanup(one_shot_end_p) struct connection *c = NULL;
+    int r = round_trip_ns || !n ? one_shot_begin(uri, &c, &e)
                                 : error_set(&e, STATUS_PARAM_INVALID, "round_trip_ns is NULL");
     if (r == 0)
         r = ping(c, n, round_trip_ns, &e);
@@ -154,11 +156,11 @@ RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **j
 {
     struct error e;
     struct model m = {.fd = -1};
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     int r = path && json ? model_from_file(&m, path, 0, 0, &e)
                          : error_set(&e, STATUS_PARAM_INVALID, "path or json is NULL");
     if (r == 0)
-        r = ask_begin(uri, &c, &e);
+        r = one_shot_begin(uri, &c, &e);
     if (r == 0)
         r = describe(c, &m, json, &e);
     model_done(&m);

@@ -39,12 +39,13 @@ static int take_clocks(uint32_t n_clocks, struct bytes rest, rknnd_list **ret, s
 RKNN_EXPORT int rknnd_get_clocks(const char *uri, rknnd_list **clocks)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct payload list = {.limit = LIMIT_LIST_BYTES};
     rknnd_ClocksReply reply;
     struct request request = {
         .type = MESSAGE_CLOCKS, .reply = &reply, .payload = payload_take, .owner = &list};
-    int r = clocks ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "clocks is NULL");
+    int r = clocks ? one_shot_begin(uri, &c, &e)
+                   : error_set(&e, STATUS_PARAM_INVALID, "clocks is NULL");
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0 && reply.n_clocks > LIMIT_LIST_BYTES)

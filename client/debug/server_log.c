@@ -105,10 +105,10 @@ RKNN_EXPORT int rknnd_read_log(const char *uri, uint32_t last, int follow,
                                rknnd_log_callback *callback, void *user)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     bool end = false;
-    int r =
-        callback ? ask_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
+    int r = callback ? one_shot_begin(uri, &c, &e)
+                     : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
     struct reading g = {.connection = c, .callback = callback, .user = user};
     if (r == 0)
         r = read_some(&g, last, false, &end, &e);
@@ -120,9 +120,9 @@ RKNN_EXPORT int rknnd_read_log(const char *uri, uint32_t last, int follow,
 RKNN_EXPORT int rknnd_set_log_level(const char *uri, uint32_t level)
 {
     struct error e;
-    cleanup(ask_end_p) struct connection *c = NULL;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct request request = {.type = MESSAGE_LOG_LEVEL};
-    int r = ask_begin(uri, &c, &e);
+    int r = one_shot_begin(uri, &c, &e);
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_LogLevel){level}, &e);
     return last_error_keep("rknnd_set_log_level", r, &e);

@@ -3,7 +3,7 @@
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/payload.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/sized.h"
 #include "rknnd.h"
@@ -93,7 +93,7 @@ RKNN_EXPORT int rknnd_read_events(const char *uri, int follow, rknnd_events_call
     cleanup(server_disconnect_p) struct connection *c = NULL;
     bool end = false;
     fork_prepare();
-    int r = callback ? choice_connect(uri, &c, &e)
+    int r = callback ? selection_connect(uri, &c, &e)
                      : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
     struct reading g = {.connection = c, .callback = callback, .user = user};
     while (r == 0 && !g.ended && (follow || !end)) {

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
-struct attendant {
+struct background_reader {
     struct context *context;
     pthread_t thread;
     int wake;      // eventfd
@@ -24,7 +24,7 @@ static bool has_work(const struct context *c)
 }
 
 // Returns the socket and what to wait for, as far as there is something; else no socket.
-static struct pollfd attend(struct attendant *a)
+static struct pollfd attend(struct background_reader *a)
 {
     struct context *c = a->context;
     struct pollfd ret = {-1, 0, 0};
@@ -39,7 +39,7 @@ static struct pollfd attend(struct attendant *a)
 
 static void *run(void *arg)
 {
-    struct attendant *a = arg;
+    struct background_reader *a = arg;
     uint64_t count;
     while (!atomic_load(&a->stop)) {
         struct pollfd p[] = {{a->wake, POLLIN, 0}, attend(a)};
@@ -54,7 +54,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start(struct attendant *a, struct error *e)
+static int start(struct background_reader *a, struct error *e)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -64,9 +64,9 @@ static int start(struct attendant *a, struct error *e)
     return r ? error_set_errno(e, STATUS_FAIL, r, "a thread for custom operators") : 0;
 }
 
-int attendant_new(struct context *c, struct attendant **ret, struct error *e)
+int background_reader_new(struct context *c, struct background_reader **ret, struct error *e)
 {
-    struct attendant *a = calloc(1, sizeof *a);
+    struct background_reader *a = calloc(1, sizeof *a);
     if (!a)
         return error_no_memory(e, "a thread", sizeof *a);
     a->context = c;
@@ -82,14 +82,14 @@ int attendant_new(struct context *c, struct attendant **ret, struct error *e)
     return r;
 }
 
-void attendant_wake(struct attendant *a)
+void background_reader_wake(struct background_reader *a)
 {
     uint64_t one = 1;
     while (write(a->wake, &one, sizeof one) < 0 && errno == EINTR)
         continue;
 }
 
-bool attendant_inherit(struct attendant *a)
+bool background_reader_inherit(struct background_reader *a)
 {
     if (!a || !pthread_equal(a->thread, pthread_self()))
         return false;
@@ -97,12 +97,12 @@ bool attendant_inherit(struct attendant *a)
     return true;
 }
 
-void attendant_free(struct attendant *a)
+void background_reader_free(struct background_reader *a)
 {
     if (!a)
         return;
     atomic_store(&a->stop, true);
-    attendant_wake(a);
+    background_reader_wake(a);
     if (pthread_equal(a->thread, pthread_self()))
         pthread_detach(a->thread);
     else

@@ -4,17 +4,17 @@
 
 #include "client/api/context.h"
 
-struct attendant;
+struct background_reader;
 
-int attendant_new(struct context *c, struct attendant **ret, struct error *e);
+int background_reader_new(struct context *c, struct background_reader **ret, struct error *e);
 
 /// A run has begun.
-void attendant_wake(struct attendant *a);
+void background_reader_wake(struct background_reader *a);
 
 /// In the thread itself: true, and it will call context_finish() when it comes back from the
 /// callback that it is in. In others, and for NULL: false.
-bool attendant_inherit(struct attendant *a);
+bool background_reader_inherit(struct background_reader *a);
 
 /// Ends the thread and waits for its end; in that thread itself, it ends when this returns to it.
 /// The context's lock is not held. NULL is fine.
-void attendant_free(struct attendant *a);
+void background_reader_free(struct background_reader *a);

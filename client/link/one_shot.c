@@ -2,19 +2,19 @@
 #include "client/link/one_shot.h"
 
 #include "client/fork.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 
-int ask_begin(const char *uri, struct connection **ret, struct error *e)
+int one_shot_begin(const char *uri, struct connection **ret, struct error *e)
 {
     fork_prepare();
-    int r = choice_connect(uri, ret, e);
+    int r = selection_connect(uri, ret, e);
     if (r == 0)
         pthread_mutex_lock(&(*ret)->lock);
     return r;
 }
 
-void ask_end(struct connection *c)
+void one_shot_end(struct connection *c)
 {
     if (c)
         pthread_mutex_unlock(&c->lock);

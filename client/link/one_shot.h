@@ -5,9 +5,9 @@
 #include "client/link/connection.h"
 
 /// A locked connection to the server (NULL: the one that contexts would use).
-int ask_begin(const char *uri, struct connection **ret, struct error *e);
+int one_shot_begin(const char *uri, struct connection **ret, struct error *e);
 
 /// Unlocks and closes. NULL is fine.
-void ask_end(struct connection *c);
+void one_shot_end(struct connection *c);
 
-CLEANUP_DEFINE(struct connection, ask_end)
+CLEANUP_DEFINE(struct connection, one_shot_end)

@@ -3,7 +3,7 @@
 
 #include "client/api/init.h"
 #include "client/last_error.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/matmul/matmul.h"
 
@@ -11,7 +11,7 @@
 static int find_chip(char *ret, size_t size, struct error *e)
 {
     struct connection *c = NULL;
-    int r = choice_connect(NULL, &c, e);
+    int r = selection_connect(NULL, &c, e);
     if (r < 0)
         return r;
     message_copy_text(ret, size, c->peer.device.chip);

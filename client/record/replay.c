@@ -11,7 +11,7 @@
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/link/payload.h"
-#include "client/link/server_choice.h"
+#include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/model/upload.h"
 #include "client/record/replay.h"
@@ -37,7 +37,7 @@ static int get_connection(struct replay *p, uint32_t number, struct replay_conne
         c = calloc(1, sizeof *c);
         if (!c)
             return error_no_memory(e, "a connection", sizeof *c);
-        int r = choice_connect(p->uri, &c->connection, e);
+        int r = selection_connect(p->uri, &c->connection, e);
         if (r < 0) {
             free(c);
             return r;

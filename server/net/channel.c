@@ -1,4 +1,4 @@
-// Frames over a wire.
+// Frames over a transport.
 #include "server/net/channel.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ static void update_events(struct channel *c)
     if (events == c->events || c->closing)
         return;
     c->events = events;
-    c->wire->ops->watch(c->wire, events);
+    c->transport->ops->watch(c->transport, events);
 }
 
 static void fail(struct channel *c, const struct error *why)
@@ -72,8 +72,8 @@ static bool receive(struct channel *c)
     struct error e;
     struct frame_reader *r = &c->reader;
     size_t size = frame_reader_space(r, &space);
-    ssize_t n = c->wire->ops->receive(c->wire, space, size, r->fds, &r->n_fds,
-                                      c->takes_fds ? FRAME_READER_FDS : 0);
+    ssize_t n = c->transport->ops->receive(c->transport, space, size, r->fds, &r->n_fds,
+                                           c->takes_fds ? FRAME_READER_FDS : 0);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return false;
     if (n <= 0) {
@@ -84,13 +84,13 @@ static bool receive(struct channel *c)
         fail(c, &e);
         return false;
     }
-    c->last_heard_ms = uv_now(c->wire->loop);
+    c->last_heard_ms = uv_now(c->transport->loop);
     frame_reader_fill(r, (size_t)n);
     deliver(c);
     return (size_t)n == size;
 }
 
-// Sends what the wire takes now.
+// Sends what the transport takes now.
 static void flush(struct channel *c)
 {
     struct iovec iov[WRITE_VECTORS];
@@ -98,7 +98,7 @@ static void flush(struct channel *c)
     int n_fds, n_iov;
     while (!c->failed &&
            (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
-        ssize_t n = c->wire->ops->send(c->wire, iov, n_iov, fds, n_fds);
+        ssize_t n = c->transport->ops->send(c->transport, iov, n_iov, fds, n_fds);
         if (n == -EAGAIN || n == -EWOULDBLOCK)
             return;
         if (n < 0) {
@@ -107,14 +107,14 @@ static void flush(struct channel *c)
             fail(c, &e);
             return;
         }
-        c->last_sent_ms = uv_now(c->wire->loop);
+        c->last_sent_ms = uv_now(c->transport->loop);
         frame_queue_sent(&c->out, (size_t)n);
     }
 }
 
-static void on_ready(struct wire *wire, int status, int events)
+static void on_ready(struct transport *transport, int status, int events)
 {
-    struct channel *c = wire->owner;
+    struct channel *c = transport->owner;
     struct error e;
     if (status < 0) {
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
@@ -146,15 +146,15 @@ static void on_ready(struct wire *wire, int status, int events)
     update_events(c);
 }
 
-void channel_init(struct channel *c, struct wire *wire, uint64_t payload_limit, bool takes_fds,
-                  const struct channel_ops *ops)
+void channel_init(struct channel *c, struct transport *transport, uint64_t payload_limit,
+                  bool takes_fds, const struct channel_ops *ops)
 {
-    *c = (struct channel){.ops = ops, .wire = wire, .takes_fds = takes_fds};
-    wire->owner = c;
-    wire->ready = on_ready;
+    *c = (struct channel){.ops = ops, .transport = transport, .takes_fds = takes_fds};
+    transport->owner = c;
+    transport->ready = on_ready;
     frame_queue_init(&c->out);
     frame_reader_init(&c->reader, payload_limit);
-    c->last_heard_ms = c->last_sent_ms = uv_now(wire->loop);
+    c->last_heard_ms = c->last_sent_ms = uv_now(transport->loop);
     update_events(c);
 }
 
@@ -168,7 +168,7 @@ void channel_send(struct channel *c, struct frame_out *f)
         struct error e;
         error_no_memory(&e, "a message", 0);
         fail(c, &e);
-        c->wire->ops->wake(c->wire);
+        c->transport->ops->wake(c->transport);
         return;
     }
     bool waiting = !list_empty(&c->out.frames);
@@ -176,7 +176,7 @@ void channel_send(struct channel *c, struct frame_out *f)
     if (!waiting)
         flush(c);
     if (c->failed)
-        c->wire->ops->wake(c->wire);
+        c->transport->ops->wake(c->transport);
     if (!c->in_callback)
         update_events(c);
 }
@@ -195,7 +195,7 @@ void channel_resume(struct channel *c)
     c->paused = false;
     if (c->closing)
         return;
-    c->wire->ops->wake(c->wire);
+    c->transport->ops->wake(c->transport);
     if (!c->in_callback)
         update_events(c);
 }
@@ -203,7 +203,7 @@ void channel_resume(struct channel *c)
 void channel_wake(struct channel *c)
 {
     if (!c->closing && !c->failed)
-        c->wire->ops->wake(c->wire);
+        c->transport->ops->wake(c->transport);
 }
 
 void channel_spend(struct channel *c, unsigned work)
@@ -216,9 +216,9 @@ uint64_t channel_backlog(const struct channel *c)
     return c->out.bytes;
 }
 
-static void on_wire_closed(struct wire *wire)
+static void on_transport_closed(struct transport *transport)
 {
-    struct channel *c = wire->owner;
+    struct channel *c = transport->owner;
     c->on_closed(c);
 }
 
@@ -229,6 +229,6 @@ void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
     c->on_closed = on_closed;
     frame_reader_done(&c->reader);
     frame_queue_done(&c->out);
-    c->wire->closed = on_wire_closed;
-    wire_close(c->wire);
+    c->transport->closed = on_transport_closed;
+    transport_close(c->transport);
 }

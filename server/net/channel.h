@@ -1,4 +1,4 @@
-// Frames over a wire, on the loop: a client's connection or a worker's.
+// Frames over a transport, on the loop: a client's connection or a worker's.
 #pragma once
 
 #include "protocol/message.h"
@@ -29,7 +29,7 @@ struct channel_ops {
 // Embedded by its owner, who may free it only in the callback of channel_close().
 struct channel {
     const struct channel_ops *ops;
-    struct wire *wire;
+    struct transport *transport;
     unsigned work; // left of this turn of the loop
     int events;    // that are waited for
     bool paused, closing, in_callback, takes_fds;
@@ -41,13 +41,13 @@ struct channel {
     void (*on_closed)(struct channel *c);
 };
 
-/// Takes over `wire` and starts reading.
+/// Takes over `transport` and starts reading.
 /// takes_fds: accept file descriptors beside frames (workers, clients on Unix sockets).
-void channel_init(struct channel *c, struct wire *wire, uint64_t payload_limit, bool takes_fds,
-                  const struct channel_ops *ops);
+void channel_init(struct channel *c, struct transport *transport, uint64_t payload_limit,
+                  bool takes_fds, const struct channel_ops *ops);
 
 /// Queues a frame (takes ownership, also of NULL, which counts as out of memory and loses the
-/// channel) and sends what the wire takes at once. After the channel is lost or closing the
+/// channel) and sends what the transport takes at once. After the channel is lost or closing the
 /// frame is dropped. Never calls back from inside, except a frame's release().
 void channel_send(struct channel *c, struct frame_out *f);
 
@@ -66,7 +66,7 @@ void channel_wake(struct channel *c);
 /// The message that has been delivered costs `work` more than others: less is left of the turn.
 void channel_spend(struct channel *c, unsigned work);
 
-/// Bytes queued and not yet taken by the wire.
+/// Bytes queued and not yet taken by the transport.
 uint64_t channel_backlog(const struct channel *c);
 
 /// Closes: frames still queued are dropped, no callback comes any more but on_closed, from the

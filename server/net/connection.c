@@ -77,15 +77,16 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
-struct connection *connection_new(struct server *s, struct wire *wire, const struct origin *origin)
+struct connection *connection_new(struct server *s, struct transport *transport,
+                                  const struct origin *origin)
 {
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
         log_error("a connection was refused: out of memory");
-        wire_close(wire);
+        transport_close(transport);
         return NULL;
     }
-    channel_init(&c->channel, wire, UINT64_MAX, origin->local, &ops);
+    channel_init(&c->channel, transport, UINT64_MAX, origin->local, &ops);
     c->server = s;
     c->state = CONNECTION_FRESH;
     c->number = ++s->next_connection;
@@ -306,7 +307,7 @@ void connection_sweep(struct connection *c, uint64_t now_ms)
     if (c->state == CONNECTION_LEAVING) {
         if (takes_too_long(c, now_ms))
             connection_close(c, "takes too long to leave");
-    } else if (wire_is_gone(c->channel.wire, now_ms)) {
+    } else if (transport_is_gone(c->channel.transport, now_ms)) {
         log_info("c%u (%s, %s) is gone: its machine has not answered for %u ms", c->number,
                  c->program, c->origin.text, c->server->options->peer_timeout_ms);
         connection_close(c, "its machine does not answer");

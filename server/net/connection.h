@@ -46,8 +46,9 @@ struct connection {
     uint64_t pinged_ms; // uv_now() of the last PING; 0: none
 };
 
-/// Takes over the wire. NULL: out of memory; it is logged, the wire closed.
-struct connection *connection_new(struct server *s, struct wire *wire, const struct origin *origin);
+/// Takes over the transport. NULL: out of memory; it is logged, the transport closed.
+struct connection *connection_new(struct server *s, struct transport *transport,
+                                  const struct origin *origin);
 
 /// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
 /// log.

@@ -6,41 +6,42 @@
 #include <sys/uio.h>
 #include <uv.h>
 
-struct wire;
+struct transport;
 
-struct wire_ops {
+struct transport_ops {
     /// As fd_send() and fd_receive() (base/fd.h). Only sockets carry fds.
-    ssize_t (*send)(struct wire *w, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
-    ssize_t (*receive)(struct wire *w, void *buffer, size_t size, int *fds, int *n_fds,
+    ssize_t (*send)(struct transport *w, const struct iovec *iov, int n_iov, const int *fds,
+                    int n_fds);
+    ssize_t (*receive)(struct transport *w, void *buffer, size_t size, int *fds, int *n_fds,
                        int max_fds);
     /// ready() is to come as long as one of these is the case: UV_READABLE (also at the end),
     /// UV_WRITABLE, UV_DISCONNECT (the peer is gone).
-    void (*watch)(struct wire *w, int events);
+    void (*watch)(struct transport *w, int events);
     /// ready() is to come once, soon, whatever is the case then.
-    void (*wake)(struct wire *w);
+    void (*wake)(struct transport *w);
     /// Whether the other end cannot be reached any more (now_ms: uv_now()). NULL: that shows by
     /// itself, as the end or an error.
-    bool (*is_gone)(struct wire *w, uint64_t now_ms);
+    bool (*is_gone)(struct transport *w, uint64_t now_ms);
     /// Frees it, after closed() has come from the loop. Nothing else comes any more.
-    void (*close)(struct wire *w);
+    void (*close)(struct transport *w);
 };
 
-struct wire {
-    const struct wire_ops *ops;
+struct transport {
+    const struct transport_ops *ops;
     uv_loop_t *loop;
     void *owner;
     /// `events`, of those that are watched, are the case; a negative `status` (of libuv's): it is
-    /// broken. From the loop, never from inside of an operation. May close the wire.
-    void (*ready)(struct wire *w, int status, int events);
-    void (*closed)(struct wire *w); // may be NULL
+    /// broken. From the loop, never from inside of an operation. May close the transport.
+    void (*ready)(struct transport *w, int status, int events);
+    void (*closed)(struct transport *w); // may be NULL
 };
 
-static inline bool wire_is_gone(struct wire *w, uint64_t now_ms)
+static inline bool transport_is_gone(struct transport *w, uint64_t now_ms)
 {
     return w->ops->is_gone && w->ops->is_gone(w, now_ms);
 }
 
-static inline void wire_close(struct wire *w)
+static inline void transport_close(struct transport *w)
 {
     w->ops->close(w);
 }

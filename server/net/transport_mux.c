@@ -1,4 +1,4 @@
-// Channels of a cable as wires.
+// Channels of a USB link as transports.
 #include "server/net/transport_mux.h"
 
 #include <assert.h>
@@ -9,8 +9,8 @@
 
 #define LEND_MIN 4096u // bytes worth more than a copy
 
-struct wire_mux {
-    struct wire wire;
+struct transport_mux {
+    struct transport transport;
     struct mux_channel channel;
     uv_idle_t turn; // in which ready() comes if no block brings it about
     int watched;
@@ -21,19 +21,19 @@ struct wire_mux {
     size_t room;         // in it
 };
 
-static struct wire_mux *of_wire(struct wire *w)
+static struct transport_mux *of_transport(struct transport *w)
 {
-    return container_of(w, struct wire_mux, wire);
+    return container_of(w, struct transport_mux, transport);
 }
 
-static struct wire_mux *of_channel(struct mux_channel *ch)
+static struct transport_mux *of_channel(struct mux_channel *ch)
 {
-    return container_of(ch, struct wire_mux, channel);
+    return container_of(ch, struct transport_mux, channel);
 }
 
 // ---- when ready() comes -------------------------------------------------------------------------
 
-static int events_now(const struct wire_mux *w)
+static int events_now(const struct transport_mux *w)
 {
     bool gone = w->broken || !w->channel.mux;
     int events = gone ? UV_READABLE | UV_DISCONNECT : 0;
@@ -44,7 +44,7 @@ static int events_now(const struct wire_mux *w)
 
 static void on_turn(uv_idle_t *turn);
 
-static void update(struct wire_mux *w)
+static void update(struct transport_mux *w)
 {
     if (w->closing)
         return;
@@ -56,30 +56,30 @@ static void update(struct wire_mux *w)
 
 static void on_turn(uv_idle_t *turn)
 {
-    struct wire_mux *w = container_of(turn, struct wire_mux, turn);
+    struct transport_mux *w = container_of(turn, struct transport_mux, turn);
     w->woken = false;
-    w->wire.ready(&w->wire, 0, events_now(w));
+    w->transport.ready(&w->transport, 0, events_now(w));
     update(w);
 }
 
-static void watch(struct wire *wire, int events)
+static void watch(struct transport *transport, int events)
 {
-    struct wire_mux *w = of_wire(wire);
+    struct transport_mux *w = of_transport(transport);
     w->watched = events;
     if (events & UV_WRITABLE)
         mux_ready(&w->channel);
     update(w);
 }
 
-static void wake(struct wire *wire)
+static void wake(struct transport *transport)
 {
-    of_wire(wire)->woken = true;
-    update(of_wire(wire));
+    of_transport(transport)->woken = true;
+    update(of_transport(transport));
 }
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-static size_t read_waiting(struct wire_mux *w, uint8_t *into, size_t size)
+static size_t read_waiting(struct transport_mux *w, uint8_t *into, size_t size)
 {
     size_t done = 0;
     while (done < size && w->waiting.n > 0) {
@@ -92,7 +92,7 @@ static size_t read_waiting(struct wire_mux *w, uint8_t *into, size_t size)
     return done;
 }
 
-static size_t read_block(struct wire_mux *w, uint8_t *into, size_t size)
+static size_t read_block(struct transport_mux *w, uint8_t *into, size_t size)
 {
     size_t n = size_min(size, w->block.size);
     if (n == 0)
@@ -102,10 +102,10 @@ static size_t read_block(struct wire_mux *w, uint8_t *into, size_t size)
     return n;
 }
 
-static ssize_t receive(struct wire *wire, void *buffer, size_t size, int *fds, int *n_fds,
+static ssize_t receive(struct transport *transport, void *buffer, size_t size, int *fds, int *n_fds,
                        int max_fds)
 {
-    struct wire_mux *w = of_wire(wire);
+    struct transport_mux *w = of_transport(transport);
     (void)fds;
     (void)n_fds;
     (void)max_fds;
@@ -119,14 +119,14 @@ static ssize_t receive(struct wire *wire, void *buffer, size_t size, int *fds, i
     return w->channel.mux ? -EAGAIN : 0;
 }
 
-void wire_mux_push(struct mux_channel *ch, struct bytes data)
+void transport_mux_push(struct mux_channel *ch, struct bytes data)
 {
-    struct wire_mux *w = of_channel(ch);
+    struct transport_mux *w = of_channel(ch);
     if (w->broken)
         return;
     w->block = data;
     if (w->watched & UV_READABLE)
-        w->wire.ready(&w->wire, 0, UV_READABLE);
+        w->transport.ready(&w->transport, 0, UV_READABLE);
     if (w->block.size > 0 && !w->closing)
         w->broken = !ring_put(&w->waiting, w->block);
     w->block = (struct bytes){0};
@@ -136,16 +136,16 @@ void wire_mux_push(struct mux_channel *ch, struct bytes data)
 // ---- sending ------------------------------------------------------------------------------------
 
 // What is not sent whole by this block stays where it is until the next one is pulled.
-static bool lend(struct wire_mux *w, const struct iovec *from, size_t size)
+static bool lend(struct transport_mux *w, const struct iovec *from, size_t size)
 {
     bool stays = size == w->room && size < from->iov_len;
     return stays && size >= LEND_MIN && mux_lend(&w->channel, (struct bytes){from->iov_base, size});
 }
 
-static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, const int *fds,
-                         int n_fds)
+static ssize_t send_some(struct transport *transport, const struct iovec *iov, int n_iov,
+                         const int *fds, int n_fds)
 {
-    struct wire_mux *w = of_wire(wire);
+    struct transport_mux *w = of_transport(transport);
     size_t n = 0;
     (void)fds;
     (void)n_fds;
@@ -161,13 +161,13 @@ static ssize_t send_some(struct wire *wire, const struct iovec *iov, int n_iov, 
     return n > 0 ? (ssize_t)n : -EAGAIN;
 }
 
-int wire_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
+int transport_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 {
-    struct wire_mux *w = of_channel(ch);
+    struct transport_mux *w = of_channel(ch);
     w->into = into;
     w->room = size;
     if (w->watched & UV_WRITABLE)
-        w->wire.ready(&w->wire, 0, UV_WRITABLE);
+        w->transport.ready(&w->transport, 0, UV_WRITABLE);
     size_t n = size - w->room;
     w->room = 0;
     return (int)n;
@@ -175,30 +175,30 @@ int wire_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-void wire_mux_closed(struct mux_channel *ch)
+void transport_mux_closed(struct mux_channel *ch)
 {
     update(of_channel(ch));
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct wire_mux *w = container_of((uv_idle_t *)handle, struct wire_mux, turn);
-    if (w->wire.closed)
-        w->wire.closed(&w->wire);
+    struct transport_mux *w = container_of((uv_idle_t *)handle, struct transport_mux, turn);
+    if (w->transport.closed)
+        w->transport.closed(&w->transport);
     ring_done(&w->waiting);
     free(w);
 }
 
-static void close_channel(struct wire *wire)
+static void close_channel(struct transport *transport)
 {
-    struct wire_mux *w = of_wire(wire);
+    struct transport_mux *w = of_transport(transport);
     w->closing = true;
     w->watched = 0;
     mux_close(&w->channel);
     uv_close((uv_handle_t *)&w->turn, on_closed);
 }
 
-static const struct wire_ops ops = {
+static const struct transport_ops ops = {
     .send = send_some,
     .receive = receive,
     .watch = watch,
@@ -206,14 +206,14 @@ static const struct wire_ops ops = {
     .close = close_channel,
 };
 
-struct wire *wire_mux_accept(struct mux *m, uint32_t number, uv_loop_t *loop)
+struct transport *transport_mux_accept(struct mux *m, uint32_t number, uv_loop_t *loop)
 {
-    struct wire_mux *w = calloc(1, sizeof *w);
+    struct transport_mux *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    w->wire = (struct wire){.ops = &ops, .loop = loop};
+    w->transport = (struct transport){.ops = &ops, .loop = loop};
     ring_init(&w->waiting, MUX_WINDOW);
     uv_idle_init(loop, &w->turn);
     mux_accept(m, &w->channel, number);
-    return &w->wire;
+    return &w->transport;
 }

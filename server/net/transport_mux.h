@@ -1,14 +1,14 @@
-// A wire that is a channel of a cable, at the board's end: blocks are read from and written to
-// where they lie, with nothing between them and the frames.
+// A transport that is a channel of a USB link, at the board's end: blocks are read from and written
+// to where they lie, with nothing between them and the frames.
 #pragma once
 
 #include "server/net/transport.h"
 #include "server/usb/mux.h"
 
 /// Accepts the channel `number` that the PC opens (for mux_ops.open). NULL: out of memory.
-struct wire *wire_mux_accept(struct mux *m, uint32_t number, uv_loop_t *loop);
+struct transport *transport_mux_accept(struct mux *m, uint32_t number, uv_loop_t *loop);
 
 /// For struct mux_ops.
-int wire_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size);
-void wire_mux_push(struct mux_channel *ch, struct bytes data);
-void wire_mux_closed(struct mux_channel *ch);
+int transport_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size);
+void transport_mux_push(struct mux_channel *ch, struct bytes data);
+void transport_mux_closed(struct mux_channel *ch);

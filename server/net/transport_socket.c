@@ -1,4 +1,4 @@
-// Sockets as wires.
+// Sockets as transports.
 #include "server/net/transport_socket.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "base/list.h"
 #include "base/net/tcp.h"
 
-struct wire_socket {
-    struct wire wire;
+struct transport_socket {
+    struct transport transport;
     int fd;
     uv_poll_t poll;
     int watched;
@@ -18,16 +18,16 @@ struct wire_socket {
     struct tcp_answers answers;
 };
 
-static struct wire_socket *socket_of(struct wire *w)
+static struct transport_socket *socket_of(struct transport *w)
 {
-    return container_of(w, struct wire_socket, wire);
+    return container_of(w, struct transport_socket, transport);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 // A socket that can be written to wakes the loop at once, and one that cannot has either a reader
 // at its other end or an error.
-static void update(struct wire_socket *s)
+static void update(struct transport_socket *s)
 {
     int events = s->watched | (s->woken ? UV_WRITABLE : 0);
     if (events == s->events || s->closing)
@@ -41,65 +41,65 @@ static void update(struct wire_socket *s)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    struct wire_socket *s = container_of(poll, struct wire_socket, poll);
+    struct transport_socket *s = container_of(poll, struct transport_socket, poll);
     s->woken = false;
-    s->wire.ready(&s->wire, status, events);
+    s->transport.ready(&s->transport, status, events);
     update(s);
 }
 
-static ssize_t send_some(struct wire *w, const struct iovec *iov, int n_iov, const int *fds,
+static ssize_t send_some(struct transport *w, const struct iovec *iov, int n_iov, const int *fds,
                          int n_fds)
 {
     return fd_send(socket_of(w)->fd, iov, n_iov, fds, n_fds);
 }
 
-static ssize_t receive_some(struct wire *w, void *buffer, size_t size, int *fds, int *n_fds,
+static ssize_t receive_some(struct transport *w, void *buffer, size_t size, int *fds, int *n_fds,
                             int max_fds)
 {
     return fd_receive(socket_of(w)->fd, buffer, size, fds, n_fds, max_fds);
 }
 
-static void watch(struct wire *w, int events)
+static void watch(struct transport *w, int events)
 {
     socket_of(w)->watched = events;
     update(socket_of(w));
 }
 
-static void wake(struct wire *w)
+static void wake(struct transport *w)
 {
     socket_of(w)->woken = true;
     update(socket_of(w));
 }
 
-static bool is_gone(struct wire *w, uint64_t now_ms)
+static bool is_gone(struct transport *w, uint64_t now_ms)
 {
-    struct wire_socket *s = socket_of(w);
+    struct transport_socket *s = socket_of(w);
     return s->timeout_ms > 0 && tcp_is_gone(&s->answers, s->fd, now_ms, s->timeout_ms);
 }
 
-void wire_socket_keep_asking(struct wire *w, uint32_t idle_ms, uint32_t timeout_ms)
+void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_t timeout_ms)
 {
-    struct wire_socket *s = socket_of(w);
+    struct transport_socket *s = socket_of(w);
     s->timeout_ms = timeout_ms;
     tcp_keep_asking(s->fd, idle_ms, timeout_ms);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct wire_socket *s = container_of((uv_poll_t *)handle, struct wire_socket, poll);
+    struct transport_socket *s = container_of((uv_poll_t *)handle, struct transport_socket, poll);
     fd_close(s->fd);
-    if (s->wire.closed)
-        s->wire.closed(&s->wire);
+    if (s->transport.closed)
+        s->transport.closed(&s->transport);
     free(s);
 }
 
-static void close_socket(struct wire *w)
+static void close_socket(struct transport *w)
 {
     socket_of(w)->closing = true;
     uv_close((uv_handle_t *)&socket_of(w)->poll, on_closed);
 }
 
-static const struct wire_ops ops = {
+static const struct transport_ops ops = {
     .send = send_some,
     .receive = receive_some,
     .watch = watch,
@@ -108,9 +108,9 @@ static const struct wire_ops ops = {
     .close = close_socket,
 };
 
-int wire_socket_new(uv_loop_t *loop, int fd, struct wire **ret, struct error *e)
+int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct error *e)
 {
-    struct wire_socket *s = calloc(1, sizeof *s);
+    struct transport_socket *s = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(e, "a connection", sizeof *s);
     int r = uv_poll_init(loop, &s->poll, fd);
@@ -118,8 +118,8 @@ int wire_socket_new(uv_loop_t *loop, int fd, struct wire **ret, struct error *e)
         free(s);
         return error_set(e, STATUS_FAIL, "cannot watch a connection: %s", uv_strerror(r));
     }
-    s->wire = (struct wire){.ops = &ops, .loop = loop};
+    s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
-    *ret = &s->wire;
+    *ret = &s->transport;
     return 0;
 }

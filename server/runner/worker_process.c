@@ -305,20 +305,20 @@ static int drop(struct worker_process *w, int code)
 static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, struct error *e)
 {
     int ends[2];
-    struct wire *wire;
+    struct transport *transport;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot start a worker");
     int r = worker_log_init(&w->log, w->options->loop, ret_log, e);
     if (r == 0) {
         w->n_handles++;
-        r = wire_socket_new(w->options->loop, ends[0], &wire, e);
+        r = transport_socket_new(w->options->loop, ends[0], &transport, e);
     }
     if (r < 0) {
         fd_close(ends[0]);
         fd_close(ends[1]);
         return r;
     }
-    channel_init(&w->channel, wire, PAYLOAD_MAX, false, &channel_ops);
+    channel_init(&w->channel, transport, PAYLOAD_MAX, false, &channel_ops);
     w->n_handles++;
     *ret_far_end = ends[1];
     return 0;

@@ -11,9 +11,9 @@
 #include "base/net/stream.h"
 #include "server/usb/ring.h"
 
-struct pump {
+struct proxy {
     struct list link;
-    struct pumps *all;
+    struct proxies *all;
     struct mux_channel channel;
     struct stream stream;
     uv_poll_t poll;
@@ -25,7 +25,7 @@ struct pump {
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void watch(struct pump *p)
+static void watch(struct proxy *p)
 {
     if (p->closing)
         return;
@@ -42,8 +42,8 @@ static void watch(struct pump *p)
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct pump *p = container_of((uv_poll_t *)handle, struct pump, poll);
-    struct pumps *all = p->all;
+    struct proxy *p = container_of((uv_poll_t *)handle, struct proxy, poll);
+    struct proxies *all = p->all;
     stream_close(&p->stream);
     ring_done(&p->queue);
     free(p);
@@ -51,7 +51,7 @@ static void on_closed(uv_handle_t *handle)
         all->idle(all);
 }
 
-static void end(struct pump *p)
+static void end(struct proxy *p)
 {
     if (p->closing)
         return;
@@ -64,16 +64,16 @@ static void end(struct pump *p)
 // ---- from the cable to the socket ---------------------------------------------------------------
 
 // How many bytes the socket took; negative: it is broken.
-static ssize_t give(struct pump *p, struct bytes data)
+static ssize_t give(struct proxy *p, struct bytes data)
 {
     struct iovec iov = {(void *)data.data, data.size};
     ssize_t n = stream_send(&p->stream, &iov, 1, NULL, 0);
     return n == -EAGAIN || n == -EWOULDBLOCK ? 0 : n;
 }
 
-void pump_push(struct mux_channel *ch, struct bytes data)
+void proxy_push(struct mux_channel *ch, struct bytes data)
 {
-    struct pump *p = container_of(ch, struct pump, channel);
+    struct proxy *p = container_of(ch, struct proxy, channel);
     ssize_t n = p->queue.n > 0 ? 0 : give(p, data);
     if (n > 0)
         mux_consumed(ch, (size_t)n);
@@ -86,9 +86,9 @@ void pump_push(struct mux_channel *ch, struct bytes data)
 }
 
 // What came before the end of the channel still goes to the socket.
-void pump_closed(struct mux_channel *ch)
+void proxy_closed(struct mux_channel *ch)
 {
-    struct pump *p = container_of(ch, struct pump, channel);
+    struct proxy *p = container_of(ch, struct proxy, channel);
     p->hungry = false;
     if (p->queue.n == 0)
         end(p);
@@ -96,7 +96,7 @@ void pump_closed(struct mux_channel *ch)
         watch(p);
 }
 
-static void drain(struct pump *p)
+static void drain(struct proxy *p)
 {
     while (p->queue.n > 0) {
         struct bytes part = ring_peek(&p->queue);
@@ -116,9 +116,9 @@ static void drain(struct pump *p)
 
 // ---- from the socket to the cable ---------------------------------------------------------------
 
-int pump_pull(struct mux_channel *ch, uint8_t *into, size_t size)
+int proxy_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 {
-    struct pump *p = container_of(ch, struct pump, channel);
+    struct proxy *p = container_of(ch, struct proxy, channel);
     ssize_t n = stream_receive(&p->stream, into, size, NULL, NULL, 0);
     bool none = n == -EAGAIN || n == -EWOULDBLOCK;
     if (n == -EPROTO)
@@ -132,7 +132,7 @@ int pump_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    struct pump *p = container_of(poll, struct pump, poll);
+    struct proxy *p = container_of(poll, struct proxy, poll);
     if (status < 0) {
         end(p);
         return;
@@ -148,16 +148,16 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-void pumps_init(struct pumps *p, uv_loop_t *loop)
+void proxies_init(struct proxies *p, uv_loop_t *loop)
 {
-    *p = (struct pumps){.loop = loop};
+    *p = (struct proxies){.loop = loop};
     list_init(&p->all);
 }
 
-static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
+static struct proxy *proxy_new(struct proxies *all, int fd, struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;
-    struct pump *p = calloc(1, sizeof *p);
+    struct proxy *p = calloc(1, sizeof *p);
     if (!p) {
         error_no_memory(e, "a connection over the cable", sizeof *p);
         return NULL;
@@ -179,9 +179,9 @@ static struct pump *new_pump(struct pumps *all, int fd, struct error *e)
     return p;
 }
 
-int pump_open(struct pumps *all, struct mux *m, int fd, struct error *e)
+int proxy_open(struct proxies *all, struct mux *m, int fd, struct error *e)
 {
-    struct pump *p = new_pump(all, fd, e);
+    struct proxy *p = proxy_new(all, fd, e);
     if (!p)
         return e->code;
     int r = mux_open(m, &p->channel, e);
@@ -190,9 +190,9 @@ int pump_open(struct pumps *all, struct mux *m, int fd, struct error *e)
     return r;
 }
 
-void pumps_close(struct pumps *all)
+void proxies_close(struct proxies *all)
 {
-    struct pump *p, *after;
+    struct proxy *p, *after;
     list_for_each_safe (p, after, &all->all, link)
         end(p);
 }

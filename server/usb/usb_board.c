@@ -20,7 +20,7 @@
 #include "server/usb/usb_link.h"
 
 struct transfer {
-    struct cable_transfer base;
+    struct usb_link_transfer base;
     struct iocb io;
     struct usb_board *board;
     bool out;     // from the PC
@@ -28,24 +28,24 @@ struct transfer {
 };
 
 struct usb_board {
-    struct cable cable;
-    void (*take)(void *owner, struct wire *wire);
+    struct usb_link link;
+    void (*take)(void *owner, struct transport *transport);
     void *owner;
     int control, in, out, event; // fds
     io_context_t io;
     uv_poll_t control_poll, event_poll;
     unsigned age; // counts how often the PC configured the interface
-    bool cable_closed;
-    unsigned n_open;                                             // handles
-    struct transfer outs[CABLE_TRANSFERS], ins[CABLE_TRANSFERS]; // from the PC, to the PC
-    uint8_t out_blocks[CABLE_BLOCKS][MUX_BLOCK], in_blocks[CABLE_BLOCKS][MUX_BLOCK];
+    bool link_closed;
+    unsigned n_open;                                                   // handles
+    struct transfer outs[USB_LINK_TRANSFERS], ins[USB_LINK_TRANSFERS]; // from the PC, to the PC
+    uint8_t out_blocks[USB_LINK_BLOCKS][MUX_BLOCK], in_blocks[USB_LINK_BLOCKS][MUX_BLOCK];
 };
 
 // ---- transfers ----------------------------------------------------------------------------------
 
 // What was refused is lost, so everything starts over; but most often the cable is out, which is
 // told next.
-static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
+static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
     struct transfer *t = container_of(base, struct transfer, base);
     struct usb_board *b = t->board;
@@ -69,18 +69,18 @@ static void plug(struct usb_board *b)
 {
     log_info("usb: a PC is connected");
     b->age++;
-    mux_start(&b->cable.mux, 0);
-    cable_start(&b->cable);
+    mux_start(&b->link.mux, 0);
+    usb_link_start(&b->link);
 }
 
 static void unplug(struct usb_board *b, const char *why)
 {
-    if (b->cable.up)
+    if (b->link.up)
         log_info("usb: the PC is gone (%s)", why);
-    cable_stop(&b->cable);
+    usb_link_stop(&b->link);
 }
 
-static void take_block(struct cable *c, struct bytes block)
+static void take_block(struct usb_link *c, struct bytes block)
 {
     struct error e;
     if (mux_receive(&c->mux, block, &e) < 0) {
@@ -93,25 +93,25 @@ static void take_block(struct cable *c, struct bytes block)
 static void finish(struct transfer *t, long result)
 {
     struct usb_board *b = t->board;
-    bool counts = t->age == b->age && b->cable.up;
+    bool counts = t->age == b->age && b->link.up;
     if (counts && result < 0)
         unplug(b, strerror((int)-result));
     if (t->out)
-        cable_received(&b->cable, &t->base, counts && result > 0 ? (size_t)result : 0);
+        usb_link_received(&b->link, &t->base, counts && result > 0 ? (size_t)result : 0);
     else
-        cable_sent(&b->cable, &t->base);
+        usb_link_sent(&b->link, &t->base);
 }
 
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct usb_board *b = container_of(poll, struct usb_board, event_poll);
-    struct io_event done[2 * CABLE_TRANSFERS];
+    struct io_event done[2 * USB_LINK_TRANSFERS];
     uint64_t count;
     (void)status;
     (void)events;
     if (read(b->event, &count, sizeof count) < 0)
         return;
-    int n = io_getevents(b->io, 0, 2 * CABLE_TRANSFERS, done, NULL);
+    int n = io_getevents(b->io, 0, 2 * USB_LINK_TRANSFERS, done, NULL);
     for (int i = 0; i < n; i++)
         finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
 }
@@ -182,14 +182,14 @@ static void release(struct usb_board *b)
 
 static void check_closed(struct usb_board *b)
 {
-    if (b->cable_closed && b->n_open == 0)
+    if (b->link_closed && b->n_open == 0)
         release(b);
 }
 
-static void on_cable_closed(struct cable *c)
+static void on_usb_link_closed(struct usb_link *c)
 {
-    struct usb_board *b = container_of(c, struct usb_board, cable);
-    b->cable_closed = true;
+    struct usb_board *b = container_of(c, struct usb_board, link);
+    b->link_closed = true;
     check_closed(b);
 }
 
@@ -207,28 +207,28 @@ void usb_board_close(struct usb_board *b)
     unplug(b, "rknnd stops");
     uv_close((uv_handle_t *)&b->control_poll, on_handle_closed);
     uv_close((uv_handle_t *)&b->event_poll, on_handle_closed);
-    cable_close(&b->cable);
+    usb_link_close(&b->link);
 }
 
 static bool on_open(struct mux *m, uint32_t number)
 {
-    struct usb_board *b = container_of(m, struct usb_board, cable.mux);
-    struct wire *wire = wire_mux_accept(m, number, b->event_poll.loop);
-    if (wire)
-        b->take(b->owner, wire);
-    return wire;
+    struct usb_board *b = container_of(m, struct usb_board, link.mux);
+    struct transport *transport = transport_mux_accept(m, number, b->event_poll.loop);
+    if (transport)
+        b->take(b->owner, transport);
+    return transport;
 }
 
 static const struct mux_ops mux_ops = {
     .open = on_open,
-    .pull = wire_mux_pull,
-    .push = wire_mux_push,
-    .closed = wire_mux_closed,
-    .wake = cable_wake,
+    .pull = transport_mux_pull,
+    .push = transport_mux_push,
+    .closed = transport_mux_closed,
+    .wake = usb_link_wake,
 };
 
-static const struct cable_ops cable_ops = {
-    .submit = submit, .take = take_block, .closed = on_cable_closed};
+static const struct usb_link_ops usb_link_ops = {
+    .submit = submit, .take = take_block, .closed = on_usb_link_closed};
 
 static int open_file(const char *folder, const char *name, int *ret, struct error *e)
 {
@@ -253,7 +253,7 @@ static int open_files(struct usb_board *b, const char *folder, struct error *e)
     if (r < 0)
         return r;
     b->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int failed = io_setup(2 * CABLE_TRANSFERS, &b->io);
+    int failed = io_setup(2 * USB_LINK_TRANSFERS, &b->io);
     return b->event >= 0 && failed == 0
                ? 0
                : error_set_errno(e, STATUS_FAIL, b->event < 0 ? errno : -failed,
@@ -266,21 +266,22 @@ static void start(struct usb_board *b, uv_loop_t *loop)
     uv_poll_init(loop, &b->event_poll, b->event);
     b->control_poll.data = b->event_poll.data = b;
     b->n_open = 2;
-    cable_init(&b->cable, loop, false, &mux_ops, &cable_ops);
-    b->cable.lends = true; // FunctionFS copies what it is given at once
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+    usb_link_init(&b->link, loop, false, &mux_ops, &usb_link_ops);
+    b->link.lends = true; // FunctionFS copies what it is given at once
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         b->outs[i] = (struct transfer){.board = b, .out = true};
         b->ins[i] = (struct transfer){.board = b};
-        b->cable.receiving[i] = &b->outs[i].base;
-        b->cable.sending[i] = &b->ins[i].base;
+        b->link.receiving[i] = &b->outs[i].base;
+        b->link.sending[i] = &b->ins[i].base;
     }
-    cable_use(&b->cable, b->out_blocks, b->in_blocks);
+    usb_link_use(&b->link, b->out_blocks, b->in_blocks);
     uv_poll_start(&b->control_poll, UV_READABLE, on_control);
     uv_poll_start(&b->event_poll, UV_READABLE, on_done);
 }
 
 int usb_board_open(struct usb_board **ret, uv_loop_t *loop, const char *folder,
-                   void (*take)(void *owner, struct wire *wire), void *owner, struct error *e)
+                   void (*take)(void *owner, struct transport *transport), void *owner,
+                   struct error *e)
 {
     struct usb_board *b = calloc(1, sizeof *b);
     if (!b)

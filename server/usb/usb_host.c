@@ -20,7 +20,7 @@
 #define GREETING_MS 2000 // in which the board answers
 
 struct transfer {
-    struct cable_transfer base;
+    struct usb_link_transfer base;
     struct libusb_transfer *usb;
     struct usb_host *host;
 };
@@ -40,14 +40,14 @@ struct interface {
 };
 
 struct usb_host {
-    struct cable cable;
-    struct pumps pumps;
+    struct usb_link link;
+    struct proxies proxies;
     const struct usb_host_owner *calls;
     void *owner;
     char serial[128]; // wanted
     int guard;        // usb_guard.h
     struct error why; // code 0: it is up
-    bool closing, cable_closed, timer_closed;
+    bool closing, link_closed, timer_closed;
     uv_timer_t timer;
     struct list watches;
     unsigned n_watches;
@@ -56,9 +56,9 @@ struct usb_host {
     struct interface interface;   // of it
     bool broken;                  // the device is to be let go as soon as no transfer is under way
     unsigned n_busy;
-    struct transfer ins[CABLE_TRANSFERS], outs[CABLE_TRANSFERS];
+    struct transfer ins[USB_LINK_TRANSFERS], outs[USB_LINK_TRANSFERS];
     uint8_t *mapped; // blocks, while there is a device; NULL: it has none
-    uint8_t blocks[2 * CABLE_BLOCKS][MUX_BLOCK];
+    uint8_t blocks[2 * USB_LINK_BLOCKS][MUX_BLOCK];
 };
 
 static void say(struct usb_host *u, const struct error *why)
@@ -93,7 +93,7 @@ static void let_go(struct usb_host *u)
 
 static void cancel(struct usb_host *u)
 {
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         if (u->ins[i].base.busy)
             libusb_cancel_transfer(u->ins[i].usb);
         if (u->outs[i].base.busy)
@@ -109,16 +109,16 @@ static void lose(struct usb_host *u, const char *why)
     u->broken = true;
     error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection to the board is gone: %s", why);
     say(u, &e);
-    cable_stop(&u->cable);
+    usb_link_stop(&u->link);
     cancel(u);
     uv_timer_start(&u->timer, u->timer.timer_cb, 0, SCAN_MS);
 }
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
+static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
-    struct usb_host *u = container_of(c, struct usb_host, cable);
+    struct usb_host *u = container_of(c, struct usb_host, link);
     struct transfer *t = container_of(base, struct transfer, base);
     t->usb->buffer = base->block;
     t->usb->length = (int)size;
@@ -129,9 +129,9 @@ static bool submit(struct cable *c, struct cable_transfer *base, size_t size)
     return r == 0;
 }
 
-static void take_block(struct cable *c, struct bytes block)
+static void take_block(struct usb_link *c, struct bytes block)
 {
-    struct usb_host *u = container_of(c, struct usb_host, cable);
+    struct usb_host *u = container_of(c, struct usb_host, link);
     struct error e, none = {0};
     if (mux_receive(&c->mux, block, &e) < 0)
         lose(u, e.text);
@@ -163,9 +163,9 @@ static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
     if (usb->status != LIBUSB_TRANSFER_COMPLETED)
         lose(u, complaint(usb->status));
     if (usb->endpoint & LIBUSB_ENDPOINT_IN)
-        cable_received(&u->cable, &t->base, (size_t)usb->actual_length);
+        usb_link_received(&u->link, &t->base, (size_t)usb->actual_length);
     else
-        cable_sent(&u->cable, &t->base);
+        usb_link_sent(&u->link, &t->base);
 }
 
 static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
@@ -186,7 +186,7 @@ static void map_blocks(struct usb_host *u)
 {
     u->mapped = libusb_dev_mem_alloc(u->device, sizeof u->blocks);
     uint8_t(*mapped)[MUX_BLOCK] = u->mapped ? (void *)u->mapped : u->blocks;
-    cable_use(&u->cable, (COHERENT ? mapped : u->blocks) + CABLE_BLOCKS, mapped);
+    usb_link_use(&u->link, (COHERENT ? mapped : u->blocks) + USB_LINK_BLOCKS, mapped);
 }
 
 static uint64_t new_nonce(void)
@@ -200,13 +200,13 @@ static uint64_t new_nonce(void)
 static void converse(struct usb_host *u)
 {
     uv_timer_start(&u->timer, u->timer.timer_cb, GREETING_MS, SCAN_MS);
-    mux_start(&u->cable.mux, new_nonce());
+    mux_start(&u->link.mux, new_nonce());
     map_blocks(u);
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         prepare(u, &u->ins[i], u->interface.in);
         prepare(u, &u->outs[i], u->interface.out);
     }
-    cable_start(&u->cable);
+    usb_link_start(&u->link);
 }
 
 // ---- finding and claiming -----------------------------------------------------------------------
@@ -393,7 +393,7 @@ static void on_timer(uv_timer_t *timer)
         let_go(u);
     else if (!u->device)
         scan(u);
-    else if (u->cable.mux.state != MUX_UP)
+    else if (u->link.mux.state != MUX_UP)
         lose(u, "it does not answer");
 }
 
@@ -411,7 +411,7 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 {
     struct usb_host *u = data;
     struct watch *w = calloc(1, sizeof *w);
-    if (!w || uv_poll_init(u->pumps.loop, &w->poll, fd) < 0) {
+    if (!w || uv_poll_init(u->proxies.loop, &w->poll, fd) < 0) {
         log_error("usb: a descriptor cannot be watched");
         free(w);
         return;
@@ -427,7 +427,7 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 
 static void check_closed(struct usb_host *u)
 {
-    if (u->cable_closed && u->timer_closed && u->n_watches == 0 && u->pumps.n == 0) {
+    if (u->link_closed && u->timer_closed && u->n_watches == 0 && u->proxies.n == 0) {
         fd_close(u->guard); // the board hears of programs that were still connected
         free(u);
     }
@@ -469,7 +469,7 @@ static void watch_all(struct usb_host *u)
 
 bool usb_host_is_up(const struct usb_host *u)
 {
-    return u->cable.mux.state == MUX_UP;
+    return u->link.mux.state == MUX_UP;
 }
 
 const struct error *usb_host_why(const struct usb_host *u)
@@ -479,17 +479,17 @@ const struct error *usb_host_why(const struct usb_host *u)
 
 int usb_host_connect(struct usb_host *u, int fd, struct error *e)
 {
-    return pump_open(&u->pumps, &u->cable.mux, fd, e);
+    return proxy_open(&u->proxies, &u->link.mux, fd, e);
 }
 
 unsigned usb_host_connections(const struct usb_host *u)
 {
-    return u->pumps.n;
+    return u->proxies.n;
 }
 
 static void free_transfers(struct usb_host *u)
 {
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         libusb_free_transfer(u->ins[i].usb);
         libusb_free_transfer(u->outs[i].usb);
     }
@@ -498,7 +498,7 @@ static void free_transfers(struct usb_host *u)
 static bool make_transfers(struct usb_host *u)
 {
     bool all = true;
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         u->ins[i].host = u->outs[i].host = u;
         u->ins[i].usb = libusb_alloc_transfer(0);
         u->outs[i].usb = libusb_alloc_transfer(0);
@@ -521,12 +521,12 @@ static int init_usb(struct usb_host *u, struct error *e)
 
 // Boards open no channels.
 static const struct mux_ops mux_ops = {
-    .pull = pump_pull, .push = pump_push, .closed = pump_closed, .wake = cable_wake};
+    .pull = proxy_pull, .push = proxy_push, .closed = proxy_closed, .wake = usb_link_wake};
 
-static void on_cable_closed(struct cable *c);
+static void on_usb_link_closed(struct usb_link *c);
 
-static const struct cable_ops cable_ops = {
-    .submit = submit, .take = take_block, .closed = on_cable_closed};
+static const struct usb_link_ops usb_link_ops = {
+    .submit = submit, .take = take_block, .closed = on_usb_link_closed};
 
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
                  const struct usb_host_owner *calls, void *owner, struct error *e)
@@ -548,12 +548,12 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
         fd_close(u->guard);
         return r;
     }
-    cable_init(&u->cable, loop, true, &mux_ops, &cable_ops);
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
-        u->cable.receiving[i] = &u->ins[i].base;
-        u->cable.sending[i] = &u->outs[i].base;
+    usb_link_init(&u->link, loop, true, &mux_ops, &usb_link_ops);
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
+        u->link.receiving[i] = &u->ins[i].base;
+        u->link.sending[i] = &u->outs[i].base;
     }
-    pumps_init(&u->pumps, loop);
+    proxies_init(&u->proxies, loop);
     uv_timer_init(loop, &u->timer);
     uv_timer_start(&u->timer, on_timer, 0, SCAN_MS);
     watch_all(u);
@@ -561,15 +561,15 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
     return 0;
 }
 
-static void on_pumps_gone(struct pumps *p)
+static void on_proxies_gone(struct proxies *p)
 {
-    check_closed(container_of(p, struct usb_host, pumps));
+    check_closed(container_of(p, struct usb_host, proxies));
 }
 
-static void on_cable_closed(struct cable *c)
+static void on_usb_link_closed(struct usb_link *c)
 {
-    struct usb_host *u = container_of(c, struct usb_host, cable);
-    u->cable_closed = true;
+    struct usb_host *u = container_of(c, struct usb_host, link);
+    u->link_closed = true;
     check_closed(u);
 }
 
@@ -595,14 +595,14 @@ void usb_host_close(struct usb_host *u)
     if (!u)
         return;
     u->closing = true;
-    if (u->pumps.n == 0)
+    if (u->proxies.n == 0)
         usb_guard_name(u->guard, NULL, 0);
-    cable_stop(&u->cable);
+    usb_link_stop(&u->link);
     wait_for_transfers(u);
     uv_close((uv_handle_t *)&u->timer, on_timer_closed);
-    cable_close(&u->cable);
-    u->pumps.idle = on_pumps_gone;
-    pumps_close(&u->pumps);
+    usb_link_close(&u->link);
+    u->proxies.idle = on_proxies_gone;
+    proxies_close(&u->proxies);
     free_transfers(u);
     libusb_exit(u->usb); // tells of every descriptor that it is no longer to be watched
 }

@@ -5,22 +5,22 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static void put(struct cable_queue *q, uint8_t *block, size_t size)
+static void put(struct usb_link_queue *q, uint8_t *block, size_t size)
 {
-    assert(q->n < CABLE_BLOCKS);
-    q->blocks[(q->first + q->n++) % CABLE_BLOCKS] = (struct cable_block){block, size};
+    assert(q->n < USB_LINK_BLOCKS);
+    q->blocks[(q->first + q->n++) % USB_LINK_BLOCKS] = (struct usb_link_block){block, size};
 }
 
-static struct cable_block take(struct cable_queue *q)
+static struct usb_link_block take(struct usb_link_queue *q)
 {
-    struct cable_block b = q->blocks[q->first];
+    struct usb_link_block b = q->blocks[q->first];
     assert(q->n > 0);
-    q->first = (q->first + 1) % CABLE_BLOCKS;
+    q->first = (q->first + 1) % USB_LINK_BLOCKS;
     q->n--;
     return b;
 }
 
-static void move_all(struct cable_queue *from, struct cable_queue *to)
+static void move_all(struct usb_link_queue *from, struct usb_link_queue *to)
 {
     while (from->n > 0)
         put(to, take(from).data, 0);
@@ -28,15 +28,15 @@ static void move_all(struct cable_queue *from, struct cable_queue *to)
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static void give_back(struct cable_transfer *t, struct cable_queue *empty)
+static void give_back(struct usb_link_transfer *t, struct usb_link_queue *empty)
 {
     if (t->block)
         put(empty, t->block, 0);
     t->block = NULL;
 }
 
-static bool start(struct cable *c, struct cable_transfer *t, struct cable_block b,
-                  struct cable_queue *empty)
+static bool start(struct usb_link *c, struct usb_link_transfer *t, struct usb_link_block b,
+                  struct usb_link_queue *empty)
 {
     t->block = b.data;
     t->busy = true;
@@ -47,36 +47,36 @@ static bool start(struct cable *c, struct cable_transfer *t, struct cable_block 
     return false;
 }
 
-static void receive_more(struct cable *c)
+static void receive_more(struct usb_link *c)
 {
-    for (size_t i = 0; i < CABLE_TRANSFERS && c->up && c->empty_in.n > 0; i++)
+    for (size_t i = 0; i < USB_LINK_TRANSFERS && c->up && c->empty_in.n > 0; i++)
         if (!c->receiving[i]->busy)
-            start(c, c->receiving[i], (struct cable_block){take(&c->empty_in).data, MUX_BLOCK},
+            start(c, c->receiving[i], (struct usb_link_block){take(&c->empty_in).data, MUX_BLOCK},
                   &c->empty_in);
 }
 
-static struct cable_transfer *idle_sender(struct cable *c)
+static struct usb_link_transfer *idle_sender(struct usb_link *c)
 {
-    for (size_t i = 0; i < CABLE_TRANSFERS && c->up; i++)
+    for (size_t i = 0; i < USB_LINK_TRANSFERS && c->up; i++)
         if (!c->sending[i]->busy)
             return c->sending[i];
     return NULL;
 }
 
 // False: nothing more can be sent now.
-static bool send_made(struct cable *c)
+static bool send_made(struct usb_link *c)
 {
-    struct cable_transfer *t = c->made.n > 0 ? idle_sender(c) : NULL;
+    struct usb_link_transfer *t = c->made.n > 0 ? idle_sender(c) : NULL;
     return t && start(c, t, take(&c->made), &c->empty_out);
 }
 
 // A block that lends cannot wait, and is made quickly: none is made ahead.
-static bool send_lent(struct cable *c)
+static bool send_lent(struct usb_link *c)
 {
-    struct cable_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
+    struct usb_link_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
     if (!t)
         return false;
-    struct cable_block b = take(&c->empty_out);
+    struct usb_link_block b = take(&c->empty_out);
     b.size = mux_fill_and_lend(&c->mux, b.data, &t->lent);
     if (b.size > 0)
         return start(c, t, b, &c->empty_out);
@@ -84,13 +84,13 @@ static bool send_lent(struct cable *c)
     return false;
 }
 
-static void send_all(struct cable *c)
+static void send_all(struct usb_link *c)
 {
     while (c->lends ? send_lent(c) : send_made(c))
         continue;
 }
 
-void cable_received(struct cable *c, struct cable_transfer *t, size_t size)
+void usb_link_received(struct usb_link *c, struct usb_link_transfer *t, size_t size)
 {
     t->busy = false;
     if (c->up && size > 0 && t->block) {
@@ -99,33 +99,33 @@ void cable_received(struct cable *c, struct cable_transfer *t, size_t size)
     }
     give_back(t, &c->empty_in);
     receive_more(c);
-    cable_wake(&c->mux);
+    usb_link_wake(&c->mux);
 }
 
-void cable_sent(struct cable *c, struct cable_transfer *t)
+void usb_link_sent(struct usb_link *c, struct usb_link_transfer *t)
 {
     t->busy = false;
     give_back(t, &c->empty_out);
     send_all(c);
-    cable_wake(&c->mux);
+    usb_link_wake(&c->mux);
 }
 
 // ---- the turn -----------------------------------------------------------------------------------
 
-static bool make_block(struct cable *c)
+static bool make_block(struct usb_link *c)
 {
     if (!c->up || c->empty_out.n == 0)
         return false;
-    struct cable_block b = take(&c->empty_out);
+    struct usb_link_block b = take(&c->empty_out);
     b.size = mux_fill(&c->mux, b.data);
     put(b.size > 0 ? &c->made : &c->empty_out, b.data, b.size);
     return b.size > 0;
 }
 
-static void work_off(struct cable *c)
+static void work_off(struct usb_link *c)
 {
     for (unsigned n = c->came.n; n > 0 && c->came.n > 0; n--) {
-        struct cable_block b = take(&c->came);
+        struct usb_link_block b = take(&c->came);
         c->ops->take(c, (struct bytes){b.data, b.size});
         put(&c->empty_in, b.data, 0);
         receive_more(c);
@@ -135,7 +135,7 @@ static void work_off(struct cable *c)
 // Makes blocks as long as they can be sent at once, and one ahead; then the loop looks for
 // transfers that have ended. False: there is nothing more to make, or (what was refused waits for
 // another reason) to send.
-static bool make_blocks(struct cable *c)
+static bool make_blocks(struct usb_link *c)
 {
     bool made;
     do
@@ -146,7 +146,7 @@ static bool make_blocks(struct cable *c)
 
 static void on_turn(uv_idle_t *turn)
 {
-    struct cable *c = container_of(turn, struct cable, turn);
+    struct usb_link *c = container_of(turn, struct usb_link, turn);
     bool more = false;
     work_off(c);
     if (c->lends)
@@ -157,42 +157,42 @@ static void on_turn(uv_idle_t *turn)
         uv_idle_stop(turn);
 }
 
-void cable_wake(struct mux *m)
+void usb_link_wake(struct mux *m)
 {
-    struct cable *c = container_of(m, struct cable, mux);
+    struct usb_link *c = container_of(m, struct usb_link, mux);
     if (!c->closing)
         uv_idle_start(&c->turn, on_turn);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
 
-void cable_init(struct cable *c, uv_loop_t *loop, bool host, const struct mux_ops *mux_ops,
-                const struct cable_ops *ops)
+void usb_link_init(struct usb_link *c, uv_loop_t *loop, bool host, const struct mux_ops *mux_ops,
+                   const struct usb_link_ops *ops)
 {
-    *c = (struct cable){.ops = ops};
+    *c = (struct usb_link){.ops = ops};
     mux_init(&c->mux, host, mux_ops);
     uv_idle_init(loop, &c->turn);
 }
 
-void cable_use(struct cable *c, uint8_t (*in)[MUX_BLOCK], uint8_t (*out)[MUX_BLOCK])
+void usb_link_use(struct usb_link *c, uint8_t (*in)[MUX_BLOCK], uint8_t (*out)[MUX_BLOCK])
 {
-    c->came = c->made = c->empty_in = c->empty_out = (struct cable_queue){.n = 0};
-    for (size_t i = 0; i < CABLE_BLOCKS; i++) {
+    c->came = c->made = c->empty_in = c->empty_out = (struct usb_link_queue){.n = 0};
+    for (size_t i = 0; i < USB_LINK_BLOCKS; i++) {
         put(&c->empty_in, in[i], 0);
         put(&c->empty_out, out[i], 0);
     }
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++)
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++)
         c->receiving[i]->block = c->sending[i]->block = NULL;
 }
 
-void cable_start(struct cable *c)
+void usb_link_start(struct usb_link *c)
 {
     c->up = true;
     receive_more(c);
-    cable_wake(&c->mux);
+    usb_link_wake(&c->mux);
 }
 
-void cable_stop(struct cable *c)
+void usb_link_stop(struct usb_link *c)
 {
     c->up = false;
     move_all(&c->came, &c->empty_in);
@@ -202,13 +202,13 @@ void cable_stop(struct cable *c)
 
 static void on_turn_closed(uv_handle_t *handle)
 {
-    struct cable *c = container_of((uv_idle_t *)handle, struct cable, turn);
+    struct usb_link *c = container_of((uv_idle_t *)handle, struct usb_link, turn);
     c->ops->closed(c);
 }
 
-void cable_close(struct cable *c)
+void usb_link_close(struct usb_link *c)
 {
     c->closing = true;
-    cable_stop(c);
+    usb_link_stop(c);
     uv_close((uv_handle_t *)&c->turn, on_turn_closed);
 }

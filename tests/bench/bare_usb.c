@@ -24,8 +24,8 @@
 struct board {
     int control, in, out;
     io_context_t io;
-    struct iocb transfers[2 * CABLE_TRANSFERS];
-    uint8_t blocks[2 * CABLE_TRANSFERS][MUX_BLOCK];
+    struct iocb transfers[2 * USB_LINK_TRANSFERS];
+    uint8_t blocks[2 * USB_LINK_TRANSFERS][MUX_BLOCK];
 };
 
 static int open_file(const char *folder, const char *name)
@@ -63,8 +63,8 @@ static void submit(struct board *b, struct iocb *io)
 
 static void submit_all(struct board *b)
 {
-    for (unsigned i = 0; i < 2 * CABLE_TRANSFERS; i++) {
-        if (i < CABLE_TRANSFERS)
+    for (unsigned i = 0; i < 2 * USB_LINK_TRANSFERS; i++) {
+        if (i < USB_LINK_TRANSFERS)
             io_prep_pread(&b->transfers[i], b->out, b->blocks[i], MUX_BLOCK, 0);
         else
             io_prep_pwrite(&b->transfers[i], b->in, b->blocks[i], MUX_BLOCK, 0);
@@ -75,7 +75,7 @@ static void submit_all(struct board *b)
 void bare_usb_serve(const char *folder)
 {
     struct board *b = calloc(1, sizeof *b);
-    if (!b || io_setup(2 * CABLE_TRANSFERS, &b->io) < 0)
+    if (!b || io_setup(2 * USB_LINK_TRANSFERS, &b->io) < 0)
         load_fail("no memory");
     b->control = open_file(folder, "ep0");
     describe(b);
@@ -99,8 +99,8 @@ struct bare_usb {
     libusb_context *usb;
     libusb_device_handle *device;
     uint8_t in, out;
-    struct libusb_transfer *transfers[CABLE_TRANSFERS];
-    uint8_t blocks[CABLE_TRANSFERS][MUX_BLOCK];
+    struct libusb_transfer *transfers[USB_LINK_TRANSFERS];
+    uint8_t blocks[USB_LINK_TRANSFERS][MUX_BLOCK];
     unsigned n_busy;
     bool ends;
     uint64_t bytes;
@@ -162,7 +162,7 @@ struct bare_usb *bare_usb_open(const char *serial)
         load_fail("there is no gadget with the serial number %s", serial);
     note_endpoints(b);
     usb_check(libusb_claim_interface(b->device, 0), "the bare interface");
-    for (unsigned i = 0; i < CABLE_TRANSFERS; i++)
+    for (unsigned i = 0; i < USB_LINK_TRANSFERS; i++)
         if (!(b->transfers[i] = libusb_alloc_transfer(0)))
             load_fail("no memory");
     return b;
@@ -170,7 +170,7 @@ struct bare_usb *bare_usb_open(const char *serial)
 
 void bare_usb_close(struct bare_usb *b)
 {
-    for (unsigned i = 0; i < CABLE_TRANSFERS; i++)
+    for (unsigned i = 0; i < USB_LINK_TRANSFERS; i++)
         libusb_free_transfer(b->transfers[i]);
     libusb_release_interface(b->device, 0);
     libusb_close(b->device);
@@ -199,7 +199,7 @@ static void handle_until(struct bare_usb *b, uint64_t until)
 static void end_transfers(struct bare_usb *b)
 {
     b->ends = true;
-    for (unsigned i = 0; i < CABLE_TRANSFERS; i++)
+    for (unsigned i = 0; i < USB_LINK_TRANSFERS; i++)
         libusb_cancel_transfer(b->transfers[i]);
     while (b->n_busy > 0)
         usb_check(libusb_handle_events(b->usb), "USB");
@@ -208,7 +208,7 @@ static void end_transfers(struct bare_usb *b)
 
 double bare_usb_rate(struct bare_usb *b, bool up, double seconds)
 {
-    for (unsigned i = 0; i < CABLE_TRANSFERS; i++, b->n_busy++) {
+    for (unsigned i = 0; i < USB_LINK_TRANSFERS; i++, b->n_busy++) {
         libusb_fill_bulk_transfer(b->transfers[i], b->device, up ? b->out : b->in, b->blocks[i],
                                   MUX_BLOCK, on_transfer, b, 0);
         usb_check(libusb_submit_transfer(b->transfers[i]), "a transfer");

@@ -87,15 +87,15 @@ static int set_up(void **state)
 {
     static struct fixture f;
     int pair[2];
-    struct wire *wires[2];
+    struct transport *transports[2];
     memset(&f, 0, sizeof f);
     f.a.fd_seen = f.b.fd_seen = -1;
     uv_loop_init(&f.loop);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(wire_socket_new(&f.loop, pair[i], &wires[i], NULL), 0);
-    channel_init(&f.a.channel, wires[0], 64 << 20, true, &ops);
-    channel_init(&f.b.channel, wires[1], 64 << 20, true, &ops);
+        assert_int_equal(transport_socket_new(&f.loop, pair[i], &transports[i], NULL), 0);
+    channel_init(&f.a.channel, transports[0], 64 << 20, true, &ops);
+    channel_init(&f.b.channel, transports[1], 64 << 20, true, &ops);
     f.b_fd = pair[1];
     *state = &f;
     return 0;

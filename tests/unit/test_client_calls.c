@@ -599,7 +599,7 @@ static void test_one_session(void **state)
     assert_int_equal(server.n_contexts, 0);
 }
 
-static void test_choice_of_server(void **state)
+static void test_selection_of_server(void **state)
 {
     (void)state;
     rknn_context c;
@@ -631,7 +631,7 @@ static void *server_of_thread(void *arg)
 }
 
 // Before the process's choice and the environment's, and for one thread.
-static void test_choice_of_thread(void **state)
+static void test_selection_of_thread(void **state)
 {
     (void)state;
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -703,8 +703,8 @@ int main(void)
         TEST(test_cores_of_batch),
         TEST(test_not_yet),
         TEST(test_one_session),
-        TEST(test_choice_of_server),
-        TEST(test_choice_of_thread),
+        TEST(test_selection_of_server),
+        TEST(test_selection_of_thread),
         TEST(test_last_error_is_per_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

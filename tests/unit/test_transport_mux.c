@@ -91,15 +91,15 @@ static const struct channel_ops channel_ops = {.on_message = got_message,
 static bool accept_side(struct mux *m, uint32_t number)
 {
     struct rig *r = container_of(m, struct rig, board);
-    struct wire *wire = wire_mux_accept(m, number, &r->loop);
-    assert_non_null(wire);
+    struct transport *transport = transport_mux_accept(m, number, &r->loop);
+    assert_non_null(transport);
     if (r->n_sides == MAX_SIDES) {
-        wire_close(wire);
+        transport_close(transport);
         return true;
     }
     struct side *s = &r->sides[r->n_sides++];
     s->in_order = true;
-    channel_init(&s->channel, wire, 64 << 20, false, &channel_ops);
+    channel_init(&s->channel, transport, 64 << 20, false, &channel_ops);
     return true;
 }
 
@@ -135,9 +135,9 @@ static void wake(struct mux *m)
 
 static const struct mux_ops pc_ops = {.pull = pull, .push = push, .closed = closed, .wake = wake};
 static const struct mux_ops board_ops = {.open = accept_side,
-                                         .pull = wire_mux_pull,
-                                         .push = wire_mux_push,
-                                         .closed = wire_mux_closed,
+                                         .pull = transport_mux_pull,
+                                         .push = transport_mux_push,
+                                         .closed = transport_mux_closed,
                                          .wake = wake};
 
 // ---- the rig ------------------------------------------------------------------------------------

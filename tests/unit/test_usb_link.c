@@ -13,25 +13,25 @@
 #define TO_SEND 10000000u // bytes
 
 struct end {
-    struct cable cable;
+    struct usb_link link;
     struct end *peer;
-    struct cable_transfer receiving[CABLE_TRANSFERS], sending[CABLE_TRANSFERS];
+    struct usb_link_transfer receiving[USB_LINK_TRANSFERS], sending[USB_LINK_TRANSFERS];
     // Under way, in order of submission.
-    struct cable_transfer *listens[CABLE_TRANSFERS], *sends[CABLE_TRANSFERS];
-    size_t sizes[CABLE_TRANSFERS], n_listens, n_sends;
+    struct usb_link_transfer *listens[USB_LINK_TRANSFERS], *sends[USB_LINK_TRANSFERS];
+    size_t sizes[USB_LINK_TRANSFERS], n_listens, n_sends;
     struct mux_channel channel;
     uint32_t sent, received;
     bool refuses, closed;
     uint8_t lent[MUX_BLOCK]; // valid until the next transfer is submitted
     size_t n_lent;           // bytes so far
-    uint8_t in[CABLE_BLOCKS][MUX_BLOCK], out[CABLE_BLOCKS][MUX_BLOCK];
+    uint8_t in[USB_LINK_BLOCKS][MUX_BLOCK], out[USB_LINK_BLOCKS][MUX_BLOCK];
 };
 
 static struct end *pc, *board;
 
-static struct end *end_of(struct cable *c)
+static struct end *end_of(struct usb_link *c)
 {
-    return container_of(c, struct end, cable);
+    return container_of(c, struct end, link);
 }
 
 static uint8_t byte_at(uint32_t i)
@@ -43,7 +43,7 @@ static uint8_t byte_at(uint32_t i)
 
 static bool accept_channel(struct mux *m, uint32_t number)
 {
-    struct end *end = end_of(container_of(m, struct cable, mux));
+    struct end *end = end_of(container_of(m, struct usb_link, mux));
     mux_accept(m, &end->channel, number);
     mux_ready(&end->channel);
     return true;
@@ -82,14 +82,14 @@ static void channel_closed(struct mux_channel *ch)
     (void)ch;
 }
 
-static const struct mux_ops mux_ops = {accept_channel, pull, push, channel_closed, cable_wake};
+static const struct mux_ops mux_ops = {accept_channel, pull, push, channel_closed, usb_link_wake};
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static bool submit(struct cable *c, struct cable_transfer *t, size_t size)
+static bool submit(struct usb_link *c, struct usb_link_transfer *t, size_t size)
 {
     struct end *end = end_of(c);
-    bool receives = t >= end->receiving && t < end->receiving + CABLE_TRANSFERS;
+    bool receives = t >= end->receiving && t < end->receiving + USB_LINK_TRANSFERS;
     assert_true(t->busy && t->block);
     if (end->refuses && end == board)
         mux_refuse(&c->mux); // as usb_board.c does
@@ -108,9 +108,9 @@ static bool submit(struct cable *c, struct cable_transfer *t, size_t size)
     return true;
 }
 
-static struct cable_transfer *first(struct cable_transfer **all, size_t *n)
+static struct usb_link_transfer *first(struct usb_link_transfer **all, size_t *n)
 {
-    struct cable_transfer *t = all[0];
+    struct usb_link_transfer *t = all[0];
     memmove(all, all + 1, --*n * sizeof *all);
     return t;
 }
@@ -122,29 +122,29 @@ static bool carry(struct end *from, size_t most)
     size_t n = 0;
     for (; n < most && from->n_sends > 0 && to->n_listens > 0; n++) {
         size_t size = from->sizes[0];
-        struct cable_transfer *out = first(from->sends, &from->n_sends);
-        struct cable_transfer *in = first(to->listens, &to->n_listens);
+        struct usb_link_transfer *out = first(from->sends, &from->n_sends);
+        struct usb_link_transfer *in = first(to->listens, &to->n_listens);
         memmove(from->sizes, from->sizes + 1, from->n_sends * sizeof *from->sizes);
         memcpy(in->block, out->block, size);
-        cable_sent(&from->cable, out);
-        cable_received(&to->cable, in, size);
+        usb_link_sent(&from->link, out);
+        usb_link_received(&to->link, in, size);
     }
     return n > 0;
 }
 
-static void take(struct cable *c, struct bytes block)
+static void take(struct usb_link *c, struct bytes block)
 {
     struct error e;
     if (mux_receive(&c->mux, block, &e) < 0)
         fail_msg("%s", e.text);
 }
 
-static void closed(struct cable *c)
+static void closed(struct usb_link *c)
 {
     end_of(c)->closed = true;
 }
 
-static const struct cable_ops cable_ops = {submit, take, closed};
+static const struct usb_link_ops usb_link_ops = {submit, take, closed};
 
 // ---- the rig ------------------------------------------------------------------------------------
 
@@ -152,37 +152,37 @@ static struct end *new_end(uv_loop_t *loop, bool host)
 {
     struct end *end = calloc(1, sizeof *end);
     assert_non_null(end);
-    cable_init(&end->cable, loop, host, &mux_ops, &cable_ops);
-    for (size_t i = 0; i < CABLE_TRANSFERS; i++) {
-        end->cable.receiving[i] = &end->receiving[i];
-        end->cable.sending[i] = &end->sending[i];
+    usb_link_init(&end->link, loop, host, &mux_ops, &usb_link_ops);
+    for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
+        end->link.receiving[i] = &end->receiving[i];
+        end->link.sending[i] = &end->sending[i];
     }
-    end->cable.lends = !host;
-    cable_use(&end->cable, end->in, end->out);
+    end->link.lends = !host;
+    usb_link_use(&end->link, end->in, end->out);
     return end;
 }
 
 static void plug_in(uint64_t nonce)
 {
     board->sent = board->received = pc->sent = pc->received = 0;
-    mux_start(&board->cable.mux, 0);
-    cable_start(&board->cable);
-    mux_start(&pc->cable.mux, nonce);
-    cable_start(&pc->cable);
+    mux_start(&board->link.mux, 0);
+    usb_link_start(&board->link);
+    mux_start(&pc->link.mux, nonce);
+    usb_link_start(&pc->link);
 }
 
 static void end_transfers(struct end *end)
 {
     while (end->n_listens > 0)
-        cable_received(&end->cable, first(end->listens, &end->n_listens), 0);
+        usb_link_received(&end->link, first(end->listens, &end->n_listens), 0);
     while (end->n_sends > 0)
-        cable_sent(&end->cable, first(end->sends, &end->n_sends));
+        usb_link_sent(&end->link, first(end->sends, &end->n_sends));
 }
 
 static void pull_out(void)
 {
-    cable_stop(&pc->cable);
-    cable_stop(&board->cable);
+    usb_link_stop(&pc->link);
+    usb_link_stop(&board->link);
     end_transfers(pc);
     end_transfers(board);
 }
@@ -193,8 +193,8 @@ static void run_until(uv_loop_t *loop, uint32_t received, size_t burst)
     struct error e;
     for (unsigned idle = 0; pc->received < received; idle++) {
         assert_true(idle < 10);
-        if (pc->cable.mux.state == MUX_UP && !pc->channel.mux) {
-            assert_int_equal(mux_open(&pc->cable.mux, &pc->channel, &e), 0);
+        if (pc->link.mux.state == MUX_UP && !pc->channel.mux) {
+            assert_int_equal(mux_open(&pc->link.mux, &pc->channel, &e), 0);
             mux_ready(&pc->channel);
         }
         for (int i = 0; i < 3; i++)
@@ -210,17 +210,17 @@ static void assert_rests(uv_loop_t *loop)
 {
     for (int i = 0; i < 20; i++) {
         uv_run(loop, UV_RUN_NOWAIT);
-        carry(pc, CABLE_TRANSFERS);
-        carry(board, CABLE_TRANSFERS);
+        carry(pc, USB_LINK_TRANSFERS);
+        carry(board, USB_LINK_TRANSFERS);
     }
-    assert_false(uv_is_active((uv_handle_t *)&pc->cable.turn));
-    assert_false(uv_is_active((uv_handle_t *)&board->cable.turn));
+    assert_false(uv_is_active((uv_handle_t *)&pc->link.turn));
+    assert_false(uv_is_active((uv_handle_t *)&board->link.turn));
 }
 
 static void assert_no_block_is_lost(const struct end *end)
 {
-    assert_int_equal(end->cable.empty_in.n, CABLE_BLOCKS);
-    assert_int_equal(end->cable.empty_out.n, CABLE_BLOCKS);
+    assert_int_equal(end->link.empty_in.n, USB_LINK_BLOCKS);
+    assert_int_equal(end->link.empty_out.n, USB_LINK_BLOCKS);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ static void assert_no_block_is_lost(const struct end *end)
 static void test_everything_arrives(void **state)
 {
     uv_loop_t *loop = *state;
-    for (size_t burst = 1; burst <= CABLE_TRANSFERS; burst++) {
+    for (size_t burst = 1; burst <= USB_LINK_TRANSFERS; burst++) {
         plug_in(burst);
         run_until(loop, TO_SEND, burst);
         assert_rests(loop);
@@ -247,13 +247,13 @@ static void test_out_and_in(void **state)
     uv_loop_t *loop = *state;
     for (uint32_t i = 1; i < 40; i++) {
         plug_in(100 + i);
-        run_until(loop, i * 100000, 1 + i % CABLE_TRANSFERS);
+        run_until(loop, i * 100000, 1 + i % USB_LINK_TRANSFERS);
         pull_out();
         assert_no_block_is_lost(pc);
         assert_no_block_is_lost(board);
     }
     plug_in(1000);
-    run_until(loop, TO_SEND, CABLE_TRANSFERS);
+    run_until(loop, TO_SEND, USB_LINK_TRANSFERS);
     pull_out();
 }
 
@@ -294,8 +294,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     uv_loop_t *loop = *state;
-    cable_close(&pc->cable);
-    cable_close(&board->cable);
+    usb_link_close(&pc->link);
+    usb_link_close(&board->link);
     uv_run(loop, UV_RUN_DEFAULT);
     assert_true(pc->closed && board->closed);
     free(pc);

@@ -1,5 +1,5 @@
-// The choice of a server.
-#include "client/link/server_choice.h"
+// Selecting a server.
+#include "client/link/server_selection.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,8 @@ RKNN_EXPORT const char *rknnd_get_thread_server(void)
     return thread_chosen;
 }
 
-static void add(struct choice *c, const char *scheme, const char *folder, const char *file)
+static void add(struct server_selection *c, const char *scheme, const char *folder,
+                const char *file)
 {
     char *uri = c->uris[c->n_uris];
     if ((size_t)snprintf(uri, sizeof c->uris[0], "%s%s%s", scheme, folder, file) <
@@ -63,33 +64,33 @@ static void add(struct choice *c, const char *scheme, const char *folder, const 
         c->n_uris++;
 }
 
-void choice_local(struct choice *ret)
+void selection_local(struct server_selection *ret)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    *ret = (struct choice){.source = CHOICE_DEFAULT};
+    *ret = (struct server_selection){.source = SELECTION_DEFAULT};
     add(ret, "unix:", "", URI_SYSTEM_SOCKET);
     if (runtime && *runtime)
         add(ret, "unix:", runtime, "/rknnd.sock");
 }
 
-void choice_make(const char *uri, struct choice *ret)
+void selection_make(const char *uri, struct server_selection *ret)
 {
     char program[sizeof chosen];
     pthread_mutex_lock(&lock);
     memcpy(program, chosen, sizeof program);
     pthread_mutex_unlock(&lock);
     const struct {
-        enum choice_source source;
+        enum selection_source source;
         const char *uri;
-    } sources[] = {{CHOICE_THREAD, thread_chosen},
-                   {CHOICE_PROGRAM, program},
-                   {CHOICE_ENVIRONMENT, getenv("RKNND_SERVER")}};
-    choice_local(ret);
+    } sources[] = {{SELECTION_THREAD, thread_chosen},
+                   {SELECTION_PROGRAM, program},
+                   {SELECTION_ENVIRONMENT, getenv("RKNND_SERVER")}};
+    selection_local(ret);
     if (uri)
-        *ret = (struct choice){.source = CHOICE_ARGUMENT};
+        *ret = (struct server_selection){.source = SELECTION_ARGUMENT};
     for (size_t i = 0; !uri && i < sizeof sources / sizeof *sources; i++)
         if (sources[i].uri && *sources[i].uri) {
-            *ret = (struct choice){.source = sources[i].source};
+            *ret = (struct server_selection){.source = sources[i].source};
             uri = sources[i].uri;
         }
     if (uri)
@@ -131,7 +132,7 @@ static unsigned find_usable(const rknnd_device *list, unsigned n, rknnd_device *
     return n_usable;
 }
 
-int choice_find_board(rknnd_device *ret, struct error *e)
+int selection_find_board(rknnd_device *ret, struct error *e)
 {
     rknnd_device list[MAX_BOARDS], usable;
     char names[200];
@@ -151,15 +152,16 @@ int choice_find_board(rknnd_device *ret, struct error *e)
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no board is at a USB cable or behind adb");
 }
 
-static int connect_default(const struct choice *choice, struct connection **ret, struct error *e)
+static int connect_default(const struct server_selection *selection, struct connection **ret,
+                           struct error *e)
 {
     char tried[250] = "";
     rknnd_device board;
     struct error why;
-    for (unsigned i = 0; i < choice->n_uris; i++)
-        if (try_local(choice->uris[i], ret, tried, sizeof tried))
+    for (unsigned i = 0; i < selection->n_uris; i++)
+        if (try_local(selection->uris[i], ret, tried, sizeof tried))
             return 0;
-    if (choice_find_board(&board, &why) == 0)
+    if (selection_find_board(&board, &why) == 0)
         return server_connect(board.uri, ret, e);
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
                      "no server found. Tried %s; %s. Start rknnd, or set RKNND_SERVER to "
@@ -167,27 +169,27 @@ static int connect_default(const struct choice *choice, struct connection **ret,
                      tried, why.text);
 }
 
-int choice_connect(const char *uri, struct connection **ret, struct error *e)
+int selection_connect(const char *uri, struct connection **ret, struct error *e)
 {
-    struct choice choice;
-    choice_make(uri, &choice);
-    if (choice.source == CHOICE_DEFAULT)
-        return connect_default(&choice, ret, e);
-    if (choice.n_uris == 0)
+    struct server_selection selection;
+    selection_make(uri, &selection);
+    if (selection.source == SELECTION_DEFAULT)
+        return connect_default(&selection, ret, e);
+    if (selection.n_uris == 0)
         return error_set(e, STATUS_PARAM_INVALID, "the server's URI is longer than %zu bytes",
-                         sizeof choice.uris[0] - 1);
-    int r = server_connect(choice.uris[0], ret, e);
-    return r == STATUS_PARAM_INVALID && choice.source == CHOICE_ENVIRONMENT
+                         sizeof selection.uris[0] - 1);
+    int r = server_connect(selection.uris[0], ret, e);
+    return r == STATUS_PARAM_INVALID && selection.source == SELECTION_ENVIRONMENT
                ? error_prefix(e, "RKNND_SERVER")
                : r;
 }
 
-void choice_before_fork(void)
+void selection_before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void choice_after_fork(bool child)
+void selection_after_fork(bool child)
 {
     (void)child;
     pthread_mutex_unlock(&lock);

@@ -1,1 +1,0 @@
-rknnd_test(test_cable SOURCES test_cable.c LIBS server_core PkgConfig::UV)
