@@ -54,7 +54,7 @@ struct graph_tensor {
     X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
     X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
     X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
-    X(MAT_MUL, "MatMul") X(WIDE, "Wide") X(QUANTIZE, "QuantizeLinear") \
+    X(MAT_MUL, "MatMul") X(REF, "Reference") X(QUANTIZE, "QuantizeLinear") \
     X(MAP, "Map")
 // clang-format on
 
@@ -95,8 +95,8 @@ enum graph_post_kind {
     POST_KIND_COUNT
 };
 
-struct graph_lut;     // lut.h
-struct wide_operator; // ref.h
+struct graph_lut;    // lut.h
+struct ref_operator; // ref.h
 
 struct graph_post {
     enum graph_post_kind kind;
@@ -197,12 +197,12 @@ struct graph_node {
         bool multiply;     // exMatMul: the product is multiplied by input 2, else that is added
         uint32_t axes;     // ReduceMean: a bit for each dimension
         struct {
-            const struct wide_operator *operator;
+            const struct ref_operator *op;
             const int64_t *ints; // what they mean is the operator's affair
             uint32_t n_ints;
             float reals[4];
             bool dequantize; // quantized tensors are the real numbers that they stand for
-        } wide;
+        } ref;
         struct {
             float alpha, beta; // MatMul: alpha * A * B + beta * input 2
             bool transpose[2];

@@ -309,7 +309,7 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
 static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, int32_t *tensor,
                           struct error *e)
 {
-    static const int64_t kind = WIDE_IDENTITY;
+    static const int64_t kind = REF_IDENTITY;
     struct onnx_node *n = pool_alloc(&l->g->pool, 1, sizeof *n);
     if (!n)
         return no_memory(e);
@@ -322,7 +322,7 @@ static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, i
         return l->out[0];
     *tensor = l->out[0];
     int r = onnx_shape_like(l, 0, &l->g->tensors[l->in[0]], e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_unary, 1, &kind, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_unary, 1, &kind, 1, e);
 }
 
 static int take_outputs(struct onnx_lowering *l, struct error *e)

@@ -308,21 +308,21 @@ struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint
     return onnx_emit(l, op, l->in, n, l->out, l->n_out, e);
 }
 
-int onnx_emit_wide(struct onnx_lowering *l, const struct wide_operator *operator, uint32_t n_in,
-                   const int64_t *ints, uint32_t n_ints, struct error *e)
+int onnx_emit_ref(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
+                  const int64_t *ints, uint32_t n_ints, struct error *e)
 {
     int64_t *copy = pool_alloc(&l->g->pool, n_ints, sizeof *copy);
     if (!copy)
         return no_memory(e);
     if (n_ints)
         memcpy(copy, ints, n_ints * sizeof *copy);
-    struct graph_node *n = onnx_emit_own(l, GRAPH_WIDE, n_in, e);
+    struct graph_node *n = onnx_emit_own(l, GRAPH_REF, n_in, e);
     if (!n)
         return STATUS_MALLOC_FAIL;
     n->on_cpu = true;
-    n->wide.operator= operator;
-    n->wide.ints = copy;
-    n->wide.n_ints = n_ints;
+    n->ref.op = op;
+    n->ref.ints = copy;
+    n->ref.n_ints = n_ints;
     return 0;
 }
 

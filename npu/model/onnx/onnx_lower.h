@@ -124,9 +124,9 @@ struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const in
 struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint32_t n_in,
                                  struct error *e);
 
-/// A node on wide numbers.
-int onnx_emit_wide(struct onnx_lowering *l, const struct wide_operator *operator, uint32_t n_in,
-                   const int64_t *ints, uint32_t n_ints, struct error *e);
+/// A node that a reference operator (npu/sim/ref/ref.h) computes.
+int onnx_emit_ref(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
+                  const int64_t *ints, uint32_t n_ints, struct error *e);
 
 /// Makes output 0 the same tensor as `tensor`, or a copy where it must be one of its own.
 int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e);
@@ -149,7 +149,7 @@ int onnx_lower_binary(struct onnx_lowering *l, struct error *e);
 int onnx_lower_compare(struct onnx_lowering *l, struct error *e);
 int onnx_lower_variadic(struct onnx_lowering *l, struct error *e);
 int onnx_lower_unary(struct onnx_lowering *l, struct error *e);
-int onnx_lower_wide_unary(struct onnx_lowering *l, struct error *e);
+int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e);
 int onnx_lower_clip(struct onnx_lowering *l, struct error *e);
 int onnx_lower_cast(struct onnx_lowering *l, struct error *e);
 int onnx_lower_where(struct onnx_lowering *l, struct error *e);

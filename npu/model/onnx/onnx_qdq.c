@@ -148,9 +148,9 @@ static void count(struct qdq *q)
 
 // ---- QuantizeLinear and DequantizeLinear ----
 
-static bool is_wide(const struct graph_node *n, const struct wide_operator *operator)
+static bool is_ref(const struct graph_node *n, const struct ref_operator *op)
 {
-    return n->op == GRAPH_WIDE && n->wide.operator== operator;
+    return n->op == GRAPH_REF && n->ref.op == op;
 }
 
 // Between the file's numbers and those of a narrow tensor, both ways.
@@ -175,7 +175,7 @@ static const struct graph_node *sole_reader(const struct qdq *q, int32_t tensor)
 static bool becomes_unsigned(const struct qdq *q, int32_t stored)
 {
     const struct graph_node *n = sole_reader(q, stored);
-    return n && is_wide(n, &wide_dequantize) && q->n_reads[n->outputs[0]] == 1;
+    return n && is_ref(n, &ref_dequantize) && q->n_reads[n->outputs[0]] == 1;
 }
 
 static int take_quantize(struct qdq *q, const struct graph_node *n, struct error *e)
@@ -222,14 +222,14 @@ static bool is_quantized_next(const struct qdq *q, const struct graph_node *n)
     do
         n = sole_reader(q, n->outputs[0]);
     while (n && n->op == GRAPH_UNARY);
-    return n && is_wide(n, &wide_quantize);
+    return n && is_ref(n, &ref_quantize);
 }
 
 static int take_node(struct qdq *q, const struct graph_node *n, struct error *e)
 {
-    if (is_wide(n, &wide_quantize))
+    if (is_ref(n, &ref_quantize))
         return take_quantize(q, n, e);
-    if (is_wide(n, &wide_dequantize))
+    if (is_ref(n, &ref_dequantize))
         return take_dequantize(q, n, e);
     int r = qdq_moved(q, n, e);
     if (r == 0 && n->op == GRAPH_MAT_MUL && !is_quantized_next(q, n))

@@ -113,3 +113,13 @@ void nd_next(const struct nd *nd, struct nd_position *at)
     }
     at->end = true;
 }
+
+struct nd_axis nd_axis(const struct graph_tensor *t, uint32_t axis)
+{
+    struct nd_axis a = {1, t->dims[axis], 1};
+    for (uint32_t i = 0; i < axis; i++)
+        a.outer *= t->dims[i];
+    for (uint32_t i = axis + 1; i < t->n_dims; i++)
+        a.inner *= t->dims[i];
+    return a;
+}

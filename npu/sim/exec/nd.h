@@ -53,3 +53,11 @@ static inline int64_t nd_step(const struct nd *nd, uint32_t operand)
 {
     return nd->strides[operand][nd->n_dims - 1];
 }
+
+// A tensor seen along one axis, in the order of its dimensions: element (o, k, i) is number
+// (o * size + k) * inner + i.
+struct nd_axis {
+    size_t outer, size, inner;
+};
+
+struct nd_axis nd_axis(const struct graph_tensor *t, uint32_t axis);

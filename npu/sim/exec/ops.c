@@ -38,7 +38,7 @@ const struct op *const ops[GRAPH_OP_COUNT] = {
     [GRAPH_GATHER_ELEMENTS] = &op_gather_elements,
     [GRAPH_CUSTOM] = &op_custom,
     [GRAPH_MAT_MUL] = &op_mat_mul,
-    [GRAPH_WIDE] = &op_wide,
+    [GRAPH_REF] = &op_ref,
     [GRAPH_QUANTIZE] = &op_quantize,
     [GRAPH_MAP] = &op_map,
 };

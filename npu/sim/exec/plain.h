@@ -25,18 +25,3 @@ const float *plain_load(const struct step *s, const struct run *r, const struct 
 /// Where an output's values are to be put; plain_store() then writes them to the tensor.
 float *plain_values(const struct run *r, const struct plain *p);
 void plain_store(const struct step *s, const struct run *r, const struct plain *p);
-
-// A tensor seen along one axis: outer x size x inner.
-struct along {
-    size_t outer, size, inner;
-};
-
-static inline struct along along_axis(const struct graph_tensor *t, uint32_t axis)
-{
-    struct along a = {1, t->dims[axis], 1};
-    for (uint32_t i = 0; i < axis; i++)
-        a.outer *= t->dims[i];
-    for (uint32_t i = axis + 1; i < t->n_dims; i++)
-        a.inner *= t->dims[i];
-    return a;
-}

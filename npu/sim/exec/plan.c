@@ -31,7 +31,7 @@ static int check_first(const struct step *s, struct error *e)
         return 0;
     if (!x || !step_output(s, 0))
         return step_refuse(s, e, "its input or output is missing");
-    if (x->constant && s->op != &op_binary && s->op != &op_unary && s->op != &op_wide &&
+    if (x->constant && s->op != &op_binary && s->op != &op_unary && s->op != &op_ref &&
         s->op != &op_mat_mul && s->op != &op_steps_binary)
         return step_refuse(s, e, "its input %s is a constant", x->name);
     return 0;

@@ -32,7 +32,7 @@ static int prepare(struct step *s, struct error *e)
         return error_no_memory(e, "a step", sizeof *p);
     if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
         return step_refuse(s, e, "it has no valid axis, or nothing to work on");
-    struct along a = along_axis(x, (uint32_t)s->node->axis);
+    struct nd_axis a = nd_axis(x, (uint32_t)s->node->axis);
     p->outer = a.outer;
     p->size = a.size;
     p->inner = p->step = a.inner;

@@ -6,7 +6,7 @@
 
 struct plain_step {
     struct plain in[3], out[2];
-    struct along along;
+    struct nd_axis axis;
     uint64_t extra; // scratch
 };
 
@@ -32,7 +32,7 @@ static int take_axis(const struct step *s, struct plain_step *p, struct error *e
     const struct graph_tensor *x = step_input(s, 0);
     if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
         return step_refuse(s, e, "it has no valid axis, or nothing to work on");
-    p->along = along_axis(x, (uint32_t)s->node->axis);
+    p->axis = nd_axis(x, (uint32_t)s->node->axis);
     return 0;
 }
 
@@ -51,8 +51,8 @@ static int prepare_softmax(struct step *s, struct error *e)
         return r;
     int64_t strides[GRAPH_MAX_DIMS];
     graph_tensor_strides(x, strides);
-    p->along.inner = (size_t)strides[s->node->axis];
-    p->along.outer = x->n_elems / p->along.size / p->along.inner;
+    p->axis.inner = (size_t)strides[s->node->axis];
+    p->axis.outer = x->n_elems / p->axis.size / p->axis.inner;
     return 0;
 }
 
@@ -100,7 +100,7 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]);
     float *y = plain_values(r, &p->out[0]);
-    struct along a = p->along;
+    struct nd_axis a = p->axis;
     for (size_t o = 0; o < a.outer; o++, x += a.size * a.inner, y += a.size * a.inner) {
         if (a.inner == 1)
             softmax_row(x, a.size, y);
@@ -202,11 +202,11 @@ static int prepare_top_k(struct step *s, struct error *e)
     if (r < 0)
         return r;
     const struct graph_tensor *values = step_output(s, 0), *indices = step_output(s, 1);
-    uint64_t rows = p->along.outer * p->along.inner;
+    uint64_t rows = p->axis.outer * p->axis.inner;
     if (values->n_elems != indices->n_elems || values->n_elems % rows ||
-        values->n_elems / rows > p->along.size)
+        values->n_elems / rows > p->axis.size)
         return step_refuse(s, e, "its outputs do not fit its input");
-    return step_scratch(s, p->along.size * sizeof(uint32_t), &p->extra, e);
+    return step_scratch(s, p->axis.size * sizeof(uint32_t), &p->extra, e);
 }
 
 // The k first of n by value, ties by index: repeated selection, since k is small where this is
@@ -236,7 +236,7 @@ static int run_top_k(const struct step *s, struct run *r, struct error *e)
     const float *x = plain_load(s, r, &p->in[0]);
     float *values = plain_values(r, &p->out[0]), *indices = plain_values(r, &p->out[1]);
     uint32_t *order = run_scratch(r, p->extra);
-    struct along a = p->along;
+    struct nd_axis a = p->axis;
     size_t k = step_output(s, 0)->n_elems / (a.outer * a.inner);
     for (size_t o = 0; o < a.outer; o++)
         for (size_t i = 0; i < a.inner; i++) {
@@ -264,7 +264,7 @@ static int prepare_gather(struct step *s, struct error *e)
     if (r < 0)
         return r;
     const struct graph_tensor *indices = step_input(s, 1), *y = step_output(s, 0);
-    if (y->n_elems != p->along.outer * p->along.inner * indices->n_elems)
+    if (y->n_elems != p->axis.outer * p->axis.inner * indices->n_elems)
         return step_refuse(s, e, "its output does not fit its input");
     return 0;
 }
@@ -285,7 +285,7 @@ static int run_gather(const struct step *s, struct run *r, struct error *e)
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
     float *y = plain_values(r, &p->out[0]);
-    struct along a = p->along;
+    struct nd_axis a = p->axis;
     size_t n = step_input(s, 1)->n_elems, at = 0;
     for (size_t o = 0; o < a.outer; o++)
         for (size_t k = 0; k < n; k++) {
@@ -319,7 +319,7 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
     float *y = plain_values(r, &p->out[0]);
-    struct along a = p->along;
+    struct nd_axis a = p->axis;
     size_t n = step_input(s, 1)->dims[s->node->axis], from = 0;
     for (size_t k = 0; k < step_output(s, 0)->n_elems; k++) {
         size_t inner = k % a.inner, outer = k / a.inner / n;

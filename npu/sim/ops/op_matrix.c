@@ -9,7 +9,7 @@
 
 struct ex_mat_mul {
     struct plain a, b, c, y;
-    struct wide_walk walk; // over y, with c as its operand
+    struct ref_walk walk; // over y, with c as its operand
 };
 
 static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
@@ -17,8 +17,8 @@ static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
     if (s->node->n_inputs < 3)
         return 0;
     int r = plain_input(s, 2, &p->c, e);
-    wide_walk_init(&p->walk, step_output(s, 0));
-    if (r == 0 && !wide_walk_broadcast(&p->walk, step_input(s, 2)))
+    ref_walk_init(&p->walk, step_output(s, 0));
+    if (r == 0 && !ref_walk_broadcast(&p->walk, step_input(s, 2)))
         return step_refuse(s, e, "its third input does not fit its output");
     return r;
 }
@@ -49,8 +49,8 @@ KERNEL static void add_product(float *y, const float *b, float a, size_t n)
 
 static void apply_third(const struct step *s, const struct ex_mat_mul *p, const float *c, float *y)
 {
-    struct wide_walk w = p->walk;
-    for (size_t i = 0; i < step_output(s, 0)->n_elems; i++, wide_walk_next(&w))
+    struct ref_walk w = p->walk;
+    for (size_t i = 0; i < step_output(s, 0)->n_elems; i++, ref_walk_next(&w))
         y[i] = s->node->multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
 }
 

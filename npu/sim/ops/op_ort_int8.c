@@ -87,13 +87,13 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
 // A row becomes exponentials by a table, which holds them relative to the largest value there can
 // be in a sum of so many.
 struct softmax {
-    struct along along;
+    struct nd_axis axis;
     float exponentials[256];
 };
 
 static void fill_exponentials(struct softmax *p, double scale)
 {
-    double most = log((double)(FLT_MAX / (float)p->along.size)) - 5;
+    double most = log((double)(FLT_MAX / (float)p->axis.size)) - 5;
     double shift = (most > 0 ? most : 0) / scale;
     for (int i = 0; i < 256; i++)
         p->exponentials[i] = (float)exp((i - 255 + shift) * scale);
@@ -109,9 +109,9 @@ static int prepare_softmax(struct step *s, struct error *e)
         x->channels_last != y->channels_last || s->node->axis < 0 ||
         (uint32_t)s->node->axis >= x->n_dims)
         return step_refuse(s, e, "its input and output do not fit");
-    p->along = along_axis(x, (uint32_t)s->node->axis);
+    p->axis = nd_axis(x, (uint32_t)s->node->axis);
     if (x->channels_last) // of images, the channels are the innermost
-        p->along = (struct along){x->n_elems / x->dims[1], x->dims[1], 1};
+        p->axis = (struct nd_axis){x->n_elems / x->dims[1], x->dims[1], 1};
     if (x->channels_last && s->node->axis != 1)
         return step_refuse(s, e, "along axis %d of an image", s->node->axis);
     fill_exponentials(p, (double)x->scale);
@@ -121,7 +121,7 @@ static int prepare_softmax(struct step *s, struct error *e)
 static void softmax(const struct softmax *p, const struct graph_tensor *form, const int8_t *x,
                     int8_t *y)
 {
-    size_t n = p->along.size, step = p->along.inner;
+    size_t n = p->axis.size, step = p->axis.inner;
     float sum = 0, steps = fminf(floorf(1 / form->scale), 1e30f);
     int top = -128;
     for (size_t i = 0; i < n; i++)
@@ -141,7 +141,7 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     const struct softmax *p = s->state;
     const int8_t *x = run_input(s, r, 0);
     int8_t *y = run_output(s, r, 0);
-    struct along a = p->along;
+    struct nd_axis a = p->axis;
     for (size_t o = 0; o < a.outer; o++)
         for (size_t i = 0; i < a.inner; i++) {
             size_t at = o * a.size * a.inner + i;

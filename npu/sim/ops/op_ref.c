@@ -1,4 +1,4 @@
-// Runs the operators on wide numbers.
+// Runs the reference operators (ref.h) as a step of a plan.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,16 +7,16 @@
 #include "npu/sim/ref/ref.h"
 #include "tensor/convert.h"
 
-struct wide_step {
-    uint64_t in[WIDE_MAX_INPUTS], out[WIDE_MAX_OUTPUTS], extra; // scratch
+struct ref_step {
+    uint64_t in[REF_MAX_INPUTS], out[REF_MAX_OUTPUTS], extra; // scratch
 };
 
-bool wide_type_known(enum tensor_type type)
+bool ref_type_known(enum tensor_type type)
 {
     return type <= TENSOR_BOOL;
 }
 
-int wide_fail(const struct wide_call *c, struct error *e, const char *format, ...)
+int ref_fail(const struct ref_call *c, struct error *e, const char *format, ...)
 {
     char words[320];
     va_list args;
@@ -26,42 +26,32 @@ int wide_fail(const struct wide_call *c, struct error *e, const char *format, ..
     return error_set(e, STATUS_FAIL, "node %s (%s): %s", c->node->name, c->node->type, words);
 }
 
-int64_t wide_whole(double v)
+int64_t ref_to_integer(double v)
 {
     if (isnan(v))
         return 0;
     return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
-struct wide_along wide_along(const struct graph_tensor *t, int64_t axis)
-{
-    struct wide_along a = {1, t->dims[axis], 1};
-    for (uint32_t i = 0; i < t->n_dims; i++) {
-        a.outer *= i < axis ? t->dims[i] : 1;
-        a.inner *= i > axis ? t->dims[i] : 1;
-    }
-    return a;
-}
-
-void wide_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS])
+void ref_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS])
 {
     struct graph_tensor plain = *t;
     plain.channels_last = false;
     graph_tensor_strides(&plain, strides);
 }
 
-void wide_walk_init(struct wide_walk *w, const struct graph_tensor *over)
+void ref_walk_init(struct ref_walk *w, const struct graph_tensor *over)
 {
-    *w = (struct wide_walk){.n_dims = over->n_dims};
+    *w = (struct ref_walk){.n_dims = over->n_dims};
     memcpy(w->dims, over->dims, sizeof w->dims);
 }
 
-bool wide_walk_broadcast(struct wide_walk *w, const struct graph_tensor *t)
+bool ref_walk_broadcast(struct ref_walk *w, const struct graph_tensor *t)
 {
     int64_t own[GRAPH_MAX_DIMS];
     if (t->n_dims > w->n_dims || w->n_operands == 3)
         return false;
-    wide_strides(t, own);
+    ref_strides(t, own);
     uint32_t missing = w->n_dims - t->n_dims;
     for (uint32_t i = 0; i < w->n_dims; i++) {
         uint32_t size = i < missing ? 1 : t->dims[i - missing];
@@ -73,7 +63,7 @@ bool wide_walk_broadcast(struct wide_walk *w, const struct graph_tensor *t)
     return true;
 }
 
-void wide_walk_next(struct wide_walk *w)
+void ref_walk_next(struct ref_walk *w)
 {
     for (uint32_t i = w->n_dims; i-- > 0;) {
         for (uint32_t k = 0; k < w->n_operands; k++)
@@ -93,34 +83,34 @@ static float read_float(const uint8_t *p)
     return bits_float(read_le32(p));
 }
 
-static union wide load_one(enum tensor_type type, const uint8_t *p)
+static union ref_value load_one(enum tensor_type type, const uint8_t *p)
 {
     switch (type) {
     case TENSOR_FLOAT32:
-        return (union wide){.r = (double)read_float(p)};
+        return (union ref_value){.r = (double)read_float(p)};
     case TENSOR_FLOAT16:
-        return (union wide){.r = (double)convert_half_to_float(read_le16(p))};
+        return (union ref_value){.r = (double)convert_half_to_float(read_le16(p))};
     case TENSOR_INT8:
-        return (union wide){.i = (int8_t)*p};
+        return (union ref_value){.i = (int8_t)*p};
     case TENSOR_UINT8:
-        return (union wide){.i = *p};
+        return (union ref_value){.i = *p};
     case TENSOR_BOOL:
-        return (union wide){.i = *p != 0};
+        return (union ref_value){.i = *p != 0};
     case TENSOR_INT16:
-        return (union wide){.i = (int16_t)read_le16(p)};
+        return (union ref_value){.i = (int16_t)read_le16(p)};
     case TENSOR_UINT16:
-        return (union wide){.i = read_le16(p)};
+        return (union ref_value){.i = read_le16(p)};
     case TENSOR_INT32:
-        return (union wide){.i = (int32_t)read_le32(p)};
+        return (union ref_value){.i = (int32_t)read_le32(p)};
     case TENSOR_UINT32:
-        return (union wide){.i = read_le32(p)};
+        return (union ref_value){.i = read_le32(p)};
     default:
-        return (union wide){.i = (int64_t)read_le64(p)};
+        return (union ref_value){.i = (int64_t)read_le64(p)};
     }
 }
 
 // Integers wrap, as they do in the machine.
-static void store_one(enum tensor_type type, uint8_t *p, union wide v)
+static void store_one(enum tensor_type type, uint8_t *p, union ref_value v)
 {
     switch (type) {
     case TENSOR_FLOAT32:
@@ -152,7 +142,7 @@ static void store_one(enum tensor_type type, uint8_t *p, union wide v)
 // Whether a tensor is worked on as the real numbers that its integers stand for.
 static bool is_dequantized(const struct graph_node *n, const struct graph_tensor *t)
 {
-    return n->wide.dequantize && t->quantized;
+    return n->ref.dequantize && t->quantized;
 }
 
 static bool is_real(const struct graph_node *n, const struct graph_tensor *t)
@@ -160,33 +150,33 @@ static bool is_real(const struct graph_node *n, const struct graph_tensor *t)
     return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 || is_dequantized(n, t);
 }
 
-static union wide dequantize(const struct graph_tensor *t, union wide v)
+static union ref_value dequantize(const struct graph_tensor *t, union ref_value v)
 {
-    return (union wide){.r = (double)(v.i - t->zp) * (double)t->scale};
+    return (union ref_value){.r = (double)(v.i - t->zp) * (double)t->scale};
 }
 
-static union wide quantize(const struct graph_tensor *t, union wide v)
+static union ref_value quantize(const struct graph_tensor *t, union ref_value v)
 {
     double low = t->type == TENSOR_UINT8 ? 0 : t->type == TENSOR_INT8 ? INT8_MIN : INT16_MIN;
     double high = t->type == TENSOR_UINT8  ? UINT8_MAX
                   : t->type == TENSOR_INT8 ? INT8_MAX
                                            : INT16_MAX;
     double steps = rint(v.r / (double)t->scale + t->zp);
-    return (union wide){.i = (int64_t)fmin(fmax(steps, low), high)};
+    return (union ref_value){.i = (int64_t)fmin(fmax(steps, low), high)};
 }
 
 static void load(const struct graph_node *n, const struct graph_tensor *t, const uint8_t *src,
-                 union wide *dst)
+                 union ref_value *dst)
 {
     bool reals = is_dequantized(n, t);
     int64_t strides[GRAPH_MAX_DIMS];
     size_t element = tensor_type_size(t->type);
-    struct wide_walk w;
-    wide_walk_init(&w, t);
+    struct ref_walk w;
+    ref_walk_init(&w, t);
     graph_tensor_strides(t, strides);
     memcpy(w.strides[0], strides, sizeof strides);
     w.n_operands = 1;
-    for (uint64_t k = 0; k < t->n_elems; k++, wide_walk_next(&w)) {
+    for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w)) {
         dst[k] = load_one(t->type, src + w.at[0] * (int64_t)element);
         if (reals)
             dst[k] = dequantize(t, dst[k]);
@@ -194,55 +184,55 @@ static void load(const struct graph_node *n, const struct graph_tensor *t, const
 }
 
 static void store(const struct graph_node *n, const struct graph_tensor *t, uint8_t *dst,
-                  const union wide *src)
+                  const union ref_value *src)
 {
     bool reals = is_dequantized(n, t);
     size_t element = tensor_type_size(t->type);
-    struct wide_walk w;
-    wide_walk_init(&w, t);
+    struct ref_walk w;
+    ref_walk_init(&w, t);
     graph_tensor_strides(t, w.strides[0]);
     w.n_operands = 1;
-    for (uint64_t k = 0; k < t->n_elems; k++, wide_walk_next(&w))
+    for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w))
         store_one(t->type, dst + w.at[0] * (int64_t)element, reals ? quantize(t, src[k]) : src[k]);
 }
 
 // ---- the operator ----
 
-static int take(struct step *s, const struct graph_tensor *t, struct wide_tensor *w, uint64_t *at,
+static int take(struct step *s, const struct graph_tensor *t, struct ref_tensor *w, uint64_t *at,
                 struct error *e)
 {
-    *w = (struct wide_tensor){.t = t};
+    *w = (struct ref_tensor){.t = t};
     if (!t)
         return 0;
-    if (!wide_type_known(t->type) || t->unpack)
+    if (!ref_type_known(t->type) || t->unpack)
         return step_refuse(s, e, "tensor %s: type %s is not supported", t->name,
                            tensor_type_name(t->type));
     w->real = is_real(s->node, t);
-    return step_scratch(s, t->n_elems * sizeof(union wide), at, e);
+    return step_scratch(s, t->n_elems * sizeof(union ref_value), at, e);
 }
 
 static int prepare(struct step *s, struct error *e)
 {
-    struct wide_step *p = s->state = step_alloc(s, 1, sizeof *p);
-    struct wide_call c = {.node = s->node};
+    struct ref_step *p = s->state = step_alloc(s, 1, sizeof *p);
+    struct ref_call c = {.node = s->node};
     uint64_t extra = 0;
     int r = p ? 0 : error_no_memory(e, "a step", sizeof *p);
-    if (s->node->n_inputs > WIDE_MAX_INPUTS || s->node->n_outputs > WIDE_MAX_OUTPUTS)
+    if (s->node->n_inputs > REF_MAX_INPUTS || s->node->n_outputs > REF_MAX_OUTPUTS)
         return step_refuse(s, e, "it has too many inputs or outputs");
-    for (uint32_t i = 0; i < WIDE_MAX_INPUTS && r == 0; i++)
+    for (uint32_t i = 0; i < REF_MAX_INPUTS && r == 0; i++)
         r = take(s, step_input(s, i), &c.in[i], &p->in[i], e);
-    for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS && r == 0; i++)
+    for (uint32_t i = 0; i < REF_MAX_OUTPUTS && r == 0; i++)
         r = take(s, step_output(s, i), &c.out[i], &p->out[i], e);
-    if (r == 0 && s->node->wide.operator->check)
-        r = s->node->wide.operator->check(&c, &extra, e);
-    return r < 0 ? r : step_scratch(s, extra * sizeof(union wide), &p->extra, e);
+    if (r == 0 && s->node->ref.op->check)
+        r = s->node->ref.op->check(&c, &extra, e);
+    return r < 0 ? r : step_scratch(s, extra * sizeof(union ref_value), &p->extra, e);
 }
 
 // Dimensions of an empty tensor may be large, and operators go through them.
 static bool gives_nothing(const struct step *s)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS; i++)
+    for (uint32_t i = 0; i < REF_MAX_OUTPUTS; i++)
         n += step_output(s, i) ? step_output(s, i)->n_elems : 0;
     return n == 0;
 }
@@ -251,25 +241,25 @@ static int run(const struct step *s, struct run *r, struct error *e)
 {
     if (gives_nothing(s))
         return 0;
-    const struct wide_step *p = s->state;
-    struct wide_call c = {.node = s->node, .extra = run_scratch(r, p->extra)};
-    for (uint32_t i = 0; i < WIDE_MAX_INPUTS; i++) {
+    const struct ref_step *p = s->state;
+    struct ref_call c = {.node = s->node, .extra = run_scratch(r, p->extra)};
+    for (uint32_t i = 0; i < REF_MAX_INPUTS; i++) {
         const struct graph_tensor *t = step_input(s, i);
         if (!t)
             continue;
-        c.in[i] = (struct wide_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
+        c.in[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
         load(s->node, t, run_input(s, r, i), c.in[i].v);
     }
-    for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS; i++) {
+    for (uint32_t i = 0; i < REF_MAX_OUTPUTS; i++) {
         const struct graph_tensor *t = step_output(s, i);
         if (t)
-            c.out[i] = (struct wide_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
+            c.out[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
     }
-    int status = s->node->wide.operator->run(&c, e);
-    for (uint32_t i = 0; i < WIDE_MAX_OUTPUTS && status == 0; i++)
+    int status = s->node->ref.op->run(&c, e);
+    for (uint32_t i = 0; i < REF_MAX_OUTPUTS && status == 0; i++)
         if (c.out[i].t)
             store(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
     return status;
 }
 
-const struct op op_wide = {.prepare = prepare, .run = run};
+const struct op op_ref = {.prepare = prepare, .run = run};

@@ -3,27 +3,27 @@
 
 struct sums {
     uint32_t n_labels, n_out; // labels of the output come first
-    uint64_t sizes[WIDE_MAX_LABELS];
-    int64_t strides[WIDE_MAX_INPUTS][WIDE_MAX_LABELS];
+    uint64_t sizes[REF_MAX_LABELS];
+    int64_t strides[REF_MAX_INPUTS][REF_MAX_LABELS];
     uint32_t n_in;
 };
 
-static const int64_t *labels_of(const struct wide_call *c, uint32_t input)
+static const int64_t *labels_of(const struct ref_call *c, uint32_t input)
 {
-    return c->node->wide.ints + 2 + (size_t)input * GRAPH_MAX_DIMS;
+    return c->node->ref.ints + 2 + (size_t)input * GRAPH_MAX_DIMS;
 }
 
-static void measure(const struct wide_call *c, struct sums *s)
+static void measure(const struct ref_call *c, struct sums *s)
 {
-    *s = (struct sums){.n_labels = (uint32_t)c->node->wide.ints[0],
-                       .n_out = (uint32_t)c->node->wide.ints[1],
+    *s = (struct sums){.n_labels = (uint32_t)c->node->ref.ints[0],
+                       .n_out = (uint32_t)c->node->ref.ints[1],
                        .n_in = c->node->n_inputs};
     for (uint32_t i = 0; i < s->n_labels; i++)
         s->sizes[i] = 1;
     for (uint32_t k = 0; k < s->n_in; k++) {
         const struct graph_tensor *t = c->in[k].t;
         int64_t own[GRAPH_MAX_DIMS];
-        wide_strides(t, own);
+        ref_strides(t, own);
         for (uint32_t d = 0; d < t->n_dims; d++) {
             int64_t label = labels_of(c, k)[d];
             if (t->dims[d] != 1)
@@ -33,7 +33,7 @@ static void measure(const struct wide_call *c, struct sums *s)
     }
 }
 
-static int check_einsum(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_einsum(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     struct sums s;
@@ -41,7 +41,7 @@ static int check_einsum(const struct wide_call *c, uint64_t *ret_extra, struct e
     for (uint32_t k = 0; k < c->node->n_inputs && fits; k++)
         fits = c->in[k].t && c->in[k].t->n_elems && c->in[k].real == c->out[0].real;
     if (!fits)
-        return wide_refuse(c, e, "its inputs are empty, or not of one kind");
+        return ref_refuse(c, e, "its inputs are empty, or not of one kind");
     measure(c, &s);
     for (uint32_t k = 0; k < s.n_in; k++)
         for (uint32_t d = 0; d < c->in[k].t->n_dims; d++) {
@@ -52,13 +52,13 @@ static int check_einsum(const struct wide_call *c, uint64_t *ret_extra, struct e
     for (uint32_t i = 0; i < s.n_out; i++)
         n *= s.sizes[i];
     return fits && n == c->out[0].t->n_elems ? 0
-                                             : wide_refuse(c, e, "its inputs do not fit together");
+                                             : ref_refuse(c, e, "its inputs do not fit together");
 }
 
 // Offsets of the operands at one place of all labels.
 struct place {
-    uint64_t index[WIDE_MAX_LABELS];
-    int64_t at[WIDE_MAX_INPUTS];
+    uint64_t index[REF_MAX_LABELS];
+    int64_t at[REF_MAX_INPUTS];
 };
 
 // The next place of the labels [from, to). False: it was the last one, and the first is next.
@@ -76,7 +76,7 @@ static bool next(const struct sums *s, struct place *p, uint32_t from, uint32_t 
     return false;
 }
 
-static int run_einsum(struct wide_call *c, struct error *e)
+static int run_einsum(struct ref_call *c, struct error *e)
 {
     (void)e;
     struct sums s;
@@ -96,10 +96,10 @@ static int run_einsum(struct wide_call *c, struct error *e)
             whole += w;
         } while (next(&s, &p, s.n_out, s.n_labels));
         c->out[0].v[o] =
-            c->out[0].real ? (union wide){.r = real} : (union wide){.i = (int64_t)whole};
+            c->out[0].real ? (union ref_value){.r = real} : (union ref_value){.i = (int64_t)whole};
         next(&s, &p, 0, s.n_out);
     }
     return 0;
 }
 
-const struct wide_operator wide_einsum = {.check = check_einsum, .run = run_einsum};
+const struct ref_operator ref_einsum = {.check = check_einsum, .run = run_einsum};

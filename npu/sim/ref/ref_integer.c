@@ -5,7 +5,7 @@
 
 // ---- MatMulInteger: A, B, zero points of A (one, or one for each line) and B (… column) ----
 
-static int check_product(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_product(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     const struct graph_tensor *a = c->in[0].t, *b = c->in[1].t, *y = c->out[0].t;
@@ -14,7 +14,7 @@ static int check_product(const struct wide_call *c, uint64_t *ret_extra, struct 
     for (uint32_t i = 0; i < 4 && fits; i++)
         fits = !c->in[i].t || !c->in[i].real;
     if (!fits)
-        return wide_refuse(c, e, "its inputs and output do not fit together");
+        return ref_refuse(c, e, "its inputs and output do not fit together");
     uint32_t lines = a->dims[a->n_dims - 2], inner = a->dims[a->n_dims - 1];
     uint32_t columns = b->dims[b->n_dims - 1];
     fits = b->dims[b->n_dims - 2] == inner && y->dims[y->n_dims - 2] == lines &&
@@ -22,15 +22,15 @@ static int check_product(const struct wide_call *c, uint64_t *ret_extra, struct 
            (b->n_dims == 2 || b->n_elems * lines == a->n_elems * columns) &&
            (!za || za->n_elems == 1 || za->n_elems == lines) &&
            (!zb || zb->n_elems == 1 || zb->n_elems == columns);
-    return fits ? 0 : wide_refuse(c, e, "its inputs and output do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its inputs and output do not fit together");
 }
 
-static int64_t zero_of(const struct wide_tensor *z, uint64_t i)
+static int64_t zero_of(const struct ref_tensor *z, uint64_t i)
 {
     return !z->t ? 0 : z->v[z->t->n_elems == 1 ? 0 : i].i;
 }
 
-static int run_product(struct wide_call *c, struct error *e)
+static int run_product(struct ref_call *c, struct error *e)
 {
     (void)e;
     const struct graph_tensor *a = c->in[0].t, *b = c->in[1].t;
@@ -38,8 +38,8 @@ static int run_product(struct wide_call *c, struct error *e)
     uint64_t columns = b->dims[b->n_dims - 1];
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
         uint64_t line = k / columns, column = k % columns, matrix = line / lines;
-        const union wide *from = c->in[0].v + line * inner;
-        const union wide *to = c->in[1].v + (b->n_dims == 2 ? 0 : matrix * inner * columns);
+        const union ref_value *from = c->in[0].v + line * inner;
+        const union ref_value *to = c->in[1].v + (b->n_dims == 2 ? 0 : matrix * inner * columns);
         int64_t za = zero_of(&c->in[2], line % lines), zb = zero_of(&c->in[3], column), sum = 0;
         for (uint64_t i = 0; i < inner; i++)
             sum += (from[i].i - za) * (to[i * columns + column].i - zb);
@@ -50,16 +50,16 @@ static int run_product(struct wide_call *c, struct error *e)
 
 // ---- DynamicQuantizeLinear ----
 
-static int check_dynamic(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_dynamic(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     bool fits = c->in[0].t && c->in[0].real && c->out[0].t && !c->out[0].real &&
                 c->out[0].t->n_elems == c->in[0].t->n_elems;
-    return fits ? 0 : wide_refuse(c, e, "its input does not fit its output");
+    return fits ? 0 : ref_refuse(c, e, "its input does not fit its output");
 }
 
 // In floats, as ONNX defines it.
-static int run_dynamic(struct wide_call *c, struct error *e)
+static int run_dynamic(struct ref_call *c, struct error *e)
 {
     (void)e;
     float low = 0, high = 0;
@@ -81,5 +81,5 @@ static int run_dynamic(struct wide_call *c, struct error *e)
     return 0;
 }
 
-const struct wide_operator wide_mat_mul_integer = {.check = check_product, .run = run_product};
-const struct wide_operator wide_dynamic_quantize = {.check = check_dynamic, .run = run_dynamic};
+const struct ref_operator ref_mat_mul_integer = {.check = check_product, .run = run_product};
+const struct ref_operator ref_dynamic_quantize = {.check = check_dynamic, .run = run_dynamic};

@@ -3,7 +3,7 @@
 
 #include "npu/sim/ref/ref.h"
 
-static double number(const struct wide_tensor *t, uint64_t i)
+static double number(const struct ref_tensor *t, uint64_t i)
 {
     return t->real ? t->v[i].r : (double)t->v[i].i;
 }
@@ -13,25 +13,25 @@ static double number(const struct wide_tensor *t, uint64_t i)
 static double real_binary(int64_t kind, double a, double b)
 {
     switch (kind) {
-    case WIDE_ADD:
+    case REF_ADD:
         return a + b;
-    case WIDE_SUB:
+    case REF_SUB:
         return a - b;
-    case WIDE_MUL:
+    case REF_MUL:
         return a * b;
-    case WIDE_DIV:
+    case REF_DIV:
         return a / b;
-    case WIDE_MOD:
+    case REF_MOD:
         return a - b * floor(a / b);
-    case WIDE_FMOD:
+    case REF_FMOD:
         return fmod(a, b);
-    case WIDE_POW:
+    case REF_POW:
         return pow(a, b);
-    case WIDE_MAX:
+    case REF_MAX:
         return a > b || isnan(a) ? a : b;
-    case WIDE_MIN:
+    case REF_MIN:
         return a < b || isnan(a) ? a : b;
-    default: // WIDE_PRELU
+    default: // REF_PRELU
         return a < 0 ? a * b : a;
     }
 }
@@ -62,84 +62,84 @@ static int64_t integer_binary(int64_t kind, int64_t a, int64_t b)
 {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (kind) {
-    case WIDE_ADD:
+    case REF_ADD:
         return (int64_t)(x + y);
-    case WIDE_SUB:
+    case REF_SUB:
         return (int64_t)(x - y);
-    case WIDE_MUL:
+    case REF_MUL:
         return (int64_t)(x * y);
-    case WIDE_DIV:
+    case REF_DIV:
         return quotient(a, b);
-    case WIDE_MOD:
-    case WIDE_FMOD:
-        return remainder_of(a, b, kind == WIDE_MOD);
-    case WIDE_POW:
+    case REF_MOD:
+    case REF_FMOD:
+        return remainder_of(a, b, kind == REF_MOD);
+    case REF_POW:
         return integer_power(a, b);
-    case WIDE_MAX:
+    case REF_MAX:
         return a > b ? a : b;
-    case WIDE_MIN:
+    case REF_MIN:
         return a < b ? a : b;
-    case WIDE_AND:
+    case REF_AND:
         return a & b;
-    case WIDE_OR:
+    case REF_OR:
         return a | b;
-    case WIDE_XOR:
+    case REF_XOR:
         return a ^ b;
-    case WIDE_SHIFT_LEFT:
+    case REF_SHIFT_LEFT:
         return y < 64 ? (int64_t)(x << y) : 0;
-    case WIDE_SHIFT_RIGHT:
+    case REF_SHIFT_RIGHT:
         return y < 64 ? (int64_t)(x >> y) : 0;
-    default: // WIDE_PRELU
+    default: // REF_PRELU
         return a < 0 ? (int64_t)(x * y) : a;
     }
 }
 
 #define COMPARE(a, b)                                                                              \
-    (kind == WIDE_EQUAL        ? (a) == (b)                                                        \
-     : kind == WIDE_LESS       ? (a) < (b)                                                         \
-     : kind == WIDE_LESS_EQUAL ? (a) <= (b)                                                        \
-     : kind == WIDE_GREATER    ? (a) > (b)                                                         \
-                               : (a) >= (b))
+    (kind == REF_EQUAL        ? (a) == (b)                                                         \
+     : kind == REF_LESS       ? (a) < (b)                                                          \
+     : kind == REF_LESS_EQUAL ? (a) <= (b)                                                         \
+     : kind == REF_GREATER    ? (a) > (b)                                                          \
+                              : (a) >= (b))
 
 static bool is_comparison(int64_t kind)
 {
-    return kind >= WIDE_EQUAL && kind <= WIDE_GREATER_EQUAL;
+    return kind >= REF_EQUAL && kind <= REF_GREATER_EQUAL;
 }
 
-static int check_binary(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_binary(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
-    struct wide_walk w;
-    int64_t kind = c->node->wide.ints[0];
+    struct ref_walk w;
+    int64_t kind = c->node->ref.ints[0];
     (void)ret_extra;
-    wide_walk_init(&w, c->out[0].t);
-    if (!c->in[0].t || !c->in[1].t || !wide_walk_broadcast(&w, c->in[0].t) ||
-        !wide_walk_broadcast(&w, c->in[1].t))
-        return wide_refuse(c, e, "its inputs do not fit its output");
+    ref_walk_init(&w, c->out[0].t);
+    if (!c->in[0].t || !c->in[1].t || !ref_walk_broadcast(&w, c->in[0].t) ||
+        !ref_walk_broadcast(&w, c->in[1].t))
+        return ref_refuse(c, e, "its inputs do not fit its output");
     bool real = c->in[0].real || c->in[1].real;
-    if (real && kind >= WIDE_AND && kind <= WIDE_SHIFT_RIGHT)
-        return wide_refuse(c, e, "it works on integers");
+    if (real && kind >= REF_AND && kind <= REF_SHIFT_RIGHT)
+        return ref_refuse(c, e, "it works on integers");
     if (!is_comparison(kind) && c->out[0].real != c->in[0].real)
-        return wide_refuse(c, e, "its output is of another kind than its input");
+        return ref_refuse(c, e, "its output is of another kind than its input");
     return 0;
 }
 
 // A count or truth value, where the output may be quantized.
-static union wide whole(const struct wide_tensor *y, int64_t v)
+static union ref_value whole(const struct ref_tensor *y, int64_t v)
 {
-    return y->real ? (union wide){.r = (double)v} : (union wide){.i = v};
+    return y->real ? (union ref_value){.r = (double)v} : (union ref_value){.i = v};
 }
 
-static int run_binary(struct wide_call *c, struct error *e)
+static int run_binary(struct ref_call *c, struct error *e)
 {
-    struct wide_walk w;
-    int64_t kind = c->node->wide.ints[0];
-    const struct wide_tensor *a = &c->in[0], *b = &c->in[1];
+    struct ref_walk w;
+    int64_t kind = c->node->ref.ints[0];
+    const struct ref_tensor *a = &c->in[0], *b = &c->in[1];
     bool real = a->real || b->real;
-    union wide *y = c->out[0].v;
-    wide_walk_init(&w, c->out[0].t);
-    wide_walk_broadcast(&w, a->t);
-    wide_walk_broadcast(&w, b->t);
-    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, wide_walk_next(&w)) {
+    union ref_value *y = c->out[0].v;
+    ref_walk_init(&w, c->out[0].t);
+    ref_walk_broadcast(&w, a->t);
+    ref_walk_broadcast(&w, b->t);
+    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w)) {
         uint64_t i = (uint64_t)w.at[0], j = (uint64_t)w.at[1];
         if (real) {
             double u = number(a, i), v = number(b, j);
@@ -148,12 +148,12 @@ static int run_binary(struct wide_call *c, struct error *e)
             else if (c->out[0].real)
                 y[k].r = real_binary(kind, u, v);
             else
-                y[k].i = wide_whole(real_binary(kind, u, v));
+                y[k].i = ref_to_integer(real_binary(kind, u, v));
             continue;
         }
         int64_t u = a->v[i].i, v = b->v[j].i;
-        if (v == 0 && (kind == WIDE_DIV || kind == WIDE_MOD || kind == WIDE_FMOD))
-            return wide_fail(c, e, "an integer is divided by zero");
+        if (v == 0 && (kind == REF_DIV || kind == REF_MOD || kind == REF_FMOD))
+            return ref_fail(c, e, "an integer is divided by zero");
         y[k] = whole(&c->out[0], is_comparison(kind) ? COMPARE(u, v) : integer_binary(kind, u, v));
     }
     return 0;
@@ -164,53 +164,53 @@ static int run_binary(struct wide_call *c, struct error *e)
 static double real_unary(int64_t kind, double x, double a, double b)
 {
     switch (kind) {
-    case WIDE_ABS:
+    case REF_ABS:
         return fabs(x);
-    case WIDE_NEG:
+    case REF_NEG:
         return -x;
-    case WIDE_SIGN:
+    case REF_SIGN:
         return x > 0 ? 1 : x < 0 ? -1 : x;
-    case WIDE_CEIL:
+    case REF_CEIL:
         return ceil(x);
-    case WIDE_FLOOR:
+    case REF_FLOOR:
         return floor(x);
-    case WIDE_ROUND:
+    case REF_ROUND:
         return rint(x);
-    case WIDE_SIN:
+    case REF_SIN:
         return sin(x);
-    case WIDE_COS:
+    case REF_COS:
         return cos(x);
-    case WIDE_TAN:
+    case REF_TAN:
         return tan(x);
-    case WIDE_ASIN:
+    case REF_ASIN:
         return asin(x);
-    case WIDE_ACOS:
+    case REF_ACOS:
         return acos(x);
-    case WIDE_ATAN:
+    case REF_ATAN:
         return atan(x);
-    case WIDE_SINH:
+    case REF_SINH:
         return sinh(x);
-    case WIDE_COSH:
+    case REF_COSH:
         return cosh(x);
-    case WIDE_ASINH:
+    case REF_ASINH:
         return asinh(x);
-    case WIDE_ACOSH:
+    case REF_ACOSH:
         return acosh(x);
-    case WIDE_ATANH:
+    case REF_ATANH:
         return atanh(x);
-    case WIDE_SELU:
+    case REF_SELU:
         return b * (x > 0 ? x : a * expm1(x));
-    case WIDE_CELU:
+    case REF_CELU:
         return (x > 0 ? x : 0) + fmin(0, a * expm1(x / a));
-    case WIDE_THRESHOLDED_RELU:
+    case REF_THRESHOLDED_RELU:
         return x > a ? x : 0;
-    case WIDE_SOFTSIGN:
+    case REF_SOFTSIGN:
         return x / (1 + fabs(x));
-    case WIDE_SHRINK:
+    case REF_SHRINK:
         return x < -a ? x + b : x > a ? x - b : 0;
-    case WIDE_RELU:
+    case REF_RELU:
         return x < 0 ? 0 : x;
-    default: // WIDE_IDENTITY
+    default: // REF_IDENTITY
         return x;
     }
 }
@@ -218,49 +218,49 @@ static double real_unary(int64_t kind, double x, double a, double b)
 static int64_t integer_unary(int64_t kind, int64_t x)
 {
     switch (kind) {
-    case WIDE_ABS:
+    case REF_ABS:
         return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
-    case WIDE_NEG:
+    case REF_NEG:
         return (int64_t)(0 - (uint64_t)x);
-    case WIDE_SIGN:
+    case REF_SIGN:
         return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case WIDE_NOT:
+    case REF_NOT:
         return !x;
-    case WIDE_RELU:
+    case REF_RELU:
         return x < 0 ? 0 : x;
-    default: // WIDE_IDENTITY
+    default: // REF_IDENTITY
         return x;
     }
 }
 
 static bool is_question(int64_t kind)
 {
-    return kind == WIDE_IS_NAN || kind == WIDE_IS_INF;
+    return kind == REF_IS_NAN || kind == REF_IS_INF;
 }
 
-static int check_unary(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_unary(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
-    int64_t kind = c->node->wide.ints[0];
-    bool integers = kind <= WIDE_NOT || kind == WIDE_RELU || kind == WIDE_IDENTITY;
+    int64_t kind = c->node->ref.ints[0];
+    bool integers = kind <= REF_NOT || kind == REF_RELU || kind == REF_IDENTITY;
     (void)ret_extra;
     if (!c->in[0].t || c->in[0].t->n_elems != c->out[0].t->n_elems ||
-        (!c->in[0].real && !integers) || (c->in[0].real && kind == WIDE_NOT) ||
+        (!c->in[0].real && !integers) || (c->in[0].real && kind == REF_NOT) ||
         (!is_question(kind) && c->in[0].real != c->out[0].real))
-        return wide_refuse(c, e, "its types or shapes are not supported");
+        return ref_refuse(c, e, "its types or shapes are not supported");
     return 0;
 }
 
-static int run_unary(struct wide_call *c, struct error *e)
+static int run_unary(struct ref_call *c, struct error *e)
 {
     (void)e;
-    int64_t kind = c->node->wide.ints[0];
-    double a = (double)c->node->wide.reals[0], b = (double)c->node->wide.reals[1];
-    const union wide *x = c->in[0].v;
-    union wide *y = c->out[0].v;
+    int64_t kind = c->node->ref.ints[0];
+    double a = (double)c->node->ref.reals[0], b = (double)c->node->ref.reals[1];
+    const union ref_value *x = c->in[0].v;
+    union ref_value *y = c->out[0].v;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
-        if (kind == WIDE_IS_NAN)
+        if (kind == REF_IS_NAN)
             y[k] = whole(&c->out[0], isnan(x[k].r));
-        else if (kind == WIDE_IS_INF)
+        else if (kind == REF_IS_INF)
             y[k] = whole(&c->out[0], isinf(x[k].r) && (x[k].r < 0 ? a != 0 : b != 0));
         else if (c->in[0].real)
             y[k].r = real_unary(kind, x[k].r, a, b);
@@ -271,49 +271,49 @@ static int run_unary(struct wide_call *c, struct error *e)
 
 // ---- Where, Clip, Cast ----
 
-static int check_where(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_where(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
-    struct wide_walk w;
+    struct ref_walk w;
     (void)ret_extra;
-    wide_walk_init(&w, c->out[0].t);
+    ref_walk_init(&w, c->out[0].t);
     for (int i = 0; i < 3; i++)
-        if (!c->in[i].t || !wide_walk_broadcast(&w, c->in[i].t))
-            return wide_refuse(c, e, "its inputs do not fit its output");
+        if (!c->in[i].t || !ref_walk_broadcast(&w, c->in[i].t))
+            return ref_refuse(c, e, "its inputs do not fit its output");
     if (c->in[0].real || c->in[1].real != c->in[2].real || c->in[1].real != c->out[0].real ||
         (!c->in[1].real &&
          (c->in[1].t->type != c->in[2].t->type || c->in[1].t->type != c->out[0].t->type)))
-        return wide_refuse(c, e, "its types do not fit together");
+        return ref_refuse(c, e, "its types do not fit together");
     return 0;
 }
 
-static int run_where(struct wide_call *c, struct error *e)
+static int run_where(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_walk w;
-    wide_walk_init(&w, c->out[0].t);
+    struct ref_walk w;
+    ref_walk_init(&w, c->out[0].t);
     for (int i = 0; i < 3; i++)
-        wide_walk_broadcast(&w, c->in[i].t);
-    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, wide_walk_next(&w))
+        ref_walk_broadcast(&w, c->in[i].t);
+    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w))
         c->out[0].v[k] = c->in[0].v[w.at[0]].i ? c->in[1].v[w.at[1]] : c->in[2].v[w.at[2]];
     return 0;
 }
 
-static int check_clip(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_clip(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     bool fits = c->in[0].t && c->in[0].t->n_elems == c->out[0].t->n_elems;
     for (int i = 1; i < 3; i++)
         fits = fits &&
                (!c->in[i].t || (c->in[i].t->n_elems == 1 && c->in[i].t->type == c->in[0].t->type));
-    return fits ? 0 : wide_refuse(c, e, "its inputs do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its inputs do not fit together");
 }
 
-static int run_clip(struct wide_call *c, struct error *e)
+static int run_clip(struct ref_call *c, struct error *e)
 {
     (void)e;
     bool real = c->in[0].real, low = c->in[1].t, high = c->in[2].t;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
-        union wide v = c->in[0].v[k];
+        union ref_value v = c->in[0].v[k];
         if (low && (real ? v.r < c->in[1].v->r : v.i < c->in[1].v->i))
             v = *c->in[1].v;
         if (high && (real ? v.r > c->in[2].v->r : v.i > c->in[2].v->i))
@@ -323,17 +323,17 @@ static int run_clip(struct wide_call *c, struct error *e)
     return 0;
 }
 
-static int check_cast(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_cast(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     bool fits = c->in[0].t && c->in[0].t->n_elems == c->out[0].t->n_elems;
-    return fits ? 0 : wide_refuse(c, e, "input and output differ in size");
+    return fits ? 0 : ref_refuse(c, e, "input and output differ in size");
 }
 
-static int run_cast(struct wide_call *c, struct error *e)
+static int run_cast(struct ref_call *c, struct error *e)
 {
     (void)e;
-    const struct wide_tensor *x = &c->in[0];
+    const struct ref_tensor *x = &c->in[0];
     bool truth = c->out[0].t->type == TENSOR_BOOL;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
         if (c->out[0].real)
@@ -341,12 +341,12 @@ static int run_cast(struct wide_call *c, struct error *e)
         else if (truth)
             c->out[0].v[k].i = x->real ? x->v[k].r != 0 : x->v[k].i != 0;
         else
-            c->out[0].v[k].i = x->real ? wide_whole(x->v[k].r) : x->v[k].i;
+            c->out[0].v[k].i = x->real ? ref_to_integer(x->v[k].r) : x->v[k].i;
     return 0;
 }
 
-const struct wide_operator wide_binary = {.check = check_binary, .run = run_binary};
-const struct wide_operator wide_unary = {.check = check_unary, .run = run_unary};
-const struct wide_operator wide_where = {.check = check_where, .run = run_where};
-const struct wide_operator wide_clip = {.check = check_clip, .run = run_clip};
-const struct wide_operator wide_cast = {.check = check_cast, .run = run_cast};
+const struct ref_operator ref_binary = {.check = check_binary, .run = run_binary};
+const struct ref_operator ref_unary = {.check = check_unary, .run = run_unary};
+const struct ref_operator ref_where = {.check = check_where, .run = run_where};
+const struct ref_operator ref_clip = {.check = check_clip, .run = run_clip};
+const struct ref_operator ref_cast = {.check = check_cast, .run = run_cast};

@@ -1,49 +1,49 @@
 // Operators that choose or place elements.
 #include "npu/sim/ref/ref.h"
 
-#define INTS(c) ((c)->node->wide.ints)
+#define INTS(c) ((c)->node->ref.ints)
 
-static bool same_kind(const struct wide_call *c, uint32_t i)
+static bool same_kind(const struct ref_call *c, uint32_t i)
 {
     return c->in[i].t && c->in[i].t->type == c->out[0].t->type;
 }
 
 // An index, counted from the end when negative.
-static int resolve(const struct wide_call *c, int64_t index, uint64_t size, uint64_t *ret,
+static int resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
                    struct error *e)
 {
     int64_t at = index < 0 ? index + (int64_t)size : index;
     if (at < 0 || at >= (int64_t)size)
-        return wide_fail(c, e, "index %lld of %llu", (long long)index, (unsigned long long)size);
+        return ref_fail(c, e, "index %lld of %llu", (long long)index, (unsigned long long)size);
     *ret = (uint64_t)at;
     return 0;
 }
 
-static int check_axis(const struct wide_call *c, struct error *e)
+static int check_axis(const struct ref_call *c, struct error *e)
 {
     if (!same_kind(c, 0) || INTS(c)[0] < 0 || INTS(c)[0] >= c->in[0].t->n_dims || !c->in[1].t ||
         c->in[1].real)
-        return wide_refuse(c, e, "it has no valid axis or indices");
+        return ref_refuse(c, e, "it has no valid axis or indices");
     return 0;
 }
 
 // ---- Gather: ints: axis ----
 
-static int check_gather(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_gather(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     int r = check_axis(c, e);
     if (r < 0)
         return r;
-    struct wide_along a = wide_along(c->in[0].t, INTS(c)[0]);
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)INTS(c)[0]);
     if (c->out[0].t->n_elems != a.outer * a.inner * c->in[1].t->n_elems)
-        return wide_refuse(c, e, "its output does not fit its inputs");
+        return ref_refuse(c, e, "its output does not fit its inputs");
     return 0;
 }
 
-static int run_gather(struct wide_call *c, struct error *e)
+static int run_gather(struct ref_call *c, struct error *e)
 {
-    struct wide_along a = wide_along(c->in[0].t, INTS(c)[0]);
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)INTS(c)[0]);
     uint64_t n = c->in[1].t->n_elems, at = 0;
     for (uint64_t o = 0; o < a.outer; o++)
         for (uint64_t k = 0; k < n; k++) {
@@ -51,14 +51,14 @@ static int run_gather(struct wide_call *c, struct error *e)
             if (r < 0)
                 return r;
             memcpy(c->out[0].v + (o * n + k) * a.inner, c->in[0].v + (o * a.size + at) * a.inner,
-                   a.inner * sizeof(union wide));
+                   a.inner * sizeof(union ref_value));
         }
     return 0;
 }
 
 // ---- GatherElements and ScatterElements: ints: axis, reduction ----
 
-static int check_elements(const struct wide_call *c, const struct graph_tensor *like,
+static int check_elements(const struct ref_call *c, const struct graph_tensor *like,
                           struct error *e)
 {
     const struct graph_tensor *x = c->in[0].t, *indices = c->in[1].t;
@@ -66,24 +66,24 @@ static int check_elements(const struct wide_call *c, const struct graph_tensor *
     bool fits = r == 0 && indices->n_dims == x->n_dims && like && like->n_elems == indices->n_elems;
     for (uint32_t i = 0; fits && i < x->n_dims; i++)
         fits = i == INTS(c)[0] || indices->dims[i] <= x->dims[i];
-    return fits ? 0 : wide_refuse(c, e, "its indices do not fit its input");
+    return fits ? 0 : ref_refuse(c, e, "its indices do not fit its input");
 }
 
-static int check_gather_elements(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_gather_elements(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     return check_elements(c, c->out[0].t, e);
 }
 
-static int check_scatter_elements(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_scatter_elements(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     if (!same_kind(c, 2) || c->in[0].t->n_elems != c->out[0].t->n_elems)
-        return wide_refuse(c, e, "its updates do not fit its input");
+        return ref_refuse(c, e, "its updates do not fit its input");
     return check_elements(c, c->in[2].t, e);
 }
 
-static void combine(const struct wide_call *c, int64_t how, union wide *to, union wide v)
+static void combine(const struct ref_call *c, int64_t how, union ref_value *to, union ref_value v)
 {
     bool real = c->in[0].real;
     if (how == 1 && real)
@@ -99,17 +99,17 @@ static void combine(const struct wide_call *c, int64_t how, union wide *to, unio
 }
 
 // Walks the indices; operand 0 is the element of the data with the axis' own index left out.
-static int walk_elements(struct wide_call *c, bool scatter, struct error *e)
+static int walk_elements(struct ref_call *c, bool scatter, struct error *e)
 {
-    struct wide_walk w;
+    struct ref_walk w;
     uint32_t axis = (uint32_t)INTS(c)[0];
     int64_t strides[GRAPH_MAX_DIMS];
-    wide_strides(c->in[0].t, strides);
-    wide_walk_init(&w, c->in[1].t);
+    ref_strides(c->in[0].t, strides);
+    ref_walk_init(&w, c->in[1].t);
     memcpy(w.strides[0], strides, sizeof strides);
     w.strides[0][axis] = 0;
     w.n_operands = 1;
-    for (uint64_t k = 0; k < c->in[1].t->n_elems; k++, wide_walk_next(&w)) {
+    for (uint64_t k = 0; k < c->in[1].t->n_elems; k++, ref_walk_next(&w)) {
         uint64_t index = 0;
         int r = resolve(c, c->in[1].v[k].i, c->in[0].t->dims[axis], &index, e);
         if (r < 0)
@@ -123,14 +123,14 @@ static int walk_elements(struct wide_call *c, bool scatter, struct error *e)
     return 0;
 }
 
-static int run_gather_elements(struct wide_call *c, struct error *e)
+static int run_gather_elements(struct ref_call *c, struct error *e)
 {
     return walk_elements(c, false, e);
 }
 
-static int run_scatter_elements(struct wide_call *c, struct error *e)
+static int run_scatter_elements(struct ref_call *c, struct error *e)
 {
-    memcpy(c->out[0].v, c->in[0].v, c->in[0].t->n_elems * sizeof(union wide));
+    memcpy(c->out[0].v, c->in[0].v, c->in[0].t->n_elems * sizeof(union ref_value));
     return walk_elements(c, true, e);
 }
 
@@ -141,7 +141,7 @@ struct nd_indices {
     uint64_t batches, rows, depth, block, data; // data: elements of one batch
 };
 
-static bool see_nd(const struct wide_call *c, int64_t batch_dims, struct nd_indices *n)
+static bool see_nd(const struct ref_call *c, int64_t batch_dims, struct nd_indices *n)
 {
     const struct graph_tensor *x = c->in[0].t, *indices = c->in[1].t;
     if (!x || !indices || c->in[1].real || !indices->n_dims || batch_dims < 0 ||
@@ -160,10 +160,10 @@ static bool see_nd(const struct wide_call *c, int64_t batch_dims, struct nd_indi
     return n->batches * n->data == x->n_elems;
 }
 
-static int find_block(const struct wide_call *c, const struct nd_indices *n, int64_t batch_dims,
+static int find_block(const struct ref_call *c, const struct nd_indices *n, int64_t batch_dims,
                       uint64_t batch, uint64_t row, uint64_t *ret, struct error *e)
 {
-    const union wide *index = c->in[1].v + (batch * n->rows + row) * n->depth;
+    const union ref_value *index = c->in[1].v + (batch * n->rows + row) * n->depth;
     uint64_t at = 0;
     for (uint64_t d = 0; d < n->depth; d++) {
         uint64_t size = c->in[0].t->dims[(uint64_t)batch_dims + d], own = 0;
@@ -176,17 +176,17 @@ static int find_block(const struct wide_call *c, const struct nd_indices *n, int
     return 0;
 }
 
-static int check_gather_nd(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_gather_nd(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct nd_indices n;
     (void)ret_extra;
     if (!same_kind(c, 0) || !see_nd(c, INTS(c)[0], &n) ||
         c->out[0].t->n_elems != n.batches * n.rows * n.block)
-        return wide_refuse(c, e, "its indices do not fit its input");
+        return ref_refuse(c, e, "its indices do not fit its input");
     return 0;
 }
 
-static int run_gather_nd(struct wide_call *c, struct error *e)
+static int run_gather_nd(struct ref_call *c, struct error *e)
 {
     struct nd_indices n;
     uint64_t at = 0;
@@ -197,27 +197,27 @@ static int run_gather_nd(struct wide_call *c, struct error *e)
             if (r < 0)
                 return r;
             memcpy(c->out[0].v + (b * n.rows + k) * n.block, c->in[0].v + at,
-                   n.block * sizeof(union wide));
+                   n.block * sizeof(union ref_value));
         }
     return 0;
 }
 
-static int check_scatter_nd(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_scatter_nd(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct nd_indices n;
     (void)ret_extra;
     if (!same_kind(c, 0) || !same_kind(c, 2) || !see_nd(c, 0, &n) ||
         c->in[2].t->n_elems != n.rows * n.block || c->out[0].t->n_elems != c->in[0].t->n_elems)
-        return wide_refuse(c, e, "its indices do not fit its input");
+        return ref_refuse(c, e, "its indices do not fit its input");
     return 0;
 }
 
-static int run_scatter_nd(struct wide_call *c, struct error *e)
+static int run_scatter_nd(struct ref_call *c, struct error *e)
 {
     struct nd_indices n;
     uint64_t at = 0;
     see_nd(c, 0, &n);
-    memcpy(c->out[0].v, c->in[0].v, c->in[0].t->n_elems * sizeof(union wide));
+    memcpy(c->out[0].v, c->in[0].v, c->in[0].t->n_elems * sizeof(union ref_value));
     for (uint64_t k = 0; k < n.rows; k++) {
         int r = find_block(c, &n, 0, 0, k, &at, e);
         if (r < 0)
@@ -230,14 +230,14 @@ static int run_scatter_nd(struct wide_call *c, struct error *e)
 
 // ---- Pad: ints: mode, elements in front of each dimension; input 1: the value ----
 
-static int check_pad(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_pad(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
     (void)ret_extra;
-    if (!same_kind(c, 0) || x->n_dims != y->n_dims || c->node->wide.n_ints != x->n_dims + 1 ||
+    if (!same_kind(c, 0) || x->n_dims != y->n_dims || c->node->ref.n_ints != x->n_dims + 1 ||
         (INTS(c)[0] != PAD_CONSTANT && !x->n_elems) ||
         (c->in[1].t && (!same_kind(c, 1) || c->in[1].t->n_elems != 1)))
-        return wide_refuse(c, e, "its inputs do not fit together");
+        return ref_refuse(c, e, "its inputs do not fit together");
     return 0;
 }
 
@@ -254,18 +254,18 @@ static int64_t pad_source(int64_t mode, int64_t at, int64_t size)
     return inside < size ? inside : period - inside;
 }
 
-static int run_pad(struct wide_call *c, struct error *e)
+static int run_pad(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_walk w;
+    struct ref_walk w;
     const struct graph_tensor *x = c->in[0].t;
     int64_t strides[GRAPH_MAX_DIMS];
-    union wide value = {0}; // the bits of 0.0 too
+    union ref_value value = {0}; // the bits of 0.0 too
     if (c->in[1].t)
         value = *c->in[1].v;
-    wide_strides(x, strides);
-    wide_walk_init(&w, c->out[0].t);
-    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, wide_walk_next(&w)) {
+    ref_strides(x, strides);
+    ref_walk_init(&w, c->out[0].t);
+    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w)) {
         int64_t at = 0;
         for (uint32_t i = 0; i < x->n_dims && at >= 0; i++) {
             int64_t own = (int64_t)w.index[i] - INTS(c)[1 + i];
@@ -279,25 +279,25 @@ static int run_pad(struct wide_call *c, struct error *e)
 
 // ---- Tile, Trilu ----
 
-static int check_tile(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_tile(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
     bool fits = same_kind(c, 0) && x->n_dims == y->n_dims;
     for (uint32_t i = 0; fits && i < x->n_dims; i++)
         fits = !y->dims[i] || (x->dims[i] && y->dims[i] % x->dims[i] == 0);
-    return fits ? 0 : wide_refuse(c, e, "its output is not a multiple of its input");
+    return fits ? 0 : ref_refuse(c, e, "its output is not a multiple of its input");
 }
 
-static int run_tile(struct wide_call *c, struct error *e)
+static int run_tile(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_walk w;
+    struct ref_walk w;
     const struct graph_tensor *x = c->in[0].t;
     int64_t strides[GRAPH_MAX_DIMS];
-    wide_strides(x, strides);
-    wide_walk_init(&w, c->out[0].t);
-    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, wide_walk_next(&w)) {
+    ref_strides(x, strides);
+    ref_walk_init(&w, c->out[0].t);
+    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w)) {
         int64_t at = 0;
         for (uint32_t i = 0; i < x->n_dims; i++)
             at += w.index[i] % x->dims[i] * strides[i];
@@ -306,36 +306,36 @@ static int run_tile(struct wide_call *c, struct error *e)
     return 0;
 }
 
-static int check_trilu(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_trilu(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     if (!same_kind(c, 0) || c->in[0].t->n_dims < 2 || c->in[0].t->n_elems != c->out[0].t->n_elems)
-        return wide_refuse(c, e, "its input is not a matrix");
+        return ref_refuse(c, e, "its input is not a matrix");
     return 0;
 }
 
 // ints: upper, diagonal
-static int run_trilu(struct wide_call *c, struct error *e)
+static int run_trilu(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_walk w;
+    struct ref_walk w;
     uint32_t n = c->in[0].t->n_dims;
-    wide_walk_init(&w, c->in[0].t);
-    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, wide_walk_next(&w)) {
+    ref_walk_init(&w, c->in[0].t);
+    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, ref_walk_next(&w)) {
         int64_t right = (int64_t)w.index[n - 1] - (int64_t)w.index[n - 2] - INTS(c)[1];
         bool kept = INTS(c)[0] ? right >= 0 : right <= 0;
-        c->out[0].v[k] = kept ? c->in[0].v[k] : (union wide){0};
+        c->out[0].v[k] = kept ? c->in[0].v[k] : (union ref_value){0};
     }
     return 0;
 }
 
-const struct wide_operator wide_gather = {.check = check_gather, .run = run_gather};
-const struct wide_operator wide_gather_elements = {.check = check_gather_elements,
-                                                   .run = run_gather_elements};
-const struct wide_operator wide_scatter_elements = {.check = check_scatter_elements,
-                                                    .run = run_scatter_elements};
-const struct wide_operator wide_gather_nd = {.check = check_gather_nd, .run = run_gather_nd};
-const struct wide_operator wide_scatter_nd = {.check = check_scatter_nd, .run = run_scatter_nd};
-const struct wide_operator wide_pad = {.check = check_pad, .run = run_pad};
-const struct wide_operator wide_tile = {.check = check_tile, .run = run_tile};
-const struct wide_operator wide_trilu = {.check = check_trilu, .run = run_trilu};
+const struct ref_operator ref_gather = {.check = check_gather, .run = run_gather};
+const struct ref_operator ref_gather_elements = {.check = check_gather_elements,
+                                                 .run = run_gather_elements};
+const struct ref_operator ref_scatter_elements = {.check = check_scatter_elements,
+                                                  .run = run_scatter_elements};
+const struct ref_operator ref_gather_nd = {.check = check_gather_nd, .run = run_gather_nd};
+const struct ref_operator ref_scatter_nd = {.check = check_scatter_nd, .run = run_scatter_nd};
+const struct ref_operator ref_pad = {.check = check_pad, .run = run_pad};
+const struct ref_operator ref_tile = {.check = check_tile, .run = run_tile};
+const struct ref_operator ref_trilu = {.check = check_trilu, .run = run_trilu};

@@ -3,7 +3,7 @@
 
 #include "npu/sim/ref/ref.h"
 
-static bool all_real(const struct wide_call *c, uint32_t n)
+static bool all_real(const struct ref_call *c, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (c->in[i].t && !c->in[i].real)
@@ -12,7 +12,8 @@ static bool all_real(const struct wide_call *c, uint32_t n)
 }
 
 // Mean and 1 / deviation of n values.
-static void moments(const union wide *x, uint64_t n, double epsilon, double *mean, double *inverse)
+static void moments(const union ref_value *x, uint64_t n, double epsilon, double *mean,
+                    double *inverse)
 {
     double sum = 0, squares = 0;
     for (uint64_t i = 0; i < n; i++)
@@ -25,42 +26,42 @@ static void moments(const union wide *x, uint64_t n, double epsilon, double *mea
 
 // ---- LayerNormalization: ints: axis; reals: epsilon ----
 
-static uint64_t group_size(const struct wide_call *c)
+static uint64_t group_size(const struct ref_call *c)
 {
     const struct graph_tensor *x = c->in[0].t;
     uint64_t n = 1;
-    for (uint32_t i = (uint32_t)c->node->wide.ints[0]; i < x->n_dims; i++)
+    for (uint32_t i = (uint32_t)c->node->ref.ints[0]; i < x->n_dims; i++)
         n *= x->dims[i];
     return n;
 }
 
-static int check_layer_norm(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_layer_norm(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
-    struct wide_walk w;
+    struct ref_walk w;
     bool fits = all_real(c, 3) && c->in[1].t;
     if (fits) {
-        wide_walk_init(&w, c->in[0].t);
-        fits = wide_walk_broadcast(&w, c->in[1].t) &&
-               (!c->in[2].t || wide_walk_broadcast(&w, c->in[2].t));
+        ref_walk_init(&w, c->in[0].t);
+        fits = ref_walk_broadcast(&w, c->in[1].t) &&
+               (!c->in[2].t || ref_walk_broadcast(&w, c->in[2].t));
     }
     uint64_t n = fits ? group_size(c) : 0;
     for (int i = 1; i < 3 && fits && n; i++)
         fits = !c->out[i].t || (c->out[i].real && c->out[i].t->n_elems == c->in[0].t->n_elems / n);
-    return fits && n ? 0 : wide_refuse(c, e, "its inputs and outputs do not fit together");
+    return fits && n ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
-static int run_layer_norm(struct wide_call *c, struct error *e)
+static int run_layer_norm(struct ref_call *c, struct error *e)
 {
     (void)e;
     uint64_t n = group_size(c), count = c->in[0].t->n_elems;
-    double epsilon = (double)c->node->wide.reals[0], mean = 0, inverse = 0;
-    struct wide_walk w;
-    wide_walk_init(&w, c->in[0].t);
-    wide_walk_broadcast(&w, c->in[1].t);
+    double epsilon = (double)c->node->ref.reals[0], mean = 0, inverse = 0;
+    struct ref_walk w;
+    ref_walk_init(&w, c->in[0].t);
+    ref_walk_broadcast(&w, c->in[1].t);
     if (c->in[2].t)
-        wide_walk_broadcast(&w, c->in[2].t);
-    for (uint64_t k = 0; k < count; k++, wide_walk_next(&w)) {
+        ref_walk_broadcast(&w, c->in[2].t);
+    for (uint64_t k = 0; k < count; k++, ref_walk_next(&w)) {
         if (k % n == 0) {
             moments(c->in[0].v + k, n, epsilon, &mean, &inverse);
             if (c->out[1].t)
@@ -76,23 +77,23 @@ static int run_layer_norm(struct wide_call *c, struct error *e)
 
 // ---- InstanceNormalization: reals: epsilon ----
 
-static int check_instance_norm(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_instance_norm(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     const struct graph_tensor *x = c->in[0].t;
     bool fits = all_real(c, 3) && x->n_dims >= 2 && x->n_elems && c->in[1].t && c->in[2].t &&
                 c->in[1].t->n_elems == x->dims[1] && c->in[2].t->n_elems == x->dims[1];
-    return fits ? 0 : wide_refuse(c, e, "its inputs do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its inputs do not fit together");
 }
 
-static int run_instance_norm(struct wide_call *c, struct error *e)
+static int run_instance_norm(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_along a = wide_along(c->in[0].t, 1);
+    struct nd_axis a = nd_axis(c->in[0].t, 1);
     for (uint64_t k = 0; k < a.outer * a.size; k++) {
-        const union wide *x = c->in[0].v + k * a.inner;
+        const union ref_value *x = c->in[0].v + k * a.inner;
         double mean, inverse, scale = c->in[1].v[k % a.size].r, bias = c->in[2].v[k % a.size].r;
-        moments(x, a.inner, (double)c->node->wide.reals[0], &mean, &inverse);
+        moments(x, a.inner, (double)c->node->ref.reals[0], &mean, &inverse);
         for (uint64_t i = 0; i < a.inner; i++)
             c->out[0].v[k * a.inner + i].r = (x[i].r - mean) * inverse * scale + bias;
     }
@@ -101,19 +102,19 @@ static int run_instance_norm(struct wide_call *c, struct error *e)
 
 // ---- LRN: ints: size; reals: alpha, beta, bias ----
 
-static int check_lrn(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_lrn(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
-    bool fits = all_real(c, 1) && c->in[0].t->n_dims >= 2 && c->node->wide.ints[0] >= 1;
-    return fits ? 0 : wide_refuse(c, e, "its input does not fit its output, or its size is 0");
+    bool fits = all_real(c, 1) && c->in[0].t->n_dims >= 2 && c->node->ref.ints[0] >= 1;
+    return fits ? 0 : ref_refuse(c, e, "its input does not fit its output, or its size is 0");
 }
 
-static int run_lrn(struct wide_call *c, struct error *e)
+static int run_lrn(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_along a = wide_along(c->in[0].t, 1);
-    const float *p = c->node->wide.reals;
-    int64_t size = c->node->wide.ints[0], channels = (int64_t)a.size;
+    struct nd_axis a = nd_axis(c->in[0].t, 1);
+    const float *p = c->node->ref.reals;
+    int64_t size = c->node->ref.ints[0], channels = (int64_t)a.size;
     for (uint64_t k = 0; k < c->in[0].t->n_elems; k++) {
         int64_t own = (int64_t)(k / a.inner % a.size), low = own - (size - 1) / 2;
         int64_t high = own + size / 2;
@@ -128,7 +129,7 @@ static int run_lrn(struct wide_call *c, struct error *e)
     return 0;
 }
 
-const struct wide_operator wide_layer_norm = {.check = check_layer_norm, .run = run_layer_norm};
-const struct wide_operator wide_instance_norm = {.check = check_instance_norm,
-                                                 .run = run_instance_norm};
-const struct wide_operator wide_lrn = {.check = check_lrn, .run = run_lrn};
+const struct ref_operator ref_layer_norm = {.check = check_layer_norm, .run = run_layer_norm};
+const struct ref_operator ref_instance_norm = {.check = check_instance_norm,
+                                               .run = run_instance_norm};
+const struct ref_operator ref_lrn = {.check = check_lrn, .run = run_lrn};

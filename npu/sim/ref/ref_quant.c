@@ -12,23 +12,23 @@ static void range_of(enum tensor_type type, double *low, double *high)
 }
 
 // One scale, or one for each element along the axis: ints[0].
-static int check_scale(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_scale(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     const struct graph_tensor *x = c->in[0].t, *scale = c->in[1].t, *zp = c->in[2].t;
-    int64_t axis = c->node->wide.ints[0];
+    int64_t axis = c->node->ref.ints[0];
     (void)ret_extra;
     bool fits = x && scale && c->in[1].real && x->n_elems == c->out[0].t->n_elems &&
                 (scale->n_elems == 1 || (axis < x->n_dims && scale->n_elems == x->dims[axis]));
     if (!fits || (zp && (zp->n_elems != scale->n_elems || c->in[2].real)))
-        return wide_refuse(c, e, "its scale and zero point do not fit its input");
+        return ref_refuse(c, e, "its scale and zero point do not fit its input");
     return 0;
 }
 
-static uint64_t which_scale(const struct wide_call *c, uint64_t k)
+static uint64_t which_scale(const struct ref_call *c, uint64_t k)
 {
     if (c->in[1].t->n_elems == 1)
         return 0;
-    struct wide_along a = wide_along(c->in[0].t, c->node->wide.ints[0]);
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
     return k / a.inner % a.size;
 }
 
@@ -40,7 +40,7 @@ static int64_t quantized(double x, double scale, int64_t zp, enum tensor_type ty
     return isnan(v) ? 0 : (int64_t)(v < low ? low : v > high ? high : v);
 }
 
-static int run_quantize(struct wide_call *c, struct error *e)
+static int run_quantize(struct ref_call *c, struct error *e)
 {
     (void)e;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
@@ -52,7 +52,7 @@ static int run_quantize(struct wide_call *c, struct error *e)
     return 0;
 }
 
-static int run_dequantize(struct wide_call *c, struct error *e)
+static int run_dequantize(struct ref_call *c, struct error *e)
 {
     (void)e;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
@@ -63,5 +63,5 @@ static int run_dequantize(struct wide_call *c, struct error *e)
     return 0;
 }
 
-const struct wide_operator wide_quantize = {.check = check_scale, .run = run_quantize};
-const struct wide_operator wide_dequantize = {.check = check_scale, .run = run_dequantize};
+const struct ref_operator ref_quantize = {.check = check_scale, .run = run_quantize};
+const struct ref_operator ref_dequantize = {.check = check_scale, .run = run_dequantize};

@@ -11,7 +11,7 @@ enum { OUT_Y, OUT_H, OUT_C };
 
 // One direction of one sequence.
 struct walker {
-    const struct wide_call *c;
+    const struct ref_call *c;
     int64_t kind;
     uint64_t batch_size, steps, inputs, hidden, n_gates, directions, direction;
     const int64_t *functions; // of this direction
@@ -21,12 +21,12 @@ struct walker {
 };
 
 static const uint64_t gates_of[] = {
-    [WIDE_RNN] = 1, [WIDE_LSTM] = 4, [WIDE_GRU] = 3}; // LSTM: i o f c; GRU: z r h
+    [REF_RNN] = 1, [REF_LSTM] = 4, [REF_GRU] = 3}; // LSTM: i o f c; GRU: z r h
 
-static struct walker walker_of(const struct wide_call *c)
+static struct walker walker_of(const struct ref_call *c)
 {
     const struct graph_node *n = c->node;
-    const int64_t *v = n->wide.ints;
+    const int64_t *v = n->ref.ints;
     const struct graph_tensor *x = c->in[IN_X].t, *r = c->in[IN_R].t;
     return (struct walker){
         .c = c,
@@ -34,7 +34,7 @@ static struct walker walker_of(const struct wide_call *c)
         .batch_first = v[2],
         .before_reset = v[3],
         .input_forget = v[4],
-        .clip = (double)n->wide.reals[0],
+        .clip = (double)n->ref.reals[0],
         .batch_size = x->dims[v[2] ? 0 : 1],
         .steps = x->dims[v[2] ? 1 : 0],
         .inputs = x->dims[2],
@@ -44,18 +44,18 @@ static struct walker walker_of(const struct wide_call *c)
     };
 }
 
-static bool has_size(const struct wide_tensor *t, bool real, uint64_t n_elems)
+static bool has_size(const struct ref_tensor *t, bool real, uint64_t n_elems)
 {
     return !t->t || (t->real == real && t->t->n_elems == n_elems);
 }
 
-static int check_recurrent(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     const struct graph_tensor *x = c->in[IN_X].t, *w = c->in[IN_W].t, *r = c->in[IN_R].t;
     if (!x || !w || !r || x->n_dims != 3 || w->n_dims != 3 || r->n_dims != 3)
-        return wide_refuse(c, e, "its inputs are not of three dimensions");
+        return ref_refuse(c, e, "its inputs are not of three dimensions");
     struct walker s = walker_of(c);
-    uint64_t wanted = c->node->wide.ints[1] == WIDE_BOTH ? 2 : 1, rows = s.n_gates * s.hidden;
+    uint64_t wanted = c->node->ref.ints[1] == REF_BOTH ? 2 : 1, rows = s.n_gates * s.hidden;
     uint64_t state = s.directions * s.batch_size * s.hidden;
     bool fits = s.directions == wanted && r->dims[1] == rows && w->dims[0] == wanted &&
                 w->dims[1] == rows && w->dims[2] == s.inputs && c->in[IN_X].real &&
@@ -67,15 +67,15 @@ static int check_recurrent(const struct wide_call *c, uint64_t *ret_extra, struc
     fits = fits && has_size(&c->out[OUT_Y], true, s.steps * state) &&
            has_size(&c->out[OUT_H], true, state) && has_size(&c->out[OUT_C], true, state);
     *ret_extra = (3 + MAX_GATES) * s.hidden;
-    return fits ? 0 : wide_refuse(c, e, "its inputs and outputs do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
 static double apply(int64_t function, double x)
 {
     switch (function) {
-    case WIDE_GATE_TANH:
+    case REF_GATE_TANH:
         return tanh(x);
-    case WIDE_GATE_RELU:
+    case REF_GATE_RELU:
         return x > 0 ? x : 0;
     default:
         return 1 / (1 + exp(-x));
@@ -94,14 +94,14 @@ static double gate(const struct walker *s, int64_t function, double x)
 
 static double bias(const struct walker *s, uint64_t part, uint64_t row)
 {
-    const struct wide_tensor *b = &s->c->in[IN_B];
+    const struct ref_tensor *b = &s->c->in[IN_B];
     return b->t ? b->v[(s->direction * 2 + part) * s->n_gates * s->hidden + row].r : 0;
 }
 
 // A row of R times the state, its bias included.
 static double recur(const struct walker *s, uint64_t row, const double *h)
 {
-    const union wide *r =
+    const union ref_value *r =
         s->c->in[IN_R].v + (s->direction * s->n_gates * s->hidden + row) * s->hidden;
     double sum = bias(s, 1, row);
     for (uint64_t i = 0; i < s->hidden; i++)
@@ -110,9 +110,9 @@ static double recur(const struct walker *s, uint64_t row, const double *h)
 }
 
 // A row of W times the input, its bias included.
-static double enter(const struct walker *s, uint64_t row, const union wide *x)
+static double enter(const struct walker *s, uint64_t row, const union ref_value *x)
 {
-    const union wide *w =
+    const union ref_value *w =
         s->c->in[IN_W].v + (s->direction * s->n_gates * s->hidden + row) * s->inputs;
     double sum = bias(s, 0, row);
     for (uint64_t i = 0; i < s->inputs; i++)
@@ -122,18 +122,18 @@ static double enter(const struct walker *s, uint64_t row, const union wide *x)
 
 static double peephole(const struct walker *s, uint64_t which, uint64_t i, double cell)
 {
-    const struct wide_tensor *p = &s->c->in[IN_P];
+    const struct ref_tensor *p = &s->c->in[IN_P];
     return p->t ? p->v[(s->direction * 3 + which) * s->hidden + i].r * cell : 0;
 }
 
-static void step_rnn(struct walker *s, const union wide *x)
+static void step_rnn(struct walker *s, const union ref_value *x)
 {
     for (uint64_t i = 0; i < s->hidden; i++)
         s->gates[i] = gate(s, s->functions[0], enter(s, i, x) + recur(s, i, s->h));
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
-static void step_lstm(struct walker *s, const union wide *x)
+static void step_lstm(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
     for (uint64_t k = 0; k < 4 * n; k++)
@@ -151,7 +151,7 @@ static void step_lstm(struct walker *s, const union wide *x)
     }
 }
 
-static void step_gru(struct walker *s, const union wide *x)
+static void step_gru(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
     for (uint64_t k = 0; k < 2 * n; k++)
@@ -183,13 +183,13 @@ static uint64_t output_at(const struct walker *s, uint64_t batch, uint64_t step)
                           : step * state * s->batch_size + state_at(s, batch);
 }
 
-static void begin(const struct wide_tensor *from, double *to, uint64_t at, uint64_t n)
+static void begin(const struct ref_tensor *from, double *to, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         to[i] = from->t ? from->v[at + i].r : 0;
 }
 
-static void give(const struct wide_tensor *to, const double *from, uint64_t at, uint64_t n)
+static void give(const struct ref_tensor *to, const double *from, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n && to->t; i++)
         to->v[at + i].r = from ? from[i] : 0;
@@ -197,13 +197,13 @@ static void give(const struct wide_tensor *to, const double *from, uint64_t at, 
 
 static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
 {
-    static void (*const steps[])(struct walker *, const union wide *) = {
-        [WIDE_RNN] = step_rnn, [WIDE_LSTM] = step_lstm, [WIDE_GRU] = step_gru};
-    const struct wide_call *c = s->c;
+    static void (*const steps[])(struct walker *, const union ref_value *) = {
+        [REF_RNN] = step_rnn, [REF_LSTM] = step_lstm, [REF_GRU] = step_gru};
+    const struct ref_call *c = s->c;
     int64_t length = c->in[IN_LENGTHS].t ? c->in[IN_LENGTHS].v[batch].i : (int64_t)s->steps;
-    bool back = s->direction == 1 || c->node->wide.ints[1] == WIDE_BACKWARD;
+    bool back = s->direction == 1 || c->node->ref.ints[1] == REF_BACKWARD;
     if (length < 0 || length > (int64_t)s->steps)
-        return wide_fail(c, e, "a sequence of %lld steps", (long long)length);
+        return ref_fail(c, e, "a sequence of %lld steps", (long long)length);
     begin(&c->in[IN_H], s->h, state_at(s, batch), s->hidden);
     begin(&c->in[IN_C], s->cell, state_at(s, batch), s->hidden);
     for (uint64_t k = 0; k < s->steps; k++) {
@@ -221,7 +221,7 @@ static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
     return 0;
 }
 
-static int run_recurrent(struct wide_call *c, struct error *e)
+static int run_recurrent(struct ref_call *c, struct error *e)
 {
     struct walker s = walker_of(c);
     int r = 0;
@@ -230,11 +230,11 @@ static int run_recurrent(struct wide_call *c, struct error *e)
     s.carried = s.cell + s.hidden;
     s.gates = s.carried + s.hidden;
     for (; s.direction < s.directions && r == 0; s.direction++) {
-        s.functions = c->node->wide.ints + 5 + 3 * s.direction;
+        s.functions = c->node->ref.ints + 5 + 3 * s.direction;
         for (uint64_t b = 0; b < s.batch_size && r == 0; b++)
             r = run_sequence(&s, b, e);
     }
     return r;
 }
 
-const struct wide_operator wide_recurrent = {.check = check_recurrent, .run = run_recurrent};
+const struct ref_operator ref_recurrent = {.check = check_recurrent, .run = run_recurrent};

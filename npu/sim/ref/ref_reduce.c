@@ -5,39 +5,39 @@
 
 static bool is_reduced(const struct graph_node *n, uint32_t axis)
 {
-    for (uint32_t i = 1; i < n->wide.n_ints; i++)
-        if (n->wide.ints[i] == axis)
+    for (uint32_t i = 1; i < n->ref.n_ints; i++)
+        if (n->ref.ints[i] == axis)
             return true;
-    return n->wide.n_ints == 1;
+    return n->ref.n_ints == 1;
 }
 
 // ---- Reduce… ----
 
-static int check_reduce(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_reduce(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     uint64_t kept = 1;
-    int64_t kind = c->node->wide.ints[0];
+    int64_t kind = c->node->ref.ints[0];
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
-    bool needs_reals = kind == WIDE_LOG_SUM || kind == WIDE_LOG_SUM_EXP;
+    bool needs_reals = kind == REF_LOG_SUM || kind == REF_LOG_SUM_EXP;
     for (uint32_t i = 0; x && i < x->n_dims; i++)
         kept *= is_reduced(c->node, i) ? 1 : x->dims[i];
     bool same = c->in[0].real ? c->out[0].real : x && x->type == y->type;
     if (!x || kept != y->n_elems || (!x->n_elems && kept) || !same ||
         (needs_reals && !c->in[0].real))
-        return wide_refuse(c, e, "its output does not fit its reduced input");
-    *ret_extra = kind == WIDE_LOG_SUM_EXP ? kept : 0;
+        return ref_refuse(c, e, "its output does not fit its reduced input");
+    *ret_extra = kind == REF_LOG_SUM_EXP ? kept : 0;
     return 0;
 }
 
 static double start(int64_t kind)
 {
     switch (kind) {
-    case WIDE_PROD:
+    case REF_PROD:
         return 1;
-    case WIDE_REDUCE_MAX:
-    case WIDE_LOG_SUM_EXP:
+    case REF_REDUCE_MAX:
+    case REF_LOG_SUM_EXP:
         return -INFINITY;
-    case WIDE_REDUCE_MIN:
+    case REF_REDUCE_MIN:
         return INFINITY;
     default:
         return 0;
@@ -47,21 +47,21 @@ static double start(int64_t kind)
 static void gather_real(int64_t kind, double x, double *sum)
 {
     switch (kind) {
-    case WIDE_PROD:
+    case REF_PROD:
         *sum *= x;
         break;
-    case WIDE_REDUCE_MAX:
-    case WIDE_LOG_SUM_EXP: // first the largest
+    case REF_REDUCE_MAX:
+    case REF_LOG_SUM_EXP: // first the largest
         *sum = x > *sum || isnan(x) ? x : *sum;
         break;
-    case WIDE_REDUCE_MIN:
+    case REF_REDUCE_MIN:
         *sum = x < *sum || isnan(x) ? x : *sum;
         break;
-    case WIDE_L1:
+    case REF_L1:
         *sum += fabs(x);
         break;
-    case WIDE_L2:
-    case WIDE_SUM_SQUARE:
+    case REF_L2:
+    case REF_SUM_SQUARE:
         *sum += x * x;
         break;
     default:
@@ -73,20 +73,20 @@ static void gather_integer(int64_t kind, int64_t x, int64_t *sum)
 {
     uint64_t v = (uint64_t)x, s = (uint64_t)*sum;
     switch (kind) {
-    case WIDE_PROD:
+    case REF_PROD:
         *sum = (int64_t)(s * v);
         break;
-    case WIDE_REDUCE_MAX:
+    case REF_REDUCE_MAX:
         *sum = x > *sum ? x : *sum;
         break;
-    case WIDE_REDUCE_MIN:
+    case REF_REDUCE_MIN:
         *sum = x < *sum ? x : *sum;
         break;
-    case WIDE_L1:
+    case REF_L1:
         *sum = (int64_t)(s + (x < 0 ? 0 - v : v));
         break;
-    case WIDE_L2:
-    case WIDE_SUM_SQUARE:
+    case REF_L2:
+    case REF_SUM_SQUARE:
         *sum = (int64_t)(s + v * v);
         break;
     default:
@@ -94,33 +94,33 @@ static void gather_integer(int64_t kind, int64_t x, int64_t *sum)
     }
 }
 
-static union wide first(const struct wide_call *c, int64_t kind)
+static union ref_value first(const struct ref_call *c, int64_t kind)
 {
     if (c->in[0].real)
-        return (union wide){.r = start(kind)};
-    return (union wide){.i = kind == WIDE_PROD         ? 1
-                             : kind == WIDE_REDUCE_MAX ? INT64_MIN
-                             : kind == WIDE_REDUCE_MIN ? INT64_MAX
-                                                       : 0};
+        return (union ref_value){.r = start(kind)};
+    return (union ref_value){.i = kind == REF_PROD         ? 1
+                                  : kind == REF_REDUCE_MAX ? INT64_MIN
+                                  : kind == REF_REDUCE_MIN ? INT64_MAX
+                                                           : 0};
 }
 
-static void finish(const struct wide_call *c, int64_t kind, double count, union wide *v)
+static void finish(const struct ref_call *c, int64_t kind, double count, union ref_value *v)
 {
     if (!c->in[0].real) {
-        v->i = kind == WIDE_MEAN ? v->i / (int64_t)count
-               : kind == WIDE_L2 ? wide_whole(sqrt((double)v->i))
-                                 : v->i;
+        v->i = kind == REF_MEAN ? v->i / (int64_t)count
+               : kind == REF_L2 ? ref_to_integer(sqrt((double)v->i))
+                                : v->i;
         return;
     }
-    v->r = kind == WIDE_MEAN ? v->r / count : kind == WIDE_L2 ? sqrt(v->r) : v->r;
-    v->r = kind == WIDE_LOG_SUM ? log(v->r) : v->r;
+    v->r = kind == REF_MEAN ? v->r / count : kind == REF_L2 ? sqrt(v->r) : v->r;
+    v->r = kind == REF_LOG_SUM ? log(v->r) : v->r;
 }
 
 // A walk over the input whose operand 0 is the element of the output.
-static void walk_reduced(const struct wide_call *c, struct wide_walk *w)
+static void walk_reduced(const struct ref_call *c, struct ref_walk *w)
 {
     int64_t step = 1;
-    wide_walk_init(w, c->in[0].t);
+    ref_walk_init(w, c->in[0].t);
     for (uint32_t i = w->n_dims; i-- > 0;) {
         bool reduced = is_reduced(c->node, i);
         w->strides[0][i] = reduced ? 0 : step;
@@ -129,36 +129,36 @@ static void walk_reduced(const struct wide_call *c, struct wide_walk *w)
     w->n_operands = 1;
 }
 
-static void log_sum_exp(struct wide_call *c)
+static void log_sum_exp(struct ref_call *c)
 {
-    struct wide_walk w;
+    struct ref_walk w;
     uint64_t n = c->out[0].t->n_elems;
-    union wide *top = c->out[0].v, *sum = c->extra;
+    union ref_value *top = c->out[0].v, *sum = c->extra;
     for (uint64_t k = 0; k < n; k++)
         sum[k].r = 0;
     walk_reduced(c, &w);
-    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, wide_walk_next(&w))
+    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, ref_walk_next(&w))
         sum[w.at[0]].r += exp(c->in[0].v[k].r - top[w.at[0]].r);
     for (uint64_t k = 0; k < n; k++)
         top[k].r += log(sum[k].r);
 }
 
-static int run_reduce(struct wide_call *c, struct error *e)
+static int run_reduce(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_walk w;
-    int64_t kind = c->node->wide.ints[0];
-    union wide *y = c->out[0].v;
+    struct ref_walk w;
+    int64_t kind = c->node->ref.ints[0];
+    union ref_value *y = c->out[0].v;
     uint64_t n = c->out[0].t->n_elems;
     for (uint64_t k = 0; k < n; k++)
         y[k] = first(c, kind);
     walk_reduced(c, &w);
-    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, wide_walk_next(&w))
+    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, ref_walk_next(&w))
         if (c->in[0].real)
             gather_real(kind, c->in[0].v[k].r, &y[w.at[0]].r);
         else
             gather_integer(kind, c->in[0].v[k].i, &y[w.at[0]].i);
-    if (kind == WIDE_LOG_SUM_EXP)
+    if (kind == REF_LOG_SUM_EXP)
         log_sum_exp(c);
     for (uint64_t k = 0; k < n; k++)
         finish(c, kind, (double)c->in[0].t->n_elems / (double)n, &y[k]);
@@ -167,52 +167,52 @@ static int run_reduce(struct wide_call *c, struct error *e)
 
 // ---- along one axis: ints[0] ----
 
-static int check_along(const struct wide_call *c, struct error *e)
+static int check_along(const struct ref_call *c, struct error *e)
 {
     const struct graph_tensor *x = c->in[0].t;
-    int64_t axis = c->node->wide.ints[0];
+    int64_t axis = c->node->ref.ints[0];
     if (!x || axis < 0 || axis >= x->n_dims)
-        return wide_refuse(c, e, "it has no valid axis");
+        return ref_refuse(c, e, "it has no valid axis");
     return 0;
 }
 
-static int check_same(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_same(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     int r = check_along(c, e);
     if (r == 0 && (c->in[0].t->n_elems != c->out[0].t->n_elems || c->in[0].real != c->out[0].real))
-        return wide_refuse(c, e, "input and output differ");
+        return ref_refuse(c, e, "input and output differ");
     return r;
 }
 
-static bool less(const struct wide_call *c, union wide a, union wide b)
+static bool less(const struct ref_call *c, union ref_value a, union ref_value b)
 {
     return c->in[0].real ? a.r < b.r : a.i < b.i;
 }
 
-static int check_arg_reduce(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_arg_reduce(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     int r = check_along(c, e);
     if (r < 0)
         return r;
-    struct wide_along a = wide_along(c->in[0].t, c->node->wide.ints[0]);
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
     if (c->out[0].t->n_elems != a.outer * a.inner || !a.size || c->out[0].real)
-        return wide_refuse(c, e, "its output has not the size of its reduced input");
+        return ref_refuse(c, e, "its output has not the size of its reduced input");
     return 0;
 }
 
 // ints: axis, smallest instead of largest, last instead of first
-static int run_arg_reduce(struct wide_call *c, struct error *e)
+static int run_arg_reduce(struct ref_call *c, struct error *e)
 {
     (void)e;
-    const int64_t *ints = c->node->wide.ints;
-    struct wide_along a = wide_along(c->in[0].t, ints[0]);
+    const int64_t *ints = c->node->ref.ints;
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)ints[0]);
     for (uint64_t k = 0; k < a.outer * a.inner; k++) {
-        const union wide *x = c->in[0].v + k / a.inner * a.size * a.inner + k % a.inner;
+        const union ref_value *x = c->in[0].v + k / a.inner * a.size * a.inner + k % a.inner;
         uint64_t best = 0;
         for (uint64_t i = 1; i < a.size; i++) {
-            union wide v = x[i * a.inner], old = x[best * a.inner];
+            union ref_value v = x[i * a.inner], old = x[best * a.inner];
             bool better = ints[1] ? less(c, v, old) : less(c, old, v);
             bool worse = ints[1] ? less(c, old, v) : less(c, v, old);
             best = better || (ints[2] && !worse) ? i : best;
@@ -222,27 +222,27 @@ static int run_arg_reduce(struct wide_call *c, struct error *e)
     return 0;
 }
 
-static int check_softmax(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_softmax(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     int r = check_same(c, ret_extra, e);
-    return r == 0 && !c->in[0].real ? wide_refuse(c, e, "it works on floats") : r;
+    return r == 0 && !c->in[0].real ? ref_refuse(c, e, "it works on floats") : r;
 }
 
 // ints: axis, up to the end (as one), logarithm
-static struct wide_along softmax_along(const struct wide_call *c)
+static struct nd_axis softmax_along(const struct ref_call *c)
 {
-    struct wide_along a = wide_along(c->in[0].t, c->node->wide.ints[0]);
-    return c->node->wide.ints[1] ? (struct wide_along){a.outer, a.size * a.inner, 1} : a;
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
+    return c->node->ref.ints[1] ? (struct nd_axis){a.outer, a.size * a.inner, 1} : a;
 }
 
-static int run_softmax(struct wide_call *c, struct error *e)
+static int run_softmax(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_along a = softmax_along(c);
+    struct nd_axis a = softmax_along(c);
     for (uint64_t k = 0; k < a.outer * a.inner; k++) {
         uint64_t at = k / a.inner * a.size * a.inner + k % a.inner;
-        const union wide *x = c->in[0].v + at;
-        union wide *y = c->out[0].v + at;
+        const union ref_value *x = c->in[0].v + at;
+        union ref_value *y = c->out[0].v + at;
         double top = -INFINITY, sum = 0;
         for (uint64_t i = 0; i < a.size; i++)
             top = fmax(top, x[i * a.inner].r);
@@ -250,19 +250,19 @@ static int run_softmax(struct wide_call *c, struct error *e)
             sum += exp(x[i * a.inner].r - top);
         for (uint64_t i = 0; i < a.size; i++) {
             double v = x[i * a.inner].r - top;
-            y[i * a.inner].r = c->node->wide.ints[2] ? v - log(sum) : exp(v) / sum;
+            y[i * a.inner].r = c->node->ref.ints[2] ? v - log(sum) : exp(v) / sum;
         }
     }
     return 0;
 }
 
-static int run_hardmax(struct wide_call *c, struct error *e)
+static int run_hardmax(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_along a = softmax_along(c);
+    struct nd_axis a = softmax_along(c);
     for (uint64_t k = 0; k < a.outer * a.inner; k++) {
         uint64_t at = k / a.inner * a.size * a.inner + k % a.inner, best = 0;
-        const union wide *x = c->in[0].v + at;
+        const union ref_value *x = c->in[0].v + at;
         for (uint64_t i = 1; i < a.size; i++)
             best = x[i * a.inner].r > x[best * a.inner].r ? i : best;
         for (uint64_t i = 0; i < a.size; i++)
@@ -272,17 +272,17 @@ static int run_hardmax(struct wide_call *c, struct error *e)
 }
 
 // ints: axis, without the element itself, from the end
-static int run_cum_sum(struct wide_call *c, struct error *e)
+static int run_cum_sum(struct ref_call *c, struct error *e)
 {
     (void)e;
-    const int64_t *ints = c->node->wide.ints;
-    struct wide_along a = wide_along(c->in[0].t, ints[0]);
+    const int64_t *ints = c->node->ref.ints;
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)ints[0]);
     for (uint64_t k = 0; k < a.outer * a.inner; k++) {
         uint64_t at = k / a.inner * a.size * a.inner + k % a.inner;
-        union wide sum = {0};
+        union ref_value sum = {0};
         for (uint64_t i = 0; i < a.size; i++) {
             uint64_t own = at + (ints[2] ? a.size - 1 - i : i) * a.inner;
-            union wide x = c->in[0].v[own], before = sum;
+            union ref_value x = c->in[0].v[own], before = sum;
             if (c->in[0].real)
                 sum.r += x.r;
             else
@@ -295,37 +295,37 @@ static int run_cum_sum(struct wide_call *c, struct error *e)
 
 // ---- TopK: ints: axis, k, largest ----
 
-static int check_top_k(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_top_k(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     int r = check_along(c, e);
     if (r < 0)
         return r;
-    struct wide_along a = wide_along(c->in[0].t, c->node->wide.ints[0]);
-    uint64_t k = (uint64_t)c->node->wide.ints[1], n = a.outer * a.inner * k;
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
+    uint64_t k = (uint64_t)c->node->ref.ints[1], n = a.outer * a.inner * k;
     if (k > a.size || (c->out[0].t && c->out[0].t->n_elems != n) ||
         (c->out[1].t && (c->out[1].t->n_elems != n || c->out[1].real)))
-        return wide_refuse(c, e, "its outputs do not fit its input");
+        return ref_refuse(c, e, "its outputs do not fit its input");
     *ret_extra = k;
     return 0;
 }
 
 // Whether element i of the row comes before element j.
-static bool comes_first(const struct wide_call *c, const union wide *x, uint64_t step, uint64_t i,
-                        uint64_t j)
+static bool comes_first(const struct ref_call *c, const union ref_value *x, uint64_t step,
+                        uint64_t i, uint64_t j)
 {
-    union wide a = x[i * step], b = x[j * step];
-    return c->node->wide.ints[2] ? less(c, b, a) : less(c, a, b);
+    union ref_value a = x[i * step], b = x[j * step];
+    return c->node->ref.ints[2] ? less(c, b, a) : less(c, a, b);
 }
 
-static int run_top_k(struct wide_call *c, struct error *e)
+static int run_top_k(struct ref_call *c, struct error *e)
 {
     (void)e;
-    struct wide_along a = wide_along(c->in[0].t, c->node->wide.ints[0]);
-    uint64_t k = (uint64_t)c->node->wide.ints[1];
-    union wide *order = c->extra;
+    struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
+    uint64_t k = (uint64_t)c->node->ref.ints[1];
+    union ref_value *order = c->extra;
     for (uint64_t row = 0; row < a.outer * a.inner && k; row++) {
         uint64_t outer = row / a.inner, inner = row % a.inner, n = 0;
-        const union wide *x = c->in[0].v + outer * a.size * a.inner + inner;
+        const union ref_value *x = c->in[0].v + outer * a.size * a.inner + inner;
         for (uint64_t i = 0; i < a.size; i++) {
             uint64_t at = n;
             while (at > 0 && comes_first(c, x, a.inner, i, (uint64_t)order[at - 1].i))
@@ -348,9 +348,9 @@ static int run_top_k(struct wide_call *c, struct error *e)
     return 0;
 }
 
-const struct wide_operator wide_reduce = {.check = check_reduce, .run = run_reduce};
-const struct wide_operator wide_arg_reduce = {.check = check_arg_reduce, .run = run_arg_reduce};
-const struct wide_operator wide_softmax = {.check = check_softmax, .run = run_softmax};
-const struct wide_operator wide_hardmax = {.check = check_softmax, .run = run_hardmax};
-const struct wide_operator wide_cum_sum = {.check = check_same, .run = run_cum_sum};
-const struct wide_operator wide_top_k = {.check = check_top_k, .run = run_top_k};
+const struct ref_operator ref_reduce = {.check = check_reduce, .run = run_reduce};
+const struct ref_operator ref_arg_reduce = {.check = check_arg_reduce, .run = run_arg_reduce};
+const struct ref_operator ref_softmax = {.check = check_softmax, .run = run_softmax};
+const struct ref_operator ref_hardmax = {.check = check_softmax, .run = run_hardmax};
+const struct ref_operator ref_cum_sum = {.check = check_same, .run = run_cum_sum};
+const struct ref_operator ref_top_k = {.check = check_top_k, .run = run_top_k};

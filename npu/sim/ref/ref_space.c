@@ -4,22 +4,22 @@
 
 // The flat image with its blocks of pixels, and the deep one with a pixel for each block.
 struct images {
-    const struct wide_tensor *flat, *deep;
+    const struct ref_tensor *flat, *deep;
     uint64_t block, channels; // of the flat one
     bool channel_first;
 };
 
-static void see(const struct wide_call *c, struct images *i)
+static void see(const struct ref_call *c, struct images *i)
 {
-    bool to_depth = c->node->wide.ints[1] == WIDE_SPACE_TO_DEPTH;
+    bool to_depth = c->node->ref.ints[1] == REF_SPACE_TO_DEPTH;
     *i = (struct images){.flat = to_depth ? &c->in[0] : &c->out[0],
                          .deep = to_depth ? &c->out[0] : &c->in[0],
-                         .block = (uint64_t)c->node->wide.ints[0],
-                         .channel_first = c->node->wide.ints[1] == WIDE_DEPTH_TO_SPACE_CRD};
+                         .block = (uint64_t)c->node->ref.ints[0],
+                         .channel_first = c->node->ref.ints[1] == REF_DEPTH_TO_SPACE_CRD};
     i->channels = i->flat->t && i->flat->t->n_dims == 4 ? i->flat->t->dims[1] : 0;
 }
 
-static int check(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct images i;
     (void)ret_extra;
@@ -31,7 +31,7 @@ static int check(const struct wide_call *c, uint64_t *ret_extra, struct error *e
         fits = flat[0] == deep[0] && flat[1] * i.block * i.block == deep[1] &&
                flat[2] == deep[2] * i.block && flat[3] == deep[3] * i.block;
     }
-    return fits ? 0 : wide_refuse(c, e, "its input and its output do not fit its blocks");
+    return fits ? 0 : ref_refuse(c, e, "its input and its output do not fit its blocks");
 }
 
 // Where element k of the flat image lies in the deep one.
@@ -45,13 +45,13 @@ static uint64_t place(const struct images *i, uint64_t k)
     return ((n * deep[1] + channel) * deep[2] + y / b) * deep[3] + x / b;
 }
 
-static int run(struct wide_call *c, struct error *e)
+static int run(struct ref_call *c, struct error *e)
 {
     struct images i;
     (void)e;
     see(c, &i);
     for (uint64_t k = 0; k < i.flat->t->n_elems; k++) {
-        union wide *flat = i.flat->v + k, *deep = i.deep->v + place(&i, k);
+        union ref_value *flat = i.flat->v + k, *deep = i.deep->v + place(&i, k);
         if (i.deep == &c->out[0])
             *deep = *flat;
         else
@@ -60,4 +60,4 @@ static int run(struct wide_call *c, struct error *e)
     return 0;
 }
 
-const struct wide_operator wide_space = {.check = check, .run = run};
+const struct ref_operator ref_space = {.check = check, .run = run};

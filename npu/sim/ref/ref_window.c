@@ -9,9 +9,9 @@ struct window {
     const int64_t *kernel, *stride, *dilation, *begin, *end;
 };
 
-static struct window window_of(const struct wide_call *c)
+static struct window window_of(const struct ref_call *c)
 {
-    const int64_t *v = c->node->wide.ints, n = v[0];
+    const int64_t *v = c->node->ref.ints, n = v[0];
     const int64_t *of = v + 3;
     return (struct window){n, v[1], v[2], of, of + n, of + 2 * n, of + 3 * n, of + 4 * n};
 }
@@ -47,18 +47,19 @@ static int64_t place(const struct window *w, uint64_t index, const uint32_t *ove
 
 static uint64_t image_size(const struct graph_tensor *t)
 {
-    return wide_along(t, 1).inner;
+    return nd_axis(t, 1).inner;
 }
 
-static union wide times(union wide a, union wide b, bool real, union wide sum)
+static union ref_value times(union ref_value a, union ref_value b, bool real, union ref_value sum)
 {
-    return real ? (union wide){.r = sum.r + a.r * b.r}
-                : (union wide){.i = (int64_t)((uint64_t)sum.i + (uint64_t)a.i * (uint64_t)b.i)};
+    return real
+               ? (union ref_value){.r = sum.r + a.r * b.r}
+               : (union ref_value){.i = (int64_t)((uint64_t)sum.i + (uint64_t)a.i * (uint64_t)b.i)};
 }
 
 // ---- Conv, ConvInteger, ConvTranspose ----
 
-static bool same_kind(const struct wide_call *c, uint32_t n)
+static bool same_kind(const struct ref_call *c, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++)
         if (c->in[i].t && c->in[i].real != c->in[0].real)
@@ -67,17 +68,17 @@ static bool same_kind(const struct wide_call *c, uint32_t n)
 }
 
 // A zero point of x, or of the weights: one, or one for each output channel.
-static bool fits_zero(const struct wide_tensor *zero, uint64_t channels)
+static bool fits_zero(const struct ref_tensor *zero, uint64_t channels)
 {
     return !zero->t || zero->t->n_elems == 1 || zero->t->n_elems == channels;
 }
 
-static int check_conv(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_conv(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
     struct window s = window_of(c);
-    bool whole = s.flags & WIDE_ZERO_POINTS, turned = s.flags & WIDE_TRANSPOSED;
+    bool whole = s.flags & REF_ZERO_POINTS, turned = s.flags & REF_TRANSPOSED;
     bool fits = x && w && y && same_kind(c, whole ? 4 : 3) && x->n_dims == s.n + 2 &&
                 w->n_dims == s.n + 2 && y->n_dims == s.n + 2 && x->dims[0] == y->dims[0];
     for (int64_t i = 0; i < s.n && fits; i++)
@@ -91,26 +92,26 @@ static int check_conv(const struct wide_call *c, uint64_t *ret_extra, struct err
             fits && (!c->in[2].t || c->in[2].t->n_elems == 1) && fits_zero(&c->in[3], y->dims[1]);
     else
         fits = fits && (!c->in[2].t || c->in[2].t->n_elems == y->dims[1]);
-    return fits ? 0 : wide_refuse(c, e, "its inputs and outputs do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
-static void subtract_zero(const struct wide_tensor *x, const struct wide_tensor *zero)
+static void subtract_zero(const struct ref_tensor *x, const struct ref_tensor *zero)
 {
     uint64_t each = zero->t && zero->t->n_elems ? x->t->n_elems / zero->t->n_elems : 0;
     for (uint64_t k = 0; each && k < x->t->n_elems; k++)
         x->v[k].i -= zero->v[k / each].i;
 }
 
-static union wide convolve(const struct wide_call *c, const struct window *s, uint64_t image,
-                           uint64_t channel, uint64_t index)
+static union ref_value convolve(const struct ref_call *c, const struct window *s, uint64_t image,
+                                uint64_t channel, uint64_t index)
 {
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
     uint64_t taps = product(s->kernel, s->n), pixels = image_size(x), inputs = w->dims[1];
     uint64_t group = channel / (y->dims[1] / (uint64_t)s->groups);
-    const union wide *from = c->in[0].v + (image * x->dims[1] + group * inputs) * pixels;
-    const union wide *weight = c->in[1].v + channel * inputs * taps;
-    bool bias = c->in[2].t && !(s->flags & WIDE_ZERO_POINTS), padded;
-    union wide sum = bias ? c->in[2].v[channel] : (union wide){0};
+    const union ref_value *from = c->in[0].v + (image * x->dims[1] + group * inputs) * pixels;
+    const union ref_value *weight = c->in[1].v + channel * inputs * taps;
+    bool bias = c->in[2].t && !(s->flags & REF_ZERO_POINTS), padded;
+    union ref_value sum = bias ? c->in[2].v[channel] : (union ref_value){0};
     for (uint64_t tap = 0; tap < taps; tap++) {
         int64_t at = place(s, index, y->dims + 2, tap, x->dims + 2, &padded);
         for (uint64_t i = 0; i < inputs && at >= 0; i++)
@@ -120,13 +121,13 @@ static union wide convolve(const struct wide_call *c, const struct window *s, ui
     return sum;
 }
 
-static int run_conv(struct wide_call *c, struct error *e)
+static int run_conv(struct ref_call *c, struct error *e)
 {
     (void)e;
     struct window s = window_of(c);
     const struct graph_tensor *y = c->out[0].t;
     uint64_t pixels = image_size(y);
-    if (s.flags & WIDE_ZERO_POINTS) {
+    if (s.flags & REF_ZERO_POINTS) {
         subtract_zero(&c->in[0], &c->in[2]);
         subtract_zero(&c->in[1], &c->in[3]);
     }
@@ -137,13 +138,13 @@ static int run_conv(struct wide_call *c, struct error *e)
 }
 
 // Adds what one element of x gives to an output channel.
-static void spread(const struct wide_call *c, const struct window *s, uint64_t k, uint64_t output,
-                   union wide *to)
+static void spread(const struct ref_call *c, const struct window *s, uint64_t k, uint64_t output,
+                   union ref_value *to)
 {
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
     uint64_t taps = product(s->kernel, s->n), pixels = image_size(x);
     uint64_t channel = k / pixels % x->dims[1];
-    const union wide *weight = c->in[1].v + (channel * w->dims[1] + output) * taps;
+    const union ref_value *weight = c->in[1].v + (channel * w->dims[1] + output) * taps;
     bool padded;
     for (uint64_t tap = 0; tap < taps; tap++) {
         int64_t at = place(s, k % pixels, x->dims + 2, tap, y->dims + 2, &padded);
@@ -152,7 +153,7 @@ static void spread(const struct wide_call *c, const struct window *s, uint64_t k
     }
 }
 
-static int run_conv_transpose(struct wide_call *c, struct error *e)
+static int run_conv_transpose(struct ref_call *c, struct error *e)
 {
     (void)e;
     struct window s = window_of(c);
@@ -160,10 +161,10 @@ static int run_conv_transpose(struct wide_call *c, struct error *e)
     uint64_t pixels = image_size(x), size = image_size(y), outputs = c->in[1].t->dims[1];
     uint64_t inputs = x->dims[1] / (uint64_t)s.groups;
     for (uint64_t k = 0; k < y->n_elems; k++)
-        c->out[0].v[k] = c->in[2].t ? c->in[2].v[k / size % y->dims[1]] : (union wide){0};
+        c->out[0].v[k] = c->in[2].t ? c->in[2].v[k / size % y->dims[1]] : (union ref_value){0};
     for (uint64_t k = 0; k < x->n_elems; k++) {
         uint64_t image = k / pixels / x->dims[1], group = k / pixels % x->dims[1] / inputs;
-        union wide *to = c->out[0].v + (image * y->dims[1] + group * outputs) * size;
+        union ref_value *to = c->out[0].v + (image * y->dims[1] + group * outputs) * size;
         for (uint64_t o = 0; o < outputs; o++)
             spread(c, &s, k, o, to + o * size);
     }
@@ -172,14 +173,14 @@ static int run_conv_transpose(struct wide_call *c, struct error *e)
 
 // ---- MaxPool, AveragePool ----
 
-static int check_pool(const struct wide_call *c, uint64_t *ret_extra, struct error *e)
+static int check_pool(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t, *at = c->out[1].t;
     bool fits = x && y && same_kind(c, 1) && x->n_dims == y->n_dims &&
-                x->n_dims == c->node->wide.ints[0] + 2 && x->dims[0] == y->dims[0] &&
+                x->n_dims == c->node->ref.ints[0] + 2 && x->dims[0] == y->dims[0] &&
                 x->dims[1] == y->dims[1] && (!at || at->n_elems == y->n_elems);
-    return fits ? 0 : wide_refuse(c, e, "its input and output do not fit together");
+    return fits ? 0 : ref_refuse(c, e, "its input and output do not fit together");
 }
 
 // The place of a maximum as the node counts it: in the whole tensor, perhaps last dimension first.
@@ -196,22 +197,22 @@ static int64_t index_of(const struct window *s, const struct graph_tensor *x, ui
         turned += index[i] * step;
         step *= x->dims[2 + i];
     }
-    return (int64_t)plane * size + (s->flags & WIDE_COLUMNS_FIRST ? turned : at);
+    return (int64_t)plane * size + (s->flags & REF_COLUMNS_FIRST ? turned : at);
 }
 
-static bool is_more(union wide a, union wide b, bool real)
+static bool is_more(union ref_value a, union ref_value b, bool real)
 {
     return real ? a.r > b.r : a.i > b.i;
 }
 
-static int run_max_pool(struct wide_call *c, struct error *e)
+static int run_max_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
     uint64_t pixels = image_size(x), size = image_size(y), taps = product(s.kernel, s.n);
     bool padded;
     for (uint64_t k = 0; k < y->n_elems; k++) {
-        const union wide *from = c->in[0].v + k / size * pixels;
+        const union ref_value *from = c->in[0].v + k / size * pixels;
         int64_t best = -1;
         for (uint64_t tap = 0; tap < taps; tap++) {
             int64_t at = place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
@@ -219,7 +220,7 @@ static int run_max_pool(struct wide_call *c, struct error *e)
                 best = at;
         }
         if (best < 0)
-            return wide_fail(c, e, "a window lies outside its image");
+            return ref_fail(c, e, "a window lies outside its image");
         c->out[0].v[k] = from[best];
         if (c->out[1].t)
             c->out[1].v[k].i = index_of(&s, x, k / size, best);
@@ -227,28 +228,28 @@ static int run_max_pool(struct wide_call *c, struct error *e)
     return 0;
 }
 
-static int run_average_pool(struct wide_call *c, struct error *e)
+static int run_average_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
     uint64_t pixels = image_size(x), size = image_size(y), taps = product(s.kernel, s.n);
     for (uint64_t k = 0; k < y->n_elems; k++) {
-        const union wide *from = c->in[0].v + k / size * pixels;
+        const union ref_value *from = c->in[0].v + k / size * pixels;
         double sum = 0, count = 0;
         for (uint64_t tap = 0; tap < taps; tap++) {
             bool padded;
             int64_t at = place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
             sum += at >= 0 ? from[at].r : 0;
-            count += s.flags & WIDE_COUNT_PAD ? padded : at >= 0;
+            count += s.flags & REF_COUNT_PAD ? padded : at >= 0;
         }
         if (count == 0)
-            return wide_fail(c, e, "a window lies outside its image");
+            return ref_fail(c, e, "a window lies outside its image");
         c->out[0].v[k].r = sum / count;
     }
     return 0;
 }
 
-const struct wide_operator wide_conv = {.check = check_conv, .run = run_conv};
-const struct wide_operator wide_conv_transpose = {.check = check_conv, .run = run_conv_transpose};
-const struct wide_operator wide_max_pool = {.check = check_pool, .run = run_max_pool};
-const struct wide_operator wide_average_pool = {.check = check_pool, .run = run_average_pool};
+const struct ref_operator ref_conv = {.check = check_conv, .run = run_conv};
+const struct ref_operator ref_conv_transpose = {.check = check_conv, .run = run_conv_transpose};
+const struct ref_operator ref_max_pool = {.check = check_pool, .run = run_max_pool};
+const struct ref_operator ref_average_pool = {.check = check_pool, .run = run_average_pool};

@@ -12,8 +12,8 @@ struct term {
 };
 
 struct equation {
-    struct term in[WIDE_MAX_INPUTS], out;
-    uint8_t order[WIDE_MAX_LABELS]; // those of the output first
+    struct term in[REF_MAX_INPUTS], out;
+    uint8_t order[REF_MAX_LABELS]; // those of the output first
     uint32_t n_labels;
     uint8_t known[256]; // place in `order`, or NO_LABEL
     uint32_t sizes[256];
@@ -69,7 +69,7 @@ static bool parse_inputs(const struct onnx_lowering *l, struct equation *q, cons
         size_t size = (size_t)(stop - at);
         uint32_t letters = count_letters(at, size),
                  own = t && t->n_dims > letters ? t->n_dims - letters : 0;
-        if (!t || i == WIDE_MAX_INPUTS || !parse_term(&q->in[i], at, size, own) ||
+        if (!t || i == REF_MAX_INPUTS || !parse_term(&q->in[i], at, size, own) ||
             q->in[i].n != t->n_dims)
             return false;
         *rest = own > *rest ? own : *rest;
@@ -107,7 +107,7 @@ static bool note_labels(struct equation *q, const struct term *t)
         uint8_t label = t->labels[d];
         if (q->known[label] != NO_LABEL)
             continue;
-        if (q->n_labels == WIDE_MAX_LABELS)
+        if (q->n_labels == REF_MAX_LABELS)
             return false;
         q->known[label] = (uint8_t)q->n_labels;
         q->order[q->n_labels++] = label;
@@ -146,7 +146,7 @@ int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
     struct equation q = {0};
     char text[MAX_TEXT];
     uint32_t dims[GRAPH_MAX_DIMS];
-    int64_t ints[2 + WIDE_MAX_INPUTS * GRAPH_MAX_DIMS] = {0};
+    int64_t ints[2 + REF_MAX_INPUTS * GRAPH_MAX_DIMS] = {0};
     take_text(l, text);
     if (!parse(l, &q, text) || !order_labels(l, &q))
         return onnx_refuse(l, e, "its equation \"%s\" does not fit its inputs", text);
@@ -158,6 +158,5 @@ int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < q.out.n; i++)
         dims[i] = q.sizes[q.out.labels[i]];
     int r = onnx_shape(l, 0, onnx_in(l, 0)->type, q.out.n, dims, e);
-    return r < 0 ? r
-                 : onnx_emit_wide(l, &wide_einsum, l->n_in, ints, sizeof ints / sizeof *ints, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_einsum, l->n_in, ints, sizeof ints / sizeof *ints, e);
 }

@@ -7,12 +7,12 @@
 
 struct arithmetic {
     enum graph_op op; // of floats
-    int64_t wide;     // of integers
+    int64_t ref;      // of integers
 };
 
 static const struct arithmetic arithmetic[] = {
-    {GRAPH_ADD, WIDE_ADD}, {GRAPH_SUB, WIDE_SUB}, {GRAPH_MUL, WIDE_MUL}, {GRAPH_DIV, WIDE_DIV},
-    {GRAPH_MAX, WIDE_MAX}, {GRAPH_MIN, WIDE_MIN}, {GRAPH_POW, WIDE_POW}, {GRAPH_PRELU, WIDE_PRELU},
+    {GRAPH_ADD, REF_ADD}, {GRAPH_SUB, REF_SUB}, {GRAPH_MUL, REF_MUL}, {GRAPH_DIV, REF_DIV},
+    {GRAPH_MAX, REF_MAX}, {GRAPH_MIN, REF_MIN}, {GRAPH_POW, REF_POW}, {GRAPH_PRELU, REF_PRELU},
 };
 
 static int check_types(struct onnx_lowering *l, struct error *e)
@@ -39,13 +39,13 @@ static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, 
                            int32_t out, struct error *e)
 {
     bool real = onnx_is_float(l->g->tensors[in[0]].type);
-    struct graph_node *n = onnx_emit(l, real ? a->op : GRAPH_WIDE, in, 2, &out, 1, e);
+    struct graph_node *n = onnx_emit(l, real ? a->op : GRAPH_REF, in, 2, &out, 1, e);
     if (!n || real)
         return n ? 0 : STATUS_MALLOC_FAIL;
     n->on_cpu = true;
-    n->wide.operator= & wide_binary;
-    n->wide.ints = &a->wide;
-    n->wide.n_ints = 1;
+    n->ref.op = &ref_binary;
+    n->ref.ints = &a->ref;
+    n->ref.n_ints = 1;
     return 0;
 }
 
@@ -77,7 +77,7 @@ static int align_old(struct onnx_lowering *l, struct error *e)
 
 int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
 {
-    static const int64_t power = WIDE_POW;
+    static const int64_t power = REF_POW;
     const struct arithmetic *a = &arithmetic[l->operator->argument];
     int r = align_old(l, e);
     if (r == 0)
@@ -85,7 +85,7 @@ int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     if (a->op == GRAPH_POW && onnx_in(l, 0)->type != onnx_in(l, 1)->type)
-        return onnx_emit_wide(l, &wide_binary, 2, &power, 1, e);
+        return onnx_emit_ref(l, &ref_binary, 2, &power, 1, e);
     r = check_types(l, e);
     return r < 0 ? r : emit_arithmetic(l, a, l->in, l->out[0], e);
 }
@@ -124,17 +124,17 @@ int onnx_lower_variadic(struct onnx_lowering *l, struct error *e)
 int onnx_lower_compare(struct onnx_lowering *l, struct error *e)
 {
     int64_t kind = l->operator->argument;
-    bool truth = kind >= WIDE_EQUAL && kind <= WIDE_GREATER_EQUAL;
-    if (kind == WIDE_MOD && onnx_int(l, "fmod", 0))
-        kind = WIDE_FMOD;
-    if (kind == WIDE_SHIFT_LEFT && onnx_text_is(l, "direction", "RIGHT", ""))
-        kind = WIDE_SHIFT_RIGHT;
+    bool truth = kind >= REF_EQUAL && kind <= REF_GREATER_EQUAL;
+    if (kind == REF_MOD && onnx_int(l, "fmod", 0))
+        kind = REF_FMOD;
+    if (kind == REF_SHIFT_LEFT && onnx_text_is(l, "direction", "RIGHT", ""))
+        kind = REF_SHIFT_RIGHT;
     int r = check_types(l, e);
     if (r == 0)
         r = align_old(l, e);
     if (r == 0)
         r = onnx_shape_broadcast(l, truth ? TENSOR_BOOL : onnx_in(l, 0)->type, 2, e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_binary, 2, &kind, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_binary, 2, &kind, 1, e);
 }
 
 // ---- one operand ----
@@ -169,45 +169,45 @@ static int emit_post(struct onnx_lowering *l, struct graph_post p, struct error 
 int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
 {
     struct graph_post p = post_of(l);
-    int64_t wide = p.kind == POST_RELU    ? WIDE_RELU
-                   : p.kind == POST_ABS   ? WIDE_ABS
-                   : p.kind == POST_NEG   ? WIDE_NEG
-                   : p.kind == POST_FLOOR ? WIDE_FLOOR
-                                          : -1;
+    int64_t ref = p.kind == POST_RELU    ? REF_RELU
+                  : p.kind == POST_ABS   ? REF_ABS
+                  : p.kind == POST_NEG   ? REF_NEG
+                  : p.kind == POST_FLOOR ? REF_FLOOR
+                                         : -1;
     int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
     if (r < 0)
         return r;
     if (onnx_is_float(onnx_in(l, 0)->type))
         return emit_post(l, p, e);
-    if (wide < 0)
+    if (ref < 0)
         return onnx_refuse(l, e, "it works on floats");
-    return onnx_emit_wide(l, &wide_unary, 1, &wide, 1, e);
+    return onnx_emit_ref(l, &ref_unary, 1, &ref, 1, e);
 }
 
-int onnx_lower_wide_unary(struct onnx_lowering *l, struct error *e)
+int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
 {
     int64_t kind = l->operator->argument;
     float alpha = 0, beta = 0;
     const struct graph_tensor *x = onnx_in(l, 0);
-    bool truth = kind == WIDE_IS_NAN || kind == WIDE_IS_INF || kind == WIDE_NOT;
-    if (kind == WIDE_SELU) {
+    bool truth = kind == REF_IS_NAN || kind == REF_IS_INF || kind == REF_NOT;
+    if (kind == REF_SELU) {
         alpha = onnx_float(l, "alpha", 1.67326319217681884765625f);
         beta = onnx_float(l, "gamma", 1.05070102214813232421875f);
-    } else if (kind == WIDE_CELU || kind == WIDE_THRESHOLDED_RELU) {
+    } else if (kind == REF_CELU || kind == REF_THRESHOLDED_RELU) {
         alpha = onnx_float(l, "alpha", 1);
-    } else if (kind == WIDE_SHRINK) {
+    } else if (kind == REF_SHRINK) {
         alpha = onnx_float(l, "lambd", 0.5f);
         beta = onnx_float(l, "bias", 0);
-    } else if (kind == WIDE_IS_INF) {
+    } else if (kind == REF_IS_INF) {
         alpha = (float)onnx_int(l, "detect_negative", 1);
         beta = (float)onnx_int(l, "detect_positive", 1);
     }
     int r = onnx_shape(l, 0, truth ? TENSOR_BOOL : x->type, x->n_dims, x->dims, e);
     if (r == 0)
-        r = onnx_emit_wide(l, &wide_unary, 1, &kind, 1, e);
+        r = onnx_emit_ref(l, &ref_unary, 1, &kind, 1, e);
     if (r == 0) {
-        l->g->nodes[l->g->n_nodes - 1].wide.reals[0] = alpha;
-        l->g->nodes[l->g->n_nodes - 1].wide.reals[1] = beta;
+        l->g->nodes[l->g->n_nodes - 1].ref.reals[0] = alpha;
+        l->g->nodes[l->g->n_nodes - 1].ref.reals[1] = beta;
     }
     return r;
 }
@@ -222,14 +222,14 @@ int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     if (onnx_in(l, 0)->type != TENSOR_FLOAT32 || (a && !a->constant) || (b && !b->constant))
-        return onnx_emit_wide(l, &wide_clip, 3, NULL, 0, e);
+        return onnx_emit_ref(l, &ref_clip, 3, NULL, 0, e);
     if ((a && a->n_elems != 1) || (b && b->n_elems != 1))
         return onnx_refuse(l, e, "its bounds are not single numbers");
     r = onnx_in_floats(l, 1, &low, &n, e);
     if (r == 0)
         r = onnx_in_floats(l, 2, &high, &n, e);
     if (r == 0 && low > high)
-        return onnx_emit_wide(l, &wide_clip, 3, NULL, 0, e);
+        return onnx_emit_ref(l, &ref_clip, 3, NULL, 0, e);
     struct graph_post p = {.kind = POST_CLIP, .alpha = low, .beta = high};
     return r < 0 ? r : emit_post(l, p, e);
 }
@@ -252,13 +252,13 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     if (to == x->type)
         return onnx_same(l, l->in[0], e);
     int r = onnx_shape(l, 0, to, x->n_dims, x->dims, e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_cast, 1, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_cast, 1, NULL, 0, e);
 }
 
 int onnx_lower_where(struct onnx_lowering *l, struct error *e)
 {
     int r = onnx_shape_broadcast(l, onnx_in(l, 1)->type, 3, e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_where, 3, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_where, 3, NULL, 0, e);
 }
 
 // ---- along axes ----
@@ -318,9 +318,9 @@ int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
     r = shape_reduced(l, x->type, ints + 1, n, e);
     if (r < 0)
         return r;
-    return ints[0] == WIDE_MEAN && onnx_is_float(x->type) && x->n_elems
+    return ints[0] == REF_MEAN && onnx_is_float(x->type) && x->n_elems
                ? emit_mean(l, ints + 1, n, e)
-               : onnx_emit_wide(l, &wide_reduce, 1, ints, n + 1, e);
+               : onnx_emit_ref(l, &ref_reduce, 1, ints, n + 1, e);
 }
 
 int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
@@ -329,7 +329,7 @@ int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
     int r = onnx_axis(l, onnx_int(l, "axis", 0), onnx_in(l, 0)->n_dims, &ints[0], e);
     if (r == 0)
         r = shape_reduced(l, TENSOR_INT64, ints, 1, e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_arg_reduce, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_arg_reduce, 1, ints, 3, e);
 }
 
 // Up to set 12 all dimensions from the axis on are one.
@@ -349,8 +349,8 @@ int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
         behind *= x->dims[i];
     if (l->operator->argument != PLAIN ||(old && behind != 1) || !onnx_is_float(x->type) ||
         !x->n_elems)
-        return onnx_emit_wide(l, l->operator->argument == HARD ? &wide_hardmax : & wide_softmax, 1,
-                              ints, 3, e);
+        return onnx_emit_ref(l, l->operator->argument == HARD ? &ref_hardmax : & ref_softmax, 1,
+                             ints, 3, e);
     struct graph_node *n = onnx_emit_own(l, GRAPH_SOFTMAX, 1, e);
     if (!n)
         return STATUS_MALLOC_FAIL;
@@ -369,7 +369,7 @@ int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e)
         r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
     ints[1] = onnx_int(l, "exclusive", 0);
     ints[2] = onnx_int(l, "reverse", 0);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_cum_sum, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_cum_sum, 1, ints, 3, e);
 }
 
 // The number is an attribute up to set 9, then input 1.
@@ -392,5 +392,5 @@ int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
     r = onnx_shape(l, 0, x->type, x->n_dims, dims, e);
     if (r == 0)
         r = onnx_shape(l, 1, TENSOR_INT64, onnx_in(l, 0)->n_dims, dims, e);
-    return r < 0 ? r : onnx_emit_wide(l, &wide_top_k, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, &ref_top_k, 1, ints, 3, e);
 }

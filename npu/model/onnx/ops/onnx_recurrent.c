@@ -1,7 +1,7 @@
 // RNN, LSTM and GRU of ONNX.
 #include "npu/model/onnx/onnx_lower.h"
 
-static const uint32_t functions_of[] = {[WIDE_RNN] = 1, [WIDE_LSTM] = 3, [WIDE_GRU] = 2};
+static const uint32_t functions_of[] = {[REF_RNN] = 1, [REF_LSTM] = 3, [REF_GRU] = 2};
 
 static int take_direction(const struct onnx_lowering *l, int64_t *ret, struct error *e)
 {
@@ -32,9 +32,9 @@ static int take_functions(const struct onnx_lowering *l, int64_t kind, uint32_t 
                           int64_t *dst, struct error *e)
 {
     static const int64_t usual[][3] = {
-        [WIDE_RNN] = {WIDE_GATE_TANH},
-        [WIDE_LSTM] = {WIDE_GATE_SIGMOID, WIDE_GATE_TANH, WIDE_GATE_TANH},
-        [WIDE_GRU] = {WIDE_GATE_SIGMOID, WIDE_GATE_TANH}};
+        [REF_RNN] = {REF_GATE_TANH},
+        [REF_LSTM] = {REF_GATE_SIGMOID, REF_GATE_TANH, REF_GATE_TANH},
+        [REF_GRU] = {REF_GATE_SIGMOID, REF_GATE_TANH}};
     const struct onnx_list *said = onnx_texts(l, "activations");
     uint32_t each = functions_of[kind];
     if (said && said->n != each * directions)
@@ -89,13 +89,13 @@ int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e)
     ints[2] = onnx_int(l, "layout", 0) != 0;
     ints[3] = onnx_int(l, "linear_before_reset", 0);
     ints[4] = onnx_int(l, "input_forget", 0);
-    uint32_t directions = ints[1] == WIDE_BOTH ? 2 : 1;
+    uint32_t directions = ints[1] == REF_BOTH ? 2 : 1;
     r = take_functions(l, kind, directions, ints + 5, e);
     if (r == 0)
         r = set_shapes(l, ints[2], e);
     if (r == 0)
-        r = onnx_emit_wide(l, &wide_recurrent, l->n_in, ints, 5 + 3 * directions, e);
+        r = onnx_emit_ref(l, &ref_recurrent, l->n_in, ints, 5 + 3 * directions, e);
     if (r == 0)
-        l->g->nodes[l->g->n_nodes - 1].wide.reals[0] = onnx_float(l, "clip", 0);
+        l->g->nodes[l->g->n_nodes - 1].ref.reals[0] = onnx_float(l, "clip", 0);
     return r;
 }

@@ -113,7 +113,7 @@ static int window_sizes(const struct onnx_lowering *l, const struct window *w, b
     return 0;
 }
 
-static int emit(struct onnx_lowering *l, const struct wide_operator *operator, uint32_t n_in,
+static int emit(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
                 const struct window *w, struct error *e)
 {
     int64_t ints[3 + 5 * MAX_SPATIAL] = {w->n, w->groups, w->flags};
@@ -122,7 +122,7 @@ static int emit(struct onnx_lowering *l, const struct wide_operator *operator, u
     memcpy(ints + 3 + w->n, w->stride, each);
     memcpy(ints + 3 + 2 * w->n, w->dilation, each);
     memcpy(ints + 3 + 3 * w->n, w->pads, 2 * each);
-    return onnx_emit_wide(l, operator, n_in, ints, 3 + 5 * w->n, e);
+    return onnx_emit_ref(l, op, n_in, ints, 3 + 5 * w->n, e);
 }
 
 // ---- convolutions ----
@@ -141,7 +141,7 @@ static int lower_conv(struct onnx_lowering *l, struct window *w, enum tensor_typ
     dims[0] = onnx_in(l, 0)->dims[0];
     dims[1] = onnx_in(l, 1)->dims[0];
     r = onnx_shape(l, 0, type, w->n + 2, dims, e);
-    return r < 0 ? r : emit(l, &wide_conv, n_in, w, e);
+    return r < 0 ? r : emit(l, &ref_conv, n_in, w, e);
 }
 
 int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e)
@@ -154,7 +154,7 @@ int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e)
 
 int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e)
 {
-    struct window w = {.flags = WIDE_ZERO_POINTS};
+    struct window w = {.flags = REF_ZERO_POINTS};
     if (onnx_is_float(onnx_in(l, 0)->type))
         return onnx_refuse(l, e, "it works on whole numbers");
     return lower_conv(l, &w, TENSOR_INT32, 4, e);
@@ -188,7 +188,7 @@ static int transposed_sizes(const struct onnx_lowering *l, struct window *w, uin
 
 int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e)
 {
-    struct window w = {.flags = WIDE_TRANSPOSED};
+    struct window w = {.flags = REF_TRANSPOSED};
     uint32_t dims[GRAPH_MAX_DIMS];
     const struct graph_tensor *x = onnx_in(l, 0), *weight = onnx_in(l, 1);
     int r = take_kernel(l, &w, e);
@@ -201,7 +201,7 @@ int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e)
     dims[1] = weight->dims[1] * (uint32_t)w.groups;
     if (r == 0)
         r = onnx_shape(l, 0, x->type, w.n + 2, dims, e);
-    return r < 0 ? r : emit(l, &wide_conv_transpose, 3, &w, e);
+    return r < 0 ? r : emit(l, &ref_conv_transpose, 3, &w, e);
 }
 
 // ---- pools ----
@@ -226,11 +226,11 @@ int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < w.n; i++)
         if (w.pads[i] >= w.kernel[i] || w.pads[w.n + i] >= w.kernel[i])
             return onnx_refuse(l, e, "its padding is as large as its kernel");
-    w.flags = (onnx_int(l, "count_include_pad", 0) ? WIDE_COUNT_PAD : 0) |
-              (onnx_int(l, "storage_order", 0) ? WIDE_COLUMNS_FIRST : 0);
+    w.flags = (onnx_int(l, "count_include_pad", 0) ? REF_COUNT_PAD : 0) |
+              (onnx_int(l, "storage_order", 0) ? REF_COLUMNS_FIRST : 0);
     memcpy(dims, x->dims, 2 * sizeof *dims);
     r = onnx_shape(l, 0, x->type, w.n + 2, dims, e);
     if (r == 0)
         r = onnx_shape(l, 1, TENSOR_INT64, w.n + 2, dims, e);
-    return r < 0 ? r : emit(l, max ? &wide_max_pool : &wide_average_pool, 1, &w, e);
+    return r < 0 ? r : emit(l, max ? &ref_max_pool : &ref_average_pool, 1, &w, e);
 }

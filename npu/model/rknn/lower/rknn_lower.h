@@ -1,5 +1,5 @@
 // What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_posts.c, rknn_conv.c,
-// rknn_spare.c, rknn_wide.c.
+// rknn_spare.c, rknn_ref.c.
 #pragma once
 
 #include "npu/model/rknn/regs/rknn_commands.h"
@@ -71,7 +71,7 @@ int lower_mean(struct rknn_lowering *l, struct error *e);
 int lower_layer_norm(struct rknn_lowering *l, struct error *e);
 
 /// Operators that have no kernel of their own, by their names in ONNX. Refuses what is none.
-int lower_wide(struct rknn_lowering *l, struct error *e);
+int lower_ref(struct rknn_lowering *l, struct error *e);
 
 /// Whether the operator is an activation and nothing else.
 bool lower_is_activation(const char *op);

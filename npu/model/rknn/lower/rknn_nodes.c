@@ -469,7 +469,7 @@ int lower_node(struct rknn_lowering *l, struct error *e)
     }
     const struct fusing *f = find_fusing(name);
     if (!f)
-        return lower_wide(l, e);
+        return lower_ref(l, e);
     l->out->op = f->op;
     return f->lower(l, name + strlen(f->name), e);
 }

@@ -1,5 +1,5 @@
-// Nodes of a .rknn file that are worked on as wide numbers: integers, truth values, and operators
-// that only the board's CPU has.
+// Nodes of a .rknn file that are computed by the reference operators: integers, truth values, and
+// operators that only the board's CPU has.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/sim/ref/ref.h"
 
@@ -8,7 +8,7 @@ static bool holds_integers(const struct graph_tensor *t)
     return !t->quantized && t->type != TENSOR_FLOAT32 && t->type != TENSOR_FLOAT16;
 }
 
-static int emit(struct rknn_lowering *l, const struct wide_operator *operator, uint32_t n_in,
+static int emit(struct rknn_lowering *l, const struct ref_operator *op, uint32_t n_in,
                 const int64_t *ints, uint32_t n_ints, struct error *e)
 {
     int64_t *own = pool_alloc(&l->g->pool, n_ints, sizeof *own);
@@ -16,52 +16,52 @@ static int emit(struct rknn_lowering *l, const struct wide_operator *operator, u
         return error_no_memory(e, "a node", n_ints * sizeof *own);
     for (uint32_t i = 0; i < n_ints; i++)
         own[i] = ints[i];
-    l->out->op = GRAPH_WIDE;
+    l->out->op = GRAPH_REF;
     l->out->n_inputs = n_in;
-    l->out->wide.operator= operator;
-    l->out->wide.ints = own;
-    l->out->wide.n_ints = n_ints;
-    l->out->wide.dequantize = true;
+    l->out->ref.op = op;
+    l->out->ref.ints = own;
+    l->out->ref.n_ints = n_ints;
+    l->out->ref.dequantize = true;
     return 0;
 }
 
 // ---- arithmetic ----
 
-static int64_t wide_kind(enum graph_op op)
+static int64_t ref_binary_of(enum graph_op op)
 {
     switch (op) {
     case GRAPH_SUB:
-        return WIDE_SUB;
+        return REF_SUB;
     case GRAPH_MUL:
-        return WIDE_MUL;
+        return REF_MUL;
     case GRAPH_DIV:
-        return WIDE_DIV;
+        return REF_DIV;
     case GRAPH_POW:
-        return WIDE_POW;
+        return REF_POW;
     case GRAPH_MOD:
-        return WIDE_MOD;
+        return REF_MOD;
     case GRAPH_MAX:
-        return WIDE_MAX;
+        return REF_MAX;
     case GRAPH_MIN:
-        return WIDE_MIN;
+        return REF_MIN;
     default:
-        return WIDE_ADD;
+        return REF_ADD;
     }
 }
 
 int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
-    int64_t kind = wide_kind(l->out->op);
+    int64_t kind = ref_binary_of(l->out->op);
     int r = lower_inputs(l, 2, e);
     if (r < 0)
         return r;
-    if (kind == WIDE_MOD && rknn_attr_int(l->node, "fmod", 0))
-        kind = WIDE_FMOD;
-    if (!holds_integers(lower_output(l, 0)) && kind != WIDE_FMOD)
+    if (kind == REF_MOD && rknn_attr_int(l->node, "fmod", 0))
+        kind = REF_FMOD;
+    if (!holds_integers(lower_output(l, 0)) && kind != REF_FMOD)
         return lower_posts(l, suffix, -1, e);
     if (suffix[0])
         return lower_refuse(l, e, "\"%s\" is not fused into arithmetic of integers", suffix);
-    return emit(l, &wide_binary, 2, &kind, 1, e);
+    return emit(l, &ref_binary, 2, &kind, 1, e);
 }
 
 // Floats lose their fraction where they become integers.
@@ -70,12 +70,12 @@ int lower_cast(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || !holds_integers(lower_output(l, 0)))
         return r;
-    return emit(l, &wide_cast, 1, NULL, 0, e);
+    return emit(l, &ref_cast, 1, NULL, 0, e);
 }
 
 int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
 {
-    return emit(l, &wide_gather, 2, (int64_t[]){l->out->axis}, 1, e);
+    return emit(l, &ref_gather, 2, (int64_t[]){l->out->axis}, 1, e);
 }
 
 // ---- reductions ----
@@ -113,13 +113,13 @@ static int lower_reduction(struct rknn_lowering *l, int64_t kind, struct error *
         if (axes >> i & 1)
             ints[n++] = i;
     // A list of no axes would stand for all.
-    return n == 1 ? lower_refuse(l, e, "it reduces nothing") : emit(l, &wide_reduce, 1, ints, n, e);
+    return n == 1 ? lower_refuse(l, e, "it reduces nothing") : emit(l, &ref_reduce, 1, ints, n, e);
 }
 
 int lower_mean(struct rknn_lowering *l, struct error *e)
 {
     if (holds_integers(lower_output(l, 0)))
-        return lower_reduction(l, WIDE_MEAN, e);
+        return lower_reduction(l, REF_MEAN, e);
     int r = lower_inputs(l, 1, e);
     return r < 0 ? r : find_axes(l, &l->out->axes, e);
 }
@@ -133,10 +133,10 @@ int lower_softmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, 1, e)) < 0)
         return r;
-    struct wide_along a = wide_along(lower_input(l, 0), l->out->axis);
+    struct nd_axis a = nd_axis(lower_input(l, 0), (uint32_t)l->out->axis);
     if (a.inner == 1 || !l->out->on_cpu)
         return 0;
-    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
+    return emit(l, &ref_softmax, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
 }
 
 static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
@@ -144,9 +144,9 @@ static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
         return r;
-    if (wide_along(lower_input(l, 0), l->out->axis).inner != 1)
+    if (nd_axis(lower_input(l, 0), (uint32_t)l->out->axis).inner != 1)
         return lower_refuse(l, e, "whether it sums over more than its axis is not known");
-    return emit(l, &wide_softmax, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
+    return emit(l, &ref_softmax, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
 }
 
 static int lower_hardmax(struct rknn_lowering *l, struct error *e)
@@ -154,7 +154,7 @@ static int lower_hardmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
         return r;
-    return emit(l, &wide_hardmax, 1, (int64_t[]){l->out->axis, 0}, 2, e);
+    return emit(l, &ref_hardmax, 1, (int64_t[]){l->out->axis, 0}, 2, e);
 }
 
 static int lower_arg_min(struct rknn_lowering *l, struct error *e)
@@ -163,7 +163,7 @@ static int lower_arg_min(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, 0, e)) < 0)
         return r;
-    return emit(l, &wide_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
+    return emit(l, &ref_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
 }
 
 // Of images, the axes do not lie together in memory.
@@ -179,8 +179,8 @@ int lower_layer_norm(struct rknn_lowering *l, struct error *e)
         l->out->layer_norm.epsilon = epsilon;
         return 0;
     }
-    r = emit(l, &wide_layer_norm, n, (int64_t[]){l->out->axis}, 1, e);
-    l->out->wide.reals[0] = epsilon;
+    r = emit(l, &ref_layer_norm, n, (int64_t[]){l->out->axis}, 1, e);
+    l->out->ref.reals[0] = epsilon;
     return r;
 }
 
@@ -190,69 +190,69 @@ static int lower_instance_norm(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 3, e);
     if (r == 0)
-        r = emit(l, &wide_instance_norm, 3, NULL, 0, e);
+        r = emit(l, &ref_instance_norm, 3, NULL, 0, e);
     if (r == 0)
-        l->out->wide.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+        l->out->ref.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
     return r;
 }
 
 static int lower_space(struct rknn_lowering *l, struct error *e)
 {
-    int64_t kind = WIDE_SPACE_TO_DEPTH;
+    int64_t kind = REF_SPACE_TO_DEPTH;
     char mode[8];
     if (strcmp(l->node->op, "DepthToSpace") == 0) {
         rknn_attr_text(l->node, "mode", "DCR", mode, sizeof mode);
-        kind = strcmp(mode, "CRD") == 0 ? WIDE_DEPTH_TO_SPACE_CRD : WIDE_DEPTH_TO_SPACE_DCR;
-        if (kind == WIDE_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
+        kind = strcmp(mode, "CRD") == 0 ? REF_DEPTH_TO_SPACE_CRD : REF_DEPTH_TO_SPACE_DCR;
+        if (kind == REF_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
             return lower_refuse(l, e, "mode \"%s\" is not known", mode);
     }
     int r = lower_inputs(l, 1, e);
     int64_t block = rknn_attr_int(l->node, "blocksize", 0);
-    return r < 0 ? r : emit(l, &wide_space, 1, (int64_t[]){block, kind}, 2, e);
+    return r < 0 ? r : emit(l, &ref_space, 1, (int64_t[]){block, kind}, 2, e);
 }
 
 // ---- the others ----
 
-static int lower_several(struct rknn_lowering *l, const struct wide_operator *operator, uint32_t n,
+static int lower_several(struct rknn_lowering *l, const struct ref_operator *op, uint32_t n,
                          int64_t kind, struct error *e)
 {
     int r = lower_inputs(l, n, e);
-    return r < 0 ? r : emit(l, operator, n, &kind, 1, e);
+    return r < 0 ? r : emit(l, op, n, &kind, 1, e);
 }
 
-int lower_wide(struct rknn_lowering *l, struct error *e)
+int lower_ref(struct rknn_lowering *l, struct error *e)
 {
-    // `lower` NULL: `operator` of n inputs, its kind in ints[0]; without it, a reduction.
+    // `lower` NULL: `op` of n inputs, its kind in ints[0]; without it, a reduction.
     static const struct {
         const char *name;
-        const struct wide_operator *operator;
+        const struct ref_operator *op;
         uint32_t n;
         int64_t kind;
         int (*lower)(struct rknn_lowering *l, struct error *e);
     } rows[] = {
-        {"Equal", &wide_binary, 2, WIDE_EQUAL, NULL},
-        {"Less", &wide_binary, 2, WIDE_LESS, NULL},
-        {"LessOrEqual", &wide_binary, 2, WIDE_LESS_EQUAL, NULL},
-        {"Greater", &wide_binary, 2, WIDE_GREATER, NULL},
-        {"GreaterOrEqual", &wide_binary, 2, WIDE_GREATER_EQUAL, NULL},
-        {"And", &wide_binary, 2, WIDE_AND, NULL},
-        {"Or", &wide_binary, 2, WIDE_OR, NULL},
-        {"Xor", &wide_binary, 2, WIDE_XOR, NULL},
-        {"Not", &wide_unary, 1, WIDE_NOT, NULL},
-        {"Sign", &wide_unary, 1, WIDE_SIGN, NULL},
-        {"Ceil", &wide_unary, 1, WIDE_CEIL, NULL},
-        {"Round", &wide_unary, 1, WIDE_ROUND, NULL},
-        {"Sin", &wide_unary, 1, WIDE_SIN, NULL},
-        {"Cos", &wide_unary, 1, WIDE_COS, NULL},
-        {"Where", &wide_where, 3, 0, NULL},
-        {"Tile", &wide_tile, 1, 0, NULL},
-        {"ReduceMax", NULL, 1, WIDE_REDUCE_MAX, NULL},
-        {"ReduceMin", NULL, 1, WIDE_REDUCE_MIN, NULL},
-        {"ReduceSum", NULL, 1, WIDE_SUM, NULL},
-        {"ReduceProd", NULL, 1, WIDE_PROD, NULL},
-        {"ReduceL1", NULL, 1, WIDE_L1, NULL},
-        {"ReduceL2", NULL, 1, WIDE_L2, NULL},
-        {"ReduceSumSquare", NULL, 1, WIDE_SUM_SQUARE, NULL},
+        {"Equal", &ref_binary, 2, REF_EQUAL, NULL},
+        {"Less", &ref_binary, 2, REF_LESS, NULL},
+        {"LessOrEqual", &ref_binary, 2, REF_LESS_EQUAL, NULL},
+        {"Greater", &ref_binary, 2, REF_GREATER, NULL},
+        {"GreaterOrEqual", &ref_binary, 2, REF_GREATER_EQUAL, NULL},
+        {"And", &ref_binary, 2, REF_AND, NULL},
+        {"Or", &ref_binary, 2, REF_OR, NULL},
+        {"Xor", &ref_binary, 2, REF_XOR, NULL},
+        {"Not", &ref_unary, 1, REF_NOT, NULL},
+        {"Sign", &ref_unary, 1, REF_SIGN, NULL},
+        {"Ceil", &ref_unary, 1, REF_CEIL, NULL},
+        {"Round", &ref_unary, 1, REF_ROUND, NULL},
+        {"Sin", &ref_unary, 1, REF_SIN, NULL},
+        {"Cos", &ref_unary, 1, REF_COS, NULL},
+        {"Where", &ref_where, 3, 0, NULL},
+        {"Tile", &ref_tile, 1, 0, NULL},
+        {"ReduceMax", NULL, 1, REF_REDUCE_MAX, NULL},
+        {"ReduceMin", NULL, 1, REF_REDUCE_MIN, NULL},
+        {"ReduceSum", NULL, 1, REF_SUM, NULL},
+        {"ReduceProd", NULL, 1, REF_PROD, NULL},
+        {"ReduceL1", NULL, 1, REF_L1, NULL},
+        {"ReduceL2", NULL, 1, REF_L2, NULL},
+        {"ReduceSumSquare", NULL, 1, REF_SUM_SQUARE, NULL},
         {"LogSoftmax", NULL, 1, 0, lower_log_softmax},
         {"Hardmax", NULL, 1, 0, lower_hardmax},
         {"ArgMin", NULL, 1, 0, lower_arg_min},
@@ -265,8 +265,8 @@ int lower_wide(struct rknn_lowering *l, struct error *e)
             continue;
         if (rows[i].lower)
             return rows[i].lower(l, e);
-        return rows[i].operator? lower_several(l, rows[i].operator, rows[i].n, rows[i].kind, e)
-                               : lower_reduction(l, rows[i].kind, e);
+        return rows[i].op ? lower_several(l, rows[i].op, rows[i].n, rows[i].kind, e)
+                          : lower_reduction(l, rows[i].kind, e);
     }
     return lower_refuse(l, e, "operator \"%s\" is not known", l->node->op);
 }
