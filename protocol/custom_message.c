@@ -18,9 +18,9 @@ struct writer {
 
 static void put(struct writer *w, const pb_msgdesc_t *fields, const void *message)
 {
-    w->size += message_sequence_size(fields, message);
+    w->size += message_delimited_size(fields, message);
     if (w->at)
-        message_sequence_put(fields, message, &w->at, w->end);
+        message_delimited_put(fields, message, &w->at, w->end);
 }
 
 static void put_attribute(struct writer *w, const struct custom_attribute *a)
@@ -104,7 +104,7 @@ static int take_tensors(struct bytes *b, const struct custom_node *n, struct ten
     int r = 0;
     for (uint32_t i = 0; i < n->n_inputs + n->n_outputs && r == 0; i++) {
         rknnd_TensorAttr m;
-        r = message_sequence_take(rknnd_TensorAttr_fields, b, &m, e);
+        r = message_delimited_take(rknnd_TensorAttr_fields, b, &m, e);
         if (r == 0)
             r = tensor_attr_from_message(&m, "a custom operator's tensor", &tensors[i], e);
         if (r == 0 && tensors[i].type != TENSOR_FLOAT32 && tensors[i].type != TENSOR_INT64)
@@ -118,7 +118,7 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
     rknnd_CustomAttribute m;
     struct bytes data;
     size_t expected;
-    int r = message_sequence_take(rknnd_CustomAttribute_fields, b, &m, e);
+    int r = message_delimited_take(rknnd_CustomAttribute_fields, b, &m, e);
     if (r < 0)
         return r;
     if (m.type >= TENSOR_TYPE_COUNT || !bytes_slice(*b, 0, m.size, &data) ||
@@ -141,7 +141,7 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
 static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
 {
     rknnd_CustomNode m;
-    int r = message_sequence_take(rknnd_CustomNode_fields, b, &m, e);
+    int r = message_delimited_take(rknnd_CustomNode_fields, b, &m, e);
     if (r < 0)
         return r;
     if (m.n_inputs > CUSTOM_MAX_TENSORS || m.n_outputs > CUSTOM_MAX_TENSORS - m.n_inputs ||

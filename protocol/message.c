@@ -128,7 +128,7 @@ void message_copy_text(char *field, size_t size, const char *text)
     field[at] = 0;
 }
 
-size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message)
+size_t message_delimited_size(const pb_msgdesc_t *fields, const void *message)
 {
     pb_ostream_t sizing = PB_OSTREAM_SIZING;
     bool fits = pb_encode_delimited(&sizing, fields, message);
@@ -137,8 +137,8 @@ size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message)
     return sizing.bytes_written;
 }
 
-bool message_sequence_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
-                          const uint8_t *end)
+bool message_delimited_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
+                           const uint8_t *end)
 {
     pb_ostream_t stream = pb_ostream_from_buffer(*at, (size_t)(end - *at));
     if (!pb_encode_delimited(&stream, fields, message))
@@ -147,8 +147,8 @@ bool message_sequence_put(const pb_msgdesc_t *fields, const void *message, uint8
     return true;
 }
 
-int message_sequence_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
-                          struct error *e)
+int message_delimited_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
+                           struct error *e)
 {
     pb_istream_t stream = pb_istream_from_buffer(rest->data, rest->size);
     if (!pb_decode_delimited(&stream, fields, ret))

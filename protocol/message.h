@@ -127,12 +127,12 @@ void message_copy_text(char *field, size_t size, const char *text);
 // ---- sequences: payloads that are a list of messages, each with its length in front ------------
 
 /// Bytes that one message takes in a sequence.
-size_t message_sequence_size(const pb_msgdesc_t *fields, const void *message);
+size_t message_delimited_size(const pb_msgdesc_t *fields, const void *message);
 
 /// Appends one message to *at (at most `end`); moves *at. False when it does not fit.
-bool message_sequence_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
-                          const uint8_t *end);
+bool message_delimited_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
+                           const uint8_t *end);
 
 /// Takes the next message from *rest; moves *rest.
-int message_sequence_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
-                          struct error *e);
+int message_delimited_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
+                           struct error *e);

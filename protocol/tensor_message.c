@@ -109,14 +109,14 @@ uint8_t *tensor_list_encode(const struct tensor_io *const *tensors, size_t n, si
     size_t size = 0;
     for (size_t i = 0; i < n; i++) {
         tensor_io_to_message(tensors[i], &m);
-        size += message_sequence_size(rknnd_TensorIo_fields, &m);
+        size += message_delimited_size(rknnd_TensorIo_fields, &m);
     }
     uint8_t *list = malloc(size ? size : 1), *at = list;
     if (!list)
         return NULL;
     for (size_t i = 0; i < n; i++) {
         tensor_io_to_message(tensors[i], &m);
-        message_sequence_put(rknnd_TensorIo_fields, &m, &at, list + size);
+        message_delimited_put(rknnd_TensorIo_fields, &m, &at, list + size);
     }
     *ret_size = size;
     return list;
@@ -132,7 +132,7 @@ int tensor_list_decode(struct bytes payload, size_t n, struct tensor_io **ret, s
         return error_no_memory(e, "a model's inputs and outputs", n * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         rknnd_TensorIo m;
-        int r = message_sequence_take(rknnd_TensorIo_fields, &payload, &m, e);
+        int r = message_delimited_take(rknnd_TensorIo_fields, &payload, &m, e);
         if (r == 0)
             r = tensor_io_from_message(&m, &list[i], e);
         if (r < 0)

@@ -120,7 +120,7 @@ static int start(struct options *o, int argc, char **argv)
     if (o->guard_fd >= 0)
         return usb_guard_run((int)o->guard_fd);
     if (o->worker_fd >= 0)
-        return host_worker_main((int)o->worker_fd, o->module_dir);
+        return worker_main((int)o->worker_fd, o->module_dir);
     log_never_wait();
     raise_fd_limit();
     mallopt(M_ARENA_MAX, 2);

@@ -152,11 +152,11 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     s->sram.total = info->sram_size;
     if (open_buffers(s) < 0)
         return;
-    uint32_t n = info->n_cores < SCHED_MAX_CORES ? info->n_cores : SCHED_MAX_CORES;
-    sched_init(&s->sched, n > 0 ? n : 1);
+    uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
+    scheduler_init(&s->scheduler, n > 0 ? n : 1);
     s->state = SERVER_SERVING;
     log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
-             info->backend, s->sched.n_cores, s->options->threads ? "threads" : "processes");
+             info->backend, s->scheduler.n_cores, s->options->threads ? "threads" : "processes");
     listeners_start(&s->listeners);
     announce(s);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
@@ -281,7 +281,7 @@ static void init_state(struct server *s, uv_loop_t *loop, const struct options *
     list_init(&s->counters.queries);
     list_init(&s->counters.processes);
     s->started_ms = uv_now(loop);
-    s->host_options = (struct host_options){
+    s->runner_options = (struct runner_options){
         .loop = loop,
         .threads = options->threads,
         .backend = options->backend,
@@ -317,7 +317,7 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     if (r == 0 && options->announce)
         r = announce_check(&s->listeners, e);
     if (r == 0)
-        r = host_probe(&s->host_options, on_probed, s, e);
+        r = runner_probe(&s->runner_options, on_probed, s, e);
     if (r < 0)
         server_stop(s);
     return r;
@@ -335,7 +335,7 @@ uint64_t server_max_models_size(const struct server *s)
 static bool is_drained(const struct server *s)
 {
     const struct connection *c;
-    if (s->sched.n_waiting + s->sched.n_running > 0)
+    if (s->scheduler.n_waiting + s->scheduler.n_running > 0)
         return false;
     list_for_each (c, &s->connections, link)
         if (c->n_requests > 0 || channel_backlog(&c->channel) > 0)
@@ -358,7 +358,7 @@ void server_drain(struct server *s)
     if (s->state != SERVER_SERVING)
         return;
     struct error why;
-    log_info("shutting down: %u jobs to finish", s->sched.n_waiting + s->sched.n_running);
+    log_info("shutting down: %u jobs to finish", s->scheduler.n_waiting + s->scheduler.n_running);
     s->state = SERVER_DRAINING;
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
@@ -394,7 +394,7 @@ void server_stop(struct server *s)
         connection_close(c, "the server stops");
     usb_board_close(steal_ptr(s->usb));
     kill_jobs(s);
-    host_cancel_all(&s->host_options);
+    runner_cancel_all(&s->runner_options);
     handle_describe_stop(s);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);

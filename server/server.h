@@ -31,8 +31,8 @@ struct server {
     const struct options *options;
     enum server_state state;
     struct error failed; // why it stopped by itself; code 0: it did not
-    struct host_options host_options;
-    struct host_counters counters;
+    struct runner_options runner_options;
+    struct runner_counters counters;
     struct npu_device_info device;
     char module_dir[4096];
 
@@ -51,7 +51,7 @@ struct server {
     struct uploads uploads;
     struct memories memories;
     struct sram sram; // that models use
-    struct sched sched;
+    struct scheduler scheduler;
     struct job_timer job_timer;
     bool scheduling;
     uint64_t jobs_done, jobs_failed;

@@ -7,13 +7,13 @@
 
 #include "protocol/message.h"
 
-int notes_enter(struct notes *n, const char *format, ...)
+int breadcrumbs_enter(struct breadcrumbs *n, const char *format, ...)
 {
     va_list args;
     int i = 0;
-    while (n && i < NOTES_MAX && __atomic_test_and_set(&n->in_use[i], __ATOMIC_ACQUIRE))
+    while (n && i < BREADCRUMBS_MAX && __atomic_test_and_set(&n->in_use[i], __ATOMIC_ACQUIRE))
         i++;
-    if (!n || i == NOTES_MAX)
+    if (!n || i == BREADCRUMBS_MAX)
         return -1;
     va_start(args, format);
     vsnprintf(n->text[i], sizeof n->text[i], format, args);
@@ -21,17 +21,17 @@ int notes_enter(struct notes *n, const char *format, ...)
     return i;
 }
 
-void notes_leave(struct notes *n, int note)
+void breadcrumbs_leave(struct breadcrumbs *n, int crumb)
 {
-    if (!n || note < 0)
+    if (!n || crumb < 0)
         return;
-    n->text[note][0] = 0;
-    __atomic_clear(&n->in_use[note], __ATOMIC_RELEASE);
+    n->text[crumb][0] = 0;
+    __atomic_clear(&n->in_use[crumb], __ATOMIC_RELEASE);
 }
 
-bool notes_last(const struct notes *n, char *ret, size_t size)
+bool breadcrumbs_last(const struct breadcrumbs *n, char *ret, size_t size)
 {
-    for (int i = 0; n && i < NOTES_MAX; i++)
+    for (int i = 0; n && i < BREADCRUMBS_MAX; i++)
         if (n->text[i][0]) {
             snprintf(ret, size, "%.*s", (int)sizeof n->text[i] - 1, n->text[i]);
             message_make_printable(ret);

@@ -5,19 +5,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NOTES_MAX  15
-#define NOTES_SIZE sizeof(struct notes)
+#define BREADCRUMBS_MAX  15
+#define BREADCRUMBS_SIZE sizeof(struct breadcrumbs)
 
 // Shared between daemon and worker; the daemon does not trust it.
-struct notes {
-    char in_use[NOTES_MAX + 1]; // the worker's own
-    char text[NOTES_MAX][256];
+struct breadcrumbs {
+    char in_use[BREADCRUMBS_MAX + 1]; // the worker's own
+    char text[BREADCRUMBS_MAX][256];
 };
 
-/// In the worker: notes it until notes_leave(). Returns the note's number; -1 (there is no room)
-/// and NULL are fine. Any thread.
-int notes_enter(struct notes *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void notes_leave(struct notes *n, int note);
+/// In the worker: notes it until breadcrumbs_leave(). Returns the crumb's number; -1 (there is no
+/// room) and NULL are fine. Any thread.
+int breadcrumbs_enter(struct breadcrumbs *n, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void breadcrumbs_leave(struct breadcrumbs *n, int crumb);
 
-/// In the daemon, after the worker's death: its first note, printable; false if there is none.
-bool notes_last(const struct notes *n, char *ret, size_t size);
+/// In the daemon, after the worker's death: its first crumb, printable; false if there is none.
+bool breadcrumbs_last(const struct breadcrumbs *n, char *ret, size_t size);

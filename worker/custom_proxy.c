@@ -8,22 +8,23 @@
 // ---- plugins -----------------------------------------------------------------------------------
 
 // Puts the plugin for a node to work, on all nodes of its type.
-static int plug_in(struct caller *c, uint32_t node, struct error *e)
+static int plug_in(struct custom_proxy *c, uint32_t node, struct error *e)
 {
     const char *path;
     const rknn_custom_op *op = plugins_find(c->plugins, c->model->custom[node].op, &path, e);
     if (!op)
         return e->code;
-    int note = notes_enter(c->plugins->notes, "init() of plugin %s", path);
+    int crumb = breadcrumbs_enter(c->plugins->breadcrumbs, "init() of plugin %s", path);
     int r = custom_ops_add(&c->plugged, op, false, e);
-    notes_leave(c->plugins->notes, note);
+    breadcrumbs_leave(c->plugins->breadcrumbs, crumb);
     if (r < 0)
         return error_prefix(e, "plugin %s", path);
     c->paths[node] = path;
     return 0;
 }
 
-static int begin_plugged(struct caller *c, uint32_t node, void *const **tensors, struct error *e)
+static int begin_plugged(struct custom_proxy *c, uint32_t node, void *const **tensors,
+                         struct error *e)
 {
     int r = c->plugged.ops[node] ? 0 : plug_in(c, node, e);
     if (r < 0)
@@ -32,12 +33,12 @@ static int begin_plugged(struct caller *c, uint32_t node, void *const **tensors,
     return 1;
 }
 
-static int compute_plugged(struct caller *c, uint32_t node, struct error *e)
+static int compute_plugged(struct custom_proxy *c, uint32_t node, struct error *e)
 {
     const char *path = c->paths[node] ? c->paths[node] : "";
-    int note = notes_enter(c->plugins->notes, "plugin %s", path);
+    int crumb = breadcrumbs_enter(c->plugins->breadcrumbs, "plugin %s", path);
     int r = custom_op_run(c->plugged.ops[node], e);
-    notes_leave(c->plugins->notes, note);
+    breadcrumbs_leave(c->plugins->breadcrumbs, crumb);
     return r < 0 ? error_prefix(e, "plugin %s", path) : 0;
 }
 
@@ -45,7 +46,7 @@ static int compute_plugged(struct caller *c, uint32_t node, struct error *e)
 
 static int begin(struct npu_custom *npu, uint32_t node, void *const **tensors, struct error *e)
 {
-    struct caller *c = container_of(npu, struct caller, npu);
+    struct custom_proxy *c = container_of(npu, struct custom_proxy, npu);
     const struct custom_node *n = &c->model->custom[node];
     if (!custom_set_has(&c->set, node))
         return n->known ? 0 : begin_plugged(c, node, tensors, e);
@@ -56,18 +57,18 @@ static int begin(struct npu_custom *npu, uint32_t node, void *const **tensors, s
 
 static void post(void *owner)
 {
-    struct caller *c = owner;
+    struct custom_proxy *c = owner;
     c->post(c);
 }
 
 static int compute(struct npu_custom *npu, uint32_t node, struct error *e)
 {
-    struct caller *c = container_of(npu, struct caller, npu);
+    struct custom_proxy *c = container_of(npu, struct custom_proxy, npu);
     const struct custom_node *n = &c->model->custom[node];
     if (!custom_set_has(&c->set, node))
         return compute_plugged(c, node, e);
     c->node = node;
-    if (pause_wait(c->pause, post, c))
+    if (gate_wait(c->gate, post, c))
         return 0;
     return error_set(e, STATUS_FAIL, "operator %s (node %s): its program has given up", n->op,
                      n->name);
@@ -75,33 +76,35 @@ static int compute(struct npu_custom *npu, uint32_t node, struct error *e)
 
 // ---- life --------------------------------------------------------------------------------------
 
-int caller_init(struct caller *c, const struct npu_model_info *model, struct plugins *plugins,
-                struct error *e)
+int custom_proxy_init(struct custom_proxy *c, const struct npu_model_info *model,
+                      struct plugins *plugins, struct error *e)
 {
-    *c = (struct caller){.npu = {begin, compute}, .model = model, .plugins = plugins};
+    *c = (struct custom_proxy){.npu = {begin, compute}, .model = model, .plugins = plugins};
     c->paths = calloc(model->n_custom + 1, sizeof *c->paths);
     if (!c->paths)
         return error_no_memory(e, "custom operators", model->n_custom * sizeof *c->paths);
     return custom_ops_init(&c->plugged, model->custom, model->n_custom, e);
 }
 
-void caller_done(struct caller *c)
+void custom_proxy_done(struct custom_proxy *c)
 {
-    int note = c->plugins ? notes_enter(c->plugins->notes, "destroy() of a plugin") : -1;
+    int crumb =
+        c->plugins ? breadcrumbs_enter(c->plugins->breadcrumbs, "destroy() of a plugin") : -1;
     custom_ops_done(&c->plugged);
     if (c->plugins)
-        notes_leave(c->plugins->notes, note);
+        breadcrumbs_leave(c->plugins->breadcrumbs, crumb);
     free(c->paths);
     c->paths = NULL;
 }
 
-bool caller_start(struct caller *c, const struct custom_set *set, uint8_t *inputs, uint8_t *outputs,
-                  struct pause *pause, void (*post_call)(struct caller *c))
+bool custom_proxy_start(struct custom_proxy *c, const struct custom_set *set, uint8_t *inputs,
+                        uint8_t *outputs, struct gate *gate,
+                        void (*post_call)(struct custom_proxy *c))
 {
     c->set = *set;
     c->inputs = inputs;
     c->outputs = outputs;
-    c->pause = pause;
+    c->gate = gate;
     c->post = post_call;
     for (uint32_t i = 0; i < c->model->n_custom; i++)
         if (custom_set_has(set, i) || !c->model->custom[i].known)

@@ -7,10 +7,10 @@
 #include "worker/gate.h"
 #include "worker/plugins.h"
 
-struct caller {
+struct custom_proxy {
     struct npu_custom npu; // for npu_job.custom
     uint32_t node;         // what is posted: its inputs are there
-    // The caller's:
+    // The proxy's own:
     const struct npu_model_info *model;
     struct plugins *plugins;
     struct custom_ops plugged; // computed by plugins so far
@@ -18,21 +18,21 @@ struct caller {
     // Of the run:
     struct custom_set set; // that the client computes
     uint8_t *inputs, *outputs;
-    struct pause *pause;
-    void (*post)(struct caller *c);
+    struct gate *gate;
+    void (*post)(struct custom_proxy *c);
     void *tensors[CUSTOM_MAX_TENSORS];
 };
 
 /// For a context of the model.
-int caller_init(struct caller *c, const struct npu_model_info *model, struct plugins *plugins,
-                struct error *e);
+int custom_proxy_init(struct custom_proxy *c, const struct npu_model_info *model,
+                      struct plugins *plugins, struct error *e);
 
 /// Ends what plugins do for the context, in their code. A zeroed one is fine.
-void caller_done(struct caller *c);
+void custom_proxy_done(struct custom_proxy *c);
 
 /// For one run: the nodes of `set` have their inputs at `inputs` and their outputs at `outputs`,
 /// with room as custom_input_room() and custom_output_room() say; post(c) comes from the run's
-/// thread when one is to be computed, and the run goes on after pause_end(). False: the run needs
-/// no caller.
-bool caller_start(struct caller *c, const struct custom_set *set, uint8_t *inputs, uint8_t *outputs,
-                  struct pause *pause, void (*post)(struct caller *c));
+/// thread when one is to be computed, and the run goes on after gate_open(). False: the run needs
+/// no proxy.
+bool custom_proxy_start(struct custom_proxy *c, const struct custom_set *set, uint8_t *inputs,
+                        uint8_t *outputs, struct gate *gate, void (*post)(struct custom_proxy *c));

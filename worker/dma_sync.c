@@ -5,7 +5,7 @@
 #include "npu/buffer/buffer.h"
 
 // The i-th tensor's dma-buf, or NULL: inputs, then outputs.
-static const struct npu_buffer *tensor(const struct access *a, const struct npu_job *job,
+static const struct npu_buffer *tensor(const struct dma_sync *a, const struct npu_job *job,
                                        uint32_t i, unsigned *ret_access)
 {
     bool input = i < a->n_inputs;
@@ -13,7 +13,7 @@ static const struct npu_buffer *tensor(const struct access *a, const struct npu_
     return input ? job->inputs[i].dmabuf : job->outputs[i - a->n_inputs].dmabuf;
 }
 
-bool access_waits(const struct access *a, const struct npu_job *job)
+bool dma_sync_waits(const struct dma_sync *a, const struct npu_job *job)
 {
     unsigned unused;
     for (uint32_t i = 0; i < a->n_inputs + a->n_outputs; i++)
@@ -22,7 +22,7 @@ bool access_waits(const struct access *a, const struct npu_job *job)
     return false;
 }
 
-int access_begin(struct access *a, const struct npu_job *job, struct error *e)
+int dma_sync_begin(struct dma_sync *a, const struct npu_job *job, struct error *e)
 {
     uint32_t n = a->n_inputs + a->n_outputs;
     for (a->n_begun = 0; a->n_begun < n; a->n_begun++) {
@@ -30,14 +30,14 @@ int access_begin(struct access *a, const struct npu_job *job, struct error *e)
         const struct npu_buffer *b = tensor(a, job, a->n_begun, &access);
         int r = b ? dmabuf_begin(b->fd, access, e) : 0;
         if (r < 0) {
-            access_end(a, job, NULL);
+            dma_sync_end(a, job, NULL);
             return r;
         }
     }
     return 0;
 }
 
-int access_end(struct access *a, const struct npu_job *job, struct error *e)
+int dma_sync_end(struct dma_sync *a, const struct npu_job *job, struct error *e)
 {
     int failed = 0;
     while (a->n_begun > 0) {

@@ -8,17 +8,17 @@
 
 static bool wants(struct npu_tap *npu, const char *name)
 {
-    const struct tap *t = container_of(npu, struct tap, npu);
+    const struct dump_tap *t = container_of(npu, struct dump_tap, npu);
     return !t->only[0] || strcmp(t->only, name) == 0 || fnmatch(t->only, name, 0) == 0;
 }
 
 static void post(void *owner)
 {
-    struct tap *t = owner;
+    struct dump_tap *t = owner;
     t->post(t);
 }
 
-static void describe(struct tap *t, const struct npu_tensor *tensor)
+static void describe(struct dump_tap *t, const struct npu_tensor *tensor)
 {
     t->part = (rknnd_DumpReply){.index = t->n_tensors++, .has_tensor = true};
     tensor_attr_to_message(tensor->attr, &t->part.tensor);
@@ -27,7 +27,7 @@ static void describe(struct tap *t, const struct npu_tensor *tensor)
 }
 
 // One part of the tensor after the other goes through the window.
-static int pass(struct tap *t, const struct npu_tensor *tensor, bool wanted, struct error *e)
+static int pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted, struct error *e)
 {
     uint64_t size = tensor->attr->size, left = size;
     t->part.wanted = wanted;
@@ -37,7 +37,7 @@ static int pass(struct tap *t, const struct npu_tensor *tensor, bool wanted, str
         t->part.size = left < t->window_size ? left : t->window_size;
         if (!wanted)
             memcpy(t->window, data, t->part.size);
-        if (!pause_wait(t->pause, post, t))
+        if (!gate_wait(t->gate, post, t))
             return error_set(e, STATUS_FAIL, "the dump was ended");
         if (wanted)
             memcpy(data, t->window, t->part.size);
@@ -48,7 +48,7 @@ static int pass(struct tap *t, const struct npu_tensor *tensor, bool wanted, str
 
 static int show(struct npu_tap *npu, const struct npu_tensor *tensor, struct error *e)
 {
-    struct tap *t = container_of(npu, struct tap, npu);
+    struct dump_tap *t = container_of(npu, struct dump_tap, npu);
     describe(t, tensor);
     int r = pass(t, tensor, false, e);
     if (r < 0 || !t->replace)
@@ -57,7 +57,7 @@ static int show(struct npu_tap *npu, const struct npu_tensor *tensor, struct err
     return r < 0 ? r : 1;
 }
 
-int tap_check(const struct npu_device_info *device, bool replace, struct error *e)
+int dump_tap_check(const struct npu_device_info *device, bool replace, struct error *e)
 {
     if (device->never_blocks)
         return error_set(e, STATUS_FAIL, "backend %s has no layers that could be dumped",
@@ -68,14 +68,14 @@ int tap_check(const struct npu_device_info *device, bool replace, struct error *
     return 0;
 }
 
-void tap_start(struct tap *t, const char *only, bool replace, void *window, uint64_t window_size,
-               struct pause *pause, void (*post_part)(struct tap *t))
+void dump_tap_start(struct dump_tap *t, const char *only, bool replace, void *window,
+                    uint64_t window_size, struct gate *gate, void (*post_part)(struct dump_tap *t))
 {
-    *t = (struct tap){.npu = {wants, show},
-                      .window = window,
-                      .window_size = window_size,
-                      .replace = replace,
-                      .pause = pause,
-                      .post = post_part};
+    *t = (struct dump_tap){.npu = {wants, show},
+                           .window = window,
+                           .window_size = window_size,
+                           .replace = replace,
+                           .gate = gate,
+                           .post = post_part};
     message_set_text(t->only, only);
 }

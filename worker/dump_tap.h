@@ -7,7 +7,7 @@
 #include "protocol/message.h"
 #include "worker/gate.h"
 
-struct tap {
+struct dump_tap {
     struct npu_tap npu; // for npu_job.tap
     // What is posted: `part` says what the window holds.
     rknnd_DumpReply part;
@@ -17,16 +17,16 @@ struct tap {
     uint8_t *window;
     uint64_t window_size;
     bool replace;
-    struct pause *pause;
-    void (*post)(struct tap *t);
+    struct gate *gate;
+    void (*post)(struct dump_tap *t);
 };
 
 /// Refuses devices that never block: they cannot wait for a part to be taken; and, to `replace`
 /// tensors, those that cannot.
-int tap_check(const struct npu_device_info *device, bool replace, struct error *e);
+int dump_tap_check(const struct npu_device_info *device, bool replace, struct error *e);
 
 /// For one run: tensors that match `only` ("": all) go to the window; post(t) comes from the run's
-/// thread when a part is there, and the run goes on after pause_end(). With `replace`, post(t)
-/// comes also for each part that is wanted: pause_end() comes when the window holds it.
-void tap_start(struct tap *t, const char *only, bool replace, void *window, uint64_t window_size,
-               struct pause *pause, void (*post)(struct tap *t));
+/// thread when a part is there, and the run goes on after gate_open(). With `replace`, post(t)
+/// comes also for each part that is wanted: gate_open() comes when the window holds it.
+void dump_tap_start(struct dump_tap *t, const char *only, bool replace, void *window,
+                    uint64_t window_size, struct gate *gate, void (*post)(struct dump_tap *t));

@@ -1,26 +1,26 @@
 // Runs that wait.
 #include "worker/gate.h"
 
-void pause_init(struct pause *p)
+void gate_init(struct gate *p)
 {
-    *p = (struct pause){.waits = false};
+    *p = (struct gate){.waits = false};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
 }
 
-void pause_done(struct pause *p)
+void gate_done(struct gate *p)
 {
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);
 }
 
-void pause_start(struct pause *p)
+void gate_start(struct gate *p)
 {
     p->waits = false;
     atomic_store(&p->stopped, false);
 }
 
-bool pause_wait(struct pause *p, void (*post)(void *owner), void *owner)
+bool gate_wait(struct gate *p, void (*post)(void *owner), void *owner)
 {
     pthread_mutex_lock(&p->lock);
     p->waits = true;
@@ -33,7 +33,7 @@ bool pause_wait(struct pause *p, void (*post)(void *owner), void *owner)
     return !atomic_load(&p->stopped);
 }
 
-void pause_end(struct pause *p, bool stop)
+void gate_open(struct gate *p, bool stop)
 {
     pthread_mutex_lock(&p->lock);
     if (stop)

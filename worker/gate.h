@@ -5,22 +5,22 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct pause {
+struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool waits;
     atomic_bool stopped; // the run is to end; for npu_job.stop
 };
 
-void pause_init(struct pause *p);
-void pause_done(struct pause *p);
+void gate_init(struct gate *p);
+void gate_done(struct gate *p);
 
 /// A run begins.
-void pause_start(struct pause *p);
+void gate_start(struct gate *p);
 
-/// Calls post(owner) and waits for pause_end(). False: the run is to end.
-bool pause_wait(struct pause *p, void (*post)(void *owner), void *owner);
+/// Calls post(owner) and waits for gate_open(). False: the run is to end.
+bool gate_wait(struct gate *p, void (*post)(void *owner), void *owner);
 
 /// From any thread, once for each post(): the run goes on, or (`stop`) ends. `stop` may come at any
-/// time between pause_start() and the run's end.
-void pause_end(struct pause *p, bool stop);
+/// time between gate_start() and the run's end.
+void gate_open(struct gate *p, bool stop);

@@ -8,29 +8,29 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-int engine_open(struct engine *g, const char *module_dir, const char *backend, const char *options,
-                struct error *e)
+int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
+                        const char *options, struct error *e)
 {
-    assert(!g->backend);
-    int r = npu_module_open(&g->module, module_dir, backend, e);
+    assert(!loaded->backend);
+    int r = npu_module_open(&loaded->module, module_dir, backend, e);
     if (r < 0)
         return r;
-    g->backend = g->module.backend;
-    r = g->backend->device_open(options, &g->device, e);
+    loaded->backend = loaded->module.backend;
+    r = loaded->backend->device_open(options, &loaded->device, e);
     if (r < 0)
         return r;
-    uint32_t n_cores = g->backend->device_info(g->device)->n_cores;
+    uint32_t n_cores = loaded->backend->device_info(loaded->device)->n_cores;
     if (n_cores == 0 || n_cores > 32)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: a device with %u cores",
                          backend, n_cores);
     return 0;
 }
 
-static int map_file(struct engine *g, const struct model_file *f, struct error *e)
+static int map_file(struct loaded_backend *loaded, const struct model_file *f, struct error *e)
 {
     struct stat st;
     uint64_t size = f->size;
-    assert(!g->file);
+    assert(!loaded->file);
     if (fstat(f->fd, &st) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "model %s", f->name);
     if (size == 0 || size > SIZE_MAX || st.st_size < 0 || size > (uint64_t)st.st_size)
@@ -40,39 +40,41 @@ static int map_file(struct engine *g, const struct model_file *f, struct error *
     if (file == MAP_FAILED)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "model %s: %llu bytes", f->name,
                                (unsigned long long)size);
-    g->file = file;
-    g->file_size = (size_t)size;
+    loaded->file = file;
+    loaded->file_size = (size_t)size;
     return 0;
 }
 
-static void unmap_file(struct engine *g)
+static void unmap_file(struct loaded_backend *loaded)
 {
-    if (g->file)
-        munmap(g->file, g->file_size);
-    g->file = NULL;
+    if (loaded->file)
+        munmap(loaded->file, loaded->file_size);
+    loaded->file = NULL;
 }
 
-static struct npu_model_source source_of(const struct engine *g, const struct model_file *f)
+static struct npu_model_source source_of(const struct loaded_backend *loaded,
+                                         const struct model_file *f)
 {
     return (struct npu_model_source){
-        .file = {g->file, g->file_size}, .name = f->name, .options = f->options};
+        .file = {loaded->file, loaded->file_size}, .name = f->name, .options = f->options};
 }
 
-int engine_load(struct engine *g, const struct model_file *file, struct error *e)
+int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *file,
+                        struct error *e)
 {
-    int r = map_file(g, file, e);
+    int r = map_file(loaded, file, e);
     if (r < 0)
         return r;
-    struct npu_model_source source = source_of(g, file);
-    r = g->backend->model_load(g->device, &source, &g->model, e);
+    struct npu_model_source source = source_of(loaded, file);
+    r = loaded->backend->model_load(loaded->device, &source, &loaded->model, e);
     // What the backend made of the weights is kept by now: pages of the file that are needed again
     // come back from it, and what packing took for a moment goes back to the system.
-    madvise(g->file, g->file_size, MADV_DONTNEED);
+    madvise(loaded->file, loaded->file_size, MADV_DONTNEED);
     malloc_trim(0);
     return r;
 }
 
-const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n)
+const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n)
 {
     size_t per_row = (size_t)m->n_inputs + m->n_outputs, n = per_row * (m->n_rows ? m->n_rows : 1);
     const struct tensor_io **list = calloc(n + 1, sizeof *list);
@@ -85,24 +87,25 @@ const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *
     return list;
 }
 
-int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e)
+int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,
+                            char **ret, struct error *e)
 {
-    int r = map_file(g, file, e);
+    int r = map_file(loaded, file, e);
     if (r < 0)
         return r;
-    struct npu_model_source source = source_of(g, file);
-    r = g->backend->model_describe(g->device, &source, ret, e);
-    unmap_file(g);
+    struct npu_model_source source = source_of(loaded, file);
+    r = loaded->backend->model_describe(loaded->device, &source, ret, e);
+    unmap_file(loaded);
     return r;
 }
 
-void engine_close(struct engine *g)
+void loaded_backend_close(struct loaded_backend *loaded)
 {
-    if (g->backend) {
-        g->backend->model_free(g->model);
-        g->backend->device_free(g->device);
+    if (loaded->backend) {
+        loaded->backend->model_free(loaded->model);
+        loaded->backend->device_free(loaded->device);
     }
-    unmap_file(g);
-    npu_module_close(&g->module);
-    *g = (struct engine){0};
+    unmap_file(loaded);
+    npu_module_close(&loaded->module);
+    *loaded = (struct loaded_backend){0};
 }

@@ -6,7 +6,7 @@
 #include "server/models/model_file.h"
 
 // Zero-initialised is closed. One thread at a time, except for what npu.h allows.
-struct engine {
+struct loaded_backend {
     struct npu_module module;
     const struct npu_backend *backend; // of the module
     struct npu_device *device;
@@ -16,19 +16,21 @@ struct engine {
 };
 
 /// Loads the module npu-BACKEND.so from `module_dir` and opens its device. May block.
-int engine_open(struct engine *g, const char *module_dir, const char *backend, const char *options,
-                struct error *e);
+int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
+                        const char *options, struct error *e);
 
 /// Maps a model file and loads it. May block. The fd stays the caller's and need not stay open; the
 /// file may not change.
-int engine_load(struct engine *g, const struct model_file *file, struct error *e);
+int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *file,
+                        struct error *e);
 
 /// A loaded model's tensors: of each row of shapes the inputs, then the outputs. A malloc'ed list
 /// of pointers into the model; NULL: no memory.
-const struct tensor_io **engine_tensors(const struct npu_model_info *m, size_t *ret_n);
+const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n);
 
 /// The backend's description of a model file: JSON text, malloc'ed, the caller's. May block.
-int engine_describe(struct engine *g, const struct model_file *file, char **ret, struct error *e);
+int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,
+                            char **ret, struct error *e);
 
 /// After the model's contexts. Also of what is half open.
-void engine_close(struct engine *g);
+void loaded_backend_close(struct loaded_backend *loaded);

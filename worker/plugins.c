@@ -23,9 +23,10 @@ struct plugin {
     char path[];
 };
 
-void plugins_init(struct plugins *p, const char *dir, const char *module_dir, struct notes *notes)
+void plugins_init(struct plugins *p, const char *dir, const char *module_dir,
+                  struct breadcrumbs *breadcrumbs)
 {
-    *p = (struct plugins){.dir = dir, .module_dir = module_dir, .notes = notes};
+    *p = (struct plugins){.dir = dir, .module_dir = module_dir, .breadcrumbs = breadcrumbs};
     pthread_mutex_init(&p->lock, NULL);
 }
 
@@ -92,9 +93,9 @@ static void add(struct plugins *p, const char *name)
         return;
     }
     snprintf(i->path, size, "%s/%s", p->dir, name);
-    int note = notes_enter(p->notes, "the loading of plugin %s", i->path);
+    int crumb = breadcrumbs_enter(p->breadcrumbs, "the loading of plugin %s", i->path);
     int r = load(i->path, &i->op, &e);
-    notes_leave(p->notes, note);
+    breadcrumbs_leave(p->breadcrumbs, crumb);
     if (r < 0) {
         log_warn("%s", e.text);
         p->unusable = e;

@@ -16,13 +16,14 @@ struct plugins {
     pthread_mutex_t lock;
     const char *dir;        // "": there are none
     const char *module_dir; // beside which the client library lies, for plugins linked with it
-    struct notes *notes;    // of the worker; NULL: none
+    struct breadcrumbs *breadcrumbs; // of the worker; NULL: none
     bool open;
     struct plugin *first;
     struct error unusable; // about the last one that could not be used; code 0: there was none
 };
 
-void plugins_init(struct plugins *p, const char *dir, const char *module_dir, struct notes *notes);
+void plugins_init(struct plugins *p, const char *dir, const char *module_dir,
+                  struct breadcrumbs *breadcrumbs);
 
 /// After the last operator is gone. The libraries stay loaded.
 void plugins_done(struct plugins *p);

@@ -137,7 +137,7 @@ static int confine(int fd, struct error *e)
     return 0;
 }
 
-int host_worker_main(int fd, const char *module_dir)
+int worker_main(int fd, const char *module_dir)
 {
     struct error e;
     worker_log_begin();

@@ -15,7 +15,7 @@
 #define WORKER_BUCKETS 256
 
 // Things that have a number, given by the daemon.
-struct numbered {
+struct worker_object {
     struct list link;
     uint32_t number;
 };
@@ -23,9 +23,9 @@ struct numbered {
 struct worker {
     int fd;
     const char *module_dir;
-    pthread_mutex_t reading; // guards what follows but for the engine's contexts
+    pthread_mutex_t reading; // guards what follows but for the backend's contexts
     struct frame_reader reader;
-    struct engine engine;
+    struct loaded_backend loaded;
     struct plugins plugins;
     char plugin_dir[sizeof((rknnd_WorkerStart){0}.plugin_dir)];
     struct list contexts[WORKER_BUCKETS];
@@ -48,20 +48,20 @@ struct worker_bound {
 
 // A context. One job at a time, and the daemon knows of its end before it asks for more.
 struct worker_context {
-    struct numbered number;
+    struct worker_object object;
     struct worker *worker;
     struct npu_context *npu;
     atomic_bool running;
     uint32_t request;
     struct npu_job job;
-    struct access access;
+    struct dma_sync sync;
     struct npu_input *inputs;
     struct npu_output *outputs;
     struct worker_bound *bound; // inputs, then outputs
     struct error unusable;      // code 0: it is not
-    struct pause pause;
-    struct tap tap;
-    struct caller caller;
+    struct gate gate;
+    struct dump_tap tap;
+    struct custom_proxy proxy;
     uint16_t type;   // WORKER_RUN or WORKER_DUMP
     atomic_int left; // of a run: the submit's return and the backend's done()
     int status;
@@ -70,7 +70,7 @@ struct worker_context {
 
 /// Things by their number; NULL: there is none. The caller has `reading`.
 void *worker_find(struct list *buckets, uint32_t number);
-void worker_add(struct list *buckets, struct numbered *n, uint32_t number);
+void worker_add(struct list *buckets, struct worker_object *n, uint32_t number);
 
 /// Handles one request. A run is prepared only: *ret_run is its context. The caller has `reading`.
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,

@@ -2,10 +2,10 @@
 #include "protocol/custom_message.h"
 #include "worker/worker_memory.h"
 
-static void post_call(struct caller *caller)
+static void post_call(struct custom_proxy *proxy)
 {
-    struct worker_context *c = container_of(caller, struct worker_context, caller);
-    rknnd_CustomCall call = {.node = caller->node};
+    struct worker_context *c = container_of(proxy, struct worker_context, proxy);
+    rknnd_CustomCall call = {.node = proxy->node};
     rknnd_InferReply run = {.has_call = true, .call = call};
     rknnd_DumpReply dump = {.has_call = true, .call = call};
     const void *message = c->type == MESSAGE_WORKER_RUN ? (void *)&run : (void *)&dump;
@@ -35,6 +35,6 @@ void worker_prepare_calls(struct worker_context *c, const struct worker_buffer *
         inputs = find_room(b, m->custom_inputs, custom_input_room(info->custom, &set));
         outputs = find_room(b, m->custom_outputs, custom_output_room(info->custom, &set));
     }
-    if (caller_start(&c->caller, &set, inputs, outputs, &c->pause, post_call))
-        c->job.custom = &c->caller.npu;
+    if (custom_proxy_start(&c->proxy, &set, inputs, outputs, &c->gate, post_call))
+        c->job.custom = &c->proxy.npu;
 }

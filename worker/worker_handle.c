@@ -11,7 +11,7 @@
 #include "server/handle/profile_layers.h"
 #include "worker/worker_memory.h"
 
-struct request {
+struct worker_request {
     struct worker *worker;
     const struct frame_header *header;
     union message_any *message;
@@ -22,14 +22,14 @@ struct request {
 
 void *worker_find(struct list *buckets, uint32_t number)
 {
-    struct numbered *n;
+    struct worker_object *n;
     list_for_each (n, &buckets[number % WORKER_BUCKETS], link)
         if (n->number == number)
             return n;
     return NULL;
 }
 
-void worker_add(struct list *buckets, struct numbered *n, uint32_t number)
+void worker_add(struct list *buckets, struct worker_object *n, uint32_t number)
 {
     if (worker_find(buckets, number))
         worker_die("number %u is given twice", number);
@@ -38,7 +38,7 @@ void worker_add(struct list *buckets, struct numbered *n, uint32_t number)
 }
 
 // A context that nothing runs on.
-static struct worker_context *context(const struct request *r, uint32_t number)
+static struct worker_context *context(const struct worker_request *r, uint32_t number)
 {
     struct worker_context *c = worker_find(r->worker->contexts, number);
     if (!c || atomic_load(&c->running))
@@ -48,7 +48,8 @@ static struct worker_context *context(const struct request *r, uint32_t number)
 
 // ---- answers -----------------------------------------------------------------------------------
 
-static void answer(const struct request *r, const void *message, const void *payload, size_t size)
+static void answer(const struct worker_request *r, const void *message, const void *payload,
+                   size_t size)
 {
     const struct message_row *row = message_row(r->header->type);
     struct iovec rest = {(void *)payload, size};
@@ -56,14 +57,14 @@ static void answer(const struct request *r, const void *message, const void *pay
                                            message, &rest, size > 0, NULL, NULL));
 }
 
-static void answer_error(const struct request *r, const struct error *e)
+static void answer_error(const struct worker_request *r, const struct error *e)
 {
     worker_answer(r->worker, message_error_frame(r->header->type, r->header->id, e));
 }
 
 // ---- device and model --------------------------------------------------------------------------
 
-static int take_file(const struct request *r)
+static int take_file(const struct worker_request *r)
 {
     int fd = frame_reader_take_fd(&r->worker->reader);
     if (fd < 0)
@@ -78,22 +79,22 @@ static void set_log_level(uint32_t level)
     log_set_level((enum log_level)level);
 }
 
-static int handle_start(struct request *r, struct error *e)
+static int handle_start(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
     struct worker *w = r->worker;
-    struct engine *g = &w->engine;
-    if (g->backend)
+    struct loaded_backend *loaded = &w->loaded;
+    if (loaded->backend)
         worker_die("it is started twice");
-    cleanup(fd_close_p) int notes = take_file(r);
+    cleanup(fd_close_p) int breadcrumbs = take_file(r);
     set_log_level(m->log_level);
     message_set_text(w->plugin_dir, m->plugin_dir);
     plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
-                 worker_map(notes, sizeof(struct notes), PROT_READ | PROT_WRITE));
-    int s = engine_open(g, r->worker->module_dir, m->backend, m->options, e);
+                 worker_map(breadcrumbs, sizeof(struct breadcrumbs), PROT_READ | PROT_WRITE));
+    int s = loaded_backend_open(loaded, r->worker->module_dir, m->backend, m->options, e);
     if (s < 0)
         return s;
-    const struct npu_device_info *d = g->backend->device_info(g->device);
+    const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
     rknnd_Device reply = {.n_cores = d->n_cores,
                           .sram_size = d->sram_size,
                           .dma = d->dma,
@@ -107,15 +108,15 @@ static int handle_start(struct request *r, struct error *e)
     return 0;
 }
 
-static int check_started(const struct engine *g, struct error *e)
+static int check_started(const struct loaded_backend *loaded, struct error *e)
 {
-    return g->device ? 0 : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the worker has no device");
+    return loaded->device ? 0 : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the worker has no device");
 }
 
 static uint8_t *encode_tensors(const struct npu_model_info *m, size_t *ret_size)
 {
     size_t n;
-    cleanup(free_p) const struct tensor_io **all = engine_tensors(m, &n);
+    cleanup(free_p) const struct tensor_io **all = loaded_backend_tensors(m, &n);
     return all ? tensor_list_encode(all, n, ret_size) : NULL;
 }
 
@@ -134,7 +135,8 @@ static uint8_t *encode_model(const struct npu_model_info *m, size_t *ret_size)
     return all;
 }
 
-static int answer_model(const struct request *r, const struct npu_model_info *m, struct error *e)
+static int answer_model(const struct worker_request *r, const struct npu_model_info *m,
+                        struct error *e)
 {
     size_t size;
     cleanup(free_p) uint8_t *list = encode_model(m, &size);
@@ -159,33 +161,33 @@ static int answer_model(const struct request *r, const struct npu_model_info *m,
     return 0;
 }
 
-static int handle_load(struct request *r, struct error *e)
+static int handle_load(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerLoad *m = &r->message->WORKER_LOAD_request;
-    struct engine *g = &r->worker->engine;
+    struct loaded_backend *loaded = &r->worker->loaded;
     cleanup(fd_close_p) int fd = take_file(r);
-    int s = check_started(g, e);
+    int s = check_started(loaded, e);
     struct model_file file = {fd, m->size, m->name, m->options};
     if (s == 0)
-        s = engine_load(g, &file, e);
+        s = loaded_backend_load(loaded, &file, e);
     if (s < 0)
         return s;
     // One thread always reads, so that a request does not wait for a run to end.
-    const struct npu_device_info *d = g->backend->device_info(g->device);
+    const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
     s = worker_start_threads(r->worker, d->never_blocks ? 1 : d->n_cores + 1, e);
-    return s < 0 ? s : answer_model(r, g->backend->model_info(g->model), e);
+    return s < 0 ? s : answer_model(r, loaded->backend->model_info(loaded->model), e);
 }
 
-static int handle_describe(struct request *r, struct error *e)
+static int handle_describe(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerDescribe *m = &r->message->WORKER_DESCRIBE_request;
-    struct engine *g = &r->worker->engine;
+    struct loaded_backend *loaded = &r->worker->loaded;
     cleanup(fd_close_p) int fd = take_file(r);
     cleanup(free_p) char *json = NULL;
-    int s = check_started(g, e);
+    int s = check_started(loaded, e);
     struct model_file file = {fd, m->size, m->name, m->options};
     if (s == 0)
-        s = engine_describe(g, &file, &json, e);
+        s = loaded_backend_describe(loaded, &file, &json, e);
     if (s == 0)
         answer(r, &(rknnd_Empty){0}, json, strlen(json));
     return s;
@@ -196,9 +198,9 @@ static int handle_describe(struct request *r, struct error *e)
 static void context_free(struct worker_context *c)
 {
     if (c->npu)
-        c->worker->engine.backend->context_free(c->npu);
-    caller_done(&c->caller);
-    pause_done(&c->pause);
+        c->worker->loaded.backend->context_free(c->npu);
+    custom_proxy_done(&c->proxy);
+    gate_done(&c->gate);
     free(c->inputs);
     free(c->outputs);
     free(c->bound);
@@ -207,20 +209,20 @@ static void context_free(struct worker_context *c)
 
 static int context_new(struct worker *w, struct worker_context **ret, struct error *e)
 {
-    const struct npu_model_info *info = w->engine.backend->model_info(w->engine.model);
+    const struct npu_model_info *info = w->loaded.backend->model_info(w->loaded.model);
     struct worker_context *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
     c->worker = w;
-    pause_init(&c->pause);
+    gate_init(&c->gate);
     c->inputs = calloc((size_t)info->n_inputs + 1, sizeof *c->inputs);
     c->outputs = calloc((size_t)info->n_outputs + 1, sizeof *c->outputs);
     c->bound = calloc((size_t)info->n_inputs + info->n_outputs + 1, sizeof *c->bound);
     int s = c->inputs && c->outputs && c->bound ? 0 : error_no_memory(e, "a context", sizeof *c);
     if (s == 0)
-        s = caller_init(&c->caller, info, &w->plugins, e);
+        s = custom_proxy_init(&c->proxy, info, &w->plugins, e);
     if (s == 0)
-        s = w->engine.backend->context_new(w->engine.model, &c->npu, e);
+        s = w->loaded.backend->context_new(w->loaded.model, &c->npu, e);
     if (s < 0) {
         context_free(c);
         return s;
@@ -229,33 +231,33 @@ static int context_new(struct worker *w, struct worker_context **ret, struct err
     return 0;
 }
 
-static int handle_open(struct request *r, struct error *e)
+static int handle_open(struct worker_request *r, struct error *e)
 {
     struct worker_context *c;
-    if (!r->worker->engine.model)
+    if (!r->worker->loaded.model)
         worker_die("a context of no model");
     int s = context_new(r->worker, &c, e);
     if (s < 0)
         return s;
-    worker_add(r->worker->contexts, &c->number, r->message->WORKER_OPEN_request.context);
+    worker_add(r->worker->contexts, &c->object, r->message->WORKER_OPEN_request.context);
     answer(r, &(rknnd_Empty){0}, NULL, 0);
     return 0;
 }
 
-static int handle_close(struct request *r, struct error *e)
+static int handle_close(struct worker_request *r, struct error *e)
 {
     struct worker_context *c = context(r, r->message->WORKER_CLOSE_request.context);
     (void)e;
-    list_remove(&c->number.link);
+    list_remove(&c->object.link);
     context_free(c);
     return 0;
 }
 
-static int handle_profile(struct request *r, struct error *e)
+static int handle_profile(struct worker_request *r, struct error *e)
 {
     struct worker_context *c = context(r, r->message->WORKER_PROFILE_request.context);
     size_t n, size;
-    const struct npu_layer *layers = r->worker->engine.backend->context_layers(c->npu, &n);
+    const struct npu_layer *layers = r->worker->loaded.backend->context_layers(c->npu, &n);
     cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
     if (!list)
         return error_no_memory(e, "a profile", n * sizeof *layers);
@@ -266,35 +268,35 @@ static int handle_profile(struct request *r, struct error *e)
 
 // ---- memory ------------------------------------------------------------------------------------
 
-static int handle_buffer(struct request *r, struct error *e)
+static int handle_buffer(struct worker_request *r, struct error *e)
 {
     (void)e;
     worker_buffer_add(r->worker, &r->message->WORKER_BUFFER_request);
     return 0;
 }
 
-static int handle_buffer_free(struct request *r, struct error *e)
+static int handle_buffer_free(struct worker_request *r, struct error *e)
 {
     (void)e;
     worker_buffer_drop(r->worker, r->message->WORKER_BUFFER_FREE_request.buffer);
     return 0;
 }
 
-static int handle_memory(struct request *r, struct error *e)
+static int handle_memory(struct worker_request *r, struct error *e)
 {
     (void)e;
     worker_memory_add(r->worker, &r->message->WORKER_MEMORY_request);
     return 0;
 }
 
-static int handle_memory_free(struct request *r, struct error *e)
+static int handle_memory_free(struct worker_request *r, struct error *e)
 {
     (void)e;
     worker_memory_drop(r->worker, r->message->WORKER_MEMORY_FREE_request.memory);
     return 0;
 }
 
-static int handle_bind(struct request *r, struct error *e)
+static int handle_bind(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerBind *m = &r->message->WORKER_BIND_request;
     (void)e;
@@ -302,7 +304,7 @@ static int handle_bind(struct request *r, struct error *e)
     return 0;
 }
 
-static int handle_internal(struct request *r, struct error *e)
+static int handle_internal(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerInternal *m = &r->message->WORKER_INTERNAL_request;
     (void)e;
@@ -358,7 +360,7 @@ static void end_run(struct worker_context *c, int status, const struct error *e)
     struct worker *w = c->worker;
     struct error after;
     struct frame_out *f;
-    if (access_end(&c->access, &c->job, &after) < 0 && status == 0) {
+    if (dma_sync_end(&c->sync, &c->job, &after) < 0 && status == 0) {
         status = after.code;
         e = &after;
     }
@@ -391,17 +393,18 @@ void worker_run(struct worker_context *c)
     struct error e = c->unusable;
     int s = e.code;
     if (s == 0)
-        s = access_begin(&c->access, &c->job, &e);
+        s = dma_sync_begin(&c->sync, &c->job, &e);
     if (s == 0)
-        s = c->worker->engine.backend->context_submit(c->npu, &c->job, &e);
+        s = c->worker->loaded.backend->context_submit(c->npu, &c->job, &e);
     if (s < 0)
         end_run(c, s, &e);
     else if (atomic_fetch_sub(&c->left, 1) == 1)
         end_run(c, c->status, &c->job.error);
 }
 
-static void prepare_run(struct request *r, struct worker_context *c, const struct worker_buffer *b,
-                        const rknnd_WorkerRun *m, const struct npu_model_info *info)
+static void prepare_run(struct worker_request *r, struct worker_context *c,
+                        const struct worker_buffer *b, const rknnd_WorkerRun *m,
+                        const struct npu_model_info *info)
 {
     if (m->inputs_count != info->n_inputs)
         worker_die("a run with %u inputs", m->inputs_count);
@@ -413,25 +416,25 @@ static void prepare_run(struct request *r, struct worker_context *c, const struc
                               .row = m->row,
                               .core_mask = m->core_mask,
                               .divide_batch = m->divide_batch,
-                              .stop = &c->pause.stopped,
+                              .stop = &c->gate.stopped,
                               .collect_perf = m->collect_perf,
                               .done = on_job_done,
                               .owner = c};
-    c->access = (struct access){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
-    pause_start(&c->pause);
+    c->sync = (struct dma_sync){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
+    gate_start(&c->gate);
     worker_prepare_calls(c, b, m, info);
     atomic_store(&c->left, 2);
     atomic_store(&c->running, true);
     r->run = c;
 }
 
-static int handle_run(struct request *r, struct error *e)
+static int handle_run(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
     struct worker_context *c = context(r, m->context);
     const struct worker_buffer *b = worker_buffer_find(r->worker, m->buffer);
-    const struct engine *g = &r->worker->engine;
-    const struct npu_model_info *info = g->backend->model_info(g->model);
+    const struct loaded_backend *loaded = &r->worker->loaded;
+    const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
     (void)e;
     if (m->output_offsets_count != info->n_outputs)
         worker_die("a run with %u outputs", m->output_offsets_count);
@@ -442,7 +445,7 @@ static int handle_run(struct request *r, struct error *e)
     return 0;
 }
 
-static void post_part(struct tap *t)
+static void post_part(struct dump_tap *t)
 {
     struct worker_context *c = container_of(t, struct worker_context, tap);
     worker_answer(c->worker,
@@ -450,14 +453,14 @@ static void post_part(struct tap *t)
                                 rknnd_DumpReply_fields, &t->part, NULL, 0, NULL, NULL));
 }
 
-static int handle_dump(struct request *r, struct error *e)
+static int handle_dump(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
     struct worker_context *c = context(r, m->run.context);
     const struct worker_buffer *b = worker_buffer_find(r->worker, m->run.buffer);
-    const struct engine *g = &r->worker->engine;
-    const struct npu_model_info *info = g->backend->model_info(g->model);
-    int s = tap_check(g->backend->device_info(g->device), m->replace, e);
+    const struct loaded_backend *loaded = &r->worker->loaded;
+    const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
+    int s = dump_tap_check(loaded->backend->device_info(loaded->device), m->replace, e);
     if (s < 0)
         return s;
     if (m->window == 0 || m->window > b->output_size)
@@ -465,23 +468,23 @@ static int handle_dump(struct request *r, struct error *e)
     for (uint32_t i = 0; i < info->n_outputs; i++)
         c->outputs[i] = (struct npu_output){0};
     prepare_run(r, c, b, &m->run, info);
-    tap_start(&c->tap, m->only, m->replace, b->output, m->window, &c->pause, post_part);
+    dump_tap_start(&c->tap, m->only, m->replace, b->output, m->window, &c->gate, post_part);
     c->job.tap = &c->tap.npu;
     return 0;
 }
 
-static int handle_next(struct request *r, struct error *e)
+static int handle_next(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
     struct worker_context *c = worker_find(r->worker->contexts, m->context);
     (void)e;
     if (!c)
         worker_die("there is no context %u", m->context);
-    pause_end(&c->pause, m->stop);
+    gate_open(&c->gate, m->stop);
     return 0;
 }
 
-static int handle_log_level(struct request *r, struct error *e)
+static int handle_log_level(struct worker_request *r, struct error *e)
 {
     (void)e;
     set_log_level(r->message->WORKER_LOG_LEVEL_request.level);
@@ -492,7 +495,7 @@ static int handle_log_level(struct request *r, struct error *e)
 
 static const struct {
     uint16_t type;
-    int (*handle)(struct request *r, struct error *e); // an error is the answer
+    int (*handle)(struct worker_request *r, struct error *e); // an error is the answer
 } handlers[] = {
     {MESSAGE_WORKER_RUN, handle_run},           {MESSAGE_WORKER_START, handle_start},
     {MESSAGE_WORKER_LOAD, handle_load},         {MESSAGE_WORKER_DESCRIBE, handle_describe},
@@ -508,7 +511,7 @@ void worker_handle(struct worker *w, const struct frame_header *h, struct bytes 
                    struct worker_context **ret_run)
 {
     union message_any m;
-    struct request r = {.worker = w, .header = h, .message = &m};
+    struct worker_request r = {.worker = w, .header = h, .message = &m};
     struct error e;
     size_t i = 0, n = sizeof handlers / sizeof *handlers;
     while (i < n && handlers[i].type != h->type)

@@ -13,7 +13,7 @@
 
 // Memory of clients.
 struct worker_memory {
-    struct numbered number;
+    struct worker_object object;
     struct npu_buffer buffer; // the fd: of a dma-buf, else -1
 };
 
@@ -56,13 +56,13 @@ void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m)
                                     worker_map(output_fd, m->output_size, PROT_READ | PROT_WRITE),
                                 .input_size = m->input_size,
                                 .output_size = m->output_size};
-    worker_add(w->buffers, &b->number, m->buffer);
+    worker_add(w->buffers, &b->object, m->buffer);
 }
 
 void worker_buffer_drop(struct worker *w, uint32_t number)
 {
     struct worker_buffer *b = worker_buffer_find(w, number);
-    list_remove(&b->number.link);
+    list_remove(&b->object.link);
     munmap((void *)b->input, b->input_size);
     munmap(b->output, b->output_size);
     free(b);
@@ -92,13 +92,13 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
         worker_die("%s", e.text);
     if (dmabuf_is(fd))
         memory->buffer.fd = steal_fd(&fd);
-    worker_add(w->memories, &memory->number, m->memory);
+    worker_add(w->memories, &memory->object, m->memory);
 }
 
 void worker_memory_drop(struct worker *w, uint32_t number)
 {
     struct worker_memory *m = find(w, number);
-    list_remove(&m->number.link);
+    list_remove(&m->object.link);
     npu_buffer_done(&m->buffer);
     free(m);
 }
@@ -136,8 +136,8 @@ static void bind_output(struct worker_bound *b, uint8_t *data, const rknnd_Worke
 
 void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
 {
-    const struct engine *g = &c->worker->engine;
-    const struct npu_model_info *info = g->backend->model_info(g->model);
+    const struct loaded_backend *loaded = &c->worker->loaded;
+    const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
     if (m->index >= (m->output ? info->n_outputs : info->n_inputs))
         worker_die("a tensor that is not there is bound");
     struct worker_bound *b = &c->bound[m->output ? info->n_inputs + m->index : m->index];
@@ -151,7 +151,7 @@ void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
 
 void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m)
 {
-    const struct npu_backend *backend = c->worker->engine.backend;
+    const struct npu_backend *backend = c->worker->loaded.backend;
     uint8_t *data = NULL;
     if (m->memory)
         data = find_part(c->worker, m->memory, m->offset, m->size)->map + m->offset;

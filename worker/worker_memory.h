@@ -5,7 +5,7 @@
 
 // Shared memory of jobs.
 struct worker_buffer {
-    struct numbered number;
+    struct worker_object object;
     const uint8_t *input;
     uint8_t *output;
     uint64_t input_size, output_size;

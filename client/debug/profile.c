@@ -7,7 +7,7 @@
 
 int profile_take(struct bytes *rest, rknnd_Layer *ret, struct error *e)
 {
-    int r = message_sequence_take(rknnd_Layer_fields, rest, ret, e);
+    int r = message_delimited_take(rknnd_Layer_fields, rest, ret, e);
     if (r < 0)
         return error_prefix(e, "the server's list of layers");
     char *texts[] = {ret->name,   ret->op,           ret->type,

@@ -9,7 +9,7 @@
 static int take_clock(struct bytes *rest, rknnd_clock *ret, struct error *e)
 {
     rknnd_Clock m;
-    int r = message_sequence_take(rknnd_Clock_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_Clock_fields, rest, &m, e);
     if (r < 0)
         return r;
     *ret = (rknnd_clock){.struct_size = sizeof *ret, .hz = m.hz, .max_hz = m.max_hz};

@@ -27,7 +27,7 @@ static void show(struct reading *g, const rknnd_log_line *line)
 static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struct error *e)
 {
     rknnd_LogLine m;
-    int r = message_sequence_take(rknnd_LogLine_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_LogLine_fields, rest, &m, e);
     if (r < 0)
         return r;
     message_make_printable(m.text);

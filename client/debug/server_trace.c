@@ -30,7 +30,7 @@ static int check(const struct reading *g, const rknnd_TraceReply *m, struct erro
 static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)
 {
     rknnd_TraceEvent m;
-    int r = message_sequence_take(rknnd_TraceEvent_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_TraceEvent_fields, rest, &m, e);
     if (r < 0)
         return r;
     *ret = (rknnd_event){.struct_size = sizeof *ret,

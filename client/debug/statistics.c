@@ -23,7 +23,7 @@ static int check(const rknnd_StatsReply *m, struct error *e)
 static int take_core(struct bytes *rest, rknnd_core_stats *ret, struct error *e)
 {
     rknnd_CoreStats m;
-    int r = message_sequence_take(rknnd_CoreStats_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_CoreStats_fields, rest, &m, e);
     *ret = (rknnd_core_stats){.struct_size = sizeof *ret, .busy_us = m.busy_us};
     return r;
 }
@@ -31,7 +31,7 @@ static int take_core(struct bytes *rest, rknnd_core_stats *ret, struct error *e)
 static int take_client(struct bytes *rest, rknnd_client_stats *ret, struct error *e)
 {
     rknnd_ClientStats m;
-    int r = message_sequence_take(rknnd_ClientStats_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_ClientStats_fields, rest, &m, e);
     *ret = (rknnd_client_stats){.struct_size = sizeof *ret,
                                 .client = m.client,
                                 .connections = m.connections,
@@ -57,7 +57,7 @@ static int take_client(struct bytes *rest, rknnd_client_stats *ret, struct error
 static int take_model(struct bytes *rest, rknnd_model_stats *ret, struct error *e)
 {
     rknnd_ModelStats m;
-    int r = message_sequence_take(rknnd_ModelStats_fields, rest, &m, e);
+    int r = message_delimited_take(rknnd_ModelStats_fields, rest, &m, e);
     *ret = (rknnd_model_stats){.struct_size = sizeof *ret,
                                .contexts = m.contexts,
                                .jobs = m.jobs,

@@ -50,5 +50,5 @@ void infer_receive(struct connection *c, const struct frame_header *h, const rkn
 /// A context closes while its layer times are being asked for.
 void profiles_context_closed(struct context *x, const struct error *why);
 
-/// Ends all descriptions of models that are asked for; for shutdown, after host_cancel_all().
+/// Ends all descriptions of models that are asked for; for shutdown, after runner_cancel_all().
 void handle_describe_stop(struct server *s);

@@ -30,7 +30,7 @@ static void read_clocks(uv_work_t *work)
 }
 
 // What the software NPU stands for comes first.
-static int encode(const struct server *s, const struct reading *r, struct sequence *q,
+static int encode(const struct server *s, const struct reading *r, struct delimited *q,
                   rknnd_ClocksReply *m, struct error *e)
 {
     rknnd_Clock npu = {.hz = s->device.clock_hz, .max_hz = s->device.clock_hz};
@@ -38,18 +38,18 @@ static int encode(const struct server *s, const struct reading *r, struct sequen
     if (npu.hz) {
         message_set_text(npu.domain, "NPU");
         snprintf(npu.name, sizeof npu.name, "model of %s", s->device.chip);
-        status = sequence_put(q, rknnd_Clock_fields, &npu, e);
+        status = delimited_put(q, rknnd_Clock_fields, &npu, e);
         m->n_clocks++;
     }
     for (size_t i = 0; i < r->n && status == 0; i++, m->n_clocks++)
-        status = sequence_put(q, rknnd_Clock_fields, &r->list[i], e);
+        status = delimited_put(q, rknnd_Clock_fields, &r->list[i], e);
     return status;
 }
 
 static void on_read(uv_work_t *work, int status)
 {
     struct reading *r = container_of(work, struct reading, work);
-    struct sequence q = {0};
+    struct delimited q = {0};
     rknnd_ClocksReply m = {0};
     struct error e;
     (void)status;

@@ -29,7 +29,7 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
         r = infer_new(c, h, &m->run, window(c->server), &j, e);
     if (r < 0)
         return r;
-    r = dump_new(j, m, window(c->server), e);
+    r = job_dump_new(j, m, window(c->server), e);
     if (r < 0) {
         job_drop(j);
         return r;
@@ -42,9 +42,9 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
 int handle_dump_next(struct connection *c, const struct frame_header *h,
                      const union message_any *any, struct error *e)
 {
-    struct dump *d = dump_find(connection_find_request(c, any->DUMP_NEXT_request.request));
+    struct job_dump *d = job_dump_find(connection_find_request(c, any->DUMP_NEXT_request.request));
     (void)e;
     if (d)
-        dump_next(d, c, h->payload_size);
+        job_dump_next(d, c, h->payload_size);
     return 0;
 }

@@ -66,7 +66,7 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     return check_typed(i, io, in, e);
 }
 
-static int check_row(const struct host_info *info, const rknnd_Infer *m, struct error *e)
+static int check_row(const struct runner_info *info, const rknnd_Infer *m, struct error *e)
 {
     return m->row < info->n_rows
                ? 0
@@ -83,10 +83,10 @@ static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_Infer
                      "input %u (%.64s) is bound to memory, and yet it came", i, io->logical.name);
 }
 
-static int check_inputs(const struct host_info *info, const struct binding *b, const rknnd_Infer *m,
-                        uint64_t *total, struct error *e)
+static int check_inputs(const struct runner_info *info, const struct binding *b,
+                        const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
-    const struct tensor_io *inputs = host_info_row(info, m->row);
+    const struct tensor_io *inputs = runner_info_row(info, m->row);
     if (m->inputs_count != info->n_inputs)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
                          (unsigned)m->inputs_count, info->n_inputs);
@@ -99,8 +99,8 @@ static int check_inputs(const struct host_info *info, const struct binding *b, c
     return 0;
 }
 
-static int check_writes(const struct host_info *info, const struct binding *b, const rknnd_Infer *m,
-                        uint64_t *total, struct error *e)
+static int check_writes(const struct runner_info *info, const struct binding *b,
+                        const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
     if (m->writes_count + m->inputs_count > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs and %u changes of memory at once",
@@ -121,7 +121,7 @@ static int check_writes(const struct host_info *info, const struct binding *b, c
     return 0;
 }
 
-static int check_payload(const struct host_info *info, const struct binding *b,
+static int check_payload(const struct runner_info *info, const struct binding *b,
                          const rknnd_Infer *m, const struct frame_header *h, struct error *e)
 {
     uint64_t total = 0;
@@ -142,30 +142,31 @@ static int check_payload(const struct host_info *info, const struct binding *b,
 
 // RKNN_NPU_CORE_* but AUTO: one core, or the first cores together. A single-core chip knows only
 // AUTO (there rknn_set_core_mask is not offered).
-static int read_core_mask(const struct server *s, uint32_t mask, struct sched_cores *ret,
+static int read_core_mask(const struct server *s, uint32_t mask, struct scheduler_cores *ret,
                           struct error *e)
 {
     const struct npu_device_info *device = &s->device;
-    uint32_t all = (1u << s->sched.n_cores) - 1;
+    uint32_t all = (1u << s->scheduler.n_cores) - 1;
     bool one = (mask & (mask - 1)) == 0, first = (mask & (mask + 1)) == 0;
-    if (s->sched.n_cores == 1)
+    if (s->scheduler.n_cores == 1)
         return error_set(e, STATUS_PARAM_INVALID,
                          "core mask 0x%x: %s has one core, only RKNN_NPU_CORE_AUTO (0) is possible",
                          mask, device->chip);
     if (mask == CORE_MASK_ALL)
         mask = all;
-    *ret = (struct sched_cores){.mask = mask};
-    if ((!one && !first && mask != all) || (mask & ~all) || !sched_can(&s->sched, *ret))
+    *ret = (struct scheduler_cores){.mask = mask};
+    if ((!one && !first && mask != all) || (mask & ~all) || !scheduler_can(&s->scheduler, *ret))
         return error_set(e, STATUS_PARAM_INVALID, "core mask 0x%x: %s has %u cores", mask,
-                         device->chip, s->sched.n_cores);
+                         device->chip, s->scheduler.n_cores);
     return 0;
 }
 
 // The pictures of a batch are run by themselves, on whichever cores are idle (SDK guide 5.6.1).
-static int read_cores(const struct server *s, const struct host_info *info, const rknnd_Infer *m,
-                      struct sched_cores *ret, struct error *e)
+static int read_cores(const struct server *s, const struct runner_info *info, const rknnd_Infer *m,
+                      struct scheduler_cores *ret, struct error *e)
 {
-    uint32_t n_cores = s->sched.n_cores < info->core_limit ? s->sched.n_cores : info->core_limit;
+    uint32_t n_cores =
+        s->scheduler.n_cores < info->core_limit ? s->scheduler.n_cores : info->core_limit;
     uint32_t wanted = m->batch_cores ? m->batch_cores : n_cores;
     if (m->core_mask)
         return read_core_mask(s, m->core_mask, ret, e);
@@ -173,8 +174,8 @@ static int read_cores(const struct server *s, const struct host_info *info, cons
         return error_set(e, STATUS_PARAM_INVALID,
                          "a batch on %u cores: the model can have %u of %s", wanted, n_cores,
                          s->device.chip);
-    *ret = (struct sched_cores){.any = wanted < info->batch ? wanted : info->batch,
-                                .or_fewer = info->batch > 1};
+    *ret = (struct scheduler_cores){.any = wanted < info->batch ? wanted : info->batch,
+                                    .or_fewer = info->batch > 1};
     return 0;
 }
 
@@ -191,12 +192,12 @@ static uint64_t input_room(const rknnd_Infer *m)
     return total;
 }
 
-// Where each input lies in the job's buffer or its memory, for the host; and where the payload
+// Where each input lies in the job's buffer or its memory, for the runner; and where the payload
 // goes.
 static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segments)
 {
-    const struct binding *b = j->host.binding;
-    uint8_t *at = j->host.buffer->input;
+    const struct binding *b = j->run.binding;
+    uint8_t *at = j->run.buffer->input;
     int n = 0;
     for (unsigned i = 0; i < m->writes_count; i++) {
         const rknnd_InferWrite *w = &m->writes[i];
@@ -234,19 +235,19 @@ static void on_inputs(struct connection *c, void *owner)
 static int new_job(struct context *x, const rknnd_Infer *m, uint64_t output_room, struct job **ret,
                    struct error *e)
 {
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     const struct options *o = x->server->options;
     struct custom_set set;
     uint64_t custom = 0;
     int r = custom_set_from_message(m->custom_nodes, info->custom->n, &set, e);
     if (r == 0 && m->custom_nodes.size > 0)
-        r = custom_room(info, &set, output_room, o->max_payload, &custom, e);
+        r = job_custom_room(info, &set, output_room, o->max_payload, &custom, e);
     if (r == 0)
         r = job_new(x, info->n_inputs, input_room(m), output_room + custom, ret, e);
     if (r < 0)
         return r;
     (*ret)->output_size = output_room;
-    r = m->custom_nodes.size > 0 ? custom_new(*ret, info, &set, output_room, e) : 0;
+    r = m->custom_nodes.size > 0 ? job_custom_new(*ret, info, &set, output_room, e) : 0;
     if (r < 0)
         job_drop(*ret);
     return r;
@@ -256,11 +257,11 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
               uint64_t output_room, struct job **ret, struct error *e)
 {
     struct context *x = session_context(c->session, m->context, e);
-    struct sched_cores cores;
+    struct scheduler_cores cores;
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     int r = check_row(info, m, e);
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
@@ -271,14 +272,14 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r < 0)
         return r;
     j->cores = cores;
-    j->host.row = m->row;
+    j->run.row = m->row;
     j->no_outputs = m->no_outputs;
     for (unsigned i = 0; i < m->outputs_back_count; i++)
         j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;
     if (m->output_limit > 0 && m->output_limit < output_room)
         j->output_size = m->output_limit;
     j->limit_ms = m->timeout_ms;
-    j->host.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
+    j->run.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
     *ret = j;
     return 0;
 }
@@ -303,7 +304,7 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     int r = check_row(info, m, e);
     if (r == 0)
         r = infer_new(c, h, m, binding_output_size(x->binding, info, m->row), &j, e);

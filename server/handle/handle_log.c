@@ -22,7 +22,7 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
         return error_set(e, STATUS_PARAM_INVALID, "log levels are 0 to %d, not %u", LOG_TRACE,
                          level);
     log_set_level((enum log_level)level);
-    worker_processes_set_log_level(&c->server->host_options, (enum log_level)level);
+    worker_processes_set_log_level(&c->server->runner_options, (enum log_level)level);
     log_info("log level %u, says c%u (%s)", level, c->number, c->origin.text);
     connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
     return 0;

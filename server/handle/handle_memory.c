@@ -97,7 +97,7 @@ static bool is_small_chip(const struct npu_device_info *d)
 }
 
 // Which of the context's tensors a request means.
-static int find_tensor(const struct host_info *info, const rknnd_ContextBind *m, uint32_t *ret,
+static int find_tensor(const struct runner_info *info, const rknnd_ContextBind *m, uint32_t *ret,
                        struct error *e)
 {
     uint32_t n = m->output ? info->n_outputs : info->n_inputs;
@@ -115,10 +115,10 @@ static int find_tensor(const struct host_info *info, const rknnd_ContextBind *m,
     return 0;
 }
 
-static int make_place(struct connection *c, const struct host_info *info, uint32_t tensor,
+static int make_place(struct connection *c, const struct runner_info *info, uint32_t tensor,
                       const rknnd_ContextBind *m, struct bound *ret, struct error *e)
 {
-    const struct tensor_io *io = &host_info_row(info, m->row)[tensor];
+    const struct tensor_io *io = &runner_info_row(info, m->row)[tensor];
     struct bound b = {0};
     struct memory *memory = memory_table_find(&c->session->memories, m->memory, e);
     if (!memory)
@@ -150,7 +150,7 @@ int handle_context_bind(struct connection *c, const struct frame_header *h,
     uint32_t tensor = 0;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     int r = find_tensor(info, m, &tensor, e);
     if (r == 0 && m->memory)
         r = make_place(c, info, tensor, m, &place, e);
@@ -166,7 +166,7 @@ int handle_context_bind(struct connection *c, const struct frame_header *h,
 static int take_queue(struct context *x, struct memory *memory, struct error *e)
 {
     if (!memory->queue_session)
-        sched_queue_init(&memory->queue, &x->session->sched, x->queue.priority);
+        scheduler_queue_init(&memory->queue, &x->session->scheduling, x->queue.priority);
     else if (memory->queue_session != x->session)
         return error_set(e, STATUS_PARAM_INVALID,
                          "another program uses this memory for intermediate results");
@@ -182,7 +182,7 @@ int handle_context_internal(struct connection *c, const struct frame_header *h,
     struct memory *memory = NULL;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     if (m->memory && !(memory = memory_table_find(&c->session->memories, m->memory, e)))
         return STATUS_PARAM_INVALID;
     if (!list_empty(&x->jobs))

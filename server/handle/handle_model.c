@@ -76,7 +76,7 @@ static bool start(struct describe *d)
 {
     struct error e;
     d->running = true;
-    if (host_describe(&d->server->host_options, &d->model->file, on_described, d, &e) == 0)
+    if (runner_describe(&d->server->runner_options, &d->model->file, on_described, d, &e) == 0)
         return true;
     request_fail(&d->request, &e);
     describe_free(d);

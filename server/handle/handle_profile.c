@@ -42,7 +42,7 @@ static void trace_layers(struct context *x, const rknnd_ProfileReply *m, struct 
     x->profiled.job = 0;
     for (uint32_t i = 0; event.id && i < m->n_layers; i++) {
         rknnd_Layer layer;
-        if (message_sequence_take(rknnd_Layer_fields, &layers, &layer, NULL) < 0)
+        if (message_delimited_take(rknnd_Layer_fields, &layers, &layer, NULL) < 0)
             return;
         event.value = layer.time_us;
         uint32_t cores = layer.core_mask & x->profiled.cores;
@@ -68,7 +68,7 @@ static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
 static void start(struct request *r)
 {
     struct profile *p = container_of(r, struct profile, request);
-    host_profile(p->context->host, got, p);
+    runner_profile(p->context->runner, got, p);
 }
 
 // A profile that has started comes, or its context closes.
@@ -97,7 +97,7 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
 void profiles_context_closed(struct context *x, const struct error *why)
 {
     struct profile *p;
-    host_profile_cancel(x->host); // the context may stay for what runs
+    runner_profile_cancel(x->runner); // the context may stay for what runs
     while ((p = list_first(&x->profiles, struct profile, link))) {
         request_fail(&p->request, why);
         profile_free(p);

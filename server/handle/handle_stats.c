@@ -13,13 +13,13 @@
 #define STATS_PAUSE      4             // times as long as the last one took, until the next
 #define STATS_TURN_BYTES (512u * 1024) // of answers, in a turn of the loop
 
-static int put_cores(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
+static int put_cores(const struct server *s, struct delimited *q, rknnd_StatsReply *m,
                      struct error *e)
 {
     int r = 0;
-    for (; m->n_cores < s->sched.n_cores && r == 0; m->n_cores++)
-        r = sequence_put(q, rknnd_CoreStats_fields,
-                         &(rknnd_CoreStats){s->sched.core_us[m->n_cores]}, e);
+    for (; m->n_cores < s->scheduler.n_cores && r == 0; m->n_cores++)
+        r = delimited_put(q, rknnd_CoreStats_fields,
+                          &(rknnd_CoreStats){s->scheduler.core_us[m->n_cores]}, e);
     return r;
 }
 
@@ -45,18 +45,18 @@ static void observe(const struct session *session, rknnd_ClientStats *m)
     m->stopped = m->silent_ms > s->options->heartbeat_ms && origin_is_stopped(&loudest->origin);
 }
 
-static int put_client(const struct session *session, struct sequence *q, struct error *e)
+static int put_client(const struct session *session, struct delimited *q, struct error *e)
 {
     const struct connection *c = connection_of(session);
     rknnd_ClientStats m = {
         .client = session->id,
         .connections = session->n_connections,
         .contexts = session->n_contexts,
-        .waiting = session->sched.n_waiting,
-        .running = session->sched.n_running,
+        .waiting = session->scheduling.n_waiting,
+        .running = session->scheduling.n_running,
         .done = session->jobs_done,
         .failed = session->jobs_failed,
-        .core_us = session->sched.core_us,
+        .core_us = session->scheduling.core_us,
         .queue_us = session->queue_us,
         .user_bytes = session->user->bytes,
     };
@@ -66,10 +66,10 @@ static int put_client(const struct session *session, struct sequence *q, struct 
         message_set_text(m.program, c->program);
         message_set_text(m.origin, c->origin.text);
     }
-    return sequence_put(q, rknnd_ClientStats_fields, &m, e);
+    return delimited_put(q, rknnd_ClientStats_fields, &m, e);
 }
 
-static int put_clients(const struct server *s, struct sequence *q, rknnd_StatsReply *m,
+static int put_clients(const struct server *s, struct delimited *q, rknnd_StatsReply *m,
                        struct error *e)
 {
     const struct session *session;
@@ -82,7 +82,7 @@ static int put_clients(const struct server *s, struct sequence *q, rknnd_StatsRe
     return 0;
 }
 
-static int put_models(const struct server *s, struct sequence *q, rknnd_StatsReply *reply,
+static int put_models(const struct server *s, struct delimited *q, rknnd_StatsReply *reply,
                       struct error *e)
 {
     const struct model *model;
@@ -93,12 +93,12 @@ static int put_models(const struct server *s, struct sequence *q, rknnd_StatsRep
             .contexts = model->n_uses,
             .jobs = model->n_jobs,
             .run_us = model->run_us,
-            .memory_size = host_info(model->host)->memory_size,
-            .worker = (uint32_t)host_worker(model->host),
-            .deaths = host_deaths(model->host),
+            .memory_size = runner_info(model->runner)->memory_size,
+            .worker = (uint32_t)runner_worker(model->runner),
+            .deaths = runner_deaths(model->runner),
         };
         message_set_text(m.name, model->file.name);
-        int r = sequence_put(q, rknnd_ModelStats_fields, &m, e);
+        int r = delimited_put(q, rknnd_ModelStats_fields, &m, e);
         if (r < 0)
             return r;
         reply->n_models++;
@@ -118,7 +118,7 @@ struct stats_request {
 struct stats_snapshot {
     unsigned refs;
     rknnd_StatsReply m;
-    struct sequence lists;
+    struct delimited lists;
 };
 
 static void snapshot_unref(void *owner)
@@ -133,7 +133,7 @@ static void snapshot_unref(void *owner)
 static int fill(struct server *s, struct stats_snapshot *n, struct error *e)
 {
     n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
-    sched_charge(&s->sched, uv_hrtime() / 1000);
+    scheduler_charge(&s->scheduler, uv_hrtime() / 1000);
     int r = put_cores(s, &n->lists, &n->m, e);
     if (r == 0)
         r = put_clients(s, &n->lists, &n->m, e);

@@ -36,14 +36,14 @@ uint8_t *layer_list_encode(const struct npu_layer *layers, size_t n, size_t *ret
     size_t size = 0;
     for (size_t i = 0; i < n; i++) {
         layer_to_message(&layers[i], &m);
-        size += message_sequence_size(rknnd_Layer_fields, &m);
+        size += message_delimited_size(rknnd_Layer_fields, &m);
     }
     uint8_t *list = malloc(size ? size : 1), *at = list;
     if (!list)
         return NULL;
     for (size_t i = 0; i < n; i++) {
         layer_to_message(&layers[i], &m);
-        bool fits = message_sequence_put(rknnd_Layer_fields, &m, &at, list + size);
+        bool fits = message_delimited_put(rknnd_Layer_fields, &m, &at, list + size);
         assert(fits);
         (void)fits;
     }

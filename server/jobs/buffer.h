@@ -22,7 +22,7 @@ struct buffer {
     uint32_t worker; // generation of the worker that knows it; 0: none (runner_process.c)
 };
 
-/// An empty pool for the buffers of one host. Loop thread only, as all of this. `shared`: memory
+/// An empty pool for the buffers of one runner. Loop thread only, as all of this. `shared`: memory
 /// that can be passed to another process, sealed against any change of size; the inputs also
 /// against new writable mappings, where the kernel can (Linux 5.1). `bytes` is a running total that
 /// may be shared by pools and must outlive them. NULL: out of memory.

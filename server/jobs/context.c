@@ -21,7 +21,7 @@ static void release_model(void *owner)
 
 static void answer_opening(struct context *x)
 {
-    const struct host_info *info = host_info(x->model->host);
+    const struct runner_info *info = runner_info(x->model->runner);
     rknnd_ContextInfo m = {
         .context = x->handle,
         .n_inputs = info->n_inputs,
@@ -65,7 +65,7 @@ static void on_opened(void *owner, const struct error *why)
         return;
     }
     if (x->flags & ENABLE_SRAM)
-        x->sram = sram_take(&x->server->sram, host_info(x->model->host)->internal_size);
+        x->sram = sram_take(&x->server->sram, runner_info(x->model->runner)->internal_size);
     answer_opening(x);
 }
 
@@ -73,7 +73,7 @@ static void on_ready(struct model_use *use, const struct error *why)
 {
     struct context *x = container_of(use, struct context, use);
     struct error e;
-    if (!why && host_context_new(x->model->host, on_opened, x, &x->host, &e) < 0)
+    if (!why && runner_context_new(x->model->runner, on_opened, x, &x->runner, &e) < 0)
         why = &e;
     if (why)
         fail_opening(x, why);
@@ -88,7 +88,7 @@ int context_open(struct connection *c, const struct frame_header *h, struct mode
                  uint32_t flags, struct error *e)
 {
     struct server *s = c->server;
-    if ((flags & PRIORITY_MASK) >= SCHED_PRIORITIES)
+    if ((flags & PRIORITY_MASK) >= SCHEDULER_PRIORITIES)
         return error_set(e, STATUS_PARAM_INVALID, "flags 0x%x have no such priority", flags);
     if (c->session->n_contexts >= s->options->max_contexts)
         return error_set(e, STATUS_MALLOC_FAIL,
@@ -107,7 +107,7 @@ int context_open(struct connection *c, const struct frame_header *h, struct mode
     x->session = session_ref(c->session);
     x->model = store_ref(m);
     x->flags = flags;
-    sched_queue_init(&x->queue, &x->session->sched, (uint8_t)(flags & PRIORITY_MASK));
+    scheduler_queue_init(&x->queue, &x->session->scheduling, (uint8_t)(flags & PRIORITY_MASK));
     list_init(&x->jobs);
     list_init(&x->profiles);
     list_append(&c->contexts, &x->link);
@@ -145,7 +145,7 @@ void contexts_hold(struct server *s, const struct model *m, bool held)
     struct context *x;
     list_for_each (x, &s->contexts, all)
         if (x->model == m)
-            sched_hold(&s->sched, &x->queue, held);
+            scheduler_hold(&s->scheduler, &x->queue, held);
     job_timer_schedule(&s->job_timer);
 }
 
@@ -153,7 +153,7 @@ void context_check_idle(struct context *x)
 {
     if (x->connection || x->n_running > 0)
         return;
-    host_context_free(steal_ptr(x->host));
+    runner_context_free(steal_ptr(x->runner));
     binding_unref(x->binding);
     sram_give(&x->server->sram, x->sram);
     model_use_end(&x->use);

@@ -19,10 +19,10 @@ struct context {
     struct session *session;       // one reference
     struct model *model;           // one reference
     struct model_use use;
-    struct host_context *host;
+    struct runner_context *runner;
     uint64_t handle; // 0: not open yet
     uint32_t flags;  // RKNN_FLAG_*
-    struct sched_queue queue;
+    struct scheduler_queue queue;
     uint64_t sram;           // bytes of it that are the context's
     struct binding *binding; // NULL: nothing is bound
     struct list jobs;        // struct job: all of them

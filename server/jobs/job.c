@@ -48,10 +48,11 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     struct job *j = calloc(1, size);
     if (!j)
         return error_no_memory(e, "a job", size);
-    int r = buffer_get(host_buffers(x->model->host), input_size, output_size, &j->host.buffer, e);
+    int r =
+        buffer_get(runner_buffers(x->model->runner), input_size, output_size, &j->run.buffer, e);
     if (r < 0)
         goto no_buffer;
-    j->held_bytes = j->host.buffer->input_size + j->host.buffer->output_size;
+    j->held_bytes = j->run.buffer->input_size + j->run.buffer->output_size;
     r = user_take_request(x->session->user, j->held_bytes, e);
     if (r < 0)
         goto refused;
@@ -60,18 +61,18 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     j->context = x;
     j->state = JOB_RECEIVING;
     j->number = ++x->server->next_job;
-    j->host.binding = binding_ref(x->binding);
+    j->run.binding = binding_ref(x->binding);
     j->output_size = output_size;
     j->n_inputs = n_inputs;
     list_init(&j->request.link);
-    list_init(&j->sched.link);
+    list_init(&j->scheduling.link);
     list_init(&j->timed);
     list_append(&x->jobs, &j->link);
     *ret = j;
     return 0;
 
 refused:
-    buffer_unref(j->host.buffer);
+    buffer_unref(j->run.buffer);
 no_buffer:
     free(j);
     return r;
@@ -83,10 +84,10 @@ static void job_free(struct job *j)
     uncharge(j);
     list_remove(&j->link);
     list_remove(&j->timed);
-    dump_free(j->dump);
-    custom_free(j->custom);
-    buffer_unref(j->host.buffer);
-    binding_unref(j->host.binding);
+    job_dump_free(j->dump);
+    job_custom_free(j->custom);
+    buffer_unref(j->run.buffer);
+    binding_unref(j->run.binding);
     user_give_request(j->session->user, j->held_bytes);
     session_unref(j->session);
     free(j);
@@ -125,10 +126,11 @@ static bool goes_back(const struct job *j, uint32_t output)
 }
 
 // The outputs in their order: those of the buffer, and those in memory if they are wanted.
-static int gather_outputs(const struct job *j, const struct host_info *info, struct iovec *segments)
+static int gather_outputs(const struct job *j, const struct runner_info *info,
+                          struct iovec *segments)
 {
-    const struct binding *b = j->host.binding;
-    uint8_t *at = j->host.buffer->output;
+    const struct binding *b = j->run.binding;
+    uint8_t *at = j->run.buffer->output;
     size_t left = (size_t)j->output_size;
     int n = 0;
     if (!b) {
@@ -137,7 +139,7 @@ static int gather_outputs(const struct job *j, const struct host_info *info, str
     }
     for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
         const struct bound *place = binding_find(b, i);
-        size_t all = host_info_row(info, j->host.row)[i].logical.size;
+        size_t all = runner_info_row(info, j->run.row)[i].logical.size;
         size_t size = place ? 0 : all < left ? all : left;
         if (size > 0)
             segments[n++] = (struct iovec){at, size};
@@ -149,14 +151,14 @@ static int gather_outputs(const struct job *j, const struct host_info *info, str
     return n;
 }
 
-static void answer(struct job *j, const struct host_info *info)
+static void answer(struct job *j, const struct runner_info *info)
 {
     rknnd_InferReply m = {
-        .run_us = j->host.run_us,
-        .estimate_ns = j->host.estimate_ns,
-        .queue_us = j->sched.started_us - j->sched.waiting_since_us,
-        .attempts = j->host.attempts,
-        .core_mask = j->host.core_mask,
+        .run_us = j->run.run_us,
+        .estimate_ns = j->run.estimate_ns,
+        .queue_us = j->scheduling.started_us - j->scheduling.waiting_since_us,
+        .attempts = j->run.attempts,
+        .core_mask = j->run.core_mask,
     };
     struct iovec outputs[FRAME_MAX_SEGMENTS];
     int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);
@@ -166,12 +168,12 @@ static void answer(struct job *j, const struct host_info *info)
 
 static void answer_dump(struct job *j)
 {
-    rknnd_DumpReply m = {.n_tensors = j->host.n_tensors};
+    rknnd_DumpReply m = {.n_tensors = j->run.n_tensors};
     count_done(j);
     request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
 }
 
-static void conclude(struct job *j, const struct error *e, const struct host_info *info)
+static void conclude(struct job *j, const struct error *e, const struct runner_info *info)
 {
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
@@ -186,25 +188,25 @@ static void conclude(struct job *j, const struct error *e, const struct host_inf
         answer(j, info);
 }
 
-static void on_done(struct host_job *host, const struct error *e)
+static void on_done(struct runner_job *run, const struct error *e)
 {
-    struct job *j = container_of(host, struct job, host);
+    struct job *j = container_of(run, struct job, run);
     struct context *x = j->context;
     struct server *s = j->server;
-    sched_end(&s->sched, &j->sched, now_us());
-    j->session->queue_us += j->sched.started_us - j->sched.waiting_since_us;
+    scheduler_end(&s->scheduler, &j->scheduling, now_us());
+    j->session->queue_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
     x->model->n_jobs++;
-    x->model->run_us += j->host.run_us;
-    trace(j, TRACE_ENDED, now_us(), j->host.run_us, j->host.core_mask);
-    if (j->host.collect_perf) {
+    x->model->run_us += j->run.run_us;
+    trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
+    if (j->run.collect_perf) {
         x->profiled.job = j->number;
-        x->profiled.started_us = j->sched.started_us;
-        x->profiled.cores = j->sched.placed;
+        x->profiled.started_us = j->scheduling.started_us;
+        x->profiled.cores = j->scheduling.placed;
     }
     detach_context(j);
     list_remove(&j->timed);
     jobs_schedule(s); // first: a core waits for it
-    conclude(j, e, host_info(x->model->host));
+    conclude(j, e, runner_info(x->model->runner));
     x->n_running--;
     context_check_idle(x);
     server_check_drained(s);
@@ -212,7 +214,7 @@ static void on_done(struct host_job *host, const struct error *e)
 
 static void leave_queue(struct job *j)
 {
-    sched_remove(&j->server->sched, &j->sched);
+    scheduler_remove(&j->server->scheduler, &j->scheduling);
     job_timer_schedule(&j->server->job_timer);
 }
 
@@ -220,10 +222,10 @@ static void leave_queue(struct job *j)
 static void stop(struct job *j)
 {
     uncharge(j);
-    dump_abandon(j->dump);
-    custom_abandon(j->custom);
+    job_dump_abandon(j->dump);
+    job_custom_abandon(j->custom);
     if (j->state == JOB_RUNNING)
-        host_job_stop(&j->host);
+        runner_job_stop(&j->run);
 }
 
 // What waits is dropped.
@@ -269,19 +271,19 @@ void job_context_closed(struct job *j, const struct error *why)
 void job_kill(struct job *j)
 {
     struct context *x = j->context;
-    host_job_cancel(&j->host);
-    sched_end(&j->server->sched, &j->sched, now_us());
+    runner_job_cancel(&j->run);
+    scheduler_end(&j->server->scheduler, &j->scheduling, now_us());
     x->n_running--;
     job_free(j);
 }
 
 // To the front of its queue: others may have the cores until it can run again.
-static void on_lost(struct host_job *host)
+static void on_lost(struct runner_job *run)
 {
-    struct job *j = container_of(host, struct job, host);
-    trace(j, TRACE_ENDED, now_us(), 0, j->host.core_mask);
-    sched_give_back(&j->server->sched, &j->sched, now_us());
-    trace(j, TRACE_QUEUED, j->sched.waiting_since_us, 0, j->cores.mask);
+    struct job *j = container_of(run, struct job, run);
+    trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
+    scheduler_give_back(&j->server->scheduler, &j->scheduling, now_us());
+    trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     j->state = JOB_WAITING;
     j->context->n_running--;
 }
@@ -291,7 +293,7 @@ static void on_lost(struct host_job *host)
 // Bytes that go back out of memories.
 static uint64_t back_size(const struct job *j)
 {
-    const struct binding *b = j->host.binding;
+    const struct binding *b = j->run.binding;
     uint64_t size = 0;
     for (uint32_t i = 0; b && i < b->n_outputs; i++)
         size += goes_back(j, i) ? b->tensors[b->n_inputs + i].size : 0;
@@ -308,9 +310,9 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
 }
 
 // Jobs that use the same internal memory wait for one another.
-static struct sched_queue *queue_of(struct job *j)
+static struct scheduler_queue *queue_of(struct job *j)
 {
-    struct memory *internal = j->host.binding ? j->host.binding->internal : NULL;
+    struct memory *internal = j->run.binding ? j->run.binding->internal : NULL;
     return internal ? &internal->queue : &j->context->queue;
 }
 
@@ -325,8 +327,8 @@ void job_start(struct job *j)
     j->state = JOB_WAITING;
     if (j->limit_ms)
         job_timer_set(&j->server->job_timer, j);
-    sched_add(&j->server->sched, &j->sched, queue_of(j), j->cores, now_us());
-    trace(j, TRACE_QUEUED, j->sched.waiting_since_us, 0, j->cores.mask);
+    scheduler_add(&j->server->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());
+    trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     jobs_schedule(j->server);
 }
 
@@ -334,24 +336,24 @@ static void run(struct job *j)
 {
     j->state = JOB_RUNNING;
     j->context->n_running++;
-    j->host.context = j->context->host;
-    j->host.inputs = j->inputs;
-    j->host.core_mask = j->sched.placed;
-    j->host.divide_batch = j->cores.or_fewer;
-    j->host.done = on_done;
-    j->host.lost = on_lost;
-    trace(j, TRACE_STARTED, j->sched.started_us, 0, j->sched.placed);
-    host_submit(&j->host);
+    j->run.context = j->context->runner;
+    j->run.inputs = j->inputs;
+    j->run.core_mask = j->scheduling.placed;
+    j->run.divide_batch = j->cores.or_fewer;
+    j->run.done = on_done;
+    j->run.lost = on_lost;
+    trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
+    runner_submit(&j->run);
 }
 
 // A job may end inside run(), and then calls this again.
 void jobs_schedule(struct server *s)
 {
-    struct sched_job *next;
+    struct scheduler_job *next;
     if (s->scheduling)
         return;
     s->scheduling = true;
-    while ((next = sched_next(&s->sched, now_us())))
-        run(container_of(next, struct job, sched));
+    while ((next = scheduler_next(&s->scheduler, now_us())))
+        run(container_of(next, struct job, scheduling));
     s->scheduling = false;
 }

@@ -8,14 +8,14 @@
 
 struct connection;
 struct context;
-struct custom;
-struct dump;
+struct job_custom;
+struct job_dump;
 struct server;
 
 enum job_state {
     JOB_RECEIVING, // its inputs are being read
     JOB_WAITING,   // for a core
-    JOB_RUNNING,   // the host has it
+    JOB_RUNNING,   // the runner has it
     JOB_DONE,      // its outputs are being sent
 };
 
@@ -30,12 +30,12 @@ struct job {
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
-    uint64_t outputs_back[2]; // bit i: output i goes back although it is bound to memory
-    struct dump *dump;        // NULL: an ordinary run
-    struct custom *custom;    // NULL: the client computes nothing
-    struct sched_job sched;
-    struct host_job host;
-    struct sched_cores cores;
+    uint64_t outputs_back[2];  // bit i: output i goes back although it is bound to memory
+    struct job_dump *dump;     // NULL: an ordinary run
+    struct job_custom *custom; // NULL: the client computes nothing
+    struct scheduler_job scheduling;
+    struct runner_job run;
+    struct scheduler_cores cores;
     uint64_t output_size; // bytes
     uint64_t held_bytes;  // counted in `charged` until freed, with the user until the job is
     uint64_t back_bytes;  // of bound outputs that go back; counted in `charged`, too

@@ -6,7 +6,7 @@
 #include "server/jobs/job.h"
 #include "server/net/connection.h"
 
-struct custom {
+struct job_custom {
     struct job *job;
     const struct custom_node *nodes; // of the model
     uint32_t node;                   // that the run waits for
@@ -21,8 +21,8 @@ static uint64_t align_up(uint64_t n)
     return (n + CUSTOM_ALIGNMENT - 1) / CUSTOM_ALIGNMENT * CUSTOM_ALIGNMENT;
 }
 
-int custom_room(const struct host_info *info, const struct custom_set *set, uint64_t output_room,
-                uint64_t max_payload, uint64_t *ret, struct error *e)
+int job_custom_room(const struct runner_info *info, const struct custom_set *set,
+                    uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e)
 {
     const struct custom_list *l = info->custom;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -48,21 +48,21 @@ static void release_buffer(void *owner)
 }
 
 // Where the tensors of the node lie in the job's buffer.
-static void place(const struct custom *c, void **tensors)
+static void place(const struct job_custom *c, void **tensors)
 {
-    const struct host_job *h = &c->job->host;
+    const struct runner_job *h = &c->job->run;
     custom_place(&c->nodes[c->node], h->buffer->output + h->custom_inputs,
                  h->buffer->output + h->custom_outputs, tensors);
 }
 
-static void make_call(struct custom *c)
+static void make_call(struct job_custom *c)
 {
     const struct custom_node *n = &c->nodes[c->node];
     rknnd_CustomCall call = {.node = c->node, .number = ++c->number};
     rknnd_InferReply run = {.has_call = true, .call = call};
     rknnd_DumpReply dump = {.has_call = true, .call = call};
     struct request *r = &c->job->request;
-    struct buffer *b = c->job->host.buffer;
+    struct buffer *b = c->job->run.buffer;
     struct iovec inputs[CUSTOM_MAX_TENSORS];
     void *tensors[CUSTOM_MAX_TENSORS];
     place(c, tensors);
@@ -75,43 +75,43 @@ static void make_call(struct custom *c)
                         (int)n->n_inputs, release_buffer, buffer_ref(b));
 }
 
-static void on_call(struct host_job *host, uint32_t node)
+static void on_call(struct runner_job *run, uint32_t node)
 {
-    struct custom *c = container_of(host, struct job, host)->custom;
+    struct job_custom *c = container_of(run, struct job, run)->custom;
     c->node = node;
     c->stale = c->called;
     if (!c->job->request.connection)
-        host_job_stop(host);
+        runner_job_stop(run);
     else if (!c->called)
         make_call(c);
 }
 
 // ---- answers -----------------------------------------------------------------------------------
 
-static bool is_useless(const struct custom *c)
+static bool is_useless(const struct job_custom *c)
 {
-    return c->stale || !host_job_waits(&c->job->host);
+    return c->stale || !runner_job_waits(&c->job->run);
 }
 
-static void on_answered(struct custom *c)
+static void on_answered(struct job_custom *c)
 {
     bool useless = is_useless(c);
     c->called = false;
     if (!useless)
-        host_job_next(&c->job->host);
+        runner_job_next(&c->job->run);
     else if (c->stale)
         make_call(c);
 }
 
 static void on_outputs(struct connection *from, void *owner)
 {
-    struct custom *c = owner;
+    struct job_custom *c = owner;
     (void)from;
     c->receiving = NULL;
     on_answered(c);
 }
 
-static void fail(struct custom *c, const rknnd_CustomDone *m)
+static void fail(struct job_custom *c, const rknnd_CustomDone *m)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct error e;
@@ -120,20 +120,20 @@ static void fail(struct custom *c, const rknnd_CustomDone *m)
     if (!e.text[0])
         error_set(&e, e.code, "operator %s (node %s): its program answered %d", n->op, n->name,
                   (int)m->status);
-    host_job_fail(&c->job->host, &e);
+    runner_job_fail(&c->job->run, &e);
 }
 
-static void refuse(struct custom *c, uint64_t payload_size)
+static void refuse(struct job_custom *c, uint64_t payload_size)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct error e;
     error_set(&e, STATUS_OUTPUT_INVALID,
               "operator %s (node %s): its program sent outputs of %llu bytes, it has %llu", n->op,
               n->name, (unsigned long long)payload_size, (unsigned long long)custom_output_size(n));
-    host_job_fail(&c->job->host, &e);
+    runner_job_fail(&c->job->run, &e);
 }
 
-static void receive(struct custom *c, struct connection *from, uint64_t payload_size)
+static void receive(struct job_custom *c, struct connection *from, uint64_t payload_size)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct iovec outputs[CUSTOM_MAX_TENSORS];
@@ -153,7 +153,7 @@ static void receive(struct custom *c, struct connection *from, uint64_t payload_
     connection_receive(from, outputs, (int)n->n_outputs, on_outputs, c);
 }
 
-static struct custom *find(struct request *r)
+static struct job_custom *find(struct request *r)
 {
     bool runs = r && (r->type == MESSAGE_INFER || r->type == MESSAGE_DUMP);
     struct job *j = runs ? container_of(r, struct job, request) : NULL;
@@ -161,10 +161,10 @@ static struct custom *find(struct request *r)
     return j && (j->state == JOB_RUNNING || j->state == JOB_WAITING) ? j->custom : NULL;
 }
 
-void custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
-                 uint64_t payload_size)
+void job_custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
+                     uint64_t payload_size)
 {
-    struct custom *c = find(r);
+    struct job_custom *c = find(r);
     if (!c || !c->called || m->number != c->number)
         return; // the job has ended, or has met an error, meanwhile
     if (is_useless(c))
@@ -177,24 +177,24 @@ void custom_done(struct connection *from, struct request *r, const rknnd_CustomD
 
 // ---- life --------------------------------------------------------------------------------------
 
-int custom_new(struct job *j, const struct host_info *info, const struct custom_set *set,
-               uint64_t output_room, struct error *e)
+int job_custom_new(struct job *j, const struct runner_info *info, const struct custom_set *set,
+                   uint64_t output_room, struct error *e)
 {
     const struct custom_list *l = info->custom;
-    struct custom *c = calloc(1, sizeof *c);
+    struct job_custom *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "custom operators", sizeof *c);
     c->job = j;
     c->nodes = l->nodes;
     j->custom = c;
-    j->host.call = on_call;
-    j->host.custom = *set;
-    j->host.custom_inputs = align_up(output_room);
-    j->host.custom_outputs = j->host.custom_inputs + custom_input_room(l->nodes, set);
+    j->run.call = on_call;
+    j->run.custom = *set;
+    j->run.custom_inputs = align_up(output_room);
+    j->run.custom_outputs = j->run.custom_inputs + custom_input_room(l->nodes, set);
     return 0;
 }
 
-void custom_abandon(struct custom *c)
+void job_custom_abandon(struct job_custom *c)
 {
     if (c && c->receiving)
         connection_forget_payload(c->receiving);
@@ -202,8 +202,8 @@ void custom_abandon(struct custom *c)
         c->receiving = NULL;
 }
 
-void custom_free(struct custom *c)
+void job_custom_free(struct job_custom *c)
 {
-    custom_abandon(c);
+    job_custom_abandon(c);
     free(c);
 }

@@ -9,25 +9,25 @@
 #include "server/runner/runner.h"
 
 struct job;
-struct custom;
+struct job_custom;
 
 /// Bytes that the nodes' tensors take behind `output_room` bytes of the job's own outputs;
 /// STATUS_PARAM_INVALID if a node's inputs or outputs are more than a frame's payload may have
 /// (`max_payload`).
-int custom_room(const struct host_info *info, const struct custom_set *set, uint64_t output_room,
-                uint64_t max_payload, uint64_t *ret, struct error *e);
+int job_custom_room(const struct runner_info *info, const struct custom_set *set,
+                    uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e);
 
 /// Lets the client of a job, which has not been started, compute the nodes of `set`. The job's
-/// buffer has `output_room` bytes for outputs, then those of custom_room().
-int custom_new(struct job *j, const struct host_info *info, const struct custom_set *set,
-               uint64_t output_room, struct error *e);
+/// buffer has `output_room` bytes for outputs, then those of job_custom_room().
+int job_custom_new(struct job *j, const struct runner_info *info, const struct custom_set *set,
+                   uint64_t output_room, struct error *e);
 
 /// Nobody waits for the job any more: outputs that are coming are dropped.
-void custom_abandon(struct custom *c);
+void job_custom_abandon(struct job_custom *c);
 
 /// The job ends. A call that is on its way keeps what it needs. NULL is fine.
-void custom_free(struct custom *c);
+void job_custom_free(struct job_custom *c);
 
 /// CUSTOM_DONE came for the job behind request `r` (NULL: it has ended), with `payload_size` bytes.
-void custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
-                 uint64_t payload_size);
+void job_custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
+                     uint64_t payload_size);

@@ -7,7 +7,7 @@
 #include "server/net/connection.h"
 
 // The job and the frame on its way hold a reference each.
-struct dump {
+struct job_dump {
     unsigned refs;
     struct job *job;              // NULL: has ended
     struct buffer *buffer;        // one reference
@@ -17,7 +17,7 @@ struct dump {
     char only[sizeof((rknnd_Dump){0}.only)];
 };
 
-static void unref(struct dump *d)
+static void unref(struct job_dump *d)
 {
     if (--d->refs > 0)
         return;
@@ -25,26 +25,26 @@ static void unref(struct dump *d)
     free(d);
 }
 
-static void go_on(struct dump *d)
+static void go_on(struct job_dump *d)
 {
     if (d->job && d->taken && !d->sending)
-        host_job_next(&d->job->host);
+        runner_job_next(&d->job->run);
 }
 
 static void on_sent(void *owner)
 {
-    struct dump *d = owner;
+    struct job_dump *d = owner;
     d->sending = false;
     go_on(d);
     unref(d);
 }
 
-static void on_part(struct host_job *host, const rknnd_DumpReply *part)
+static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
 {
-    struct job *j = container_of(host, struct job, host);
-    struct dump *d = j->dump;
+    struct job *j = container_of(run, struct job, run);
+    struct job_dump *d = j->dump;
     if (!j->request.connection) {
-        host_job_stop(host);
+        runner_job_stop(run);
         return;
     }
     struct iovec data = {d->buffer->output, (size_t)part->size};
@@ -56,24 +56,24 @@ static void on_part(struct host_job *host, const rknnd_DumpReply *part)
                         part->size > 0 && !part->wanted, on_sent, d);
 }
 
-int dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e)
+int job_dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e)
 {
-    struct dump *d = calloc(1, sizeof *d);
+    struct job_dump *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a dump", sizeof *d);
     d->refs = 1;
     d->job = j;
-    d->buffer = buffer_ref(j->host.buffer);
+    d->buffer = buffer_ref(j->run.buffer);
     message_set_text(d->only, m->only);
     j->dump = d;
-    j->host.part = on_part;
-    j->host.only = d->only;
-    j->host.window = window;
-    j->host.replace = m->replace;
+    j->run.part = on_part;
+    j->run.only = d->only;
+    j->run.window = window;
+    j->run.replace = m->replace;
     return 0;
 }
 
-void dump_abandon(struct dump *d)
+void job_dump_abandon(struct job_dump *d)
 {
     if (!d || !d->receiving)
         return;
@@ -81,40 +81,40 @@ void dump_abandon(struct dump *d)
     d->receiving = NULL;
 }
 
-void dump_free(struct dump *d)
+void job_dump_free(struct job_dump *d)
 {
     if (!d)
         return;
-    dump_abandon(d);
+    job_dump_abandon(d);
     d->job = NULL;
     unref(d);
 }
 
-struct dump *dump_find(struct request *r)
+struct job_dump *job_dump_find(struct request *r)
 {
     return r && r->type == MESSAGE_DUMP ? container_of(r, struct job, request)->dump : NULL;
 }
 
 static void on_received(struct connection *from, void *owner)
 {
-    struct dump *d = owner;
+    struct job_dump *d = owner;
     (void)from;
     d->receiving = NULL;
     d->taken = true;
     go_on(d);
 }
 
-static void refuse(struct dump *d, uint64_t payload_size)
+static void refuse(struct job_dump *d, uint64_t payload_size)
 {
     struct error e;
     error_set(&e, STATUS_OUTPUT_INVALID, "%llu bytes for a part of a tensor, it has %llu",
               (unsigned long long)payload_size, (unsigned long long)d->wanted);
-    host_job_fail(&d->job->host, &e);
+    runner_job_fail(&d->job->run, &e);
 }
 
-void dump_next(struct dump *d, struct connection *from, uint64_t payload_size)
+void job_dump_next(struct job_dump *d, struct connection *from, uint64_t payload_size)
 {
-    bool waits = host_job_waits(&d->job->host) && !d->taken && !d->receiving;
+    bool waits = runner_job_waits(&d->job->run) && !d->taken && !d->receiving;
     if (!waits)
         return;
     if (payload_size != d->wanted) {

@@ -7,23 +7,23 @@
 #include "server/runner/runner.h"
 
 struct job;
-struct dump;
+struct job_dump;
 
 #define DUMP_WINDOW (UINT64_C(4) << 20) // bytes of a part, at most
 
 /// Makes a job, which has not been started, a dump of the tensors that match m->only. Parts have up
 /// to `window` bytes; the job's buffer has as many for outputs.
-int dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e);
+int job_dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e);
 
 /// Nobody waits for the job any more: a part that is coming is dropped. NULL is fine.
-void dump_abandon(struct dump *d);
+void job_dump_abandon(struct job_dump *d);
 
 /// The job ends. A part that is on its way keeps what it needs.
-void dump_free(struct dump *d);
+void job_dump_free(struct job_dump *d);
 
 /// The dump behind a request; NULL: it is another request.
-struct dump *dump_find(struct request *r);
+struct job_dump *job_dump_find(struct request *r);
 
 /// The client has taken the part it was sent, or sends `payload_size` bytes of the one it was asked
 /// for.
-void dump_next(struct dump *d, struct connection *from, uint64_t payload_size);
+void job_dump_next(struct job_dump *d, struct connection *from, uint64_t payload_size);

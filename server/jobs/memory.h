@@ -43,7 +43,7 @@ struct memory {
     bool read_only; // its owner lets nobody write
     struct list users;
     // Runs whose intermediate results lie here happen one after the other, whatever their context.
-    struct sched_queue queue;
+    struct scheduler_queue queue;
     struct session *queue_session; // whose queue it is; NULL: nobody's yet
 };
 

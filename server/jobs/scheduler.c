@@ -9,31 +9,31 @@
 #define AGING_US    500000
 #define PATIENCE_US 20000
 
-void sched_init(struct sched *s, uint32_t n_cores)
+void scheduler_init(struct scheduler *s, uint32_t n_cores)
 {
-    assert(n_cores > 0 && n_cores <= SCHED_MAX_CORES);
-    *s = (struct sched){.n_cores = n_cores, .aging_us = AGING_US, .patience_us = PATIENCE_US};
-    for (int i = 0; i < SCHED_PRIORITIES; i++)
+    assert(n_cores > 0 && n_cores <= SCHEDULER_MAX_CORES);
+    *s = (struct scheduler){.n_cores = n_cores, .aging_us = AGING_US, .patience_us = PATIENCE_US};
+    for (int i = 0; i < SCHEDULER_PRIORITIES; i++)
         list_init(&s->classes[i].ready);
     list_init(&s->running);
 }
 
-void sched_group_init(struct sched *s, struct sched_group *g, uint32_t weight)
+void scheduler_group_init(struct scheduler *s, struct scheduler_group *g, uint32_t weight)
 {
-    assert(weight > 0 && weight <= SCHED_UNIT);
-    *g = (struct sched_group){.weight = weight};
-    for (int i = 0; i < SCHED_PRIORITIES; i++)
+    assert(weight > 0 && weight <= SCHEDULER_UNIT);
+    *g = (struct scheduler_group){.weight = weight};
+    for (int i = 0; i < SCHEDULER_PRIORITIES; i++)
         g->share[i].used = s->classes[i].clock;
 }
 
-void sched_client_init(struct sched_client *c, struct sched_group *g)
+void scheduler_client_init(struct scheduler_client *c, struct scheduler_group *g)
 {
-    *c = (struct sched_client){.group = g};
-    for (int i = 0; i < SCHED_PRIORITIES; i++)
+    *c = (struct scheduler_client){.group = g};
+    for (int i = 0; i < SCHEDULER_PRIORITIES; i++)
         c->share[i].used = g->clock[i];
 }
 
-void sched_client_done(struct sched *s, struct sched_client *c)
+void scheduler_client_done(struct scheduler *s, struct scheduler_client *c)
 {
     assert(c->n_waiting == 0 && c->n_running == 0);
     assert(!s->reserving || s->reserving->queue->client != c);
@@ -41,51 +41,51 @@ void sched_client_done(struct sched *s, struct sched_client *c)
     (void)c;
 }
 
-void sched_queue_init(struct sched_queue *q, struct sched_client *c, uint8_t priority)
+void scheduler_queue_init(struct scheduler_queue *q, struct scheduler_client *c, uint8_t priority)
 {
-    assert(priority < SCHED_PRIORITIES);
-    *q = (struct sched_queue){.client = c, .priority = priority};
+    assert(priority < SCHEDULER_PRIORITIES);
+    *q = (struct scheduler_queue){.client = c, .priority = priority};
     list_init(&q->jobs);
     list_init(&q->link);
 }
 
-static uint32_t all_cores(const struct sched *s)
+static uint32_t all_cores(const struct scheduler *s)
 {
     return (1u << s->n_cores) - 1;
 }
 
-bool sched_can(const struct sched *s, struct sched_cores wanted)
+bool scheduler_can(const struct scheduler *s, struct scheduler_cores wanted)
 {
     return wanted.mask ? (wanted.mask & all_cores(s)) != 0
                        : wanted.any > 0 && wanted.any <= s->n_cores;
 }
 
-static struct sched_share *client_share(const struct sched_job *j)
+static struct scheduler_share *client_share(const struct scheduler_job *j)
 {
     return &j->queue->client->share[j->queue->priority];
 }
 
-static struct sched_share *group_share(const struct sched_job *j)
+static struct scheduler_share *group_share(const struct scheduler_job *j)
 {
     return &j->queue->client->group->share[j->queue->priority];
 }
 
 // ---- what waits --------------------------------------------------------------------------------
 
-static struct sched_job *head(const struct sched_queue *q)
+static struct scheduler_job *head(const struct scheduler_queue *q)
 {
-    return list_first(&q->jobs, struct sched_job, link);
+    return list_first(&q->jobs, struct scheduler_job, link);
 }
 
 // A queue is in its class's list while its first job could run.
-static void update_ready(struct sched *s, struct sched_queue *q)
+static void update_ready(struct scheduler *s, struct scheduler_queue *q)
 {
     list_remove(&q->link);
     if (!q->running && !q->held && !list_empty(&q->jobs))
         list_append(&s->classes[q->priority].ready, &q->link);
 }
 
-static void count_waiting(struct sched *s, struct sched_queue *q, int change)
+static void count_waiting(struct scheduler *s, struct scheduler_queue *q, int change)
 {
     s->n_waiting += (unsigned)change;
     s->classes[q->priority].n_waiting += (unsigned)change;
@@ -93,25 +93,25 @@ static void count_waiting(struct sched *s, struct sched_queue *q, int change)
 }
 
 // One more job; who comes back starts where the others are.
-static void activate(struct sched_share *share, uint64_t clock)
+static void activate(struct scheduler_share *share, uint64_t clock)
 {
     if (share->n_active++ == 0 && share->used < clock)
         share->used = clock;
 }
 
-static void deactivate(struct sched_job *j)
+static void deactivate(struct scheduler_job *j)
 {
     client_share(j)->n_active--;
     group_share(j)->n_active--;
 }
 
-void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
-               struct sched_cores wanted, uint64_t now_us)
+void scheduler_add(struct scheduler *s, struct scheduler_job *j, struct scheduler_queue *q,
+                   struct scheduler_cores wanted, uint64_t now_us)
 {
-    struct sched_class *class = &s->classes[q->priority];
-    assert(sched_can(s, wanted));
+    struct scheduler_class *class = &s->classes[q->priority];
+    assert(scheduler_can(s, wanted));
     wanted.mask &= all_cores(s);
-    *j = (struct sched_job){.queue = q, .wanted = wanted, .waiting_since_us = now_us};
+    *j = (struct scheduler_job){.queue = q, .wanted = wanted, .waiting_since_us = now_us};
     activate(client_share(j), q->client->group->clock[q->priority]);
     activate(group_share(j), class->clock);
     if (class->n_waiting == 0)
@@ -122,7 +122,7 @@ void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
         update_ready(s, q);
 }
 
-static void take_out(struct sched *s, struct sched_job *j)
+static void take_out(struct scheduler *s, struct scheduler_job *j)
 {
     if (s->reserving == j)
         s->reserving = NULL;
@@ -130,7 +130,7 @@ static void take_out(struct sched *s, struct sched_job *j)
     count_waiting(s, j->queue, -1);
 }
 
-void sched_remove(struct sched *s, struct sched_job *j)
+void scheduler_remove(struct scheduler *s, struct scheduler_job *j)
 {
     assert(!j->placed);
     take_out(s, j);
@@ -141,10 +141,10 @@ void sched_remove(struct sched *s, struct sched_job *j)
 // ---- what runs ---------------------------------------------------------------------------------
 
 // Accounts a running job's time up to now, so that choices see what everyone has had so far.
-static void charge(struct sched *s, struct sched_job *j, uint64_t now_us)
+static void charge(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
-    struct sched_client *c = j->queue->client;
-    struct sched_group *g = c->group;
+    struct scheduler_client *c = j->queue->client;
+    struct scheduler_group *g = c->group;
     uint64_t us = now_us - j->charged_us;
     uint64_t core_us = us * (unsigned)__builtin_popcount(j->placed);
     j->charged_us = now_us;
@@ -153,12 +153,12 @@ static void charge(struct sched *s, struct sched_job *j, uint64_t now_us)
     c->core_us += core_us;
     g->core_us += core_us;
     client_share(j)->used += core_us;
-    group_share(j)->used += core_us * SCHED_UNIT / g->weight;
+    group_share(j)->used += core_us * SCHEDULER_UNIT / g->weight;
 }
 
-void sched_charge(struct sched *s, uint64_t now_us)
+void scheduler_charge(struct scheduler *s, uint64_t now_us)
 {
-    struct sched_job *j;
+    struct scheduler_job *j;
     list_for_each (j, &s->running, link)
         charge(s, j, now_us);
 }
@@ -174,12 +174,12 @@ static uint32_t first_cores(uint32_t cores, unsigned n)
     return ret;
 }
 
-static void note_passed(const struct sched_class *class, const struct sched_job *by,
+static void note_passed(const struct scheduler_class *class, const struct scheduler_job *by,
                         uint64_t now_us)
 {
-    struct sched_queue *q;
+    struct scheduler_queue *q;
     list_for_each (q, &class->ready, link) {
-        struct sched_job *j = head(q);
+        struct scheduler_job *j = head(q);
         if (!j->passed && q->client->group == by->queue->client->group &&
             j->waiting_since_us < by->waiting_since_us) {
             j->passed = true;
@@ -188,10 +188,10 @@ static void note_passed(const struct sched_class *class, const struct sched_job 
     }
 }
 
-static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t now_us)
+static void start(struct scheduler *s, struct scheduler_job *j, uint32_t idle, uint64_t now_us)
 {
-    struct sched_queue *q = j->queue;
-    struct sched_class *class = &s->classes[q->priority];
+    struct scheduler_queue *q = j->queue;
+    struct scheduler_class *class = &s->classes[q->priority];
     note_passed(class, j, now_us);
     take_out(s, j);
     j->placed = j->wanted.mask ? j->wanted.mask : first_cores(idle, j->wanted.any);
@@ -204,9 +204,9 @@ static void start(struct sched *s, struct sched_job *j, uint32_t idle, uint64_t 
     update_ready(s, q);
 }
 
-void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
+void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
-    struct sched_queue *q = j->queue;
+    struct scheduler_queue *q = j->queue;
     assert(j->placed);
     charge(s, j, now_us);
     list_remove(&j->link);
@@ -218,17 +218,17 @@ void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us)
     update_ready(s, q);
 }
 
-void sched_give_back(struct sched *s, struct sched_job *j, uint64_t now_us)
+void scheduler_give_back(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
-    struct sched_queue *q = j->queue;
-    struct sched_cores wanted = j->wanted;
-    sched_end(s, j, now_us);
-    sched_add(s, j, q, wanted, now_us);
+    struct scheduler_queue *q = j->queue;
+    struct scheduler_cores wanted = j->wanted;
+    scheduler_end(s, j, now_us);
+    scheduler_add(s, j, q, wanted, now_us);
     list_remove(&j->link);
     list_append(q->jobs.next, &j->link); // before the first
 }
 
-void sched_hold(struct sched *s, struct sched_queue *q, bool held)
+void scheduler_hold(struct scheduler *s, struct scheduler_queue *q, bool held)
 {
     q->held = held;
     if (held && s->reserving && s->reserving->queue == q)
@@ -238,7 +238,7 @@ void sched_hold(struct sched *s, struct sched_queue *q, bool held)
 
 // ---- the choice --------------------------------------------------------------------------------
 
-static bool fits(const struct sched_job *j, uint32_t idle)
+static bool fits(const struct scheduler_job *j, uint32_t idle)
 {
     if (j->wanted.mask)
         return (j->wanted.mask & ~idle) == 0;
@@ -246,9 +246,9 @@ static bool fits(const struct sched_job *j, uint32_t idle)
     return (unsigned)__builtin_popcount(idle) >= needed;
 }
 
-static bool goes_before(const struct sched_job *a, const struct sched_job *b)
+static bool goes_before(const struct scheduler_job *a, const struct scheduler_job *b)
 {
-    const struct sched_client *client_a = a->queue->client, *client_b = b->queue->client;
+    const struct scheduler_client *client_a = a->queue->client, *client_b = b->queue->client;
     uint64_t group_a = group_share(a)->used, group_b = group_share(b)->used;
     uint64_t used_a = client_share(a)->used, used_b = client_share(b)->used;
     if (client_a->group != client_b->group && group_a != group_b)
@@ -261,33 +261,34 @@ static bool goes_before(const struct sched_job *a, const struct sched_job *b)
 }
 
 // The first in turn of a class, of all (`any`) or of those that fit.
-static struct sched_job *first_in_turn(const struct sched_class *class, uint32_t idle, bool any)
+static struct scheduler_job *first_in_turn(const struct scheduler_class *class, uint32_t idle,
+                                           bool any)
 {
-    struct sched_job *best = NULL;
-    struct sched_queue *q;
+    struct scheduler_job *best = NULL;
+    struct scheduler_queue *q;
     list_for_each (q, &class->ready, link) {
-        struct sched_job *j = head(q);
+        struct scheduler_job *j = head(q);
         if ((any || fits(j, idle)) && (!best || goes_before(j, best)))
             best = j;
     }
     return best;
 }
 
-static bool is_overtaken(const struct sched *s, const struct sched_job *j, uint64_t now_us)
+static bool is_overtaken(const struct scheduler *s, const struct scheduler_job *j, uint64_t now_us)
 {
     return s->aging_us && j->passed && now_us - j->passed_us >= s->aging_us;
 }
 
 // The job that was passed longest, if that is too long and it is time for such a job.
-static struct sched_job *overtaken(const struct sched *s, const struct sched_class *class,
-                                   uint64_t now_us)
+static struct scheduler_job *overtaken(const struct scheduler *s,
+                                       const struct scheduler_class *class, uint64_t now_us)
 {
-    struct sched_job *longest = NULL;
-    struct sched_queue *q;
+    struct scheduler_job *longest = NULL;
+    struct scheduler_queue *q;
     if (class->relieved || now_us - class->relieved_us < 2ull * s->aging_us)
         return NULL;
     list_for_each (q, &class->ready, link) {
-        struct sched_job *j = head(q);
+        struct scheduler_job *j = head(q);
         if (is_overtaken(s, j, now_us) && (!longest || j->passed_us < longest->passed_us))
             longest = j;
     }
@@ -295,7 +296,7 @@ static struct sched_job *overtaken(const struct sched *s, const struct sched_cla
 }
 
 // Notes that a job's turn has come although its cores are busy. After a while they are kept for it.
-static void note_blocked(struct sched *s, struct sched_job *j, uint64_t now_us)
+static void note_blocked(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     if (!j->blocked) {
         j->blocked = true;
@@ -305,7 +306,7 @@ static void note_blocked(struct sched *s, struct sched_job *j, uint64_t now_us)
         s->reserving = j;
 }
 
-static int64_t level(const struct sched *s, int priority, uint64_t now_us)
+static int64_t level(const struct scheduler *s, int priority, uint64_t now_us)
 {
     uint64_t unserved_us = now_us - s->classes[priority].served_us;
     return priority - (s->aging_us ? (int64_t)(unserved_us / s->aging_us) : 0);
@@ -313,10 +314,10 @@ static int64_t level(const struct sched *s, int priority, uint64_t now_us)
 
 // The class to serve next among those in the mask; of equals the one that waits longer, which is
 // the lifted one. -1: none has anything.
-static int most_urgent(const struct sched *s, unsigned classes, uint64_t now_us)
+static int most_urgent(const struct scheduler *s, unsigned classes, uint64_t now_us)
 {
     int best = -1;
-    for (int i = 0; i < SCHED_PRIORITIES; i++) {
+    for (int i = 0; i < SCHEDULER_PRIORITIES; i++) {
         if (!(classes & 1u << i) || list_empty(&s->classes[i].ready))
             continue;
         int64_t difference = best < 0 ? -1 : level(s, i, now_us) - level(s, best, now_us);
@@ -328,24 +329,24 @@ static int most_urgent(const struct sched *s, unsigned classes, uint64_t now_us)
 }
 
 // The cores that anyone but the job they are kept for may have.
-static uint32_t unreserved(const struct sched *s, uint32_t idle)
+static uint32_t unreserved(const struct scheduler *s, uint32_t idle)
 {
     if (!s->reserving)
         return idle;
     return s->reserving->wanted.mask ? idle & ~s->reserving->wanted.mask : 0;
 }
 
-static void advance_clock(uint64_t *clock, const struct sched_share *served)
+static void advance_clock(uint64_t *clock, const struct scheduler_share *served)
 {
     if (*clock < served->used)
         *clock = served->used;
 }
 
 // A job starts in its turn.
-static struct sched_job *serve(struct sched *s, struct sched_job *j, uint64_t now_us)
+static struct scheduler_job *serve(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
-    struct sched_queue *q = j->queue;
-    struct sched_class *class = &s->classes[q->priority];
+    struct scheduler_queue *q = j->queue;
+    struct scheduler_class *class = &s->classes[q->priority];
     class->served_us = now_us;
     advance_clock(&class->clock, group_share(j));
     advance_clock(&q->client->group->clock[q->priority], client_share(j));
@@ -356,15 +357,15 @@ static struct sched_job *serve(struct sched *s, struct sched_job *j, uint64_t no
 }
 
 // The next job to start; *idle: in: the idle cores, out: those of them that it may have.
-static struct sched_job *choose(struct sched *s, uint32_t *idle, uint64_t now_us)
+static struct scheduler_job *choose(struct scheduler *s, uint32_t *idle, uint64_t now_us)
 {
-    const unsigned all = (1u << SCHED_PRIORITIES) - 1;
+    const unsigned all = (1u << SCHEDULER_PRIORITIES) - 1;
     unsigned untried = all;
     if (s->reserving && fits(s->reserving, *idle))
         return serve(s, s->reserving, now_us);
     for (int i; (i = most_urgent(s, untried, now_us)) >= 0; untried &= ~(1u << i)) {
-        struct sched_class *class = &s->classes[i];
-        struct sched_job *turn = overtaken(s, class, now_us);
+        struct scheduler_class *class = &s->classes[i];
+        struct scheduler_job *turn = overtaken(s, class, now_us);
         if (!turn)
             turn = first_in_turn(class, *idle, true);
         if (untried == all && !fits(turn, *idle))
@@ -372,20 +373,20 @@ static struct sched_job *choose(struct sched *s, uint32_t *idle, uint64_t now_us
         *idle = unreserved(s, *idle);
         if (fits(turn, *idle))
             return serve(s, turn, now_us);
-        struct sched_job *j = first_in_turn(class, *idle, false);
+        struct scheduler_job *j = first_in_turn(class, *idle, false);
         if (j)
             return j;
     }
     return NULL;
 }
 
-struct sched_job *sched_next(struct sched *s, uint64_t now_us)
+struct scheduler_job *scheduler_next(struct scheduler *s, uint64_t now_us)
 {
     uint32_t idle = all_cores(s) & ~s->busy;
     if (!idle || s->n_waiting == 0)
         return NULL;
-    sched_charge(s, now_us);
-    struct sched_job *j = choose(s, &idle, now_us);
+    scheduler_charge(s, now_us);
+    struct scheduler_job *j = choose(s, &idle, now_us);
     if (j)
         start(s, j, idle, now_us);
     return j;

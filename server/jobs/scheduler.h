@@ -23,55 +23,55 @@
 
 #include "base/list.h"
 
-#define SCHED_MAX_CORES  8
-#define SCHED_PRIORITIES 3 // RKNN_FLAG_PRIOR_HIGH, MEDIUM, LOW
+#define SCHEDULER_MAX_CORES  8
+#define SCHEDULER_PRIORITIES 3 // RKNN_FLAG_PRIOR_HIGH, MEDIUM, LOW
 
 // What a client, or all clients of a group, have had in one priority.
-struct sched_share {
-    uint64_t used;     // core-time for its weight: us * cores * SCHED_UNIT / weight
+struct scheduler_share {
+    uint64_t used;     // core-time for its weight: us * cores * SCHEDULER_UNIT / weight
     unsigned n_active; // jobs that wait or run
 };
 
-#define SCHED_UNIT 1024
+#define SCHEDULER_UNIT 1024
 
 // Clients that belong together: a user. Embedded by its owner.
-struct sched_group {
-    uint32_t weight;  // 1..SCHED_UNIT
+struct scheduler_group {
+    uint32_t weight;  // 1..SCHEDULER_UNIT
     uint64_t core_us; // device time had, all in all
-    struct sched_share share[SCHED_PRIORITIES];
-    uint64_t clock[SCHED_PRIORITIES]; // share.used of the client last served in turn: where
-                                      // newcomers start
+    struct scheduler_share share[SCHEDULER_PRIORITIES];
+    uint64_t clock[SCHEDULER_PRIORITIES]; // share.used of the client last served in turn: where
+                                          // newcomers start
 };
 
 // One who shares the device with equal right in its group: a session. Embedded by its owner.
-struct sched_client {
-    struct sched_group *group;
+struct scheduler_client {
+    struct scheduler_group *group;
     unsigned n_waiting, n_running;
     uint64_t core_us;
-    struct sched_share share[SCHED_PRIORITIES];
+    struct scheduler_share share[SCHEDULER_PRIORITIES];
 };
 
 // The order of one context's jobs. Embedded by its owner.
-struct sched_queue {
+struct scheduler_queue {
     struct list jobs; // waiting, in order
     struct list link; // in the scheduler while something waits and nothing runs
-    struct sched_client *client;
+    struct scheduler_client *client;
     uint8_t priority;
     bool running, held;
 };
 
 // The cores that a job wants, all at the same time.
-struct sched_cores {
+struct scheduler_cores {
     uint32_t mask; // just these; 0:
     unsigned any;  // so many, whichever,
     bool or_fewer; // but those that are idle are enough
 };
 
 // One job's place. Embedded by its owner.
-struct sched_job {
+struct scheduler_job {
     struct list link; // in its queue while waiting, in the scheduler while running
-    struct sched_queue *queue;
-    struct sched_cores wanted;
+    struct scheduler_queue *queue;
+    struct scheduler_cores wanted;
     uint32_t placed; // cores it runs on; 0: waiting
     uint64_t waiting_since_us, started_us;
     uint64_t charged_us; // its time is accounted up to here
@@ -80,7 +80,7 @@ struct sched_job {
     bool blocked, passed;
 };
 
-struct sched_class {
+struct scheduler_class {
     struct list ready; // queues
     unsigned n_waiting;
     uint64_t served_us;   // when the last job whose turn it was started, or its first one came
@@ -89,48 +89,49 @@ struct sched_class {
     uint64_t clock;       // share.used of the group that it served last: where newcomers start
 };
 
-struct sched {
+struct scheduler {
     uint32_t n_cores;
     uint32_t busy; // core mask
-    struct sched_class classes[SCHED_PRIORITIES];
+    struct scheduler_class classes[SCHEDULER_PRIORITIES];
     struct list running;
-    struct sched_job *reserving; // the job that cores are kept for
-    uint32_t aging_us;           // 0: none. Both may be changed at any time
+    struct scheduler_job *reserving; // the job that cores are kept for
+    uint32_t aging_us;               // 0: none. Both may be changed at any time
     uint32_t patience_us;
     unsigned n_waiting, n_running;
-    uint64_t core_us[SCHED_MAX_CORES]; // that each core was busy
+    uint64_t core_us[SCHEDULER_MAX_CORES]; // that each core was busy
 };
 
-void sched_init(struct sched *s, uint32_t n_cores); // 1..SCHED_MAX_CORES
-void sched_group_init(struct sched *s, struct sched_group *g, uint32_t weight);
-void sched_client_init(struct sched_client *c, struct sched_group *g);
-void sched_client_done(struct sched *s, struct sched_client *c); // nothing waits, nothing runs
-void sched_queue_init(struct sched_queue *q, struct sched_client *c, uint8_t priority);
+void scheduler_init(struct scheduler *s, uint32_t n_cores); // 1..SCHEDULER_MAX_CORES
+void scheduler_group_init(struct scheduler *s, struct scheduler_group *g, uint32_t weight);
+void scheduler_client_init(struct scheduler_client *c, struct scheduler_group *g);
+void scheduler_client_done(struct scheduler *s,
+                           struct scheduler_client *c); // nothing waits, nothing runs
+void scheduler_queue_init(struct scheduler_queue *q, struct scheduler_client *c, uint8_t priority);
 
 /// False: the device does not have such cores. (In a mask, cores that do not exist are ignored
 /// beside others that do: ALL means all there are.)
-bool sched_can(const struct sched *s, struct sched_cores wanted);
+bool scheduler_can(const struct scheduler *s, struct scheduler_cores wanted);
 
-/// Puts a job, for which sched_can(), at the end of its queue.
-void sched_add(struct sched *s, struct sched_job *j, struct sched_queue *q,
-               struct sched_cores wanted, uint64_t now_us);
+/// Puts a job, for which scheduler_can(), at the end of its queue.
+void scheduler_add(struct scheduler *s, struct scheduler_job *j, struct scheduler_queue *q,
+                   struct scheduler_cores wanted, uint64_t now_us);
 
 /// The next job to start, with `placed` set and its cores taken; NULL when nothing can start now.
 /// To be called until NULL after each add, end and remove. Takes time in proportion to the number
 /// of contexts with waiting jobs, none when every core is busy.
-struct sched_job *sched_next(struct sched *s, uint64_t now_us);
+struct scheduler_job *scheduler_next(struct scheduler *s, uint64_t now_us);
 
 /// A started job has ended (whatever came of it); its cores are free and its time is accounted.
-void sched_end(struct sched *s, struct sched_job *j, uint64_t now_us);
+void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
 
 /// Accounts the time of what runs up to now, so that core_us and the like are true.
-void sched_charge(struct sched *s, uint64_t now_us);
+void scheduler_charge(struct scheduler *s, uint64_t now_us);
 
 /// Takes a waiting job out.
-void sched_remove(struct sched *s, struct sched_job *j);
+void scheduler_remove(struct scheduler *s, struct scheduler_job *j);
 
 /// A started job has not come to its end: gives its cores back and puts it in front of its queue.
-void sched_give_back(struct sched *s, struct sched_job *j, uint64_t now_us);
+void scheduler_give_back(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
 
 /// Nothing of a queue that is held starts.
-void sched_hold(struct sched *s, struct sched_queue *q, bool held);
+void scheduler_hold(struct scheduler *s, struct scheduler_queue *q, bool held);

@@ -13,8 +13,8 @@
 // The payload of every ContextInfo of this model.
 static int encode_tensors(struct model *m, struct error *e)
 {
-    const struct host_info *info = host_info(m->host);
-    size_t n = info->n_rows * host_info_count(info);
+    const struct runner_info *info = runner_info(m->runner);
+    size_t n = info->n_rows * runner_info_count(info);
     cleanup(free_p) const struct tensor_io **tensors = calloc(n + 1, sizeof *tensors);
     if (!tensors)
         return error_no_memory(e, "a model's tensors", n * sizeof *tensors);
@@ -68,9 +68,9 @@ static void on_ready(void *owner, bool ready)
 
 static int load(struct model *m, struct error *e)
 {
-    static const struct host_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
+    static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
     struct server *s = m->store->server;
-    int r = host_new(&s->host_options, &m->file, &events, m, &m->host, e);
+    int r = runner_new(&s->runner_options, &m->file, &events, m, &m->runner, e);
     if (r < 0)
         return r;
     m->state = MODEL_LOADING;
@@ -114,12 +114,12 @@ void model_use_end(struct model_use *use)
 
 void model_unload(struct model *m)
 {
-    assert(m->n_uses == 0 && m->host);
+    assert(m->n_uses == 0 && m->runner);
     log_debug("model %s is unloaded", m->file.name);
     trace(m, TRACE_UNLOADED, 0);
     m->store->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));
-    host_free(steal_ptr(m->host));
+    runner_free(steal_ptr(m->runner));
     store_unref(m);
 }

@@ -1,4 +1,4 @@
-// One model file, loaded with certain options, and the host that runs it, if something does.
+// One model file, loaded with certain options, and the runner that runs it, if something does.
 #pragma once
 
 #include "server/runner/runner.h"
@@ -8,9 +8,9 @@ struct model_use;
 
 enum model_state {
     MODEL_COLD,    // only the file
-    MODEL_LOADING, // host is there, not ready
+    MODEL_LOADING, // runner is there, not ready
     MODEL_LOADED,
-    MODEL_FAILED, // did not load; the host is about to be freed, then COLD
+    MODEL_FAILED, // did not load; the runner is about to be freed, then COLD
 };
 
 struct model {
@@ -22,8 +22,8 @@ struct model {
     struct model *original; // of a variant: the model without load options; one reference
 
     enum model_state state;
-    struct host *host;   // not when COLD; holds a reference to the model
-    struct list waiting; // model_use: until it is loaded
+    struct runner *runner; // not when COLD; holds a reference to the model
+    struct list waiting;   // model_use: until it is loaded
     unsigned n_uses;
     uint64_t n_jobs, run_us; // done since it was loaded; time on the device
     uint8_t *tensors;        // payload of ContextInfo, once loaded
@@ -43,9 +43,9 @@ struct model_use {
 void model_use_begin(struct model_use *use, struct model *m,
                      void (*ready)(struct model_use *use, const struct error *e));
 
-/// The last use that ends gives the host `worker_idle_s` to live. NULL model: nothing.
+/// The last use that ends gives the runner `worker_idle_s` to live. NULL model: nothing.
 void model_use_end(struct model_use *use);
 
-/// Ends the host now; no uses may be left. Gives up the host's reference, so `m` may be gone. Not
-/// from a callback of its host.
+/// Ends the runner now; no uses may be left. Gives up the runner's reference, so `m` may be gone.
+/// Not from a callback of its runner.
 void model_unload(struct model *m);

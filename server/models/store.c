@@ -35,7 +35,7 @@ static void drop_cached(struct model *m)
 // When a model without uses is to be unloaded (uv_now()); 0 for one that is in use.
 static uint64_t unload_at(const struct model *m)
 {
-    if (!m->host || m->n_uses > 0)
+    if (!m->runner || m->n_uses > 0)
         return 0;
     uint64_t idle = m->state == MODEL_FAILED ? 0 : m->store->server->options->worker_idle_s;
     return m->idle_since_ms + idle * 1000;

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-int sequence_put(struct sequence *q, const pb_msgdesc_t *fields, const void *message,
-                 struct error *e)
+int delimited_put(struct delimited *q, const pb_msgdesc_t *fields, const void *message,
+                  struct error *e)
 {
-    size_t need = message_sequence_size(fields, message);
+    size_t need = message_delimited_size(fields, message);
     if (q->room - q->size < need) {
         size_t room = 2 * (q->room + need);
         uint8_t *data = realloc(q->data, room);
@@ -16,7 +16,7 @@ int sequence_put(struct sequence *q, const pb_msgdesc_t *fields, const void *mes
         q->room = room;
     }
     uint8_t *at = q->data + q->size;
-    message_sequence_put(fields, message, &at, q->data + q->room);
+    message_delimited_put(fields, message, &at, q->data + q->room);
     q->size = (size_t)(at - q->data);
     return 0;
 }

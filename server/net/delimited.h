@@ -3,10 +3,10 @@
 
 #include "protocol/message.h"
 
-struct sequence {
+struct delimited {
     uint8_t *data; // malloc'ed
     size_t size, room;
 };
 
-int sequence_put(struct sequence *q, const pb_msgdesc_t *fields, const void *message,
-                 struct error *e);
+int delimited_put(struct delimited *q, const pb_msgdesc_t *fields, const void *message,
+                  struct error *e);

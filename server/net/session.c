@@ -28,7 +28,7 @@ int session_new(struct server *server, const struct origin *origin, struct sessi
     s->refs = 1;
     s->id = ++server->next_session;
     list_init(&s->connections);
-    sched_client_init(&s->sched, &s->user->sched);
+    scheduler_client_init(&s->scheduling, &s->user->scheduling);
     list_append(&server->sessions, &s->link);
     server->n_sessions++;
     *ret = s;
@@ -76,7 +76,7 @@ void session_unref(struct session *s)
     give_up_queues(s);
     user_give_bytes(s->user, s->memories.bytes);
     memory_table_done(&s->memories);
-    sched_client_done(&s->server->sched, &s->sched);
+    scheduler_client_done(&s->server->scheduler, &s->scheduling);
     list_remove(&s->link);
     s->server->n_sessions--;
     user_unref(s->user);

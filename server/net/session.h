@@ -20,7 +20,7 @@ struct session {
     unsigned n_connections;
     uint64_t id;
     uint8_t secret[HELLO_SECRET_SIZE];
-    struct sched_client sched;
+    struct scheduler_client scheduling;
     uint64_t jobs_done, jobs_failed, queue_us;
     struct context **contexts; // by index; NULL: free
     uint32_t n_slots;

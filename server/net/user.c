@@ -77,7 +77,7 @@ int user_get(struct server *s, const struct origin *p, struct user **ret, struct
     u->uid = p->uid;
     set_name(u);
     u->quota = find_quota(s->options, u);
-    sched_group_init(&s->sched, &u->sched, u->quota.share);
+    scheduler_group_init(&s->scheduler, &u->scheduling, u->quota.share);
     list_append(&s->users, &u->link);
     *ret = u;
     return 0;

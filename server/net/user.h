@@ -38,7 +38,7 @@ struct user {
     struct quota quota;
     unsigned n_contexts, n_in_flight;
     uint64_t bytes;
-    struct sched_group sched;
+    struct scheduler_group scheduling;
 };
 
 /// The user at the other end, with one reference.

@@ -46,7 +46,7 @@ static void take(struct log_watcher *w, enum log_level level, const char *text)
 // ---- lines go ----------------------------------------------------------------------------------
 
 static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogReply *m,
-                          struct sequence *lines, struct error *e)
+                          struct delimited *lines, struct error *e)
 {
     struct log_ring_cursor cursor = log_ring_seek(ring, from);
     struct log_ring_line line;
@@ -59,14 +59,14 @@ static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogR
         out.time_us = line.time_us;
         out.level = (uint32_t)line.level;
         message_set_text(out.text, line.text);
-        r = sequence_put(lines, rknnd_LogLine_fields, &out, e);
+        r = delimited_put(lines, rknnd_LogLine_fields, &out, e);
     }
     return r;
 }
 
 static void answer(struct logbook *b, struct request *request, uint64_t from)
 {
-    struct sequence lines = {0};
+    struct delimited lines = {0};
     rknnd_LogReply m;
     struct error e;
     pthread_mutex_lock(&b->lock);

@@ -65,7 +65,7 @@ uint64_t trace_model_id(const uint8_t sha256[MODEL_SHA256_SIZE])
     return id;
 }
 
-static int put(struct sequence *q, const struct trace_event *event, struct error *e)
+static int put(struct delimited *q, const struct trace_event *event, struct error *e)
 {
     rknnd_TraceEvent m = {.kind = event->kind,
                           .time_us = event->time_us,
@@ -74,13 +74,13 @@ static int put(struct sequence *q, const struct trace_event *event, struct error
                           .value = event->value,
                           .cores = event->cores};
     message_set_text(m.text, event->text);
-    return sequence_put(q, rknnd_TraceEvent_fields, &m, e);
+    return delimited_put(q, rknnd_TraceEvent_fields, &m, e);
 }
 
 int trace_read(const struct trace *t, struct connection *c, const struct frame_header *h,
                const rknnd_Trace *request, struct error *e)
 {
-    struct sequence q = {0};
+    struct delimited q = {0};
     uint64_t oldest = t->next > t->n_slots ? t->next - t->n_slots : 1;
     rknnd_TraceReply m = {.first = request->from > oldest ? request->from : oldest,
                           .end = t->next,

@@ -1,4 +1,4 @@
-// Hosts: contexts, the order of their jobs, deadlines.
+// Runners: contexts, the order of their jobs, deadlines.
 #include "server/runner/runner_kind.h"
 
 #include <assert.h>
@@ -17,115 +17,118 @@ struct profile_request {
     void *owner;
 };
 
-static void advance(struct host_context *c);
-static void resume(struct host_context *c, bool stop);
+static void advance(struct runner_context *c);
+static void resume(struct runner_context *c, bool stop);
 
-// ---- life of a host ----------------------------------------------------------------------------
+// ---- life of a runner
+// ----------------------------------------------------------------------------
 
-int host_new(const struct host_options *options, const struct model_file *model,
-             const struct host_events *events, void *owner, struct host **ret, struct error *e)
+int runner_new(const struct runner_options *options, const struct model_file *model,
+               const struct runner_events *events, void *owner, struct runner **ret,
+               struct error *e)
 {
-    return (options->threads ? host_thread_new : host_process_new)(options, model, events, owner,
-                                                                   ret, e);
+    return (options->threads ? runner_thread_new : runner_process_new)(options, model, events,
+                                                                       owner, ret, e);
 }
 
-static int take_parts(struct host *h, const struct model_file *model, struct error *e)
+static int take_parts(struct runner *runner, const struct model_file *model, struct error *e)
 {
-    h->buffers = buffer_pool_new(!h->options->threads, &h->options->counters->buffer_bytes);
-    if (!h->buffers)
-        return error_no_memory(e, "a host", sizeof *h);
-    return model_file_copy(&h->model, model, e);
+    runner->buffers =
+        buffer_pool_new(!runner->options->threads, &runner->options->counters->buffer_bytes);
+    if (!runner->buffers)
+        return error_no_memory(e, "a runner", sizeof *runner);
+    return model_file_copy(&runner->model, model, e);
 }
 
-static void forget_custom(struct host_info *info)
+static void forget_custom(struct runner_info *info)
 {
     custom_list_free(info->custom);
     free((uint8_t *)info->custom_payload.data);
 }
 
-static void free_parts(struct host *h)
+static void free_parts(struct runner *runner)
 {
-    buffer_pool_free(h->buffers);
-    model_file_done(&h->model);
-    free(h->info.tensors);
-    forget_custom(&h->info);
+    buffer_pool_free(runner->buffers);
+    model_file_done(&runner->model);
+    free(runner->info.tensors);
+    forget_custom(&runner->info);
 }
 
-int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
-              const struct model_file *model, const struct host_events *events, void *owner,
-              struct error *e)
+int runner_init(struct runner *runner, const struct runner_kind *kind,
+                const struct runner_options *options, const struct model_file *model,
+                const struct runner_events *events, void *owner, struct error *e)
 {
-    *h = (struct host){.kind = kind,
-                       .options = options,
-                       .events = events,
-                       .owner = owner,
-                       .model = {.fd = -1},
-                       .deadline_ms = HOST_NEVER,
-                       .alarm_ms = HOST_NEVER};
-    list_init(&h->contexts);
-    int r = take_parts(h, model, e);
+    *runner = (struct runner){.kind = kind,
+                              .options = options,
+                              .events = events,
+                              .owner = owner,
+                              .model = {.fd = -1},
+                              .deadline_ms = RUNNER_NEVER,
+                              .alarm_ms = RUNNER_NEVER};
+    list_init(&runner->contexts);
+    int r = take_parts(runner, model, e);
     if (r < 0) {
-        free_parts(h);
+        free_parts(runner);
         return r;
     }
-    uv_timer_init(options->loop, &h->timer);
+    uv_timer_init(options->loop, &runner->timer);
     return 0;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct host *h = container_of((uv_timer_t *)handle, struct host, timer);
-    free_parts(h);
-    h->timer_closed(h);
+    struct runner *runner = container_of((uv_timer_t *)handle, struct runner, timer);
+    free_parts(runner);
+    runner->timer_closed(runner);
 }
 
-void host_done(struct host *h, void (*closed)(struct host *h))
+void runner_done(struct runner *runner, void (*closed)(struct runner *runner))
 {
-    h->timer_closed = closed;
-    uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+    runner->timer_closed = closed;
+    uv_close((uv_handle_t *)&runner->timer, on_timer_closed);
 }
 
-void host_free(struct host *h)
+void runner_free(struct runner *runner)
 {
-    if (!h)
+    if (!runner)
         return;
-    struct host_context *c;
-    list_for_each (c, &h->contexts, link)
+    struct runner_context *c;
+    list_for_each (c, &runner->contexts, link)
         assert(c->freed);
-    h->kind->end(h);
+    runner->kind->end(runner);
 }
 
-const struct host_info *host_info(const struct host *h)
+const struct runner_info *runner_info(const struct runner *runner)
 {
-    return &h->info;
+    return &runner->info;
 }
 
-struct buffer_pool *host_buffers(struct host *h)
+struct buffer_pool *runner_buffers(struct runner *runner)
 {
-    return h->buffers;
+    return runner->buffers;
 }
 
-pid_t host_worker(const struct host *h)
+pid_t runner_worker(const struct runner *runner)
 {
-    return h->worker;
+    return runner->worker;
 }
 
-uint32_t host_deaths(const struct host *h)
+uint32_t runner_deaths(const struct runner *runner)
 {
-    return h->deaths;
+    return runner->deaths;
 }
 
-uint64_t host_info_output_size(const struct host_info *info, uint32_t row)
+uint64_t runner_info_output_size(const struct runner_info *info, uint32_t row)
 {
-    const struct tensor_io *outputs = host_info_row(info, row) + info->n_inputs;
+    const struct tensor_io *outputs = runner_info_row(info, row) + info->n_inputs;
     uint64_t size = 0;
     for (uint32_t i = 0; i < info->n_outputs; i++)
         size += outputs[i].logical.size;
     return size;
 }
 
-int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,
-                          struct error *e)
+int runner_info_take_custom(struct runner_info *info, struct bytes *payload, uint32_t n,
+                            struct error *e)
 {
     struct bytes rest = *payload;
     struct custom_list *list;
@@ -155,16 +158,16 @@ int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_
 //  RUNNING | -        | ends soon             | -        | ends soon, out
 //  WAITING | goes on  | ends soon             | ends     | ends soon, out
 enum job_state {
-    JOB_OUT,     // the host does not have it: its context may not be there
+    JOB_OUT,     // the runner does not have it: its context may not be there
     JOB_QUEUED,  // for its context, or for another worker
     JOB_RUNNING, // the worker has it
     JOB_WAITING, // so it does, and has sent a part or a call
 };
 
 // Whatever is asked of a job asks here first.
-static enum job_state state_of(const struct host_job *job)
+static enum job_state state_of(const struct runner_job *job)
 {
-    const struct host_context *c = job->context;
+    const struct runner_context *c = job->context;
     if (!job->submitted)
         return JOB_OUT;
     if (c->job != job)
@@ -172,8 +175,8 @@ static enum job_state state_of(const struct host_job *job)
     return c->waits ? JOB_WAITING : JOB_RUNNING;
 }
 
-// The one way out for a job that is in no list of the host's any more.
-static void finish(struct host_job *job, const struct error *e)
+// The one way out for a job that is in no list of the runner's any more.
+static void finish(struct runner_job *job, const struct error *e)
 {
     job->submitted = false;
     job->done(job, e);
@@ -185,139 +188,139 @@ static void finish(struct host_job *job, const struct error *e)
 // waits for the next deadline there is, so that a job that is done in time costs a comparison.
 static void on_timer(uv_timer_t *timer);
 
-static void alarm_at(struct host *h, uint64_t at_ms)
+static void alarm_at(struct runner *runner, uint64_t at_ms)
 {
-    uint64_t now = uv_now(h->options->loop);
-    if (at_ms >= h->alarm_ms)
+    uint64_t now = uv_now(runner->options->loop);
+    if (at_ms >= runner->alarm_ms)
         return;
-    h->alarm_ms = at_ms;
-    uv_timer_start(&h->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
+    runner->alarm_ms = at_ms;
+    uv_timer_start(&runner->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
-static struct host_context *find_overdue(struct host *h, uint64_t now)
+static struct runner_context *find_overdue(struct runner *runner, uint64_t now)
 {
-    struct host_context *c;
-    list_for_each (c, &h->contexts, link)
+    struct runner_context *c;
+    list_for_each (c, &runner->contexts, link)
         if (c->busy && !c->overdue && c->deadline_ms <= now)
             return c;
     return NULL;
 }
 
-static void end_waiting(struct host_context *c, const struct error *e)
+static void end_waiting(struct runner_context *c, const struct error *e)
 {
-    struct host_job *job = steal_ptr(c->job);
+    struct runner_job *job = steal_ptr(c->job);
     resume(c, true);
     if (job)
         finish(job, e);
 }
 
 // Nobody takes the part that is out, or computes the node.
-static void end_late(struct host_context *c)
+static void end_late(struct runner_context *c)
 {
-    const struct host *h = c->host;
+    const struct runner *runner = c->runner;
     struct error e;
     if (c->waits == WAITS_WITH_PART) {
         error_set(&e, STATUS_TIMEOUT, "model %s: a part of the dump was not taken for %u ms",
-                  h->model.name, c->timeout_ms);
+                  runner->model.name, c->timeout_ms);
     } else {
-        const struct custom_node *n = &h->info.custom->nodes[c->called];
+        const struct custom_node *n = &runner->info.custom->nodes[c->called];
         error_set(&e, STATUS_TIMEOUT,
                   "model %s: operator %s (node %s) was not computed by its program within %u ms",
-                  h->model.name, n->op, n->name, c->timeout_ms);
+                  runner->model.name, n->op, n->name, c->timeout_ms);
     }
     end_waiting(c, &e);
 }
 
 // A daemon that did not run (stopped, or starved) cannot have heard that something was done in
 // time, and its workers may have stopped with it: what they do has its time from now on.
-static void excuse_lateness(struct host *h, uint64_t now)
+static void excuse_lateness(struct runner *runner, uint64_t now)
 {
-    struct host_context *c;
-    if (now < h->alarm_ms || now - h->alarm_ms < LATE_MS)
+    struct runner_context *c;
+    if (now < runner->alarm_ms || now - runner->alarm_ms < LATE_MS)
         return;
-    list_for_each (c, &h->contexts, link)
+    list_for_each (c, &runner->contexts, link)
         c->deadline_ms = now + c->limit_ms;
-    if (h->deadline_ms != HOST_NEVER)
-        h->deadline_ms = now + h->limit_ms;
+    if (runner->deadline_ms != RUNNER_NEVER)
+        runner->deadline_ms = now + runner->limit_ms;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct host *h = container_of(timer, struct host, timer);
-    uint64_t now = uv_now(h->options->loop);
-    struct host_context *c;
+    struct runner *runner = container_of(timer, struct runner, timer);
+    uint64_t now = uv_now(runner->options->loop);
+    struct runner_context *c;
 
-    excuse_lateness(h, now);
-    h->alarm_ms = HOST_NEVER;
-    if (h->deadline_ms <= now) {
-        h->deadline_ms = HOST_NEVER;
-        h->kind->overdue(h, NULL);
+    excuse_lateness(runner, now);
+    runner->alarm_ms = RUNNER_NEVER;
+    if (runner->deadline_ms <= now) {
+        runner->deadline_ms = RUNNER_NEVER;
+        runner->kind->overdue(runner, NULL);
     }
-    while ((c = find_overdue(h, now))) {
+    while ((c = find_overdue(runner, now))) {
         if (c->waits) {
             end_late(c);
         } else {
             c->overdue = true;
-            h->kind->overdue(h, c);
+            runner->kind->overdue(runner, c);
         }
     }
     if (uv_is_closing((uv_handle_t *)timer))
         return;
-    list_for_each (c, &h->contexts, link)
+    list_for_each (c, &runner->contexts, link)
         if (c->busy && !c->overdue)
-            alarm_at(h, c->deadline_ms);
-    alarm_at(h, h->deadline_ms);
+            alarm_at(runner, c->deadline_ms);
+    alarm_at(runner, runner->deadline_ms);
 }
 
-void host_set_deadline(struct host *h, uint64_t at_ms)
+void runner_set_deadline(struct runner *runner, uint64_t at_ms)
 {
-    h->deadline_ms = at_ms;
-    h->limit_ms = at_ms - uv_now(h->options->loop);
-    alarm_at(h, at_ms);
+    runner->deadline_ms = at_ms;
+    runner->limit_ms = at_ms - uv_now(runner->options->loop);
+    alarm_at(runner, at_ms);
 }
 
-static void make_busy(struct host_context *c, uint32_t timeout_ms)
+static void make_busy(struct runner_context *c, uint32_t timeout_ms)
 {
     c->busy = true;
     c->overdue = false;
     c->limit_ms = timeout_ms;
-    c->deadline_ms = uv_now(c->host->options->loop) + timeout_ms;
-    alarm_at(c->host, c->deadline_ms);
+    c->deadline_ms = uv_now(c->runner->options->loop) + timeout_ms;
+    alarm_at(c->runner, c->deadline_ms);
 }
 
 // The job goes on, or ends.
-static void resume(struct host_context *c, bool stop)
+static void resume(struct runner_context *c, bool stop)
 {
     c->waits = WAITS_NOT;
     make_busy(c, c->timeout_ms);
-    c->host->kind->next(c, stop);
+    c->runner->kind->next(c, stop);
 }
 
 // ---- contexts ----------------------------------------------------------------------------------
 
-int host_context_new(struct host *h, void (*opened)(void *owner, const struct error *e),
-                     void *owner, struct host_context **ret, struct error *e)
+int runner_context_new(struct runner *runner, void (*opened)(void *owner, const struct error *e),
+                       void *owner, struct runner_context **ret, struct error *e)
 {
-    if (h->failed) {
+    if (runner->failed) {
         if (e)
-            *e = h->failure;
-        return h->failure.code;
+            *e = runner->failure;
+        return runner->failure.code;
     }
-    struct host_context *c = calloc(1, h->kind->context_size);
+    struct runner_context *c = calloc(1, runner->kind->context_size);
     if (!c)
-        return error_no_memory(e, "a context", h->kind->context_size);
-    c->host = h;
+        return error_no_memory(e, "a context", runner->kind->context_size);
+    c->runner = runner;
     c->opened = opened;
     c->owner = owner;
     list_init(&c->waiting);
     list_init(&c->profiles);
-    list_append(&h->contexts, &c->link);
+    list_append(&runner->contexts, &c->link);
     *ret = c;
     advance(c);
     return 0;
 }
 
-void host_profile_cancel(struct host_context *c)
+void runner_profile_cancel(struct runner_context *c)
 {
     struct profile_request *p;
     while (c && (p = list_first(&c->profiles, struct profile_request, link))) {
@@ -326,18 +329,18 @@ void host_profile_cancel(struct host_context *c)
     }
 }
 
-void host_context_free(struct host_context *c)
+void runner_context_free(struct runner_context *c)
 {
     if (!c)
         return;
     assert(!c->job && list_empty(&c->waiting));
-    host_profile_cancel(c);
+    runner_profile_cancel(c);
     c->freed = true;
     c->opened = NULL;
     advance(c);
 }
 
-void host_context_done(struct host_context *c)
+void runner_context_done(struct runner_context *c)
 {
     list_remove(&c->link);
     buffer_unref(c->buffer);
@@ -346,9 +349,9 @@ void host_context_done(struct host_context *c)
 
 // ---- jobs --------------------------------------------------------------------------------------
 
-static void start(struct host_context *c, struct host_job *job)
+static void start(struct runner_context *c, struct runner_job *job)
 {
-    const struct host_options *o = c->host->options;
+    const struct runner_options *o = c->runner->options;
     list_remove(&job->link);
     job->attempts++;
     if (job->attempts > 1)
@@ -359,12 +362,12 @@ static void start(struct host_context *c, struct host_job *job)
     c->waits = WAITS_NOT;
     c->timeout_ms = job->timeout_ms ? job->timeout_ms : o->job_timeout_ms;
     make_busy(c, c->timeout_ms);
-    c->host->kind->run(c);
+    c->runner->kind->run(c);
 }
 
-void host_submit(struct host_job *job)
+void runner_submit(struct runner_job *job)
 {
-    struct host_context *c = job->context;
+    struct runner_context *c = job->context;
     assert(!c->freed);
     if (!job->again)
         job->attempts = 0;
@@ -377,9 +380,9 @@ void host_submit(struct host_job *job)
     advance(c);
 }
 
-void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
+void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part)
 {
-    struct host_job *job = c->job;
+    struct runner_job *job = c->job;
     c->waits = WAITS_WITH_PART;
     if (!job) {
         resume(c, true);
@@ -390,9 +393,9 @@ void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part)
     job->part(job, part);
 }
 
-void host_context_called(struct host_context *c, uint32_t node)
+void runner_context_called(struct runner_context *c, uint32_t node)
 {
-    struct host_job *job = c->job;
+    struct runner_job *job = c->job;
     c->waits = WAITS_WITH_CALL;
     c->called = node;
     if (!job) {
@@ -403,37 +406,37 @@ void host_context_called(struct host_context *c, uint32_t node)
     job->call(job, node);
 }
 
-bool host_job_waits(const struct host_job *job)
+bool runner_job_waits(const struct runner_job *job)
 {
     return state_of(job) == JOB_WAITING;
 }
 
-void host_job_next(struct host_job *job)
+void runner_job_next(struct runner_job *job)
 {
     if (state_of(job) == JOB_WAITING)
         resume(job->context, false);
 }
 
-void host_job_stop(struct host_job *job)
+void runner_job_stop(struct runner_job *job)
 {
     enum job_state state = state_of(job);
     job->stopped = state != JOB_OUT;
     if (state == JOB_WAITING)
         resume(job->context, true);
     else if (state == JOB_RUNNING)
-        job->context->host->kind->next(job->context, true);
+        job->context->runner->kind->next(job->context, true);
 }
 
-void host_job_fail(struct host_job *job, const struct error *e)
+void runner_job_fail(struct runner_job *job, const struct error *e)
 {
     if (state_of(job) == JOB_WAITING)
         end_waiting(job->context, e);
 }
 
-void host_job_cancel(struct host_job *job)
+void runner_job_cancel(struct runner_job *job)
 {
     enum job_state state = state_of(job);
-    host_job_stop(job);
+    runner_job_stop(job);
     if (state == JOB_QUEUED)
         list_remove(&job->link);
     else if (state != JOB_OUT)
@@ -441,9 +444,9 @@ void host_job_cancel(struct host_job *job)
     job->submitted = false;
 }
 
-void host_context_give_up(struct host_context *c, const struct error *e)
+void runner_context_give_up(struct runner_context *c, const struct error *e)
 {
-    struct host_job *job = steal_ptr(c->job);
+    struct runner_job *job = steal_ptr(c->job);
     __typeof__(c->opened) opened = steal_ptr(c->opened);
     if (opened)
         opened(c->owner, e);
@@ -452,9 +455,9 @@ void host_context_give_up(struct host_context *c, const struct error *e)
 }
 
 // A context stays busy while its owner is called: what the owner asks for waits until he returns.
-void host_context_ran(struct host_context *c, const struct error *e)
+void runner_context_ran(struct runner_context *c, const struct error *e)
 {
-    struct host_job *job = steal_ptr(c->job);
+    struct runner_job *job = steal_ptr(c->job);
     if (job)
         finish(job, e);
     buffer_unref(steal_ptr(c->buffer));
@@ -464,7 +467,7 @@ void host_context_ran(struct host_context *c, const struct error *e)
     advance(c);
 }
 
-void host_context_opened(struct host_context *c, const struct error *e)
+void runner_context_opened(struct runner_context *c, const struct error *e)
 {
     c->state = e ? CONTEXT_BROKEN : CONTEXT_OPEN;
     if (e)
@@ -476,10 +479,10 @@ void host_context_opened(struct host_context *c, const struct error *e)
     advance(c);
 }
 
-void host_profile(struct host_context *c,
-                  void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
-                              struct bytes layers),
-                  void *owner)
+void runner_profile(struct runner_context *c,
+                    void (*got)(void *owner, const struct error *e, const rknnd_ProfileReply *reply,
+                                struct bytes layers),
+                    void *owner)
 {
     struct profile_request *p = malloc(sizeof *p);
     if (!p) {
@@ -493,7 +496,7 @@ void host_profile(struct host_context *c,
     advance(c);
 }
 
-static void answer_profile(struct host_context *c, const struct error *e,
+static void answer_profile(struct runner_context *c, const struct error *e,
                            const rknnd_ProfileReply *reply, struct bytes layers)
 {
     struct profile_request *p = list_first(&c->profiles, struct profile_request, link);
@@ -505,8 +508,8 @@ static void answer_profile(struct host_context *c, const struct error *e,
     request.got(request.owner, e, reply, layers);
 }
 
-void host_context_profiled(struct host_context *c, const struct error *e,
-                           const rknnd_ProfileReply *reply, struct bytes layers)
+void runner_context_profiled(struct runner_context *c, const struct error *e,
+                             const rknnd_ProfileReply *reply, struct bytes layers)
 {
     answer_profile(c, e, reply, layers);
     c->busy = false;
@@ -516,9 +519,9 @@ void host_context_profiled(struct host_context *c, const struct error *e,
 // ---- what a context does next ------------------------------------------------------------------
 
 // Tells one who waits that it will not be. False: nobody waits.
-static bool fail_one(struct host_context *c, const struct error *e)
+static bool fail_one(struct runner_context *c, const struct error *e)
 {
-    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    struct runner_job *job = list_first(&c->waiting, struct runner_job, link);
     __typeof__(c->opened) opened = steal_ptr(c->opened);
     c->busy = true;
     if (opened) {
@@ -536,21 +539,21 @@ static bool fail_one(struct host_context *c, const struct error *e)
     return true;
 }
 
-static void open_context(struct host_context *c)
+static void open_context(struct runner_context *c)
 {
     c->state = CONTEXT_OPENING;
-    make_busy(c, c->host->options->load_timeout_ms);
-    c->host->kind->open(c);
+    make_busy(c, c->runner->options->load_timeout_ms);
+    c->runner->kind->open(c);
 }
 
 // One step of an open context. False: there is nothing to do.
-static bool use_context(struct host_context *c)
+static bool use_context(struct runner_context *c)
 {
     static const struct error stopped = {STATUS_FAIL, "the job was stopped before it began"};
-    struct host_job *job = list_first(&c->waiting, struct host_job, link);
+    struct runner_job *job = list_first(&c->waiting, struct runner_job, link);
     if (!list_empty(&c->profiles)) {
-        make_busy(c, c->host->options->load_timeout_ms);
-        c->host->kind->profile(c);
+        make_busy(c, c->runner->options->load_timeout_ms);
+        c->runner->kind->profile(c);
     } else if (job && job->stopped) {
         fail_one(c, &stopped);
     } else if (job) {
@@ -561,13 +564,13 @@ static bool use_context(struct host_context *c)
     return true;
 }
 
-static bool step(struct host_context *c)
+static bool step(struct runner_context *c)
 {
-    if (c->host->failed)
-        return fail_one(c, &c->host->failure);
+    if (c->runner->failed)
+        return fail_one(c, &c->runner->failure);
     if (c->state == CONTEXT_BROKEN)
         return fail_one(c, &c->failure);
-    if (!c->host->ready)
+    if (!c->runner->ready)
         return false;
     if (c->state == CONTEXT_OPEN)
         return use_context(c);
@@ -576,8 +579,8 @@ static bool step(struct host_context *c)
 }
 
 // Goes on until the context is busy or has nothing to do. A step may end inside itself, and then
-// comes back here through host_context_*(): once is enough.
-static void advance(struct host_context *c)
+// comes back here through runner_context_*(): once is enough.
+static void advance(struct runner_context *c)
 {
     if (c->advancing)
         return;
@@ -586,62 +589,62 @@ static void advance(struct host_context *c)
         continue;
     c->advancing = false;
     if (c->freed && !c->busy)
-        c->host->kind->close(c);
+        c->runner->kind->close(c);
 }
 
 // Advances every context; a step may free contexts, so it starts over until all had their turn.
-static void advance_all(struct host *h)
+static void advance_all(struct runner *runner)
 {
     struct list todo;
-    struct host_context *c;
+    struct runner_context *c;
     list_init(&todo);
-    while ((c = list_first(&h->contexts, struct host_context, link))) {
+    while ((c = list_first(&runner->contexts, struct runner_context, link))) {
         list_remove(&c->link);
         list_append(&todo, &c->link);
     }
-    while ((c = list_first(&todo, struct host_context, link))) {
+    while ((c = list_first(&todo, struct runner_context, link))) {
         list_remove(&c->link);
-        list_append(&h->contexts, &c->link);
+        list_append(&runner->contexts, &c->link);
         advance(c);
     }
 }
 
-static void tell_ready(struct host *h, bool ready)
+static void tell_ready(struct runner *runner, bool ready)
 {
-    if (h->loaded && h->events->on_ready)
-        h->events->on_ready(h->owner, ready);
+    if (runner->loaded && runner->events->on_ready)
+        runner->events->on_ready(runner->owner, ready);
 }
 
-void host_is_ready(struct host *h)
+void runner_is_ready(struct runner *runner)
 {
-    h->ready = true;
-    if (h->loaded) {
-        tell_ready(h, true);
+    runner->ready = true;
+    if (runner->loaded) {
+        tell_ready(runner, true);
     } else {
-        h->loaded = true;
-        h->events->on_loaded(h->owner, NULL);
+        runner->loaded = true;
+        runner->events->on_loaded(runner->owner, NULL);
     }
-    advance_all(h);
+    advance_all(runner);
 }
 
-void host_has_failed(struct host *h, const struct error *e)
+void runner_has_failed(struct runner *runner, const struct error *e)
 {
-    h->ready = false;
-    h->failed = true;
-    h->failure = *e;
-    if (h->loaded) {
-        tell_ready(h, true);
+    runner->ready = false;
+    runner->failed = true;
+    runner->failure = *e;
+    if (runner->loaded) {
+        tell_ready(runner, true);
     } else {
-        h->loaded = true;
-        h->events->on_loaded(h->owner, e);
+        runner->loaded = true;
+        runner->events->on_loaded(runner->owner, e);
     }
-    advance_all(h);
+    advance_all(runner);
 }
 
 // Puts the job that a lost context ran back into its queue, or into `failed`.
-static void requeue(struct host_context *c, struct list *failed)
+static void requeue(struct runner_context *c, struct list *failed)
 {
-    struct host_job *job = steal_ptr(c->job);
+    struct runner_job *job = steal_ptr(c->job);
     if (job && (job->stopped || job->attempts >= ATTEMPTS))
         list_append(failed, &job->link);
     else if (job)
@@ -649,9 +652,9 @@ static void requeue(struct host_context *c, struct list *failed)
 }
 
 // Jobs whose owners would rather have them back than let them wait here.
-static void take_lost(struct host_context *c, struct list *lost)
+static void take_lost(struct runner_context *c, struct list *lost)
 {
-    struct host_job *job, *after;
+    struct runner_job *job, *after;
     list_for_each_safe (job, after, &c->waiting, link) {
         if (!job->lost || job->stopped)
             continue;
@@ -662,8 +665,8 @@ static void take_lost(struct host_context *c, struct list *lost)
 
 static void give_back(struct list *lost)
 {
-    struct host_job *job;
-    while ((job = list_first(lost, struct host_job, link))) {
+    struct runner_job *job;
+    while ((job = list_first(lost, struct runner_job, link))) {
         list_remove(&job->link);
         job->again = true;
         job->submitted = false;
@@ -671,17 +674,17 @@ static void give_back(struct list *lost)
     }
 }
 
-void host_has_lost_contexts(struct host *h, const struct error *why)
+void runner_has_lost_contexts(struct runner *runner, const struct error *why)
 {
     struct list overdue, failed, lost;
-    struct host_context *c;
-    struct host_job *job;
-    h->ready = false;
-    tell_ready(h, false); // before anyone is called who could submit
+    struct runner_context *c;
+    struct runner_job *job;
+    runner->ready = false;
+    tell_ready(runner, false); // before anyone is called who could submit
     list_init(&overdue);
     list_init(&failed);
     list_init(&lost);
-    list_for_each (c, &h->contexts, link) {
+    list_for_each (c, &runner->contexts, link) {
         requeue(c, c->overdue ? &overdue : &failed);
         take_lost(c, &lost);
         buffer_unref(steal_ptr(c->buffer));
@@ -692,17 +695,17 @@ void host_has_lost_contexts(struct host *h, const struct error *why)
     }
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "model %s: the job was past its deadline %d times: %s",
-              h->model.name, ATTEMPTS, why->text);
-    while ((job = list_first(&overdue, struct host_job, link))) {
+              runner->model.name, ATTEMPTS, why->text);
+    while ((job = list_first(&overdue, struct runner_job, link))) {
         list_remove(&job->link);
         finish(job, &e);
     }
-    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", h->model.name,
+    error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", runner->model.name,
               ATTEMPTS, why->text);
-    while ((job = list_first(&failed, struct host_job, link))) {
+    while ((job = list_first(&failed, struct runner_job, link))) {
         list_remove(&job->link);
         finish(job, &e);
     }
     give_back(&lost);
-    advance_all(h);
+    advance_all(runner);
 }

@@ -1,4 +1,4 @@
-// Inside of hosts: what the two kinds share (runner.c) and where they differ (runner_process.c,
+// Inside of runners: what the two kinds share (runner.c) and where they differ (runner_process.c,
 // runner_thread.c). runner.c keeps the contexts and the order of their jobs; a kind opens, runs and
 // closes, and may lose its contexts and get them back.
 #pragma once
@@ -7,29 +7,29 @@
 
 // A kind's operations on a context are asked for one at a time: the context is `busy` until the
 // kind answers, from inside or later on the loop.
-struct host_kind {
-    size_t context_size; // bytes of the kind's struct, which begins with a host_context
-    /// Frees the host in the background. The contexts that are left are freed by their users.
-    void (*end)(struct host *h);
-    void (*open)(struct host_context *c); // answer: host_context_opened()
-    void (*run)(struct host_context *c);  // c->job; answer: host_context_ran()
-    /// After host_context_dumped() and _called(): the job goes on, or is to end. `stop` may come at
-    /// any time. Not answered.
-    void (*next)(struct host_context *c, bool stop);
-    void (*profile)(struct host_context *c); // answer: host_context_profiled()
-    /// The context is not busy and nobody wants it any more: frees it, with host_context_done().
-    void (*close)(struct host_context *c);
-    /// The deadline of a busy context, or of the host itself (c NULL), has passed.
-    void (*overdue)(struct host *h, struct host_context *c);
+struct runner_kind {
+    size_t context_size; // bytes of the kind's struct, which begins with a runner_context
+    /// Frees the runner in the background. The contexts that are left are freed by their users.
+    void (*end)(struct runner *h);
+    void (*open)(struct runner_context *c); // answer: runner_context_opened()
+    void (*run)(struct runner_context *c);  // c->job; answer: runner_context_ran()
+    /// After runner_context_dumped() and _called(): the job goes on, or is to end. `stop` may come
+    /// at any time. Not answered.
+    void (*next)(struct runner_context *c, bool stop);
+    void (*profile)(struct runner_context *c); // answer: runner_context_profiled()
+    /// The context is not busy and nobody wants it any more: frees it, with runner_context_done().
+    void (*close)(struct runner_context *c);
+    /// The deadline of a busy context, or of the runner itself (c NULL), has passed.
+    void (*overdue)(struct runner *h, struct runner_context *c);
 };
 
-struct host {
-    const struct host_kind *kind;
-    const struct host_options *options;
-    const struct host_events *events;
+struct runner {
+    const struct runner_kind *kind;
+    const struct runner_options *options;
+    const struct runner_events *events;
     void *owner;
     struct model_file model; // a copy
-    struct host_info info;
+    struct runner_info info;
     struct buffer_pool *buffers;
     pid_t worker;    // 0: there is no process now
     uint32_t deaths; // of workers
@@ -38,11 +38,11 @@ struct host {
     bool loaded; // on_loaded() has come
     bool failed; // for good; with the words for whoever asks
     struct error failure;
-    uint64_t deadline_ms; // of what the host itself waits for; UINT64_MAX: nothing
+    uint64_t deadline_ms; // of what the runner itself waits for; UINT64_MAX: nothing
     uint64_t limit_ms;    // from when that began
     uint64_t alarm_ms;    // when the timer goes off
     uv_timer_t timer;
-    void (*timer_closed)(struct host *h);
+    void (*timer_closed)(struct runner *h);
 };
 
 enum context_state {
@@ -52,8 +52,8 @@ enum context_state {
     CONTEXT_BROKEN, // could not be opened, or opened again; c->failure says why
 };
 
-struct host_context {
-    struct host *host;
+struct runner_context {
+    struct runner *runner;
     struct list link;
     void (*opened)(void *owner, const struct error *e); // NULL: has been called
     void *owner;
@@ -66,69 +66,69 @@ struct host_context {
     uint64_t deadline_ms;    // of what it is busy with
     uint32_t limit_ms;       // from when that began
     uint32_t timeout_ms;     // of the job that runs
-    struct host_job *job;    // that runs; NULL: cancelled, or none
+    struct runner_job *job;  // that runs; NULL: cancelled, or none
     struct buffer *buffer;   // that it uses
     struct binding *binding; // and this; may be NULL
     struct list waiting;     // jobs
     struct list profiles;    // requests
 };
 
-#define HOST_NEVER UINT64_MAX
+#define RUNNER_NEVER UINT64_MAX
 
-/// The part of host_new() that both kinds share; `h` is zeroed. On failure nothing is left.
-int host_init(struct host *h, const struct host_kind *kind, const struct host_options *options,
-              const struct model_file *model, const struct host_events *events, void *owner,
-              struct error *e);
+/// The part of runner_new() that both kinds share; `h` is zeroed. On failure nothing is left.
+int runner_init(struct runner *runner, const struct runner_kind *kind,
+                const struct runner_options *options, const struct model_file *model,
+                const struct runner_events *events, void *owner, struct error *e);
 
-/// Closes the timer and frees what host_init() made; closed(h) comes on the loop, then the struct
+/// Closes the timer and frees what runner_init() made; closed(h) comes on the loop, then the struct
 /// may be freed.
-void host_done(struct host *h, void (*closed)(struct host *h));
+void runner_done(struct runner *runner, void (*closed)(struct runner *runner));
 
 /// Before the struct is freed.
-void host_context_done(struct host_context *c);
+void runner_context_done(struct runner_context *c);
 
-int host_thread_new(const struct host_options *options, const struct model_file *model,
-                    const struct host_events *events, void *owner, struct host **ret,
-                    struct error *e);
-int host_process_new(const struct host_options *options, const struct model_file *model,
-                     const struct host_events *events, void *owner, struct host **ret,
-                     struct error *e);
+int runner_thread_new(const struct runner_options *options, const struct model_file *model,
+                      const struct runner_events *events, void *owner, struct runner **ret,
+                      struct error *e);
+int runner_process_new(const struct runner_options *options, const struct model_file *model,
+                       const struct runner_events *events, void *owner, struct runner **ret,
+                       struct error *e);
 
 // ---- what a kind tells runner.c
 // ------------------------------------------------------------------
 
 /// The model is there (again): opens the contexts, lets waiting jobs run. The first time, on_loaded
 /// comes from inside.
-void host_is_ready(struct host *h);
+void runner_is_ready(struct runner *runner);
 
 /// Nothing will run any more: everybody is told, from inside.
-void host_has_failed(struct host *h, const struct error *e);
+void runner_has_failed(struct runner *runner, const struct error *e);
 
 /// All contexts are lost. Jobs that ran are queued again; those that ran before fail with words
 /// that end with `why`, from inside. What was asked besides is asked again.
-void host_has_lost_contexts(struct host *h, const struct error *why);
+void runner_has_lost_contexts(struct runner *runner, const struct error *why);
 
-void host_context_opened(struct host_context *c, const struct error *e);
+void runner_context_opened(struct runner_context *c, const struct error *e);
 
 /// e NULL: done, with c->job->run_us set if c->job is there.
-void host_context_ran(struct host_context *c, const struct error *e);
+void runner_context_ran(struct runner_context *c, const struct error *e);
 
 /// A part of the dump that runs is there; the kind's next() comes, perhaps from inside.
-void host_context_dumped(struct host_context *c, const rknnd_DumpReply *part);
+void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part);
 
 /// The job that runs has come to a node that its owner computes; next() comes as above.
-void host_context_called(struct host_context *c, uint32_t node);
+void runner_context_called(struct runner_context *c, uint32_t node);
 
 /// Whoever waits for what the context is busy with is told that it failed; it stays busy.
-void host_context_give_up(struct host_context *c, const struct error *e);
+void runner_context_give_up(struct runner_context *c, const struct error *e);
 
-void host_context_profiled(struct host_context *c, const struct error *e,
-                           const rknnd_ProfileReply *reply, struct bytes layers);
+void runner_context_profiled(struct runner_context *c, const struct error *e,
+                             const rknnd_ProfileReply *reply, struct bytes layers);
 
-/// What the host itself waits for has to come by then; HOST_NEVER: nothing.
-void host_set_deadline(struct host *h, uint64_t at_ms);
+/// What the runner itself waits for has to come by then; RUNNER_NEVER: nothing.
+void runner_set_deadline(struct runner *runner, uint64_t at_ms);
 
 /// Takes the nodes that others may compute, in the form of CustomListReply's payload, from the
 /// front of *payload into the info.
-int host_info_take_custom(struct host_info *info, struct bytes *payload, uint32_t n,
-                          struct error *e);
+int runner_info_take_custom(struct runner_info *info, struct bytes *payload, uint32_t n,
+                            struct error *e);

@@ -1,4 +1,4 @@
-// One question to a backend without a host: what is the device, what is in this file. Asked in a
+// One question to a backend without a runner: what is the device, what is in this file. Asked in a
 // worker process of its own, or on a thread.
 #include <assert.h>
 #include <errno.h>
@@ -14,9 +14,9 @@
 typedef void probed(void *owner, const struct error *e, const struct npu_device_info *info);
 typedef void described(void *owner, const struct error *e, struct bytes json);
 
-struct host_query {
-    struct list link; // in host_counters.queries, while not over
-    const struct host_options *options;
+struct runner_query {
+    struct list link; // in runner_counters.queries, while not over
+    const struct runner_options *options;
     bool over; // answered or cancelled
     probed *probed;
     described *described; // or this
@@ -40,7 +40,7 @@ struct host_query {
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct host_query *q = container_of((uv_timer_t *)handle, struct host_query, timer);
+    struct runner_query *q = container_of((uv_timer_t *)handle, struct runner_query, timer);
     if (q->working)
         return; // abandoned: a thread that hangs has it
     model_file_done(&q->model);
@@ -50,11 +50,11 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void close_timer(void *owner)
 {
-    struct host_query *q = owner;
+    struct runner_query *q = owner;
     uv_close((uv_handle_t *)&q->timer, on_timer_closed);
 }
 
-static void release(struct host_query *q)
+static void release(struct runner_query *q)
 {
     if (!q->threads) {
         worker_process_free(q->worker);
@@ -64,13 +64,13 @@ static void release(struct host_query *q)
     }
 }
 
-static void end(struct host_query *q)
+static void end(struct runner_query *q)
 {
     q->over = true;
     list_remove(&q->link);
 }
 
-static void answer(struct host_query *q, struct error *e, struct bytes json)
+static void answer(struct runner_query *q, struct error *e, struct bytes json)
 {
     if (q->over)
         return;
@@ -85,7 +85,7 @@ static void answer(struct host_query *q, struct error *e, struct bytes json)
 
 static void on_timeout(uv_timer_t *timer)
 {
-    struct host_query *q = container_of(timer, struct host_query, timer);
+    struct runner_query *q = container_of(timer, struct runner_query, timer);
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "no answer after %u ms", q->options->load_timeout_ms);
     if (q->threads) {
@@ -98,10 +98,10 @@ static void on_timeout(uv_timer_t *timer)
     }
 }
 
-void host_cancel_all(const struct host_options *options)
+void runner_cancel_all(const struct runner_options *options)
 {
-    struct host_query *q;
-    while ((q = list_first(&options->counters->queries, struct host_query, link))) {
+    struct runner_query *q;
+    while ((q = list_first(&options->counters->queries, struct runner_query, link))) {
         end(q);
         release(q);
     }
@@ -111,14 +111,14 @@ void host_cancel_all(const struct host_options *options)
 
 static bool expects(void *owner, const struct frame_header *f)
 {
-    struct host_query *q = owner;
+    struct runner_query *q = owner;
     return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
 }
 
 static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
                     struct bytes payload, struct error *e)
 {
-    struct host_query *q = owner;
+    struct runner_query *q = owner;
     union message_any m;
     struct error failure;
     int r = message_decode(message_fields(f), message, &m, e);
@@ -140,7 +140,7 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
 
 static void on_dead(void *owner, const struct error *why)
 {
-    struct host_query *q = owner;
+    struct runner_query *q = owner;
     struct error e = *why;
     q->options->counters->worker_deaths++;
     answer(q, &e, (struct bytes){0});
@@ -153,7 +153,7 @@ static const struct worker_events worker_events = {
     .on_dead = on_dead,
 };
 
-static int send_describe(struct host_query *q, struct error *e)
+static int send_describe(struct runner_query *q, struct error *e)
 {
     rknnd_WorkerDescribe m = {.size = q->model.size};
     message_set_text(m.name, q->model.name);
@@ -168,7 +168,7 @@ static int send_describe(struct host_query *q, struct error *e)
     return 0;
 }
 
-static int ask_worker(struct host_query *q, struct error *e)
+static int ask_worker(struct runner_query *q, struct error *e)
 {
     int r = worker_process_new(q->options, q->model.name, &worker_events, q, &q->worker, e);
     if (r < 0)
@@ -180,29 +180,29 @@ static int ask_worker(struct host_query *q, struct error *e)
 
 static void work(struct task *t)
 {
-    struct host_query *q = container_of(t, struct host_query, task);
-    const struct host_options *o = q->options;
-    struct engine g = {0};
-    int r = engine_open(&g, o->module_dir, o->backend, o->backend_options, &q->error);
+    struct runner_query *q = container_of(t, struct runner_query, task);
+    const struct runner_options *o = q->options;
+    struct loaded_backend g = {0};
+    int r = loaded_backend_open(&g, o->module_dir, o->backend, o->backend_options, &q->error);
     if (r == 0)
         q->info = *g.backend->device_info(g.device);
     if (r == 0 && q->described)
-        r = engine_describe(&g, &q->model, &q->json, &q->error);
-    engine_close(&g);
+        r = loaded_backend_describe(&g, &q->model, &q->json, &q->error);
+    loaded_backend_close(&g);
     q->status = r;
     threads_post(t->threads, t);
 }
 
 static void finish(struct task *t)
 {
-    struct host_query *q = container_of(t, struct host_query, task);
+    struct runner_query *q = container_of(t, struct runner_query, task);
     struct bytes json = {(const uint8_t *)q->json, q->json ? strlen(q->json) : 0};
     q->working = false;
     answer(q, q->status < 0 ? &q->error : NULL, json);
     release(q);
 }
 
-static int ask_thread(struct host_query *q, struct error *e)
+static int ask_thread(struct runner_query *q, struct error *e)
 {
     int r = threads_new(q->options->loop, &q->threads, e);
     if (r < 0)
@@ -216,13 +216,13 @@ static int ask_thread(struct host_query *q, struct error *e)
 
 // ---- asking ------------------------------------------------------------------------------------
 
-static int query_new(const struct host_options *options, const struct model_file *model,
-                     void *owner, struct host_query **ret, struct error *e)
+static int query_new(const struct runner_options *options, const struct model_file *model,
+                     void *owner, struct runner_query **ret, struct error *e)
 {
-    struct host_query *q = calloc(1, sizeof *q);
+    struct runner_query *q = calloc(1, sizeof *q);
     if (!q)
         return error_no_memory(e, "a question to the backend", sizeof *q);
-    *q = (struct host_query){.options = options, .owner = owner};
+    *q = (struct runner_query){.options = options, .owner = owner};
     int r = model_file_copy(&q->model, model, e);
     if (r < 0)
         free(q);
@@ -231,9 +231,9 @@ static int query_new(const struct host_options *options, const struct model_file
     return r;
 }
 
-static int ask(struct host_query *q, struct error *e)
+static int ask(struct runner_query *q, struct error *e)
 {
-    const struct host_options *o = q->options;
+    const struct runner_options *o = q->options;
     uv_timer_init(o->loop, &q->timer);
     int r = (o->threads ? ask_thread : ask_worker)(q, e);
     if (r < 0) {
@@ -245,9 +245,9 @@ static int ask(struct host_query *q, struct error *e)
     return 0;
 }
 
-int host_probe(const struct host_options *options, probed *got, void *owner, struct error *e)
+int runner_probe(const struct runner_options *options, probed *got, void *owner, struct error *e)
 {
-    struct host_query *q;
+    struct runner_query *q;
     int r =
         query_new(options, &(struct model_file){.fd = -1, .name = options->backend}, owner, &q, e);
     if (r < 0)
@@ -256,10 +256,10 @@ int host_probe(const struct host_options *options, probed *got, void *owner, str
     return ask(q, e);
 }
 
-int host_describe(const struct host_options *options, const struct model_file *model,
-                  described *got, void *owner, struct error *e)
+int runner_describe(const struct runner_options *options, const struct model_file *model,
+                    described *got, void *owner, struct error *e)
 {
-    struct host_query *q;
+    struct runner_query *q;
     int r = query_new(options, model, owner, &q, e);
     if (r < 0)
         return r;

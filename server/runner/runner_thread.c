@@ -1,4 +1,4 @@
-// Hosts on threads of the daemon (--isolation=thread).
+// Runners on threads of the daemon (--isolation=thread).
 #include <assert.h>
 #include <stdatomic.h>
 
@@ -12,9 +12,9 @@
 #include "worker/dump_tap.h"
 #include "worker/loaded_backend.h"
 
-struct thread_host {
-    struct host base;
-    struct engine engine;
+struct thread_runner {
+    struct runner base;
+    struct loaded_backend loaded;
     struct plugins plugins;
     struct threads *threads;
     struct task task; // loads; at the end closes
@@ -26,116 +26,116 @@ struct thread_host {
 
 // The task is what the context is busy with: opening, a run or closing.
 struct thread_context {
-    struct host_context base;
+    struct runner_context base;
     struct task task;
     bool lost;
     struct npu_context *npu;
     int status; // of opening or the run
     struct error error;
     struct npu_job job;
-    struct access access;
+    struct dma_sync sync;
     struct npu_input *inputs; // copies: the caller may cancel and free his
     struct npu_output *outputs;
-    struct pause pause;
-    struct tap tap;
+    struct gate gate;
+    struct dump_tap tap;
     struct task part; // of a dump: tells the loop
-    struct caller caller;
+    struct custom_proxy proxy;
     struct task call; // tells the loop
     atomic_int left;  // of a run: the submit's return and the backend's done()
 };
 
-static struct thread_host *host_of(struct host *h)
+static struct thread_runner *runner_of(struct runner *runner)
 {
-    return container_of(h, struct thread_host, base);
+    return container_of(runner, struct thread_runner, base);
 }
 
-static struct thread_context *context_of(struct host_context *c)
+static struct thread_context *context_of(struct runner_context *c)
 {
     return container_of(c, struct thread_context, base);
 }
 
-static struct thread_host *host_of_context(struct thread_context *c)
+static struct thread_runner *runner_of_context(struct thread_context *c)
 {
-    return host_of(c->base.host);
+    return runner_of(c->base.runner);
 }
 
 // ---- the end -----------------------------------------------------------------------------------
 
-static void on_base_closed(struct host *base)
+static void on_base_closed(struct runner *base)
 {
-    struct thread_host *h = host_of(base);
-    if (!h->abandoned)
-        free(h);
+    struct thread_runner *runner = runner_of(base);
+    if (!runner->abandoned)
+        free(runner);
 }
 
 static void on_threads_closed(void *owner)
 {
-    struct thread_host *h = owner;
-    host_done(&h->base, on_base_closed);
+    struct thread_runner *runner = owner;
+    runner_done(&runner->base, on_base_closed);
 }
 
 static void work_close(struct task *t)
 {
-    struct thread_host *h = container_of(t, struct thread_host, task);
-    engine_close(&h->engine);
-    plugins_done(&h->plugins);
+    struct thread_runner *runner = container_of(t, struct thread_runner, task);
+    loaded_backend_close(&runner->loaded);
+    plugins_done(&runner->plugins);
     threads_post(t->threads, t);
 }
 
 static void finish_close(struct task *t)
 {
-    struct thread_host *h = container_of(t, struct thread_host, task);
-    threads_free(h->threads, on_threads_closed, h);
+    struct thread_runner *runner = container_of(t, struct thread_runner, task);
+    threads_free(runner->threads, on_threads_closed, runner);
 }
 
 // Goes on with the end when nothing is under way any more, or nothing that will come back.
-static void continue_end(struct thread_host *h)
+static void continue_end(struct thread_runner *runner)
 {
-    if (!h->ending || h->abandoned)
+    if (!runner->ending || runner->abandoned)
         return;
-    if (h->n_lost > 0) {
+    if (runner->n_lost > 0) {
         log_warn("model %s: a thread that hangs keeps its memory until rknnd ends",
-                 h->base.model.name);
-        h->abandoned = true;
-        threads_abandon(h->threads, on_threads_closed, h);
-    } else if (!h->loading && list_empty(&h->base.contexts)) {
-        h->task.work = work_close;
-        h->task.finish = finish_close;
-        threads_do(h->threads, &h->task);
+                 runner->base.model.name);
+        runner->abandoned = true;
+        threads_abandon(runner->threads, on_threads_closed, runner);
+    } else if (!runner->loading && list_empty(&runner->base.contexts)) {
+        runner->task.work = work_close;
+        runner->task.finish = finish_close;
+        threads_do(runner->threads, &runner->task);
     }
 }
 
-static void end(struct host *base)
+static void end(struct runner *base)
 {
-    struct thread_host *h = host_of(base);
-    h->ending = true;
-    continue_end(h);
+    struct thread_runner *runner = runner_of(base);
+    runner->ending = true;
+    continue_end(runner);
 }
 
 // ---- loading -----------------------------------------------------------------------------------
 
-static int fill_custom(struct host_info *info, const struct npu_model_info *m, struct error *e)
+static int fill_custom(struct runner_info *info, const struct npu_model_info *m, struct error *e)
 {
     size_t size;
     cleanup(free_p) uint8_t *list = custom_list_encode(m->custom, m->n_custom, &size);
     if (!list)
         return error_no_memory(e, "custom operators", 0);
     struct bytes payload = {list, size};
-    return host_info_take_custom(info, &payload, m->n_custom, e);
+    return runner_info_take_custom(info, &payload, m->n_custom, e);
 }
 
-static int fill_info(struct thread_host *h, struct error *e)
+static int fill_info(struct thread_runner *runner, struct error *e)
 {
-    const struct npu_model_info *m = h->engine.backend->model_info(h->engine.model);
-    struct host_info *info = &h->base.info;
+    const struct npu_model_info *m = runner->loaded.backend->model_info(runner->loaded.model);
+    struct runner_info *info = &runner->base.info;
     size_t n;
-    cleanup(free_p) const struct tensor_io **tensors = engine_tensors(m, &n);
+    cleanup(free_p) const struct tensor_io **tensors = loaded_backend_tensors(m, &n);
     info->tensors = tensors ? calloc(n + 1, sizeof *info->tensors) : NULL;
     if (!info->tensors)
         return error_no_memory(e, "a model's inputs and outputs", n * sizeof *info->tensors);
     for (size_t i = 0; i < n; i++)
         info->tensors[i] = *tensors[i];
-    info->device = *h->engine.backend->device_info(h->engine.device);
+    info->device = *runner->loaded.backend->device_info(runner->loaded.device);
     info->n_inputs = m->n_inputs;
     info->n_outputs = m->n_outputs;
     info->n_rows = m->n_rows ? m->n_rows : 1;
@@ -155,82 +155,83 @@ static int fill_info(struct thread_host *h, struct error *e)
 
 static void work_load(struct task *t)
 {
-    struct thread_host *h = container_of(t, struct thread_host, task);
-    const struct host_options *o = h->base.options;
-    h->status = engine_open(&h->engine, o->module_dir, o->backend, o->backend_options, &h->error);
-    if (h->status == 0)
-        h->status = engine_load(&h->engine, &h->base.model, &h->error);
+    struct thread_runner *runner = container_of(t, struct thread_runner, task);
+    const struct runner_options *o = runner->base.options;
+    runner->status = loaded_backend_open(&runner->loaded, o->module_dir, o->backend,
+                                         o->backend_options, &runner->error);
+    if (runner->status == 0)
+        runner->status = loaded_backend_load(&runner->loaded, &runner->base.model, &runner->error);
     threads_post(t->threads, t);
 }
 
-static int become_ready(struct thread_host *h, struct error *e)
+static int become_ready(struct thread_runner *runner, struct error *e)
 {
-    int r = fill_info(h, e);
+    int r = fill_info(runner, e);
     // One more than can run: what a custom operator's callback asks for does not wait for the run.
-    if (r == 0 && !h->base.info.device.never_blocks)
-        r = threads_grow(h->threads, h->base.info.device.n_cores + 1, e);
+    if (r == 0 && !runner->base.info.device.never_blocks)
+        r = threads_grow(runner->threads, runner->base.info.device.n_cores + 1, e);
     return r;
 }
 
 static void finish_load(struct task *t)
 {
-    struct thread_host *h = container_of(t, struct thread_host, task);
-    h->loading = false;
-    host_set_deadline(&h->base, HOST_NEVER);
-    if (h->ending) {
-        continue_end(h);
-    } else if (h->base.failed) {
-        h->n_lost--; // it came back, too late
+    struct thread_runner *runner = container_of(t, struct thread_runner, task);
+    runner->loading = false;
+    runner_set_deadline(&runner->base, RUNNER_NEVER);
+    if (runner->ending) {
+        continue_end(runner);
+    } else if (runner->base.failed) {
+        runner->n_lost--; // it came back, too late
     } else {
-        if (h->status == 0)
-            h->status = become_ready(h, &h->error);
-        if (h->status < 0)
-            host_has_failed(&h->base, &h->error);
+        if (runner->status == 0)
+            runner->status = become_ready(runner, &runner->error);
+        if (runner->status < 0)
+            runner_has_failed(&runner->base, &runner->error);
         else
-            host_is_ready(&h->base);
+            runner_is_ready(&runner->base);
     }
 }
 
-static const struct host_kind thread_kind;
+static const struct runner_kind thread_kind;
 
-int host_thread_new(const struct host_options *options, const struct model_file *model,
-                    const struct host_events *events, void *owner, struct host **ret,
-                    struct error *e)
+int runner_thread_new(const struct runner_options *options, const struct model_file *model,
+                      const struct runner_events *events, void *owner, struct runner **ret,
+                      struct error *e)
 {
-    cleanup(free_p) struct thread_host *h = calloc(1, sizeof *h);
-    if (!h)
-        return error_no_memory(e, "a host", sizeof *h);
+    cleanup(free_p) struct thread_runner *runner = calloc(1, sizeof *runner);
+    if (!runner)
+        return error_no_memory(e, "a runner", sizeof *runner);
     struct threads *threads;
     int r = threads_new(options->loop, &threads, e);
     if (r < 0)
         return r;
-    r = host_init(&h->base, &thread_kind, options, model, events, owner, e);
+    r = runner_init(&runner->base, &thread_kind, options, model, events, owner, e);
     if (r < 0) {
         threads_free(threads, NULL, NULL);
         return r;
     }
-    plugins_init(&h->plugins, options->plugin_dir, options->module_dir, NULL);
-    h->threads = threads;
-    h->loading = true;
-    h->task.work = work_load;
-    h->task.finish = finish_load;
-    host_set_deadline(&h->base, uv_now(options->loop) + options->load_timeout_ms);
-    threads_do(threads, &h->task);
-    *ret = &h->base;
-    steal_ptr(h);
+    plugins_init(&runner->plugins, options->plugin_dir, options->module_dir, NULL);
+    runner->threads = threads;
+    runner->loading = true;
+    runner->task.work = work_load;
+    runner->task.finish = finish_load;
+    runner_set_deadline(&runner->base, uv_now(options->loop) + options->load_timeout_ms);
+    threads_do(threads, &runner->task);
+    *ret = &runner->base;
+    steal_ptr(runner);
     return 0;
 }
 
 // ---- contexts ----------------------------------------------------------------------------------
 
-static bool refuses_work(const struct thread_host *h, struct error *e)
+static bool refuses_work(const struct thread_runner *runner, struct error *e)
 {
-    if (h->n_lost == 0)
+    if (runner->n_lost == 0)
         return false;
     error_set(e, STATUS_DEVICE_UNAVAILABLE,
               "model %s: an earlier job hangs on a thread, which cannot be ended; restart rknnd, "
               "or use --isolation=process",
-              h->base.model.name);
+              runner->base.model.name);
     return true;
 }
 
@@ -238,15 +239,15 @@ static bool refuses_work(const struct thread_host *h, struct error *e)
 static void found_again(struct thread_context *c)
 {
     if (c->lost)
-        host_of_context(c)->n_lost--;
+        runner_of_context(c)->n_lost--;
     c->lost = false;
 }
 
 static void work_open(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
-    struct thread_host *h = host_of_context(c);
-    c->status = h->engine.backend->context_new(h->engine.model, &c->npu, &c->error);
+    struct thread_runner *runner = runner_of_context(c);
+    c->status = runner->loaded.backend->context_new(runner->loaded.model, &c->npu, &c->error);
     threads_post(t->threads, t);
 }
 
@@ -254,7 +255,7 @@ static void finish_open(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
     found_again(c);
-    host_context_opened(&c->base, c->status < 0 ? &c->error : NULL);
+    runner_context_opened(&c->base, c->status < 0 ? &c->error : NULL);
 }
 
 static void finish_part(struct task *t);
@@ -262,9 +263,9 @@ static void finish_call(struct task *t);
 
 static int make_tables(struct thread_context *c, struct error *e)
 {
-    const struct host_info *info = &c->base.host->info;
+    const struct runner_info *info = &c->base.runner->info;
     if (!c->part.finish)
-        pause_init(&c->pause);
+        gate_init(&c->gate);
     c->part.finish = finish_part;
     c->call.finish = finish_call;
     if (!c->inputs)
@@ -273,49 +274,49 @@ static int make_tables(struct thread_context *c, struct error *e)
         c->outputs = calloc(info->n_outputs + 1, sizeof *c->outputs);
     if (!c->inputs || !c->outputs)
         return error_no_memory(e, "a context", sizeof *c);
-    const struct engine *g = &host_of_context(c)->engine;
-    return c->caller.model ? 0
-                           : caller_init(&c->caller, g->backend->model_info(g->model),
-                                         &host_of_context(c)->plugins, e);
+    const struct loaded_backend *loaded = &runner_of_context(c)->loaded;
+    return c->proxy.model ? 0
+                          : custom_proxy_init(&c->proxy, loaded->backend->model_info(loaded->model),
+                                              &runner_of_context(c)->plugins, e);
 }
 
-static void open_context(struct host_context *base)
+static void open_context(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
-    struct thread_host *h = host_of_context(c);
+    struct thread_runner *runner = runner_of_context(c);
     struct error e;
-    if (refuses_work(h, &e) || make_tables(c, &e) < 0) {
-        host_context_opened(base, &e);
+    if (refuses_work(runner, &e) || make_tables(c, &e) < 0) {
+        runner_context_opened(base, &e);
         return;
     }
     c->task.work = work_open;
     c->task.finish = finish_open;
-    threads_do(h->threads, &c->task);
+    threads_do(runner->threads, &c->task);
 }
 
 static void work_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
-    host_of_context(c)->engine.backend->context_free(c->npu);
-    caller_done(&c->caller);
+    runner_of_context(c)->loaded.backend->context_free(c->npu);
+    custom_proxy_done(&c->proxy);
     threads_post(t->threads, t);
 }
 
 static void finish_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
-    struct thread_host *h = host_of_context(c);
-    caller_done(&c->caller);
-    host_context_done(&c->base);
+    struct thread_runner *runner = runner_of_context(c);
+    custom_proxy_done(&c->proxy);
+    runner_context_done(&c->base);
     if (c->part.finish)
-        pause_done(&c->pause);
+        gate_done(&c->gate);
     free(c->inputs);
     free(c->outputs);
     free(c);
-    continue_end(h);
+    continue_end(runner);
 }
 
-static void close_context(struct host_context *base)
+static void close_context(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     if (!c->npu) {
@@ -324,7 +325,7 @@ static void close_context(struct host_context *base)
     }
     c->task.work = work_close_context;
     c->task.finish = finish_close_context;
-    threads_do(host_of_context(c)->threads, &c->task);
+    threads_do(runner_of_context(c)->threads, &c->task);
 }
 
 // ---- runs --------------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ static void on_job_done(struct npu_job *job, int status)
 {
     struct thread_context *c = job->owner;
     struct error e;
-    if (access_end(&c->access, job, &e) < 0 && status == 0) {
+    if (dma_sync_end(&c->sync, job, &e) < 0 && status == 0) {
         status = e.code;
         job->error = e;
     }
@@ -341,21 +342,21 @@ static void on_job_done(struct npu_job *job, int status)
     if (status < 0)
         c->error = job->error;
     if (atomic_fetch_sub(&c->left, 1) == 1)
-        threads_post(host_of_context(c)->threads, &c->task);
+        threads_post(runner_of_context(c)->threads, &c->task);
 }
 
 // True: the run has ended. Else on_job_done() will post the task.
 static bool submit(struct thread_context *c)
 {
-    const struct npu_backend *backend = host_of_context(c)->engine.backend;
+    const struct npu_backend *backend = runner_of_context(c)->loaded.backend;
     struct error e;
     atomic_store(&c->left, 2);
-    int r = access_begin(&c->access, &c->job, &e);
+    int r = dma_sync_begin(&c->sync, &c->job, &e);
     if (r == 0)
         r = backend->context_submit(c->npu, &c->job, &e);
     if (r == 0)
         return atomic_fetch_sub(&c->left, 1) == 1;
-    access_end(&c->access, &c->job, NULL);
+    dma_sync_end(&c->sync, &c->job, NULL);
     c->status = r;
     c->error = e;
     return true;
@@ -375,7 +376,7 @@ static void end_run(struct thread_context *c)
         c->base.job->estimate_ns = c->job.estimate_ns;
         c->base.job->n_tensors = c->tap.n_tensors;
     }
-    host_context_ran(&c->base, c->status < 0 ? &c->error : NULL);
+    runner_context_ran(&c->base, c->status < 0 ? &c->error : NULL);
 }
 
 static void finish_run(struct task *t)
@@ -383,40 +384,40 @@ static void finish_run(struct task *t)
     end_run(container_of(t, struct thread_context, task));
 }
 
-static void post_part(struct tap *t)
+static void post_part(struct dump_tap *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, tap);
-    threads_post(host_of_context(c)->threads, &c->part);
+    threads_post(runner_of_context(c)->threads, &c->part);
 }
 
 static void finish_part(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, part);
-    host_context_dumped(&c->base, &c->tap.part);
+    runner_context_dumped(&c->base, &c->tap.part);
 }
 
-static void post_call(struct caller *caller)
+static void post_call(struct custom_proxy *proxy)
 {
-    struct thread_context *c = container_of(caller, struct thread_context, caller);
-    threads_post(host_of_context(c)->threads, &c->call);
+    struct thread_context *c = container_of(proxy, struct thread_context, proxy);
+    threads_post(runner_of_context(c)->threads, &c->call);
 }
 
 static void finish_call(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, call);
-    host_context_called(&c->base, c->caller.node);
+    runner_context_called(&c->base, c->proxy.node);
 }
 
-static void next(struct host_context *base, bool stop)
+static void next(struct runner_context *base, bool stop)
 {
-    pause_end(&context_of(base)->pause, stop);
+    gate_open(&context_of(base)->gate, stop);
 }
 
 static void prepare_job(struct thread_context *c)
 {
-    const struct host_info *info = &c->base.host->info;
-    const struct host_job *job = c->base.job;
-    const struct tensor_io *outputs = host_info_row(info, job->row) + info->n_inputs;
+    const struct runner_info *info = &c->base.runner->info;
+    const struct runner_job *job = c->base.job;
+    const struct tensor_io *outputs = runner_info_row(info, job->row) + info->n_inputs;
     uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         const struct bound *place = binding_find(job->binding, info->n_inputs + i);
@@ -434,68 +435,70 @@ static void prepare_job(struct thread_context *c)
                               .row = job->row,
                               .core_mask = job->core_mask,
                               .divide_batch = job->divide_batch,
-                              .stop = &c->pause.stopped,
+                              .stop = &c->gate.stopped,
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};
-    c->access = (struct access){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
-    pause_start(&c->pause);
+    c->sync = (struct dma_sync){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
+    gate_start(&c->gate);
     if (job->part) {
-        tap_start(&c->tap, job->only, job->replace, job->buffer->output, job->window, &c->pause,
-                  post_part);
+        dump_tap_start(&c->tap, job->only, job->replace, job->buffer->output, job->window, &c->gate,
+                       post_part);
         c->job.tap = &c->tap.npu;
     }
     uint8_t *memory = job->buffer->output;
-    if (caller_start(&c->caller, &job->custom, memory + job->custom_inputs,
-                     memory + job->custom_outputs, &c->pause, post_call))
-        c->job.custom = &c->caller.npu;
+    if (custom_proxy_start(&c->proxy, &job->custom, memory + job->custom_inputs,
+                           memory + job->custom_outputs, &c->gate, post_call))
+        c->job.custom = &c->proxy.npu;
 }
 
-static void run(struct host_context *base)
+static void run(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
-    struct thread_host *h = host_of_context(c);
+    struct thread_runner *runner = runner_of_context(c);
     struct error e;
-    if (refuses_work(h, &e) ||
-        (base->job->part && tap_check(&base->host->info.device, base->job->replace, &e) < 0)) {
-        host_context_ran(base, &e);
+    if (refuses_work(runner, &e) ||
+        (base->job->part &&
+         dump_tap_check(&base->runner->info.device, base->job->replace, &e) < 0)) {
+        runner_context_ran(base, &e);
         return;
     }
     prepare_job(c);
     c->task.work = work_run;
     c->task.finish = finish_run;
-    if (!base->host->info.device.never_blocks || access_waits(&c->access, &c->job))
-        threads_do(h->threads, &c->task);
+    if (!base->runner->info.device.never_blocks || dma_sync_waits(&c->sync, &c->job))
+        threads_do(runner->threads, &c->task);
     else if (submit(c))
         end_run(c);
 }
 
-static void profile(struct host_context *base)
+static void profile(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     rknnd_ProfileReply reply = {.run_us = c->job.run_us};
     size_t n, size;
-    const struct npu_layer *layers = host_of_context(c)->engine.backend->context_layers(c->npu, &n);
+    const struct npu_layer *layers =
+        runner_of_context(c)->loaded.backend->context_layers(c->npu, &n);
     cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
     struct error e;
     if (!list) {
         error_no_memory(&e, "a profile", n * sizeof *layers);
-        host_context_profiled(base, &e, NULL, (struct bytes){0});
+        runner_context_profiled(base, &e, NULL, (struct bytes){0});
         return;
     }
     reply.n_layers = (uint32_t)n;
-    host_context_profiled(base, NULL, &reply, (struct bytes){list, size});
+    runner_context_profiled(base, NULL, &reply, (struct bytes){list, size});
 }
 
 // ---- deadlines ---------------------------------------------------------------------------------
 
 static void context_overdue(struct thread_context *c)
 {
-    struct thread_host *h = host_of_context(c);
+    struct thread_runner *runner = runner_of_context(c);
     struct error e;
-    error_set(&e, STATUS_TIMEOUT, "model %s: %s took too long", h->base.model.name,
+    error_set(&e, STATUS_TIMEOUT, "model %s: %s took too long", runner->base.model.name,
               c->base.state == CONTEXT_OPEN ? "the job" : "opening a context");
-    if (threads_take_back(h->threads, &c->task)) {
+    if (threads_take_back(runner->threads, &c->task)) {
         c->status = e.code;
         c->error = e;
         c->task.finish(&c->task);
@@ -503,14 +506,14 @@ static void context_overdue(struct thread_context *c)
     }
     log_error("%s, and its thread hangs", e.text);
     c->lost = true;
-    h->n_lost++;
-    host_context_give_up(&c->base, &e);
-    continue_end(h);
+    runner->n_lost++;
+    runner_context_give_up(&c->base, &e);
+    continue_end(runner);
 }
 
-static void overdue(struct host *base, struct host_context *c)
+static void overdue(struct runner *base, struct runner_context *c)
 {
-    struct thread_host *h = host_of(base);
+    struct thread_runner *runner = runner_of(base);
     struct error e;
     if (c) {
         context_overdue(context_of(c));
@@ -518,14 +521,14 @@ static void overdue(struct host *base, struct host_context *c)
     }
     error_set(&e, STATUS_TIMEOUT, "model %s: loading took longer than %u ms", base->model.name,
               base->options->load_timeout_ms);
-    h->n_lost++;
-    if (h->ending)
-        continue_end(h);
+    runner->n_lost++;
+    if (runner->ending)
+        continue_end(runner);
     else
-        host_has_failed(base, &e);
+        runner_has_failed(base, &e);
 }
 
-static const struct host_kind thread_kind = {
+static const struct runner_kind thread_kind = {
     .context_size = sizeof(struct thread_context),
     .end = end,
     .open = open_context,

@@ -27,8 +27,8 @@
 #define WORKER_FD 3
 
 struct worker_process {
-    struct list link; // in host_counters.processes, until it is killed
-    const struct host_options *options;
+    struct list link; // in runner_counters.processes, until it is killed
+    const struct runner_options *options;
     const char *name;
     const struct worker_events *events;
     void *owner;
@@ -39,7 +39,7 @@ struct worker_process {
     bool killed, exited, reported, freed;
     unsigned n_handles; // not yet closed
     struct error why;   // it was killed by us; "" when it was not
-    struct notes *notes;
+    struct breadcrumbs *breadcrumbs;
     // An answer whose payload is being read:
     struct frame_header header;
     uint8_t *answer; // message, then payload
@@ -49,8 +49,8 @@ struct worker_process {
 
 static void worker_free_parts(struct worker_process *w)
 {
-    if (w->notes)
-        munmap(w->notes, NOTES_SIZE);
+    if (w->breadcrumbs)
+        munmap(w->breadcrumbs, BREADCRUMBS_SIZE);
     free(w->answer);
 }
 
@@ -100,13 +100,13 @@ static void end_process(struct worker_process *w)
 
 static void report_dead(struct worker_process *w)
 {
-    char note[sizeof w->notes->text[0]];
+    char crumb[sizeof w->breadcrumbs->text[0]];
     if (w->reported || w->freed)
         return;
     w->reported = true;
-    if (notes_last(w->notes, note, sizeof note)) {
+    if (breadcrumbs_last(w->breadcrumbs, crumb, sizeof crumb)) {
         struct error why = w->why;
-        error_set(&w->why, why.code, "%s, in %s", why.text, note);
+        error_set(&w->why, why.code, "%s, in %s", why.text, crumb);
     }
     log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
     trace_add(w->options->trace, TRACE_WORKER_DIED, 0, (uint64_t)w->process.pid, 0, w->name);
@@ -236,7 +236,7 @@ void worker_process_send(struct worker_process *w, struct frame_out *f)
     channel_send(&w->channel, f);
 }
 
-void worker_processes_set_log_level(const struct host_options *options, enum log_level level)
+void worker_processes_set_log_level(const struct runner_options *options, enum log_level level)
 {
     const rknnd_LogLevel m = {.level = (uint32_t)level};
     struct worker_process *w, *after;
@@ -324,23 +324,23 @@ static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, 
     return 0;
 }
 
-// Memory for the worker's notes, of a size that it cannot change.
-static int make_notes(struct notes **ret, int *ret_fd, struct error *e)
+// Memory for the worker's breadcrumbs, of a size that it cannot change.
+static int make_breadcrumbs(struct breadcrumbs **ret, int *ret_fd, struct error *e)
 {
-    cleanup(fd_close_p) int fd = fd_memory("a worker's notes", NOTES_SIZE, e);
+    cleanup(fd_close_p) int fd = fd_memory("a worker's notes", BREADCRUMBS_SIZE, e);
     if (fd < 0)
         return fd;
-    void *notes = MAP_FAILED;
+    void *breadcrumbs = MAP_FAILED;
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        notes = mmap(NULL, NOTES_SIZE, PROT_READ, MAP_SHARED, fd, 0);
-    if (notes == MAP_FAILED)
+        breadcrumbs = mmap(NULL, BREADCRUMBS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    if (breadcrumbs == MAP_FAILED)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a worker's notes");
-    *ret = notes;
+    *ret = breadcrumbs;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
 
-static int make_start(const struct host_options *o, struct frame_out **ret, struct error *e)
+static int make_start(const struct runner_options *o, struct frame_out **ret, struct error *e)
 {
     rknnd_WorkerStart m = {0};
     if (strlen(o->plugin_dir) >= sizeof m.plugin_dir)
@@ -361,7 +361,7 @@ static int make_start(const struct host_options *o, struct frame_out **ret, stru
     return *ret ? 0 : error_no_memory(e, "a message", sizeof m);
 }
 
-static struct worker_process *allocate(const struct host_options *options, const char *name,
+static struct worker_process *allocate(const struct runner_options *options, const char *name,
                                        const struct worker_events *events, void *owner)
 {
     struct worker_process *w = calloc(1, sizeof *w);
@@ -397,7 +397,7 @@ static int start(struct worker_process *w, struct frame_out *first, struct error
     return r < 0 ? drop(w, r) : 0;
 }
 
-int worker_process_new(const struct host_options *options, const char *name,
+int worker_process_new(const struct runner_options *options, const char *name,
                        const struct worker_events *events, void *owner, struct worker_process **ret,
                        struct error *e)
 {
@@ -410,7 +410,7 @@ int worker_process_new(const struct host_options *options, const char *name,
         frame_out_free(first);
         return error_no_memory(e, "a worker", sizeof *w);
     }
-    r = make_notes(&w->notes, &first->fds[0], e);
+    r = make_breadcrumbs(&w->breadcrumbs, &first->fds[0], e);
     if (r < 0) {
         frame_out_free(first);
         free(w);

@@ -20,7 +20,7 @@ struct worker_events {
 
 /// Starts a process and sends it WORKER_START, as request 1; its answer comes first. `name` is for
 /// logs and must stay.
-int worker_process_new(const struct host_options *options, const char *name,
+int worker_process_new(const struct runner_options *options, const char *name,
                        const struct worker_events *events, void *owner, struct worker_process **ret,
                        struct error *e);
 
@@ -31,7 +31,7 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 void worker_process_send(struct worker_process *w, struct frame_out *f);
 
 /// Tells all that run how much to log from now on; those that come begin with log_level_now().
-void worker_processes_set_log_level(const struct host_options *options, enum log_level level);
+void worker_processes_set_log_level(const struct runner_options *options, enum log_level level);
 
 pid_t worker_process_pid(const struct worker_process *w);
 

@@ -1,5 +1,5 @@
-// Round trips of a 64-byte job through a host, in a worker process and on a thread, as ratios to a
-// ping-pong of 64 bytes between two processes over a socket pair. Prints one line for each.
+// Round trips of a 64-byte job through a runner, in a worker process and on a thread, as ratios to
+// a ping-pong of 64 bytes between two processes over a socket pair. Prints one line for each.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,12 +58,13 @@ static double measure_echo(int fd)
     return (now_us() - start) / TRIPS;
 }
 
-// ---- a host ------------------------------------------------------------------------------------
+// ---- a runner
+// ------------------------------------------------------------------------------------
 
 struct subject {
     const char *name;
     struct rig rig;
-    struct host_context *context;
+    struct runner_context *context;
     struct rig_job job;
     double us[ROUNDS];
 };
@@ -82,7 +83,7 @@ static double measure_host(struct subject *s)
     double start = now_us();
     for (int i = 0; i < TRIPS; i++) {
         s->job.done = false;
-        host_submit(&s->job.job);
+        runner_submit(&s->job.job);
         while (!s->job.done)
             uv_run(&s->rig.loop, UV_RUN_ONCE);
         assert_int_equal(s->job.error.code, 0);
@@ -93,7 +94,7 @@ static double measure_host(struct subject *s)
 static void end_subject(struct subject *s)
 {
     rig_drop(&s->job);
-    host_context_free(s->context);
+    runner_context_free(s->context);
     rig_free(&s->rig);
     uv_run(&s->rig.loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->rig.loop);
@@ -150,7 +151,7 @@ int main(int argc, char **argv)
     int fd;
     const char *module_dir;
     if (rig_is_worker(argc, argv, &fd, &module_dir))
-        return host_worker_main(fd, module_dir);
+        return worker_main(fd, module_dir);
     const struct CMUnitTest tests[] = {cmocka_unit_test(measure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,11 +25,11 @@ static void check_encoding(const pb_msgdesc_t *fields, const union message_any *
     static uint8_t first[FRAME_MESSAGE_MAX + 8], second[sizeof first];
     static union message_any again;
     uint8_t *first_end = first, *second_end = second;
-    check(message_sequence_put(fields, m, &first_end, first + sizeof first));
+    check(message_delimited_put(fields, m, &first_end, first + sizeof first));
     struct bytes rest = {first, (size_t)(first_end - first)};
-    check(rest.size == message_sequence_size(fields, m));
-    check(message_sequence_take(fields, &rest, &again, NULL) == 0 && rest.size == 0);
-    check(message_sequence_put(fields, &again, &second_end, second + sizeof second));
+    check(rest.size == message_delimited_size(fields, m));
+    check(message_delimited_take(fields, &rest, &again, NULL) == 0 && rest.size == 0);
+    check(message_delimited_put(fields, &again, &second_end, second + sizeof second));
     check(first_end - first == second_end - second);
     check(memcmp(first, second, (size_t)(first_end - first)) == 0);
 }
@@ -70,7 +70,7 @@ static void try_layers(struct bytes b)
         union message_any any;
         rknnd_Layer layer;
     } m;
-    while (b.size > 0 && message_sequence_take(rknnd_Layer_fields, &b, &m.layer, NULL) == 0)
+    while (b.size > 0 && message_delimited_take(rknnd_Layer_fields, &b, &m.layer, NULL) == 0)
         check_encoding(rknnd_Layer_fields, &m.any);
 }
 

@@ -141,6 +141,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(pair[1]);
     while (f.server.n_connections > 0 || f.server.n_contexts > 0 || f.server.uploads.n_uploads > 0)
         uv_run(&f.loop, UV_RUN_ONCE);
-    assert(f.server.n_sessions == 0 && f.server.sched.n_waiting == 0);
+    assert(f.server.n_sessions == 0 && f.server.scheduler.n_waiting == 0);
     return 0;
 }

@@ -350,7 +350,7 @@ static void gives_layer_times(void **state)
         peer_call(&p, MESSAGE_PROFILE, &(rknnd_Profile){.context = x}, NULL, 0, &f, &e), 0);
     assert_int_equal(f.m.PROFILE_reply.n_layers, 1);
     struct bytes rest = {f.payload, f.header.payload_size};
-    assert_int_equal(message_sequence_take(rknnd_Layer_fields, &rest, &layer, &e), 0);
+    assert_int_equal(message_delimited_take(rknnd_Layer_fields, &rest, &layer, &e), 0);
     assert_string_equal(layer.op, "Repeat");
     assert_int_equal(rest.size, 0);
     peer_frame_done(&f);

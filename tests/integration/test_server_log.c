@@ -47,7 +47,7 @@ static rknnd_LogReply ask(rknnd_Log m, struct peer_frame *f)
 static rknnd_LogLine take(struct bytes *rest)
 {
     rknnd_LogLine line;
-    assert_int_equal(message_sequence_take(rknnd_LogLine_fields, rest, &line, NULL), 0);
+    assert_int_equal(message_delimited_take(rknnd_LogLine_fields, rest, &line, NULL), 0);
     return line;
 }
 

@@ -67,9 +67,9 @@ static rknnd_ClientStats stats_of(struct peer *watcher, uint64_t client)
     rknnd_ClientStats c = {0};
     struct error e;
     for (uint32_t i = 0; i < m.n_cores; i++)
-        assert_int_equal(message_sequence_take(rknnd_CoreStats_fields, &rest, &core, &e), 0);
+        assert_int_equal(message_delimited_take(rknnd_CoreStats_fields, &rest, &core, &e), 0);
     for (uint32_t i = 0; i < m.n_clients && c.client != client; i++)
-        assert_int_equal(message_sequence_take(rknnd_ClientStats_fields, &rest, &c, &e), 0);
+        assert_int_equal(message_delimited_take(rknnd_ClientStats_fields, &rest, &c, &e), 0);
     assert_int_equal(c.client, client);
     peer_frame_done(&f);
     return c;

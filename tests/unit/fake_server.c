@@ -292,7 +292,7 @@ static void on_profile(struct fake_peer *p, const struct frame_header *h)
     layers[0].estimate_ns = p->server->software ? 1500400 : 0;
     layers[1].estimate_ns = p->server->software ? 300 : 0;
     for (size_t i = 0; i < 2; i++)
-        message_sequence_put(rknnd_Layer_fields, &layers[i], &at, list + sizeof list);
+        message_delimited_put(rknnd_Layer_fields, &layers[i], &at, list + sizeof list);
     rknnd_ProfileReply r = {.n_layers = 2, .run_us = 400};
     reply(p, h, &r, list, (size_t)(at - list));
 }

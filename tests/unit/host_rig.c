@@ -1,4 +1,4 @@
-// A host on a loop of its own.
+// A runner on a loop of its own.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,16 +66,16 @@ void rig_init(struct rig *r, bool threads, const char *options)
     r->model.fd = fd_memory("test-model", r->model.size, &e);
     assert_true(r->model.fd >= 0);
     snprintf(r->backend_options, sizeof r->backend_options, "%s", options);
-    r->options = (struct host_options){.loop = &r->loop,
-                                       .threads = threads,
-                                       .backend = "null",
-                                       .backend_options = r->backend_options,
-                                       .module_dir = MODULE_DIR,
-                                       .plugin_dir = "",
-                                       .load_timeout_ms = 60000,
-                                       .job_timeout_ms = 60000,
-                                       .counters = &r->counters,
-                                       .trace = &r->trace};
+    r->options = (struct runner_options){.loop = &r->loop,
+                                         .threads = threads,
+                                         .backend = "null",
+                                         .backend_options = r->backend_options,
+                                         .module_dir = MODULE_DIR,
+                                         .plugin_dir = "",
+                                         .load_timeout_ms = 60000,
+                                         .job_timeout_ms = 60000,
+                                         .counters = &r->counters,
+                                         .trace = &r->trace};
 }
 
 static void fail_on_handle(uv_handle_t *handle, void *arg)
@@ -86,7 +86,7 @@ static void fail_on_handle(uv_handle_t *handle, void *arg)
 
 void rig_done(struct rig *r)
 {
-    assert_null(r->host);
+    assert_null(r->runner);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     uv_walk(&r->loop, fail_on_handle, NULL);
     assert_int_equal(uv_loop_close(&r->loop), 0);
@@ -108,14 +108,14 @@ static void on_loaded(void *owner, const struct error *e)
         r->error = *e;
 }
 
-static const struct host_events events = {.on_loaded = on_loaded};
+static const struct runner_events events = {.on_loaded = on_loaded};
 
 void rig_start(struct rig *r)
 {
     struct error e;
     r->loaded = false;
     r->error.code = 0;
-    if (host_new(&r->options, &r->model, &events, r, &r->host, &e) < 0)
+    if (runner_new(&r->options, &r->model, &events, r, &r->runner, &e) < 0)
         fail_msg("%s", e.text);
 }
 
@@ -129,8 +129,8 @@ void rig_load(struct rig *r)
 
 void rig_free(struct rig *r)
 {
-    host_free(r->host);
-    r->host = NULL;
+    runner_free(r->runner);
+    r->runner = NULL;
 }
 
 void rig_wait_for(struct rig *r, const bool *flag)
@@ -153,12 +153,12 @@ static void on_opened(void *owner, const struct error *e)
         o->error = *e;
 }
 
-struct host_context *rig_open(struct rig *r)
+struct runner_context *rig_open(struct rig *r)
 {
     struct opening o = {0};
     struct error e;
-    struct host_context *c;
-    if (host_context_new(r->host, on_opened, &o, &c, &e) < 0)
+    struct runner_context *c;
+    if (runner_context_new(r->runner, on_opened, &o, &c, &e) < 0)
         fail_msg("%s", e.text);
     rig_wait_for(r, &o.done);
     if (o.error.code < 0)
@@ -166,7 +166,7 @@ struct host_context *rig_open(struct rig *r)
     return c;
 }
 
-static void on_done(struct host_job *job, const struct error *e)
+static void on_done(struct runner_job *job, const struct error *e)
 {
     struct rig_job *j = container_of(job, struct rig_job, job);
     j->order = j->rig->n_done++;
@@ -176,26 +176,26 @@ static void on_done(struct host_job *job, const struct error *e)
         j->error = *e;
 }
 
-void rig_submit(struct rig *r, struct rig_job *j, struct host_context *c, uint8_t fill)
+void rig_submit(struct rig *r, struct rig_job *j, struct runner_context *c, uint8_t fill)
 {
     struct error e;
-    const struct host_info *info = host_info(r->host);
+    const struct runner_info *info = runner_info(r->runner);
     uint64_t size = info->tensors[0].logical.size;
     struct buffer *b;
-    if (buffer_get(host_buffers(r->host), size, host_info_output_size(info, 0), &b, &e) < 0)
+    if (buffer_get(runner_buffers(r->runner), size, runner_info_output_size(info, 0), &b, &e) < 0)
         fail_msg("%s", e.text);
     memset(b->input, fill, size);
-    memset(b->output, (uint8_t)~fill, host_info_output_size(info, 0));
+    memset(b->output, (uint8_t)~fill, runner_info_output_size(info, 0));
     *j =
         (struct rig_job){.rig = r, .input = {.data = b->input, .size = size, .type = TENSOR_UINT8}};
-    j->job = (struct host_job){.context = c,
-                               .buffer = b,
-                               .inputs = &j->input,
-                               .core_mask = 1,
-                               .timeout_ms = r->timeout_ms,
-                               .collect_perf = r->collect_perf,
-                               .done = on_done};
-    host_submit(&j->job);
+    j->job = (struct runner_job){.context = c,
+                                 .buffer = b,
+                                 .inputs = &j->input,
+                                 .core_mask = 1,
+                                 .timeout_ms = r->timeout_ms,
+                                 .collect_perf = r->collect_perf,
+                                 .done = on_done};
+    runner_submit(&j->job);
 }
 
 void rig_wait(struct rig *r, struct rig_job *j)
@@ -214,12 +214,12 @@ void rig_check(struct rig *r, struct rig_job *j, uint8_t fill)
     assert_true(j->done);
     if (j->error.code < 0)
         fail_msg("%s", j->error.text);
-    for (uint64_t i = 0; i < host_info_output_size(host_info(r->host), 0); i++)
+    for (uint64_t i = 0; i < runner_info_output_size(runner_info(r->runner), 0); i++)
         assert_int_equal(j->job.buffer->output[i], fill);
     rig_drop(j);
 }
 
-void rig_run(struct rig *r, struct host_context *c, uint8_t fill)
+void rig_run(struct rig *r, struct runner_context *c, uint8_t fill)
 {
     struct rig_job j;
     rig_submit(r, &j, c, fill);

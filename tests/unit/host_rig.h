@@ -1,5 +1,5 @@
-// A host on a loop of its own, with the do-nothing backend. The program's main() must run
-// host_worker_main() when it is called as a worker: rig_is_worker().
+// A runner on a loop of its own, with the do-nothing backend. The program's main() must run
+// worker_main() when it is called as a worker: rig_is_worker().
 #pragma once
 
 #include "server/observe/trace.h"
@@ -8,7 +8,7 @@
 // One job and what came of it.
 struct rig_job {
     struct rig *rig;
-    struct host_job job;
+    struct runner_job job;
     struct npu_input input;
     bool done;
     struct error error; // code 0: success
@@ -17,15 +17,15 @@ struct rig_job {
 
 struct rig {
     uv_loop_t loop;
-    struct host_options options;
-    struct host_counters counters;
+    struct runner_options options;
+    struct runner_counters counters;
     struct trace trace; // records nothing
-    struct host *host;
+    struct runner *runner;
     struct model_file model;
     bool loaded;
     struct error error; // of loading
     unsigned n_done;
-    uint32_t timeout_ms; // of the next jobs; 0: the host's
+    uint32_t timeout_ms; // of the next jobs; 0: the runner's
     bool collect_perf;   // in the next jobs
     // What there was before:
     unsigned n_fds;
@@ -38,15 +38,15 @@ void rig_init(struct rig *r, bool threads, const char *options);
 /// Closes the loop and checks that nothing is left: handles, workers, buffers, fds, zombies.
 void rig_done(struct rig *r);
 
-void rig_start(struct rig *r); // host_new(), which must succeed
+void rig_start(struct rig *r); // runner_new(), which must succeed
 void rig_load(struct rig *r);  // … and waits until it is loaded, which must succeed
-void rig_free(struct rig *r);  // host_free()
+void rig_free(struct rig *r);  // runner_free()
 
 /// Opens a context and waits for it; it must succeed.
-struct host_context *rig_open(struct rig *r);
+struct runner_context *rig_open(struct rig *r);
 
 /// Submits a job whose input is `fill`, IN_BYTES times; not yet waited for.
-void rig_submit(struct rig *r, struct rig_job *j, struct host_context *c, uint8_t fill);
+void rig_submit(struct rig *r, struct rig_job *j, struct runner_context *c, uint8_t fill);
 void rig_wait(struct rig *r, struct rig_job *j);
 
 /// Checks that the job succeeded with the right output, and drops its buffer.
@@ -56,7 +56,7 @@ void rig_check(struct rig *r, struct rig_job *j, uint8_t fill);
 void rig_drop(struct rig_job *j);
 
 /// Submits, waits, checks.
-void rig_run(struct rig *r, struct host_context *c, uint8_t fill);
+void rig_run(struct rig *r, struct runner_context *c, uint8_t fill);
 
 /// Runs the loop until *flag.
 void rig_wait_for(struct rig *r, const bool *flag);

@@ -23,21 +23,21 @@ struct sim *sim_new(unsigned n_cores, uint32_t seed)
     s->n_cores = n_cores;
     s->random = seed;
     s->max_length_us = 20000;
-    sched_init(&s->sched, n_cores);
+    scheduler_init(&s->scheduler, n_cores);
     return s;
 }
 
-unsigned sim_add_client_of(struct sim *s, struct sched_group *g)
+unsigned sim_add_client_of(struct sim *s, struct scheduler_group *g)
 {
-    sched_client_init(&s->clients[s->n_clients], g);
+    scheduler_client_init(&s->clients[s->n_clients], g);
     return s->n_clients++;
 }
 
 // A client in a group of its own.
 unsigned sim_add_client(struct sim *s, uint32_t weight)
 {
-    struct sched_group *g = &s->groups[s->n_clients];
-    sched_group_init(&s->sched, g, weight);
+    struct scheduler_group *g = &s->groups[s->n_clients];
+    scheduler_group_init(&s->scheduler, g, weight);
     return sim_add_client_of(s, g);
 }
 
@@ -46,11 +46,11 @@ struct sim_queue *sim_add_queue(struct sim *s, unsigned client, uint8_t priority
     struct sim_queue *q = &s->queues[s->n_queues++];
     *q = (struct sim_queue){.client = client, .greedy = greedy, .depth = 4};
     q->wanted.any = 1;
-    sched_queue_init(&q->queue, &s->clients[client], priority);
+    scheduler_queue_init(&q->queue, &s->clients[client], priority);
     return q;
 }
 
-void sim_add_job(struct sim *s, struct sim_queue *q, struct sched_cores wanted)
+void sim_add_job(struct sim *s, struct sim_queue *q, struct scheduler_cores wanted)
 {
     for (unsigned i = 0; i < MAX_JOBS; i++) {
         struct sim_job *j = &q->jobs[i];
@@ -60,7 +60,7 @@ void sim_add_job(struct sim *s, struct sim_queue *q, struct sched_cores wanted)
         *j = (struct sim_job){.number = q->n_added++, .wanted = wanted, .waiting = true};
         j->length_us = q->length_us ? q->length_us : 1 + sim_random_below(s, max);
         j->added_us = s->now_us;
-        sched_add(&s->sched, &j->job, &q->queue, wanted, s->now_us);
+        scheduler_add(&s->scheduler, &j->job, &q->queue, wanted, s->now_us);
         return;
     }
 }
@@ -87,7 +87,7 @@ static unsigned count_waiting(const struct sim_queue *q)
 
 // ---- the rules ---------------------------------------------------------------------------------
 
-static struct sim_queue *queue_of(struct sched_job *j)
+static struct sim_queue *queue_of(struct scheduler_job *j)
 {
     return container_of(j->queue, struct sim_queue, queue);
 }
@@ -96,7 +96,7 @@ static struct sim_queue *queue_of(struct sched_job *j)
 static uint32_t kept_cores(const struct sim *s)
 {
     uint32_t all = (1u << s->n_cores) - 1;
-    const struct sched_job *r = s->sched.reserving;
+    const struct scheduler_job *r = s->scheduler.reserving;
     if (!r)
         return 0;
     return r->wanted.mask ? r->wanted.mask & all : all;
@@ -110,7 +110,7 @@ static bool fits(const struct sim_job *j, uint32_t cores, uint32_t all)
     return __builtin_popcount(cores) >= (j->wanted.or_fewer ? 1 : (int)j->wanted.any);
 }
 
-static void check_started(struct sim *s, struct sched_job *started)
+static void check_started(struct sim *s, struct scheduler_job *started)
 {
     struct sim_job *j = container_of(started, struct sim_job, job);
     struct sim_queue *q = queue_of(started);
@@ -135,11 +135,11 @@ static void check_started(struct sim *s, struct sched_job *started)
 static void check_no_idle_core(struct sim *s)
 {
     uint32_t all = (1u << s->n_cores) - 1, idle = all & ~s->busy, kept = kept_cores(s);
-    struct sched_job *r = s->sched.reserving;
+    struct scheduler_job *r = s->scheduler.reserving;
     if (r) {
         struct sim_job *j = container_of(r, struct sim_job, job);
         assert_true(j->waiting && (j->wanted.mask || (j->wanted.any > 1 && !j->wanted.or_fewer)));
-        assert_true(s->now_us - j->added_us >= s->sched.patience_us);
+        assert_true(s->now_us - j->added_us >= s->scheduler.patience_us);
         assert_true(kept & s->busy);
     }
     for (unsigned i = 0; i < s->n_queues; i++) {
@@ -152,8 +152,8 @@ static void check_no_idle_core(struct sim *s)
 
 void sim_pump(struct sim *s)
 {
-    struct sched_job *started;
-    while ((started = sched_next(&s->sched, s->now_us))) {
+    struct scheduler_job *started;
+    while ((started = scheduler_next(&s->scheduler, s->now_us))) {
         check_started(s, started);
         struct sim_job *j = container_of(started, struct sim_job, job);
         struct sim_queue *q = queue_of(started);
@@ -184,7 +184,7 @@ static void end_job(struct sim *s, struct sim_job *j)
 {
     s->busy &= ~j->job.placed;
     queue_of(&j->job)->n_done++;
-    sched_end(&s->sched, &j->job, s->now_us);
+    scheduler_end(&s->scheduler, &j->job, s->now_us);
     j->running = false;
 }
 
@@ -224,11 +224,11 @@ void sim_drain(struct sim *s)
     }
     for (unsigned i = 0; i < s->n_queues; i++)
         assert_int_equal(s->queues[i].n_done + s->queues[i].n_removed, s->queues[i].n_added);
-    assert_int_equal(s->sched.n_waiting, 0);
-    assert_int_equal(s->sched.n_running, 0);
-    assert_int_equal(s->sched.busy, 0);
+    assert_int_equal(s->scheduler.n_waiting, 0);
+    assert_int_equal(s->scheduler.n_running, 0);
+    assert_int_equal(s->scheduler.busy, 0);
     for (unsigned i = 0; i < s->n_clients; i++)
-        sched_client_done(&s->sched, &s->clients[i]);
+        scheduler_client_done(&s->scheduler, &s->clients[i]);
     free(s);
 }
 

@@ -8,20 +8,20 @@
 #define MAX_JOBS   64 // of one queue, waiting and running
 
 struct sim_job {
-    struct sched_job job;
+    struct scheduler_job job;
     unsigned number; // in its queue
-    struct sched_cores wanted;
+    struct scheduler_cores wanted;
     uint64_t length_us, added_us;
     bool waiting, running;
     uint64_t ends_us;
 };
 
 struct sim_queue {
-    struct sched_queue queue;
+    struct scheduler_queue queue;
     unsigned client;
     bool greedy; // always has `depth` jobs
     unsigned depth;
-    struct sched_cores wanted;
+    struct scheduler_cores wanted;
     uint64_t length_us; // 0: random
     unsigned n_added, n_started, n_done, n_removed;
     uint64_t longest_wait_us;
@@ -29,13 +29,13 @@ struct sim_queue {
 };
 
 struct sim {
-    struct sched sched;
+    struct scheduler scheduler;
     uint64_t now_us, max_length_us;
     uint32_t random;
     unsigned n_clients, n_queues, n_cores;
     uint32_t busy;
-    struct sched_group groups[MAX_QUEUES]; // by client
-    struct sched_client clients[MAX_QUEUES];
+    struct scheduler_group groups[MAX_QUEUES]; // by client
+    struct scheduler_client clients[MAX_QUEUES];
     struct sim_queue queues[MAX_QUEUES];
 };
 
@@ -45,12 +45,12 @@ uint32_t sim_random_below(struct sim *s, uint32_t n);
 struct sim *sim_new(unsigned n_cores, uint32_t seed);
 
 /// A client of a group, or in a group of its own. Returns its index.
-unsigned sim_add_client_of(struct sim *s, struct sched_group *g);
+unsigned sim_add_client_of(struct sim *s, struct scheduler_group *g);
 unsigned sim_add_client(struct sim *s, uint32_t weight);
 
 /// A context of the client; `greedy` ones always have jobs.
 struct sim_queue *sim_add_queue(struct sim *s, unsigned client, uint8_t priority, bool greedy);
-void sim_add_job(struct sim *s, struct sim_queue *q, struct sched_cores wanted);
+void sim_add_job(struct sim *s, struct sim_queue *q, struct scheduler_cores wanted);
 
 /// Starts what can start now.
 void sim_pump(struct sim *s);

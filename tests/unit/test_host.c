@@ -1,4 +1,4 @@
-// Hosts of both kinds keep the same promises.
+// Runners of both kinds keep the same promises.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,19 +20,19 @@ static void test_runs(void **state)
     struct rig r;
     rig_init(&r, in_threads(state), "100:250");
     rig_load(&r);
-    const struct host_info *info = host_info(r.host);
+    const struct runner_info *info = runner_info(r.runner);
     assert_int_equal(info->n_inputs, 1);
     assert_int_equal(info->n_outputs, 1);
-    assert_int_equal(host_info_output_size(info, 0), 250);
+    assert_int_equal(runner_info_output_size(info, 0), 250);
     assert_int_equal(info->tensors[1].logical.n_elems, 250);
     assert_int_equal(info->weight_size, r.model.size);
     assert_int_equal(info->device.n_cores, 3);
     assert_string_equal(info->device.chip, "null");
-    struct host_context *a = rig_open(&r), *b = rig_open(&r);
+    struct runner_context *a = rig_open(&r), *b = rig_open(&r);
     for (int i = 0; i < 50; i++)
         rig_run(&r, i % 2 ? a : b, (uint8_t)i);
-    host_context_free(a);
-    host_context_free(b);
+    runner_context_free(a);
+    runner_context_free(b);
     rig_free(&r);
     rig_done(&r);
 }
@@ -40,7 +40,7 @@ static void test_runs(void **state)
 static void test_many_jobs_at_once_keep_their_order(void **state)
 {
     struct rig r;
-    struct host_context *c[6];
+    struct runner_context *c[6];
     struct rig_job jobs[6][8];
     rig_init(&r, in_threads(state), "64:64,delay_us=200");
     rig_load(&r);
@@ -57,7 +57,7 @@ static void test_many_jobs_at_once_keep_their_order(void **state)
             assert_true(k == 0 || jobs[i][k].order > jobs[i][k - 1].order);
             assert_true(jobs[i][k].job.run_us >= 200);
         }
-        host_context_free(c[i]);
+        runner_context_free(c[i]);
     }
     rig_free(&r);
     rig_done(&r);
@@ -69,7 +69,7 @@ static void test_a_refused_job_is_the_jobs_problem(void **state)
     struct rig r;
     rig_init(&r, in_threads(state), "64:64");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     struct rig_job good, bad;
     rig_submit(&r, &good, c, 1);
     rig_wait(&r, &good);
@@ -77,13 +77,13 @@ static void test_a_refused_job_is_the_jobs_problem(void **state)
     bad.done = false;
     bad.input.size = 63;
     bad.job.inputs = &bad.input;
-    host_submit(&bad.job);
+    runner_submit(&bad.job);
     rig_wait(&r, &bad);
     assert_int_equal(bad.error.code, STATUS_INPUT_INVALID);
     assert_non_null(strstr(bad.error.text, "63"));
     rig_check(&r, &good, 1);
     rig_run(&r, c, 2);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -102,9 +102,9 @@ static void load_fails(bool threads, const char *backend, const char *options, u
     assert_int_equal(r.error.code, code);
     if (!strstr(r.error.text, word))
         fail_msg("\"%s\" is not in: %s", word, r.error.text);
-    struct host_context *c;
+    struct runner_context *c;
     struct error e;
-    assert_int_equal(host_context_new(r.host, NULL, NULL, &c, &e), code);
+    assert_int_equal(runner_context_new(r.runner, NULL, NULL, &c, &e), code);
     rig_free(&r);
     rig_done(&r);
 }
@@ -134,10 +134,10 @@ static void test_options_that_are_too_long(void **state)
         assert_int_equal(r.error.code, STATUS_PARAM_INVALID);
         rig_free(&r);
     } else {
-        const struct host_events none = {0};
-        assert_int_equal(host_new(&r.options, &r.model, &none, NULL, &r.host, &e),
+        const struct runner_events none = {0};
+        assert_int_equal(runner_new(&r.options, &r.model, &none, NULL, &r.runner, &e),
                          STATUS_PARAM_INVALID);
-        assert_int_equal(host_probe(&r.options, NULL, NULL, &e), STATUS_PARAM_INVALID);
+        assert_int_equal(runner_probe(&r.options, NULL, NULL, &e), STATUS_PARAM_INVALID);
     }
     rig_done(&r);
 }
@@ -154,30 +154,30 @@ static void test_freed_while_it_loads(void **state)
     }
     r.loaded = false;
     rig_done(&r);
-    assert_false(r.loaded); // no call after host_free()
+    assert_false(r.loaded); // no call after runner_free()
 }
 
 static void must_not_come(void *owner, const struct error *e)
 {
     (void)owner;
-    fail_msg("opened() after host_context_free(): %s", e ? e->text : "no error");
+    fail_msg("opened() after runner_context_free(): %s", e ? e->text : "no error");
 }
 
 static void test_contexts_wait_for_the_model(void **state)
 {
     struct rig r;
-    struct host_context *c;
+    struct runner_context *c;
     struct error e;
     rig_init(&r, in_threads(state), "");
     rig_start(&r);
-    assert_int_equal(host_context_new(r.host, must_not_come, NULL, &c, &e), 0);
-    host_context_free(c);
+    assert_int_equal(runner_context_new(r.runner, must_not_come, NULL, &c, &e), 0);
+    runner_context_free(c);
     c = rig_open(&r);
     assert_true(r.loaded);
     rig_run(&r, c, 7);
-    host_context_free(c);
-    assert_int_equal(host_context_new(r.host, must_not_come, NULL, &c, &e), 0);
-    host_context_free(c); // while it is being opened
+    runner_context_free(c);
+    assert_int_equal(runner_context_new(r.runner, must_not_come, NULL, &c, &e), 0);
+    runner_context_free(c); // while it is being opened
     rig_free(&r);
     rig_done(&r);
 }
@@ -189,24 +189,24 @@ static void test_cancel_in_flight(void **state)
     struct rig r;
     rig_init(&r, in_threads(state), "64:64,delay_us=20000");
     rig_load(&r);
-    struct host_context *a = rig_open(&r), *b = rig_open(&r);
+    struct runner_context *a = rig_open(&r), *b = rig_open(&r);
     struct rig_job runs, waits, other;
     rig_submit(&r, &runs, a, 1);
     rig_submit(&r, &waits, a, 2);
     rig_submit(&r, &other, b, 3);
-    host_job_cancel(&waits.job);
-    host_job_cancel(&runs.job);
+    runner_job_cancel(&waits.job);
+    runner_job_cancel(&runs.job);
     rig_drop(&runs);
     rig_drop(&waits);
     memset(&runs.input, 0xff, sizeof runs.input); // the caller's memory is his again
-    host_context_free(a);
+    runner_context_free(a);
     rig_wait(&r, &other);
     rig_check(&r, &other, 3);
     rig_submit(&r, &runs, b, 4);
-    host_job_cancel(&runs.job);
+    runner_job_cancel(&runs.job);
     rig_drop(&runs);
     rig_run(&r, b, 5); // after the cancelled one
-    host_context_free(b);
+    runner_context_free(b);
     rig_free(&r);
     rig_done(&r);
     assert_false(runs.done || waits.done);
@@ -219,15 +219,15 @@ static void test_stop(void **state)
     rig_init(&r, in_threads(state), "64:64,delay_us=60000000");
     r.options.job_timeout_ms = 600000;
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     for (int i = 0; i < 3; i++) { // at once, or when it has begun
         struct rig_job runs, waits;
         rig_submit(&r, &runs, c, 1);
         rig_submit(&r, &waits, c, 2);
         for (int k = 0; k < i; k++)
             uv_run(&r.loop, UV_RUN_NOWAIT);
-        host_job_stop(&waits.job);
-        host_job_stop(&runs.job);
+        runner_job_stop(&waits.job);
+        runner_job_stop(&runs.job);
         rig_wait(&r, &runs);
         rig_wait(&r, &waits);
         assert_int_equal(runs.error.code, STATUS_FAIL);
@@ -236,7 +236,7 @@ static void test_stop(void **state)
         rig_drop(&waits);
     }
     assert_int_equal(r.counters.worker_deaths, 0);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -247,21 +247,21 @@ static void test_host_freed_with_cancelled_job(void **state)
     struct rig_job j;
     rig_init(&r, in_threads(state), "64:64,delay_us=20000");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_submit(&r, &j, c, 1);
-    host_job_cancel(&j.job);
-    host_context_free(c);
+    runner_job_cancel(&j.job);
+    runner_context_free(c);
     rig_free(&r);
-    rig_drop(&j); // the pool outlives the host
+    rig_drop(&j); // the pool outlives the runner
     rig_done(&r);
 }
 
-static void free_context(struct host_job *job, const struct error *e)
+static void free_context(struct runner_job *job, const struct error *e)
 {
     struct rig_job *j = container_of(job, struct rig_job, job);
     assert_null(e);
     j->done = true;
-    host_context_free(job->context);
+    runner_context_free(job->context);
 }
 
 static void test_context_freed_in_done(void **state)
@@ -276,7 +276,7 @@ static void test_context_freed_in_done(void **state)
     again.done = false;
     again.job.done = free_context;
     again.job.inputs = &again.input;
-    host_submit(&again.job);
+    runner_submit(&again.job);
     rig_wait(&r, &again);
     rig_drop(&j);
     rig_free(&r);
@@ -299,7 +299,7 @@ static void on_profile(void *owner, const struct error *e, const rknnd_ProfileRe
     p->done = true;
     p->n_layers = reply->n_layers;
     if (p->n_layers > 0)
-        assert_int_equal(message_sequence_take(rknnd_Layer_fields, &layers, &p->layer, NULL), 0);
+        assert_int_equal(message_delimited_take(rknnd_Layer_fields, &layers, &p->layer, NULL), 0);
     assert_int_equal(layers.size, 0);
 }
 
@@ -315,26 +315,26 @@ static void test_profile(void **state)
     struct rig r;
     rig_init(&r, in_threads(state), "");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     struct profile none = {0}, one = {0}, two = {0};
     rig_run(&r, c, 1);
-    host_profile(c, on_profile, &none);
+    runner_profile(c, on_profile, &none);
     rig_wait_for(&r, &none.done);
     assert_int_equal(none.n_layers, 0);
     r.collect_perf = true;
     rig_run(&r, c, 2);
-    host_profile(c, on_profile, &one);
-    host_profile(c, on_profile, &two);
+    runner_profile(c, on_profile, &one);
+    runner_profile(c, on_profile, &two);
     rig_wait_for(&r, &two.done);
     assert_int_equal(one.n_layers, 1);
     assert_int_equal(two.n_layers, 1);
     assert_string_equal(two.layer.name, "Repeat:output");
     assert_int_equal(two.layer.core_mask, 1);
     if (!in_threads(state)) { // a thread's answer comes from inside
-        host_profile(c, must_not_profile, NULL);
-        host_profile(c, must_not_profile, NULL);
+        runner_profile(c, must_not_profile, NULL);
+        runner_profile(c, must_not_profile, NULL);
     }
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -346,23 +346,23 @@ static void test_profiles_are_cancelled(void **state)
     struct rig_job runs, waits;
     rig_init(&r, in_threads(state), "64:64,delay_us=20000");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_submit(&r, &runs, c, 1);
     rig_submit(&r, &waits, c, 2);
-    host_profile(c, must_not_profile, NULL);
-    host_profile_cancel(c);
+    runner_profile(c, must_not_profile, NULL);
+    runner_profile_cancel(c);
     rig_wait(&r, &runs);
     rig_check(&r, &runs, 1);
     rig_wait(&r, &waits);
     rig_check(&r, &waits, 2);
     if (!in_threads(state))
-        host_profile(c, must_not_profile, NULL);
+        runner_profile(c, must_not_profile, NULL);
     rig_submit(&r, &runs, c, 3);
-    host_profile_cancel(c);
+    runner_profile_cancel(c);
     rig_wait(&r, &runs);
     rig_check(&r, &runs, 3);
-    host_profile_cancel(NULL);
-    host_context_free(c);
+    runner_profile_cancel(NULL);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -404,11 +404,11 @@ static void test_questions(void **state)
     struct answer probe = {0}, description = {0}, bad = {0};
     struct error e;
     rig_init(&r, in_threads(state), "3:4,cores=2");
-    struct host_options no_backend = r.options;
+    struct runner_options no_backend = r.options;
     no_backend.backend = "absent";
-    assert_int_equal(host_probe(&r.options, on_probed, &probe, &e), 0);
-    assert_int_equal(host_describe(&r.options, &r.model, on_described, &description, &e), 0);
-    assert_int_equal(host_probe(&no_backend, on_probed, &bad, &e), 0);
+    assert_int_equal(runner_probe(&r.options, on_probed, &probe, &e), 0);
+    assert_int_equal(runner_describe(&r.options, &r.model, on_described, &description, &e), 0);
+    assert_int_equal(runner_probe(&no_backend, on_probed, &bad, &e), 0);
     rig_wait_for(&r, &probe.done);
     rig_wait_for(&r, &description.done);
     rig_wait_for(&r, &bad.done);
@@ -429,11 +429,11 @@ static void test_questions_are_cancelled(void **state)
     struct error e;
     rig_init(&r, in_threads(state), "");
     for (int turns = 0; turns < 4; turns++) {
-        assert_int_equal(host_probe(&r.options, on_probed, &a, &e), 0);
-        assert_int_equal(host_describe(&r.options, &r.model, on_described, &a, &e), 0);
+        assert_int_equal(runner_probe(&r.options, on_probed, &a, &e), 0);
+        assert_int_equal(runner_describe(&r.options, &r.model, on_described, &a, &e), 0);
         for (int i = 0; i < turns; i++)
             uv_run(&r.loop, UV_RUN_NOWAIT);
-        host_cancel_all(&r.options);
+        runner_cancel_all(&r.options);
         a.done = false;
     }
     rig_done(&r);
@@ -446,7 +446,7 @@ int main(int argc, char **argv)
     int fd;
     const char *module_dir;
     if (rig_is_worker(argc, argv, &fd, &module_dir))
-        return host_worker_main(fd, module_dir);
+        return worker_main(fd, module_dir);
     int failed = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         void *kind = &kinds[i];

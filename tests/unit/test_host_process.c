@@ -39,7 +39,7 @@ static void test_crash_is_survived_once(void **state)
     struct rig_job j;
     rig_init(&r, false, "64:64,crash=3");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     for (int i = 0; i < 2; i++)
         rig_run(&r, c, 1);
     rig_submit(&r, &j, c, 3);
@@ -48,7 +48,7 @@ static void test_crash_is_survived_once(void **state)
     rig_check(&r, &j, 3);
     assert_int_equal(r.counters.worker_deaths, 1);
     assert_int_equal(r.counters.jobs_retried, 1);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -62,7 +62,7 @@ static void test_crash_of_one_model_is_nothing_to_another(void **state)
     rig_init(&good, false, "64:64");
     rig_load(&bad);
     rig_load(&good);
-    struct host_context *b = rig_open(&bad), *g = rig_open(&good);
+    struct runner_context *b = rig_open(&bad), *g = rig_open(&good);
     rig_run(&bad, b, 1);
     rig_submit(&bad, &j, b, 2);
     for (uint8_t i = 0; !j.done; i++) {
@@ -72,8 +72,8 @@ static void test_crash_of_one_model_is_nothing_to_another(void **state)
     rig_check(&bad, &j, 2);
     assert_int_equal(bad.counters.worker_deaths, 1);
     assert_int_equal(good.counters.worker_deaths, 0);
-    host_context_free(b);
-    host_context_free(g);
+    runner_context_free(b);
+    runner_context_free(g);
     rig_free(&bad);
     rig_free(&good);
     uv_run(&bad.loop, UV_RUN_DEFAULT);
@@ -90,7 +90,7 @@ static void test_second_crash_is_told(void **state)
     struct rig_job j;
     rig_init(&r, false, "64:64,crash=1");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_submit(&r, &j, c, 1);
     rig_wait(&r, &j);
     assert_int_equal(j.error.code, STATUS_DEVICE_UNAVAILABLE);
@@ -98,7 +98,7 @@ static void test_second_crash_is_told(void **state)
     assert_non_null(strstr(j.error.text, "test"));
     assert_int_equal(r.counters.worker_deaths, 2);
     rig_drop(&j);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -111,7 +111,7 @@ static void test_crash_loop_ends(void **state)
     struct rig_job j;
     rig_init(&r, false, "64:64,crash=1");
     rig_load(&r);
-    struct host_context *c = rig_open(&r), *later;
+    struct runner_context *c = rig_open(&r), *later;
     struct error e;
     do {
         rig_submit(&r, &j, c, 1);
@@ -125,9 +125,10 @@ static void test_crash_loop_ends(void **state)
     rig_submit(&r, &j, c, 1);
     assert_true(j.done); // at once
     rig_drop(&j);
-    assert_int_equal(host_context_new(r.host, NULL, NULL, &later, &e), STATUS_DEVICE_UNAVAILABLE);
+    assert_int_equal(runner_context_new(r.runner, NULL, NULL, &later, &e),
+                     STATUS_DEVICE_UNAVAILABLE);
     assert_int_equal(r.counters.worker_deaths, deaths);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -139,15 +140,15 @@ static void test_cancelled_job_is_not_run_again(void **state)
     struct rig_job j;
     rig_init(&r, false, "64:64,crash=2,delay_us=1000");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_run(&r, c, 1);
     rig_submit(&r, &j, c, 2);
-    host_job_cancel(&j.job);
+    runner_job_cancel(&j.job);
     rig_drop(&j);
     wait_for_deaths(&r, 1);
     rig_run(&r, c, 3);
     assert_int_equal(r.counters.jobs_retried, 0);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -161,7 +162,7 @@ static void test_hang_is_killed_and_survived_once(void **state)
     struct rig_job j;
     rig_init(&r, false, "64:64,hang=2");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_run(&r, c, 1);
     r.timeout_ms = 500; // the second attempt has to be faster
     rig_submit(&r, &j, c, 2);
@@ -169,7 +170,7 @@ static void test_hang_is_killed_and_survived_once(void **state)
     assert_int_equal(j.job.attempts, 2);
     rig_check(&r, &j, 2);
     assert_int_equal(r.counters.worker_deaths, 1);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -182,13 +183,13 @@ static void test_second_hang_is_a_timeout(void **state)
     rig_init(&r, false, "64:64,hang=1");
     r.timeout_ms = 50;
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_submit(&r, &j, c, 2);
     rig_wait(&r, &j);
     assert_int_equal(j.error.code, STATUS_TIMEOUT);
     assert_int_equal(j.job.attempts, 2);
     rig_drop(&j);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -200,17 +201,17 @@ static void test_cancelled_hang_is_killed(void **state)
     struct rig_job j, next;
     rig_init(&r, false, "64:64,hang=1");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     r.timeout_ms = 50;
     rig_submit(&r, &j, c, 2);
     rig_submit(&r, &next, c, 3);
-    host_job_cancel(&j.job);
-    host_job_cancel(&next.job);
+    runner_job_cancel(&j.job);
+    runner_job_cancel(&next.job);
     rig_drop(&j);
     rig_drop(&next);
-    host_context_free(c);
+    runner_context_free(c);
     wait_for_deaths(&r, 1);
-    host_context_free(rig_open(&r));
+    runner_context_free(rig_open(&r));
     rig_free(&r);
     rig_done(&r);
 }
@@ -232,19 +233,19 @@ static void on_opened(void *owner, const struct error *e)
     *(bool *)owner = true;
 }
 
-// One life of a host whose worker is killed somewhere in it. Every job must succeed all the same.
+// One life of a runner whose worker is killed somewhere in it. Every job must succeed all the same.
 static void one_life(struct rig *r, unsigned kill_after_ms)
 {
     uv_timer_t timer;
     struct rig_job jobs[3];
-    struct host_context *c[3];
+    struct runner_context *c[3];
     bool opened[3] = {false};
     struct error e;
     uv_timer_init(&r->loop, &timer);
     uv_timer_start(&timer, on_random_timer, kill_after_ms, 0);
     rig_load(r);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(host_context_new(r->host, on_opened, &opened[i], &c[i], &e), 0);
+        assert_int_equal(runner_context_new(r->runner, on_opened, &opened[i], &c[i], &e), 0);
     for (int i = 0; i < 3; i++)
         rig_wait_for(r, &opened[i]);
     for (int n = 0, after = 0; after < 2; n++) {
@@ -257,7 +258,7 @@ static void one_life(struct rig *r, unsigned kill_after_ms)
         }
     }
     for (int i = 0; i < 3; i++)
-        host_context_free(c[i]);
+        runner_context_free(c[i]);
     rig_free(r);
     uv_run(&r->loop, UV_RUN_DEFAULT);
     assert_int_equal(r->counters.workers, 0);
@@ -289,7 +290,7 @@ static void test_idle_worker_is_replaced(void **state)
     struct rig r;
     rig_init(&r, false, "64:64");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     for (uint64_t i = 1; i <= 5; i++) {
         kill(find_worker(), SIGKILL);
         wait_for_deaths(&r, i);
@@ -297,7 +298,7 @@ static void test_idle_worker_is_replaced(void **state)
     }
     assert_int_equal(r.counters.jobs_retried, 0);
     assert_int_equal(r.counters.workers, 1);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -309,7 +310,7 @@ static void test_out_of_descriptors(void **state)
     (void)state;
     struct rig r;
     struct rlimit old, low;
-    static const struct host_events none = {0};
+    static const struct runner_events none = {0};
     struct error e;
     rig_init(&r, false, "64:64");
     one_life(&r, 0); // libuv makes what it keeps
@@ -318,12 +319,12 @@ static void test_out_of_descriptors(void **state)
     for (unsigned spare = 0; spare < 10; spare++) {
         low = (struct rlimit){used - 3 + spare, old.rlim_max}; // readdir() showed three more
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-        int code = host_new(&r.options, &r.model, &none, NULL, &r.host, &e);
+        int code = runner_new(&r.options, &r.model, &none, NULL, &r.runner, &e);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         if (code < 0) {
             failures++;
             assert_true(strlen(e.text) > 10);
-            r.host = NULL;
+            r.runner = NULL;
         } else {
             rig_free(&r);
         }
@@ -345,7 +346,7 @@ static void test_worker_is_confined(void **state)
     rig_init(&r, false, "64:64");
     int extra = dup(r.model.fd); // a descriptor that is not close-on-exec
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     rig_run(&r, c, 1);
     int pid = find_worker();
     snprintf(path, sizeof path, "/proc/%d/status", pid);
@@ -364,7 +365,7 @@ static void test_worker_is_confined(void **state)
     rig_run(&r, c, 2);
     assert_int_equal(r.counters.worker_deaths, 0);
     close(extra);
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -458,7 +459,7 @@ static void rogue_in_use(const char *kind)
     assert_int_equal(j.error.code, STATUS_DEVICE_UNAVAILABLE);
     assert_int_equal(j.job.attempts, 2);
     rig_drop(&j);
-    host_context_free(j.job.context);
+    runner_context_free(j.job.context);
     rig_free(&r);
     rig_done(&r);
     unsetenv(ROGUE);
@@ -629,7 +630,7 @@ int main(int argc, char **argv)
     if (rig_is_worker(argc, argv, &fd, &module_dir)) {
         if (rogue)
             rogue_main(fd, rogue);
-        return host_worker_main(fd, module_dir);
+        return worker_main(fd, module_dir);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crash_is_survived_once),

@@ -48,7 +48,7 @@ static void hang(void)
     rig_load(&r);
     rig_init(&other, true, "64:64");
     rig_load(&other);
-    struct host_context *a = rig_open(&r), *b = rig_open(&r), *o = rig_open(&other);
+    struct runner_context *a = rig_open(&r), *b = rig_open(&r), *o = rig_open(&other);
     rig_run(&r, a, 1);
     r.timeout_ms = 50;
     rig_submit(&r, &j, a, 2);
@@ -62,17 +62,17 @@ static void hang(void)
             expect(after.error.code == STATUS_DEVICE_UNAVAILABLE, "as unavailable");
             expect(strstr(after.error.text, "--isolation=process"), "and it is said what to do");
         } else {
-            host_job_cancel(&after.job); // waits for the context
+            runner_job_cancel(&after.job); // waits for the context
         }
         rig_drop(&after);
     }
     rig_run(&other, o, 4);
-    host_context_free(o);
+    runner_context_free(o);
     rig_free(&other);
     rig_done(&other);
     rig_drop(&j);
-    host_context_free(a);
-    host_context_free(b);
+    runner_context_free(a);
+    runner_context_free(b);
     free_abandoned(&r);
 }
 
@@ -82,19 +82,19 @@ static void test_hang(void **state)
     in_a_process(hang);
 }
 
-// The job is cancelled, the host is to be freed, and only then does it show that the job hangs.
+// The job is cancelled, the runner is to be freed, and only then does it show that the job hangs.
 static void hang_at_the_end(void)
 {
     struct rig r;
     struct rig_job j;
     rig_init(&r, true, "64:64,hang=1");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     r.timeout_ms = 50;
     rig_submit(&r, &j, c, 1);
-    host_job_cancel(&j.job);
+    runner_job_cancel(&j.job);
     rig_drop(&j);
-    host_context_free(c);
+    runner_context_free(c);
     free_abandoned(&r);
 }
 
@@ -104,7 +104,7 @@ static void test_hang_at_the_end(void **state)
     in_a_process(hang_at_the_end);
 }
 
-// A job late by more than its timeout, but not for ever: it failed, and then the host is as good
+// A job late by more than its timeout, but not for ever: it failed, and then the runner is as good
 // as before.
 static void test_late_job_gives_its_thread_back(void **state)
 {
@@ -113,7 +113,7 @@ static void test_late_job_gives_its_thread_back(void **state)
     struct rig_job j;
     rig_init(&r, true, "64:64,delay_us=300000");
     rig_load(&r);
-    struct host_context *c = rig_open(&r);
+    struct runner_context *c = rig_open(&r);
     r.timeout_ms = 20;
     rig_submit(&r, &j, c, 1);
     rig_wait(&r, &j);
@@ -121,7 +121,7 @@ static void test_late_job_gives_its_thread_back(void **state)
     rig_drop(&j);
     r.timeout_ms = 0;
     rig_run(&r, c, 2); // waits until the context is free
-    host_context_free(c);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }
@@ -134,7 +134,7 @@ static void test_job_that_waits_is_taken_back(void **state)
     struct rig_job jobs[2], late; // there are two threads
     rig_init(&r, true, "64:64,delay_us=300000,cores=1");
     rig_load(&r);
-    struct host_context *a = rig_open(&r), *b = rig_open(&r), *c = rig_open(&r);
+    struct runner_context *a = rig_open(&r), *b = rig_open(&r), *c = rig_open(&r);
     rig_submit(&r, &jobs[0], a, 1);
     rig_submit(&r, &jobs[1], b, 1);
     r.timeout_ms = 20;
@@ -146,9 +146,9 @@ static void test_job_that_waits_is_taken_back(void **state)
         rig_wait(&r, &jobs[i]);
         rig_check(&r, &jobs[i], 1);
     }
-    host_context_free(a);
-    host_context_free(b);
-    host_context_free(c);
+    runner_context_free(a);
+    runner_context_free(b);
+    runner_context_free(c);
     rig_free(&r);
     rig_done(&r);
 }

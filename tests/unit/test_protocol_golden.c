@@ -376,7 +376,7 @@ static void check_decoding(const struct frame_header *h, bool payload, struct go
     struct bytes message = frame_reader_message(&r);
     memset(&m, 0xa5, sizeof m);
     assert_int_equal(message_decode(message_fields(&r.header), message, &m, NULL), 0);
-    assert_true(message_sequence_put(message_fields(h), &m, &end, again + sizeof again));
+    assert_true(message_delimited_put(message_fields(h), &m, &end, again + sizeof again));
     assert_true((size_t)(end - again) > message.size);
     assert_memory_equal(end - message.size, message.data, message.size);
     if (payload) {
@@ -431,14 +431,14 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, const v
     struct golden g = golden(name, "sequence");
     struct bytes rest = {g.data, g.size};
     uint8_t encoded[sizeof g.data], *at = encoded, *end = encoded + sizeof encoded;
-    assert_int_equal(message_sequence_size(fields, sample) * 2, g.size);
-    assert_true(message_sequence_put(fields, sample, &at, end));
-    assert_int_equal(message_sequence_take(fields, &rest, room, NULL), 0);
+    assert_int_equal(message_delimited_size(fields, sample) * 2, g.size);
+    assert_true(message_delimited_put(fields, sample, &at, end));
+    assert_int_equal(message_delimited_take(fields, &rest, room, NULL), 0);
     assert_int_equal(rest.size * 2, g.size);
-    assert_true(message_sequence_put(fields, room, &at, end));
+    assert_true(message_delimited_put(fields, room, &at, end));
     assert_int_equal(at - encoded, g.size);
     assert_memory_equal(encoded, g.data, g.size);
-    assert_int_equal(message_sequence_take(fields, &rest, room, NULL), 0);
+    assert_int_equal(message_delimited_take(fields, &rest, room, NULL), 0);
     assert_int_equal(rest.size, 0);
 }
 

@@ -153,25 +153,25 @@ static void test_sequences(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         rknnd_Ping m = {.token = i << 40};
         size_t before = (size_t)(at - list);
-        assert_true(message_sequence_put(rknnd_Ping_fields, &m, &at, list + sizeof list));
+        assert_true(message_delimited_put(rknnd_Ping_fields, &m, &at, list + sizeof list));
         assert_int_equal((size_t)(at - list) - before,
-                         message_sequence_size(rknnd_Ping_fields, &m));
-        assert_false(message_sequence_put(rknnd_Ping_fields, &m, &at, at));
+                         message_delimited_size(rknnd_Ping_fields, &m));
+        assert_false(message_delimited_put(rknnd_Ping_fields, &m, &at, at));
     }
     struct bytes rest = {list, (size_t)(at - list)};
     struct bytes cut = {list, rest.size - 1};
     for (uint64_t i = 0; i < 3; i++) {
         rknnd_Ping m;
-        assert_int_equal(message_sequence_take(rknnd_Ping_fields, &rest, &m, NULL), 0);
+        assert_int_equal(message_delimited_take(rknnd_Ping_fields, &rest, &m, NULL), 0);
         assert_int_equal(m.token, i << 40);
         struct error e = {0};
-        assert_int_equal(message_sequence_take(rknnd_Ping_fields, &cut, &m, &e),
+        assert_int_equal(message_delimited_take(rknnd_Ping_fields, &cut, &m, &e),
                          i < 2 ? 0 : STATUS_FAIL);
         assert_int_equal(e.text[0] != 0, i == 2);
     }
     assert_int_equal(rest.size, 0);
     rknnd_Ping m;
-    assert_int_equal(message_sequence_take(rknnd_Ping_fields, &rest, &m, NULL), STATUS_FAIL);
+    assert_int_equal(message_delimited_take(rknnd_Ping_fields, &rest, &m, NULL), STATUS_FAIL);
 }
 
 int main(void)

@@ -15,31 +15,31 @@ static void remove_one(struct sim *s)
     struct sim_job *j = &q->jobs[sim_random_below(s, MAX_JOBS)];
     if (!j->waiting)
         return;
-    sched_remove(&s->sched, &j->job);
+    scheduler_remove(&s->scheduler, &j->job);
     j->waiting = false;
     q->n_removed++;
 }
 
-static struct sched_cores random_cores(struct sim *s)
+static struct scheduler_cores random_cores(struct sim *s)
 {
-    static const struct sched_cores choices[] = {{.any = 1},
-                                                 {.any = 1},
-                                                 {.any = 1},
-                                                 {.any = 2},
-                                                 {.any = 3},
-                                                 {.any = 2, .or_fewer = true},
-                                                 {.any = 3, .or_fewer = true},
-                                                 {.mask = 1},
-                                                 {.mask = 2},
-                                                 {.mask = 4},
-                                                 {.mask = 3},
-                                                 {.mask = 6},
-                                                 {.mask = 7},
-                                                 {.mask = 0xffff}};
-    struct sched_cores c;
+    static const struct scheduler_cores choices[] = {{.any = 1},
+                                                     {.any = 1},
+                                                     {.any = 1},
+                                                     {.any = 2},
+                                                     {.any = 3},
+                                                     {.any = 2, .or_fewer = true},
+                                                     {.any = 3, .or_fewer = true},
+                                                     {.mask = 1},
+                                                     {.mask = 2},
+                                                     {.mask = 4},
+                                                     {.mask = 3},
+                                                     {.mask = 6},
+                                                     {.mask = 7},
+                                                     {.mask = 0xffff}};
+    struct scheduler_cores c;
     do
         c = choices[sim_random_below(s, sizeof choices / sizeof *choices)];
-    while (!sched_can(&s->sched, c));
+    while (!scheduler_can(&s->scheduler, c));
     return c;
 }
 
@@ -93,7 +93,7 @@ static void test_nobody_starves(void **state)
             q->length_us = 10000;
             q->depth = 1;
         }
-        uint64_t turn_us = 2ull * s->sched.aging_us + s->sched.patience_us + 3 * 10000;
+        uint64_t turn_us = 2ull * s->scheduler.aging_us + s->scheduler.patience_us + 3 * 10000;
         sim_run_until(s, 60000000);
         for (unsigned i = 0; i < n_queues; i++) {
             assert_true(s->queues[i].n_started > 0);
@@ -198,7 +198,7 @@ static void test_any_cores_get_their_turn(void **state)
     for (unsigned i = 0; i < 4; i++)
         sim_add_queue(s, sim_add_client(s, 1), 1, true)->length_us = 3000;
     struct sim_queue *pair = sim_add_queue(s, sim_add_client(s, 1), 1, true);
-    pair->wanted = (struct sched_cores){.any = 2};
+    pair->wanted = (struct scheduler_cores){.any = 2};
     pair->length_us = 3000;
     sim_run_until(s, 30000000);
     assert_true(sim_share(s, 4) > 0.15);
@@ -250,7 +250,7 @@ static void test_low_priority_is_late_but_not_starved(void **state)
     struct sim_queue *low = sim_add_queue(s, sim_add_client(s, 1), 2, true);
     sim_run_until(s, 60000000);
     // Each time its class has waited for aging_us (or twice that) one job gets through.
-    unsigned periods = (unsigned)(60000000 / s->sched.aging_us);
+    unsigned periods = (unsigned)(60000000 / s->scheduler.aging_us);
     assert_in_range(middle->n_started, periods - 3, periods + 1);
     assert_in_range(low->n_started, periods / 2 - 3, periods / 2 + 1);
     sim_drain(s);
@@ -269,7 +269,7 @@ static void test_gangs_get_their_turn(void **state)
     }
     unsigned client = sim_add_client(s, 1);
     struct sim_queue *gang = sim_add_queue(s, client, 1, true);
-    gang->wanted = (struct sched_cores){.mask = 7};
+    gang->wanted = (struct scheduler_cores){.mask = 7};
     gang->length_us = 5000;
     sim_run_until(s, 30000000);
     uint64_t used = 0;
@@ -288,7 +288,7 @@ static void test_a_batch_takes_idle_cores(void **state)
     struct sim *s = sim_new(3, 13);
     struct sim_queue *batch = sim_add_queue(s, sim_add_client(s, 1), 1, false);
     struct sim_queue *other = sim_add_queue(s, sim_add_client(s, 1), 1, false);
-    batch->wanted = (struct sched_cores){.any = 3, .or_fewer = true};
+    batch->wanted = (struct scheduler_cores){.any = 3, .or_fewer = true};
     other->length_us = batch->length_us = 1000;
     sim_add_job(s, batch, batch->wanted);
     sim_pump(s);
@@ -310,7 +310,8 @@ static void test_one_core_wanted_by_all(void **state)
     (void)state;
     struct sim *s = sim_new(3, 10);
     for (unsigned i = 0; i < 3; i++)
-        sim_add_queue(s, sim_add_client(s, 1), 1, true)->wanted = (struct sched_cores){.mask = 2};
+        sim_add_queue(s, sim_add_client(s, 1), 1, true)->wanted =
+            (struct scheduler_cores){.mask = 2};
     sim_add_queue(s, sim_add_client(s, 1), 1, true);
     sim_run_until(s, 10000000);
     for (unsigned i = 0; i < 3; i++)
@@ -322,14 +323,14 @@ static void test_one_core_wanted_by_all(void **state)
 static void test_refuses_cores_that_do_not_exist(void **state)
 {
     (void)state;
-    struct sched s;
-    sched_init(&s, 2);
-    assert_true(sched_can(&s, (struct sched_cores){.any = 2}));
-    assert_false(sched_can(&s, (struct sched_cores){.any = 3}));
-    assert_false(sched_can(&s, (struct sched_cores){0}));
-    assert_true(sched_can(&s, (struct sched_cores){.mask = 2}));
-    assert_true(sched_can(&s, (struct sched_cores){.mask = 0xffff}));
-    assert_false(sched_can(&s, (struct sched_cores){.mask = 4}));
+    struct scheduler s;
+    scheduler_init(&s, 2);
+    assert_true(scheduler_can(&s, (struct scheduler_cores){.any = 2}));
+    assert_false(scheduler_can(&s, (struct scheduler_cores){.any = 3}));
+    assert_false(scheduler_can(&s, (struct scheduler_cores){0}));
+    assert_true(scheduler_can(&s, (struct scheduler_cores){.mask = 2}));
+    assert_true(scheduler_can(&s, (struct scheduler_cores){.mask = 0xffff}));
+    assert_false(scheduler_can(&s, (struct scheduler_cores){.mask = 4}));
 }
 
 int main(void)
