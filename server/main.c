@@ -13,11 +13,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/options.h"
-#include "server/runner/runner.h"
 #include "server/server.h"
 #include "server/signals.h"
 #include "server/usb/relay.h"
 #include "server/usb/usb_guard.h"
+#include "worker/worker.h"
 
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

@@ -3,7 +3,7 @@
 
 #include "npu/module.h"
 #include "npu/npu.h"
-#include "server/models/model_file.h"
+#include "worker/model_file.h"
 
 // Zero-initialised is closed. One thread at a time, except for what npu.h allows.
 struct loaded_backend {

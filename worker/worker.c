@@ -2,6 +2,7 @@
 #include "worker/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,8 +12,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/runner/runner.h"
-#include "server/runner/worker_log.h"
 
 #define EXIT_BROKEN 3
 
@@ -137,10 +136,18 @@ static int confine(int fd, struct error *e)
     return 0;
 }
 
+// What it prints goes into a pipe of the daemon's: line by line, and without ever waiting for it.
+static void worker_begin_log(void)
+{
+    fcntl(STDERR_FILENO, F_SETFL, O_WRONLY | O_NONBLOCK);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    log_mark_levels();
+}
+
 int worker_main(int fd, const char *module_dir)
 {
     struct error e;
-    worker_log_begin();
+    worker_begin_log();
     struct worker *w = calloc(1, sizeof *w);
     if (!w || confine(fd, &e) < 0) {
         log_error("%s", w ? e.text : "no memory");

@@ -87,3 +87,8 @@ int worker_start_threads(struct worker *w, unsigned n, struct error *e);
 
 /// Ends the process because the daemon, which is trusted, sent what it should not: a bug.
 _Noreturn void worker_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/// The body of a worker process, which the daemon starts as `rknnd --worker FD --module-dir DIR`
+/// (/proc/self/exe): serves one model over the socket `fd`. Ends the process when the socket
+/// closes; returns an exit code only if it cannot start.
+int worker_main(int fd, const char *module_dir);

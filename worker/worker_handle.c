@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "protocol/custom_message.h"
 #include "protocol/tensor_message.h"
-#include "server/handle/profile_layers.h"
+#include "worker/layer_message.h"
 #include "worker/worker_memory.h"
 
 struct worker_request {

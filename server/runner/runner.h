@@ -14,7 +14,7 @@
 #include "protocol/message.h"
 #include "server/jobs/binding.h"
 #include "server/jobs/buffer.h"
-#include "server/models/model_file.h"
+#include "worker/model_file.h"
 
 struct runner;
 struct runner_context;
@@ -207,8 +207,3 @@ int runner_describe(const struct runner_options *options, const struct model_fil
 /// Ends what runner_probe() and runner_describe() with these options still do: their callbacks will
 /// not come. For shutdown.
 void runner_cancel_all(const struct runner_options *options);
-
-/// The body of a worker process, which the daemon starts as `rknnd --worker FD --module-dir DIR`
-/// (/proc/self/exe): serves one runner over the socket `fd`. Ends the process when the socket
-/// closes; returns an exit code only if it cannot start.
-int worker_main(int fd, const char *module_dir);

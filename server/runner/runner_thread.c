@@ -4,12 +4,12 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/handle/profile_layers.h"
 #include "server/runner/runner_kind.h"
 #include "server/threads.h"
 #include "worker/custom_proxy.h"
 #include "worker/dma_sync.h"
 #include "worker/dump_tap.h"
+#include "worker/layer_message.h"
 #include "worker/loaded_backend.h"
 
 struct thread_runner {

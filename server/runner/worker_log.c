@@ -176,10 +176,3 @@ void worker_log_close(struct worker_log *l, void (*closed)(struct worker_log *l)
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
     uv_close((uv_handle_t *)&l->rest, on_timer_closed);
 }
-
-void worker_log_begin(void)
-{
-    fcntl(STDERR_FILENO, F_SETFL, O_WRONLY | O_NONBLOCK);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    log_mark_levels();
-}

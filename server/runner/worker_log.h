@@ -38,6 +38,3 @@ void worker_log_set_name(struct worker_log *l, const char *format, ...)
 
 /// Logs what the worker has left and closes; closed() comes later.
 void worker_log_close(struct worker_log *l, void (*closed)(struct worker_log *l));
-
-/// In the worker: what it prints from now on goes out line by line and never waits.
-void worker_log_begin(void);

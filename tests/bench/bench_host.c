@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "tests/unit/host_rig.h"
+#include "worker/worker.h"
 
 #define ROUNDS 11
 #define TRIPS  5000

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "tests/unit/host_rig.h"
+#include "worker/worker.h"
 
 static bool in_threads(void **state)
 {

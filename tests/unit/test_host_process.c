@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "protocol/tensor_message.h"
 #include "tests/unit/host_rig.h"
+#include "worker/worker.h"
 
 static int find_worker(void)
 {

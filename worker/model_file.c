@@ -1,5 +1,5 @@
 // Model files.
-#include "server/models/model_file.h"
+#include "worker/model_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Layers as messages.
-#include "server/handle/profile_layers.h"
+#include "worker/layer_message.h"
 
 #include <assert.h>
 #include <stdlib.h>
