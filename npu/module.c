@@ -11,16 +11,65 @@ static bool name_is_plain(const char *name)
     return name[0] && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == strlen(name);
 }
 
-// The daemon and its modules are of one release, but for the time that an upgrade takes.
-static int check_release(void *library, const char *path, struct error *e)
+// Tables began with a pointer before they had versions: it reads as a very large one.
+#define IMPLAUSIBLE_VERSION 0x10000u
+
+#define WHAT_TO_DO "install rknnd and its modules of one release, and restart rknnd"
+
+static int check_version(const struct npu_backend *b, const char *path, struct error *e)
 {
-    const char *release = dlsym(library, NPU_RELEASE_SYMBOL);
-    if (release && strcmp(release, RKNND_VERSION) == 0)
-        return 0;
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "%s is of %s%.32s, and this is rknnd " RKNND_VERSION
-                     ": install both of one release, and restart rknnd",
-                     path, release ? "rknnd " : "no known release", release ? release : "");
+    if (b->api_version >= IMPLAUSIBLE_VERSION)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "%s is older than the versions of the backend interface: " WHAT_TO_DO,
+                         path);
+    if (b->api_version != NPU_API_VERSION)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "%s has version %u of the backend interface, and rknnd " RKNND_VERSION
+                         " has version %u: " WHAT_TO_DO,
+                         path, b->api_version, NPU_API_VERSION);
+    return 0;
+}
+
+// Which struct has another size in the module than here; NULL: none.
+static const char *other_struct(const struct npu_backend *b)
+{
+#define X(name) #name,
+    static const char *const names[] = {NPU_STRUCT_LIST(X)};
+#undef X
+    static const uint32_t sizes[] = NPU_STRUCT_SIZES;
+    if (b->size != sizeof *b)
+        return "npu_backend";
+    for (size_t i = 0; i < NPU_N_STRUCTS; i++)
+        if (b->struct_sizes[i] != sizes[i])
+            return names[i];
+    return NULL;
+}
+
+// Whether the module's calls and structs are this program's: nothing else may be read of its table
+// before.
+static int check_head(const struct npu_backend *b, const char *path, struct error *e)
+{
+    int r = check_version(b, path, e);
+    const char *other = r < 0 ? NULL : other_struct(b);
+    if (other)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "%s was built with another struct %s than rknnd " RKNND_VERSION
+                         ", though both have version %u of the backend interface: " WHAT_TO_DO,
+                         path, other, NPU_API_VERSION);
+    return r;
+}
+
+static int find_backend(void *library, const char *path, const char *name,
+                        const struct npu_backend **ret, struct error *e)
+{
+    const struct npu_backend *backend = dlsym(library, NPU_BACKEND_SYMBOL);
+    int r = backend ? check_head(backend, path, e) : 0;
+    if (r < 0)
+        return r;
+    if (!backend || strcmp(backend->name, name) != 0)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s is not the backend %s", path, name);
+    *ret = backend;
+    return 0;
 }
 
 int npu_module_open(struct npu_module *m, const char *dir, const char *name, struct error *e)
@@ -36,15 +85,11 @@ int npu_module_open(struct npu_module *m, const char *dir, const char *name, str
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: %s", name, dlerror());
-    int r = check_release(library, path, e);
+    const struct npu_backend *backend;
+    int r = find_backend(library, path, name, &backend, e);
     if (r < 0) {
         dlclose(library);
         return r;
-    }
-    const struct npu_backend *backend = dlsym(library, NPU_BACKEND_SYMBOL);
-    if (!backend || strcmp(backend->name, name) != 0) {
-        dlclose(library);
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s is not the backend %s", path, name);
     }
     backend->log_use(log_used());
     *m = (struct npu_module){.library = library, .backend = backend};

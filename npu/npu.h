@@ -185,7 +185,45 @@ struct npu_layer {
 
 // ---- the table ------------------------------------------------------------------------------
 
+// Goes up with every change of this file, or of a struct below, that a module has to know of:
+// another member, another order of calls, another meaning.
+#define NPU_API_VERSION 1
+
+// The structs that calls pass. Their sizes are compared, too, for changes that nobody has counted.
+#define NPU_STRUCT_LIST(X)                                                                         \
+    X(error)                                                                                       \
+    X(npu_device_info)                                                                             \
+    X(npu_model_source)                                                                            \
+    X(npu_model_info)                                                                              \
+    X(tensor_io)                                                                                   \
+    X(custom_node)                                                                                 \
+    X(npu_input)                                                                                   \
+    X(npu_output)                                                                                  \
+    X(convert_form)                                                                                \
+    X(npu_job)                                                                                     \
+    X(npu_tensor)                                                                                  \
+    X(npu_layer)
+#define X(name) NPU_STRUCT_##name,
+enum npu_struct { NPU_STRUCT_LIST(X) NPU_N_STRUCTS };
+#undef X
+
+#define NPU_STRUCT_SIZE_(name) [NPU_STRUCT_##name] = sizeof(struct name),
+#define NPU_STRUCT_SIZES                                                                           \
+    {                                                                                              \
+        NPU_STRUCT_LIST(NPU_STRUCT_SIZE_)                                                          \
+    }
+
+// The first members of each backend's table.
+#define NPU_BACKEND_HEAD                                                                           \
+    .api_version = NPU_API_VERSION, .size = sizeof(struct npu_backend),                            \
+    .struct_sizes = NPU_STRUCT_SIZES
+
 struct npu_backend {
+    // In every version the table begins with these two.
+    uint32_t api_version;
+    uint32_t size; // of the table
+    uint32_t struct_sizes[NPU_N_STRUCTS];
+
     const char *name;
 
     /// What the module logs goes to this log from now on; the first call.
@@ -230,10 +268,7 @@ struct npu_backend {
     const struct npu_layer *(*context_layers)(const struct npu_context *context, size_t *ret_n);
 };
 
-// Each backend is a module of its own (npu-NAME.so) that exports this symbol.
+// Each backend is a module of its own (npu-NAME.so) that exports this symbol. The service
+// refuses it unless its head says what the service's own would.
 #define NPU_BACKEND_SYMBOL "npu_backend"
 extern const struct npu_backend npu_backend;
-
-// And this one, from release.c: the daemon uses modules of its own release alone.
-#define NPU_RELEASE_SYMBOL "npu_release"
-extern const char npu_release[];

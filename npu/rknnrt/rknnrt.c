@@ -283,6 +283,7 @@ static const struct npu_layer *context_layers(const struct npu_context *c, size_
 }
 
 __attribute__((visibility("default"))) const struct npu_backend npu_backend = {
+    NPU_BACKEND_HEAD,
     .name = "vendor",
     .log_use = log_use,
     .device_open = device_open,
