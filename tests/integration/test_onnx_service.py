@@ -180,6 +180,12 @@ class Layers(Case):
             np.testing.assert_allclose(np.load(file), value, rtol=1e-5, atol=1e-6)
 
 
+def multiplies_bytes():
+    """Other CPUs multiply words of 16 bits, so 8-bit weights are held as such."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    return "avx512_vnni" in flags or "avx_vnni" in flags
+
+
 class Memory(Case):
     SIZE = 1 << 18  # floats of every tensor: 1 MiB
 
@@ -201,10 +207,11 @@ class Memory(Case):
         doubled = [helper.make_node("Add", [f"t{i}"] * 2, [f"t{i + 1}"]) for i in range(12)]
         self.assertEqual(self.internal_size(doubled, "t12"), 1 << 20)
 
-    def expect_held_once(self, weight, net, shape):
+    def expect_held_once(self, weight, net, shape, widened=1):
+        """widened: what the form that is multiplied takes of the weights' own size."""
         memory = self.memory(net, shape)
         self.assertGreaterEqual(memory["weight_bytes"], weight.nbytes)
-        self.assertLess(memory["allocated_bytes"], 1.5 * weight.nbytes)
+        self.assertLess(memory["allocated_bytes"], (widened + .5) * weight.nbytes)
 
     def test_weights_are_held_once(self):
         n, ones = 512, np.ones(512, np.float32)
@@ -227,7 +234,7 @@ class Memory(Case):
             nodes.insert(3, helper.make_node("MatMul", ["x", "w"], ["p"]))
             net = model(nodes, {"t0": shape}, {"y": shape},
                         {"wq": weight, "scale": np.float32(.1), "zero": kind(0)})
-            self.expect_held_once(weight, net, shape)
+            self.expect_held_once(weight, net, shape, 1 if multiplies_bytes() else 2)
 
 
 class OtherFiles(Case):
