@@ -70,6 +70,13 @@ static inline size_t size_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/// The smallest multiple of `unit`, which is not 0, that is not less than n. The caller knows that
+/// it does not overflow.
+static inline uint64_t align_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
 /// The part [offset, offset+size) of `all`; false, and *ret untouched, if it is not all there.
 static inline bool bytes_slice(struct bytes all, uint64_t offset, uint64_t size, struct bytes *ret)
 {

@@ -66,5 +66,7 @@ int error_prefix(struct error *e, const char *format, ...)
 
 int error_no_memory(struct error *e, const char *what, size_t bytes)
 {
+    if (bytes == 0)
+        return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s", what);
     return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s (%zu bytes)", what, bytes);
 }

@@ -93,11 +93,6 @@ void custom_list_free(struct custom_list *l)
 
 CLEANUP_DEFINE(struct custom_list, custom_list_free)
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "a model's custom operators", 0);
-}
-
 static int take_tensors(struct bytes *b, const struct custom_node *n, struct tensor_attr *tensors,
                         struct error *e)
 {
@@ -133,7 +128,7 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
     a->n_elems = m.n_elems;
     a->data = (struct bytes){copy, data.size};
     if (!a->name || !copy)
-        return no_memory(e);
+        return error_no_memory(e, "a model's custom operators", 0);
     memcpy(copy, data.data, data.size);
     return 0;
 }
@@ -162,7 +157,7 @@ static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
                               .tensors = tensors,
                               .attributes = attributes};
     if (!n->name || !n->op || !tensors || !attributes)
-        return no_memory(e);
+        return error_no_memory(e, "a model's custom operators", 0);
     r = take_tensors(b, n, tensors, e);
     for (uint32_t i = 0; i < n->n_attributes && r == 0; i++)
         r = take_attribute(b, &attributes[i], e);
@@ -176,7 +171,7 @@ int custom_list_decode(struct bytes *payload, uint32_t n, struct custom_list **r
                          CUSTOM_MAX_NODES);
     cleanup(custom_list_free_p) struct custom_list *l = calloc(1, sizeof *l);
     if (!l || !(l->nodes = calloc(n + 1, sizeof *l->nodes)))
-        return no_memory(e);
+        return error_no_memory(e, "a model's custom operators", 0);
     for (uint32_t i = 0; i < n; i++) {
         l->n = i + 1;
         int r = take_node(payload, &l->nodes[i], e);

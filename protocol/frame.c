@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #define FDS_OFFSET 7 // in the header
@@ -236,7 +237,7 @@ struct frame_out *frame_out_new(const struct frame_header *h, struct bytes messa
 {
     assert(message.size <= FRAME_MESSAGE_MAX);
     size_t head_size = FRAME_HEADER_SIZE + message.size;
-    size_t segments_at = (sizeof(struct frame_out) + head_size + 15) & ~(size_t)15;
+    size_t segments_at = align_up(sizeof(struct frame_out) + head_size, 16);
     struct frame_out *f = malloc(segments_at + (size_t)n_segments * sizeof *segments);
     if (!f)
         return NULL;

@@ -1,12 +1,9 @@
 // Custom operators: sizes and places.
 #include "tensor/custom_node.h"
 
-// At most CUSTOM_MAX_TENSORS sizes of 32 bits: nothing here overflows.
+#include "base/bytes.h"
 
-static uint64_t align_up(uint64_t n)
-{
-    return (n + CUSTOM_ALIGNMENT - 1) / CUSTOM_ALIGNMENT * CUSTOM_ALIGNMENT;
-}
+// At most CUSTOM_MAX_TENSORS sizes of 32 bits: nothing here overflows.
 
 static uint64_t sum(const struct tensor_attr *tensors, uint32_t n)
 {
@@ -30,7 +27,7 @@ static void place(const struct tensor_attr *tensors, uint32_t n, uint8_t *at, vo
 {
     for (uint32_t i = 0; i < n; i++) {
         ret[i] = at;
-        at += align_up(tensors[i].size);
+        at += align_up(tensors[i].size, CUSTOM_ALIGNMENT);
     }
 }
 
@@ -44,7 +41,7 @@ static uint64_t room(const struct tensor_attr *tensors, uint32_t n)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
-        total += align_up(tensors[i].size);
+        total += align_up(tensors[i].size, CUSTOM_ALIGNMENT);
     return total;
 }
 

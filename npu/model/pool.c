@@ -34,10 +34,10 @@ void *pool_alloc(struct pool *p, size_t n, size_t size)
     if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
     size_t unit = bytes >= WIDE ? ALIGNMENT : 16;
-    bytes = (bytes + unit - 1) / unit * unit;
+    bytes = align_up(bytes, unit);
     struct pool_block *b = p->blocks;
     if (b)
-        b->used = (b->used + unit - 1) / unit * unit;
+        b->used = align_up(b->used, unit);
     if (!b || b->used > b->size || b->size - b->used < bytes) {
         bool large = bytes > SMALL_BLOCK / 4;
         struct pool_block *fresh = block_new(large ? bytes : SMALL_BLOCK);

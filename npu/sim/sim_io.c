@@ -3,14 +3,10 @@
 
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "tensor/convert.h"
 
 // ---- descriptions ----
-
-static uint32_t align_up(uint32_t v, uint32_t unit)
-{
-    return unit ? (v + unit - 1) / unit * unit : v;
-}
 
 static int set_size(struct tensor_attr *a, struct error *e)
 {
@@ -74,7 +70,8 @@ int sim_describe_input(const struct graph *g, const struct chip *chip, uint32_t 
     struct tensor_io io = {.logical = common(t), .native = common(t), .native_nhwc = common(t)};
     io.preprocess = g->preprocess[i];
     if (t->n_dims == 4) {
-        uint32_t stride = align_up(t->dims[3], t->stride_align), c = t->dims[1];
+        uint32_t w = t->dims[3], c = t->dims[1];
+        uint32_t stride = t->stride_align ? (uint32_t)align_up(w, t->stride_align) : w;
         set_nhwc(&io.logical, t);
         set_nhwc(&io.native_nhwc, t);
         if (c == 1 || c == 3 || c == 4)

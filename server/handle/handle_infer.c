@@ -1,4 +1,5 @@
 // INFER: checks a request against the model before a byte of its inputs is read.
+#include "base/bytes.h"
 #include "base/log.h"
 #include "server/handle/handle.h"
 #include "server/jobs/context.h"
@@ -179,16 +180,11 @@ static int read_cores(const struct server *s, const struct runner_info *info, co
     return 0;
 }
 
-static uint64_t align_up(uint64_t n)
-{
-    return (n + INPUT_ALIGNMENT - 1) & ~(uint64_t)(INPUT_ALIGNMENT - 1);
-}
-
 static uint64_t input_room(const rknnd_Infer *m)
 {
     uint64_t total = 0;
     for (unsigned i = 0; i < m->inputs_count; i++)
-        total += align_up(m->inputs[i].size);
+        total += align_up(m->inputs[i].size, INPUT_ALIGNMENT);
     return total;
 }
 
@@ -220,7 +216,7 @@ static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segme
             .converted = in->converted,
         };
         segments[n++] = (struct iovec){at, (size_t)in->size};
-        at += align_up(in->size);
+        at += align_up(in->size, INPUT_ALIGNMENT);
     }
     return n;
 }

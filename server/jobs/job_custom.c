@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "server/jobs/job.h"
 #include "server/net/connection.h"
 
@@ -15,11 +16,6 @@ struct job_custom {
     bool stale;                      // and it is not what the run waits for
     struct connection *receiving;    // the outputs are coming from there; NULL: they are not
 };
-
-static uint64_t align_up(uint64_t n)
-{
-    return (n + CUSTOM_ALIGNMENT - 1) / CUSTOM_ALIGNMENT * CUSTOM_ALIGNMENT;
-}
 
 int job_custom_room(const struct runner_info *info, const struct custom_set *set,
                     uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e)
@@ -35,8 +31,8 @@ int job_custom_room(const struct runner_info *info, const struct custom_set *set
                 "(max-payload)",
                 n->op, n->name, (unsigned long long)max_payload);
     }
-    *ret = align_up(output_room) - output_room + custom_input_room(l->nodes, set) +
-           custom_output_room(l->nodes, set);
+    *ret = align_up(output_room, CUSTOM_ALIGNMENT) - output_room +
+           custom_input_room(l->nodes, set) + custom_output_room(l->nodes, set);
     return 0;
 }
 
@@ -189,7 +185,7 @@ int job_custom_new(struct job *j, const struct runner_info *info, const struct c
     j->custom = c;
     j->run.call = on_call;
     j->run.custom = *set;
-    j->run.custom_inputs = align_up(output_room);
+    j->run.custom_inputs = align_up(output_room, CUSTOM_ALIGNMENT);
     j->run.custom_outputs = j->run.custom_inputs + custom_input_room(l->nodes, set);
     return 0;
 }

@@ -123,11 +123,6 @@ static int decode(const struct onnx_file *f, struct bytes message, const pb_msgd
                      PB_GET_ERROR(&stream));
 }
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the model", 0);
-}
-
 // The last of several, as protobuf has it for a field that is given more than once.
 static struct bytes last(const struct onnx_list *l)
 {
@@ -244,7 +239,7 @@ static int read_values(const struct onnx_file *f, const struct onnx_list *from,
 {
     *ret = pool_alloc(f->pool, from->n, sizeof **ret);
     if (!*ret)
-        return no_memory(e);
+        return error_no_memory(e, "the model", 0);
     *ret_n = from->n;
     int r = 0;
     for (uint32_t i = 0; i < from->n && r == 0; i++)
@@ -310,7 +305,7 @@ static int read_node(const struct onnx_file *f, struct bytes message, struct onn
     n->outputs = read_names(f, &out);
     n->attrs = pool_alloc(f->pool, attrs.n, sizeof *n->attrs);
     if (!n->inputs || !n->outputs || !n->attrs)
-        return no_memory(e);
+        return error_no_memory(e, "the model", 0);
     // Nodes need not have names; their first output's then tells which is meant.
     n->name = name.n && last(&name).size ? last_text(f, &name) : out.n ? n->outputs[0] : "";
     if (in.n > ONNX_MAX_EDGES || out.n > ONNX_MAX_EDGES)
@@ -343,7 +338,7 @@ static int read_graph(struct onnx_file *f, const struct onnx_list *graphs, struc
     f->nodes = pool_alloc(f->pool, nodes.n, sizeof *f->nodes);
     f->initializers = pool_alloc(f->pool, tensors.n, sizeof *f->initializers);
     if (!f->nodes || !f->initializers)
-        return no_memory(e);
+        return error_no_memory(e, "the model", 0);
     for (uint32_t i = 0; i < nodes.n && r == 0; i++)
         r = read_node(f, nodes.items[i], &f->nodes[i], e);
     for (uint32_t i = 0; i < tensors.n && r == 0; i++)

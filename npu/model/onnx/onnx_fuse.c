@@ -13,11 +13,6 @@ struct fusing {
     uint32_t *n_reads; // outputs of the model count as one
 };
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the graph", 0);
-}
-
 static void count(struct fusing *f)
 {
     struct graph *g = f->g;
@@ -154,7 +149,7 @@ static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_nod
     for (uint32_t i = 1; i < 5; i++)
         p[i] = floats_of(f, norm->inputs[i]);
     if (!p[1] || !p[2] || !p[3] || !p[4] || !bias || !factors || !inputs)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t o = 0; o < channels; o++) {
         factors[o] = (double)p[1][o] / sqrt((double)p[4][o] + (double)norm->norm.epsilon);
         bias[o] = (float)(((double)bias[o] - (double)p[3][o]) * factors[o] + (double)p[2][o]);
@@ -163,7 +158,7 @@ static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_nod
     inputs[1] = add_scaled(f, conv->inputs[1], factors);
     inputs[2] = add_bias(f, norm->name, channels, bias);
     if (inputs[1] < 0)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     conv->inputs = inputs;
     conv->n_inputs = 3;
     take_over(f, conv, norm);
@@ -250,7 +245,7 @@ int onnx_fuse(struct graph *g, struct error *e)
     cleanup(free_p) uint32_t *n_reads = calloc(room, sizeof *n_reads);
     struct fusing f = {g, producer, n_reads};
     if (r < 0 || !producer || !n_reads)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     count(&f);
     drop_unused(&f);
     count(&f);

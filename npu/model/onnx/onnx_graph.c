@@ -13,11 +13,6 @@
 #define OPSET_MIN 6 // of models of all operators
 #define OPSET_MAX 20
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the graph", 0);
-}
-
 // ---- constants, inputs ----
 
 static int take_initializers(struct onnx_lowering *l, struct error *e)
@@ -150,7 +145,7 @@ static int take_inputs(struct onnx_lowering *l, struct error *e)
     struct graph *g = l->g;
     uint32_t *inputs = pool_alloc(&g->pool, l->f->n_inputs, sizeof *inputs);
     if (!inputs)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < l->f->n_inputs; i++) {
         const struct onnx_value *v = &l->f->inputs[i];
         int32_t known = onnx_names_find(l->names, v->name);
@@ -162,7 +157,7 @@ static int take_inputs(struct onnx_lowering *l, struct error *e)
     }
     g->inputs = inputs;
     g->preprocess = pool_alloc(&g->pool, g->n_inputs, sizeof *g->preprocess);
-    return g->preprocess ? 0 : no_memory(e);
+    return g->preprocess ? 0 : error_no_memory(e, "the graph", 0);
 }
 
 // ---- nodes ----
@@ -312,7 +307,7 @@ static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, i
     static const int64_t kind = REF_IDENTITY;
     struct onnx_node *n = pool_alloc(&l->g->pool, 1, sizeof *n);
     if (!n)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     *n = (struct onnx_node){.name = v->name, .op = "Constant"};
     l->node = n;
     l->n_in = l->n_out = 1;
@@ -330,7 +325,7 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
     struct graph *g = l->g;
     uint32_t n = l->f->n_outputs, *outputs = pool_alloc(&g->pool, n, sizeof *outputs);
     if (!outputs)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < n; i++) {
         const struct onnx_value *v = &l->f->outputs[i];
         int32_t tensor = onnx_names_find(l->names, v->name);
@@ -381,7 +376,7 @@ static int lower_file(struct graph *g, const struct onnx_file *f,
         return error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");
     cleanup(free_p) struct onnx_lowering *l = calloc(1, sizeof *l);
     if (!l)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     l->f = f;
     l->g = g;
     l->options = options;

@@ -20,11 +20,6 @@ int onnx_refuse(const struct onnx_lowering *l, struct error *e, const char *form
                      words);
 }
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the graph", 0);
-}
-
 // ---- attributes ----
 
 static const struct onnx_attr *find(const struct onnx_lowering *l, const char *name)
@@ -203,7 +198,7 @@ int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error 
         struct graph_tensor *fresh =
             room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
         if (!fresh)
-            return no_memory(e);
+            return error_no_memory(e, "the graph", 0);
         if (g->n_tensors)
             memcpy(fresh, g->tensors, g->n_tensors * sizeof *fresh);
         g->tensors = fresh;
@@ -240,7 +235,7 @@ int32_t onnx_constant_ints(struct onnx_lowering *l, const int64_t *v, uint32_t n
 {
     uint8_t *data = pool_alloc(&l->g->pool, n, 8);
     if (!data)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < n; i++)
         write_le64(data + (size_t)8 * i, (uint64_t)v[i]);
     return onnx_constant(l, TENSOR_INT64, 1, &n, data, e);
@@ -277,7 +272,7 @@ struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const in
         struct graph_node *fresh =
             room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
         if (!fresh) {
-            no_memory(e);
+            error_no_memory(e, "the graph", 0);
             return NULL;
         }
         if (g->n_nodes)
@@ -294,7 +289,7 @@ struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const in
                              .inputs = copied(l, in, n_in),
                              .outputs = copied(l, out, n_out)};
     if (!n->inputs || !n->outputs) {
-        no_memory(e);
+        error_no_memory(e, "the graph", 0);
         return NULL;
     }
     g->n_nodes++;
@@ -313,7 +308,7 @@ int onnx_emit_ref(struct onnx_lowering *l, const struct ref_operator *op, uint32
 {
     int64_t *copy = pool_alloc(&l->g->pool, n_ints, sizeof *copy);
     if (!copy)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     if (n_ints)
         memcpy(copy, ints, n_ints * sizeof *copy);
     struct graph_node *n = onnx_emit_own(l, GRAPH_REF, n_in, e);

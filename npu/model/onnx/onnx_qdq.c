@@ -7,18 +7,13 @@
 
 // ---- the new list ----
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the graph", 0);
-}
-
 static int append(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     if (q->n_nodes == q->room_nodes) {
         uint32_t room = q->room_nodes ? 2 * q->room_nodes : 128;
         struct graph_node *fresh = pool_alloc(&q->g->pool, room, sizeof *fresh);
         if (!fresh)
-            return no_memory(e);
+            return error_no_memory(e, "the graph", 0);
         if (q->n_nodes)
             memcpy(fresh, q->nodes, q->n_nodes * sizeof *fresh);
         q->nodes = fresh;
@@ -34,7 +29,7 @@ struct graph_node *qdq_emit(struct qdq *q, enum graph_op op, const struct graph_
 {
     int32_t *edges = pool_alloc(&q->g->pool, (size_t)n_in + n_out, sizeof *edges);
     if (!edges) {
-        no_memory(e);
+        error_no_memory(e, "the graph", 0);
         return NULL;
     }
     memcpy(edges, in, n_in * sizeof *in);
@@ -53,7 +48,7 @@ int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct err
 {
     struct graph *g = q->g;
     if (g->n_tensors == q->room)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     struct graph_tensor *t = &g->tensors[g->n_tensors];
     *t = g->tensors[like];
     t->type = TENSOR_INT8;
@@ -71,7 +66,7 @@ int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *tab
 {
     int8_t *copy = pool_alloc(&q->g->pool, 256, 1);
     if (!copy)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     memcpy(copy, table, 256);
     struct graph_node *n = qdq_emit(q, GRAPH_MAP, like, &x, 1, &y, 1, e);
     if (!n)
@@ -269,7 +264,7 @@ int onnx_qdq(struct onnx_lowering *l, struct error *e)
     cleanup(free_p) uint32_t *counts = calloc(room, 2 * sizeof *counts);
     cleanup(free_p) const int8_t **map = calloc(room, sizeof *map);
     if (!indices || !counts || !map)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     struct qdq q = {.l = l,
                     .g = l->g,
                     .room = room,

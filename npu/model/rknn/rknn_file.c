@@ -11,11 +11,6 @@ static int broken(struct rknn_file *f, struct error *e)
     return error_set(e, STATUS_MODEL_INVALID, "the file is damaged: %s", fb_error(&f->fb));
 }
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the model's tables", 0);
-}
-
 // The slot numbers of each table, per kind of container. ABSENT: it has no such field.
 #define ABSENT 0xffff
 struct root_slots {
@@ -39,7 +34,7 @@ static int read_batch(struct rknn_file *f, const struct fb_table *root, uint16_t
 {
     const char *digits = text(f, root, slot);
     if (!digits)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     size_t n = strspn(digits, "0123456789");
     if (digits[n] || n > 4)
         return error_set(e, STATUS_MODEL_INVALID,
@@ -72,7 +67,7 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     f->custom_string = text(f, root, s->custom_string);
     if (!f->platform || !f->attrs_text || !f->toolkit || !f->chip || !f->framework ||
         !f->input_json || !f->output_json || !f->custom_ops || !f->custom_string)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     int r = read_batch(f, root, s->batch, e);
     if (r < 0)
         return r;
@@ -97,7 +92,7 @@ static int read_indices(struct rknn_file *f, struct bytes b, uint32_t max, int32
                          max);
     int32_t *indices = pool_alloc(&f->pool, n, sizeof *indices);
     if (!indices)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     for (size_t i = 0; i < n; i++) {
         indices[i] = (int32_t)read_le32(b.data + 4 * i);
         if (indices[i] < -1 || indices[i] >= (int64_t)f->n_tensors)
@@ -145,7 +140,7 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
 {
     f->preprocess = pool_alloc(&f->pool, f->n_inputs, sizeof *f->preprocess);
     if (!f->preprocess)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     struct fb_list list = fb_tables(graph, 4);
     for (uint32_t i = 0; i < f->n_inputs; i++) {
         struct rknn_preprocess *p = &f->preprocess[i];

@@ -12,11 +12,6 @@
 #define SCALE_MIN 1e-30f
 #define SCALE_MAX 1e30f
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the graph", 0);
-}
-
 // ---- tensors ----
 
 static bool type_of(uint8_t file_type, enum tensor_type *ret)
@@ -62,7 +57,7 @@ static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
 {
     struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
     if (!p)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     int r = rknn_plane_packing(p, from, e);
     if (r < 0)
         return r;
@@ -148,7 +143,7 @@ static int convert_tensors(struct rknn_lowering *l, struct error *e)
     g->n_tensors = l->f->n_tensors;
     g->tensors = pool_alloc(&g->pool, g->n_tensors + lower_count_spares(l->f), sizeof *g->tensors);
     if (!g->tensors)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < g->n_tensors; i++)
         convert_tensor(&l->f->tensors[i], &g->tensors[i]);
     for (uint32_t i = 0; l->f->batch > 1 && i < g->n_tensors; i++)
@@ -203,7 +198,7 @@ static int convert_ports(struct rknn_lowering *l, struct error *e)
     g->n_outputs = f->n_outputs;
     struct tensor_preprocess *p = pool_alloc(&g->pool, g->n_inputs, sizeof *p);
     if (!p)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++) {
         bool input = i < g->n_inputs;
         uint32_t index = input ? g->inputs[i] : g->outputs[i - g->n_inputs];
@@ -244,7 +239,7 @@ static int take_inputs(struct rknn_lowering *l, struct error *e)
     const struct rknn_node *n = l->node;
     l->inputs = pool_alloc(&l->g->pool, n->n_inputs, sizeof *l->inputs);
     if (!l->inputs)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     l->n_inputs = 0;
     for (uint32_t i = 0; i < n->n_inputs; i++) {
         int32_t index = n->inputs[i];
@@ -336,7 +331,7 @@ static int convert_nodes(struct rknn_lowering *l, struct error *e)
     struct graph *g = l->g;
     g->nodes = pool_alloc(&g->pool, l->f->n_nodes, sizeof *g->nodes);
     if (!g->nodes)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < l->f->n_nodes; i++) {
         const struct rknn_node *n = &l->f->nodes[i];
         if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0)
@@ -390,7 +385,7 @@ int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *ch
     *g = (struct graph){0};
     cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
     if (!regs)
-        return no_memory(e);
+        return error_no_memory(e, "the graph", 0);
     struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
     int r = check_shapes(f, e);
     if (r == 0)

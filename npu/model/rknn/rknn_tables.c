@@ -5,11 +5,6 @@
 
 #define TASK_BYTES 40
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "the model's tables", 0);
-}
-
 // ---- tensors ----
 
 static int read_numbers(struct bytes b, uint32_t max, uint32_t *numbers, uint32_t *ret_n)
@@ -89,7 +84,7 @@ static int read_tensor(struct rknn_file *f, const struct fb_table *b, const stru
     t->kind = fb_u8(b, 2, 0);
     t->name = pool_text(&f->pool, fb_vector(b, 5, 1));
     if (!t->name)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     if (read_numbers(fb_vector(b, 3, 4), RKNN_MAX_NATIVE, t->native, &t->n_native) < 0 ||
         read_numbers(fb_vector(b, 4, 4), RKNN_MAX_DIMS, t->dims, &t->n_dims) < 0)
         return error_set(e, STATUS_MODEL_INVALID, "too many dimensions");
@@ -106,7 +101,7 @@ int rknn_read_tensors(struct rknn_file *f, const struct fb_table *graph,
                          RKNN_MAX_TENSORS);
     f->tensors = pool_alloc(&f->pool, list.n, sizeof *f->tensors);
     if (!f->tensors)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     f->n_tensors = list.n;
     for (uint32_t i = 0; i < list.n; i++) {
         struct fb_table b = fb_list_get(&list, i);
@@ -140,7 +135,7 @@ static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_
     n->op = pool_text(&f->pool, fb_vector(b, 1, 1));
     n->name = pool_text(&f->pool, fb_vector(b, 2, 1));
     if (!n->op || !n->name)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     n->device = fb_u8(b, 3, 0);
     n->attr_type = fb_u8(b, s->attr_type, 0);
     n->attr = fb_sub(b, s->attr);
@@ -164,7 +159,7 @@ int rknn_read_nodes(struct rknn_file *f, const struct fb_table *graph, struct er
                          RKNN_MAX_NODES);
     f->nodes = pool_alloc(&f->pool, list.n, sizeof *f->nodes);
     if (!f->nodes)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     f->n_nodes = list.n;
     for (uint32_t i = 0; i < list.n; i++) {
         struct fb_table b = fb_list_get(&list, i);
@@ -197,7 +192,7 @@ static int sort_names(struct rknn_file *f, const struct rknn_tensor ***ret, stru
 {
     const struct rknn_tensor **sorted = pool_alloc(&f->pool, f->n_tensors, sizeof *sorted);
     if (!sorted)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     for (uint32_t i = 0; i < f->n_tensors; i++)
         sorted[i] = &f->tensors[i];
     if (f->n_tensors)
@@ -228,7 +223,8 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
         return 0;
     f->n_relocations = commands->data.size / 8;
     f->relocations = pool_alloc(&f->pool, f->n_relocations, sizeof *f->relocations);
-    int r = f->relocations ? sort_names(f, &sorted, e) : no_memory(e);
+    int r =
+        f->relocations ? sort_names(f, &sorted, e) : error_no_memory(e, "the model's tables", 0);
     if (r < 0)
         return r;
     for (uint64_t i = 0; i < f->n_relocations; i++)
@@ -238,7 +234,7 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
         struct rknn_tensor key = {.name = pool_text(&f->pool, fb_vector(&t, 0, 1))};
         const struct rknn_tensor *wanted = &key, **found = NULL;
         if (!key.name)
-            return no_memory(e);
+            return error_no_memory(e, "the model's tables", 0);
         if (f->n_tensors)
             found = bsearch(&wanted, sorted, f->n_tensors, sizeof *sorted, compare_names);
         if (found)
@@ -271,7 +267,7 @@ static int read_task_records(struct rknn_file *f, struct bytes records, struct b
     size_t n = records.size / TASK_BYTES;
     f->tasks = pool_alloc(&f->pool, n, sizeof *f->tasks);
     if (!f->tasks)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     uint32_t last = 0;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *record = records.data + i * TASK_BYTES;
@@ -304,7 +300,7 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
     }
     f->tasks = pool_alloc(&f->pool, n, sizeof *f->tasks);
     if (!f->tasks)
-        return no_memory(e);
+        return error_no_memory(e, "the model's tables", 0);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         struct fb_table b = fb_list_get(&nodes, i);
         struct fb_list list = fb_tables(&b, 6);

@@ -5,6 +5,7 @@
 // neither tells is marked as a guess. Pure functions: any thread, no allocation, no errors.
 #pragma once
 
+#include "base/bytes.h"
 #include "npu/model/chip.h"
 
 #define ESTIMATE_MAX_CORES 3
@@ -59,7 +60,7 @@ uint64_t estimate_bias_bytes(const struct chip *chip, const struct estimate_laye
 /// A constant's share of the total weight size: constants begin at multiples of 64 bytes.
 static inline uint64_t estimate_constant_space(uint64_t bytes)
 {
-    return (bytes + 63) / 64 * 64;
+    return align_up(bytes, 64);
 }
 
 // ---- in time ----

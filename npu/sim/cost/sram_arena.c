@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #define ALIGNMENT 64
@@ -16,7 +17,7 @@ struct residents {
 
 static uint64_t end_of(const struct sram_tensor *t)
 {
-    return (t->offset + t->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return align_up(t->offset + t->size, ALIGNMENT);
 }
 
 static void dismiss(struct residents *r, int32_t step)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #define ALIGNMENT 64
@@ -123,11 +124,6 @@ static bool conflicts(const struct placing *p, uint32_t i, uint64_t begin)
     return false;
 }
 
-static uint64_t aligned(uint64_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static void put(struct placing *p, uint32_t i, uint64_t begin)
 {
     uint64_t end = begin + p->plan->graph->tensors[i].size;
@@ -136,8 +132,8 @@ static void put(struct placing *p, uint32_t i, uint64_t begin)
         p->placed[k] = p->placed[k - 1];
     p->placed[k] = (struct placed){begin, end, p->lives[i], i};
     p->plan->places[i] = begin;
-    if (aligned(end) > p->plan->arena_size)
-        p->plan->arena_size = aligned(end);
+    if (align_up(end, ALIGNMENT) > p->plan->arena_size)
+        p->plan->arena_size = align_up(end, ALIGNMENT);
 }
 
 // The lowest place that nothing else needs while tensor i lives.
@@ -146,8 +142,8 @@ static uint64_t find_gap(const struct placing *p, uint32_t i)
     uint64_t begin = 0, size = p->plan->graph->tensors[i].size;
     struct life life = p->lives[i];
     for (const struct placed *k = p->placed; k < p->placed + p->n && k->begin < begin + size; k++)
-        if (live_together(life, k->life) && aligned(k->end) > begin)
-            begin = aligned(k->end);
+        if (live_together(life, k->life) && align_up(k->end, ALIGNMENT) > begin)
+            begin = align_up(k->end, ALIGNMENT);
     return begin;
 }
 
@@ -200,7 +196,7 @@ int places_choose(struct plan *p, struct error *e)
     if (r < 0)
         return r;
     struct placing placing = {.plan = p, .lives = lives, .placed = placed};
-    p->arena_size = aligned(g->arena_size);
+    p->arena_size = align_up(g->arena_size, ALIGNMENT);
     uint32_t n = take_places(&placing, rest);
     qsort_r(rest, n, sizeof *rest, by_size, g->tensors);
     for (uint32_t i = 0; i < n; i++)

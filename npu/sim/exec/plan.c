@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/exec/memory_plan.h"
@@ -112,7 +113,7 @@ int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *
     if (__builtin_add_overflow(s->scratch, size, &end) || end > SCRATCH_MAX)
         return step_refuse(s, e, "it needs %llu bytes to work in", (unsigned long long)size);
     *ret_at = s->scratch;
-    s->scratch = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    s->scratch = align_up(end, ALIGNMENT);
     return 0;
 }
 
@@ -142,7 +143,7 @@ int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struc
 
 static void *memory_new(uint64_t size)
 {
-    uint64_t rounded = (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    uint64_t rounded = align_up(size + 1, ALIGNMENT);
     void *memory = aligned_alloc(ALIGNMENT, rounded);
     return memory ? memset(memory, 0, rounded) : NULL;
 }

@@ -23,18 +23,13 @@ static struct copies *copies_new(struct step *s, uint32_t n)
     return c;
 }
 
-static int no_memory(struct error *e)
-{
-    return error_no_memory(e, "a step", 0);
-}
-
 // Prepares one copy of all of y from x at the given steps.
 static int prepare_one(struct step *s, const int64_t *x_strides, int64_t x_at, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct copies *c = copies_new(s, 1);
     if (!c)
-        return no_memory(e);
+        return error_no_memory(e, "a step", 0);
     int r = check_types(s, x, y, e);
     if (r < 0)
         return r;
@@ -96,7 +91,7 @@ static int prepare_parts(struct step *s, bool concat, struct error *e)
     struct copies *c = copies_new(s, n);
     uint64_t at = 0;
     if (!c)
-        return no_memory(e);
+        return error_no_memory(e, "a step", 0);
     for (uint32_t i = 0; i < n; i++) {
         const struct graph_tensor *part = concat ? step_input(s, i) : step_output(s, i);
         if (!part)
@@ -254,7 +249,7 @@ static int prepare_reshape(struct step *s, struct error *e)
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct reshape *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
-        return no_memory(e);
+        return error_no_memory(e, "a step", 0);
     int r = check_types(s, x, y, e);
     if (r < 0)
         return r;

@@ -1,6 +1,8 @@
 // Unpacks constants of a .rknn file.
 #include "npu/model/rknn/lower/rknn_weights.h"
 
+#include "base/bytes.h"
+
 // Where a block's channels go: the first output and input channel, and how many there are at all.
 struct target {
     const struct rknn_packing *p;
@@ -66,7 +68,7 @@ static void unpack_blocks(const struct rknn_packing *p, const uint8_t *src, uint
 
 static void unpack_pixel_rows(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
 {
-    size_t row = ((size_t)p->kw * 4 + 15) / 16 * 16;
+    size_t row = align_up((size_t)p->kw * 4, 16);
     for (uint32_t o = 0; o < p->o; o++)
         for (uint32_t i = 0; i < p->i; i++)
             for (uint32_t y = 0; y < p->kh; y++) {
