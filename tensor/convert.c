@@ -8,7 +8,7 @@
 
 // ---- halves
 
-float convert_half_to_float(uint16_t h)
+float convert_fp16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, fraction = h & 0x3ff, exponent = h >> 10 & 0x1f;
     float small = (float)(int32_t)fraction * 0x1p-24f;
@@ -18,7 +18,7 @@ float convert_half_to_float(uint16_t h)
 }
 
 // Without branches, so that loops over it become vector code.
-uint16_t convert_float_to_half(float f)
+uint16_t convert_float_to_fp16(float f)
 {
     uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
     // Below 2^-14 the half is subnormal: adding 0.5 makes the FPU round at its last bit.
@@ -98,7 +98,7 @@ void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t
     case TENSOR_FLOAT32:
         LOAD(float, v);
     case TENSOR_FLOAT16:
-        LOAD(uint16_t, convert_half_to_float(v));
+        LOAD(uint16_t, convert_fp16_to_float(v));
     case TENSOR_INT8:
         LOAD(int8_t, v);
     case TENSOR_UINT8:
@@ -130,7 +130,7 @@ static void store(const struct tensor_attr *a, const double *x, double mean, dou
     case TENSOR_FLOAT32:
         STORE(float, (x[i] - mean) / std);
     case TENSOR_FLOAT16:
-        STORE(uint16_t, convert_float_to_half(convert_round_to_odd((x[i] - mean) / std)));
+        STORE(uint16_t, convert_float_to_fp16(convert_round_to_odd((x[i] - mean) / std)));
     case TENSOR_INT8:
         STORE(int8_t, quantize(x[i] - mean, d, &q));
     case TENSOR_UINT8:
@@ -329,7 +329,7 @@ static void floats_to_halves(const uint8_t *src, size_t src_step, uint8_t *dst, 
     for (size_t i = 0; i < n; i++) {
         float f;
         memcpy(&f, src + i * src_step * sizeof f, sizeof f);
-        uint16_t h = convert_float_to_half(f);
+        uint16_t h = convert_float_to_fp16(f);
         memcpy(dst + i * dst_step * sizeof h, &h, sizeof h);
     }
 }

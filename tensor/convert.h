@@ -13,8 +13,8 @@ struct convert_form {
 };
 
 /// IEEE half to float and back; to half rounds to nearest even.
-float convert_half_to_float(uint16_t h);
-uint16_t convert_float_to_half(float f);
+float convert_fp16_to_float(uint16_t h);
+uint16_t convert_float_to_fp16(float f);
 
 /// real -> stored: real / scale + zp, rounded with halves to the even stored value (as the NPU
 /// does: docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate

@@ -6,15 +6,15 @@
 #define CONVERT_CHUNK 512 // elements that are converted at a time
 
 // Where the elements of a form are, in elements: channel c is in block c / c2, at c % c2.
-struct convert_steps {
+struct convert_strides {
     size_t image, block, row, column, channel;
     size_t c2;
     size_t total; // with all padding
 };
 
 /// False when the form cannot be, or a size overflows. UNDEFINED is as NCHW.
-bool convert_steps_of(const uint32_t dims[4], const struct convert_form *f,
-                      struct convert_steps *ret);
+bool convert_strides_of(const uint32_t dims[4], const struct convert_form *f,
+                        struct convert_strides *ret);
 
 /// n elements as real numbers of the type; the step is in elements, nothing needs to be aligned.
 void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret);

@@ -4,15 +4,15 @@
 #include "tensor/convert_inner.h"
 #include "tensor/transpose.h"
 
-bool convert_steps_of(const uint32_t dims[4], const struct convert_form *f,
-                      struct convert_steps *ret)
+bool convert_strides_of(const uint32_t dims[4], const struct convert_form *f,
+                        struct convert_strides *ret)
 {
     size_t images = dims[0], channels = dims[1];
     size_t height = f->h_stride ? f->h_stride : dims[2];
     size_t width = f->w_stride ? f->w_stride : dims[3];
     size_t c2 = f->layout == TENSOR_NHWC ? channels : f->layout == TENSOR_NC1HWC2 ? f->c2 : 1;
     size_t blocks = c2 ? (channels + c2 - 1) / c2 : 0;
-    struct convert_steps s = {.column = c2, .channel = 1, .c2 = c2 ? c2 : 1};
+    struct convert_strides s = {.column = c2, .channel = 1, .c2 = c2 ? c2 : 1};
     if (width < dims[3] || height < dims[2] || (c2 == 0 && channels > 0))
         return false;
     if (__builtin_mul_overflow(width, s.column, &s.row) ||
@@ -36,8 +36,8 @@ void convert_dims(const struct tensor_attr *logical, uint32_t ret[4])
 int convert_form_bytes(const uint32_t dims[4], const struct convert_form *form, size_t *ret,
                        struct error *e)
 {
-    struct convert_steps s;
-    if (convert_steps_of(dims, form, &s) && tensor_bytes(form->type, s.total, ret))
+    struct convert_strides s;
+    if (convert_strides_of(dims, form, &s) && tensor_bytes(form->type, s.total, ret))
         return 0;
     return error_set(e, STATUS_PARAM_INVALID,
                      "%ux%ux%ux%u (NCHW) cannot be %s %s with strides %u and %u", dims[0], dims[1],
@@ -83,8 +83,9 @@ static void move_elements(const uint8_t *src, size_t src_step, uint8_t *dst, siz
 }
 
 // Between equal layouts whole rows are moved.
-static void move_rows(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
-                      const struct convert_steps *to, uint8_t *dst, size_t element)
+static void move_rows(const uint32_t dims[4], const struct convert_strides *from,
+                      const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
+                      size_t element)
 {
     size_t blocks = from->block ? from->image / from->block : 0;
     for (size_t b = 0; b < blocks; b++)
@@ -95,14 +96,15 @@ static void move_rows(const uint32_t dims[4], const struct convert_steps *from, 
 }
 
 // Steps between channels, where all have the same; 0: they have not.
-static size_t channel_step(const uint32_t dims[4], const struct convert_steps *s)
+static size_t channel_step(const uint32_t dims[4], const struct convert_strides *s)
 {
     return s->c2 == 1 ? s->block : s->c2 >= dims[1] ? s->channel : 0;
 }
 
 // Between channels that are innermost and channels that are outermost. False: it is not that.
-static bool turn_image(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
-                       const struct convert_steps *to, uint8_t *dst, size_t element)
+static bool turn_image(const uint32_t dims[4], const struct convert_strides *from,
+                       const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
+                       size_t element)
 {
     size_t rows = dims[2], columns = dims[3], size = element;
     size_t a = channel_step(dims, from), b = channel_step(dims, to);
@@ -124,8 +126,9 @@ static bool turn_image(const uint32_t dims[4], const struct convert_steps *from,
 }
 
 // Row by row with the channels inside: both sides of a row stay in the cache.
-static void move_image(const uint32_t dims[4], const struct convert_steps *from, const uint8_t *src,
-                       const struct convert_steps *to, uint8_t *dst, size_t element)
+static void move_image(const uint32_t dims[4], const struct convert_strides *from,
+                       const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
+                       size_t element)
 {
     if (turn_image(dims, from, src, to, dst, element))
         return;
@@ -153,11 +156,11 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
                    size_t src_size, const struct convert_form *to, void *dst, size_t dst_size,
                    int64_t fill, struct error *e)
 {
-    struct convert_steps a, b;
+    struct convert_strides a, b;
     size_t element = tensor_type_size(from->type), src_bytes, dst_bytes;
     if (from->type != to->type || element == 0 ||
-        !convert_steps_of(dims, defined_form(from, to), &a) ||
-        !convert_steps_of(dims, defined_form(to, from), &b) ||
+        !convert_strides_of(dims, defined_form(from, to), &a) ||
+        !convert_strides_of(dims, defined_form(to, from), &b) ||
         !tensor_bytes(from->type, a.total, &src_bytes) ||
         !tensor_bytes(to->type, b.total, &dst_bytes))
         return error_set(e, STATUS_PARAM_INVALID,

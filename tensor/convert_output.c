@@ -47,7 +47,7 @@ int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src
 
 struct output {
     const struct tensor_attr *attr;
-    struct convert_steps from, to;
+    struct convert_strides from, to;
     enum tensor_type type; // wanted
     double scale, zp;
 };
@@ -56,7 +56,7 @@ static void store(enum tensor_type type, const double *x, size_t n, uint8_t *dst
 {
     for (size_t i = 0; i < n; i++) {
         float f = (float)x[i];
-        uint16_t h = convert_float_to_half(convert_round_to_odd(x[i]));
+        uint16_t h = convert_float_to_fp16(convert_round_to_odd(x[i]));
         if (type == TENSOR_FLOAT32)
             memcpy(dst + i * step * sizeof f, &f, sizeof f);
         else
@@ -87,7 +87,7 @@ static void clear_row(const struct output *o, uint8_t *dst, size_t n)
 static void convert_image(const struct output *o, const uint32_t dims[4], const uint8_t *src,
                           uint8_t *dst)
 {
-    const struct convert_steps *f = &o->from, *t = &o->to;
+    const struct convert_strides *f = &o->from, *t = &o->to;
     size_t element = tensor_type_size(o->attr->type), wanted = tensor_type_size(o->type);
     size_t channels = (dims[1] + t->c2 - 1) / t->c2 * t->c2;
     for (size_t h = 0; h < dims[2]; h++)
@@ -131,8 +131,8 @@ int convert_output(const struct tensor_attr *attr, const uint32_t dims[4],
         return error_set(e, STATUS_PARAM_INVALID,
                          "output \"%s\": %zu bytes into %zu, not %zu into %zu", attr->name,
                          src_bytes, dst_bytes, src_size, dst_size);
-    convert_steps_of(dims, from, &o.from);
-    convert_steps_of(dims, to, &o.to);
+    convert_strides_of(dims, from, &o.from);
+    convert_strides_of(dims, to, &o.to);
     if (convert_is_quantized(attr)) {
         o.scale = (double)attr->scale;
         o.zp = attr->zp;

@@ -22,9 +22,11 @@ struct graph_tensor {
     bool quantized;     // real = (stored - zp) * scale
     float scale;
     int32_t zp;
-    bool whole_steps; // a real is stored as round(real / scale) + zp, which is ONNX's rule; else as
-                      // round(real / scale + zp), the chips'. Ties differ where zp is odd.
-    bool counts_from_0; // whole_steps: ONNX Runtime computes with these numbers as unsigned ones
+    // A real is stored as round(real / scale) + zp, ONNX's rule; else as round(real / scale + zp),
+    // the chips'. Ties, which go to the even integer, differ where zp is odd.
+    bool rounds_before_zp;
+    bool counts_from_0; // rounds_before_zp: ONNX Runtime computes with these numbers as unsigned
+                        // ones
 
     // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
     // say; NULL: that is what it already is.
@@ -127,9 +129,9 @@ struct graph_conv_quant {
     int32_t *bias;
     int16_t *nz;     // one for each output channel, or one for each element of a depthwise weight
     bool nz_in_taps; // then [n][kh][kw]
-    bool in_steps; // scale gives steps of the output instead of real numbers, and they are counted
-                   // in floats, as ONNX Runtime does
-    bool bias_holds_zp; // bias contains -zp_x * Σ (w + nz) already
+    bool in_output_units; // scale is divided by the output's; outputs are computed in floats, as
+                          // ONNX Runtime does
+    bool bias_holds_zp;   // bias contains -zp_x * Σ (w + nz) already
 };
 
 enum graph_coordinates {

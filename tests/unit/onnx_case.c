@@ -53,7 +53,7 @@ static double number(const struct graph_tensor *t, const uint8_t *data, size_t i
     case TENSOR_FLOAT32:
         return (double)f;
     case TENSOR_FLOAT16:
-        return (double)convert_half_to_float(read_le16(raw));
+        return (double)convert_fp16_to_float(read_le16(raw));
     case TENSOR_INT8:
         return (int8_t)raw[0];
     case TENSOR_INT16:

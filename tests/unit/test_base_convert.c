@@ -26,14 +26,14 @@ static void every_half_survives(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
-        float f = convert_half_to_float((uint16_t)h);
+        float f = convert_fp16_to_float((uint16_t)h);
         double value = half_value((uint16_t)h);
         if (isnan(value)) {
             assert_true(isnan(f));
-            assert_true(isnan(half_value(convert_float_to_half(f))));
+            assert_true(isnan(half_value(convert_float_to_fp16(f))));
         } else {
             assert_true((double)f == value && !signbit(f) == !signbit(value));
-            assert_int_equal(convert_float_to_half(f), h);
+            assert_int_equal(convert_float_to_fp16(f), h);
         }
     }
 }
@@ -44,13 +44,13 @@ static void floats_go_to_the_nearest_half(void **state)
     for (uint32_t h = 0; h < 0x7c00; h++) {
         double above = h == 0x7bff ? 65536 : half_value((uint16_t)(h + 1));
         float middle = (float)((half_value((uint16_t)h) + above) / 2);
-        assert_int_equal(convert_float_to_half(middle), h + (h & 1));
-        assert_int_equal(convert_float_to_half(nextafterf(middle, 0)), h);
-        assert_int_equal(convert_float_to_half(nextafterf(middle, INFINITY)), h + 1);
-        assert_int_equal(convert_float_to_half(-middle), 0x8000 | (h + (h & 1)));
+        assert_int_equal(convert_float_to_fp16(middle), h + (h & 1));
+        assert_int_equal(convert_float_to_fp16(nextafterf(middle, 0)), h);
+        assert_int_equal(convert_float_to_fp16(nextafterf(middle, INFINITY)), h + 1);
+        assert_int_equal(convert_float_to_fp16(-middle), 0x8000 | (h + (h & 1)));
     }
-    assert_int_equal(convert_float_to_half(3e38f), 0x7c00);
-    assert_int_equal(convert_float_to_half(1e-40f), 0);
+    assert_int_equal(convert_float_to_fp16(3e38f), 0x7c00);
+    assert_int_equal(convert_float_to_fp16(1e-40f), 0);
 }
 
 // ---- inputs
@@ -95,7 +95,7 @@ static int64_t put_random(enum tensor_type type, uint8_t *to, uint32_t *seed)
     int8_t i8 = (int8_t)r;
     int16_t i16 = (int16_t)(r % 4096 - 2048);
     float f32 = (float)i16 / 8;
-    uint16_t f16 = convert_float_to_half((float)(r % 2048) / 8);
+    uint16_t f16 = convert_float_to_fp16((float)(r % 2048) / 8);
     switch (type) {
     case TENSOR_INT8:
         memcpy(to, &i8, 1);

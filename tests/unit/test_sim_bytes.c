@@ -43,14 +43,14 @@ static void test_against_rows(void **state)
 {
     static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL};
     (void)state;
-    if (!kernel_has_v4())
+    if (!kernel_has_avx512())
         skip();
     for (int i = 0; i < CASES; i++) {
         struct row_form forms[] = {any_form(), any_form(), any_form()};
         int8_t a[MOST], b[MOST], got[MOST + 1], want[MOST];
         float v[MOST], w[MOST];
         struct graph_post post;
-        struct half_bounds bounds;
+        struct clamp_bounds bounds;
         size_t n = (size_t)between(1, MOST), n_posts = any_posts(&post);
         enum graph_op op = ops[between(0, 2)];
         for (size_t k = 0; k < n; k++) {
@@ -64,12 +64,12 @@ static void test_against_rows(void **state)
         if (n_posts)
             row_post(&post, v, n);
         row_store(&forms[2], want, n, v);
-        assert_true(half_bounds(&post, (uint32_t)n_posts, &bounds));
+        assert_true(clamp_bounds(&post, (uint32_t)n_posts, &bounds));
         got[n] = 77;
-        byte_join(op, forms, a, b, n, bounds, got);
+        int8_binary(op, forms, a, b, n, bounds, got);
         assert_memory_equal(got, want, n);
         assert_int_equal(got[n], 77);
-        byte_join(op, forms, a, b, n, bounds, b); // in place
+        int8_binary(op, forms, a, b, n, bounds, b); // in place
         assert_memory_equal(b, want, n);
     }
 }

@@ -27,7 +27,7 @@ static double value(enum tensor_type type, const void *data, size_t i)
     case TENSOR_INT8:
         return ((const int8_t *)data)[i];
     case TENSOR_FLOAT16:
-        return (double)convert_half_to_float(((const uint16_t *)data)[i]);
+        return (double)convert_fp16_to_float(((const uint16_t *)data)[i]);
     case TENSOR_FLOAT32:
         return (double)((const float *)data)[i];
     case TENSOR_INT64:

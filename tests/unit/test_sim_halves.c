@@ -56,7 +56,7 @@ static void add_tensor(struct net *n, uint32_t i, enum tensor_type type, const u
     n->values[i] = calloc(t->n_elems + 1, sizeof(float));
     for (size_t k = 0; k < t->n_elems; k++)
         if (type == TENSOR_FLOAT16)
-            ((uint16_t *)n->values[i])[k] = convert_float_to_half(any_value(special));
+            ((uint16_t *)n->values[i])[k] = convert_float_to_fp16(any_value(special));
         else
             ((float *)n->values[i])[k] = any_value(false);
     n->graph.n_tensors = i + 1 > n->graph.n_tensors ? i + 1 : n->graph.n_tensors;
@@ -86,7 +86,7 @@ static void add_halves(struct net *n, const uint32_t x[4], const uint32_t y[4])
 static double value(const struct net *n, uint32_t i, size_t at)
 {
     return n->tensors[i].type == TENSOR_FLOAT16
-               ? (double)convert_half_to_float(((const uint16_t *)n->values[i])[at])
+               ? (double)convert_fp16_to_float(((const uint16_t *)n->values[i])[at])
                : (double)((const float *)n->values[i])[at];
 }
 
@@ -148,7 +148,7 @@ static void free_net(struct net *n)
 static double rounded(const struct net *n, double v)
 {
     bool half = n->tensors[Y].type == TENSOR_FLOAT16;
-    return (double)(half ? convert_half_to_float(convert_float_to_half((float)v)) : (float)v);
+    return (double)(half ? convert_fp16_to_float(convert_float_to_fp16((float)v)) : (float)v);
 }
 
 // What is stored is what something rounds to that is at most `error` from the real number.
@@ -162,8 +162,8 @@ static void check_near(const struct net *n, size_t at, double real, double error
 
 static void check_bits(const struct net *n, size_t at, float real)
 {
-    uint16_t got = ((const uint16_t *)n->values[Y])[at], want = convert_float_to_half(real);
-    if (isnan(real) ? !isnan(convert_half_to_float(got)) : got != want)
+    uint16_t got = ((const uint16_t *)n->values[Y])[at], want = convert_float_to_fp16(real);
+    if (isnan(real) ? !isnan(convert_fp16_to_float(got)) : got != want)
         fail_msg("element %zu is %04x, expected %04x", at, got, want);
 }
 

@@ -52,7 +52,7 @@ int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct err
     struct graph_tensor *t = &g->tensors[g->n_tensors];
     *t = g->tensors[like];
     t->type = TENSOR_INT8;
-    t->quantized = t->whole_steps = true;
+    t->quantized = t->rounds_before_zp = true;
     t->scale = form.scale;
     t->zp = form.zp;
     t->counts_from_0 = form.counts_from_0;

@@ -1,8 +1,8 @@
 // Nodes between DequantizeLinear and QuantizeLinear become nodes on 8-bit numbers.
 //
 // The numbers of a quantized tensor live in a narrow one: INT8, with one scale and zero point,
-// whole_steps. Unsigned numbers are stored smaller by 128: the same sums. A new list of nodes is
-// made in which narrow tensors stand beside the file's own; what nobody reads then is dropped
+// rounds_before_zp. Unsigned numbers are stored smaller by 128: the same sums. A new list of nodes
+// is made in which narrow tensors stand beside the file's own; what nobody reads then is dropped
 // later.
 #pragma once
 

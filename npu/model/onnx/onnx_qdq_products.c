@@ -56,7 +56,7 @@ static struct graph_conv_quant *make_quant(struct qdq *q, const struct operands 
     struct graph_conv_quant *quant = pool_alloc(pool, 1, sizeof *quant);
     if (quant)
         *quant = (struct graph_conv_quant){.n = n,
-                                           .in_steps = y_scale > 0,
+                                           .in_output_units = y_scale > 0,
                                            .scale = pool_alloc(pool, n, sizeof *quant->scale),
                                            .bias = pool_alloc(pool, n, sizeof *quant->bias),
                                            .nz = pool_alloc(pool, n, sizeof *quant->nz)};
@@ -108,7 +108,7 @@ static int32_t take_weight(struct qdq *q, const struct operands *o, bool transpo
         return index;
     struct graph_tensor *t = &q->g->tensors[index];
     t->constant = true;
-    t->quantized = t->whole_steps = false;
+    t->quantized = t->rounds_before_zp = false;
     if (w->n_dims == 2) {
         t->n_dims = 4;
         t->dims[0] = o->outputs;
@@ -183,7 +183,7 @@ static int emit_product(struct qdq *q, const struct graph_node *n, const struct 
         return STATUS_MALLOC_FAIL;
     if (real) {
         q->g->tensors[out].type = TENSOR_FLOAT32;
-        q->g->tensors[out].quantized = q->g->tensors[out].whole_steps = false;
+        q->g->tensors[out].quantized = q->g->tensors[out].rounds_before_zp = false;
     }
     if (as_pixels(q, x, inputs, e) < 0 || as_pixels(q, out, o->outputs, e) < 0)
         return STATUS_MODEL_INVALID;

@@ -1,8 +1,8 @@
 // Convolution: what its parts (op_conv.c, conv_*.c) share.
 //
 // The image is brought into the form that a kernel takes, a kernel sums up products, and
-// conv_finish() turns sums into outputs: bias, zero points of weights, scale, activations, addends,
-// quantization. All images lie in memory as N, H, W, C.
+// conv_epilogue() turns sums into outputs: bias, zero points of weights, scale, activations,
+// addends, quantization. All images lie in memory as N, H, W, C.
 #pragma once
 
 #include "npu/sim/exec/dnn.h"
@@ -14,7 +14,7 @@ enum conv_kernel {
     CONV_PLAIN,     // exact integers where oneDNN's are not
     CONV_DEPTHWISE, // one filter for each channel: integers, and floats that are stored as others
     CONV_VNNI,      // integers, one group, with AVX512-VNNI
-    CONV_WORDS,     // integers, with AVX2
+    CONV_INT16,     // integers, with AVX2
 };
 
 // How many elements are worked on together. Arrays of sums and of channels have this many more than
@@ -23,31 +23,31 @@ enum conv_kernel {
 
 // What a sum of each channel is multiplied by: in doubles, the nearest float, and the floats next
 // to it on both sides.
-struct conv_unit {
-    double *real;
-    float *near, *low, *high;
+struct requant_multiplier {
+    double *exact;
+    float *nearest, *low, *high;
 };
 
-enum finish_kind { FINISH_REAL, FINISH_PLAIN, FINISH_LEAKY, FINISH_ADD, FINISH_FLOAT };
+enum requant_kind { REQUANT_NONE, REQUANT_PLAIN, REQUANT_LEAKY, REQUANT_ADD, REQUANT_FLOAT32 };
 
 // How an int8 output is made from sums when nothing is done to it that takes other real numbers.
 // `v` is in steps of the output: v = unit[c] * sum, or that of `below` where the sum is negative;
 // v += addend; v is rounded, put into its bounds and stored.
-struct conv_steps {
-    enum finish_kind kind;
-    bool exact; // floats do not do
-    bool vnni;  // there is AVX512-VNNI
-    struct conv_unit unit, below;
+struct conv_requant {
+    enum requant_kind kind;
+    bool in_doubles; // floats do not do
+    bool vnni;       // there is AVX512-VNNI
+    struct requant_multiplier positive, negative;
     double low, high; // whole numbers
     double alpha;     // LeakyRelu, 1: none
     int32_t addend;   // a tensor; -1: none
     int32_t addend_zp;
-    double addend_steps;
+    double addend_multiplier;
     struct row_form form; // of the output
 };
 
 // Lines of the output that oneDNN computes in one call: so many that their sums stay in the second
-// cache until conv_finish() has made outputs of them.
+// cache until conv_epilogue() has made outputs of them.
 struct conv_tile {
     uint32_t call;
     size_t image;         // bytes before its first line
@@ -65,7 +65,7 @@ struct conv {
     // Scratch memory: the image as the kernel takes it (when it is not taken from the tensor
     // itself) or lines of it, the sums, the sums of image windows, and what these are made of.
     bool own_image;
-    uint64_t image_at, sums_at, window_at, lines_at, image_lines_at, fours_at;
+    uint64_t image_at, sums_at, window_at, lines_at, image_lines_at, quads_at;
     uint32_t n_tiles; // CONV_DNN
     struct conv_tile *tiles;
 
@@ -73,21 +73,21 @@ struct conv {
     int32_t x_zp;
     int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
     float *scale;
-    uint64_t most_sum; // no sum with its bias is larger
-    struct conv_steps steps;
+    uint64_t max_sum; // no sum with its bias is larger
+    struct conv_requant requant;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
     void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats, bias behind,
-    int32_t *least;   // or, where this is not NULL, four int8 above it, of four ky
+    int32_t *tap_min; // or, where this is not NULL, four int8 above it, of four ky
     struct conv_vnni *vnni;
-    struct conv_words *words;
+    struct conv_int16 *int16;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias;          // NULL: none
     uint32_t n_fused;           // so many of the node's
     bool direct;                // nothing is left: it writes the output
     struct row_form image_form; // CONV_DEPTHWISE
-    bool halves;                // … from the image to the output, in these bounds
-    struct half_bounds bounds;
+    bool fp16;                  // … from the image to the output, in these bounds
+    struct clamp_bounds bounds;
 
     bool transposed;
     uint32_t stride[2]; // of the transposed one
@@ -113,7 +113,7 @@ bool conv_dnn_is_exact(const struct step *s, const struct conv *c);
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e);
 
 /// The zero point of one weight; `taps` is the size of a kernel's window.
-int32_t conv_nz(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap);
+int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap);
 
 /// Prepares integer weights and zero points: `w` is [oc][ic of a group][kh][kw].
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e);
@@ -124,9 +124,8 @@ struct conv_part {
     size_t pixels, from, n;
 };
 
-/// Runs the plain integer kernel with conv_finish() row by row.
-void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
-                      const int8_t *image);
+/// Runs the plain integer kernel with conv_epilogue() row by row.
+void conv_plain_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
 /// Scratch memory for the sums of (x - zp) over each output's window, per group, and their
 /// counting.
@@ -144,26 +143,26 @@ int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image);
 
-/// CONV_VNNI (conv_vnni.h). It leaves nothing of bias and zero points to conv_finish().
+/// CONV_VNNI (conv_vnni.h). It leaves nothing of bias and zero points to conv_epilogue().
 bool conv_vnni_fits(const struct conv *c);
 int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
-/// CONV_WORDS (conv_int16.h).
-bool conv_words_fits(const struct conv *c);
-int conv_words_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
-int conv_words_scratch(struct step *s, struct conv *c, struct error *e);
-void conv_words_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
+/// CONV_INT16 (conv_int16.h).
+bool conv_int16_fits(const struct conv *c);
+int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
+int conv_int16_scratch(struct step *s, struct conv *c, struct error *e);
+void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
-/// Prepares c->steps where it does.
-int conv_steps_prepare(struct step *s, struct conv *c, struct error *e);
+/// Prepares c->requant where it does.
+int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e);
 
-/// As conv_finish(), for c->steps.
-void conv_steps_finish(const struct step *s, const struct conv *c, struct run *r,
-                       const int32_t *sums, size_t first, size_t n_pixels);
+/// As conv_epilogue(), for c->requant.
+void conv_requantize(const struct step *s, const struct conv *c, struct run *r, const int32_t *sums,
+                     size_t first, size_t n_pixels);
 
 /// Turns the sums of `n_pixels` outputs from `first` on into stored outputs. CONV_LANES more sums
 /// must be readable behind them. They may be written to.
-void conv_finish(const struct step *s, const struct conv *c, struct run *r, void *sums,
-                 size_t first, size_t n_pixels);
+void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
+                   size_t first, size_t n_pixels);

@@ -63,7 +63,7 @@ static int32_t weight_of(const struct step *s, const struct conv *c, const int8_
                          size_t tap)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
-    return w[o * taps + tap] + conv_nz(s->node->quant, taps, (uint32_t)o, tap);
+    return w[o * taps + tap] + conv_weight_zp(s->node->quant, taps, (uint32_t)o, tap);
 }
 
 // ---- fours ----
@@ -100,7 +100,7 @@ static int32_t four_of(const struct step *s, const struct conv *c, const int8_t 
     uint32_t bytes = 0;
     for (size_t i = 0; i < 4 && four * 4 + i < c->window.kernel[0]; i++) {
         size_t tap = (four * 4 + i) * c->window.kernel[1] + x;
-        bytes |= (uint32_t)(weight_of(s, c, w, o, tap) - c->least[o]) << 8 * i;
+        bytes |= (uint32_t)(weight_of(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
     }
     return (int32_t)bytes;
 }
@@ -145,12 +145,12 @@ int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, stru
 {
     if (!dnn_has_vnni())
         return prepare_floats(s, c, w, e);
-    c->least = step_alloc(s, padded_channels(c), sizeof *c->least);
-    if (!c->least)
-        return error_no_memory(e, "a weight", padded_channels(c) * sizeof *c->least);
-    if (find_least(s, c, w, c->least))
+    c->tap_min = step_alloc(s, padded_channels(c), sizeof *c->tap_min);
+    if (!c->tap_min)
+        return error_no_memory(e, "a weight", padded_channels(c) * sizeof *c->tap_min);
+    if (find_least(s, c, w, c->tap_min))
         return prepare_fours(s, c, w, e);
-    c->least = NULL;
+    c->tap_min = NULL;
     return prepare_floats(s, c, w, e);
 }
 
@@ -162,7 +162,7 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
     if (!taps)
         return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
     c->image_form = row_form(step_input(s, 0));
-    c->halves = depthwise_takes_halves(s, c, &c->bounds);
+    c->fp16 = depthwise_fits_fp16(s, c, &c->bounds);
     for (size_t tap = 0; tap < n_taps; tap++)
         for (size_t i = 0; i < padded; i++)
             *taps++ = w[i % c->oc * n_taps + tap];
@@ -175,12 +175,12 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
 
 static size_t line_element(const struct conv *c)
 {
-    return c->halves ? sizeof(uint16_t) : sizeof(float);
+    return c->fp16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 static uint64_t line_size(const struct conv *c)
 {
-    return conv_lines_size(c, line_element(c), c->halves ? 0 : CONV_LANES);
+    return conv_lines_size(c, line_element(c), c->fp16 ? 0 : CONV_LANES);
 }
 
 static int fours_scratch(struct step *s, struct conv *c, struct error *e)
@@ -188,18 +188,18 @@ static int fours_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t size;
     if (__builtin_mul_overflow(line_size(c), n_fours(c), &size))
         size = UINT64_MAX;
-    int r = step_scratch(s, size, &c->fours_at, e);
+    int r = step_scratch(s, size, &c->quads_at, e);
     return r < 0 ? r : conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->lines_at, e);
 }
 
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = c->halves ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
+    uint64_t sums = c->fp16 ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r < 0)
         return r;
-    return c->least ? fours_scratch(s, c, e)
-                    : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+    return c->tap_min ? fours_scratch(s, c, e)
+                      : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
 }
 
 KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst)
@@ -217,7 +217,7 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
     memset(to, 0, before);
     if (c->integer)
         widen(x, c->x_zp, n, (float *)(to + before));
-    else if (c->halves)
+    else if (c->fp16)
         memcpy(to + before, x, size);
     else
         row_load(&c->image_form, x, n, (float *)(to + before));
@@ -228,10 +228,10 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
 static void join_rows(const struct conv *c, struct run *r, const void **rows)
 {
     size_t size = line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
-    uint8_t *fours = run_scratch(r, c->fours_at);
+    uint8_t *fours = run_scratch(r, c->quads_at);
     for (size_t i = 0; i < n_fours(c); i++, fours += size) {
         size_t left = c->window.kernel[0] - 4 * i;
-        depthwise_join((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
+        depthwise_interleave((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
         rows[i] = fours;
     }
 }
@@ -289,7 +289,7 @@ KERNEL static void sum_reals(const struct depthwise_line *l)
 // Rows of the window, each of which has a line, or four.
 static size_t n_rows(const struct conv *c)
 {
-    return c->least ? n_fours(c) : c->window.kernel[0];
+    return c->tap_min ? n_fours(c) : c->window.kernel[0];
 }
 
 static void find_places(const struct conv *c, struct run *r, struct conv_lines *lines, uint32_t y,
@@ -298,7 +298,7 @@ static void find_places(const struct conv *c, struct run *r, struct conv_lines *
     const void *rows[DEPTHWISE_TAPS];
     size_t column = (size_t)c->window.dilation[1] * c->ic * line_element(c), k = 0;
     conv_lines_find(lines, y, rows);
-    if (c->least)
+    if (c->tap_min)
         join_rows(c, r, rows);
     for (size_t i = 0; i < n_rows(c); i++)
         for (size_t x = 0; x < c->window.kernel[1]; x++)
@@ -309,7 +309,7 @@ static void describe_line(const struct conv *c, struct run *r, struct depthwise_
 {
     const struct graph_window *w = &c->window;
     l->taps = c->taps;
-    l->least = c->least;
+    l->tap_min = c->tap_min;
     l->n_taps = n_rows(c) * w->kernel[1];
     l->tap = padded_channels(c);
     l->size = (size_t)c->ow * c->oc;
@@ -318,18 +318,18 @@ static void describe_line(const struct conv *c, struct run *r, struct depthwise_
     l->in = l->out * w->stride[1];
     l->to = run_scratch(r, c->sums_at);
     l->bounds = c->bounds;
-    l->sum = c->least     ? depthwise_sum_fours
+    l->sum = c->tap_min   ? depthwise_sum_vnni
              : c->integer ? sum_integers
-             : c->halves  ? depthwise_sum_halves
+             : c->fp16    ? depthwise_sum_fp16
                           : sum_reals;
 }
 
 static struct conv_lines make_lines(const struct conv *c, struct run *r)
 {
-    if (c->least)
+    if (c->tap_min)
         return conv_lines_of_bytes(c, 0, run_scratch(r, c->lines_at));
     struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
-    bool direct = c->halves && !c->window.pad[1] && !c->window.pad[3];
+    bool direct = c->fp16 && !c->window.pad[1] && !c->window.pad[3];
     l.load = direct ? NULL : load_line;
     l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);
     memset(l.border, 0, l.size);
@@ -347,11 +347,11 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
         for (uint32_t y = 0; y < c->oh; y++) {
             size_t first = ((size_t)n * c->oh + y) * c->ow;
             find_places(c, r, &lines, y, &l);
-            if (c->halves)
+            if (c->fp16)
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
             l.sum(&l);
-            if (!c->halves)
-                conv_finish(s, c, r, l.to, first, c->ow);
+            if (!c->fp16)
+                conv_epilogue(s, c, r, l.to, first, c->ow);
         }
     }
 }

@@ -10,12 +10,12 @@
 struct depthwise_line {
     const void *places[DEPTHWISE_TAPS]; // in the image, under each tap of the first unit; or fours
     const void *taps;
-    const int32_t *least;      // of fours: what taps have been lowered by, for each channel
-    size_t n_taps, tap;        // tap: elements from one to the next
-    size_t n, in, out;         // units; elements between neighbours
-    size_t size;               // elements of the output: less than another unit may be left
-    void *to;                  // sums, or halves of the output
-    struct half_bounds bounds; // of halves
+    const int32_t *tap_min;     // of fours: what taps have been lowered by, for each channel
+    size_t n_taps, tap;         // tap: elements from one to the next
+    size_t n, in, out;          // units; elements between neighbours
+    size_t size;                // elements of the output: less than another unit may be left
+    void *to;                   // sums, or halves of the output
+    struct clamp_bounds bounds; // of halves
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
@@ -46,11 +46,11 @@ depthwise_each(const struct depthwise_line *l,
 
 /// The kernel for fours of rows, with AVX512-VNNI: elements are the bytes of four lines, those of
 /// taps without sign.
-void depthwise_sum_fours(const struct depthwise_line *l);
+void depthwise_sum_vnni(const struct depthwise_line *l);
 
 /// The kernel for halves that become halves, with AVX512, and whether it can be used.
-void depthwise_sum_halves(const struct depthwise_line *l);
-bool depthwise_takes_halves(const struct step *s, const struct conv *c, struct half_bounds *bounds);
+void depthwise_sum_fp16(const struct depthwise_line *l);
+bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds);
 
 /// Elements of n_rows lines of n bytes, or of the first four.
-void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to);
+void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to);

@@ -8,23 +8,23 @@
 
 #define MOST_TIMES 9 // that a pixel is converted
 
-bool depthwise_takes_halves(const struct step *s, const struct conv *c, struct half_bounds *bounds)
+bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds)
 {
     double taps = (double)c->window.kernel[0] * c->window.kernel[1] * c->oh * c->ow;
-    return kernel_has_v4() && taps <= (double)c->ih * c->iw * MOST_TIMES &&
+    return kernel_has_avx512() && taps <= (double)c->ih * c->iw * MOST_TIMES &&
            step_input(s, 0)->type == TENSOR_FLOAT16 && step_output(s, 0)->type == TENSOR_FLOAT16 &&
-           half_bounds(s->node->post, s->node->n_post, bounds);
+           clamp_bounds(s->node->post, s->node->n_post, bounds);
 }
 
-#ifdef KERNEL_V4
-// The sums of n neighbours, V4_LANES elements each, on their way to outputs.
-V4_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
-                         const int n)
+#ifdef KERNEL_AVX512
+// The sums of n neighbours, AVX512_LANES elements each, on their way to outputs.
+AVX512_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
+                             const int n)
 {
-    const __mmask16 lanes = (__mmask16)(l->out < V4_LANES ? V4_REST(l->out) : V4_ALL);
+    const __mmask16 lanes = (__mmask16)(l->out < AVX512_LANES ? AVX512_TAIL(l->out) : AVX512_ALL);
     const float *taps = (const float *)l->taps + o;
     const __m512 bias = _mm512_loadu_ps(taps + l->n_taps * l->tap);
-    const struct half_bounds bounds = l->bounds;
+    const struct clamp_bounds bounds = l->bounds;
     __m512 sums[DEPTHWISE_TOGETHER];
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
@@ -34,24 +34,23 @@ V4_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, 
         const __m512 tap = _mm512_loadu_ps(taps);
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++)
-            sums[i] =
-                _mm512_fmadd_ps(lanes_load_halves(lanes, x + (size_t)i * l->in), tap, sums[i]);
+            sums[i] = _mm512_fmadd_ps(avx512_load_fp16(lanes, x + (size_t)i * l->in), tap, sums[i]);
     }
     uint16_t *to = (uint16_t *)l->to + out + o;
     const size_t step = l->out;
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
-        lanes_store_halves(lanes, _mm512_add_ps(sums[i], bias), bounds, to + (size_t)i * step);
+        avx512_store_fp16(lanes, _mm512_add_ps(sums[i], bias), bounds, to + (size_t)i * step);
 }
 
-KERNEL_V4 void depthwise_sum_halves(const struct depthwise_line *l)
+KERNEL_AVX512 void depthwise_sum_fp16(const struct depthwise_line *l)
 {
     depthwise_each(l, sum_lanes);
 }
 #else
-void depthwise_sum_halves(const struct depthwise_line *l)
+void depthwise_sum_fp16(const struct depthwise_line *l)
 {
     (void)l;
-    abort(); // kernel_has_v4() is never true
+    abort(); // kernel_has_avx512() is never true
 }
 #endif

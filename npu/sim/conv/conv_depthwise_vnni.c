@@ -11,7 +11,7 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
                            const int n)
 {
     const int32_t *taps = (const int32_t *)l->taps + o;
-    const __m512i ones = _mm512_set1_epi8(1), least = _mm512_loadu_si512(l->least + o);
+    const __m512i ones = _mm512_set1_epi8(1), least = _mm512_loadu_si512(l->tap_min + o);
     __m512i sums[DEPTHWISE_TOGETHER], windows[DEPTHWISE_TOGETHER];
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
@@ -32,7 +32,7 @@ VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out
                             _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], least)));
 }
 
-VNNI void depthwise_sum_fours(const struct depthwise_line *l)
+VNNI void depthwise_sum_vnni(const struct depthwise_line *l)
 {
     depthwise_each(l, sum_lanes);
 }
@@ -60,7 +60,7 @@ VNNI_INLINE void join(const uint8_t *const *rows, const int n_rows, size_t n, ui
         join_lanes(copy, n_rows, at, (__mmask16)((1u << (n - at)) - 1), to);
 }
 
-VNNI void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+VNNI void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
 {
     switch (n_rows) {
     case 1:
@@ -77,13 +77,13 @@ VNNI void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, ui
     }
 }
 #else
-void depthwise_sum_fours(const struct depthwise_line *l)
+void depthwise_sum_vnni(const struct depthwise_line *l)
 {
     (void)l;
     abort(); // dnn_has_vnni() is never true
 }
 
-void depthwise_join(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
 {
     (void)rows, (void)n_rows, (void)n, (void)to;
     abort();

@@ -84,7 +84,7 @@ static void store(const struct step *s, const struct conv *c, const struct run *
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct row_form form = row_form(y);
-    if (s->node->quant && s->node->quant->in_steps)
+    if (s->node->quant && s->node->quant->in_output_units)
         form.scale = 1;
     for (uint32_t i = c->n_fused; i < s->node->n_post; i++) {
         const struct graph_post *post = &s->node->post[i];
@@ -103,15 +103,15 @@ static void finish_floats(const struct step *s, const struct conv *c, const stru
         store(s, c, r, first + done, v + done, n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
 }
 
-void conv_finish(const struct step *s, const struct conv *c, struct run *r, void *sums,
-                 size_t first, size_t n_pixels)
+void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
+                   size_t first, size_t n_pixels)
 {
     if (!c->integer) {
         finish_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
         return;
     }
-    if (c->steps.kind != FINISH_REAL) {
-        conv_steps_finish(s, c, r, sums, first, n_pixels);
+    if (c->requant.kind != REQUANT_NONE) {
+        conv_requantize(s, c, r, sums, first, n_pixels);
         return;
     }
     float v[ROW_CHUNK];

@@ -3,11 +3,11 @@
 
 #define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
 #define LINE_MOST 4096 // words of lines that become one
-#define WHOLE     12   // pixels: as many as those that words_sum() takes at a time divide
+#define WHOLE     12   // pixels: as many as those that conv_int16_sum() takes at a time divide
 
-bool conv_words_fits(const struct conv *c)
+bool conv_int16_fits(const struct conv *c)
 {
-    return dnn_has_avx2() && conv_segments(c) <= WORDS_SEGMENTS;
+    return dnn_has_avx2() && conv_segments(c) <= INT16_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -26,7 +26,7 @@ static void join_lines(struct conv *c)
     c->ow *= lines;
 }
 
-static void describe_window(const struct conv *c, struct conv_words *v)
+static void describe_window(const struct conv *c, struct conv_int16 *v)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     v->n_segments = conv_segments(c);
@@ -40,13 +40,13 @@ static void describe_window(const struct conv *c, struct conv_words *v)
 static void pack_channel(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
                          int16_t *to)
 {
-    const struct conv_words *v = c->words;
+    const struct conv_int16 *v = c->int16;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     size_t inputs = c->ic / c->window.groups, next = CONV_LANES * 2, together = v->segment / inputs;
     for (size_t tap = 0; tap < taps; tap++) {
         int16_t *segment = to + tap / together * v->pairs * next;
         size_t word = tap % together * inputs;
-        int32_t nz = conv_nz(s->node->quant, taps, (uint32_t)o, tap);
+        int32_t nz = conv_weight_zp(s->node->quant, taps, (uint32_t)o, tap);
         for (size_t i = 0; i < inputs; i++, word++)
             segment[word / 2 * next + word % 2] = (int16_t)(w[(o * inputs + i) * taps + tap] + nz);
     }
@@ -54,7 +54,7 @@ static void pack_channel(const struct step *s, const struct conv *c, const int8_
 
 static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
-    struct conv_words *v = c->words;
+    struct conv_int16 *v = c->int16;
     size_t outputs = c->oc / c->window.groups, inputs = c->ic / c->window.groups, from = 0;
     size_t block = v->n_segments * v->pairs * CONV_LANES * 2;
     int16_t *to = step_alloc(s, v->n_blocks * block, sizeof *to);
@@ -63,7 +63,7 @@ static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e
         return error_no_memory(e, "a weight", v->n_blocks * block * sizeof *to);
     for (size_t i = 0; i < v->n_blocks; i++, to += block) {
         size_t left = outputs - from % outputs, count = left < CONV_LANES ? left : CONV_LANES;
-        v->blocks[i] = (struct words_block){from, count, from / outputs * inputs, to};
+        v->blocks[i] = (struct int16_block){from, count, from / outputs * inputs, to};
         for (size_t k = 0; k < count; k++)
             pack_channel(s, c, w, from + k, to + 2 * k);
         from += count;
@@ -71,13 +71,13 @@ static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e
     return 0;
 }
 
-int conv_words_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
-    c->words = step_alloc(s, 1, sizeof *c->words);
-    if (!c->words)
-        return error_no_memory(e, "a step", sizeof *c->words);
+    c->int16 = step_alloc(s, 1, sizeof *c->int16);
+    if (!c->int16)
+        return error_no_memory(e, "a step", sizeof *c->int16);
     join_lines(c);
-    describe_window(c, c->words);
+    describe_window(c, c->int16);
     return pack(s, c, w, e);
 }
 
@@ -87,9 +87,9 @@ static uint64_t line_size(const struct conv *c)
     return conv_lines_size(c, sizeof(int16_t), 1);
 }
 
-int conv_words_scratch(struct step *s, struct conv *c, struct error *e)
+int conv_int16_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = (uint64_t)c->words->most * c->oc + CONV_LANES;
+    uint64_t sums = (uint64_t)c->int16->most * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     return r < 0 ? r : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
 }
@@ -112,7 +112,7 @@ static void load(const struct conv_lines *l, const int8_t *x, void *line)
     memset(behind, 0, l->size - (before + n) * sizeof *to);
 }
 
-static void find_segments(const struct conv *c, const void *const *rows, struct words_pixels *p)
+static void find_segments(const struct conv *c, const void *const *rows, struct int16_pixels *p)
 {
     size_t each = p->n_segments / c->window.kernel[0];
     size_t apart = (size_t)c->window.dilation[1] * c->ic;
@@ -121,26 +121,26 @@ static void find_segments(const struct conv *c, const void *const *rows, struct 
 }
 
 static void run_line(const struct step *s, const struct conv *c, struct run *r,
-                     struct words_pixels *p, size_t first)
+                     struct int16_pixels *p, size_t first)
 {
-    const struct conv_words *v = c->words;
+    const struct conv_int16 *v = c->int16;
     int32_t *sums = run_scratch(r, c->sums_at);
     for (size_t done = 0, n; done < c->ow; done += n) {
         n = c->ow - done < v->most ? c->ow - done : v->most;
         for (size_t i = 0; i < v->n_blocks; i++)
-            words_sum(p, &v->blocks[i], n, sums + v->blocks[i].from);
-        conv_finish(s, c, r, sums, first + done, n);
+            conv_int16_sum(p, &v->blocks[i], n, sums + v->blocks[i].from);
+        conv_epilogue(s, c, r, sums, first + done, n);
         for (size_t i = 0; i < v->n_segments; i++)
             p->segments[i] += n * p->step;
     }
 }
 
-void conv_words_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
+void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
 {
-    const void *rows[WORDS_SEGMENTS];
+    const void *rows[INT16_SEGMENTS];
     struct conv_lines lines = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
-    struct words_pixels p = {.n_segments = c->words->n_segments,
-                             .pairs = c->words->pairs,
+    struct int16_pixels p = {.n_segments = c->int16->n_segments,
+                             .pairs = c->int16->pairs,
                              .step = (size_t)c->window.stride[1] * c->ic,
                              .channels = c->oc};
     lines.load = load;

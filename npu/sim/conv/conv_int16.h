@@ -9,28 +9,29 @@
 
 #include "npu/sim/conv/conv_lines.h"
 
-#define WORDS_SEGMENTS 512
+#define INT16_SEGMENTS 512
 
 // Channels of the output that are worked on together, all of one group.
-struct words_block {
+struct int16_block {
     size_t from, count;     // CONV_LANES at most
     size_t image;           // the group's first channel of the image
     const int16_t *weights; // [segment][two words][CONV_LANES][word], as they are read
 };
 
-struct conv_words {
+struct conv_int16 {
     size_t n_segments, segment, pairs; // segment: its words; pairs: twos of them
     size_t n_blocks;
-    struct words_block *blocks;
+    struct int16_block *blocks;
     size_t most; // pixels whose sums are kept
 };
 
 // Pixels of a line of the output.
-struct words_pixels {
-    const int16_t *segments[WORDS_SEGMENTS]; // of the first one
+struct int16_pixels {
+    const int16_t *segments[INT16_SEGMENTS]; // of the first one
     size_t n_segments, pairs, step;          // step: words from pixel to pixel
     size_t channels;                         // of the output: from pixel to pixel
 };
 
 /// The sums of n pixels and of a block's channels; `sums` are those of the first pixel.
-void words_sum(const struct words_pixels *p, const struct words_block *b, size_t n, int32_t *sums);
+void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, size_t n,
+                    int32_t *sums);

@@ -21,7 +21,7 @@ AVX2_INLINE __m256i two_words(const int16_t *x)
 
 // Each third pixel has a pointer, the others are reached from there: so all addresses stay in
 // registers.
-AVX2_INLINE void sum_segment(const struct words_pixels *p, const int16_t *at, const int16_t *w,
+AVX2_INLINE void sum_segment(const struct int16_pixels *p, const int16_t *at, const int16_t *w,
                              __m256i *sums, const int n)
 {
     const int16_t *x[MOST / 3];
@@ -45,7 +45,7 @@ AVX2_INLINE void sum_segment(const struct words_pixels *p, const int16_t *at, co
     }
 }
 
-AVX2_INLINE void sum(const struct words_pixels *p, const struct words_block *b, size_t first,
+AVX2_INLINE void sum(const struct int16_pixels *p, const struct int16_block *b, size_t first,
                      int32_t *to, const int n)
 {
     __m256i sums[MOST * VECTORS];
@@ -70,7 +70,7 @@ AVX2_INLINE void sum(const struct words_pixels *p, const struct words_block *b, 
 
 // A function for each number of pixels.
 #define FUNCTION(n)                                                                                \
-    AVX2 static void sum_##n(const struct words_pixels *p, const struct words_block *b,            \
+    AVX2 static void sum_##n(const struct int16_pixels *p, const struct int16_block *b,            \
                              size_t first, int32_t *to)                                            \
     {                                                                                              \
         sum(p, b, first, to, n);                                                                   \
@@ -83,9 +83,10 @@ FUNCTION(4)
 FUNCTION(5)
 FUNCTION(6)
 
-void words_sum(const struct words_pixels *p, const struct words_block *b, size_t n, int32_t *sums)
+void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, size_t n,
+                    int32_t *sums)
 {
-    static void (*const functions[MOST])(const struct words_pixels *p, const struct words_block *b,
+    static void (*const functions[MOST])(const struct int16_pixels *p, const struct int16_block *b,
                                          size_t first,
                                          int32_t *to) = {sum_1, sum_2, sum_3, sum_4, sum_5, sum_6};
     size_t tiles = (n + MOST - 1) / MOST;
@@ -95,9 +96,10 @@ void words_sum(const struct words_pixels *p, const struct words_block *b, size_t
     }
 }
 #else
-void words_sum(const struct words_pixels *p, const struct words_block *b, size_t n, int32_t *sums)
+void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, size_t n,
+                    int32_t *sums)
 {
     (void)p, (void)b, (void)n, (void)sums;
-    abort(); // conv_words_fits() is never true
+    abort(); // conv_int16_fits() is never true
 }
 #endif

@@ -7,7 +7,7 @@
 
 // ---- preparation ----
 
-int32_t conv_nz(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
+int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
 {
     return q->nz_in_taps ? q->nz[o * taps + tap] : q->nz[o];
 }
@@ -24,7 +24,7 @@ static int widen_weights(struct step *s, struct conv *c, const int8_t *w, struct
     for (uint32_t o = 0; o < c->oc; o++)
         for (size_t i = 0; i < inputs; i++)
             for (size_t tap = 0; tap < taps; tap++) {
-                int32_t value = w[(o * inputs + i) * taps + tap] + conv_nz(q, taps, o, tap);
+                int32_t value = w[(o * inputs + i) * taps + tap] + conv_weight_zp(q, taps, o, tap);
                 c->weights[(o * taps + tap) * inputs + i] = (int16_t)value;
             }
     return 0;
@@ -66,7 +66,7 @@ static int64_t sum_weights(const struct graph_conv_quant *q, const int8_t *w, si
     if (!q->nz_in_taps)
         return sum_alike(w, inputs * taps, q->nz[o], ret_reach);
     for (size_t i = 0; i < inputs * taps; i++)
-        sum += sum_alike(w + i, 1, conv_nz(q, taps, o, i % taps), ret_reach);
+        sum += sum_alike(w + i, 1, conv_weight_zp(q, taps, o, i % taps), ret_reach);
     return sum;
 }
 
@@ -80,8 +80,8 @@ static void correct_bias(const struct step *s, struct conv *c, const int8_t *w)
     for (uint32_t o = 0; o < c->oc; o++) {
         int64_t sum = sum_weights(q, w + o * inputs * taps, inputs, taps, o, &reach);
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
-        uint64_t most_sum = (uint64_t)(reach * most + llabs(c->bias[o]));
-        c->most_sum = most_sum > c->most_sum ? most_sum : c->most_sum;
+        uint64_t max_sum = (uint64_t)(reach * most + llabs(c->bias[o]));
+        c->max_sum = max_sum > c->max_sum ? max_sum : c->max_sum;
     }
 }
 
@@ -99,15 +99,15 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     correct_bias(s, c, w);
     for (uint32_t o = c->oc; o < c->oc + CONV_LANES; o++)
         c->bias[o] = c->bias[o % c->oc]; // of the next pixel, where few channels share lanes
-    int r = conv_steps_prepare(s, c, e);
+    int r = conv_requantize_prepare(s, c, e);
     if (r < 0)
         return r;
     if (c->kernel == CONV_DEPTHWISE)
         return conv_depthwise_prepare(s, c, w, e);
     if (c->kernel == CONV_VNNI)
         return conv_vnni_prepare(s, c, w, e);
-    if (c->kernel == CONV_WORDS)
-        return conv_words_prepare(s, c, w, e);
+    if (c->kernel == CONV_INT16)
+        return conv_int16_prepare(s, c, w, e);
     if (c->kernel == CONV_PLAIN)
         return widen_weights(s, c, w, e);
     if (q->nz_in_taps)
@@ -163,7 +163,7 @@ static void sum_many(const int8_t *x, size_t n_sums, size_t eights, int32_t zero
     size_t together = ROW_CHUNK / eights;
     for (size_t done = 0; done < n_sums; done += together) {
         size_t n = n_sums - done < together ? n_sums - done : together, rest = eights;
-        bytes_sum_eights(x + done * eights * 8, n * eights, parts);
+        int8_sum_eights(x + done * eights * 8, n * eights, parts);
         for (; rest % 2 == 0; rest /= 2) {
             int32_t *sums_of_pairs = other;
             sum_pairs(parts, n * rest / 2, sums_of_pairs);
@@ -325,8 +325,7 @@ static void plain_line(const struct conv *c, const int16_t *image, const struct 
         }
 }
 
-void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
-                      const int8_t *image)
+void conv_plain_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
 {
     int16_t *wide = run_scratch(r, c->lines_at);
     widen_image(image, c->x_zp, (size_t)c->n * c->ih * c->iw * c->ic, wide);
@@ -334,6 +333,6 @@ void conv_integer_run(const struct step *s, const struct conv *c, struct run *r,
     for (l.n = 0; l.n < c->n; l.n++)
         for (l.y = 0; l.y < c->oh; l.y++) {
             plain_line(c, wide, &l);
-            conv_finish(s, c, r, l.sums, (l.n * c->oh + l.y) * c->ow, c->ow);
+            conv_epilogue(s, c, r, l.sums, (l.n * c->oh + l.y) * c->ow, c->ow);
         }
 }

@@ -26,20 +26,21 @@ static inline int32_t wrap(int32_t sum, int32_t bias, int32_t nz, int32_t window
     return (int32_t)((uint32_t)sum + (uint32_t)bias + (uint32_t)nz * (uint32_t)window);
 }
 
-KERNEL void conv_steps_exact(const struct conv_finish *call, const struct conv_steps_part *of)
+KERNEL void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of)
 {
-    const struct conv_finish t = *call;
-    const struct conv_steps_part part = *of;
+    const struct requant_job t = *call;
+    const struct requant_part part = *of;
     size_t channel = part.first % t.groups * t.channels + part.from;
     for (size_t g = 0; g < part.n; g++)
         for (size_t i = 0; i < part.count; i++) {
             size_t k = channel + i, at = (part.first + g) * t.channels + part.from + i;
             int32_t window = t.nz ? t.windows[part.first + g] : 0;
             int32_t sum = wrap(part.sums[g * part.step + i], t.bias[k], t.nz ? t.nz[k] : 0, window);
-            double unit = sum < 0 ? t.below.real[k] : t.unit.real[k];
+            double unit = sum < 0 ? t.negative.exact[k] : t.positive.exact[k];
             double v = fma(sum, unit, t.to_stored);
             if (t.addend)
-                v = fma(sum, unit, (t.addend[at] - t.addend_zp) * t.addend_steps) + t.to_stored;
+                v = fma(sum, unit, (t.addend[at] - t.addend_zp) * t.addend_multiplier) +
+                    t.to_stored;
             v = v > t.low ? v : t.low;
             t.dst[at] = (int8_t)lowest_bits(v < t.high ? v : t.high);
         }
@@ -52,25 +53,25 @@ struct run_of_lanes {
 };
 
 // What a sum gives, with all roundings down and up.
-static inline __attribute__((always_inline)) void estimate(const struct conv_finish *t, int32_t sum,
+static inline __attribute__((always_inline)) void estimate(const struct requant_job *t, int32_t sum,
                                                            size_t k, int32_t addend,
-                                                           const enum finish_kind kind,
+                                                           const enum requant_kind kind,
                                                            int32_t *low, int32_t *high)
 {
     float v = (float)sum, to = t->float_to_stored;
-    if (kind == FINISH_FLOAT) {
-        *low = *high = bits_of(v * t->unit.near[k] + to);
-    } else if (kind == FINISH_ADD) {
-        float unit = t->unit.near[k], below = t->below.near[k], more = (float)addend;
+    if (kind == REQUANT_FLOAT32) {
+        *low = *high = bits_of(v * t->positive.nearest[k] + to);
+    } else if (kind == REQUANT_ADD) {
+        float unit = t->positive.nearest[k], below = t->negative.nearest[k], more = (float)addend;
         unit = sum < 0 ? below : unit;
-        *low = bits_of(fmaf(v, unit, fmaf(more, t->addend_near, t->addend_low)) + to);
-        *high = bits_of(fmaf(v, unit, fmaf(more, t->addend_near, t->addend_high)) + to);
+        *low = bits_of(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_low)) + to);
+        *high = bits_of(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_high)) + to);
     } else {
-        float unit_low = t->unit.low[k], unit_high = t->unit.high[k];
-        if (kind == FINISH_LEAKY) {
-            float below_low = t->below.low[k], below_high = t->below.high[k];
-            unit_low = sum < 0 ? below_low : unit_low;
-            unit_high = sum < 0 ? below_high : unit_high;
+        float unit_low = t->positive.low[k], unit_high = t->positive.high[k];
+        if (kind == REQUANT_LEAKY) {
+            float negative_low = t->negative.low[k], negative_high = t->negative.high[k];
+            unit_low = sum < 0 ? negative_low : unit_low;
+            unit_high = sum < 0 ? negative_high : unit_high;
         }
         *low = bits_of(fmaf(v, unit_low, to));
         *high = bits_of(fmaf(v, unit_high, to));
@@ -78,12 +79,12 @@ static inline __attribute__((always_inline)) void estimate(const struct conv_fin
 }
 
 // False: some of them must be counted in doubles.
-static inline __attribute__((always_inline)) bool finish_lanes(const struct conv_finish *call,
+static inline __attribute__((always_inline)) bool finish_lanes(const struct requant_job *call,
                                                                const struct run_of_lanes *run,
                                                                int32_t *restrict stored, bool nz,
-                                                               const enum finish_kind kind)
+                                                               const enum requant_kind kind)
 {
-    const struct conv_finish t = *call;
+    const struct requant_job t = *call;
     const struct run_of_lanes l = *run;
     int32_t least = bits_of(t.float_low), most = bits_of(t.float_high);
     int32_t differ[CONV_LANES] = {0}, all = 0;
@@ -92,11 +93,11 @@ static inline __attribute__((always_inline)) bool finish_lanes(const struct conv
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
             int32_t sum = wrap(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
-            estimate(&t, sum, k, kind == FINISH_ADD ? l.addend[at] : 0, kind, &low, &high);
+            estimate(&t, sum, k, kind == REQUANT_ADD ? l.addend[at] : 0, kind, &low, &high);
             int32_t v = low > least ? low : least;
             v = v < most ? v : most;
             differ[i] |= low ^ high;
-            stored[at] = kind == FINISH_FLOAT ? v + t.zp_after : v;
+            stored[at] = kind == REQUANT_FLOAT32 ? v + t.zp_after : v;
         }
     }
     for (size_t i = 0; i < CONV_LANES; i++)
@@ -120,17 +121,17 @@ static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict 
 // Lanes of channels go through all groups, so that what belongs to them stays in registers. The
 // last of many lanes are moved back so that they end where the channels end. Few are kept with
 // more behind them, which the next group overwrites.
-static inline __attribute__((always_inline)) void finish_part(const struct conv_finish *t,
+static inline __attribute__((always_inline)) void finish_part(const struct requant_job *t,
                                                               size_t first, size_t n, size_t from,
                                                               size_t count, bool nz,
-                                                              const enum finish_kind kind)
+                                                              const enum requant_kind kind)
 {
     int32_t addend[MOST + CONV_LANES] __attribute__((aligned(64)));
     int32_t stored[MOST + CONV_LANES] __attribute__((aligned(64)));
     bool done[MOST / CONV_LANES + 1];
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     size_t last = count > CONV_LANES ? count - CONV_LANES : 0;
-    if (kind == FINISH_ADD)
+    if (kind == REQUANT_ADD)
         widen(t->addend + at, n * count, addend);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         size_t k = i < last ? i : last;
@@ -139,27 +140,27 @@ static inline __attribute__((always_inline)) void finish_part(const struct conv_
                                  .addend = addend + k,
                                  .channel = o + k,
                                  .n = n};
-        done[i / CONV_LANES] = !t->exact && finish_lanes(t, &l, stored + k, nz, kind);
+        done[i / CONV_LANES] = !t->in_doubles && finish_lanes(t, &l, stored + k, nz, kind);
     }
     narrow(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
-        struct conv_steps_part part = {.sums = t->sums + at + i,
-                                       .step = t->channels,
-                                       .first = first,
-                                       .n = n,
-                                       .from = from + i,
-                                       .count = count - i < CONV_LANES ? count - i : CONV_LANES};
+        struct requant_part part = {.sums = t->sums + at + i,
+                                    .step = t->channels,
+                                    .first = first,
+                                    .n = n,
+                                    .from = from + i,
+                                    .count = count - i < CONV_LANES ? count - i : CONV_LANES};
         if (!done[i / CONV_LANES])
-            conv_steps_exact(t, &part);
+            conv_requantize_exact(t, &part);
     }
 }
 
-static inline __attribute__((always_inline)) void finish(const struct conv_finish *call, bool nz,
-                                                         const enum finish_kind kind)
+static inline __attribute__((always_inline)) void finish(const struct requant_job *call, bool nz,
+                                                         const enum requant_kind kind)
 {
-    const struct conv_finish t = *call;
+    const struct requant_job t = *call;
     size_t most = t.channels < MOST ? t.channels : MOST, together = t.groups > 1 ? 1 : MOST / most;
-    if (kind == FINISH_ADD && together > MOST_GROUPS)
+    if (kind == REQUANT_ADD && together > MOST_GROUPS)
         together = MOST_GROUPS;
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += most)
@@ -167,4 +168,4 @@ static inline __attribute__((always_inline)) void finish(const struct conv_finis
                         t.channels - from < most ? t.channels - from : most, nz, kind);
 }
 
-CONV_STEPS(conv_steps_any, KERNEL)
+CONV_REQUANTIZE(conv_requantize_any, KERNEL)

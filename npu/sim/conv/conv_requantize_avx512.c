@@ -8,12 +8,12 @@
 
 // CONV_LANES channels from `from` on; what belongs to them stays in registers. False: some must be
 // counted in doubles.
-VNNI_INLINE bool finish_lanes(const struct conv_finish *call, size_t first, size_t n, size_t from,
-                              const bool nz, const enum finish_kind kind)
+VNNI_INLINE bool finish_lanes(const struct requant_job *call, size_t first, size_t n, size_t from,
+                              const bool nz, const enum requant_kind kind)
 {
-    const struct conv_finish t = *call;
+    const struct requant_job t = *call;
     size_t at = first * t.channels + from, k = first % t.groups * t.channels + from;
-    const struct steps_units units = steps_units(&t, kind, k);
+    const struct requant_multipliers units = requant_multipliers(&t, kind, k);
     const __m512i bias = _mm512_loadu_si512(t.bias + k);
     __m512i differ = _mm512_setzero_si512();
     for (size_t g = 0; g < n; g++, at += t.channels) {
@@ -22,37 +22,37 @@ VNNI_INLINE bool finish_lanes(const struct conv_finish *call, size_t first, size
             sums =
                 _mm512_add_epi32(sums, _mm512_mullo_epi32(_mm512_set1_epi32(t.windows[first + g]),
                                                           _mm512_loadu_si512(t.nz + k)));
-        __m512i stored = steps_of_sums(&t, kind, sums, &units, at, &differ);
+        __m512i stored = requant_sums(&t, kind, sums, &units, at, &differ);
         _mm_storeu_si128((void *)(t.dst + at), _mm512_cvtepi32_epi8(stored));
     }
     return _mm512_test_epi32_mask(differ, differ) == 0;
 }
 
 // The last lanes are moved back so that they end where the channels end.
-VNNI_INLINE void finish(const struct conv_finish *t, const bool nz, const enum finish_kind kind)
+VNNI_INLINE void finish(const struct requant_job *t, const bool nz, const enum requant_kind kind)
 {
     size_t together = t->groups > 1 ? 1 : TOGETHER / t->channels + 1;
     for (size_t i = 0; i < t->n; i += together)
         for (size_t o = 0; o < t->channels; o += CONV_LANES) {
             size_t n = t->n - i < together ? t->n - i : together, last = t->channels - CONV_LANES;
             size_t from = o < last ? o : last;
-            if (!t->exact && finish_lanes(t, i, n, from, nz, kind))
+            if (!t->in_doubles && finish_lanes(t, i, n, from, nz, kind))
                 continue;
-            struct conv_steps_part part = {.sums = t->sums + i * t->channels + from,
-                                           .step = t->channels,
-                                           .first = i,
-                                           .n = n,
-                                           .from = from,
-                                           .count = CONV_LANES};
-            conv_steps_exact(t, &part);
+            struct requant_part part = {.sums = t->sums + i * t->channels + from,
+                                        .step = t->channels,
+                                        .first = i,
+                                        .n = n,
+                                        .from = from,
+                                        .count = CONV_LANES};
+            conv_requantize_exact(t, &part);
         }
 }
 
-CONV_STEPS(conv_steps_vnni, VNNI)
+CONV_REQUANTIZE(conv_requantize_avx512, VNNI)
 #else
-void conv_steps_vnni(const struct conv_finish *t)
+void conv_requantize_avx512(const struct requant_job *t)
 {
     (void)t;
-    abort(); // conv_steps.vnni is never true
+    abort(); // conv_requant.vnni is never true
 }
 #endif

@@ -7,47 +7,47 @@
 
 #ifdef __x86_64__
 // The units of CONV_LANES channels: the near one alone, or those on both sides of it.
-struct steps_units {
-    __m512 low, high, below_low, below_high;
+struct requant_multipliers {
+    __m512 low, high, negative_low, negative_high;
 };
 
-VNNI_INLINE struct steps_units steps_units(const struct conv_finish *t, const enum finish_kind kind,
-                                           size_t k)
+VNNI_INLINE struct requant_multipliers requant_multipliers(const struct requant_job *t,
+                                                           const enum requant_kind kind, size_t k)
 {
-    struct steps_units u;
-    bool near = kind == FINISH_FLOAT || kind == FINISH_ADD;
-    u.low = _mm512_loadu_ps((near ? t->unit.near : t->unit.low) + k);
-    u.high = near ? u.low : _mm512_loadu_ps(t->unit.high + k);
-    u.below_low = _mm512_loadu_ps((near ? t->below.near : t->below.low) + k);
-    u.below_high = near ? u.below_low : _mm512_loadu_ps(t->below.high + k);
+    struct requant_multipliers u;
+    bool near = kind == REQUANT_FLOAT32 || kind == REQUANT_ADD;
+    u.low = _mm512_loadu_ps((near ? t->positive.nearest : t->positive.low) + k);
+    u.high = near ? u.low : _mm512_loadu_ps(t->positive.high + k);
+    u.negative_low = _mm512_loadu_ps((near ? t->negative.nearest : t->negative.low) + k);
+    u.negative_high = near ? u.negative_low : _mm512_loadu_ps(t->negative.high + k);
     return u;
 }
 
-VNNI_INLINE __m512 steps_addend(const struct conv_finish *t, size_t at, float moved)
+VNNI_INLINE __m512 requant_addend(const struct requant_job *t, size_t at, float moved)
 {
     __m512 v =
         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(t->addend + at))));
-    return _mm512_fmadd_ps(v, _mm512_set1_ps(t->addend_near), _mm512_set1_ps(moved));
+    return _mm512_fmadd_ps(v, _mm512_set1_ps(t->addend_nearest), _mm512_set1_ps(moved));
 }
 
 /// The int8 that sums become, in the lowest bytes. Bits of *differ are set where they must be
 /// counted in doubles. at: of the output.
-VNNI_INLINE __m512i steps_of_sums(const struct conv_finish *t, const enum finish_kind kind,
-                                  __m512i sums, const struct steps_units *u, size_t at,
-                                  __m512i *differ)
+VNNI_INLINE __m512i requant_sums(const struct requant_job *t, const enum requant_kind kind,
+                                 __m512i sums, const struct requant_multipliers *u, size_t at,
+                                 __m512i *differ)
 {
     __m512 v = _mm512_cvtepi32_ps(sums), to = _mm512_set1_ps(t->float_to_stored), low, high;
     __m512 unit_low = u->low, unit_high = u->high;
-    if (kind == FINISH_ADD || kind == FINISH_LEAKY) {
+    if (kind == REQUANT_ADD || kind == REQUANT_LEAKY) {
         __mmask16 below = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
-        unit_low = _mm512_mask_mov_ps(unit_low, below, u->below_low);
-        unit_high = _mm512_mask_mov_ps(unit_high, below, u->below_high);
+        unit_low = _mm512_mask_mov_ps(unit_low, below, u->negative_low);
+        unit_high = _mm512_mask_mov_ps(unit_high, below, u->negative_high);
     }
-    if (kind == FINISH_FLOAT) {
+    if (kind == REQUANT_FLOAT32) {
         low = high = _mm512_add_ps(_mm512_mul_ps(v, unit_low), to);
-    } else if (kind == FINISH_ADD) {
-        low = _mm512_fmadd_ps(v, unit_low, steps_addend(t, at, t->addend_low));
-        high = _mm512_fmadd_ps(v, unit_low, steps_addend(t, at, t->addend_high));
+    } else if (kind == REQUANT_ADD) {
+        low = _mm512_fmadd_ps(v, unit_low, requant_addend(t, at, t->addend_low));
+        high = _mm512_fmadd_ps(v, unit_low, requant_addend(t, at, t->addend_high));
         low = _mm512_add_ps(low, to);
         high = _mm512_add_ps(high, to);
     } else {
@@ -59,6 +59,7 @@ VNNI_INLINE __m512i steps_of_sums(const struct conv_finish *t, const enum finish
     __m512i least = _mm512_castps_si512(_mm512_set1_ps(t->float_low));
     __m512i most = _mm512_castps_si512(_mm512_set1_ps(t->float_high));
     __m512i stored = _mm512_min_epi32(_mm512_max_epi32(_mm512_castps_si512(low), least), most);
-    return kind == FINISH_FLOAT ? _mm512_add_epi32(stored, _mm512_set1_epi32(t->zp_after)) : stored;
+    return kind == REQUANT_FLOAT32 ? _mm512_add_epi32(stored, _mm512_set1_epi32(t->zp_after))
+                                   : stored;
 }
 #endif

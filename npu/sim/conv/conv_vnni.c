@@ -3,7 +3,7 @@
 
 #define RAISE     128
 #define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
-#define WHOLE     48   // pixels: as many as all that vnni_sum() takes at a time divide
+#define WHOLE     48   // pixels: as many as all that conv_vnni_sum() takes at a time divide
 #define ALIGNMENT 64
 
 static size_t vectors_of(const struct conv *c)
@@ -54,7 +54,7 @@ static void describe_window(const struct conv *c, struct conv_vnni *v)
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
     v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
     describe_lines(c, v);
-    if (c->steps.kind != FINISH_REAL && !c->steps.exact)
+    if (c->requant.kind != REQUANT_NONE && !c->requant.in_doubles)
         v->n_whole = conv_pixels(c) - pixels_of_rest(c);
 }
 
@@ -104,7 +104,7 @@ static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e
     return 0;
 }
 
-// Sums come complete: nothing is left to conv_finish().
+// Sums come complete: nothing is left to conv_epilogue().
 static int take_constants(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
@@ -154,14 +154,14 @@ struct work {
     const struct step *s;
     const struct conv *c;
     struct run *r;
-    struct conv_finish finish;
+    struct requant_job finish;
     int32_t *sums;
     size_t first, n; // pixels of the output: finished ones, and those whose sums are kept
 };
 
 static void finish(struct work *w)
 {
-    conv_finish(w->s, w->c, w->r, w->sums, w->first, w->n);
+    conv_epilogue(w->s, w->c, w->r, w->sums, w->first, w->n);
     w->first += w->n;
     w->n = 0;
 }
@@ -178,7 +178,7 @@ static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
         p->nz = v->nz + b->from;
         p->from = b->from;
         p->sums = w->sums + w->n * p->channels + b->from;
-        vnni_sum(p, n, b->n_vectors);
+        conv_vnni_sum(p, n, b->n_vectors);
     }
 }
 
@@ -217,7 +217,7 @@ static void sum_rows(const struct conv *c, uint8_t *line)
                            .segment = v->segment,
                            .apart = (size_t)c->window.dilation[1] * c->ic,
                            .step = (size_t)c->window.stride[1] * c->ic};
-    vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
+    conv_vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
 }
 
 static void load(const struct conv_lines *l, const int8_t *x, void *line)
@@ -288,7 +288,7 @@ static void sum_flat(struct work *w, struct vnni_pixels *p)
         struct vnni_bytes b = {
             .x = p->segments[0], .n_segments = 1, .segment = c->ic, .step = c->ic};
         if (p->spare < 0)
-            vnni_sum_bytes(&b, n, windows);
+            conv_vnni_sum_bytes(&b, n, windows);
         p->windows = windows;
         sum_line(w, p, n);
     }
@@ -305,7 +305,7 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
                             .channels = c->oc};
     struct work w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
     if (v->n_whole)
-        w.finish = conv_steps_begin(s, c, r);
+        w.finish = conv_requantize_begin(s, c, r);
     if (v->flat)
         sum_flat(&w, &p);
     else

@@ -51,12 +51,12 @@ struct vnni_pixels {
     int32_t *sums;          // CONV_LANES more than wanted are written
     // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
     // behind each pixel.
-    const struct conv_finish *finish;
+    const struct requant_job *finish;
 };
 
 /// Sums of n pixels and of so many vectors of channels, with all that belongs to them. Where they
 /// become outputs, `sums` is to work in.
-void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
+void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 
 // Segments of neighbouring bytes, which lie `apart`, and again `step` further for each pixel.
 struct vnni_bytes {
@@ -65,4 +65,4 @@ struct vnni_bytes {
 };
 
 /// Sums of the bytes of n pixels; CONV_LANES in all at least are written.
-void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);
+void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);

@@ -54,7 +54,7 @@ VNNI_INLINE void sum_some(const struct vnni_bytes *b, size_t first, size_t last,
 }
 
 // The last ones of many are moved back so that they end where all end.
-VNNI void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     if (n < TOGETHER) {
         sum_some(b, 0, n - 1, sums);
@@ -64,7 +64,7 @@ VNNI void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
         sum_some(b, i < n - TOGETHER ? i : n - TOGETHER, TOGETHER - 1, sums);
 }
 #else
-void vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     (void)b, (void)n, (void)sums;
     abort(); // conv_vnni_fits() is never true

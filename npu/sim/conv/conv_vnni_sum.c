@@ -70,10 +70,11 @@ VNNI_INLINE void store(const struct vnni_pixels *p, size_t first, const __m512i 
 }
 
 // False: some must be counted in doubles.
-VNNI_INLINE bool finish_kind(const struct vnni_pixels *p, size_t first, const __m512i *sums,
-                             const int n, const int n_vectors, const enum finish_kind kind)
+VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
+                                      const __m512i *sums, const int n, const int n_vectors,
+                                      const enum requant_kind kind)
 {
-    const struct conv_finish t = *p->finish;
+    const struct requant_job t = *p->finish;
     size_t step = p->channels, from = p->from, at = (p->first + first) * step + from;
     __m512i differ = _mm512_setzero_si512();
 #pragma GCC unroll 24
@@ -82,9 +83,9 @@ VNNI_INLINE bool finish_kind(const struct vnni_pixels *p, size_t first, const __
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             size_t o = (size_t)v * CONV_LANES;
-            const struct steps_units units = steps_units(&t, kind, from + o);
+            const struct requant_multipliers units = requant_multipliers(&t, kind, from + o);
             __m512i stored =
-                steps_of_sums(&t, kind, sums[i * n_vectors + v], &units, at + o, &differ);
+                requant_sums(&t, kind, sums[i * n_vectors + v], &units, at + o, &differ);
             _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
     }
@@ -95,14 +96,14 @@ VNNI_INLINE bool finish(const struct vnni_pixels *p, size_t first, const __m512i
                         const int n_vectors)
 {
     switch (p->finish->kind) {
-    case FINISH_PLAIN:
-        return finish_kind(p, first, sums, n, n_vectors, FINISH_PLAIN);
-    case FINISH_LEAKY:
-        return finish_kind(p, first, sums, n, n_vectors, FINISH_LEAKY);
-    case FINISH_ADD:
-        return finish_kind(p, first, sums, n, n_vectors, FINISH_ADD);
+    case REQUANT_PLAIN:
+        return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_PLAIN);
+    case REQUANT_LEAKY:
+        return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_LEAKY);
+    case REQUANT_ADD:
+        return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_ADD);
     default:
-        return finish_kind(p, first, sums, n, n_vectors, FINISH_FLOAT);
+        return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_FLOAT32);
     }
 }
 
@@ -153,16 +154,16 @@ static void finish_exactly(const struct vnni_pixels *p, size_t first, size_t n, 
     kept.windows += first;
     kept.finish = NULL;
     function(&kept, 0);
-    struct conv_steps_part part = {.sums = p->sums,
-                                   .step = p->channels,
-                                   .first = p->first + first,
-                                   .n = n,
-                                   .from = p->from,
-                                   .count = left < most ? left : most};
-    conv_steps_exact(p->finish, &part);
+    struct requant_part part = {.sums = p->sums,
+                                .step = p->channels,
+                                .first = p->first + first,
+                                .n = n,
+                                .from = p->from,
+                                .count = left < most ? left : most};
+    conv_requantize_exact(p->finish, &part);
 }
 
-void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
 {
     static const sum_function functions[VNNI_VECTORS][16] = {
         {UP_TO_16(NAME, 1)}, {UP_TO_12(NAME, 2)}, {UP_TO_8(NAME, 3)}, {UP_TO_6(NAME, 4)}};
@@ -177,7 +178,7 @@ void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
     }
 }
 #else
-void vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
 {
     (void)p, (void)n, (void)n_vectors;
     abort(); // conv_vnni_fits() is never true

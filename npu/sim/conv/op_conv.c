@@ -108,7 +108,7 @@ static void choose_kernel(const struct step *s, struct conv *c)
     else if (dnn_int8_is_exact() && !s->node->quant->nz_in_taps && conv_dnn_is_exact(s, c))
         c->kernel = CONV_DNN;
     else
-        c->kernel = conv_words_fits(c) ? CONV_WORDS : CONV_PLAIN;
+        c->kernel = conv_int16_fits(c) ? CONV_INT16 : CONV_PLAIN;
 }
 
 static int take_scratch(struct step *s, struct conv *c, struct error *e)
@@ -124,8 +124,8 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
         return conv_depthwise_scratch(s, c, e);
     if (c->kernel == CONV_VNNI)
         return conv_vnni_scratch(s, c, e);
-    if (c->kernel == CONV_WORDS)
-        return conv_words_scratch(s, c, e);
+    if (c->kernel == CONV_INT16)
+        return conv_int16_scratch(s, c, e);
     // The plain kernel finishes each row at once, oneDNN each tile.
     uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
     if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
@@ -234,7 +234,7 @@ static int run_dnn(const struct step *s, const struct conv *c, struct run *r, co
         int status = dnn_call_on(s, r, t->call, image + t->image, sums, e);
         if (status < 0)
             return status;
-        conv_finish(s, c, r, sums, t->first, t->pixels);
+        conv_epilogue(s, c, r, sums, t->first, t->pixels);
     }
     return 0;
 }
@@ -246,13 +246,13 @@ static int run(const struct step *s, struct run *r, struct error *e)
         fill_image(s, c, r);
     const int8_t *image = c->own_image ? run_scratch(r, c->image_at) : run_input(s, r, 0);
     if (c->kernel == CONV_PLAIN)
-        conv_integer_run(s, c, r, image);
+        conv_plain_run(s, c, r, image);
     else if (c->kernel == CONV_DEPTHWISE)
         conv_depthwise_run(s, c, r, image);
     else if (c->kernel == CONV_VNNI)
         conv_vnni_run(s, c, r, image);
-    else if (c->kernel == CONV_WORDS)
-        conv_words_run(s, c, r, image);
+    else if (c->kernel == CONV_INT16)
+        conv_int16_run(s, c, r, image);
     else
         return run_dnn(s, c, r, image, e);
     return 0;

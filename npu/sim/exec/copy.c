@@ -20,7 +20,7 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
                        .from_size = tensor_type_size(from->type)};
     c->same = same_form(&c->to, &c->from);
     c->mapped =
-        !c->same && bytes_map_is_fast() && to->type == TENSOR_INT8 && from->type == TENSOR_INT8;
+        !c->same && int8_map_is_fast() && to->type == TENSOR_INT8 && from->type == TENSOR_INT8;
     if (c->mapped)
         row_table(&c->from, NULL, 0, &c->to, c->table);
 }
@@ -76,7 +76,7 @@ move_each(size_t element, uint8_t *to, const uint8_t *from, struct line outer, s
 static void take_bytes(uint8_t *to, const uint8_t *from, struct line outer, struct line inner)
 {
     for (size_t i = 0; i < outer.n; i++, to += outer.to, from += outer.from)
-        bytes_take((const int8_t *)from, (size_t)inner.from, inner.n, (int8_t *)to);
+        int8_take((const int8_t *)from, (size_t)inner.from, inner.n, (int8_t *)to);
 }
 
 // Some steps that are not one are usual, and fast when they are known.
@@ -123,10 +123,10 @@ static void turn(size_t element, uint8_t *to, const uint8_t *from, struct line r
                  struct line row)
 {
     int64_t size = (int64_t)element;
-    if (element == 2 && rows.to == (int64_t)row.n && weave_can(row.n))
-        weave(from, row.from, row.n, rows.n, to);
-    else if (element == 2 && row.from == (int64_t)rows.n && weave_can(rows.n))
-        unweave(from, row.n, rows.n, to, rows.to);
+    if (element == 2 && rows.to == (int64_t)row.n && interleave_fits(row.n))
+        interleave(from, row.from, row.n, rows.n, to);
+    else if (element == 2 && row.from == (int64_t)rows.n && interleave_fits(rows.n))
+        deinterleave(from, row.n, rows.n, to, rows.to);
     else
         transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
 }
@@ -176,9 +176,9 @@ static bool is_block(const struct nd *nd, size_t element, struct block *b)
     *b = (struct block){line_of(nd, nd->n_dims - 3), line_of(nd, nd->n_dims - 2),
                         line_of(nd, nd->n_dims - 1)};
     size_t column = b->middle.n * b->narrow.n;
-    return weave_can(b->narrow.n) && b->narrow.to == 1 && b->middle.to == (int64_t)b->narrow.n &&
-           b->outer.to == (int64_t)column && b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS &&
-           column * BLOCK_COLUMNS <= BLOCK;
+    return interleave_fits(b->narrow.n) && b->narrow.to == 1 &&
+           b->middle.to == (int64_t)b->narrow.n && b->outer.to == (int64_t)column &&
+           b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS && column * BLOCK_COLUMNS <= BLOCK;
 }
 
 // Planes are turned round, and then woven.
@@ -192,7 +192,7 @@ static void turn_block(uint16_t *to, const uint16_t *from, const struct block *b
         for (size_t i = 0; i < b->narrow.n; i++)
             transpose(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
                       planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
-        weave(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
+        interleave(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
     }
 }
 
@@ -222,7 +222,7 @@ static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from
 {
     float values[ROW_CHUNK];
     if (c->mapped) {
-        bytes_map(c->table, (const int8_t *)from, n, (int8_t *)to);
+        int8_map(c->table, (const int8_t *)from, n, (int8_t *)to);
         return;
     }
     row_load(&c->from, from, n, values);

@@ -5,7 +5,7 @@
 
 extern const struct op *const ops[GRAPH_OP_COUNT];
 
-/// Of those, where the output is a narrow tensor of ONNX (whole_steps). NULL: the same as ops.
+/// Of those, where the output is a narrow tensor of ONNX (rounds_before_zp). NULL: the same as ops.
 extern const struct op *const ops_of_steps[GRAPH_OP_COUNT];
 
 extern const struct op op_conv, op_pool, op_binary, op_unary, op_norm, op_concat, op_split,

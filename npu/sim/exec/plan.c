@@ -40,7 +40,7 @@ static int check_first(const struct step *s, struct error *e)
 
 static const struct op *choose(const struct graph *g, const struct graph_node *n)
 {
-    bool steps = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].whole_steps;
+    bool steps = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].rounds_before_zp;
     return steps && ops_of_steps[n->op] ? ops_of_steps[n->op] : ops[n->op];
 }
 

@@ -66,7 +66,7 @@ void row_load_strided(const struct row_form *form, const void *src, int64_t stri
         load_i8(src, stride, n, scale, zp, dst);
         break;
     case TENSOR_FLOAT16:
-        half_load(src, stride, n, dst);
+        fp16_load(src, stride, n, dst);
         break;
     case TENSOR_FLOAT32:
         if (stride == 1)
@@ -177,7 +177,7 @@ void row_store_strided(const struct row_form *form, void *dst, int64_t stride, s
     else if (form->type == TENSOR_INT8)
         store_i8_strided(dst, stride, n, step, form->odd, rest, src);
     else if (form->type == TENSOR_FLOAT16)
-        half_store(dst, stride, n, src);
+        fp16_store(dst, stride, n, src);
     else if (form->type == TENSOR_FLOAT32 && stride == 1)
         memmove(dst, src, n * sizeof *src);
     else

@@ -5,16 +5,17 @@
 
 // A function compiled for several instruction sets, the best of which is chosen at load.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define KERNEL    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#define KERNEL_V4 __attribute__((target("arch=x86-64-v4")))
+#define KERNEL        __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KERNEL_AVX512 __attribute__((target("arch=x86-64-v4")))
 #else
 #define KERNEL
 #endif
 
-// Where a kernel is better written in another way for AVX512: KERNEL_V4 is defined, and it may run.
-static inline bool kernel_has_v4(void)
+// Where a kernel is better written in another way for AVX512: KERNEL_AVX512 is defined, and it may
+// run.
+static inline bool kernel_has_avx512(void)
 {
-#ifdef KERNEL_V4
+#ifdef KERNEL_AVX512
     return __builtin_cpu_supports("x86-64-v4");
 #else
     return false;
@@ -39,7 +40,7 @@ static inline struct row_form row_form(const struct graph_tensor *t)
         .quantized = t->quantized,
         .scale = t->scale,
         .zp = t->zp,
-        .odd = t->quantized && !t->whole_steps ? t->zp & 1 : 0,
+        .odd = t->quantized && !t->rounds_before_zp ? t->zp & 1 : 0,
     };
 }
 
@@ -60,7 +61,7 @@ void row_load_strided(const struct row_form *form, const void *src, int64_t stri
                       float *dst);
 
 /// Real numbers to stored elements: rounded to nearest, ties to even (see
-/// graph_tensor.whole_steps), and saturated.
+/// graph_tensor.rounds_before_zp), and saturated.
 void row_store(const struct row_form *form, void *dst, size_t n, const float *src);
 void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
                        const float *src);

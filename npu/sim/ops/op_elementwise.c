@@ -20,8 +20,8 @@ struct rows {
     struct row_form to;
     size_t to_size;
     struct operand operands[2];
-    bool halves, bytes; // all rows are such, beside each other: half_join(), byte_join() do it all
-    struct half_bounds bounds;
+    bool halves, bytes; // all rows are such and contiguous: fp16_binary(), int8_binary() do it all
+    struct clamp_bounds bounds;
     bool mapped; // of 8-bit numbers beside each other
     int8_t table[256];
 };
@@ -184,8 +184,8 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
 // Whether all rows are of that type, beside each other, with an operator that is done on them.
 static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
-    bool can = kernel_has_v4() && half_join_knows(s->node->op) &&
-               half_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
+    bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
+               clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_step(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)
         can = can && p->operands[k].form.type == type && nd_step(&p->nd, k + 1) == 1;
@@ -261,9 +261,9 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
         const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
         uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
         if (p->bytes)
-            byte_join(op, forms, a, b, n, p->bounds, y);
+            int8_binary(op, forms, a, b, n, p->bounds, y);
         else
-            half_join(op, a, b, n, p->bounds, y);
+            fp16_binary(op, a, b, n, p->bounds, y);
     }
 }
 
@@ -291,8 +291,8 @@ static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 {
     struct nd_position at;
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        bytes_map(p->table, (const int8_t *)from + at.offset[1], nd_row(&p->nd),
-                  (int8_t *)to + at.offset[0]);
+        int8_map(p->table, (const int8_t *)from + at.offset[1], nd_row(&p->nd),
+                 (int8_t *)to + at.offset[0]);
 }
 
 static int run_unary(const struct step *s, struct run *r, struct error *e)

@@ -50,7 +50,7 @@ static int prepare(struct step *s, struct error *e)
     if (!s->node->map || !is_eight_bits(x->type) || !is_eight_bits(y->type) ||
         x->n_elems != y->n_elems || x->channels_last != y->channels_last)
         return step_refuse(s, e, "it has no table of 8-bit numbers");
-    if (!bytes_map_is_fast())
+    if (!int8_map_is_fast())
         find_line(s, m);
     return 0;
 }
@@ -65,7 +65,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
     if (m->is_line)
         follow_line(m->slope, m->start, x, y, n);
     else
-        bytes_map(s->node->map, x, n, y);
+        int8_map(s->node->map, x, n, y);
     return 0;
 }
 

@@ -86,7 +86,7 @@ static bool take_addend(struct step *s, struct product *p)
 static bool is_real(const struct graph_tensor *t)
 {
     return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 ||
-           (t->quantized && !t->whole_steps);
+           (t->quantized && !t->rounds_before_zp);
 }
 
 static int prepare(struct step *s, struct error *e)

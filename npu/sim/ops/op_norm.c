@@ -11,8 +11,8 @@
 struct batch_norm {
     float *factor, *term;
     size_t together; // channels last: pixels whose parameters these are
-    bool halves;     // half_scale() does it all
-    struct half_bounds bounds;
+    bool halves;     // fp16_scale() does it all
+    struct clamp_bounds bounds;
 };
 
 static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
@@ -88,7 +88,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         s->node->norm.integer ? take_integers(s, p, channels, e) : take_reals(s, p, channels, e);
     if (r < 0)
         return r;
-    p->halves = kernel_has_v4() && half_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+    p->halves = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
                 x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
@@ -112,7 +112,7 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
     const float *factor = p->factor + first, *term = p->term + first;
     float v[ROW_CHUNK];
     if (p->halves) {
-        half_scale(src, factor, term, n, p->bounds, dst);
+        fp16_scale(src, factor, term, n, p->bounds, dst);
         return;
     }
     row_load(&from, src, n, v);

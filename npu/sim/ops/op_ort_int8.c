@@ -9,7 +9,7 @@
 
 static bool is_narrow(const struct graph_tensor *t)
 {
-    return t && t->type == TENSOR_INT8 && t->quantized && t->whole_steps && !t->unpack;
+    return t && t->type == TENSOR_INT8 && t->quantized && t->rounds_before_zp && !t->unpack;
 }
 
 // ---- Add, Mul ----

@@ -79,7 +79,7 @@ static int prepare(struct step *s, struct error *e)
         p->to = row_form(y);
     }
     p->max = s->node->op == GRAPH_MAX_POOL;
-    p->steps = !p->max && x->whole_steps && y->whole_steps;
+    p->steps = !p->max && x->rounds_before_zp && y->rounds_before_zp;
     p->whole = p->steps && covers_all(&s->node->window, x);
     if (p->steps)
         p->from = row_form(x);

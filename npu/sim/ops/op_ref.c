@@ -89,7 +89,7 @@ static union ref_value load_one(enum tensor_type type, const uint8_t *p)
     case TENSOR_FLOAT32:
         return (union ref_value){.r = (double)read_float(p)};
     case TENSOR_FLOAT16:
-        return (union ref_value){.r = (double)convert_half_to_float(read_le16(p))};
+        return (union ref_value){.r = (double)convert_fp16_to_float(read_le16(p))};
     case TENSOR_INT8:
         return (union ref_value){.i = (int8_t)*p};
     case TENSOR_UINT8:
@@ -117,7 +117,7 @@ static void store_one(enum tensor_type type, uint8_t *p, union ref_value v)
         write_le32(p, float_bits((float)v.r));
         return;
     case TENSOR_FLOAT16:
-        write_le16(p, convert_float_to_half((float)v.r));
+        write_le16(p, convert_float_to_fp16((float)v.r));
         return;
     case TENSOR_BOOL:
         *p = v.i != 0;

@@ -10,8 +10,8 @@ typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
 #define TO_HALF(f)  ((_Float16)(f))
 #else
 typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
-#define TO_FLOAT(h) convert_half_to_float(h)
-#define TO_HALF(f)  convert_float_to_half(f)
+#define TO_FLOAT(h) convert_fp16_to_float(h)
+#define TO_HALF(f)  convert_float_to_fp16(f)
 #endif
 
 // Both return how many of neighbours they have converted.
@@ -98,14 +98,14 @@ static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
 }
 #endif
 
-void half_load(const void *src, int64_t stride, size_t n, float *dst)
+void fp16_load(const void *src, int64_t stride, size_t n, float *dst)
 {
     const unaligned_f16 *halves = src;
     for (size_t i = stride == 1 ? load_neighbours(src, n, dst) : 0; i < n; i++)
         dst[i] = TO_FLOAT(halves[(int64_t)i * stride]);
 }
 
-void half_store(void *dst, int64_t stride, size_t n, const float *src)
+void fp16_store(void *dst, int64_t stride, size_t n, const float *src)
 {
     unaligned_f16 *halves = dst;
     for (size_t i = stride == 1 ? store_neighbours(dst, n, src) : 0; i < n; i++)

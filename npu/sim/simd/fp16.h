@@ -6,7 +6,7 @@
 
 /// n halves, which need not be aligned, one in `stride`, as floats that follow each other. src may
 /// lie behind dst in the same memory (its end not before dst's).
-void half_load(const void *src, int64_t stride, size_t n, float *dst);
+void fp16_load(const void *src, int64_t stride, size_t n, float *dst);
 
 /// The other way. Rounded to nearest, ties to even.
-void half_store(void *dst, int64_t stride, size_t n, const float *src);
+void fp16_store(void *dst, int64_t stride, size_t n, const float *src);

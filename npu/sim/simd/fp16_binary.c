@@ -4,43 +4,43 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool half_bounds(const struct graph_post *posts, uint32_t n_posts, struct half_bounds *ret)
+bool clamp_bounds(const struct graph_post *posts, uint32_t n_posts, struct clamp_bounds *ret)
 {
-    *ret = (struct half_bounds){-INFINITY, INFINITY};
+    *ret = (struct clamp_bounds){-INFINITY, INFINITY};
     if (n_posts == 1 && posts->kind == POST_RELU)
         ret->low = 0;
     else if (n_posts == 1 && posts->kind == POST_CLIP && posts->alpha <= posts->beta)
-        *ret = (struct half_bounds){posts->alpha, posts->beta};
+        *ret = (struct clamp_bounds){posts->alpha, posts->beta};
     else
         return n_posts == 0;
     return true;
 }
 
-bool half_join_knows(enum graph_op op)
+bool fp16_binary_knows(enum graph_op op)
 {
     return op == GRAPH_ADD || op == GRAPH_SUB || op == GRAPH_MUL;
 }
 
-#ifdef KERNEL_V4
-V4_INLINE void join_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
-                          const uint16_t *b, struct half_bounds bounds, uint16_t *y)
+#ifdef KERNEL_AVX512
+AVX512_INLINE void join_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
+                              const uint16_t *b, struct clamp_bounds bounds, uint16_t *y)
 {
-    __m512 v = lanes_load_halves(lanes, a), w = lanes_load_halves(lanes, b);
-    lanes_store_halves(lanes, lanes_join(op, v, w), bounds, y);
+    __m512 v = avx512_load_fp16(lanes, a), w = avx512_load_fp16(lanes, b);
+    avx512_store_fp16(lanes, avx512_binary(op, v, w), bounds, y);
 }
 
-V4_INLINE void join(const enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
-                    struct half_bounds bounds, uint16_t *y)
+AVX512_INLINE void join(const enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
+                        struct clamp_bounds bounds, uint16_t *y)
 {
     size_t i = 0;
-    for (; i + V4_LANES <= n; i += V4_LANES)
-        join_lanes(op, V4_ALL, a + i, b + i, bounds, y + i);
+    for (; i + AVX512_LANES <= n; i += AVX512_LANES)
+        join_lanes(op, AVX512_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, V4_REST(n), a + i, b + i, bounds, y + i);
+        join_lanes(op, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_V4 void half_join(enum graph_op op, const void *a, const void *b, size_t n,
-                         struct half_bounds bounds, void *y)
+KERNEL_AVX512 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
+                               struct clamp_bounds bounds, void *y)
 {
     if (op == GRAPH_ADD)
         join(GRAPH_ADD, a, b, n, bounds, y);
@@ -50,34 +50,34 @@ KERNEL_V4 void half_join(enum graph_op op, const void *a, const void *b, size_t 
         join(GRAPH_MUL, a, b, n, bounds, y);
 }
 
-V4_INLINE void scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
-                           const float *term, struct half_bounds bounds, uint16_t *y)
+AVX512_INLINE void scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
+                               const float *term, struct clamp_bounds bounds, uint16_t *y)
 {
     __m512 f = _mm512_maskz_loadu_ps(lanes, factor), t = _mm512_maskz_loadu_ps(lanes, term);
-    lanes_store_halves(lanes, _mm512_fmadd_ps(lanes_load_halves(lanes, x), f, t), bounds, y);
+    avx512_store_fp16(lanes, _mm512_fmadd_ps(avx512_load_fp16(lanes, x), f, t), bounds, y);
 }
 
-KERNEL_V4 void half_scale(const void *x, const float *factor, const float *term, size_t n,
-                          struct half_bounds bounds, void *y)
+KERNEL_AVX512 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
+                              struct clamp_bounds bounds, void *y)
 {
     const uint16_t *from = x;
     uint16_t *to = y;
     size_t i = 0;
-    for (; i + V4_LANES <= n; i += V4_LANES)
-        scale_lanes(V4_ALL, from + i, factor + i, term + i, bounds, to + i);
+    for (; i + AVX512_LANES <= n; i += AVX512_LANES)
+        scale_lanes(AVX512_ALL, from + i, factor + i, term + i, bounds, to + i);
     if (i < n)
-        scale_lanes(V4_REST(n), from + i, factor + i, term + i, bounds, to + i);
+        scale_lanes(AVX512_TAIL(n), from + i, factor + i, term + i, bounds, to + i);
 }
 #else
-void half_join(enum graph_op op, const void *a, const void *b, size_t n, struct half_bounds bounds,
-               void *y)
+void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
+                 struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_v4() is never true
+    abort(); // kernel_has_avx512() is never true
 }
 
-void half_scale(const void *x, const float *factor, const float *term, size_t n,
-                struct half_bounds bounds, void *y)
+void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
+                struct clamp_bounds bounds, void *y)
 {
     (void)x, (void)factor, (void)term, (void)n, (void)bounds, (void)y;
     abort();

@@ -60,7 +60,7 @@ static bool can_sum(void)
     return __builtin_cpu_supports("avx2");
 }
 
-bool bytes_map_is_fast(void)
+bool int8_map_is_fast(void)
 {
     return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw");
 }
@@ -84,21 +84,21 @@ static bool can_sum(void)
     return true;
 }
 
-bool bytes_map_is_fast(void)
+bool int8_map_is_fast(void)
 {
     return false;
 }
 #endif
 
-void bytes_sum_eights(const int8_t *x, size_t n, int32_t *sums)
+void int8_sum_eights(const int8_t *x, size_t n, int32_t *sums)
 {
     for (size_t i = can_sum() ? sum_many(x, n, sums) : 0; i < n; i++)
         sums[i] = sum_eight(x + 8 * i);
 }
 
-void bytes_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
-    for (size_t i = bytes_map_is_fast() ? map_many(table, x, n, y) : 0; i < n; i++)
+    for (size_t i = int8_map_is_fast() ? map_many(table, x, n, y) : 0; i < n; i++)
         y[i] = table[(uint8_t)x[i]];
 }
 
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) void take(const int8_t *x, size_t s
         y[i] = x[i * step];
 }
 
-void bytes_take(const int8_t *x, size_t step, size_t n, int8_t *y)
+void int8_take(const int8_t *x, size_t step, size_t n, int8_t *y)
 {
     if (step == 2)
         take(x, 2, n, y);

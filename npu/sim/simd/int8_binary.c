@@ -6,8 +6,8 @@
 
 #include "npu/sim/simd/avx512.h"
 
-#ifdef KERNEL_V4
-V4_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x)
+#ifdef KERNEL_AVX512
+AVX512_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x)
 {
     __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes, x)));
     if (!form->quantized)
@@ -17,7 +17,7 @@ V4_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t
 }
 
 // Of what is no number, these instructions take the second operand. Stores with a mask are slow.
-V4_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t *y)
+AVX512_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t *y)
 {
     float step = form->quantized ? 1 / form->scale : 1;
     int32_t rest = form->quantized ? form->zp - form->odd : 0;
@@ -25,32 +25,33 @@ V4_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int
     v = _mm512_max_ps(v, _mm512_set1_ps((float)(-128 - rest)));
     v = _mm512_min_ps(v, _mm512_set1_ps((float)(127 - rest)));
     __m512i stored = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(rest));
-    if (lanes == V4_ALL)
+    if (lanes == AVX512_ALL)
         _mm_storeu_si128((void *)y, _mm512_cvtepi32_epi8(stored));
     else
         _mm_mask_storeu_epi8(y, lanes, _mm512_cvtepi32_epi8(stored));
 }
 
-V4_INLINE void join_lanes(const enum graph_op op, const struct row_form *forms, __mmask16 lanes,
-                          const int8_t *a, const int8_t *b, struct half_bounds bounds, int8_t *y)
+AVX512_INLINE void join_lanes(const enum graph_op op, const struct row_form *forms, __mmask16 lanes,
+                              const int8_t *a, const int8_t *b, struct clamp_bounds bounds,
+                              int8_t *y)
 {
     __m512 v = load(&forms[0], lanes, a), w = load(&forms[1], lanes, b);
-    store(&forms[2], lanes, lanes_bound(bounds, lanes_join(op, v, w)), y);
+    store(&forms[2], lanes, avx512_clamp(bounds, avx512_binary(op, v, w)), y);
 }
 
-V4_INLINE void join(const enum graph_op op, const struct row_form *of, const int8_t *a,
-                    const int8_t *b, size_t n, struct half_bounds bounds, int8_t *y)
+AVX512_INLINE void join(const enum graph_op op, const struct row_form *of, const int8_t *a,
+                        const int8_t *b, size_t n, struct clamp_bounds bounds, int8_t *y)
 {
     const struct row_form forms[] = {of[0], of[1], of[2]}; // which no store changes
     size_t i = 0;
-    for (; i + V4_LANES <= n; i += V4_LANES)
-        join_lanes(op, forms, V4_ALL, a + i, b + i, bounds, y + i);
+    for (; i + AVX512_LANES <= n; i += AVX512_LANES)
+        join_lanes(op, forms, AVX512_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, forms, V4_REST(n), a + i, b + i, bounds, y + i);
+        join_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_V4 void byte_join(enum graph_op op, const struct row_form forms[3], const void *a,
-                         const void *b, size_t n, struct half_bounds bounds, void *y)
+KERNEL_AVX512 void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a,
+                               const void *b, size_t n, struct clamp_bounds bounds, void *y)
 {
     if (op == GRAPH_ADD)
         join(GRAPH_ADD, forms, a, b, n, bounds, y);
@@ -60,10 +61,10 @@ KERNEL_V4 void byte_join(enum graph_op op, const struct row_form forms[3], const
         join(GRAPH_MUL, forms, a, b, n, bounds, y);
 }
 #else
-void byte_join(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
-               size_t n, struct half_bounds bounds, void *y)
+void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
+                 size_t n, struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)forms, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_v4() is never true
+    abort(); // kernel_has_avx512() is never true
 }
 #endif

@@ -7,6 +7,6 @@
 #include "npu/sim/exec/rows.h"
 #include "npu/sim/simd/fp16_binary.h"
 
-/// y[i] = a[i] op b[i], where kernel_has_v4() and half_join_knows(op).
-void byte_join(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
-               size_t n, struct half_bounds bounds, void *y);
+/// y[i] = a[i] op b[i], where kernel_has_avx512() and fp16_binary_knows(op).
+void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
+                 size_t n, struct clamp_bounds bounds, void *y);

@@ -10,12 +10,12 @@
 #define MOST  8  // vectors: more of them take longer than squares (tensor/transpose.h)
 #define LANES 32 // of a vector
 
-bool weave_can(size_t narrow)
+bool interleave_fits(size_t narrow)
 {
-    return kernel_has_v4() && narrow > 1 && narrow <= MOST;
+    return kernel_has_avx512() && narrow > 1 && narrow <= MOST;
 }
 
-#ifdef KERNEL_V4
+#ifdef KERNEL_AVX512
 // `length` threads in n rows, `pitch` elements from row to row, and in one.
 struct threads {
     const uint16_t *src;
@@ -30,7 +30,7 @@ struct pick {
     __mmask32 pairs[MOST / 2]; // the lanes that come from each pair
 };
 
-V4_INLINE struct pick pick_of(__m512i vector, __m512i element)
+AVX512_INLINE struct pick pick_of(__m512i vector, __m512i element)
 {
     struct pick p;
     __m512i second = _mm512_and_si512(vector, _mm512_set1_epi16(1));
@@ -42,7 +42,7 @@ V4_INLINE struct pick pick_of(__m512i vector, __m512i element)
 }
 
 // Of the i-th vector.
-V4_INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
+AVX512_INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
 {
     uint16_t vectors[LANES], elements[LANES];
     for (size_t k = 0; k < LANES; k++) {
@@ -53,7 +53,7 @@ V4_INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
     return pick_of(_mm512_loadu_si512(vectors), _mm512_loadu_si512(elements));
 }
 
-V4_INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
+AVX512_INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
 {
     __m512i v = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -64,20 +64,20 @@ V4_INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t
 }
 
 // Those of a vector's lanes that are there when `left` elements are.
-V4_INLINE __mmask32 lanes_of(size_t left)
+AVX512_INLINE __mmask32 lanes_of(size_t left)
 {
     return left < LANES ? (1u << left) - 1 : UINT32_MAX;
 }
 
 // The lanes of the i-th of n vectors that lie in one row, or in a row each.
-V4_INLINE __mmask32 lanes_in(const bool one_row, size_t i, size_t n, size_t left)
+AVX512_INLINE __mmask32 lanes_in(const bool one_row, size_t i, size_t n, size_t left)
 {
     size_t before = i * LANES;
     return lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
 }
 
-V4_INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size_t at,
-                            const size_t n, const bool weaves, const bool whole)
+AVX512_INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size_t at,
+                                const size_t n, const bool weaves, const bool whole)
 {
     __m512i in[MOST];
     size_t left = t->length - at;
@@ -96,7 +96,7 @@ V4_INLINE void turn_vectors(const struct pick *picks, const struct threads *t, s
             _mm512_mask_storeu_epi16(dst, lanes_in(weaves, i, n, left), picked(&picks[i], in, n));
 }
 
-V4_INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
+AVX512_INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
 {
     struct pick picks[MOST];
     size_t at = 0;
@@ -118,25 +118,27 @@ V4_INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
     : n == 7 ? turn(&t, 7, weaves)                                                                 \
              : turn(&t, 8, weaves)
 
-KERNEL_V4 void weave(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns, void *dst)
+KERNEL_AVX512 void interleave(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
+                              void *dst)
 {
     const struct threads t = {src, dst, src_pitch, columns};
     EACH(true);
 }
 
-KERNEL_V4 void unweave(const void *src, size_t rows, size_t n, void *dst, ptrdiff_t dst_pitch)
+KERNEL_AVX512 void deinterleave(const void *src, size_t rows, size_t n, void *dst,
+                                ptrdiff_t dst_pitch)
 {
     const struct threads t = {src, dst, dst_pitch, rows};
     EACH(false);
 }
 #else
-void weave(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst)
+void interleave(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst)
 {
     (void)src, (void)src_pitch, (void)rows, (void)columns, (void)dst;
-    abort(); // weave_can() is never true
+    abort(); // interleave_fits() is never true
 }
 
-void unweave(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch)
+void deinterleave(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch)
 {
     (void)src, (void)rows, (void)columns, (void)dst, (void)dst_pitch;
     abort();

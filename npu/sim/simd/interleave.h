@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /// Whether the functions below may be called for matrices of so many rows, or columns.
-bool weave_can(size_t narrow);
+bool interleave_fits(size_t narrow);
 
 /// A few rows become one: dst[c * rows + r] = src[r][c]. The pitch is elements from row to row.
-void weave(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst);
+void interleave(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst);
 
 /// The other way: dst[c][r] = src[r * columns + c], with few columns.
-void unweave(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch);
+void deinterleave(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch);

@@ -171,7 +171,7 @@ static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
     if (!config_is(l, BYPASS | NO_FACTOR | PRELU, PRELU) ||
         !rknn_regs_get(l->regs, BN_OPERAND, &operand))
         return false;
-    post->alpha = convert_half_to_float((uint16_t)(operand >> 16));
+    post->alpha = convert_fp16_to_float((uint16_t)(operand >> 16));
     return isfinite(post->alpha);
 }
 
@@ -203,7 +203,7 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
         i--;
     if (one < MIN_TOP || above[LAST - 1] != one || abs(2 * half - one) > 2 || i == 0)
         return false;
-    float gain = convert_half_to_float((uint16_t)(operand >> 16));
+    float gain = convert_fp16_to_float((uint16_t)(operand >> 16));
     post->alpha = (float)(above[i] - half) / (float)(i * STEP) * gain / (float)one;
     post->beta = 0.5f;
     return isfinite(post->alpha) && post->alpha > 0;
