@@ -25,38 +25,10 @@ struct row {
 #define MORE   8u           // lists, files, memory: tens of microseconds
 #define MUCH   CHANNEL_TURN // a thousand messages in the answer; a process
 
-// clang-format off
-static const struct row rows[] = {
-    {MESSAGE_HELLO,            FRESH, ANYONE, true,  true,  MORE,   handle_hello},
-    {MESSAGE_PING,             OPEN,  ANYONE, true,  false, LITTLE, handle_ping},
-    {MESSAGE_CANCEL,           OPEN,  ANYONE, false, false, LITTLE, handle_cancel},
-    {MESSAGE_GOODBYE,          READY, ANYONE, false, false, LITTLE, handle_goodbye},
-    {MESSAGE_SERVER_STATUS,    READY, LOOK,   true,  false, LITTLE, handle_server_status},
-    {MESSAGE_STATS,            READY, LOOK,   true,  false, LITTLE, handle_stats},
-    {MESSAGE_CLIENT_KILL,      READY, USE,    true,  false, MORE,   handle_client_kill},
-    {MESSAGE_LOG,              READY, LOOK,   true,  true,  MORE,   handle_log},
-    {MESSAGE_LOG_LEVEL,        READY, USE,    true,  false, MORE,   handle_log_level},
-    {MESSAGE_TRACE,            READY, LOOK,   true,  false, MUCH,   handle_trace},
-    {MESSAGE_CLOCKS,           READY, LOOK,   true,  false, MORE,   handle_clocks},
-    {MESSAGE_MODEL_OFFER,      READY, USE,    true,  true,  MORE,   handle_model_offer},
-    {MESSAGE_MODEL_CHUNK,      READY, USE,    true,  true,  LITTLE, handle_model_chunk},
-    {MESSAGE_MODEL_DESCRIBE,   READY, USE,    true,  true,  MUCH,   handle_model_describe},
-    {MESSAGE_CONTEXT_OPEN,     READY, USE,    true,  true,  MUCH,   handle_context_open},
-    {MESSAGE_CONTEXT_DUP,      READY, USE,    true,  true,  MORE,   handle_context_dup},
-    {MESSAGE_CONTEXT_CLOSE,    READY, USE,    true,  false, LITTLE, handle_context_close},
-    {MESSAGE_CONTEXT_BIND,     READY, USE,    true,  true,  LITTLE, handle_context_bind},
-    {MESSAGE_CONTEXT_INTERNAL, READY, USE,    true,  true,  LITTLE, handle_context_internal},
-    {MESSAGE_MEMORY_CREATE,    READY, USE,    true,  true,  MORE,   handle_memory_create},
-    {MESSAGE_MEMORY_IMPORT,    READY, USE,    true,  true,  MORE,   handle_memory_import},
-    {MESSAGE_MEMORY_FREE,      READY, USE,    true,  false, MORE,   handle_memory_free},
-    {MESSAGE_INFER,            READY, USE,    true,  true,  LITTLE, handle_infer},
-    {MESSAGE_PROFILE,          READY, USE,    true,  true,  MORE,   handle_profile},
-    {MESSAGE_DUMP,             READY, USE,    true,  true,  LITTLE, handle_dump},
-    {MESSAGE_DUMP_NEXT,        OPEN,  USE,    false, false, LITTLE, handle_dump_next},
-    {MESSAGE_CUSTOM_LIST,      READY, USE,    true,  true,  MORE,   handle_custom_list},
-    {MESSAGE_CUSTOM_DONE,      OPEN,  USE,    false, false, LITTLE, handle_custom_done},
-};
-// clang-format on
+#define X(NAME, name, states, permission, answered, new_work, work)                                \
+    {MESSAGE_##NAME, states, permission, answered, new_work, work, handle_##name},
+static const struct row rows[] = {HANDLE_LIST(X)};
+#undef X
 
 static const struct row *find_row(uint16_t type)
 {

@@ -11,34 +11,42 @@ struct job;
 typedef int handle_function(struct connection *c, const struct frame_header *h,
                             const union message_any *m, struct error *e);
 
-handle_function handle_hello;
-handle_function handle_ping;
-handle_function handle_cancel;
-handle_function handle_goodbye;
-handle_function handle_server_status;
-handle_function handle_stats;
-handle_function handle_client_kill;
-handle_function handle_log;
-handle_function handle_log_level;
-handle_function handle_trace;
-handle_function handle_clocks;
-handle_function handle_model_offer;
-handle_function handle_model_chunk;
-handle_function handle_model_describe;
-handle_function handle_context_open;
-handle_function handle_context_dup;
-handle_function handle_context_close;
-handle_function handle_context_bind;
-handle_function handle_context_internal;
-handle_function handle_memory_create;
-handle_function handle_memory_import;
-handle_function handle_memory_free;
-handle_function handle_infer;
-handle_function handle_profile;
-handle_function handle_dump;
-handle_function handle_dump_next;
-handle_function handle_custom_list;
-handle_function handle_custom_done;
+// X(MESSAGE, handler, states of the connection, permission, answered, new work, work): dispatch.c
+// says what the columns and their words mean.
+// clang-format off
+#define HANDLE_LIST(X) \
+    X(HELLO,            hello,            FRESH, ANYONE, true,  true,  MORE)    \
+    X(PING,             ping,             OPEN,  ANYONE, true,  false, LITTLE)  \
+    X(CANCEL,           cancel,           OPEN,  ANYONE, false, false, LITTLE)  \
+    X(GOODBYE,          goodbye,          READY, ANYONE, false, false, LITTLE)  \
+    X(SERVER_STATUS,    server_status,    READY, LOOK,   true,  false, LITTLE)  \
+    X(STATS,            stats,            READY, LOOK,   true,  false, LITTLE)  \
+    X(CLIENT_KILL,      client_kill,      READY, USE,    true,  false, MORE)    \
+    X(LOG,              log,              READY, LOOK,   true,  true,  MORE)    \
+    X(LOG_LEVEL,        log_level,        READY, USE,    true,  false, MORE)    \
+    X(TRACE,            trace,            READY, LOOK,   true,  false, MUCH)    \
+    X(CLOCKS,           clocks,           READY, LOOK,   true,  false, MORE)    \
+    X(MODEL_OFFER,      model_offer,      READY, USE,    true,  true,  MORE)    \
+    X(MODEL_CHUNK,      model_chunk,      READY, USE,    true,  true,  LITTLE)  \
+    X(MODEL_DESCRIBE,   model_describe,   READY, USE,    true,  true,  MUCH)    \
+    X(CONTEXT_OPEN,     context_open,     READY, USE,    true,  true,  MUCH)    \
+    X(CONTEXT_DUP,      context_dup,      READY, USE,    true,  true,  MORE)    \
+    X(CONTEXT_CLOSE,    context_close,    READY, USE,    true,  false, LITTLE)  \
+    X(CONTEXT_BIND,     context_bind,     READY, USE,    true,  true,  LITTLE)  \
+    X(CONTEXT_INTERNAL, context_internal, READY, USE,    true,  true,  LITTLE)  \
+    X(MEMORY_CREATE,    memory_create,    READY, USE,    true,  true,  MORE)    \
+    X(MEMORY_IMPORT,    memory_import,    READY, USE,    true,  true,  MORE)    \
+    X(MEMORY_FREE,      memory_free,      READY, USE,    true,  false, MORE)    \
+    X(INFER,            infer,            READY, USE,    true,  true,  LITTLE)  \
+    X(PROFILE,          profile,          READY, USE,    true,  true,  MORE)    \
+    X(DUMP,             dump,             READY, USE,    true,  true,  LITTLE)  \
+    X(DUMP_NEXT,        dump_next,        OPEN,  USE,    false, false, LITTLE)  \
+    X(CUSTOM_LIST,      custom_list,      READY, USE,    true,  true,  MORE)    \
+    X(CUSTOM_DONE,      custom_done,      OPEN,  USE,    false, false, LITTLE)
+// clang-format on
+#define X(NAME, name, states, permission, answered, new_work, work) handle_function handle_##name;
+HANDLE_LIST(X)
+#undef X
 
 /// A job for what INFER (or DUMP) asks, with room for its inputs and `output_room` bytes; then
 /// infer_receive() takes the inputs and starts it. The job is the connection's from there on.
