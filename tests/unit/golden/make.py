@@ -2,7 +2,7 @@
 """Writes frames.txt: every message of the protocol as a whole frame, by Google's protobuf.
 
 Independent of our code: the messages are encoded by python3-protobuf from rknnd.proto, header, type
-numbers and payloads are written here. test_protocol_golden.c has the same values in C. To be run by
+numbers and payloads are written here; test_protocol_golden.c decodes and encodes them. To be run by
 hand, with protoc and python3-protobuf, when a message is added; lines that are there never change.
 """
 import pathlib
