@@ -12,28 +12,9 @@
 #include "tools/ui/nearest.h"
 #include "tools/ui/terminal.h"
 
-static const struct command commands[] = {
-    {"run", "run a model on inputs from files, write its outputs", cmd_run},
-    {"info", "describe the server, and a model", cmd_info},
-    {"devices", "list the servers that can be reached", cmd_devices},
-    {"ping", "measure round trips to the server", cmd_ping},
-    {"status", "show what the server holds and has done", cmd_status},
-    {"top", "watch who uses the device", cmd_top},
-    {"stats", "who has used how much of it, also for Prometheus", cmd_stats},
-    {"kill", "end clients", cmd_kill},
-    {"log", "show what the server logs, and set how much", cmd_log},
-    {"trace", "write a timeline of what happens in the server", cmd_trace},
-    {"record", "record what a program asks of its servers", cmd_record},
-    {"replay", "ask it again, and compare the answers", cmd_replay},
-    {"doctor", "find out what is wrong on the way to the NPU", cmd_doctor},
-    {"dump", "write what each node of a model computes", cmd_dump},
-    {"perf", "show where a model's time goes, layer by layer", cmd_perf},
-    {"memory", "show what a model takes of memory, layer by layer", cmd_memory},
-    {"accuracy", "compare a model's layers with the float model's", cmd_accuracy},
-    {"compare", "compare two models or servers, layer by layer", cmd_compare},
-    {"report", "write all of that into one page for a browser", cmd_report},
-    {"bench", "measure throughput and latency of a model", cmd_bench},
-};
+#define X(name, summary) {#name, summary, cmd_##name},
+static const struct command commands[] = {COMMAND_LIST(X)};
+#undef X
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

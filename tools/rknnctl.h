@@ -19,26 +19,30 @@ struct command {
     command_run *run;
 };
 
+// X(name, what it does), in the order of `rknnctl help`.
 // clang-format off
-command_run
-    cmd_accuracy,
-    cmd_bench,
-    cmd_compare,
-    cmd_devices,
-    cmd_doctor,
-    cmd_dump,
-    cmd_info,
-    cmd_kill,
-    cmd_log,
-    cmd_memory,
-    cmd_perf,
-    cmd_ping,
-    cmd_record,
-    cmd_replay,
-    cmd_report,
-    cmd_run,
-    cmd_stats,
-    cmd_status,
-    cmd_top,
-    cmd_trace;
+#define COMMAND_LIST(X) \
+    X(run,      "run a model on inputs from files, write its outputs") \
+    X(info,     "describe the server, and a model")                    \
+    X(devices,  "list the servers that can be reached")                \
+    X(ping,     "measure round trips to the server")                   \
+    X(status,   "show what the server holds and has done")             \
+    X(top,      "watch who uses the device")                           \
+    X(stats,    "who has used how much of it, also for Prometheus")    \
+    X(kill,     "end clients")                                         \
+    X(log,      "show what the server logs, and set how much")         \
+    X(trace,    "write a timeline of what happens in the server")      \
+    X(record,   "record what a program asks of its servers")           \
+    X(replay,   "ask it again, and compare the answers")               \
+    X(doctor,   "find out what is wrong on the way to the NPU")        \
+    X(dump,     "write what each node of a model computes")            \
+    X(perf,     "show where a model's time goes, layer by layer")      \
+    X(memory,   "show what a model takes of memory, layer by layer")   \
+    X(accuracy, "compare a model's layers with the float model's")     \
+    X(compare,  "compare two models or servers, layer by layer")       \
+    X(report,   "write all of that into one page for a browser")       \
+    X(bench,    "measure throughput and latency of a model")
 // clang-format on
+#define X(name, summary) command_run cmd_##name;
+COMMAND_LIST(X)
+#undef X
