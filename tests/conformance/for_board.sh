@@ -11,7 +11,7 @@ headers=${3:-$here/../../client/include}
 mkdir -p "$out/objects"
 
 programs=
-for source in "$here"/*.c; do
+for source in "$here"/*.c "$here"/*/*.c; do
     name=$(basename "$source" .c)
     case $name in
     rknnd_*) continue ;;
@@ -23,18 +23,18 @@ for source in "$here"/*.c; do
         ;;
     esac
     if grep -q '^int main' "$source"; then
-        programs="$programs $name"
+        programs="$programs $source"
     else
         $CC -std=gnu11 -D_GNU_SOURCE $CFLAGS -I "$headers" -c -o "$out/objects/$name.o" "$source"
     fi
 done
 
-for name in $programs; do
-    more=
+for source in $programs; do
+    name=$(basename "$source" .c) more=
     if [ "$name" = custom_op_opencl ]; then
         more=-lOpenCL
     fi
-    $CC -std=gnu11 -D_GNU_SOURCE $CFLAGS -I "$headers" -o "$out/$name" "$here/$name.c" \
+    $CC -std=gnu11 -D_GNU_SOURCE $CFLAGS -I "$headers" -o "$out/$name" "$source" \
         "$out"/objects/*.o "$library" $more -lm -pthread $LDFLAGS
     echo "$name"
 done

@@ -4,13 +4,12 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import numpy as np  # noqa: E402
-import onnx  # noqa: E402
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
-from rknnwriter import Model, Quant, cases, examples, ops, reference  # noqa: E402
+from rknnwriter import Model, Quant, cases, examples, ops, reference
 
 
 def two_inputs(chip="rk3588"):

@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
-from service import BUILD, Daemon, vendor_backend  # noqa: E402
+from support.service import BUILD, Daemon, vendor_backend
 
 
 def run_private(program, chip, isolation):

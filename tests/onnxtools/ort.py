@@ -1,9 +1,10 @@
 """ONNX Runtime of npm (onnxruntime-node, without its scripts), and the models to compare with it."""
 import json
-import os
 import pathlib
 import shutil
 import subprocess
+
+from support.paths import SHARED
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -26,8 +27,7 @@ def install(work):
 
 def shared_models():
     """The folder of public ONNX models; it need not be there."""
-    shared = pathlib.Path(os.environ.get("RKNND_SHARED", HERE.parents[1].parent / "shared"))
-    return shared / "models" / "onnx"
+    return SHARED / "models/onnx"
 
 
 class Runtime:

@@ -152,7 +152,7 @@ class Together(unittest.TestCase):
         root = Root()
         packages = sorted(PACKAGES.glob("*.deb"))
         root.apt("install", *(f"/srv/before/{p.name}" for p in sorted(BEFORE.glob("*.deb"))))
-        program = compile_with_pkg_config(root, "tests/integration/loop_client.c", "loop_client")
+        program = compile_with_pkg_config(root, "tests/integration/daemon/loop_client.c", "loop_client")
         server = Server(root, "--config", "/etc/rknnd.conf")
         said = tempfile.TemporaryFile("w+")
         client = subprocess.Popen(**root.words("loop_client", f"{DIGITS}/digits.rknn", "1", "patient", RKNND_SERVER=URI),

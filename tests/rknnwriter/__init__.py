@@ -7,7 +7,7 @@
     m.save("model.rknn")
     expected = reference.outputs(m, [picture])
 
-The form follows what is known of the vendor's files; tests/unit/test_rknnwriter.py holds it to
+The form follows what is known of the vendor's files; tests/unit/rknnwriter/test_rknnwriter.py holds it to
 them. A new operator is one function in ops/ and, beside it, one that computes it in numpy.
 """
 

@@ -13,8 +13,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-from service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for  # noqa: E402
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 MODELS = ("conv", "residual", "batch")
 ROUNDS = 400  # of one program, before it ends by itself

@@ -12,12 +12,11 @@ import unittest
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-
-from service import BUILD, PATIENCE, SOURCE, wait_for  # noqa: E402
+from support.paths import SHARED
+from support.service import BUILD, PATIENCE, SOURCE, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHARED = pathlib.Path(os.environ.get("RKNND_SHARED", SOURCE / "../shared")) / "models"
+REAL_MODELS = SHARED / "models"
 MODELS = BUILD / "tests/conformance/models"
 ARM64 = SOURCE / "build/arm64"
 TCP, BOARD = "tcp:127.0.0.1:8910", "127.0.0.1:5555"
@@ -25,7 +24,7 @@ BY_TCP = "common multiple_input queries zero_copy memory threads async cores mat
 BY_ADB = "common zero_copy threads custom_op".split()
 BY_UNIX = "common zero_copy memory threads matmul_memory".split()
 # In QEMU without a kernel of its own these meet differences of the emulation.
-UNIT_TESTS = "test_base_fd test_client_calls test_client_spawn test_host".split()
+UNIT_TESTS = "test_base_fd test_client_calls test_client_spawn test_runner".split()
 HALF_STEP = 2 ** -10
 
 
@@ -49,11 +48,11 @@ def run_model(model, inputs, uri):
 
 def outputs_of_models():
     """Rows about the outputs of each model that comes with inputs."""
-    rows = csv.DictReader((SHARED / "golden/outputs.csv").read_text().splitlines())
+    rows = csv.DictReader((REAL_MODELS / "golden/outputs.csv").read_text().splitlines())
     models = {}
     for row in rows:
         models.setdefault(row["name"], []).append(row)
-    return {name: outputs for name, outputs in models.items() if (SHARED / f"rknn/{name}.rknn").exists()}
+    return {name: outputs for name, outputs in models.items() if (REAL_MODELS / f"rknn/{name}.rknn").exists()}
 
 
 class Board(unittest.TestCase):
@@ -110,12 +109,12 @@ class Board(unittest.TestCase):
             with self.subTest(name):
                 self.check(name, self.shell(f"{ARM64}/tests/unit/{name}"))
 
-    @unittest.skipUnless(SHARED.is_dir(), "no folder of models")
+    @unittest.skipUnless(REAL_MODELS.is_dir(), "no folder of models")
     def test_same_numbers_as_here(self):
         """To the last bit; but halves may be rounded from sums that were made in another order."""
         for model, outputs in outputs_of_models().items():
-            path = SHARED / f"rknn/{model}.rknn"
-            inputs = sorted(SHARED.glob(f"golden/{model}.in*.npy"))
+            path = REAL_MODELS / f"rknn/{model}.rknn"
+            inputs = sorted(REAL_MODELS.glob(f"golden/{model}.in*.npy"))
             with self.subTest(model):
                 here, there = (run_model(path, inputs, uri) for uri in ("sim:", TCP))
                 self.assertEqual(len(here), len(outputs))

@@ -3,11 +3,9 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
 
-from service import BUILD, PATIENCE, wait_for  # noqa: E402
+from support.service import BUILD, PATIENCE, wait_for
 
 GADGETS = pathlib.Path("/sys/kernel/config/usb_gadget")
 NODES = pathlib.Path("/dev/bus/usb")

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from board import GADGETS, find_node, kernel_complaints, load_modules, run
-from service import BUILD, PATIENCE, SOURCE, wait_for
+from support.service import BUILD, PATIENCE, SOURCE, wait_for
 from windows import Device
 
 CLAIM_INTERFACE = 0x8004550F  # USBDEVFS_CLAIMINTERFACE

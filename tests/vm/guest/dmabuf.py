@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from board import kernel_complaints, run
-from service import BUILD, PATIENCE, Daemon, vendor_backend, wait_for
+from support.service import BUILD, PATIENCE, Daemon, vendor_backend, wait_for
 
 MODELS = BUILD / "tests/conformance/models"
 CHAIN = BUILD / "tests/vm/dmabuf_chain"

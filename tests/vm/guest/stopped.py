@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from board import Board, kernel_complaints, load_modules, rknnctl
-from service import BUILD, DIGITS, PATIENCE, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, wait_for
 
 WHERE = ("idle", "upload", "run", "reply", "dump")
 STOP_MS = {"reply": 30000}  # else more than the time after which a link is looked at, 5 s

@@ -11,7 +11,7 @@ import unittest
 import uuid
 
 from board import Board, find_node, kernel_complaints, kernel_messages, load_modules, rknnctl
-from service import BUILD, DIGITS, PATIENCE, processes, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, processes, wait_for
 from windows import Device
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()

@@ -1,1 +1,0 @@
-rknnd_conformance(memory LABELS tsan)

@@ -1,2 +1,0 @@
-rknnd_conformance(zero_copy)
-rknnd_conformance(old_zero_copy)

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""Programs that are stopped, as by a debugger, go on where they were, and harm nobody meanwhile."""
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, wait_for
+
+TIMEOUT_MS = 500
+STOP_MS = int(os.environ.get("RKNND_STOP_MS", 3 * TIMEOUT_MS))  # for which a program is stopped, at least
+QUICK = ("--heartbeat-ms", "100", "--peer-timeout-ms", str(TIMEOUT_MS))
+NULL = "null:1228800:4284000,delay_us=5000"  # large pictures, larger outputs
+WHERE = ("idle", "upload", "run", "reply", "dump", "anywhere")
+
+
+def stopping_client(uri, model, *words):
+    return subprocess.Popen([BUILD / "tests/integration/stopping_client", model, *words], stdin=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, env=dict(os.environ, RKNND_SERVER=uri))
+
+
+def state(process):
+    with open(f"/proc/{process.pid}/stat", encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
+class Stopped(unittest.TestCase):
+    def daemon(self, *options, transport="unix"):
+        daemon = Daemon(*options, transport=transport)
+        self.addCleanup(daemon.process.kill)
+        return daemon
+
+    def client(self, uri, model, where, *words):
+        client = stopping_client(uri, model, where, *words)
+        self.addCleanup(client.kill)
+        wait_for(f"the stop in {where}", lambda: client.poll() is not None or state(client) == "T")
+        self.assertIsNone(client.poll(), client.stderr.read() if client.poll() is not None else "")
+        return client
+
+    def goes_on(self, client):
+        client.send_signal(signal.SIGCONT)
+        _, err = client.communicate(timeout=PATIENCE)
+        self.assertEqual(client.returncode, 0, err)
+
+    def top(self, daemon):
+        answer = daemon.rknnctl("stats", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)
+
+    def shown(self, daemon, client):
+        """What is shown of the client; None: it is not (any more)."""
+        name = f"stopping_client {client.pid}"
+        return next((c for c in self.top(daemon)["clients"] if c["program"] == name), None)
+
+    def let_timeouts_pass(self, daemon):
+        """By the daemon's clock."""
+        end = self.top(daemon)["uptime_ms"] + STOP_MS
+        wait_for("several timeouts", lambda: self.top(daemon)["uptime_ms"] >= end)
+
+    def large_model(self):
+        file = tempfile.NamedTemporaryFile(suffix=".rknn")
+        self.addCleanup(file.close)
+        file.write(random.randbytes(8 << 20))
+        file.flush()
+        return file.name
+
+    def test_in_the_middle_of_everything(self):
+        for transport, isolation in (("unix", "process"), ("tcp", "thread")):
+            daemon = self.daemon("--backend", NULL, "--isolation", isolation, *QUICK, transport=transport)
+            other = daemon.client(DIGITS, 1)
+            for where in WHERE:
+                with self.subTest(transport=transport, where=where):
+                    client = self.client(daemon.uri, self.large_model(), where)
+                    before = daemon.status()["jobs_done"]
+                    self.let_timeouts_pass(daemon)
+                    wait_for("others to go on", lambda d=daemon, b=before: d.status()["jobs_done"] > b + 3)
+                    shown = self.shown(daemon, client)
+                    self.assertEqual(shown["stopped"], transport == "unix")
+                    self.assertGreaterEqual(shown["silent_ms"], TIMEOUT_MS)
+                    self.goes_on(client)
+            finish_client(other)
+            daemon.stop()
+
+    def test_everything_at_once(self):
+        """The daemon, its workers and the programs, as in a container that is frozen."""
+        for isolation, places in (("process", ("idle", "run", "reply", "dump")), ("thread", ("upload", "run"))):
+            for where in places:
+                with self.subTest(isolation=isolation, where=where):
+                    daemon = self.daemon("--backend", NULL, "--isolation", isolation, "--job-timeout-ms",
+                                         str(2 * TIMEOUT_MS), *QUICK)
+                    witness = self.daemon("--backend", "null", *QUICK)
+                    client = self.client(daemon.uri, self.large_model(), where)
+                    frozen = [daemon.process.pid, *daemon.children()]
+                    for pid in frozen:
+                        os.kill(pid, signal.SIGSTOP)
+                    self.let_timeouts_pass(witness)
+                    client.send_signal(signal.SIGCONT)
+                    for pid in frozen:
+                        os.kill(pid, signal.SIGCONT)
+                    _, err = client.communicate(timeout=PATIENCE)
+                    self.assertEqual(client.returncode, 0, err)
+                    self.assertEqual(daemon.status()["worker_deaths"], 0)
+                    daemon.stop()
+                    witness.stop()
+
+    def test_a_private_daemon(self):
+        for where in ("idle", "run", "reply"):
+            with self.subTest(where=where):
+                witness = self.daemon("--backend", "null", *QUICK)
+                client = self.client("sim:", DIGITS, where, "same")
+                self.let_timeouts_pass(witness)
+                self.goes_on(client)
+                witness.stop()
+
+    def test_kill(self):
+        for where in ("idle", "upload", "run", "reply", "dump"):
+            with self.subTest(where=where):
+                daemon = self.daemon("--backend", NULL, *QUICK, "--model-cache", "0", "--upload-ttl", "0",
+                                     "--worker-idle", "0")
+                before = daemon.held()
+                client = self.client(daemon.uri, self.large_model(), where)
+                wait_for("it to be shown as stopped", lambda d=daemon, c=client: self.shown(d, c)["stopped"])
+                killed = daemon.rknnctl("kill", str(self.shown(daemon, client)["client"]))
+                self.assertEqual(killed.returncode, 0, killed.stderr)
+                self.assertIsNone(self.shown(daemon, client))
+                wait_for(lambda d=daemon, b=before: f"{d.held()} to be {b}", lambda d=daemon, b=before: d.held() == b)
+                client.send_signal(signal.SIGCONT)
+                _, err = client.communicate(timeout=PATIENCE)
+                self.assertEqual(client.returncode, int(where != "upload"), err)  # that is begun again
+                daemon.stop()
+
+    def test_an_upload_that_others_wait_for(self):
+        daemon = self.daemon("--backend", NULL, *QUICK)
+        model = self.large_model()
+        first = self.client(daemon.uri, model, "upload")
+        second = daemon.client(model, 1)
+        wait_for("the other to go on with it", lambda: daemon.status()["jobs_done"] > 3)
+        self.goes_on(first)
+        finish_client(second)
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,5 +1,0 @@
-if(TARGET rknnrt AND TARGET rknnd AND TARGET rknnctl AND TARGET npu_sim)
-  add_executable(matmul_client matmul_client.c)
-  target_link_libraries(matmul_client PRIVATE rknnd_options conformance rknnrt m)
-  rknnd_python_test(test_matmul test_matmul.py)
-endif()

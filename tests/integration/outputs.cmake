@@ -1,5 +1,0 @@
-if(TARGET rknnrt AND TARGET rknnd AND TARGET rknnctl)
-  add_executable(test_client_outputs test_client_outputs.c)
-  target_link_libraries(test_client_outputs PRIVATE rknnd_options PkgConfig::CMOCKA rknnrt)
-  rknnd_python_test(test_client_outputs test_client_outputs.py)
-endif()

@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+"""What rknnctl says of an ONNX file's graph: its nodes and what lies between them, and the layers that
+the software NPU makes of them."""
+import json
+import re
+import unittest
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError:
+    onnx = None
+import numpy as np
+from support.rknnctl import OnDaemon, rknnctl
+
+
+
+@unittest.skipUnless(onnx, "the Python module onnx is not installed")
+class Graph(OnDaemon):
+    OPTIONS = ("--backend", "sim:rk3588")
+
+    def model(self, *extra):
+        """x -> conv -> relu -> add <- x, and then two outputs of a split; one node has no name."""
+        weight = numpy_helper.from_array(np.ones((3, 3, 1, 1), np.float32), "w")
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["r"], "relu"),
+                 helper.make_node("Add", ["r", "x"], ["a"], "add"), helper.make_node("Split", ["a"], ["y", "z"], axis=3),
+                 *extra]
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                  for name, shape in (("x", ("batch", 3, 4, 8)), ("y", ("batch", 3, 4, 4)), ("z", ("batch", 3, 4, 4)))]
+        graph = helper.make_graph(nodes, "graph", values[:1], values[1:], [weight])
+        file = self.folder / "branches.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)]), file)
+        return file
+
+    def description(self, file, code=0):
+        done = rknnctl("info", "-j", file, uri=self.uri)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)["model"]
+
+    def test_dot_has_an_edge_for_each_tensor(self):
+        dot = self.ok("info", "--dot", self.model(), uri=self.uri)
+        names = dict(re.findall(r'^  ([nio]\d+) \[.*label="(\w+)', dot, re.M))
+        edges = {(names[a], names[b], label) for a, b, label in re.findall(r'^  (\w+) -> (\w+) \[label="([^"]*)"', dot, re.M)}
+        self.assertEqual(edges, {("x", "Conv", "?x3x4x8 FP32"), ("Conv", "Relu", "1x3x4x8 FP32"),
+                                 ("Relu", "Add", "1x3x4x8 FP32"), ("x", "Add", "?x3x4x8 FP32"),
+                                 ("Add", "Split", "1x3x4x8 FP32"), ("Split", "y", "?x3x4x4 FP32"),
+                                 ("Split", "z", "?x3x4x4 FP32")})
+
+    def test_nodes_name_inputs_and_outputs(self):
+        model = self.description(self.model())
+        nodes = {n["op"]: n for n in model["nodes"]}
+        self.assertEqual([t["name"] for t in nodes["Add"]["inputs"]], ["r", "x"])
+        self.assertEqual(nodes["Conv"]["inputs"][1], {"name": "w", "type": "FP32", "shape": [3, 3, 1, 1]})
+        self.assertEqual([t["shape"] for t in nodes["Split"]["outputs"]], [[None, 3, 4, 4]] * 2)
+
+    def test_layers_are_joined_nodes(self):
+        model = self.description(self.model())
+        self.assertLess(len(model["layers"]), len(model["nodes"]))
+        self.assertEqual([layer["name"] for layer in model["layers"]], model["steps"])
+        written, read = set(), set()
+        for layer in model["layers"]:
+            read |= {t["tensor"] for t in layer["inputs"] if t["tensor"] in written}
+            written |= {t["tensor"] for t in layer["outputs"]}
+        self.assertEqual(len(written - read), 2, "outputs that no layer reads: those of the model")
+        self.assertEqual({t["name"] for t in model["layers"][-1]["outputs"]}, {"y", "z"})
+
+    def test_of_a_file_that_is_refused(self):
+        model = self.description(self.model(helper.make_node("NoSuchThing", ["y"], ["n"], "unknown")), 4)
+        self.assertIn("NoSuchThing", model["refused"])
+        self.assertEqual([n["op"] for n in model["nodes"]], ["Conv", "Relu", "Add", "Split", "NoSuchThing"])
+        self.assertEqual(model["nodes"][4]["inputs"][0]["name"], "y")
+        self.assertNotIn("layers", model)
+
+
+if __name__ == "__main__":
+    unittest.main()

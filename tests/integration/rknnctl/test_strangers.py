@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+"""Model files of others: a text that must be read, and nets that were converted for several chips, whose
+outputs must agree although registers, tables and packings differ."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+from support.paths import SHARED
+from support.service import BUILD
+
+from support import rknn_reader
+
+STRANGERS = SHARED / "models/strangers"
+ALPHABET = ("1234567890+-*/,.[]{}|~@#$%^&()<>?:;" "abcdefghigklmnopqrstuvwxyz"
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZ")  # as the net was taught it, "hig" for "hij"
+BLANK = len(ALPHABET)
+
+
+def picture(height, width, channels, seed=3):
+    """Patches of random colours, as edges and areas are in photos."""
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (1, height // 8 + 1, width // 8 + 1, channels), np.uint8)
+    return small.repeat(8, 1).repeat(8, 2)[:, :height, :width]
+
+
+@unittest.skipUnless(STRANGERS.is_dir(), "no shared model files (RKNND_SHARED)")
+class Strangers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_model(self, model, inputs, *options):
+        """`model`: a name of theirs, or a path."""
+        file = model if isinstance(model, pathlib.Path) else STRANGERS / f"{model}.rknn"
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        subprocess.run([BUILD / "bin/rknnctl", "--server", "sim:", "run", file, "-i", inputs, "-o", out,
+                        *options], check=True, capture_output=True)
+        return [np.load(p) for p in sorted(out.glob("out*.npy"))]
+
+    def made(self, *shape):
+        np.save(self.folder / "in.npy", picture(*shape))
+        return self.folder / "in.npy"
+
+    def test_words_are_read(self):
+        """Integer BatchNormalization between its convolutions."""
+        for word in ("KhadasTeam", "YOUUSWEALL"):
+            scores, = self.run_model("densenet_ctc.rk3588", STRANGERS / f"kh_{word}.npy")
+            best = scores.reshape(35, BLANK + 1).argmax(1)
+            kept = [v for v, before in zip(best, [BLANK, *best]) if v not in (before, BLANK)]
+            self.assertEqual("".join(ALPHABET[v] for v in kept), word)
+
+    def test_number_plates_on_three_chips(self):
+        """Shifted sums on RK3576, a factor behind the bias on RK3562, weights of double size on both."""
+        inputs = STRANGERS / "lprnet_us.in0.npy"
+        golden = np.load(STRANGERS / "lprnet_us.rk3588.out0.npy")
+        rk3588, rk3576, rk3562 = (self.run_model(f"lprnet_us.{chip}", inputs)[0].reshape(golden.shape)
+                                  for chip in ("rk3588", "rk3576", "rk3562"))
+        step = 0.64353  # of the outputs
+        np.testing.assert_allclose(rk3588, golden, atol=step / 100)
+        np.testing.assert_allclose(rk3562, rk3588, atol=step / 100)
+        np.testing.assert_allclose(rk3576, rk3588, atol=step * 1.01)
+
+    def test_batches(self):
+        """rknn_batch_size 8: a run takes eight pictures, and gives what each gives alone."""
+        data = (STRANGERS / "mobilenetv2_batch8.rk3588.rknn").read_bytes()
+        file = rknn_reader.read(data)
+        at = 0x40 + file.root.start(14)
+        self.assertEqual(data[at : at + 2], b"8\0")
+        alone = self.folder / "alone.rknn"
+        alone.write_bytes(data[:at] + b"1" + data[at + 1 :])
+        pictures = np.concatenate([picture(224, 224, 3, seed) for seed in range(8)])
+        np.save(self.folder / "in.npy", pictures)
+        together, = self.run_model("mobilenetv2_batch8.rk3588", self.folder / "in.npy")
+        self.assertEqual(together.shape, (8, 1000))
+        for one, expected in zip(pictures, together):
+            np.save(self.folder / "one.npy", one[None])
+            scores, = self.run_model(alone, self.folder / "one.npy")
+            np.testing.assert_array_equal(scores.ravel(), expected)
+        self.assertGreater(len(set(together.argmax(1))), 1)
+
+    def run_twins(self, net, chips, shape):
+        inputs = self.made(*shape)
+        first, second = (self.run_model(f"{net}.{chip}", inputs) for chip in chips)
+        self.assertEqual(len(first), len(second))
+        self.assertGreater(max(np.ptp(out) for out in first), 1)
+        return zip(first, second)
+
+    def test_yolov8_on_two_chips(self):
+        """Activations by table; bias tables of one zero point on RK3562."""
+        for a, b in self.run_twins("lpd_yolov8n", ("rk3588", "rk3562"), (640, 640, 3)):
+            np.testing.assert_array_equal(a, b)
+
+    def test_text_on_two_chips(self):
+        """Integer BatchNormalization and HardSwish, whose factors RK3576 has in tensors; constants with
+        scales that are left over. Some of the picture is text."""
+        a, b = (self.run_model(f"ppocrv4_det_int8.{chip}", STRANGERS / "kh_KhadasTeam.png", "--fit", "letterbox")[0]
+                for chip in ("rk3588", "rk3576"))
+        self.assertGreater((a > 0.5).mean(), 0.01)
+        np.testing.assert_array_equal(a.ravel(), b.ravel())
+
+    def test_faces_on_two_chips(self):
+        """LeakyRelu, whose slope and shifts RK3576 has in tensors. One bias of Conv_32 differs between
+        the files, which moves some outputs by a few steps."""
+        for a, b in self.run_twins("retinaface320", ("rk3566", "rk3576"), (320, 320, 3)):
+            a, b = a.ravel().astype(float), b.ravel().astype(float)
+            self.assertGreater(a @ b / np.sqrt((a @ a) * (b @ b)), 0.999)
+
+
+if __name__ == "__main__":
+    unittest.main()

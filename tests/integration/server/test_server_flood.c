@@ -1,0 +1,307 @@
+// Clients that ask more than they read, or more than their turn. The server's loop runs in the
+// test, turn by turn, so what it has done when is known.
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "server/net/connection.h"
+#include "server/server.h"
+#include "tests/integration/server/peer.h"
+
+#define BOUND     (256u * 1024) // bytes queued for a client, and one answer more
+#define TURNS_MAX 2000000       // until something that must come has come
+#define OTHERS    200
+#define FIRST_ID  1000u
+
+static uv_loop_t loop;
+static struct options options;
+static struct server server;
+static int server_end; // of the last connection
+
+// ---- the server, turn by turn -------------------------------------------------------------------
+
+static void set(const char *name, const char *value)
+{
+    struct error e;
+    if (options_set(&options, name, value, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+// It has to listen; the kernel names this socket.
+static void listen_nowhere(void)
+{
+    char uri[16];
+    struct sockaddr address = {.sa_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, &address, sizeof address.sa_family), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    snprintf(uri, sizeof uri, "fd:%d", fd);
+    set("listen", uri);
+}
+
+static void start_with(const char *backend)
+{
+    struct error e;
+    log_set_level(LOG_SILENT);
+    options_init(&options);
+    set("isolation", "thread");
+    set("backend", backend);
+    set("module-dir", MODULE_DIR);
+    set("heartbeat-ms", "600000");
+    set("peer-timeout-ms", "1200000");
+    listen_nowhere();
+    assert_int_equal(uv_loop_init(&loop), 0);
+    if (server_init(&server, &loop, &options, &e) < 0)
+        fail_msg("%s", e.text);
+    while (server.state == SERVER_STARTING)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    start_with("null:64:64");
+    return 0;
+}
+
+static int start_sim(void **state)
+{
+    (void)state;
+    start_with("sim");
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    server_stop(&server);
+    while (uv_run(&loop, UV_RUN_DEFAULT))
+        continue;
+    server_done(&server);
+    options_done(&options);
+    return uv_loop_close(&loop);
+}
+
+static void turn(void)
+{
+    uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+static size_t readable(const struct peer *p)
+{
+    static uint8_t bytes[1 << 20];
+    ssize_t n = recv(p->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void wait_readable(const struct peer *p)
+{
+    for (int i = 0; readable(p) == 0; i++) {
+        assert_true(i < TURNS_MAX);
+        turn();
+    }
+}
+
+// A client and its connection in the server.
+static struct connection *join(struct peer *p)
+{
+    int pair[2];
+    struct peer_frame f;
+    rknnd_Hello m = {.version_min = 1, .version_max = 1, .software = "peer", .program = "flood"};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    fd_unblock(pair[0]);
+    server_end = pair[0];
+    server_take(&server, pair[0], &(struct origin){.text = "flood"});
+    struct connection *c = container_of(server.connections.prev, struct connection, link);
+    peer_init(p, pair[1]);
+    peer_send(p, MESSAGE_HELLO, &m, NULL, 0);
+    wait_readable(p);
+    assert_true(peer_receive(p, &f));
+    assert_int_equal(f.header.type, MESSAGE_HELLO);
+    return c;
+}
+
+// Takes what has come for a client. How many answers were complete by it; none may be an Error.
+static unsigned take_answers(struct peer *p)
+{
+    struct error e;
+    void *space;
+    unsigned n = 0;
+    for (;;) {
+        int event = frame_reader_next(&p->reader, &e);
+        if (event == FRAME_NEED_MORE) {
+            size_t size = frame_reader_space(&p->reader, &space);
+            ssize_t got = recv(p->fd, space, size, MSG_DONTWAIT);
+            if (got <= 0)
+                return n;
+            frame_reader_fill(&p->reader, (size_t)got);
+        } else if (event == FRAME_MESSAGE && p->reader.header.payload_size > 0) {
+            frame_reader_payload_skip(&p->reader);
+        } else {
+            assert_true(event >= 0);
+            assert_int_equal(p->reader.header.flags, FRAME_REPLY);
+            n++;
+        }
+    }
+}
+
+// `n` requests in one piece, with ids from FIRST_ID on.
+static void send_many(struct peer *p, uint16_t type, const void *message, unsigned n)
+{
+    const pb_msgdesc_t *fields = message_row(type)->request;
+    size_t size = 0;
+    cleanup(free_p) uint8_t *all = malloc((size_t)n * 256);
+    for (unsigned i = 0; i < n; i++) {
+        struct frame_out *f =
+            message_frame(type, 0, FIRST_ID + i, fields, message, NULL, 0, NULL, NULL);
+        assert_true(f->head_size <= 256);
+        memcpy(all + size, f->head, f->head_size);
+        size += f->head_size;
+        frame_out_free(f);
+    }
+    assert_int_equal(send(p->fd, all, size, MSG_DONTWAIT), size);
+}
+
+// Takes answers until all `n` are there.
+static void take_all(struct peer *p, unsigned n)
+{
+    for (int i = 0; n > 0; i++) {
+        assert_true(i < TURNS_MAX);
+        unsigned more = take_answers(p);
+        assert_true(more <= n);
+        n -= more;
+        turn();
+    }
+}
+
+static void join_others(struct peer *others)
+{
+    for (unsigned i = 0; i < OTHERS; i++)
+        join(&others[i]);
+}
+
+static void close_others(struct peer *others)
+{
+    for (unsigned i = 0; i < OTHERS; i++)
+        peer_close(&others[i]);
+}
+
+// ---- turns --------------------------------------------------------------------------------------
+
+// Both have asked before the server looks. The one who asks little is answered while most of what
+// the other wants is still to come, although that one reads all the time.
+static void expect_turns(uint16_t type, const void *message, unsigned n)
+{
+    struct peer busy, other;
+    unsigned first = 0;
+    join(&busy);
+    join(&other);
+    send_many(&busy, type, message, n);
+    send_many(&other, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
+    for (int i = 0; readable(&other) == 0; i++) {
+        assert_true(i < TURNS_MAX);
+        turn();
+        first += take_answers(&busy);
+    }
+    if (first > n / 4)
+        fail_msg("%u of %u %s were answered first", first, n, message_row(type)->name);
+    take_all(&busy, n - first);
+    peer_close(&busy);
+    peer_close(&other);
+}
+
+static void others_have_their_turn(void **state)
+{
+    struct peer others[OTHERS];
+    (void)state;
+    join_others(others);
+    expect_turns(MESSAGE_PING, &(rknnd_Ping){.token = 7}, 4000);
+    expect_turns(MESSAGE_STATS, &(rknnd_Empty){0}, 64);
+    expect_turns(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 64);
+    expect_turns(MESSAGE_SERVER_STATUS, &(rknnd_Empty){0}, 1000);
+    close_others(others);
+}
+
+// ---- back-pressure ------------------------------------------------------------------------------
+
+// Nothing happens for the client that joined last until it reads.
+static bool is_still(const struct connection *c)
+{
+    const struct request *next = list_first(&c->large, const struct request, turn);
+    struct pollfd socket = {.fd = server_end, .events = POLLOUT};
+    return (c->n_requests == 0 || (next && !next->started)) && poll(&socket, 1, 0) == 0;
+}
+
+// Asks `n` times for `size` bytes or more and reads nothing: what the server keeps is bounded, and
+// all of it comes as it is read.
+static void expect_bound(uint16_t type, const void *message, unsigned n, size_t size)
+{
+    struct peer p;
+    struct connection *c = join(&p);
+    assert_true(size * n > 2 * BOUND + (1u << 19)); // more than the socket takes besides
+    send_many(&p, type, message, n);
+    turn();
+    for (int i = 0; !is_still(c); i++) {
+        assert_true(i < TURNS_MAX);
+        turn();
+    }
+    for (int i = 0; i < 1000; i++)
+        turn();
+    if (channel_backlog(&c->channel) > BOUND + 2 * size)
+        fail_msg("%llu bytes wait for one who reads no %s of some %zu bytes",
+                 (unsigned long long)channel_backlog(&c->channel), message_row(type)->name, size);
+    take_all(&p, n);
+    peer_close(&p);
+}
+
+static void answers_wait_for_their_reader(void **state)
+{
+    struct peer others[OTHERS];
+    (void)state;
+    join_others(others);
+    expect_bound(MESSAGE_STATS, &(rknnd_Empty){0}, 200, 10000);
+    expect_bound(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 300, 5000);
+    close_others(others);
+}
+
+// The library's digits; a description is made by a thread, and is larger than its file's name.
+static void descriptions_wait_for_their_reader(void **state)
+{
+    rknnd_ModelDescribe m = {0};
+    struct error e;
+    struct model *model;
+    struct stat file;
+    (void)state;
+    int fd = open(DIGITS_FILE, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &file), 0);
+    uint8_t *data = malloc((size_t)file.st_size);
+    assert_int_equal(read(fd, data, (size_t)file.st_size), file.st_size);
+    assert_int_equal(sha256(data, (size_t)file.st_size, m.sha256, &e), 0);
+    assert_int_equal(
+        store_add(&server.store, m.sha256, fd, (uint64_t)file.st_size, "digits", &model, &e), 0);
+    free(data);
+    expect_bound(MESSAGE_MODEL_DESCRIBE, &m, 120, 14000);
+    store_unref(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(others_have_their_turn, start, stop),
+        cmocka_unit_test_setup_teardown(answers_wait_for_their_reader, start, stop),
+        cmocka_unit_test_setup_teardown(descriptions_wait_for_their_reader, start_sim, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,5 +1,0 @@
-if(TARGET rknnrt AND TARGET rknnd AND TARGET rknnctl AND TARGET npu_sim)
-  add_executable(servers_client servers_client.c)
-  target_link_libraries(servers_client PRIVATE rknnd_options conformance rknnrt Threads::Threads m)
-  rknnd_python_test(test_servers test_servers.py)
-endif()

@@ -1,0 +1,125 @@
+"""A daemon of the build under test, and what is to be seen of it from outside."""
+import atexit
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import time
+
+from support.paths import DIGITS, SOURCE  # noqa: F401 (DIGITS: for those who import this)
+
+BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
+PATIENCE = 60  # seconds after which something that was to happen has not
+
+
+def wait_for(what, condition, patience=PATIENCE):
+    """Polls until condition() is true; fails with the words of what() or what."""
+    end = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"still waiting: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+def processes(is_meant):
+    """Numbers of this machine's processes whose command line (bytes, words end with 0) is meant."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and is_meant((folder / "cmdline").read_bytes()):
+                found.append(int(folder.name))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def vendor_backend(folder, standin, chip="rk3588", **environment):
+    """Value of --backend for a stand-in of the vendor's runtime (tests/standin: "today", "old", …) on
+    a board with this chip; the stand-in's environment is that of this process."""
+    compatible = pathlib.Path(folder) / "compatible"
+    compatible.write_bytes(b"maker,board\0rockchip,%s\0" % chip.encode())
+    library, = (BUILD / "tests/standin" / standin).glob("lib*.so")
+    os.environ.update({"STANDIN": chip, **environment})
+    return f"vendor:{library},compatible={compatible}"
+
+
+def listen_on_any_port():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    return listener
+
+
+class Daemon:
+    """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
+
+    def __init__(self, *options, transport="unix"):
+        self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        self.listener = listen_on_any_port() if transport == "tcp" else None
+        if self.listener:
+            fd = self.listener.fileno()
+            self.uri = "tcp:127.0.0.1:%u" % self.listener.getsockname()[1]
+            listen, pass_fds = f"fd:{fd}", (fd,)
+        else:
+            self.uri = f"unix:{self.folder.name}/socket"
+            listen, pass_fds = self.uri, ()
+        self.env = dict(os.environ, RKNND_SERVER=self.uri)
+        self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
+                                        stdin=subprocess.DEVNULL, pass_fds=pass_fds)
+        atexit.register(self.process.kill)  # also of a test that fails
+        wait_for("the daemon to listen", self.listens)
+        wait_for("its first worker, which it asks for the device, to end",
+                 lambda: self.status()["workers"] == 0)
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"rknnd ended with {self.process.returncode}")
+        there = self.listener or os.path.exists(self.uri[5:])
+        return there and self.rknnctl("ping", "-n", "1").returncode == 0
+
+    def rknnctl(self, *words):
+        return subprocess.run([BUILD / "bin/rknnctl", *words], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+
+    def status(self):
+        answer = self.rknnctl("status", "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    def held(self):
+        """What must be as before once clients are gone: counters, fds, child processes."""
+        status = self.status()
+        names = ("sessions", "connections", "contexts", "models", "workers", "uploads",
+                 "upload_bytes", "model_bytes", "cached_bytes", "buffer_bytes", "jobs_waiting",
+                 "jobs_running")
+        held = {name: status[name] for name in names}
+        held["fds"] = len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        held["children"] = len(self.children())
+        return held
+
+    def children(self):
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        return [int(pid) for pid in pathlib.Path(path).read_text().split()]
+
+    def client(self, model, seed):
+        """A loop_client, which ends when its standard input is closed."""
+        return subprocess.Popen([BUILD / "tests/integration/loop_client", model, str(seed)],
+                                env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        if self.listener:
+            self.listener.close()
+        self.folder.cleanup()
+        assert code == 0, f"rknnd ended with {code}"
+
+
+def finish_client(client):
+    """Ends a loop_client; its words, if all was well with it."""
+    out, err = client.communicate(timeout=PATIENCE)
+    assert client.returncode == 0, f"a client that should notice nothing: {err or client.returncode}"
+    return out.strip()

@@ -1,7 +1,0 @@
-rknnd_test(test_abi SOURCES test_abi.c)
-target_include_directories(test_abi PRIVATE ${PROJECT_SOURCE_DIR}/client/include)
-rknnd_python_test(test_abi_reference test_abi.py)
-rknnd_python_test(test_symbols test_symbols.py)
-rknnd_python_test(test_rknnd_abi test_rknnd_abi.py)
-rknnd_python_test(test_symbol_versions test_symbol_versions.py)
-rknnd_python_test(test_headers test_headers.py)

@@ -1,5 +1,0 @@
-foreach(name test_host test_host_process test_host_thread)
-  rknnd_test(${name} SOURCES ${name}.c host_rig.c LIBS server_core tensor base LABELS tsan)
-  target_compile_definitions(${name} PRIVATE MODULE_DIR="${RKNND_MODULE_DIR}")
-  add_dependencies(${name} npu_null_module)
-endforeach()

@@ -1,0 +1,259 @@
+// Integer convolutions of random shapes, zero points and scales, against sums counted one by one
+// and rounded once. What the CPU computes them with is chosen by DNNL_MAX_CPU_ISA (CMakeLists.txt).
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/exec/plan.h"
+
+#define CASES     2400
+#define MOST_WORK 1000000 // multiplications in a case
+#define MOST_OC   160
+
+enum { X, W, Y, ADDEND, N_TENSORS };
+
+struct net {
+    struct graph graph;
+    struct graph_tensor tensors[N_TENSORS];
+    struct graph_node node;
+    struct graph_conv_quant quant;
+    int8_t *values[N_TENSORS];
+    double scale[MOST_OC];
+    int32_t bias[MOST_OC];
+    int16_t nz[MOST_OC];
+};
+
+static int32_t between(int32_t low, int32_t high)
+{
+    return low + (int32_t)(rand() % (high - low + 1));
+}
+
+static bool one_in(int32_t n)
+{
+    return between(1, n) == 1;
+}
+
+// ---- a random net ----
+
+static void choose_channels(struct graph_window *w, uint32_t *ic, uint32_t *oc)
+{
+    *ic = (uint32_t)(one_in(3) ? 4 * between(1, 20) : between(1, 40));
+    *oc = (uint32_t)(one_in(3) ? 16 * between(1, 9) : between(1, MOST_OC));
+    w->groups = 1;
+    if (one_in(8)) {
+        w->groups = *ic;
+        *oc = *ic;
+    } else if (one_in(10)) {
+        w->groups = 2;
+        *ic *= 2;
+        *oc += *oc % 2;
+    }
+}
+
+// A dimension of the image, and what becomes of it.
+static void choose_size(struct graph_window *w, int i, uint32_t *in, uint32_t *out)
+{
+    bool plain = one_in(3);
+    w->kernel[i] = (uint32_t)(plain ? 1 : between(1, 5));
+    w->stride[i] = (uint32_t)(plain ? 1 : between(1, 3));
+    w->dilation[i] = (uint32_t)(one_in(4) ? between(1, 3) : 1);
+    w->pad[i] = (uint32_t)(plain ? 0 : between(0, 3));
+    w->pad[2 + i] = (uint32_t)(plain ? 0 : between(0, 3));
+    uint32_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    *in = reach + (uint32_t)between(0, one_in(4) ? 60 : 12);
+    *out = (*in + w->pad[i] + w->pad[2 + i] - reach) / w->stride[i] + 1;
+}
+
+static void make_tensor(struct net *n, int i, const uint32_t *dims, float scale)
+{
+    struct error e;
+    struct graph_tensor *t = &n->tensors[i];
+    *t = (struct graph_tensor){.name = "t",
+                               .type = TENSOR_INT8,
+                               .n_dims = 4,
+                               .channels_last = i != W,
+                               .quantized = true,
+                               .scale = scale,
+                               .zp = one_in(4) ? between(0, 1) * 255 - 128 : between(-128, 127),
+                               .place = GRAPH_NO_PLACE};
+    memcpy(t->dims, dims, 4 * sizeof *dims);
+    assert_int_equal(graph_tensor_measure(t, &e), 0);
+    n->values[i] = malloc(t->size);
+    bool extreme = one_in(6);
+    for (size_t k = 0; k < t->size; k++)
+        n->values[i][k] = (int8_t)(extreme ? between(0, 1) * 255 - 128 : between(-128, 127));
+}
+
+// Steps of the output that a sum counts: few enough for most outputs to lie within bounds. Powers
+// of two make ties.
+static double choose_scale(size_t taps, bool ties)
+{
+    double typical = 6000 * sqrt((double)taps), steps = between(10, 200) / typical;
+    return ties ? exp2(round(log2(steps))) : steps * (1 + between(0, 1000000) * 1e-7);
+}
+
+static void choose_quant(struct net *n, size_t taps)
+{
+    uint32_t oc = n->tensors[Y].dims[1];
+    bool ties = one_in(3), all_alike = one_in(5);
+    n->quant = (struct graph_conv_quant){
+        .n = oc, .scale = n->scale, .bias = n->bias, .nz = n->nz, .bias_holds_zp = false};
+    for (uint32_t o = 0; o < oc; o++) {
+        n->scale[o] = choose_scale(taps, ties) * (ties ? 1 : (double)n->tensors[Y].scale);
+        n->bias[o] = between(-20000, 20000);
+        n->nz[o] = (int16_t)(all_alike ? 0 : between(-128, 128));
+    }
+}
+
+static void choose_posts(struct net *n)
+{
+    struct graph_node *node = &n->node;
+    if (one_in(4))
+        node->post[node->n_post++] =
+            (struct graph_post){.kind = POST_LEAKY_RELU, .alpha = one_in(2) ? 0.1f : 0.25f};
+    if (one_in(4))
+        node->post[node->n_post++] = (struct graph_post){.kind = POST_ADD, .operand = ADDEND};
+    if (one_in(3))
+        node->post[node->n_post++] = (struct graph_post){.kind = POST_RELU};
+}
+
+static void make_net(struct net *n)
+{
+    static const int32_t inputs[] = {X, W}, outputs[] = {Y};
+    static const uint32_t first[] = {X, ADDEND}, last[] = {Y};
+    uint32_t ic, oc, x[4], y[4];
+    *n = (struct net){.node = {.op = GRAPH_CONV, .name = "n", .type = "Conv"}};
+    struct graph_window *w = &n->node.window;
+    uint64_t work;
+    do {
+        choose_channels(w, &ic, &oc);
+        choose_size(w, 0, &x[2], &y[2]);
+        choose_size(w, 1, &x[3], &y[3]);
+        x[0] = y[0] = (uint32_t)(one_in(4) ? 2 : 1);
+        x[1] = ic;
+        y[1] = oc;
+        work = (uint64_t)y[0] * oc * y[2] * y[3] * (ic / w->groups) * w->kernel[0] * w->kernel[1];
+    } while (work > MOST_WORK || oc > MOST_OC);
+    uint32_t weight[4] = {oc, ic / w->groups, w->kernel[0], w->kernel[1]};
+    make_tensor(n, X, x, 1);
+    make_tensor(n, W, weight, 1);
+    make_tensor(n, Y, y, one_in(2) ? 1 : 0.37f);
+    make_tensor(n, ADDEND, y, one_in(2) ? 0.5f : 0.71f);
+    n->tensors[W].constant = true;
+    n->tensors[W].data = (struct bytes){(uint8_t *)n->values[W], n->tensors[W].size};
+    choose_quant(n, (size_t)weight[1] * weight[2] * weight[3]);
+    choose_posts(n);
+    n->node.quant = &n->quant;
+    n->node.inputs = inputs;
+    n->node.n_inputs = 2;
+    n->node.outputs = outputs;
+    n->node.n_outputs = 1;
+    n->graph = (struct graph){.n_tensors = N_TENSORS,
+                              .n_nodes = 1,
+                              .n_inputs = 2,
+                              .n_outputs = 1,
+                              .tensors = n->tensors,
+                              .nodes = &n->node,
+                              .inputs = first,
+                              .outputs = last};
+}
+
+static void free_net(struct net *n)
+{
+    for (int i = 0; i < N_TENSORS; i++)
+        free(n->values[i]);
+}
+
+// ---- what must come out ----
+
+static size_t index_of(const struct graph_tensor *t, size_t b, size_t ch, size_t y, size_t x)
+{
+    return ((b * t->dims[2] + y) * t->dims[3] + x) * t->dims[1] + ch;
+}
+
+static int64_t sum_of(const struct net *n, const uint32_t at[4])
+{
+    const struct graph_window *w = &n->node.window;
+    const struct graph_tensor *x = &n->tensors[X], *weight = &n->tensors[W];
+    uint32_t inputs = weight->dims[1], o = at[1],
+             first = o / (weight->dims[0] / w->groups) * inputs;
+    int64_t sum = n->bias[o];
+    for (uint32_t ky = 0; ky < w->kernel[0]; ky++)
+        for (uint32_t kx = 0; kx < w->kernel[1]; kx++) {
+            int64_t iy = (int64_t)at[2] * w->stride[0] + ky * w->dilation[0] - w->pad[0];
+            int64_t ix = (int64_t)at[3] * w->stride[1] + kx * w->dilation[1] - w->pad[1];
+            if (iy < 0 || iy >= x->dims[2] || ix < 0 || ix >= x->dims[3])
+                continue;
+            for (uint32_t i = 0; i < inputs; i++) {
+                size_t k = ((o * inputs + i) * w->kernel[0] + ky) * w->kernel[1] + kx;
+                int32_t v = n->values[X][index_of(x, at[0], first + i, (size_t)iy, (size_t)ix)];
+                sum += (int64_t)(v - x->zp) * (n->values[W][k] + n->nz[o]);
+            }
+        }
+    return sum;
+}
+
+static int8_t expected(const struct net *n, const uint32_t at[4])
+{
+    const struct graph_tensor *y = &n->tensors[Y], *a = &n->tensors[ADDEND];
+    long double v = (long double)sum_of(n, at) * n->scale[at[1]];
+    for (uint32_t i = 0; i < n->node.n_post; i++) {
+        const struct graph_post *post = &n->node.post[i];
+        int8_t addend = n->values[ADDEND][index_of(a, at[0], at[1], at[2], at[3])];
+        if (post->kind == POST_ADD)
+            v += (long double)(addend - a->zp) * a->scale;
+        else if (v < 0)
+            v *= post->kind == POST_RELU ? 0 : post->alpha;
+    }
+    v = rintl(v / y->scale + y->zp);
+    return (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
+}
+
+static void compare(const struct net *n, const int8_t *got, unsigned seed)
+{
+    const struct graph_tensor *y = &n->tensors[Y];
+    uint32_t at[4];
+    for (at[0] = 0; at[0] < y->dims[0]; at[0]++)
+        for (at[1] = 0; at[1] < y->dims[1]; at[1]++)
+            for (at[2] = 0; at[2] < y->dims[2]; at[2]++)
+                for (at[3] = 0; at[3] < y->dims[3]; at[3]++) {
+                    int8_t v = got[index_of(y, at[0], at[1], at[2], at[3])], want = expected(n, at);
+                    if (v != want)
+                        fail_msg("case %u: [%u,%u,%u,%u] of %ux%ux%ux%u is %d, expected %d", seed,
+                                 at[0], at[1], at[2], at[3], y->dims[0], y->dims[1], y->dims[2],
+                                 y->dims[3], v, want);
+                }
+}
+
+static void test_random_convolutions(void **state)
+{
+    (void)state;
+    for (unsigned seed = 0; seed < CASES; seed++) {
+        struct net n;
+        struct plan p;
+        struct run r;
+        struct error e;
+        srand(seed);
+        make_net(&n);
+        if (plan_init(&p, &n.graph, &e) < 0 || run_init(&r, &p, &e) < 0)
+            fail_msg("case %u: %s", seed, e.text);
+        memcpy(run_tensor(&r, X), n.values[X], n.tensors[X].size);
+        memcpy(run_tensor(&r, ADDEND), n.values[ADDEND], n.tensors[ADDEND].size);
+        assert_int_equal(run_steps(&r, &e), 0);
+        compare(&n, run_tensor(&r, Y), seed);
+        assert_memory_equal(run_tensor(&r, X), n.values[X], n.tensors[X].size);
+        run_done(&r);
+        plan_done(&p);
+        free_net(&n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_convolutions)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

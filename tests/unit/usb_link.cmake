@@ -1,1 +1,0 @@
-rknnd_test(test_usb_link SOURCES test_usb_link.c LIBS server_core PkgConfig::UV)

@@ -1,8 +1,0 @@
-if(TARGET npu_vendor)
-  rknnd_test(test_vendor_perf SOURCES test_vendor_perf.c LIBS npu_vendor tensor base)
-  rknnd_test(test_vendor_dump SOURCES test_vendor_dump.c LIBS npu_vendor tensor base)
-  foreach(part query direct)
-    rknnd_test(test_vendor_${part} SOURCES test_vendor_${part}.c LIBS npu_vendor tensor base)
-    target_include_directories(test_vendor_${part} PRIVATE ${PROJECT_SOURCE_DIR}/client/include)
-  endforeach()
-endif()
