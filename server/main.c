@@ -61,7 +61,7 @@ static int relay(const struct options *o)
     return exit_code(&e);
 }
 
-// The program that has started this daemon hears why it cannot run (client/link/spawn.h).
+// The program that has started this daemon hears why it cannot run (client/transport/spawn.h).
 static void tell_starter(int fd, const struct error *failed)
 {
     if (fd >= 0 && failed->code)

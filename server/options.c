@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/net/uri.h"
 #include "npu/buffer/buffer.h"
+#include "server/net/listen_schemes.h"
 #include "server/size.h"
 #include "server/spelling.h"
 
@@ -46,7 +47,7 @@ struct row {
 // clang-format off
 static const struct row rows[] = {
     {"listen", KIND_LISTEN, 0, 0, 0, 0, "URI",
-     "where clients connect: unix:PATH, tcp:HOST:PORT, usb[:FOLDER] or fd:N; may be repeated"},
+     "where clients connect; may be repeated: "},
     {"relay", KIND_TEXT, AT(relay), 0, 0, 0, "usb:[SERIAL]",
      "on a PC: let programs use the board at the USB cable, instead of serving models"},
     {"backend", KIND_BACKEND, 0, 0, 0, 0, "NAME[:OPTIONS]", "what runs models (default: sim)"},
@@ -320,6 +321,8 @@ enum { OPTION_CONFIG = 1000, OPTION_HELP, OPTION_VERSION };
 
 static void print_help(void)
 {
+    char forms[URI_FORMS_SIZE];
+    listen_forms(forms);
     printf("Usage: rknnd [OPTION]...\n"
            "Serves Rockchip NPUs, or a software NPU, to programs that use the RKNN C API.\n\n");
     for (size_t i = 0; i < N_ROWS; i++) {
@@ -328,7 +331,7 @@ static void print_help(void)
             continue;
         snprintf(head, sizeof head, "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
                  rows[i].argument ? rows[i].argument : "");
-        printf("  %-30s %s\n", head, rows[i].help);
+        printf("  %-30s %s%s\n", head, rows[i].help, rows[i].kind == KIND_LISTEN ? forms : "");
     }
     printf("  %-30s %s\n", "--config FILE", "lines `name = value` with the names above");
     printf("  %-30s %s\n", "--version", "print the version");
@@ -426,6 +429,7 @@ static int check_quotas(const struct options *o, struct error *e)
 // Other sockets have the group that whoever made them has given them.
 static int check_group(const struct options *o, struct error *e)
 {
+    const struct uri_scheme *const unix_sockets[] = {&uri_unix};
     struct uri uri;
     bool used = o->n_listen == 0;
     if (!o->socket_group)
@@ -434,7 +438,7 @@ static int check_group(const struct options *o, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID, "socket-group: there is no group \"%s\"",
                          o->socket_group);
     for (uint32_t i = 0; i < o->n_listen; i++)
-        used = used || (uri_parse(o->listen[i], &uri, NULL) == 0 && uri.kind == URI_UNIX);
+        used = used || uri_parse(o->listen[i], unix_sockets, 1, &uri, NULL) == 0;
     return used && o->adopt_fd < 0
                ? 0
                : error_set(e, STATUS_PARAM_INVALID,

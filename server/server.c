@@ -12,13 +12,12 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/net/uri.h"
-#include "base/net/usb.h"
 #include "server/handle/handle.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/net/connection.h"
+#include "server/net/listen_schemes.h"
 #include "server/net/transport_socket.h"
-#include "server/usb/usb_board.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
@@ -209,25 +208,7 @@ static int listen_by_default(struct server *s, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no --listen, and XDG_RUNTIME_DIR is not set: where to listen?");
     }
-    return listener_open(&s->listeners, uri, e);
-}
-
-// A program on the PC at the other end of the cable.
-static void take_usb(void *owner, struct transport *transport)
-{
-    struct origin origin = {.text = "usb"};
-    take_transport(owner, transport, &origin);
-}
-
-// "usb" or "usb:FOLDER" is FunctionFS; anything else is for sockets.
-static int listen_at(struct server *s, const char *uri, struct error *e)
-{
-    if (strcmp(uri, "usb") != 0 && strncmp(uri, "usb:", 4) != 0)
-        return listener_open(&s->listeners, uri, e);
-    if (s->usb)
-        return error_set(e, STATUS_PARAM_INVALID, "there is one USB interface, not two");
-    const char *folder = uri[3] && uri[4] ? uri + 4 : USB_FOLDER;
-    return usb_board_open(&s->usb, s->loop, folder, take_usb, s, e);
+    return listen_at(&s->listeners, uri, e);
 }
 
 static int open_listeners(struct server *s, struct error *e)
@@ -249,7 +230,7 @@ static int open_listeners(struct server *s, struct error *e)
     if (o->adopt_fd >= 0)
         return listener_adopt(&s->listeners, (int)o->adopt_fd, e);
     for (uint32_t i = 0; i < o->n_listen; i++) {
-        int r = listen_at(s, o->listen[i], e);
+        int r = listen_at(&s->listeners, o->listen[i], e);
         if (r < 0)
             return r;
     }
@@ -261,6 +242,11 @@ static void on_connected(struct listeners *l, int fd, const struct origin *origi
     server_take(container_of(l, struct server, listeners), fd, origin);
 }
 
+static void on_transport(struct listeners *l, struct transport *t, const struct origin *origin)
+{
+    take_transport(container_of(l, struct server, listeners), t, origin);
+}
+
 static void on_orphaned(struct listeners *l)
 {
     log_debug("the program that this daemon belongs to has ended");
@@ -270,9 +256,12 @@ static void on_orphaned(struct listeners *l)
 static void init_state(struct server *s, uv_loop_t *loop, const struct options *options)
 {
     *s = (struct server){.loop = loop, .options = options};
-    s->listeners = (struct listeners){
-        .loop = loop, .options = options, .take = on_connected, .orphaned = on_orphaned};
-    list_init(&s->listeners.all);
+    listeners_init(&s->listeners, loop);
+    s->listeners.take = on_connected;
+    s->listeners.take_transport = on_transport;
+    s->listeners.orphaned = on_orphaned;
+    s->listeners.socket_group = options->socket_group;
+    s->listeners.insecure = options->insecure;
     list_init(&s->connections);
     list_init(&s->sessions);
     list_init(&s->users);
@@ -392,7 +381,7 @@ void server_stop(struct server *s)
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections, struct connection, link)))
         connection_close(c, "the server stops");
-    usb_board_close(steal_ptr(s->usb));
+    listeners_close_carriers(&s->listeners);
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);
     handle_describe_stop(s);

@@ -38,7 +38,6 @@ struct server {
 
     struct listeners listeners;
     struct announce announce;
-    struct usb_board *usb; // NULL: does not listen there
     struct list connections;
     struct list sessions;
     struct list users;

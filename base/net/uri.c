@@ -1,4 +1,4 @@
-// URIs of servers.
+// Addresses of servers.
 #include "base/net/uri.h"
 
 #include <stdio.h>
@@ -7,19 +7,10 @@
 
 #define UNIX_PATH_MAX 107 // sun_path with its end
 
-static const char *const schemes[] = {
-    [URI_UNIX] = "unix:", [URI_TCP] = "tcp:", [URI_USB] = "usb:",
-    [URI_ADB] = "adb:",   [URI_SIM] = "sim:", [URI_FD] = "fd:",
-};
-#define N_SCHEMES (sizeof schemes / sizeof *schemes)
+const struct uri_scheme uri_unix = URI_SCHEME_UNIX;
+const struct uri_scheme uri_tcp = URI_SCHEME_TCP;
 
-static int bad(const char *uri, const char *why, struct error *e)
-{
-    return error_set(e, STATUS_PARAM_INVALID,
-                     "\"%.200s\" %s (the forms are unix:PATH, tcp:HOST:PORT, sim:[CHIP], "
-                     "usb:[SERIAL], adb:[SERIAL] and, to listen, fd:N)",
-                     uri, why);
-}
+// ---- tables of schemes --------------------------------------------------------------------------
 
 static bool parse_number(const char *text, long low, long high, long *ret)
 {
@@ -31,8 +22,77 @@ static bool parse_number(const char *text, long low, long high, long *ret)
     return true;
 }
 
+// What follows the scheme's name; NULL: the address has another scheme.
+static const char *after_name(const char *text, const struct uri_scheme *s)
+{
+    size_t length = strlen(s->name);
+    if (strncmp(text, s->name, length) == 0)
+        return text + length;
+    bool alone = s->stands_alone && strlen(text) == length - 1;
+    return alone && strncmp(text, s->name, length - 1) == 0 ? text + length - 1 : NULL;
+}
+
+void uri_forms(const struct uri_scheme *const *schemes, size_t n, char ret[static URI_FORMS_SIZE])
+{
+    size_t used = 0;
+    *ret = 0;
+    for (size_t i = 0; i < n && used < URI_FORMS_SIZE; i++) {
+        const char *between = i == 0 ? "" : i + 1 < n ? ", " : " or ";
+        used += (size_t)snprintf(ret + used, URI_FORMS_SIZE - used, "%s%s%s", between,
+                                 schemes[i]->name, schemes[i]->syntax);
+    }
+}
+
+int uri_parse(const char *text, const struct uri_scheme *const *schemes, size_t n, struct uri *ret,
+              struct error *e)
+{
+    char forms[URI_FORMS_SIZE];
+    const char *why = "is not the URI of a server", *rest = NULL;
+    struct uri u = {0};
+    for (size_t i = 0; i < n && !rest; i++)
+        if ((rest = after_name(text, schemes[i]))) {
+            u.scheme = schemes[i];
+            why = u.scheme->parse(rest, &u);
+        }
+    if (!why) {
+        *ret = u;
+        return 0;
+    }
+    uri_forms(schemes, n, forms);
+    return error_set(e, STATUS_PARAM_INVALID, "\"%.200s\" %s (it should be %s)", text, why, forms);
+}
+
+void uri_format(const struct uri *u, char *ret, size_t size)
+{
+    char rest[300];
+    if (u->scheme->format)
+        u->scheme->format(u, rest, sizeof rest);
+    snprintf(ret, size, "%s%s", u->scheme->name, u->scheme->format ? rest : u->text);
+}
+
+// ---- names and paths ----------------------------------------------------------------------------
+
+const char *uri_parse_name(const char *rest, struct uri *ret)
+{
+    if (strlen(rest) >= sizeof ret->text)
+        return "is too long";
+    strcpy(ret->text, rest);
+    return NULL;
+}
+
+const char *uri_parse_path(const char *rest, struct uri *ret)
+{
+    size_t length = strlen(rest);
+    if (length == 0 || length > UNIX_PATH_MAX)
+        return "has no path, or one of more than 107 bytes";
+    return uri_parse_name(rest, ret);
+}
+
+// ---- hosts --------------------------------------------------------------------------------------
+
 // Finds the end of the host and, behind it, the text of the port (NULL: none). Returns why not.
-static const char *split_tcp(const char *rest, const char **host, size_t *length, const char **port)
+static const char *split_host(const char *rest, const char **host, size_t *length,
+                              const char **port)
 {
     bool bracket = *rest == '[';
     *host = rest + bracket;
@@ -51,60 +111,40 @@ static const char *split_tcp(const char *rest, const char **host, size_t *length
     return NULL;
 }
 
-static int parse_tcp(const char *uri, const char *rest, struct uri *u, struct error *e)
+const char *uri_parse_host(const char *rest, struct uri *ret)
 {
     const char *host, *port;
     size_t length;
     long number = URI_DEFAULT_PORT;
-    const char *why = split_tcp(rest, &host, &length, &port);
+    const char *why = split_host(rest, &host, &length, &port);
     if (why)
-        return bad(uri, why, e);
-    if (length == 0 || length >= sizeof u->text)
-        return bad(uri, "has no host, or one that is too long", e);
+        return why;
+    if (length == 0 || length >= sizeof ret->text)
+        return "has no host, or one that is too long";
     if (port && !parse_number(port, 1, 65535, &number))
-        return bad(uri, "has a port that is not 1 to 65535", e);
-    memcpy(u->text, host, length);
-    u->port = (uint16_t)number;
-    return 0;
+        return "has a port that is not 1 to 65535";
+    memcpy(ret->text, host, length);
+    ret->port = (uint16_t)number;
+    return NULL;
 }
 
-int uri_parse(const char *text, struct uri *ret, struct error *e)
+void uri_format_host(const struct uri *u, char *ret, size_t size)
 {
-    struct uri u = {0};
-    size_t kind = 0;
-    while (kind < N_SCHEMES && strncmp(text, schemes[kind], strlen(schemes[kind])) != 0)
-        kind++;
-    if (kind == N_SCHEMES)
-        return bad(text, "is not the URI of a server", e);
-    const char *rest = text + strlen(schemes[kind]);
-    size_t length = strlen(rest);
-    u.kind = (enum uri_kind)kind;
-    if (u.kind == URI_TCP) {
-        int r = parse_tcp(text, rest, &u, e);
-        if (r < 0)
-            return r;
-    } else if (u.kind == URI_FD) {
-        long fd;
-        if (!parse_number(rest, 0, 1 << 20, &fd))
-            return bad(text, "has no file descriptor's number", e);
-        u.fd = (int)fd;
-    } else {
-        if (u.kind == URI_UNIX && (length == 0 || length > UNIX_PATH_MAX))
-            return bad(text, "has no path, or one of more than 107 bytes", e);
-        if (length >= sizeof u.text)
-            return bad(text, "is too long", e);
-        memcpy(u.text, rest, length + 1);
-    }
-    *ret = u;
-    return 0;
+    snprintf(ret, size, strchr(u->text, ':') ? "[%s]:%u" : "%s:%u", u->text, u->port);
 }
 
-void uri_format(const struct uri *u, char *ret, size_t size)
+// ---- file descriptors ---------------------------------------------------------------------------
+
+const char *uri_parse_fd(const char *rest, struct uri *ret)
 {
-    if (u->kind == URI_TCP)
-        snprintf(ret, size, strchr(u->text, ':') ? "tcp:[%s]:%u" : "tcp:%s:%u", u->text, u->port);
-    else if (u->kind == URI_FD)
-        snprintf(ret, size, "fd:%d", u->fd);
-    else
-        snprintf(ret, size, "%s%s", schemes[u->kind], u->text);
+    long fd;
+    if (!parse_number(rest, 0, 1 << 20, &fd))
+        return "has no file descriptor's number";
+    ret->fd = (int)fd;
+    return NULL;
+}
+
+void uri_format_fd(const struct uri *u, char *ret, size_t size)
+{
+    snprintf(ret, size, "%d", u->fd);
 }

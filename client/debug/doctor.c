@@ -1,35 +1,13 @@
 // rknnd_diagnose: every hop between a program and the NPU.
 #include "client/debug/doctor.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "client/api/context.h"
 #include "client/api/init.h"
 #include "client/last_error.h"
 #include "client/link/servers.h"
-#include "client/link/usb_boards.h"
 #include "client/model/load_options.h"
 #include "client/model/model.h"
-
-void doctor_tell(struct doctor *d, rknnd_verdict verdict, const char *name, const char *advice,
-                 const char *format, ...)
-{
-    char found[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(found, sizeof found, format, args);
-    va_end(args);
-    message_make_printable(found);
-    rknnd_check check = {.struct_size = sizeof check,
-                         .verdict = verdict,
-                         .name = name,
-                         .found = found,
-                         .advice = advice};
-    d->n_bad += verdict == RKNND_CHECK_BAD;
-    d->callback(d->user, &check);
-}
+#include "client/transport/transports.h"
 
 // ---- the model ---------------------------------------------------------------------------------
 
@@ -49,19 +27,19 @@ static const char *advice_for(int status)
     }
 }
 
-void doctor_model(struct doctor *d, const char *path)
+void doctor_model(struct checks *checks, const char *path)
 {
     struct error e;
     struct model m = {.fd = -1};
     rknn_context context = 0;
     int r = model_from_file(&m, path, 0, 0, &e);
     if (r < 0) {
-        doctor_tell(d, RKNND_CHECK_BAD, "model", "give the path of a readable model file", "%s: %s",
-                    path, e.text);
+        checks_tell(checks, RKNND_CHECK_BAD, "model", "give the path of a readable model file",
+                    "%s: %s", path, e.text);
     } else if ((r = init_open_model(&m, 0, load_options(), &context, &e)) < 0) {
-        doctor_tell(d, RKNND_CHECK_BAD, "model", advice_for(r), "%s: %s", path, e.text);
+        checks_tell(checks, RKNND_CHECK_BAD, "model", advice_for(r), "%s: %s", path, e.text);
     } else {
-        doctor_tell(d, RKNND_CHECK_GOOD, "model", "", "%s loads here", path);
+        checks_tell(checks, RKNND_CHECK_GOOD, "model", "", "%s loads here", path);
         context_end(context, &e);
     }
     model_done(&m);
@@ -69,40 +47,42 @@ void doctor_model(struct doctor *d, const char *path)
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-static void skip(struct doctor *d, const char *name)
+static void skip(struct checks *checks, const char *name)
 {
-    doctor_tell(d, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
+    checks_tell(checks, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
 }
 
-static void diagnose(struct doctor *d, const char *model)
+static void diagnose(struct checks *checks, const char *model)
 {
-    struct connection *c = doctor_reach(d);
+    struct connection *c = doctor_reach(checks);
     if (c) {
         rknnd_HelloReply peer = c->peer;
-        doctor_device(d, &peer);
+        doctor_device(checks, &peer);
         if (model)
-            doctor_model(d, model);
+            doctor_model(checks, model);
     } else {
-        skip(d, "device");
+        skip(checks, "device");
         if (model)
-            skip(d, "model");
+            skip(checks, "model");
     }
     server_disconnect(c);
-    doctor_adb(d);
-    doctor_usb(d, USB_SYSFS);
+    const struct transport *t;
+    for (unsigned i = 0; (t = transports_row(i)); i++)
+        if (t->survey)
+            t->survey(checks);
 }
 
 RKNN_EXPORT int rknnd_diagnose(const char *model, rknnd_check_callback *callback, void *user,
                                uint32_t *n_bad)
 {
     struct error e;
-    struct doctor d = {.callback = callback, .user = user};
+    struct checks checks = {.callback = callback, .user = user};
     int r = callback ? 0 : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
     if (r == 0) {
         init_prepare();
-        diagnose(&d, model);
+        diagnose(&checks, model);
     }
     if (r == 0 && n_bad)
-        *n_bad = d.n_bad;
+        *n_bad = checks.n_bad;
     return last_error_keep("rknnd_diagnose", r, &e);
 }

@@ -65,7 +65,7 @@ static bool is_right(const struct probe *p)
     return true;
 }
 
-static void check_core(struct doctor *d, struct probe *p, uint32_t core, bool alone)
+static void check_core(struct checks *checks, struct probe *p, uint32_t core, bool alone)
 {
     char name[16];
     snprintf(name, sizeof name, "core %u", core);
@@ -75,62 +75,62 @@ static void check_core(struct doctor *d, struct probe *p, uint32_t core, bool al
     if (r == 0)
         r = rknn_matmul_run(p->context);
     if (r < 0)
-        doctor_tell(d, RKNND_CHECK_BAD, name, "`rknnctl log` on the server's machine has more",
+        checks_tell(checks, RKNND_CHECK_BAD, name, "`rknnctl log` on the server's machine has more",
                     "a small product failed: %s", rknnd_last_error());
     else if (!is_right(p))
-        doctor_tell(d, RKNND_CHECK_BAD, name,
+        checks_tell(checks, RKNND_CHECK_BAD, name,
                     "do not trust its results: check the driver's and the runtime's versions",
                     "a small product has a wrong result");
     else
-        doctor_tell(d, RKNND_CHECK_GOOD, name, "", "a small product is right (%.1f ms)",
+        checks_tell(checks, RKNND_CHECK_GOOD, name, "", "a small product is right (%.1f ms)",
                     (double)(clock_us() - start) / 1000);
 }
 
-static void check_cores(struct doctor *d, uint32_t n_cores)
+static void check_cores(struct checks *checks, uint32_t n_cores)
 {
     struct probe p = {0};
     int r = open_probe(&p);
     if (r == RKNN_ERR_DEVICE_UNAVAILABLE || r == RKNN_ERR_MALLOC_FAIL)
-        doctor_tell(
-            d, RKNND_CHECK_BAD, "cores",
+        checks_tell(
+            checks, RKNND_CHECK_BAD, "cores",
             "the test cannot be loaded: update the runtime library if it lacks something; else "
             "`rknnctl log` has the backend's words",
             "%s", rknnd_last_error());
     else if (r < 0)
-        doctor_tell(d, RKNND_CHECK_SKIPPED, "cores", "", "no product to test them with: %s",
+        checks_tell(checks, RKNND_CHECK_SKIPPED, "cores", "", "no product to test them with: %s",
                     rknnd_last_error());
     for (uint32_t core = 0; r == 0 && core < n_cores; core++)
-        check_core(d, &p, core, n_cores == 1);
+        check_core(checks, &p, core, n_cores == 1);
     close_probe(&p);
 }
 
 // A device that reads memory by itself takes other devices' buffers only as dma-bufs.
-static void check_buffers(struct doctor *d, const rknnd_HelloReply *peer)
+static void check_buffers(struct checks *checks, const rknnd_HelloReply *peer)
 {
     if (peer->device.dma && strcmp(peer->buffers, "memfd") == 0)
-        doctor_tell(d, RKNND_CHECK_NOTE, "memory",
+        checks_tell(checks, RKNND_CHECK_NOTE, "memory",
                     "let rknnd use /dev/dma_heap/system or the NPU's /dev/dri/card*; "
                     "`rknnd --buffers dma_heap` says what is missing",
                     "rknn_create_mem gives memfds, which cameras and GPUs do not take");
     else
-        doctor_tell(d, RKNND_CHECK_GOOD, "memory", "", "rknn_create_mem: %s", peer->buffers);
+        checks_tell(checks, RKNND_CHECK_GOOD, "memory", "", "rknn_create_mem: %s", peer->buffers);
 }
 
-void doctor_device(struct doctor *d, const rknnd_HelloReply *peer)
+void doctor_device(struct checks *checks, const rknnd_HelloReply *peer)
 {
     const rknnd_Device *v = &peer->device;
-    doctor_tell(d, RKNND_CHECK_GOOD, "device", "", "%s, %u core%s, backend %s", v->chip, v->n_cores,
-                v->n_cores == 1 ? "" : "s", v->backend);
+    checks_tell(checks, RKNND_CHECK_GOOD, "device", "", "%s, %u core%s, backend %s", v->chip,
+                v->n_cores, v->n_cores == 1 ? "" : "s", v->backend);
     if (*v->runtime_version)
-        doctor_tell(d, RKNND_CHECK_GOOD, "runtime", "", "%s; driver: %s", v->runtime_version,
+        checks_tell(checks, RKNND_CHECK_GOOD, "runtime", "", "%s; driver: %s", v->runtime_version,
                     *v->driver_version ? v->driver_version : "not named");
     else
-        doctor_tell(d, RKNND_CHECK_NOTE, "runtime", "", "backend %s names no runtime library",
+        checks_tell(checks, RKNND_CHECK_NOTE, "runtime", "", "backend %s names no runtime library",
                     v->backend);
-    check_buffers(d, peer);
+    check_buffers(checks, peer);
     if (strcmp(v->backend, "null") == 0)
-        doctor_tell(d, RKNND_CHECK_NOTE, "cores", "start rknnd with another --backend",
+        checks_tell(checks, RKNND_CHECK_NOTE, "cores", "start rknnd with another --backend",
                     "backend null computes nothing");
     else
-        check_cores(d, v->n_cores);
+        check_cores(checks, v->n_cores);
 }

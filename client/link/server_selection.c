@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/net/uri.h"
-#include "client/debug/devices.h"
 #include "client/last_error.h"
 #include "client/link/servers.h"
+#include "client/transport/transports.h"
 
 #define MAX_BOARDS 8
 
@@ -20,7 +19,7 @@ static _Thread_local char thread_chosen[256]; // by rknnd_set_thread_server(); "
 static int normalize(const char *uri, char to[static 256], struct error *e)
 {
     struct uri parsed;
-    int r = uri ? uri_parse(uri, &parsed, e) : 0;
+    int r = uri ? transports_parse(uri, &parsed, e) : 0;
     *to = 0;
     if (r == 0 && uri)
         uri_format(&parsed, to, 256);
@@ -55,24 +54,6 @@ RKNN_EXPORT const char *rknnd_get_thread_server(void)
     return thread_chosen;
 }
 
-static void add(struct server_selection *c, const char *scheme, const char *folder,
-                const char *file)
-{
-    char *uri = c->uris[c->n_uris];
-    if ((size_t)snprintf(uri, sizeof c->uris[0], "%s%s%s", scheme, folder, file) <
-        sizeof c->uris[0])
-        c->n_uris++;
-}
-
-void selection_local(struct server_selection *ret)
-{
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    *ret = (struct server_selection){.source = SELECTION_DEFAULT};
-    add(ret, "unix:", "", URI_SYSTEM_SOCKET);
-    if (runtime && *runtime)
-        add(ret, "unix:", runtime, "/rknnd.sock");
-}
-
 void selection_make(const char *uri, struct server_selection *ret)
 {
     char program[sizeof chosen];
@@ -85,16 +66,16 @@ void selection_make(const char *uri, struct server_selection *ret)
     } sources[] = {{SELECTION_THREAD, thread_chosen},
                    {SELECTION_PROGRAM, program},
                    {SELECTION_ENVIRONMENT, getenv("RKNND_SERVER")}};
-    selection_local(ret);
-    if (uri)
-        *ret = (struct server_selection){.source = SELECTION_ARGUMENT};
+    *ret = (struct server_selection){.source = uri ? SELECTION_ARGUMENT : SELECTION_DEFAULT};
     for (size_t i = 0; !uri && i < sizeof sources / sizeof *sources; i++)
         if (sources[i].uri && *sources[i].uri) {
-            *ret = (struct server_selection){.source = sources[i].source};
+            ret->source = sources[i].source;
             uri = sources[i].uri;
         }
-    if (uri)
-        add(ret, uri, "", "");
+    if (ret->source == SELECTION_DEFAULT)
+        local_sockets_find(&ret->local);
+    else
+        ret->too_long = (size_t)snprintf(ret->uri, sizeof ret->uri, "%s", uri) >= sizeof ret->uri;
 }
 
 // Tries one local socket; adds what came of it to the words in `tried`.
@@ -136,9 +117,10 @@ int selection_find_board(rknnd_device *ret, struct error *e)
 {
     rknnd_device list[MAX_BOARDS], usable;
     char names[200];
-    unsigned n = devices_find_boards(list, MAX_BOARDS);
+    struct device_list l = {.items = list, .max = MAX_BOARDS};
+    transports_list(&l, true);
     unsigned n_usable =
-        find_usable(list, n < MAX_BOARDS ? n : MAX_BOARDS, &usable, names, sizeof names);
+        find_usable(list, l.n < MAX_BOARDS ? l.n : MAX_BOARDS, &usable, names, sizeof names);
     if (n_usable == 1) {
         *ret = usable;
         return 0;
@@ -146,7 +128,7 @@ int selection_find_board(rknnd_device *ret, struct error *e)
     if (n_usable > 1)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE,
                          "there is more than one board: set RKNND_SERVER to one of%s", names);
-    if (n > 0)
+    if (l.n > 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "board %s cannot be used: %s; %s",
                          list[0].uri, list[0].obstacle, list[0].advice);
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no board is at a USB cable or behind adb");
@@ -155,18 +137,18 @@ int selection_find_board(rknnd_device *ret, struct error *e)
 static int connect_default(const struct server_selection *selection, struct connection **ret,
                            struct error *e)
 {
-    char tried[250] = "";
+    char tried[250] = "", forms[URI_FORMS_SIZE];
     rknnd_device board;
     struct error why;
-    for (unsigned i = 0; i < selection->n_uris; i++)
-        if (try_local(selection->uris[i], ret, tried, sizeof tried))
+    for (unsigned i = 0; i < selection->local.n; i++)
+        if (try_local(selection->local.uris[i], ret, tried, sizeof tried))
             return 0;
     if (selection_find_board(&board, &why) == 0)
         return server_connect(board.uri, ret, e);
+    transports_forms(forms);
     return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "no server found. Tried %s; %s. Start rknnd, or set RKNND_SERVER to "
-                     "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim: (software NPU)",
-                     tried, why.text);
+                     "no server found. Tried %s; %s. Start rknnd, or set RKNND_SERVER to %s", tried,
+                     why.text, forms);
 }
 
 int selection_connect(const char *uri, struct connection **ret, struct error *e)
@@ -175,10 +157,10 @@ int selection_connect(const char *uri, struct connection **ret, struct error *e)
     selection_make(uri, &selection);
     if (selection.source == SELECTION_DEFAULT)
         return connect_default(&selection, ret, e);
-    if (selection.n_uris == 0)
+    if (selection.too_long)
         return error_set(e, STATUS_PARAM_INVALID, "the server's URI is longer than %zu bytes",
-                         sizeof selection.uris[0] - 1);
-    int r = server_connect(selection.uris[0], ret, e);
+                         sizeof selection.uri - 1);
+    int r = server_connect(selection.uri, ret, e);
     return r == STATUS_PARAM_INVALID && selection.source == SELECTION_ENVIRONMENT
                ? error_prefix(e, "RKNND_SERVER")
                : r;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/link/connection.h"
+#include "client/transport/local_sockets.h"
 #include "rknnd.h"
 
 enum selection_source {
@@ -14,12 +15,10 @@ enum selection_source {
 
 struct server_selection {
     enum selection_source source;
-    unsigned n_uris;
-    char uris[2][256]; // as they were given
+    char uri[256];              // as it was given; "" by default
+    bool too_long;              // it was longer than that
+    struct local_sockets local; // by default, the first that answers
 };
-
-/// The local sockets, whether they are there or not.
-void selection_local(struct server_selection *ret);
 
 /// Which servers would be tried for `uri`, which may be NULL.
 void selection_make(const char *uri, struct server_selection *ret);

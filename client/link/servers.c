@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "client/limits.h"
-#include "client/link/connect.h"
 #include "client/link/hello.h"
 #include "client/link/keepalive.h"
-#include "client/link/spawn.h"
-#include "client/link/usb_boards.h"
+#include "client/transport/transports.h"
 
 struct server {
     struct list link;
@@ -19,7 +17,7 @@ struct server {
     struct uri address;   // the same
     pthread_mutex_t lock; // of session; held while the first connection makes it
     struct session session;
-    struct spawn daemon; // sim: and usb:
+    struct spawn daemon; // of transports that start one
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -77,18 +75,18 @@ CLEANUP_DEFINE(struct server, put)
 #define CUT_OFF 1
 
 // May return CUT_OFF, with words.
-static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct session *session,
-                          struct connection **ret, struct error *e)
+static int introduce_over(struct server *s, int fd, const struct transport_attempt *a,
+                          struct session *session, struct connection **ret, struct error *e)
 {
     struct connection *c = NULL;
     if (fd < 0) {
         error_prefix(e, "server %s", s->uri);
         return fd;
     }
-    int r = connection_new(fd, s->address.kind == URI_USB, s->uri, &c, e);
+    int r = connection_new(fd, a->shares_memory, s->uri, &c, e);
     if (r < 0)
         return r;
-    r = hello_exchange(c, session, limit_ms, e);
+    r = hello_exchange(c, session, a->hello_ms, e);
     if (r == 0) {
         *ret = c;
         return 0;
@@ -99,66 +97,28 @@ static int introduce_over(struct server *s, int fd, uint32_t limit_ms, struct se
     return r;
 }
 
-// The daemon has just been started and is gone again.
-static void take_last_words(struct server *s, const struct spawn_ticket *ticket, struct error *e)
-{
-    char words[sizeof e->text];
-    spawn_last_words(&s->daemon, ticket, words, sizeof words);
-    if (*words)
-        error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s cannot start: %s", s->uri, words);
-    else
-        error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                  "%s did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)", s->uri);
-}
-
-// A daemon that has been running may be ending just now; then its successor is tried.
-static int introduce_private(struct server *s, const struct uri *address, struct session *session,
-                             struct connection **ret, struct error *e)
-{
-    struct spawn_ticket ticket;
-    int r;
-    do {
-        int fd = spawn_connect(&s->daemon, address, &ticket, e);
-        r = introduce_over(s, fd, LIMIT_START_MS, session, ret, e);
-        if (r == CUT_OFF && ticket.fresh && address->kind == URI_SIM)
-            take_last_words(s, &ticket, e);
-        if (fd >= 0 && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
-            spawn_forget(&s->daemon, &ticket);
-    } while (r == CUT_OFF && !ticket.fresh);
-    return r;
-}
-
-// Through the relay that has the board, or one of our own. Ours ends without a word when another
-// has come first, and then that one has its socket, or will have it soon.
-static int introduce_usb(struct server *s, struct session *session, struct connection **ret,
-                         struct error *e)
-{
-    uint64_t until = clock_ms() + LIMIT_CONNECT_MS;
-    for (;;) {
-        struct uri board = s->address;
-        int r = usb_resolve(&board, e);
-        if (r < 0)
-            return r;
-        int relay = usb_connect_relay(board.text);
-        r = relay >= 0 ? introduce_over(s, relay, LIMIT_HELLO_MS, session, ret, e)
-                       : introduce_private(s, &board, session, ret, e);
-        if (r != CUT_OFF || clock_ms() >= until)
-            return r;
-        poll(NULL, 0, LIMIT_RELAY_MS);
-    }
-}
-
+// Tries until HELLO is answered, or the transport gives up.
 static int introduce(struct server *s, struct session *session, struct connection **ret,
                      struct error *e)
 {
-    int r;
-    if (s->address.kind == URI_USB)
-        r = introduce_usb(s, session, ret, e);
-    else if (s->address.kind == URI_SIM)
-        r = introduce_private(s, &s->address, session, ret, e);
-    else
-        r = introduce_over(s, connect_to(&s->address, e), LIMIT_HELLO_MS, session, ret, e);
-    return r == STATUS_TIMEOUT || r == CUT_OFF ? e->code = STATUS_DEVICE_UNAVAILABLE : r;
+    const struct transport *t = transport_of(&s->address);
+    uint64_t began = clock_ms();
+    for (;;) {
+        struct transport_attempt a = {.address = &s->address,
+                                      .uri = s->uri,
+                                      .daemon = &s->daemon,
+                                      .began_ms = began,
+                                      .hello_ms = LIMIT_HELLO_MS};
+        int fd = t->connect(&a, e);
+        int r = introduce_over(s, fd, &a, session, ret, e);
+        bool again = r == CUT_OFF && t->retry && t->retry(&a, e);
+        if (fd >= 0 && a.spawned && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
+            spawn_forget(&s->daemon, &a.ticket);
+        if (!again)
+            return r == STATUS_TIMEOUT || r == CUT_OFF ? e->code = STATUS_DEVICE_UNAVAILABLE : r;
+        if (a.wait_ms > 0)
+            poll(NULL, 0, (int)a.wait_ms);
+    }
 }
 
 // The first connection to a server makes the session; others that come meanwhile wait for it. A
@@ -197,9 +157,9 @@ int server_connect(const char *uri, struct connection **ret, struct error *e)
     struct uri address;
     cleanup(put_p) struct server *s = NULL;
     struct connection *c = NULL;
-    int r = uri_parse(uri, &address, e);
-    if (r == 0)
-        r = usb_resolve(&address, e);
+    int r = transports_parse(uri, &address, e);
+    if (r == 0 && transport_of(&address)->resolve)
+        r = transport_of(&address)->resolve(&address, e);
     if (r == 0)
         r = get(&address, &s, e);
     if (r == 0)

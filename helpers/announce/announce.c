@@ -246,14 +246,14 @@ static int add_place(struct announcer *a, const char *text, struct error *e)
 {
     struct uri uri;
     struct in6_addr address;
-    int r = uri_parse(text, &uri, e);
+    int r = uri_parse(text, (const struct uri_scheme *const[]){&uri_tcp}, 1, &uri, e);
     if (r < 0)
         return r;
     int family = strchr(uri.text, ':') ? AF_INET6 : AF_INET;
     char *scope = strchr(uri.text, '%');
     if (scope)
         *scope++ = 0;
-    if (uri.kind != URI_TCP || inet_pton(family, uri.text, &address) != 1)
+    if (inet_pton(family, uri.text, &address) != 1)
         return error_set(e, STATUS_PARAM_INVALID, "%s is not a TCP port at an address", text);
     if (a->n_places == MAX_PLACES)
         return error_set(e, STATUS_PARAM_INVALID, "more than %d addresses", MAX_PLACES);

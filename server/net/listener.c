@@ -206,31 +206,10 @@ int listener_adopt(struct listeners *all, int fd, struct error *e)
     return add(all, fd, "adopted connections", NULL, take_by_message, e);
 }
 
-static int add_bound(void *owner, int fd, const char *name, const char *unlink_path,
-                     struct error *e)
+int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
+                       struct error *e)
 {
     return add(owner, fd, name, unlink_path, take_by_accept, e);
-}
-
-int listener_open(struct listeners *all, const char *text, struct error *e)
-{
-    const struct options *o = all->options;
-    struct uri uri;
-    int r = uri_parse(text, &uri, e);
-    if (r < 0)
-        return r;
-    switch (uri.kind) {
-    case URI_UNIX:
-        return bind_unix(uri.text, o->socket_group, add_bound, all, e);
-    case URI_TCP:
-        return bind_tcp(&uri, o->insecure, add_bound, all, e);
-    case URI_FD:
-        return listener_open_fd(all, uri.fd, text, e);
-    default:
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "\"%s\" cannot be listened on; unix:PATH, tcp:HOST:PORT and fd:N can",
-                         text);
-    }
 }
 
 unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
@@ -256,9 +235,25 @@ void listeners_start(struct listeners *all)
     }
 }
 
+void listeners_init(struct listeners *all, uv_loop_t *loop)
+{
+    *all = (struct listeners){.loop = loop};
+    list_init(&all->all);
+    list_init(&all->carriers);
+}
+
 void listeners_close(struct listeners *all)
 {
     struct listener *l, *after;
     list_for_each_safe (l, after, &all->all, link)
         close_listener(l);
+}
+
+void listeners_close_carriers(struct listeners *all)
+{
+    struct listener_carrier *c;
+    while ((c = list_first(&all->carriers, struct listener_carrier, link))) {
+        list_remove(&c->link);
+        c->close(c);
+    }
 }

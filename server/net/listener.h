@@ -6,23 +6,37 @@
 
 #include "base/error.h"
 #include "base/list.h"
-#include "server/net/user.h"
-#include "server/options.h"
+#include "server/net/origin.h"
+#include "server/net/transport.h"
 
 // Embedded by who serves the connections.
 struct listeners {
     uv_loop_t *loop;
-    const struct options *options; // socket_group, insecure
+    const char *socket_group; // who else may use Unix sockets; NULL: nobody
+    bool insecure;            // TCP may be reached from other machines
     /// Serves a connected stream socket (taken over).
     void (*take)(struct listeners *l, int fd, const struct origin *origin);
+    /// The same for what is not a socket. NULL: only sockets are served.
+    void (*take_transport)(struct listeners *l, struct transport *t, const struct origin *origin);
     /// The program that hands connections over (listener_adopt) has ended. The others listen on.
     void (*orphaned)(struct listeners *l);
     struct list all;
+    struct list carriers;
 };
 
-/// Listens at a URI: unix:PATH, tcp:HOST:PORT (every address of the host) or fd:N. A stale Unix
-/// socket is replaced. Accepting begins with listeners_start().
-int listener_open(struct listeners *all, const char *uri, struct error *e);
+// Something else that connections come from, and that carries their bytes: a USB link. Embedded by
+// who makes it.
+struct listener_carrier {
+    struct list link;
+    void (*close)(struct listener_carrier *c); // frees it
+};
+
+/// No sockets yet. The caller fills in the rest.
+void listeners_init(struct listeners *all, uv_loop_t *loop);
+
+/// Takes over a socket that was bound here (a bind_taker, bind.h; `owner` is the struct listeners).
+int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
+                       struct error *e);
 
 /// Takes over a socket that listens already; `name` is for people.
 int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e);
@@ -40,5 +54,8 @@ unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER
 /// Those that have not begun yet.
 void listeners_start(struct listeners *all);
 
-/// Closes all; Unix sockets that were made here are removed.
+/// Closes all sockets; Unix sockets that were made here are removed.
 void listeners_close(struct listeners *all);
+
+/// Closes the rest, after the connections that came from it.
+void listeners_close_carriers(struct listeners *all);

@@ -16,7 +16,7 @@
 #include "base/net/usb.h"
 #include "protocol/message.h"
 #include "server/net/bind.h"
-#include "server/net/listener.h"
+#include "server/net/listen_schemes.h"
 #include "server/notify.h"
 #include "server/signals.h"
 #include "server/usb/usb_host.h"
@@ -137,7 +137,7 @@ static int listen_where_others_look(struct relay *r, const char *folder, const c
         return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
     if ((size_t)usb_relay_uri(folder, serial, uri, sizeof uri) >= sizeof uri)
         return error_set(e, STATUS_PARAM_INVALID, "the socket's path is too long");
-    int n = listener_open(&r->listeners, uri, e);
+    int n = listen_at(&r->listeners, uri, e);
     if (n == 0)
         memcpy(r->shared, uri, sizeof uri);
     return n;
@@ -147,9 +147,8 @@ static int listen_where_others_look(struct relay *r, const char *folder, const c
 static int give_way(const struct relay *r, const char *serial, struct error *e)
 {
     char uri[sizeof r->shared];
-    struct uri parsed;
     if (geteuid() == 0 || (size_t)usb_relay_uri("/run", serial, uri, sizeof uri) >= sizeof uri ||
-        uri_parse(uri, &parsed, e) < 0 || !bind_unix_is_taken(parsed.text))
+        !bind_unix_is_taken(uri + strlen(uri_unix.name)))
         return 0;
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "another relay has the board: %s", uri);
 }
@@ -188,7 +187,7 @@ static int open_listeners(struct relay *r, const char *serial, struct error *e)
     const struct options *o = r->options;
     int n = 0;
     for (uint32_t i = 0; i < o->n_listen && n == 0; i++)
-        n = listener_open(&r->listeners, o->listen[i], e);
+        n = listen_at(&r->listeners, o->listen[i], e);
     if (n == 0 && *serial)
         n = share(r, serial, e);
     return n == 0 && o->adopt_fd >= 0 ? listener_adopt(&r->listeners, (int)o->adopt_fd, e) : n;
@@ -249,9 +248,12 @@ static void on_orphaned(struct listeners *l)
 static int begin(struct relay *r, struct error *e)
 {
     const struct options *o = r->options;
+    static const struct uri_scheme usb = {
+        .name = "usb:", .syntax = "[SERIAL]", .parse = uri_parse_name};
+    const struct uri_scheme *const boards[] = {&usb};
     struct uri uri;
-    int n = uri_parse(o->relay, &uri, e);
-    if (n == 0 && uri.kind != URI_USB)
+    int n = uri_parse(o->relay, boards, 1, &uri, NULL);
+    if (n < 0)
         n = error_set(e, STATUS_PARAM_INVALID, "--relay %s: only usb:[SERIAL] can be relayed",
                       o->relay);
     if (n == 0)
@@ -270,9 +272,11 @@ static int begin(struct relay *r, struct error *e)
 static void init(struct relay *r, const struct options *o)
 {
     r->options = o;
-    r->listeners =
-        (struct listeners){.loop = &r->loop, .options = o, .take = take, .orphaned = on_orphaned};
-    list_init(&r->listeners.all);
+    listeners_init(&r->listeners, &r->loop);
+    r->listeners.take = take;
+    r->listeners.orphaned = on_orphaned;
+    r->listeners.socket_group = o->socket_group;
+    r->listeners.insecure = o->insecure;
     list_init(&r->guests);
     uv_timer_init(&r->loop, &r->timer);
     signals_init(&r->signals, &r->loop, on_end, r);

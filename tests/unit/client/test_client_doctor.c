@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "client/debug/doctor.h"
-#include "client/link/usb_boards.h"
+#include "client/transport/transport_usb.h"
+#include "client/transport/usb_boards.h"
 
 static char sysfs[] = "/tmp/test-client-doctor-XXXXXX";
 static char seen[1000];
@@ -27,9 +27,9 @@ static void on_check(void *user, const rknnd_check *c)
 
 static const char *look(void)
 {
-    struct doctor d = {.callback = on_check};
+    struct checks d = {.callback = on_check};
     *seen = 0;
-    doctor_usb(&d, sysfs);
+    transport_usb_survey(&d, sysfs);
     assert_int_equal(d.n_bad, 0);
     return seen;
 }

@@ -1,7 +1,7 @@
 // The adb server's smart socket: a request is its length in four hexadecimal digits and its text;
 // the answer is OKAY, or FAIL with a text of the same form. After a transport and a service the
 // connection is a stream to the board.
-#include "client/link/adb.h"
+#include "client/transport/adb_server.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/net/uri.h"
 #include "client/limits.h"
-#include "client/link/connect.h"
+#include "client/transport/connect.h"
 
 // Of a stream's socket; what kernels allow by default. The server and adbd take all that comes, and
 // pay for a long queue with memory that they get from the kernel and give back with every tensor.
@@ -39,7 +39,7 @@ static int find_server(struct uri *ret, struct error *e)
     else
         snprintf(text, sizeof text, "tcp:%s:%s", host && *host ? host : "127.0.0.1",
                  port && *port ? port : "5037");
-    int r = uri_parse(text, ret, e);
+    int r = uri_parse(text, (const struct uri_scheme *const[]){&uri_tcp}, 1, ret, e);
     return r < 0 ? error_prefix(e, "the adb server's address in the environment") : 0;
 }
 

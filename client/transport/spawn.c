@@ -1,5 +1,5 @@
 // Starting private daemons.
-#include "client/link/spawn.h"
+#include "client/transport/spawn.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -125,18 +126,12 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
     return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
 }
 
-// A relay may outlive the program, whose reader at standard error would then wait for it.
-static bool is_silent(const struct uri *address)
-{
-    return address->kind == URI_USB && !getenv(LOGLEVEL);
-}
-
-static int start_with(const char *path, const struct uri *address, const char *value, int control,
+static int start_with(const char *path, const struct spawn_command *command, int control,
                       char **environment)
 {
     char *arguments[] = {(char *)"rknnd",
-                         (char *)(address->kind == URI_USB ? "--relay" : "--backend"),
-                         (char *)value,
+                         (char *)command->option,
+                         (char *)command->value,
                          (char *)"--adopt",
                          (char *)"3",
                          (char *)"--peer-timeout-ms",
@@ -151,7 +146,7 @@ static int start_with(const char *path, const struct uri *address, const char *v
     posix_spawnattr_init(&attributes);
     int r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     r = r ? r : posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (is_silent(address))
+    if (command->silent && !getenv(LOGLEVEL))
         r = r ? r
               : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     r = r ? r : posix_spawn_file_actions_adddup2(&actions, control, CONTROL_FD);
@@ -167,21 +162,21 @@ static int start_with(const char *path, const struct uri *address, const char *v
     return r;
 }
 
-// What the daemon is told by which option.
-static int value_for(const struct uri *address, char *ret, size_t size, struct error *e)
+int spawn_set_value(struct spawn_command *c, struct error *e, const char *format, ...)
 {
-    int n = address->kind == URI_USB
-                ? snprintf(ret, size, "usb:%s", address->text)
-                : snprintf(ret, size, "sim%s%s", *address->text ? ":" : "", address->text);
-    return (size_t)n < size ? 0 : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(c->value, sizeof c->value, format, args);
+    va_end(args);
+    return (size_t)n < sizeof c->value
+               ? 0
+               : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
 }
 
-static int start(struct spawn *s, const struct uri *address, struct error *e)
+static int start(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
-    char path[PATH_MAX], value[160];
+    char path[PATH_MAX];
     int r = find_daemon(path, e);
-    if (r == 0)
-        r = value_for(address, value, sizeof value, e);
     if (r < 0)
         return r;
     int pair[2];
@@ -191,7 +186,7 @@ static int start(struct spawn *s, const struct uri *address, struct error *e)
     cleanup(free_p) char **environment = make_environment();
     if (!environment)
         return error_no_memory(e, "the environment of rknnd", 0);
-    int failed = start_with(path, address, value, theirs, environment);
+    int failed = start_with(path, command, theirs, environment);
     if (failed)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, failed, "%s cannot be started", path);
     s->control = steal_fd(&ours);
@@ -214,10 +209,10 @@ static int pass_connection(int control)
     return n < 0 ? (int)n : pair[0];
 }
 
-static int start_and_pass(struct spawn *s, const struct uri *address, struct error *e)
+static int start_and_pass(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     s->control = fd_close(s->control);
-    int r = start(s, address, e);
+    int r = start(s, command, e);
     if (r < 0)
         return r;
     s->n_started++;
@@ -228,14 +223,14 @@ static int start_and_pass(struct spawn *s, const struct uri *address, struct err
     return r;
 }
 
-int spawn_connect(struct spawn *s, const struct uri *address, struct spawn_ticket *ret,
+int spawn_connect(struct spawn *s, const struct spawn_command *command, struct spawn_ticket *ret,
                   struct error *e)
 {
     pthread_mutex_lock(&s->lock);
     int r = s->control < 0 ? -EPIPE : pass_connection(s->control);
     ret->fresh = r == -EPIPE || r == -ECONNRESET; // does not run, or not any more
     if (ret->fresh)
-        r = start_and_pass(s, address, e);
+        r = start_and_pass(s, command, e);
     else if (r < 0)
         r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "a private connection");
     ret->number = s->n_started;

@@ -1,20 +1,17 @@
 // Connecting sockets.
-#include "client/link/connect.h"
+#include "client/transport/connect.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/net/tcp.h"
-#include "base/who.h"
 #include "client/limits.h"
-#include "client/link/adb.h"
 
 // Waits for a connect() that is in progress. 0 or an errno.
 static int await_connected(int fd, uint64_t until)
@@ -62,33 +59,6 @@ int connect_file(const char *path)
     return connect_socket(AF_UNIX, (struct sockaddr *)&a, sizeof a);
 }
 
-static int denied(const char *path, struct error *e)
-{
-    char advice[200] = "this user may not write to it, or not enter a folder above it";
-    struct stat st;
-    if (stat(path, &st) == 0 && st.st_gid != 0 && (st.st_mode & S_IWGRP))
-        who_join(st.st_gid, advice, sizeof advice);
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "permission denied; %s", advice);
-}
-
-static int connect_unix(const char *path, struct error *e)
-{
-    int fd = connect_file(path);
-    if (fd >= 0)
-        return fd;
-    switch (-fd) {
-    case ENOENT:
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no such socket; is rknnd running?");
-    case ECONNREFUSED:
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                         "nobody listens on this socket; is rknnd running?");
-    case EACCES:
-        return denied(path, e);
-    default:
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -fd, "cannot connect");
-    }
-}
-
 int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *e)
 {
     char service[8];
@@ -122,31 +92,5 @@ const char *connect_advice(int error)
         return "close some of the program's files, or raise the limit (ulimit -n)";
     default:
         return "check address and port";
-    }
-}
-
-static int connect_tcp(const struct uri *uri, struct error *e)
-{
-    cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
-    int r = connect_look_up(uri, &list, e);
-    if (r < 0)
-        return r;
-    int fd = connect_addresses(list);
-    return fd >= 0 ? fd
-                   : error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot connect: %s; %s",
-                               strerror(-fd), connect_advice(-fd));
-}
-
-int connect_to(const struct uri *uri, struct error *e)
-{
-    switch (uri->kind) {
-    case URI_UNIX:
-        return connect_unix(uri->text, e);
-    case URI_TCP:
-        return connect_tcp(uri, e);
-    case URI_ADB:
-        return adb_connect(uri->text, e);
-    default:
-        return error_set(e, STATUS_PARAM_INVALID, "not a server that a program can connect to");
     }
 }

@@ -39,11 +39,6 @@ static inline void closedir_p(DIR **folder)
         closedir(*folder);
 }
 
-/// Puts the serial number of the only board into `usb:`, so that it is one server under either
-/// name; other addresses stay as they are. Fails, with words that list them, if there are several
-/// boards.
-int usb_resolve(struct uri *address, struct error *e);
-
 /// Connects to the socket of a relay for the board that runs. Returns an fd, or -errno: -EACCES if
 /// there is one that is closed to this user.
 int usb_connect_relay(const char *serial);

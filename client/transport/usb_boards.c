@@ -1,5 +1,5 @@
 // USB boards and their relays.
-#include "client/link/usb_boards.h"
+#include "client/transport/usb_boards.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/line.h"
 #include "base/net/usb.h"
-#include "client/link/connect.h"
+#include "client/transport/connect.h"
 
 // ---- the kernel's files -------------------------------------------------------------------------
 
@@ -101,43 +101,14 @@ unsigned usb_list(const char *sysfs, struct usb_board_info *ret, unsigned max)
     return n;
 }
 
-// ---- which board --------------------------------------------------------------------------------
-
-static int several(const struct usb_board_info *boards, unsigned n, struct error *e)
-{
-    char names[300] = "";
-    for (unsigned i = 0; i < n && i < USB_MAX_BOARDS; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, " usb:%s%s", boards[i].serial,
-                 boards[i].in_use ? " (in use)" : "");
-    }
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%u boards are connected; choose one of%s", n,
-                     names);
-}
-
-int usb_resolve(struct uri *address, struct error *e)
-{
-    struct usb_board_info boards[USB_MAX_BOARDS];
-    if (address->kind != URI_USB || *address->text)
-        return 0;
-    unsigned n = usb_list(USB_SYSFS, boards, USB_MAX_BOARDS);
-    if (n > 1)
-        return several(boards, n, e);
-    if (n == 1)
-        snprintf(address->text, sizeof address->text, "%s", boards[0].serial);
-    return 0;
-}
-
 // ---- relays -------------------------------------------------------------------------------------
 
 static int try_relay(const char *runtime, const char *serial)
 {
-    char text[256];
-    struct uri uri;
-    if ((size_t)usb_relay_uri(runtime, serial, text, sizeof text) >= sizeof text ||
-        uri_parse(text, &uri, NULL) < 0)
+    char uri[256];
+    if ((size_t)usb_relay_uri(runtime, serial, uri, sizeof uri) >= sizeof uri)
         return -ENAMETOOLONG;
-    return connect_file(uri.text);
+    return connect_file(uri + strlen(uri_unix.name));
 }
 
 // The user's own first: where the service manager's has the board, there is no other.

@@ -1,0 +1,133 @@
+// The table of what a server can listen on.
+#include "server/net/listen_schemes.h"
+
+#include <stdlib.h>
+
+#include "base/net/usb.h"
+#include "server/net/bind.h"
+#include "server/usb/usb_board.h"
+
+static int listen_unix(struct listeners *l, const struct uri *uri, const char *text,
+                       struct error *e)
+{
+    (void)text;
+    return bind_unix(uri->text, l->socket_group, listener_add_bound, l, e);
+}
+
+static int listen_tcp(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
+{
+    (void)text;
+    return bind_tcp(uri, l->insecure, listener_add_bound, l, e);
+}
+
+static int listen_fd(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
+{
+    return listener_open_fd(l, uri->fd, text, e);
+}
+
+// ---- the USB function of this board -------------------------------------------------------------
+
+struct listen_usb {
+    struct listener_carrier carrier;
+    struct usb_board *board;
+};
+
+static void listen_usb_close(struct listener_carrier *c)
+{
+    struct listen_usb *u = container_of(c, struct listen_usb, carrier);
+    usb_board_close(u->board);
+    free(u);
+}
+
+// A program on the PC at the other end of the cable.
+static void listen_usb_take(void *owner, struct transport *transport)
+{
+    struct listeners *l = owner;
+    struct origin origin = {.text = "usb"};
+    l->take_transport(l, transport, &origin);
+}
+
+static bool listen_usb_is_open(const struct listeners *l)
+{
+    const struct listener_carrier *c;
+    list_for_each (c, &l->carriers, link)
+        if (c->close == listen_usb_close)
+            return true;
+    return false;
+}
+
+static int listen_usb(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
+{
+    const char *folder = *uri->text ? uri->text : USB_FOLDER;
+    if (!l->take_transport)
+        return error_set(e, STATUS_PARAM_INVALID, "a relay cannot listen on %s", text);
+    if (listen_usb_is_open(l))
+        return error_set(e, STATUS_PARAM_INVALID, "there is one USB interface, not two");
+    struct listen_usb *u = calloc(1, sizeof *u);
+    if (!u)
+        return error_no_memory(e, "a USB link", sizeof *u);
+    int r = usb_board_open(&u->board, l->loop, folder, listen_usb_take, l, e);
+    if (r < 0) {
+        free(u);
+        return r;
+    }
+    u->carrier.close = listen_usb_close;
+    list_append(&l->carriers, &u->carrier.link);
+    return 0;
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
+static const struct listen_scheme rows[] = {
+    {
+        .uri = URI_SCHEME_UNIX,
+        .help = "a socket for programs on this machine",
+        .listen = listen_unix,
+    },
+    {
+        .uri = URI_SCHEME_TCP,
+        .help = "every address of the host",
+        .listen = listen_tcp,
+    },
+    {
+        .uri =
+            {.name = "usb:", .syntax = "[FOLDER]", .parse = uri_parse_name, .stands_alone = true},
+        .help = "the USB function of this board, by FunctionFS",
+        .listen = listen_usb,
+    },
+    {
+        .uri = {.name = "fd:", .syntax = "N", .parse = uri_parse_fd, .format = uri_format_fd},
+        .help = "an inherited socket that listens",
+        .listen = listen_fd,
+    },
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static void list_schemes(const struct uri_scheme *ret[N_ROWS])
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        ret[i] = &rows[i].uri;
+}
+
+const struct listen_scheme *listen_scheme(unsigned i)
+{
+    return i < N_ROWS ? &rows[i] : NULL;
+}
+
+void listen_forms(char ret[static URI_FORMS_SIZE])
+{
+    const struct uri_scheme *schemes[N_ROWS];
+    list_schemes(schemes);
+    uri_forms(schemes, N_ROWS, ret);
+}
+
+int listen_at(struct listeners *l, const char *text, struct error *e)
+{
+    const struct uri_scheme *schemes[N_ROWS];
+    struct uri uri;
+    list_schemes(schemes);
+    int r = uri_parse(text, schemes, N_ROWS, &uri, e);
+    if (r < 0)
+        return error_prefix(e, "cannot listen");
+    return container_of(uri.scheme, struct listen_scheme, uri)->listen(l, &uri, text, e);
+}
