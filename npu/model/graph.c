@@ -5,14 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "npu/sim/exec/rows.h"
-
-static const char *const op_names[] = {
-#define X(symbol, name) [GRAPH_##symbol] = name,
-    GRAPH_OPS(X)
-#undef X
-};
-
 void graph_done(struct graph *g)
 {
     pool_done(&g->pool);
@@ -28,11 +20,6 @@ int graph_make_room(struct graph *g, uint64_t room, struct error *e)
         memcpy(tensors, g->tensors, g->n_tensors * sizeof *tensors);
     g->tensors = tensors;
     return 0;
-}
-
-const char *graph_op_name(enum graph_op op)
-{
-    return op_names[op];
 }
 
 int graph_tensor_measure(struct graph_tensor *t, struct error *e)
@@ -54,19 +41,6 @@ void graph_tensor_unpack(const struct graph_tensor *t, void *dst)
         t->unpack(t, dst);
     else
         memcpy(dst, t->data.data, t->size);
-}
-
-void graph_tensor_floats(const struct graph_tensor *t, float *dst)
-{
-    struct row_form form = row_form(t);
-    if (!t->unpack) {
-        row_load(&form, t->data.data, t->n_elems, dst);
-        return;
-    }
-    // The packed elements are no larger than the floats: unpack behind them, convert forwards.
-    uint8_t *packed = (uint8_t *)dst + t->n_elems * sizeof(float) - t->size;
-    graph_tensor_unpack(t, packed);
-    row_load(&form, packed, t->n_elems, dst);
 }
 
 int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,

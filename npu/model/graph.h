@@ -41,27 +41,56 @@ struct graph_tensor {
     uint32_t stride_align; // of a model input: its width stride on the device is a multiple of this
 };
 
-// X(symbol, the name in ONNX)
+// All operators. To add one: a row here (and what is particular to it in graph_node), and a file
+// npu/sim/ops/op_NAME.c that defines the struct op (npu/sim/exec/step.h). What reads models then
+// makes such nodes: a row of onnx_ops.c or rknn_nodes.c.
+//
+// X(GRAPH_…, the struct op that computes it, ESTIMATE_… (estimate.h): what it costs on the chip)
 // clang-format off
-#define GRAPH_OPS(X)                                                                     \
-    X(CONV, "Conv") X(CONV_TRANSPOSE, "ConvTranspose")                                   \
-    X(MAX_POOL, "MaxPool") X(AVERAGE_POOL, "AveragePool")                                \
-    X(ADD, "Add") X(SUB, "Sub") X(MUL, "Mul") X(DIV, "Div") X(POW, "Pow") X(MOD, "Mod")  \
-    X(MAX, "Max") X(MIN, "Min") X(PRELU, "PRelu")                                        \
-    X(UNARY, "Unary")                                                                    \
-    X(CONCAT, "Concat") X(SPLIT, "Split") X(SLICE, "Slice") X(PAD, "Pad")                \
-    X(EXPAND, "Expand") X(RESHAPE, "Reshape") X(TRANSPOSE, "Transpose")                  \
-    X(RESIZE, "Resize") X(BATCH_NORM, "BatchNormalization") X(SOFTMAX, "Softmax")        \
-    X(LAYER_NORM, "LayerNormalization") X(GLU, "Glu")                                    \
-    X(REDUCE_MEAN, "ReduceMean") X(ARG_MAX, "ArgMax") X(CONVERT, "Cast")                 \
-    X(EX_MAT_MUL, "exMatMul") X(GRID_SAMPLE, "GridSample") X(TOP_K, "TopK")              \
-    X(GATHER, "Gather") X(GATHER_ELEMENTS, "GatherElements") X(CUSTOM, "custom") \
-    X(MAT_MUL, "MatMul") X(REF, "Reference") X(QUANTIZE, "QuantizeLinear") \
-    X(MAP, "Map")
+#define GRAPH_OPS(X) \
+    X(CONV, op_conv, CONV) \
+    X(CONV_TRANSPOSE, op_conv, CONV) \
+    X(MAX_POOL, op_pool, WHOLE) \
+    X(AVERAGE_POOL, op_pool, WHOLE) \
+    X(ADD, op_binary, VALUES) \
+    X(SUB, op_binary, WHOLE) \
+    X(MUL, op_binary, WHOLE) \
+    X(DIV, op_binary, WHOLE) \
+    X(POW, op_binary, WHOLE) \
+    X(MOD, op_binary, WHOLE) \
+    X(MAX, op_binary, WHOLE) \
+    X(MIN, op_binary, WHOLE) \
+    X(PRELU, op_binary, VALUES) \
+    X(UNARY, op_unary, VALUES) /* one of graph_post_kind */ \
+    X(CONCAT, op_concat, VALUES) \
+    X(SPLIT, op_split, WHOLE) \
+    X(SLICE, op_slice, WHOLE) \
+    X(PAD, op_pad, WHOLE) \
+    X(EXPAND, op_expand, WHOLE) \
+    X(RESHAPE, op_reshape, WHOLE) \
+    X(TRANSPOSE, op_transpose, WHOLE) \
+    X(RESIZE, op_resize, WHOLE) \
+    X(BATCH_NORM, op_norm, WHOLE) \
+    X(SOFTMAX, op_softmax, WHOLE) \
+    X(LAYER_NORM, op_layer_norm, WHOLE) \
+    X(GLU, op_glu, WHOLE) \
+    X(REDUCE_MEAN, op_reduce_mean, WHOLE) \
+    X(ARG_MAX, op_arg_max, WHOLE) \
+    X(CONVERT, op_convert, WHOLE) /* Cast, DequantizeLinear */ \
+    X(EX_MAT_MUL, op_ex_mat_mul, WHOLE) /* exMatMul of .rknn files */ \
+    X(GRID_SAMPLE, op_grid_sample, WHOLE) \
+    X(TOP_K, op_top_k, WHOLE) \
+    X(GATHER, op_gather, WHOLE) \
+    X(GATHER_ELEMENTS, op_gather_elements, WHOLE) \
+    X(CUSTOM, op_custom, WHOLE) /* a program or plugin computes it */ \
+    X(MAT_MUL, op_mat_mul, WHOLE) \
+    X(REF, op_ref, WHOLE) /* one of ref.h */ \
+    X(QUANTIZE, op_quantize, WHOLE) \
+    X(MAP, op_map, WHOLE) /* a table of 256 bytes */
 // clang-format on
 
 enum graph_op {
-#define X(symbol, name) GRAPH_##symbol,
+#define X(symbol, kernel, cost) GRAPH_##symbol,
     GRAPH_OPS(X)
 #undef X
         GRAPH_OP_COUNT
@@ -227,16 +256,13 @@ void graph_done(struct graph *g);
 /// Moves the tensors to where more can be appended, `room` in all.
 int graph_make_room(struct graph *g, uint64_t room, struct error *e);
 
-const char *graph_op_name(enum graph_op op);
-
 /// Fills n_elems and size from type and dims. STATUS_MODEL_INVALID when they overflow.
 int graph_tensor_measure(struct graph_tensor *t, struct error *e);
 
 /// Writes a constant's elements to dst (t->size bytes).
 void graph_tensor_unpack(const struct graph_tensor *t, void *dst);
 
-/// A constant's elements as real numbers, and as integers. dst takes n_elems.
-void graph_tensor_floats(const struct graph_tensor *t, float *dst);
+/// A constant's elements as integers. dst takes n_elems.
 int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,
                       struct error *e);
 

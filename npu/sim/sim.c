@@ -9,11 +9,13 @@
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/pace.h"
 #include "npu/sim/exec/dnn.h"
+#include "npu/sim/exec/run.h"
 #include "npu/sim/fault.h"
 #include "npu/sim/matmul/product.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_shape_set.h"
+#include "npu/sim/sim_tap.h"
 
 #define ANY_CHIP  "rk3588" // that a device of any chip stands for when a model is for no chip
 #define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
@@ -378,8 +380,8 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
         r = sim_put_input(&use->run, i, &inputs[i], &job->inputs[i], e);
     uint64_t start = clock_us();
     use->run.step_us = job->collect_perf ? use->step_us : NULL;
-    use->run.tap = job->tap;
-    use->run.custom = job->custom;
+    use->run.before = (struct run_hook){job->custom ? sim_custom : NULL, job->custom};
+    use->run.after = (struct run_hook){job->tap ? sim_tap : NULL, job->tap};
     use->run.stop = job->stop;
     if (r == 0)
         r = run_steps(&use->run, e);

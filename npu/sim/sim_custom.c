@@ -151,7 +151,7 @@ static void put_input(const struct run *r, const struct step *s, uint32_t i, voi
     else if (x.type == TENSOR_INT64)
         graph_tensor_unpack(t, dst);
     else
-        graph_tensor_floats(t, dst);
+        elements_of_constant(t, dst);
 }
 
 static void take_output(const struct run *r, const struct step *s, uint32_t i, const void *src)
@@ -161,18 +161,19 @@ static void take_output(const struct run *r, const struct step *s, uint32_t i, c
     convert(t, run_output(s, r, i), &x, src);
 }
 
-int sim_custom(const struct run *r, const struct step *s, struct error *e)
+int sim_custom(void *custom, const struct run *r, const struct step *s, struct error *e)
 {
+    struct npu_custom *c = custom;
     const struct graph_node *n = s->node;
     void *const *tensors;
     if (!n->custom)
         return 0;
-    int status = r->custom->begin(r->custom, n->custom - 1, &tensors, e);
+    int status = c->begin(c, n->custom - 1, &tensors, e);
     if (status <= 0)
         return status;
     for (uint32_t i = 0; i < n->n_inputs; i++)
         put_input(r, s, i, tensors[i]);
-    status = r->custom->compute(r->custom, n->custom - 1, e);
+    status = c->compute(c, n->custom - 1, e);
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < n->n_outputs; i++)

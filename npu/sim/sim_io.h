@@ -2,7 +2,8 @@
 #pragma once
 
 #include "npu/model/chip.h"
-#include "npu/sim/exec/plan.h"
+#include "npu/npu.h"
+#include "npu/sim/exec/step.h"
 
 /// Descriptions by the rules of the chip (SDK guide, 5.2: native inputs of 1, 3 or 4 channels are
 /// NHWC with a width stride, others NC1HWC2).

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "npu/sim/exec/plan.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_layers.h"
 

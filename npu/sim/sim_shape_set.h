@@ -8,8 +8,9 @@
 #include <pthread.h>
 
 #include "npu/model/chip.h"
+#include "npu/npu.h"
 #include "npu/sim/cost/estimate_graph.h"
-#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 #include "npu/sim/result_cache.h"
 
 struct sim_row {

@@ -6,12 +6,13 @@
 #include "base/cleanup.h"
 #include "npu/sim/sim_io.h"
 
-static int show(const struct run *r, const struct step *s, uint32_t index, struct error *e)
+static int tap_show(struct npu_tap *tap, const struct run *r, const struct step *s, uint32_t index,
+                    struct error *e)
 {
     const struct graph_tensor *t = &r->plan->graph->tensors[index];
     struct npu_tensor shown = {.node = s->node->name, .op = s->node->type};
     struct tensor_attr attr;
-    if (!r->tap->wants(r->tap, t->name))
+    if (!tap->wants(tap, t->name))
         return 0;
     cleanup(free_p) void *data = malloc(t->size ? t->size : 1);
     if (!data)
@@ -23,15 +24,15 @@ static int show(const struct run *r, const struct step *s, uint32_t index, struc
         return status;
     shown.attr = &attr;
     shown.data = data;
-    status = r->tap->tensor(r->tap, &shown, e);
+    status = tap->tensor(tap, &shown, e);
     return status == 1 ? sim_write_tensor(r, index, data, e) : status;
 }
 
-int sim_tap(const struct run *r, const struct step *s, struct error *e)
+int sim_tap(void *tap, const struct run *r, const struct step *s, struct error *e)
 {
     int status = 0;
     for (uint32_t i = 0; i < s->node->n_outputs && status == 0; i++)
         if (s->node->outputs[i] >= 0)
-            status = show(r, s, (uint32_t)s->node->outputs[i], e);
+            status = tap_show(tap, r, s, (uint32_t)s->node->outputs[i], e);
     return status;
 }

@@ -1,7 +1,8 @@
 // What the nodes of a graph compute, for whoever looks into a run.
 #pragma once
 
-#include "npu/sim/exec/plan.h"
+#include "npu/npu.h"
+#include "npu/sim/exec/step.h"
 
-/// Shows what the step, which has just run, has computed to r->tap.
-int sim_tap(const struct run *r, const struct step *s, struct error *e);
+/// A hook after steps (run.after): shows what the step has computed to the struct npu_tap `tap`.
+int sim_tap(void *tap, const struct run *r, const struct step *s, struct error *e);

@@ -4,6 +4,7 @@
 
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 
 #define SMALL ((uint64_t)1 << 20) // bytes of memory of models that are run
 

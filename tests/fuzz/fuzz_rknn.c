@@ -4,6 +4,8 @@
 #include "npu/model/model_describe.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_layers.h"
 

@@ -3,6 +3,7 @@
 #include "npu/model/model_describe.h"
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/sim/exec/memory_plan.h"
+#include "npu/sim/exec/plan.h"
 
 static json_t *dims_of(const int64_t *dims, uint32_t n)
 {
@@ -193,7 +194,7 @@ static void add_place(void *user, uint32_t tensor, int32_t from, int32_t to)
     const struct graph_tensor *t = &a->plan->graph->tensors[tensor];
     json_array_append_new(
         a->places, json_pack("{s:o, s:I, s:I, s:i, s:i, s:b}", "name", json_text(t->name), "offset",
-                             (json_int_t)a->plan->places[tensor], "size", (json_int_t)t->size,
+                             (json_int_t)a->plan->offsets[tensor], "size", (json_int_t)t->size,
                              "from", (int)from, "to", (int)to, "outside", 0));
 }
 
@@ -202,7 +203,7 @@ static int add_plan(json_t *root, const struct plan *p, struct error *e)
 {
     json_int_t before = json_integer_value(json_object_get(root, "arena_size"));
     struct arena a = {p, json_array()};
-    int r = places_visit(p, add_place, &a, e);
+    int r = memory_plan_visit(p, add_place, &a, e);
     if (r == 0 && p->arena_size > (uint64_t)before) {
         json_object_set_new(root, "arena_size", json_integer((json_int_t)p->arena_size));
         json_object_set(root, "arena", a.places);

@@ -4,6 +4,8 @@
 #include "base/cleanup.h"
 #include "npu/model/onnx/onnx_lower.h"
 #include "npu/sim/exec/copy.h"
+#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 
 struct fold {
     struct graph g;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_names.h"
+#include "npu/sim/exec/rows.h"
 
 #define MAX_TENSORS (1u << 20)
 
@@ -124,7 +125,7 @@ int onnx_in_floats(const struct onnx_lowering *l, uint32_t i, float *dst, uint32
         return 0;
     if (!t->constant || t->type != TENSOR_FLOAT32 || t->n_elems > ONNX_MAX_SHAPE)
         return onnx_refuse(l, e, "its input %s is not a constant of floats", t->name);
-    graph_tensor_floats(t, dst);
+    elements_of_constant(t, dst);
     *ret_n = (uint32_t)t->n_elems;
     return 0;
 }

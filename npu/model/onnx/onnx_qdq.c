@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/sim/exec/rows.h"
 
 // ---- the new list ----
 
@@ -112,7 +113,7 @@ static bool form_of(const struct graph *g, const struct graph_node *n, enum tens
     if ((type != TENSOR_INT8 && type != TENSOR_UINT8) || !scale->constant || scale->n_elems != 1 ||
         scale->type != TENSOR_FLOAT32 || (zp && (!zp->constant || zp->type != type)))
         return false;
-    graph_tensor_floats(scale, &ret->scale);
+    elements_of_constant(scale, &ret->scale);
     ret->zp = zp ? (int32_t)qdq_whole_number(zp, 0) : 0;
     ret->counts_from_0 = type == TENSOR_UINT8;
     ret->zp -= ret->counts_from_0 ? 128 : 0;

@@ -99,7 +99,7 @@ static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
         return -1;
     struct qdq_form form = {.zp = o->zp < 0 ? 0
                                             : (int32_t)qdq_whole_number(&q->g->tensors[o->zp], 0)};
-    graph_tensor_floats(&q->g->tensors[o->scale], &form.scale);
+    elements_of_constant(&q->g->tensors[o->scale], &form.scale);
     uint8_t moved = t->type == TENSOR_UINT8 ? 0x80 : 0;
     uint8_t *data = pool_alloc(&q->g->pool, t->n_elems, 1);
     form.zp -= moved;
@@ -123,9 +123,9 @@ static int emit_joined(struct qdq *q, const struct graph_node *n, int32_t x, int
     int8_t all[256], product[256];
     for (int i = 0; i < 256; i++)
         all[i] = (int8_t)i;
-    struct steps_binary steps =
-        steps_binary(GRAPH_MUL, &q->g->tensors[x], &q->g->tensors[mapped], &q->g->tensors[y]);
-    steps_binary_run(&steps, all, q->map[mapped], product, 256);
+    struct ort_int8_binary steps =
+        ort_int8_binary(GRAPH_MUL, &q->g->tensors[x], &q->g->tensors[mapped], &q->g->tensors[y]);
+    ort_int8_binary_run(&steps, all, q->map[mapped], product, 256);
     return qdq_emit_map(q, n, product, x, y, e);
 }
 

@@ -158,7 +158,7 @@ static int prepare_float(struct step *s, struct conv *c, struct error *e)
         return error_no_memory(e, "a weight", w->n_elems * sizeof *weights);
     if (!row_type_known(w->type))
         return step_refuse(s, e, "weights of type %s are not supported", tensor_type_name(w->type));
-    graph_tensor_floats(w, weights);
+    elements_of_constant(w, weights);
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
     if (r < 0)
         return r;

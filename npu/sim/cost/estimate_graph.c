@@ -71,23 +71,18 @@ static bool repeats_rows(const struct graph *g, const struct graph_node *n)
 
 static enum estimate_kind kind_of(const struct graph *g, const struct graph_node *n)
 {
+    static const enum estimate_kind kinds[GRAPH_OP_COUNT] = {
+#define X(symbol, kernel, cost) [GRAPH_##symbol] = ESTIMATE_##cost,
+        GRAPH_OPS(X)
+#undef X
+    };
     if (n->on_cpu || n->n_outputs == 0 || n->outputs[0] < 0)
         return ESTIMATE_CPU;
-    switch (n->op) {
-    case GRAPH_CONV:
-    case GRAPH_CONV_TRANSPOSE:
-        return n->window.groups > 1 && g->tensors[n->inputs[1]].dims[1] == 1 ? ESTIMATE_DEPTHWISE
-                                                                             : ESTIMATE_CONV;
-    case GRAPH_ADD:
-        return repeats_rows(g, n) ? ESTIMATE_WHOLE : ESTIMATE_VALUES;
-    case GRAPH_CONCAT:
-    case GRAPH_PRELU:
-        return ESTIMATE_VALUES;
-    case GRAPH_UNARY:
-        return ESTIMATE_VALUES;
-    default:
+    if (is_conv(n) && n->window.groups > 1 && g->tensors[n->inputs[1]].dims[1] == 1)
+        return ESTIMATE_DEPTHWISE;
+    if (n->op == GRAPH_ADD && repeats_rows(g, n))
         return ESTIMATE_WHOLE;
-    }
+    return kinds[n->op];
 }
 
 static void add_input(const struct graph *g, int32_t tensor, struct estimate_layer *ret)

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "npu/sim/exec/nd.h"
-#include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/rows.h"
+#include "npu/sim/exec/step.h"
 
 struct copy {
     struct nd nd; // operand 0: to, operand 1: from

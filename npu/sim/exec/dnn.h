@@ -2,7 +2,9 @@
 // from context to context.
 #pragma once
 
-#include "npu/sim/exec/plan.h"
+#include <dnnl.h>
+
+#include "npu/sim/exec/step.h"
 
 // Where an argument of a primitive is.
 struct dnn_arg {

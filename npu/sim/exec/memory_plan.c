@@ -131,7 +131,7 @@ static void put(struct placing *p, uint32_t i, uint64_t begin)
     for (; k > 0 && p->placed[k - 1].begin > begin; k--)
         p->placed[k] = p->placed[k - 1];
     p->placed[k] = (struct placed){begin, end, p->lives[i], i};
-    p->plan->places[i] = begin;
+    p->plan->offsets[i] = begin;
     if (align_up(end, ALIGNMENT) > p->plan->arena_size)
         p->plan->arena_size = align_up(end, ALIGNMENT);
 }
@@ -182,15 +182,15 @@ static uint32_t take_places(struct placing *p, uint32_t *rest)
     return n;
 }
 
-int places_choose(struct plan *p, struct error *e)
+int memory_plan_make(struct plan *p, struct error *e)
 {
     const struct graph *g = p->graph;
     size_t room = (size_t)g->n_tensors + 1;
-    p->places = pool_alloc(&p->pool, g->n_tensors, sizeof *p->places);
+    p->offsets = pool_alloc(&p->pool, g->n_tensors, sizeof *p->offsets);
     cleanup(free_p) struct life *lives = calloc(room, sizeof *lives);
     cleanup(free_p) struct placed *placed = calloc(room, sizeof *placed);
     cleanup(free_p) uint32_t *rest = calloc(room, sizeof *rest);
-    if (!p->places || !lives || !placed || !rest)
+    if (!p->offsets || !lives || !placed || !rest)
         return error_no_memory(e, "the memory plan", room * sizeof *placed);
     int r = find_lives(p, lives, e);
     if (r < 0)
@@ -207,9 +207,9 @@ int places_choose(struct plan *p, struct error *e)
     return 0;
 }
 
-int places_visit(const struct plan *p,
-                 void (*visit)(void *user, uint32_t tensor, int32_t from, int32_t to), void *user,
-                 struct error *e)
+int memory_plan_visit(const struct plan *p,
+                      void (*visit)(void *user, uint32_t tensor, int32_t from, int32_t to),
+                      void *user, struct error *e)
 {
     uint32_t n = p->graph->n_tensors;
     cleanup(free_p) struct life *lives = calloc((size_t)n + 1, sizeof *lives);

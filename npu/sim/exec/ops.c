@@ -1,50 +1,14 @@
-// Which operator runs what.
+// Which operator computes what.
 #include "npu/sim/exec/ops.h"
 
 const struct op *const ops[GRAPH_OP_COUNT] = {
-    [GRAPH_CONV] = &op_conv,
-    [GRAPH_CONV_TRANSPOSE] = &op_conv,
-    [GRAPH_MAX_POOL] = &op_pool,
-    [GRAPH_AVERAGE_POOL] = &op_pool,
-    [GRAPH_ADD] = &op_binary,
-    [GRAPH_SUB] = &op_binary,
-    [GRAPH_MUL] = &op_binary,
-    [GRAPH_DIV] = &op_binary,
-    [GRAPH_POW] = &op_binary,
-    [GRAPH_MOD] = &op_binary,
-    [GRAPH_MAX] = &op_binary,
-    [GRAPH_MIN] = &op_binary,
-    [GRAPH_PRELU] = &op_binary,
-    [GRAPH_UNARY] = &op_unary,
-    [GRAPH_CONCAT] = &op_concat,
-    [GRAPH_SPLIT] = &op_split,
-    [GRAPH_SLICE] = &op_slice,
-    [GRAPH_PAD] = &op_pad,
-    [GRAPH_EXPAND] = &op_expand,
-    [GRAPH_RESHAPE] = &op_reshape,
-    [GRAPH_TRANSPOSE] = &op_transpose,
-    [GRAPH_RESIZE] = &op_resize,
-    [GRAPH_BATCH_NORM] = &op_norm,
-    [GRAPH_SOFTMAX] = &op_softmax,
-    [GRAPH_LAYER_NORM] = &op_layer_norm,
-    [GRAPH_GLU] = &op_glu,
-    [GRAPH_REDUCE_MEAN] = &op_reduce_mean,
-    [GRAPH_ARG_MAX] = &op_arg_max,
-    [GRAPH_CONVERT] = &op_convert,
-    [GRAPH_EX_MAT_MUL] = &op_ex_mat_mul,
-    [GRAPH_GRID_SAMPLE] = &op_grid_sample,
-    [GRAPH_TOP_K] = &op_top_k,
-    [GRAPH_GATHER] = &op_gather,
-    [GRAPH_GATHER_ELEMENTS] = &op_gather_elements,
-    [GRAPH_CUSTOM] = &op_custom,
-    [GRAPH_MAT_MUL] = &op_mat_mul,
-    [GRAPH_REF] = &op_ref,
-    [GRAPH_QUANTIZE] = &op_quantize,
-    [GRAPH_MAP] = &op_map,
+#define X(symbol, kernel, cost) [GRAPH_##symbol] = &(kernel),
+    GRAPH_OPS(X)
+#undef X
 };
 
-const struct op *const ops_of_steps[GRAPH_OP_COUNT] = {
-    [GRAPH_ADD] = &op_steps_binary,
-    [GRAPH_MUL] = &op_steps_binary,
-    [GRAPH_SOFTMAX] = &op_steps_softmax,
+const struct op *const ops_ort_int8[GRAPH_OP_COUNT] = {
+    [GRAPH_ADD] = &op_ort_int8_binary,
+    [GRAPH_MUL] = &op_ort_int8_binary,
+    [GRAPH_SOFTMAX] = &op_ort_int8_softmax,
 };

@@ -94,6 +94,19 @@ void row_load(const struct row_form *form, const void *src, size_t n, float *dst
     row_load_strided(form, src, 1, n, dst);
 }
 
+void elements_of_constant(const struct graph_tensor *t, float *dst)
+{
+    struct row_form form = row_form(t);
+    if (!t->unpack) {
+        row_load(&form, t->data.data, t->n_elems, dst);
+        return;
+    }
+    // The packed elements are no larger than the floats: unpack behind them, convert forwards.
+    uint8_t *packed = (uint8_t *)dst + t->n_elems * sizeof(float) - t->size;
+    graph_tensor_unpack(t, packed);
+    row_load(&form, packed, t->n_elems, dst);
+}
+
 // ---- storing ----
 
 // Saturates; what is no number becomes `none`.

@@ -60,6 +60,9 @@ void row_load(const struct row_form *form, const void *src, size_t n, float *dst
 void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
                       float *dst);
 
+/// A constant's elements as real numbers. dst takes n_elems.
+void elements_of_constant(const struct graph_tensor *t, float *dst);
+
 /// Real numbers to stored elements: rounded to nearest, ties to even (see
 /// graph_tensor.rounds_before_zp), and saturated.
 void row_store(const struct row_form *form, void *dst, size_t n, const float *src);

@@ -304,5 +304,7 @@ static int run_unary(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_binary = {.prepare = prepare_binary, .run = run_each, .in_place = true};
-const struct op op_unary = {.prepare = prepare_unary, .run = run_unary, .in_place = true};
+const struct op op_binary = {
+    .prepare = prepare_binary, .run = run_each, .in_place = true, .on_constant = true};
+const struct op op_unary = {
+    .prepare = prepare_unary, .run = run_unary, .in_place = true, .on_constant = true};

@@ -161,4 +161,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_mat_mul = {.prepare = prepare, .run = run};
+const struct op op_mat_mul = {.prepare = prepare, .run = run, .on_constant = true};

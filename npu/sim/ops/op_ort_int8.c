@@ -16,7 +16,7 @@ static bool is_narrow(const struct graph_tensor *t)
 
 struct binary {
     struct nd nd; // operand 0: the output, then the operands
-    struct steps_binary steps;
+    struct ort_int8_binary steps;
 };
 
 // ONNX Runtime starts with the first operand where it repeats one number of it along a row.
@@ -41,7 +41,7 @@ static int prepare_binary(struct step *s, struct error *e)
             return step_refuse(s, e, "its input %u does not fit its output", k);
     }
     nd_simplify(&p->nd);
-    p->steps = steps_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
+    p->steps = ort_int8_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
     p->steps.a_first = repeats(step_input(s, 0), y);
     return 0;
 }
@@ -77,7 +77,7 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
                 int64_t from = at.offset[k + 1] + (int64_t)done * nd_step(&p->nd, k + 1);
                 x[k] = take(s, r, k, from, n, room[k]);
             }
-            steps_binary_run(&p->steps, x[0], x[1], y + at.offset[0] + done, n);
+            ort_int8_binary_run(&p->steps, x[0], x[1], y + at.offset[0] + done, n);
         }
     return 0;
 }
@@ -150,5 +150,6 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_steps_binary = {.prepare = prepare_binary, .run = run_binary, .in_place = true};
-const struct op op_steps_softmax = {.prepare = prepare_softmax, .run = run_softmax};
+const struct op op_ort_int8_binary = {
+    .prepare = prepare_binary, .run = run_binary, .in_place = true, .on_constant = true};
+const struct op op_ort_int8_softmax = {.prepare = prepare_softmax, .run = run_softmax};

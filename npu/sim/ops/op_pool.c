@@ -301,7 +301,7 @@ static void pool_steps(const struct window_at *at, const struct pool_step *p, fl
     if (!p->whole) {
         gather_real(at, p, sums, sums + channels);
         uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
-        steps_quotient(sums, (float)count, y, dst, channels);
+        ort_int8_quotient(sums, (float)count, y, dst, channels);
         return;
     }
     int32_t *integers = (int32_t *)sums;
@@ -309,7 +309,7 @@ static void pool_steps(const struct window_at *at, const struct pool_step *p, fl
     uint32_t n_pixels = x->dims[2] * x->dims[3];
     for (uint32_t i = 0; i < n_pixels; i++)
         add_i8(integers, (const int8_t *)at->image + i * channels, channels);
-    steps_mean(x, integers, n_pixels, y, dst, channels);
+    ort_int8_mean(x, integers, n_pixels, y, dst, channels);
 }
 
 // One output line, window by window.

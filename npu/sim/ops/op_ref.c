@@ -262,4 +262,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return status;
 }
 
-const struct op op_ref = {.prepare = prepare, .run = run};
+const struct op op_ref = {.prepare = prepare, .run = run, .on_constant = true};

@@ -27,11 +27,11 @@ static inline int8_t rounded(float v, int32_t move)
 
 // ---- Add, Mul ----
 
-struct steps_binary steps_binary(enum graph_op op, const struct graph_tensor *a,
-                                 const struct graph_tensor *b, const struct graph_tensor *y)
+struct ort_int8_binary ort_int8_binary(enum graph_op op, const struct graph_tensor *a,
+                                       const struct graph_tensor *b, const struct graph_tensor *y)
 {
     bool together = a->counts_from_0 == b->counts_from_0 && a->counts_from_0 == y->counts_from_0;
-    return (struct steps_binary){.op = op, .apart = !together, .a = a, .b = b, .y = y};
+    return (struct ort_int8_binary){.op = op, .apart = !together, .a = a, .b = b, .y = y};
 }
 
 struct sum {
@@ -47,7 +47,7 @@ KERNEL static void add(struct sum s, const int8_t *inner, const int8_t *outer, i
     }
 }
 
-static struct sum make_sum(const struct steps_binary *s)
+static struct sum make_sum(const struct ort_int8_binary *s)
 {
     float a = s->a->scale / s->y->scale, b = s->b->scale / s->y->scale;
     float zeros = fmaf(a, zero_point(s->a), b * zero_point(s->b));
@@ -68,7 +68,7 @@ KERNEL static void multiply(struct product p, const int8_t *a, const int8_t *b, 
     }
 }
 
-static struct product make_product(const struct steps_binary *s)
+static struct product make_product(const struct ort_int8_binary *s)
 {
     return (struct product){.zp = {s->a->zp, s->b->zp},
                             .move = moved(s->y),
@@ -109,8 +109,8 @@ KERNEL static void multiply_apart(struct real a, struct real b, struct real to, 
         y[i] = quantized(to, real_of(a, x[i]) * real_of(b, w[i]));
 }
 
-void steps_binary_run(const struct steps_binary *s, const int8_t *a, const int8_t *b, int8_t *y,
-                      size_t n)
+void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const int8_t *b,
+                         int8_t *y, size_t n)
 {
     if (s->apart)
         (s->op == GRAPH_ADD ? add_apart : multiply_apart)(make_real(s->a), make_real(s->b),
@@ -135,8 +135,8 @@ KERNEL static void scale_sums(const int32_t *sums, int32_t bias, float scale, in
     }
 }
 
-void steps_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
-                const struct graph_tensor *form, int8_t *y, size_t n)
+void ort_int8_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
+                   const struct graph_tensor *form, int8_t *y, size_t n)
 {
     float scale = from->scale / (form->scale * (float)count);
     scale_sums(sums, -from->zp * (int32_t)count, scale, form->zp, y, n);
@@ -149,8 +149,8 @@ KERNEL static void divide_reals(const float *real, float divisor, float scale, f
         y[i] = rounded(real[i] / divisor / scale + zp, move);
 }
 
-void steps_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
-                    size_t n)
+void ort_int8_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
+                       size_t n)
 {
     divide_reals(real, divisor, form->scale, zero_point(form), moved(form), y, n);
 }

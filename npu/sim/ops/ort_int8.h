@@ -7,7 +7,7 @@
 #include "npu/model/graph.h"
 
 // Two operands and a result of Add or Mul.
-struct steps_binary {
+struct ort_int8_binary {
     enum graph_op op;
     bool apart;   // not one operator: real numbers are added or multiplied, then quantized
     bool a_first; // the sum starts with operand a
@@ -15,17 +15,17 @@ struct steps_binary {
 };
 
 /// Apart is what ONNX Runtime does where not all three are signed or all unsigned.
-struct steps_binary steps_binary(enum graph_op op, const struct graph_tensor *a,
-                                 const struct graph_tensor *b, const struct graph_tensor *y);
+struct ort_int8_binary ort_int8_binary(enum graph_op op, const struct graph_tensor *a,
+                                       const struct graph_tensor *b, const struct graph_tensor *y);
 
 /// n numbers; y may lie where an operand lies.
-void steps_binary_run(const struct steps_binary *s, const int8_t *a, const int8_t *b, int8_t *y,
-                      size_t n);
+void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const int8_t *b,
+                         int8_t *y, size_t n);
 
 /// The mean of `count` numbers from their sum (of stored numbers), for each of n channels.
-void steps_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
-                const struct graph_tensor *form, int8_t *y, size_t n);
+void ort_int8_mean(const struct graph_tensor *from, const int32_t *sums, uint32_t count,
+                   const struct graph_tensor *form, int8_t *y, size_t n);
 
 /// y = real / divisor, real numbers of n channels.
-void steps_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
-                    size_t n);
+void ort_int8_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
+                       size_t n);

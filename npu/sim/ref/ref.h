@@ -4,7 +4,7 @@
 #pragma once
 
 #include "npu/sim/exec/nd.h"
-#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/step.h"
 
 #define REF_MAX_INPUTS  8
 #define REF_MAX_OUTPUTS 4

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 #include "tests/bench/samples.h"
 
 #define N_STEPS 4096

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 
 #define CASES     2400
 #define MOST_WORK 1000000 // multiplications in a case

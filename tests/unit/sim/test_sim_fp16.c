@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 #include "tensor/convert.h"
 
 #define CASES 200

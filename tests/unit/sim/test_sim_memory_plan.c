@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
 
 #define N_NODES   40
 #define N_TENSORS (N_NODES + 2)
@@ -145,8 +146,8 @@ static void test_a_place_of_the_file_is_kept_unless_it_is_taken(void **state)
     net.graph.arena_size = 1 << 20;
     net.tensors[0].place = net.tensors[1].place = 1 << 19; // both live from the start
     assert_int_equal(plan_init(&p, &net.graph, &e), 0);
-    assert_int_equal(p.places[0], 1 << 19);
-    assert_int_not_equal(p.places[1], 1 << 19);
+    assert_int_equal(p.offsets[0], 1 << 19);
+    assert_int_not_equal(p.offsets[1], 1 << 19);
     assert_int_equal(p.arena_size, 1 << 20);
     check_run(&net, &p);
     plan_done(&p);

@@ -3,6 +3,7 @@
 
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/regs/rknn_registers.h"
+#include "npu/sim/exec/rows.h"
 
 // ---- operators without a window ----
 
@@ -22,7 +23,7 @@ bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret)
     const struct graph_tensor *t = lower_input(l, input);
     if (!t || !t->constant || t->n_elems != 1 || t->unpack)
         return false;
-    graph_tensor_floats(t, ret);
+    elements_of_constant(t, ret);
     return true;
 }
 
@@ -203,7 +204,7 @@ static int take_scales(struct rknn_lowering *l, struct error *e)
     if (lower_input(l, 3) || !t || !t->constant || t->unpack || t->n_elems != 4 || x->n_dims != 4 ||
         y->n_dims != 4)
         return 0;
-    graph_tensor_floats(t, scales);
+    elements_of_constant(t, scales);
     for (int i = 0; i < 2; i++) {
         double exact = (double)scales[2 + i] * x->dims[2 + i], rest = exact - y->dims[2 + i];
         if (!(rest > -ROUNDED && rest < 1))

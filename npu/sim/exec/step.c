@@ -1,0 +1,74 @@
+// What operators ask of their step, their plan and the run.
+#include "npu/sim/exec/step.h"
+
+#include "npu/sim/exec/rows.h"
+
+#define SCRATCH_MAX ((uint64_t)1 << 32)
+
+const struct graph_tensor *step_input(const struct step *s, uint32_t i)
+{
+    bool there = i < s->node->n_inputs && s->node->inputs[i] >= 0;
+    return there ? &s->plan->graph->tensors[s->node->inputs[i]] : NULL;
+}
+
+const struct graph_tensor *step_output(const struct step *s, uint32_t i)
+{
+    bool there = i < s->node->n_outputs && s->node->outputs[i] >= 0;
+    return there ? &s->plan->graph->tensors[s->node->outputs[i]] : NULL;
+}
+
+int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e)
+{
+    uint64_t end;
+    if (__builtin_add_overflow(s->scratch, size, &end) || end > SCRATCH_MAX)
+        return step_refuse(s, e, "it needs %llu bytes to work in", (unsigned long long)size);
+    *ret_at = s->scratch;
+    s->scratch = align_up(end, STEP_ALIGNMENT);
+    return 0;
+}
+
+void *step_alloc(struct step *s, size_t n, size_t size)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow((uint64_t)n, size, &bytes) ||
+        bytes > s->plan->memory_limit - s->plan->pool.total)
+        return NULL;
+    return pool_alloc(&s->plan->pool, n, size);
+}
+
+int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struct error *e)
+{
+    if (!row_type_known(t->type))
+        return step_refuse(s, e, "constant %s: type %s is not supported", t->name,
+                           tensor_type_name(t->type));
+    float *values = step_alloc(s, t->n_elems, sizeof *values);
+    if (!values)
+        return error_no_memory(e, "a constant", t->n_elems * sizeof *values);
+    elements_of_constant(t, values);
+    *ret = values;
+    return 0;
+}
+
+// ---- running ----
+
+void *run_tensor(const struct run *r, uint32_t index)
+{
+    return r->arena + r->plan->offsets[index];
+}
+
+const void *run_input(const struct step *s, const struct run *r, uint32_t i)
+{
+    uint32_t index = (uint32_t)s->node->inputs[i];
+    const struct graph_tensor *t = &s->plan->graph->tensors[index];
+    return t->constant ? t->data.data : run_tensor(r, index);
+}
+
+void *run_output(const struct step *s, const struct run *r, uint32_t i)
+{
+    return run_tensor(r, (uint32_t)s->node->outputs[i]);
+}
+
+void *run_scratch(const struct run *r, uint64_t at)
+{
+    return r->scratch + at;
+}
