@@ -46,7 +46,7 @@ struct quantizer {
     double scale, zp, min, max;
 };
 
-static struct quantizer quantizer_of(const struct tensor_attr *a)
+static struct quantizer convert_quantizer(const struct tensor_attr *a)
 {
     static const double range[TENSOR_TYPE_COUNT][2] = {
         [TENSOR_INT8] = {INT8_MIN, INT8_MAX},
@@ -60,7 +60,7 @@ static struct quantizer quantizer_of(const struct tensor_attr *a)
 
 // Quantizes n / d (d takes the scale in), as if the quotient had been exact: only when the rounded
 // quotient is a tie may the exact one lie on its other side, and the remainder tells.
-static double quantize(double n, double d, const struct quantizer *q)
+static double convert_quantize(double n, double d, const struct quantizer *q)
 {
     double quotient = n / d;
     if (isnan(quotient))
@@ -79,20 +79,20 @@ static double quantize(double n, double d, const struct quantizer *q)
 int8_t convert_quantize_i8(float real, float scale, int32_t zp)
 {
     const struct quantizer q = {scale, zp, INT8_MIN, INT8_MAX};
-    return (int8_t)quantize(real, q.scale, &q);
+    return (int8_t)convert_quantize(real, q.scale, &q);
 }
 
-// ---- arrays of numbers. Steps are in elements; nothing needs to be aligned.
+// ---- arrays of numbers. Strides are in elements; nothing needs to be aligned.
 
 #define LOAD(type, value)                                                                          \
     for (size_t i = 0; i < n; i++) {                                                               \
         type v;                                                                                    \
-        memcpy(&v, src + i * step * sizeof v, sizeof v);                                           \
+        memcpy(&v, src + i * stride * sizeof v, sizeof v);                                         \
         ret[i] = (double)(value);                                                                  \
     }                                                                                              \
     break
 
-void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret)
+void convert_load(enum tensor_type type, const uint8_t *src, size_t stride, size_t n, double *ret)
 {
     switch (type) {
     case TENSOR_FLOAT32:
@@ -116,15 +116,15 @@ void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t
 #define STORE(type, value)                                                                         \
     for (size_t i = 0; i < n; i++) {                                                               \
         type v = (type)(value);                                                                    \
-        memcpy(dst + i * step * sizeof v, &v, sizeof v);                                           \
+        memcpy(dst + i * stride * sizeof v, &v, sizeof v);                                         \
     }                                                                                              \
     break
 
 // Stores (x[i] - mean) / std in the type and quantization of `a`.
-static void store(const struct tensor_attr *a, const double *x, double mean, double std,
-                  uint8_t *dst, size_t step, size_t n)
+static void convert_store(const struct tensor_attr *a, const double *x, double mean, double std,
+                          uint8_t *dst, size_t stride, size_t n)
 {
-    struct quantizer q = quantizer_of(a);
+    struct quantizer q = convert_quantizer(a);
     double d = std * q.scale;
     switch (a->type) {
     case TENSOR_FLOAT32:
@@ -132,44 +132,44 @@ static void store(const struct tensor_attr *a, const double *x, double mean, dou
     case TENSOR_FLOAT16:
         STORE(uint16_t, convert_float_to_fp16(convert_round_to_odd((x[i] - mean) / std)));
     case TENSOR_INT8:
-        STORE(int8_t, quantize(x[i] - mean, d, &q));
+        STORE(int8_t, convert_quantize(x[i] - mean, d, &q));
     case TENSOR_UINT8:
-        STORE(uint8_t, quantize(x[i] - mean, d, &q));
+        STORE(uint8_t, convert_quantize(x[i] - mean, d, &q));
     default: // TENSOR_INT16
-        STORE(int16_t, quantize(x[i] - mean, d, &q));
+        STORE(int16_t, convert_quantize(x[i] - mean, d, &q));
     }
 }
 
-static void copy(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step, size_t n,
-                 size_t element)
+static void convert_copy(const uint8_t *src, size_t src_stride, uint8_t *dst, size_t dst_stride,
+                         size_t n, size_t element)
 {
-    if (src_step == 1 && dst_step == 1) {
+    if (src_stride == 1 && dst_stride == 1) {
         memcpy(dst, src, n * element);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        memcpy(dst + i * dst_step * element, src + i * src_step * element, element);
+        memcpy(dst + i * dst_stride * element, src + i * src_stride * element, element);
 }
 
 // ---- inputs
 
 // A tensor as images of rows of pixels of channels; an array that is not 4-D is one row of one
-// channel. Steps are elements.
+// channel. Strides are elements.
 struct view {
     size_t images, rows, columns, channels;
-    size_t image_step, row_step, column_step, channel_step;
+    size_t image_stride, row_stride, column_stride, channel_stride;
 };
 
-static struct view flat_view(size_t n)
+static struct view convert_flat_view(size_t n)
 {
     return (struct view){1, 1, n, 1, 0, 0, 1, 0};
 }
 
-static struct view view_of(const struct tensor_attr *a, const struct convert_form *f)
+static struct view convert_view(const struct tensor_attr *a, const struct convert_form *f)
 {
     uint32_t d[4];
     if (a->n_dims != 4 || a->layout == TENSOR_UNDEFINED)
-        return flat_view(a->n_elems);
+        return convert_flat_view(a->n_elems);
     convert_dims(a, d);
     size_t pitch = f->w_stride ? f->w_stride : d[3], height = f->h_stride ? f->h_stride : d[2];
     size_t channels = d[1], plane = pitch * height;
@@ -180,9 +180,10 @@ static struct view view_of(const struct tensor_attr *a, const struct convert_for
 }
 
 // Rows that follow one another without a gap are one.
-static void join_rows(struct view *a, struct view *b)
+static void convert_join_rows(struct view *a, struct view *b)
 {
-    if (a->row_step != a->columns * a->column_step || b->row_step != b->columns * b->column_step)
+    if (a->row_stride != a->columns * a->column_stride ||
+        b->row_stride != b->columns * b->column_stride)
         return;
     a->columns *= a->rows;
     b->columns *= b->rows;
@@ -204,17 +205,17 @@ bool convert_has_arithmetic(enum tensor_type type)
            type == TENSOR_INT8 || type == TENSOR_UINT8;
 }
 
-static bool is_float(enum tensor_type type)
+static bool convert_is_float(enum tensor_type type)
 {
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
 }
 
 bool convert_is_quantized(const struct tensor_attr *a)
 {
-    return a->qnt != TENSOR_QNT_NONE && !is_float(a->type) && (a->zp != 0 || a->scale != 1);
+    return a->qnt != TENSOR_QNT_NONE && !convert_is_float(a->type) && (a->zp != 0 || a->scale != 1);
 }
 
-static bool changes(const struct tensor_preprocess *p)
+static bool convert_changes(const struct tensor_preprocess *p)
 {
     for (uint32_t c = 0; c < p->n_channels; c++)
         if (p->mean[c] != 0 || p->std[c] != 1 || p->order[c] != c)
@@ -222,7 +223,7 @@ static bool changes(const struct tensor_preprocess *p)
     return false;
 }
 
-static int check_preprocess(const struct conversion *c, struct error *e)
+static int convert_check_preprocess(const struct conversion *c, struct error *e)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
     const struct tensor_attr *a = &c->io->logical;
@@ -240,7 +241,7 @@ static int check_preprocess(const struct conversion *c, struct error *e)
     return 0;
 }
 
-static int check_types(const struct conversion *c, struct error *e)
+static int convert_check_types(const struct conversion *c, struct error *e)
 {
     const struct tensor_attr *a = &c->io->logical;
     if (tensor_type_size(a->type) == 0 ||
@@ -256,11 +257,11 @@ static int check_types(const struct conversion *c, struct error *e)
                          "input \"%s\" has quantization %s with scale %g of %s, which is not known",
                          a->name, tensor_qnt_name(a->qnt), (double)a->scale,
                          tensor_type_name(a->type));
-    return c->preprocessed ? check_preprocess(c, e) : 0;
+    return c->preprocessed ? convert_check_preprocess(c, e) : 0;
 }
 
-static int check_shape(const struct conversion *c, const struct convert_form *from, size_t src_size,
-                       size_t dst_size, struct error *e)
+static int convert_check_shape(const struct conversion *c, const struct convert_form *from,
+                               size_t src_size, size_t dst_size, struct error *e)
 {
     const struct tensor_attr *a = &c->io->logical;
     bool image = a->n_dims == 4 && a->layout != TENSOR_UNDEFINED;
@@ -284,17 +285,17 @@ static int check_shape(const struct conversion *c, const struct convert_form *fr
 }
 
 static void convert_by_arithmetic(const struct conversion *c, size_t channel, const uint8_t *src,
-                                  size_t src_step, uint8_t *dst, size_t dst_step, size_t n)
+                                  size_t src_stride, uint8_t *dst, size_t dst_stride, size_t n)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
     double x[CONVERT_CHUNK];
-    convert_load(c->from, src, src_step, n, x);
-    store(&c->io->logical, x, c->preprocessed ? (double)p->mean[channel] : 0,
-          c->preprocessed ? (double)p->std[channel] : 1, dst, dst_step, n);
+    convert_load(c->from, src, src_stride, n, x);
+    convert_store(&c->io->logical, x, c->preprocessed ? (double)p->mean[channel] : 0,
+                  c->preprocessed ? (double)p->std[channel] : 1, dst, dst_stride, n);
 }
 
 // One-byte sources have 256 values: all arithmetic happens once for each of them.
-static void make_tables(struct conversion *c)
+static void convert_make_tables(struct conversion *c)
 {
     uint8_t bytes[256];
     for (int i = 0; i < 256; i++)
@@ -305,12 +306,12 @@ static void make_tables(struct conversion *c)
 
 #define LOOK_UP(type)                                                                              \
     for (size_t i = 0; i < n; i++)                                                                 \
-        memcpy(dst + i * dst_step * sizeof(type), table + src[i * src_step] * sizeof(type),        \
+        memcpy(dst + i * dst_stride * sizeof(type), table + src[i * src_stride] * sizeof(type),    \
                sizeof(type));                                                                      \
     break
 
 static void convert_by_table(const struct conversion *c, size_t channel, const uint8_t *src,
-                             size_t src_step, uint8_t *dst, size_t dst_step, size_t n)
+                             size_t src_stride, uint8_t *dst, size_t dst_stride, size_t n)
 {
     const uint8_t *table = c->tables[c->preprocessed ? channel : 0];
     switch (tensor_type_size(c->io->logical.type)) {
@@ -323,31 +324,31 @@ static void convert_by_table(const struct conversion *c, size_t channel, const u
     }
 }
 
-static void floats_to_halves(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step,
-                             size_t n)
+static void convert_floats_to_fp16(const uint8_t *src, size_t src_stride, uint8_t *dst,
+                                   size_t dst_stride, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float f;
-        memcpy(&f, src + i * src_step * sizeof f, sizeof f);
+        memcpy(&f, src + i * src_stride * sizeof f, sizeof f);
         uint16_t h = convert_float_to_fp16(f);
-        memcpy(dst + i * dst_step * sizeof h, &h, sizeof h);
+        memcpy(dst + i * dst_stride * sizeof h, &h, sizeof h);
     }
 }
 
-// `n` elements of one channel: at most CONVERT_CHUNK, unless is_moved().
+// `n` elements of one channel: at most CONVERT_CHUNK, unless convert_is_moved().
 static void convert_chunk(const struct conversion *c, size_t channel, const uint8_t *src,
                           uint8_t *dst, size_t n)
 {
-    size_t src_step = c->src.column_step, dst_step = c->dst.column_step;
+    size_t src_stride = c->src.column_stride, dst_stride = c->dst.column_stride;
     size_t element = tensor_type_size(c->from);
     if (c->copied)
-        copy(src, src_step, dst, dst_step, n, element);
+        convert_copy(src, src_stride, dst, dst_stride, n, element);
     else if (element == 1)
-        convert_by_table(c, channel, src, src_step, dst, dst_step, n);
+        convert_by_table(c, channel, src, src_stride, dst, dst_stride, n);
     else if (!c->preprocessed && c->from == TENSOR_FLOAT32 && c->io->logical.type == TENSOR_FLOAT16)
-        floats_to_halves(src, src_step, dst, dst_step, n);
+        convert_floats_to_fp16(src, src_stride, dst, dst_stride, n);
     else
-        convert_by_arithmetic(c, channel, src, src_step, dst, dst_step, n);
+        convert_by_arithmetic(c, channel, src, src_stride, dst, dst_stride, n);
 }
 
 // One channel of the pixels [column, column + n) of a row.
@@ -356,24 +357,24 @@ static void convert_part(const struct conversion *c, size_t image, size_t row, s
 {
     const struct view *s = &c->src, *d = &c->dst;
     size_t given = c->preprocessed ? c->io->preprocess.order[channel] : channel;
-    size_t from = image * s->image_step + row * s->row_step + column * s->column_step +
-                  given * s->channel_step;
-    size_t to = image * d->image_step + row * d->row_step + column * d->column_step +
-                channel * d->channel_step;
+    size_t from = image * s->image_stride + row * s->row_stride + column * s->column_stride +
+                  given * s->channel_stride;
+    size_t to = image * d->image_stride + row * d->row_stride + column * d->column_stride +
+                channel * d->channel_stride;
     convert_chunk(c, channel, src + from * tensor_type_size(c->from),
                   dst + to * tensor_type_size(c->io->logical.type), n);
 }
 
 // Rows are copied as they are.
-static bool is_moved(const struct conversion *c)
+static bool convert_is_moved(const struct conversion *c)
 {
-    return c->copied && c->src.column_step == 1 && c->dst.column_step == 1;
+    return c->copied && c->src.column_stride == 1 && c->dst.column_stride == 1;
 }
 
 static void convert_all(const struct conversion *c, const uint8_t *src, uint8_t *dst)
 {
     const struct view *d = &c->dst;
-    size_t chunk = is_moved(c) ? d->columns : CONVERT_CHUNK;
+    size_t chunk = convert_is_moved(c) ? d->columns : CONVERT_CHUNK;
     for (size_t image = 0; image < d->images; image++)
         for (size_t row = 0; row < d->rows; row++)
             for (size_t column = 0; column < d->columns; column += chunk)
@@ -391,20 +392,20 @@ int convert_input(const struct tensor_io *io, const struct convert_form *from, c
     const struct convert_form packed = {.type = a->type, .layout = a->layout};
     struct conversion c = {.io = io,
                            .from = from->type,
-                           .src = view_of(a, from),
-                           .dst = view_of(a, &packed),
-                           .preprocessed = changes(&io->preprocess)};
-    int r = check_shape(&c, from, src_size, dst_size, e);
+                           .src = convert_view(a, from),
+                           .dst = convert_view(a, &packed),
+                           .preprocessed = convert_changes(&io->preprocess)};
+    int r = convert_check_shape(&c, from, src_size, dst_size, e);
     if (r == 0)
-        r = check_types(&c, e);
+        r = convert_check_types(&c, e);
     if (r < 0)
         return r;
     c.copied = from->type == a->type && !c.preprocessed && !convert_is_quantized(a);
-    join_rows(&c.src, &c.dst);
-    if (!c.preprocessed && c.src.rows == 1 && c.src.channel_step == c.dst.channel_step)
-        c.src = c.dst = flat_view(a->n_elems);
+    convert_join_rows(&c.src, &c.dst);
+    if (!c.preprocessed && c.src.rows == 1 && c.src.channel_stride == c.dst.channel_stride)
+        c.src = c.dst = convert_flat_view(a->n_elems);
     if (!c.copied && tensor_type_size(from->type) == 1)
-        make_tables(&c);
+        convert_make_tables(&c);
     convert_all(&c, src, dst);
     return 0;
 }

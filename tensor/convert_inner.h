@@ -16,8 +16,8 @@ struct convert_strides {
 bool convert_strides_of(const uint32_t dims[4], const struct convert_form *f,
                         struct convert_strides *ret);
 
-/// n elements as real numbers of the type; the step is in elements, nothing needs to be aligned.
-void convert_load(enum tensor_type type, const uint8_t *src, size_t step, size_t n, double *ret);
+/// n elements as real numbers of the type; the stride is in elements, nothing needs to be aligned.
+void convert_load(enum tensor_type type, const uint8_t *src, size_t stride, size_t n, double *ret);
 
 /// To float with the last bit set if anything was lost: a second rounding, to half, is then exact.
 float convert_round_to_odd(double x);

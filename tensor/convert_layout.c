@@ -46,13 +46,13 @@ int convert_form_bytes(const uint32_t dims[4], const struct convert_form *form, 
 }
 
 // The other side's bytes as they are, where one side is UNDEFINED.
-static const struct convert_form *defined_form(const struct convert_form *a,
-                                               const struct convert_form *b)
+static const struct convert_form *layout_defined_form(const struct convert_form *a,
+                                                      const struct convert_form *b)
 {
     return a->layout != TENSOR_UNDEFINED ? a : b;
 }
 
-static void fill_elements(uint8_t *dst, size_t n, size_t element, int64_t fill)
+static void layout_fill(uint8_t *dst, size_t n, size_t element, int64_t fill)
 {
     uint8_t pattern[8];
     for (size_t i = 0; i < sizeof pattern; i++)
@@ -63,12 +63,12 @@ static void fill_elements(uint8_t *dst, size_t n, size_t element, int64_t fill)
 
 #define MOVE(type)                                                                                 \
     for (size_t i = 0; i < n; i++)                                                                 \
-        memcpy(dst + i * dst_step * sizeof(type), src + i * src_step * sizeof(type),               \
+        memcpy(dst + i * dst_stride * sizeof(type), src + i * src_stride * sizeof(type),           \
                sizeof(type));                                                                      \
     break
 
-static void move_elements(const uint8_t *src, size_t src_step, uint8_t *dst, size_t dst_step,
-                          size_t n, size_t element)
+static void layout_move_elements(const uint8_t *src, size_t src_stride, uint8_t *dst,
+                                 size_t dst_stride, size_t n, size_t element)
 {
     switch (element) {
     case 1:
@@ -83,9 +83,9 @@ static void move_elements(const uint8_t *src, size_t src_step, uint8_t *dst, siz
 }
 
 // Between equal layouts whole rows are moved.
-static void move_rows(const uint32_t dims[4], const struct convert_strides *from,
-                      const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
-                      size_t element)
+static void layout_move_rows(const uint32_t dims[4], const struct convert_strides *from,
+                             const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
+                             size_t element)
 {
     size_t blocks = from->block ? from->image / from->block : 0;
     for (size_t b = 0; b < blocks; b++)
@@ -96,18 +96,18 @@ static void move_rows(const uint32_t dims[4], const struct convert_strides *from
 }
 
 // Steps between channels, where all have the same; 0: they have not.
-static size_t channel_step(const uint32_t dims[4], const struct convert_strides *s)
+static size_t layout_channel_stride(const uint32_t dims[4], const struct convert_strides *s)
 {
     return s->c2 == 1 ? s->block : s->c2 >= dims[1] ? s->channel : 0;
 }
 
 // Between channels that are innermost and channels that are outermost. False: it is not that.
-static bool turn_image(const uint32_t dims[4], const struct convert_strides *from,
-                       const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
-                       size_t element)
+static bool layout_transpose_image(const uint32_t dims[4], const struct convert_strides *from,
+                                   const uint8_t *src, const struct convert_strides *to,
+                                   uint8_t *dst, size_t element)
 {
     size_t rows = dims[2], columns = dims[3], size = element;
-    size_t a = channel_step(dims, from), b = channel_step(dims, to);
+    size_t a = layout_channel_stride(dims, from), b = layout_channel_stride(dims, to);
     bool inner = a == 1 && b && to->column == 1, outer = b == 1 && a && from->column == 1;
     if (!inner && !outer)
         return false;
@@ -126,23 +126,24 @@ static bool turn_image(const uint32_t dims[4], const struct convert_strides *fro
 }
 
 // Row by row with the channels inside: both sides of a row stay in the cache.
-static void move_image(const uint32_t dims[4], const struct convert_strides *from,
-                       const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
-                       size_t element)
+static void layout_move_image(const uint32_t dims[4], const struct convert_strides *from,
+                              const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
+                              size_t element)
 {
-    if (turn_image(dims, from, src, to, dst, element))
+    if (layout_transpose_image(dims, from, src, to, dst, element))
         return;
     for (size_t h = 0; h < dims[2]; h++)
         for (size_t c = 0; c < dims[1]; c++) {
             size_t s = h * from->row + c / from->c2 * from->block + c % from->c2 * from->channel;
             size_t d = h * to->row + c / to->c2 * to->block + c % to->c2 * to->channel;
-            move_elements(src + s * element, from->column, dst + d * element, to->column, dims[3],
-                          element);
+            layout_move_elements(src + s * element, from->column, dst + d * element, to->column,
+                                 dims[3], element);
         }
 }
 
-static int check(const struct convert_form *from, size_t src_size, size_t src_bytes,
-                 const struct convert_form *to, size_t dst_size, size_t dst_bytes, struct error *e)
+static int layout_check(const struct convert_form *from, size_t src_size, size_t src_bytes,
+                        const struct convert_form *to, size_t dst_size, size_t dst_bytes,
+                        struct error *e)
 {
     if (src_size >= src_bytes && dst_size >= dst_bytes)
         return 0;
@@ -159,8 +160,8 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
     struct convert_strides a, b;
     size_t element = tensor_type_size(from->type), src_bytes, dst_bytes;
     if (from->type != to->type || element == 0 ||
-        !convert_strides_of(dims, defined_form(from, to), &a) ||
-        !convert_strides_of(dims, defined_form(to, from), &b) ||
+        !convert_strides_of(dims, layout_defined_form(from, to), &a) ||
+        !convert_strides_of(dims, layout_defined_form(to, from), &b) ||
         !tensor_bytes(from->type, a.total, &src_bytes) ||
         !tensor_bytes(to->type, b.total, &dst_bytes))
         return error_set(e, STATUS_PARAM_INVALID,
@@ -169,7 +170,7 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
                          tensor_layout_name(from->layout), from->w_stride, from->c2,
                          tensor_type_name(to->type), tensor_layout_name(to->layout), to->w_stride,
                          to->c2);
-    int r = check(from, src_size, src_bytes, to, dst_size, dst_bytes, e);
+    int r = layout_check(from, src_size, src_bytes, to, dst_size, dst_bytes, e);
     if (r < 0 || dst_bytes == 0)
         return r;
     if (from->layout == TENSOR_UNDEFINED || to->layout == TENSOR_UNDEFINED) {
@@ -178,9 +179,10 @@ int convert_layout(const uint32_t dims[4], const struct convert_form *from, cons
     }
     bool same = from->layout == to->layout && a.c2 == b.c2 && dims[1] % a.c2 == 0;
     if (b.total != (size_t)dims[0] * dims[1] * dims[2] * dims[3])
-        fill_elements(dst, b.total, element, fill);
+        layout_fill(dst, b.total, element, fill);
     for (size_t n = 0; n < dims[0]; n++)
-        (same ? move_rows : move_image)(dims, &a, (const uint8_t *)src + n * a.image * element, &b,
-                                        (uint8_t *)dst + n * b.image * element, element);
+        (same ? layout_move_rows
+              : layout_move_image)(dims, &a, (const uint8_t *)src + n * a.image * element, &b,
+                                   (uint8_t *)dst + n * b.image * element, element);
     return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "tensor/convert_inner.h"
 
-static void int64_to_float(const uint8_t *src, float *dst, size_t n)
+static void output_int64_to_float(const uint8_t *src, float *dst, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int64_t v;
@@ -28,7 +28,7 @@ int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src
                          "output \"%s\" has %u elements (%s), not %zu from %zu bytes", attr->name,
                          attr->n_elems, tensor_type_name(attr->type), n, src_size);
     if (attr->type == TENSOR_INT64 && !quantized) {
-        int64_to_float(src, dst, n);
+        output_int64_to_float(src, dst, n);
         return 0;
     }
     const uint8_t *p = src;
@@ -52,19 +52,20 @@ struct output {
     double scale, zp;
 };
 
-static void store(enum tensor_type type, const double *x, size_t n, uint8_t *dst, size_t step)
+static void output_store(enum tensor_type type, const double *x, size_t n, uint8_t *dst,
+                         size_t stride)
 {
     for (size_t i = 0; i < n; i++) {
         float f = (float)x[i];
         uint16_t h = convert_float_to_fp16(convert_round_to_odd(x[i]));
         if (type == TENSOR_FLOAT32)
-            memcpy(dst + i * step * sizeof f, &f, sizeof f);
+            memcpy(dst + i * stride * sizeof f, &f, sizeof f);
         else
-            memcpy(dst + i * step * sizeof h, &h, sizeof h);
+            memcpy(dst + i * stride * sizeof h, &h, sizeof h);
     }
 }
 
-static void convert_row(const struct output *o, const uint8_t *src, uint8_t *dst, size_t n)
+static void output_convert_row(const struct output *o, const uint8_t *src, uint8_t *dst, size_t n)
 {
     size_t element = tensor_type_size(o->attr->type), wanted = tensor_type_size(o->type);
     for (size_t done = 0; done < n; done += CONVERT_CHUNK) {
@@ -73,19 +74,19 @@ static void convert_row(const struct output *o, const uint8_t *src, uint8_t *dst
         convert_load(o->attr->type, src + done * o->from.column * element, o->from.column, part, x);
         for (size_t i = 0; i < part; i++)
             x[i] = (x[i] - o->zp) * o->scale;
-        store(o->type, x, part, dst + done * o->to.column * wanted, o->to.column);
+        output_store(o->type, x, part, dst + done * o->to.column * wanted, o->to.column);
     }
 }
 
-static void clear_row(const struct output *o, uint8_t *dst, size_t n)
+static void output_clear_row(const struct output *o, uint8_t *dst, size_t n)
 {
     size_t element = tensor_type_size(o->type);
     for (size_t i = 0; i < n; i++)
         memset(dst + i * o->to.column * element, 0, element);
 }
 
-static void convert_image(const struct output *o, const uint32_t dims[4], const uint8_t *src,
-                          uint8_t *dst)
+static void output_convert_image(const struct output *o, const uint32_t dims[4], const uint8_t *src,
+                                 uint8_t *dst)
 {
     const struct convert_strides *f = &o->from, *t = &o->to;
     size_t element = tensor_type_size(o->attr->type), wanted = tensor_type_size(o->type);
@@ -95,13 +96,13 @@ static void convert_image(const struct output *o, const uint32_t dims[4], const 
             size_t s = h * f->row + c / f->c2 * f->block + c % f->c2 * f->channel;
             size_t d = h * t->row + c / t->c2 * t->block + c % t->c2 * t->channel;
             if (c < dims[1])
-                convert_row(o, src + s * element, dst + d * wanted, dims[3]);
+                output_convert_row(o, src + s * element, dst + d * wanted, dims[3]);
             else
-                clear_row(o, dst + d * wanted, dims[3]);
+                output_clear_row(o, dst + d * wanted, dims[3]);
         }
 }
 
-static int check_real(const struct tensor_attr *a, const struct convert_form *to, struct error *e)
+static int output_check(const struct tensor_attr *a, const struct convert_form *to, struct error *e)
 {
     if ((to->type == TENSOR_FLOAT32 || to->type == TENSOR_FLOAT16) &&
         convert_has_arithmetic(a->type) &&
@@ -120,7 +121,7 @@ int convert_output(const struct tensor_attr *attr, const uint32_t dims[4],
     size_t src_bytes, dst_bytes;
     if (to->type == attr->type)
         return convert_layout(dims, from, src, src_size, to, dst, dst_size, 0, e);
-    int r = check_real(attr, to, e);
+    int r = output_check(attr, to, e);
     if (r == 0)
         r = convert_form_bytes(dims, from, &src_bytes, e);
     if (r == 0)
@@ -138,8 +139,8 @@ int convert_output(const struct tensor_attr *attr, const uint32_t dims[4],
         o.zp = attr->zp;
     }
     for (size_t n = 0; n < dims[0]; n++)
-        convert_image(&o, dims,
-                      (const uint8_t *)src + n * o.from.image * tensor_type_size(attr->type),
-                      (uint8_t *)dst + n * o.to.image * tensor_type_size(to->type));
+        output_convert_image(&o, dims,
+                             (const uint8_t *)src + n * o.from.image * tensor_type_size(attr->type),
+                             (uint8_t *)dst + n * o.to.image * tensor_type_size(to->type));
     return 0;
 }

@@ -28,8 +28,8 @@ struct rules {
     const char *chip;
     uint32_t types;          // bit i: types[i] (table 3-13)
     uint32_t a_unit;         // bytes of a row in a block of A; of C: 16 everywhere
-    uint32_t int8_n, half_n; // rows of a block of B (table 3-12)
-    uint32_t half_k;         // columns of one; 32 for other types
+    uint32_t int8_n, fp16_n; // rows of a block of B (table 3-12)
+    uint32_t fp16_k;         // columns of one; 32 for other types
     uint32_t n_unit;         // of which N is a multiple (table 3-14); int4: 64
     uint32_t max_k;          // 0: any
     uint32_t segment;        // longest K of one stored B; 0: any
@@ -52,14 +52,14 @@ static const struct rules rules[] = {
     {"any", RK3588},
 };
 
-static uint32_t elements(enum tensor_type type, uint32_t bytes)
+static uint32_t matmul_elements(enum tensor_type type, uint32_t bytes)
 {
     return type == TENSOR_INT4 ? 2 * bytes : bytes / (uint32_t)tensor_type_size(type);
 }
 
 // ---- what is offered ----
 
-static int find_rules(const char *chip, const struct rules **ret, struct error *e)
+static int matmul_find_rules(const char *chip, const struct rules **ret, struct error *e)
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].chip, chip) == 0) {
@@ -69,7 +69,7 @@ static int find_rules(const char *chip, const struct rules **ret, struct error *
     return error_set(e, STATUS_PARAM_INVALID, "%s has no matmul", chip);
 }
 
-static int check_kind(const struct matmul_kind *m, const struct rules *r, struct error *e)
+static int matmul_check_kind(const struct matmul_kind *m, const struct rules *r, struct error *e)
 {
     bool known = m->type < sizeof types / sizeof *types && types[m->type].name;
     if (!known || !(r->types >> m->type & 1))
@@ -97,7 +97,8 @@ static int check_kind(const struct matmul_kind *m, const struct rules *r, struct
     return 0;
 }
 
-static int check_k(const struct matmul_kind *m, uint32_t k, const struct rules *r, struct error *e)
+static int matmul_check_k(const struct matmul_kind *m, uint32_t k, const struct rules *r,
+                          struct error *e)
 {
     if (k == 0 || k % K_UNIT)
         return error_set(e, STATUS_PARAM_INVALID, "K is %u; on %s it is a multiple of %u", k,
@@ -114,7 +115,8 @@ static int check_k(const struct matmul_kind *m, uint32_t k, const struct rules *
 }
 
 // Where B's type differs from A's, A's decides (note below table 3-14).
-static int check_n(const struct matmul_kind *m, uint32_t n, const struct rules *r, struct error *e)
+static int matmul_check_n(const struct matmul_kind *m, uint32_t n, const struct rules *r,
+                          struct error *e)
 {
     bool int4 = types[m->type].a == TENSOR_INT4;
     uint32_t unit = int4 ? 64 : r->n_unit, most = int4 ? 8192 : 4096;
@@ -127,39 +129,40 @@ static int check_n(const struct matmul_kind *m, uint32_t n, const struct rules *
 
 // ---- where elements are ----
 
-static void set_dims(struct matmul_matrix *x, uint32_t n, const uint32_t *dims)
+static void matmul_set_dims(struct matmul_matrix *x, uint32_t n, const uint32_t *dims)
 {
     x->n_dims = n;
     memcpy(x->dims, dims, n * sizeof *dims);
 }
 
-static void place_rows(struct matmul_matrix *x)
+static void matmul_place_rows(struct matmul_matrix *x)
 {
     x->block_rows = 1;
     x->block_columns = x->segment = x->columns;
-    set_dims(x, 2, (uint32_t[]){x->rows, x->columns});
+    matmul_set_dims(x, 2, (uint32_t[]){x->rows, x->columns});
 }
 
 // A and C: columns in groups of 16 bytes or so, each group with all rows.
-static void place_columns(struct matmul_matrix *x, uint32_t unit)
+static void matmul_place_columns(struct matmul_matrix *x, uint32_t unit)
 {
     x->block_rows = x->rows;
-    x->block_columns = elements(x->type, unit);
+    x->block_columns = matmul_elements(x->type, unit);
     x->segment = x->columns;
-    set_dims(x, 3, (uint32_t[]){x->columns / x->block_columns, x->rows, x->block_columns});
+    matmul_set_dims(x, 3, (uint32_t[]){x->columns / x->block_columns, x->rows, x->block_columns});
 }
 
 // Where B's type differs from A's, B lies as with A's type on both sides (below table 3-12).
-static void place_blocks(struct matmul_matrix *x, enum tensor_type as, const struct rules *r)
+static void matmul_place_blocks(struct matmul_matrix *x, enum tensor_type as, const struct rules *r)
 {
-    uint32_t n = as == TENSOR_INT4 ? 64 : as == TENSOR_INT8 ? r->int8_n : r->half_n;
+    uint32_t n = as == TENSOR_INT4 ? 64 : as == TENSOR_INT8 ? r->int8_n : r->fp16_n;
     x->block_rows = n;
-    x->block_columns = as == TENSOR_FLOAT16 ? r->half_k : 32;
+    x->block_columns = as == TENSOR_FLOAT16 ? r->fp16_k : 32;
     x->segment = r->segment && r->segment < x->columns ? r->segment : x->columns;
-    set_dims(x, 4, (uint32_t[]){x->rows / n, x->columns / x->block_columns, n, x->block_columns});
+    matmul_set_dims(x, 4,
+                    (uint32_t[]){x->rows / n, x->columns / x->block_columns, n, x->block_columns});
 }
 
-static int set_size(struct matmul_matrix *x, struct error *e)
+static int matmul_set_size(struct matmul_matrix *x, struct error *e)
 {
     size_t size;
     uint64_t n = (uint64_t)x->rows * x->columns;
@@ -171,8 +174,8 @@ static int set_size(struct matmul_matrix *x, struct error *e)
     return 0;
 }
 
-static int place(const struct matmul_kind *m, const struct matmul_shape *s, const struct rules *r,
-                 struct matmul_matrix ret[3], struct error *e)
+static int matmul_place_all(const struct matmul_kind *m, const struct matmul_shape *s,
+                            const struct rules *r, struct matmul_matrix ret[3], struct error *e)
 {
     const struct types *t = &types[m->type];
     bool by_columns = m->b_layout != MATMUL_NORMAL;
@@ -187,12 +190,12 @@ static int place(const struct matmul_kind *m, const struct matmul_shape *s, cons
     };
     for (int i = 0; i < 3; i++) {
         if ((i == 1 ? m->b_layout : m->ac_layout) != MATMUL_NATIVE)
-            place_rows(&x[i]);
+            matmul_place_rows(&x[i]);
         else if (i == 1)
-            place_blocks(&x[i], t->a, r);
+            matmul_place_blocks(&x[i], t->a, r);
         else
-            place_columns(&x[i], i == 0 ? r->a_unit : 16);
-        int status = set_size(&x[i], e);
+            matmul_place_columns(&x[i], i == 0 ? r->a_unit : 16);
+        int status = matmul_set_size(&x[i], e);
         if (status < 0)
             return status;
     }
@@ -204,16 +207,16 @@ int matmul_place(const struct matmul_kind *kind, const struct matmul_shape *shap
                  struct matmul_matrix ret[3], struct error *e)
 {
     const struct rules *r = NULL;
-    int s = find_rules(chip, &r, e);
+    int s = matmul_find_rules(chip, &r, e);
     if (s == 0)
-        s = check_kind(kind, r, e);
+        s = matmul_check_kind(kind, r, e);
     if (s == 0 && shape->m == 0)
         s = error_set(e, STATUS_PARAM_INVALID, "M is 0");
     if (s == 0)
-        s = check_k(kind, shape->k, r, e);
+        s = matmul_check_k(kind, shape->k, r, e);
     if (s == 0)
-        s = check_n(kind, shape->n, r, e);
-    return s < 0 ? s : place(kind, shape, r, ret, e);
+        s = matmul_check_n(kind, shape->n, r, e);
+    return s < 0 ? s : matmul_place_all(kind, shape, r, ret, e);
 }
 
 uint64_t matmul_n_scales(const struct matmul_kind *kind, const struct matmul_shape *shape)

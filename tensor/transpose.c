@@ -39,8 +39,8 @@ typedef uint16_t vector_2_wide __attribute__((vector_size(WIDE_BYTES)));
 #define HIGH_2_wide(a, b) HIGH_1(a, b)
 
 // A vector of `size` bytes, or more than half of it.
-static inline __attribute__((always_inline)) void store(uint8_t *dst, const uint8_t *v, size_t size,
-                                                        size_t bytes)
+static inline __attribute__((always_inline)) void transpose_store(uint8_t *dst, const uint8_t *v,
+                                                                  size_t size, size_t bytes)
 {
     size_t half = size / 2, rest = bytes - half;
     if (rest == half) {
@@ -71,10 +71,11 @@ static inline __attribute__((always_inline)) void store(uint8_t *dst, const uint
             memcpy(a, b, sizeof a);                                                                \
         }                                                                                          \
         for (size_t i = 0; i < n_out; i++)                                                         \
-            store(dst + (ptrdiff_t)i * dst_pitch, (const uint8_t *)&a[i], bytes, n_in * size);     \
+            transpose_store(dst + (ptrdiff_t)i * dst_pitch, (const uint8_t *)&a[i], bytes,         \
+                            n_in * size);                                                          \
     }                                                                                              \
-    target static void turn_square_##type(const struct matrix *m, size_t row, size_t n_in,         \
-                                          size_t column, size_t n_out)                             \
+    target static void transpose_square_##type(const struct matrix *m, size_t row, size_t n_in,    \
+                                               size_t column, size_t n_out)                        \
     {                                                                                              \
         enum { N = bytes / size };                                                                 \
         const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
@@ -89,17 +90,17 @@ SQUARE(1, 1, VECTOR_BYTES, )
 SQUARE(2, 2, VECTOR_BYTES, )
 SQUARE(4, 4, VECTOR_BYTES, )
 
-typedef void turn_square(const struct matrix *m, size_t row, size_t n_in, size_t column,
-                         size_t n_out);
+typedef void transpose_square(const struct matrix *m, size_t row, size_t n_in, size_t column,
+                              size_t n_out);
 
-static turn_square *const turn_squares_of[] = {
-    [1] = turn_square_1, [2] = turn_square_2, [4] = turn_square_4};
+static transpose_square *const transpose_square_of[] = {
+    [1] = transpose_square_1, [2] = transpose_square_2, [4] = transpose_square_4};
 
 // With AVX512 a shuffle of a wide vector is one instruction too.
 #ifdef __x86_64__
 SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
 
-static bool wide_fits(const struct matrix *m, size_t element)
+static bool transpose_wide_fits(const struct matrix *m, size_t element)
 {
     size_t n = WIDE_BYTES / 2;
     return element == 2 && m->rows >= n && m->columns >= n && __builtin_cpu_supports("avx512bw") &&
@@ -111,7 +112,7 @@ static bool wide_fits(const struct matrix *m, size_t element)
 #define TALL_COLUMNS 16
 #define AVX512BW     __attribute__((target("avx512bw")))
 
-AVX512BW static inline __m512i load_four(const uint8_t *src, ptrdiff_t step)
+AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t step)
 {
     __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const void *)src));
     v = _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + step)), 1);
@@ -119,14 +120,14 @@ AVX512BW static inline __m512i load_four(const uint8_t *src, ptrdiff_t step)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
 }
 
-AVX512BW static void turn_four(const struct matrix *m, size_t row, size_t column)
+AVX512BW static void transpose_four(const struct matrix *m, size_t row, size_t column)
 {
     enum { N = TALL_COLUMNS };
     const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column;
     uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row;
     __m512i a[N], b[N];
     for (int i = 0; i < N; i++, src += m->src_pitch)
-        a[i] = load_four(src, N * m->src_pitch);
+        a[i] = transpose_load_four(src, N * m->src_pitch);
     for (int done = 1; done < N; done *= 2) {
         for (int i = 0; i < N / 2; i++) {
             b[2 * i] = _mm512_unpacklo_epi8(a[i], a[i + N / 2]);
@@ -139,7 +140,7 @@ AVX512BW static void turn_four(const struct matrix *m, size_t row, size_t column
 }
 
 // The last ones are moved back so that they end where the matrix ends. False: it has too few.
-static bool turn_tall(const struct matrix *m, size_t element)
+static bool transpose_tall(const struct matrix *m, size_t element)
 {
     if (element != 1 || m->rows < TALL_ROWS || m->columns < TALL_COLUMNS ||
         !__builtin_cpu_supports("avx512bw"))
@@ -147,20 +148,20 @@ static bool turn_tall(const struct matrix *m, size_t element)
     size_t last_row = m->rows - TALL_ROWS, last_column = m->columns - TALL_COLUMNS;
     for (size_t row = 0; row < m->rows; row += TALL_ROWS)
         for (size_t column = 0; column < m->columns; column += TALL_COLUMNS)
-            turn_four(m, row < last_row ? row : last_row,
-                      column < last_column ? column : last_column);
+            transpose_four(m, row < last_row ? row : last_row,
+                           column < last_column ? column : last_column);
     return true;
 }
 #else
-#define turn_square_2_wide turn_square_2
+#define transpose_square_2_wide transpose_square_2
 
-static bool wide_fits(const struct matrix *m, size_t element)
+static bool transpose_wide_fits(const struct matrix *m, size_t element)
 {
     (void)m, (void)element;
     return false;
 }
 
-static bool turn_tall(const struct matrix *m, size_t element)
+static bool transpose_tall(const struct matrix *m, size_t element)
 {
     (void)m, (void)element;
     return false;
@@ -176,7 +177,7 @@ static bool turn_tall(const struct matrix *m, size_t element)
                    m->src + (ptrdiff_t)r * m->src_pitch + c * size, size);                         \
     break
 
-static void turn_rest(const struct matrix *m, size_t row, size_t element)
+static void transpose_rest(const struct matrix *m, size_t row, size_t element)
 {
     switch (element) {
     case 1:
@@ -192,7 +193,7 @@ static void turn_rest(const struct matrix *m, size_t row, size_t element)
 
 // Squares of a matrix that is wide enough for them. The last ones are moved back so that they end
 // where it ends.
-static void turn_squares(const struct matrix *m, size_t n, turn_square *turn)
+static void transpose_squares(const struct matrix *m, size_t n, transpose_square *turn)
 {
     size_t n_in = m->rows < n ? m->rows : n;
     for (size_t row = 0; row < m->rows; row += n)
@@ -202,12 +203,12 @@ static void turn_squares(const struct matrix *m, size_t n, turn_square *turn)
 }
 
 // Squares that reach into what follows the matrix's rows, as long as that is the matrix too.
-static void turn_narrow(const struct matrix *m, size_t n, size_t element)
+static void transpose_narrow(const struct matrix *m, size_t n, size_t element)
 {
     size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
     for (; row + n <= m->rows && (m->rows - row - n) * pitch + width >= VECTOR_BYTES; row += n)
-        turn_squares_of[element](m, row, n, 0, m->columns);
-    turn_rest(m, row, element);
+        transpose_square_of[element](m, row, n, 0, m->columns);
+    transpose_rest(m, row, element);
 }
 
 void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch, size_t rows,
@@ -215,14 +216,14 @@ void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pi
 {
     const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
     size_t n = VECTOR_BYTES / element;
-    if (turn_tall(&m, element))
+    if (transpose_tall(&m, element))
         return;
-    if (wide_fits(&m, element))
-        turn_squares(&m, WIDE_BYTES / element, turn_square_2_wide);
+    if (transpose_wide_fits(&m, element))
+        transpose_squares(&m, WIDE_BYTES / element, transpose_square_2_wide);
     else if (element <= 4 && rows > n / 2 && columns >= n)
-        turn_squares(&m, n, turn_squares_of[element]);
+        transpose_squares(&m, n, transpose_square_of[element]);
     else if (element <= 4 && rows >= n && src_pitch > 0)
-        turn_narrow(&m, n, element);
+        transpose_narrow(&m, n, element);
     else
-        turn_rest(&m, 0, element);
+        transpose_rest(&m, 0, element);
 }

@@ -5,16 +5,15 @@
 // Below 2^24 floats hold sums of integers exactly.
 //
 // With AVX512-VNNI four lines become one, each element of which has a byte of each of them. Taps
-// are then lowered by the least one of their channel, so that they need no sign, and what that
+// are then lowered by the tap_min one of their channel, so that they need no sign, and what that
 // takes from the sum comes back with the sum of the window:
-//   Σ w * (x - zp) = Σ (w - least) * x  +  least * Σ x  -  zp * Σ w
+//   Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
 #include <math.h>
 
 #include "npu/sim/conv/conv_depthwise.h"
 
-#define TOGETHER   DEPTHWISE_TOGETHER
-#define EXACT_MOST (1 << 24)
-#define X_MOST     255 // of an int8 less its zero point
+#define MAX_EXACT (1 << 24)
+#define MAX_INPUT 255 // of an int8 less its zero point
 
 typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
@@ -24,12 +23,12 @@ bool conv_depthwise_fits(const struct step *s)
     const struct graph_window *w = &s->node->window;
     const struct graph_conv_quant *q = s->node->quant;
     uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
-    int32_t most = 0;
+    int32_t max = 0;
     for (uint64_t i = 0; i < (q->nz_in_taps ? q->n * taps : q->n); i++) {
         int32_t nz = q->nz[i] < 0 ? -q->nz[i] : q->nz[i];
-        most = nz > most ? nz : most;
+        max = nz > max ? nz : max;
     }
-    return taps <= DEPTHWISE_TAPS && taps * (uint64_t)(most + 128) * X_MOST < EXACT_MOST;
+    return taps <= DEPTHWISE_TAPS && taps * (uint64_t)(max + 128) * MAX_INPUT < MAX_EXACT;
 }
 
 bool conv_depthwise_fits_floats(const struct conv *c, const float *w)
@@ -44,7 +43,7 @@ bool conv_depthwise_fits_floats(const struct conv *c, const float *w)
 
 // Elements that are worked on as one pixel of so many channels: a pixel, or with stride 1 the next
 // ones too, as many as fill lanes.
-static size_t unit_size(const struct conv *c)
+static size_t depthwise_unit_size(const struct conv *c)
 {
     size_t size = c->oc;
     while (size % CONV_LANES)
@@ -53,110 +52,113 @@ static size_t unit_size(const struct conv *c)
 }
 
 // A unit's, and those of a last vector that it does not fill.
-static size_t padded_channels(const struct conv *c)
+static size_t depthwise_padded_unit(const struct conv *c)
 {
-    return (unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
+    return (depthwise_unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
 }
 
 // With its zero point.
-static int32_t weight_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
-                         size_t tap)
+static int32_t depthwise_weight(const struct step *s, const struct conv *c, const int8_t *w,
+                                size_t o, size_t tap)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     return w[o * taps + tap] + conv_weight_zp(s->node->quant, taps, (uint32_t)o, tap);
 }
 
-// ---- fours ----
+// ---- quads ----
 
-static size_t n_fours(const struct conv *c)
+static size_t depthwise_n_quads(const struct conv *c)
 {
     return ((size_t)c->window.kernel[0] + 3) / 4;
 }
 
-// The least tap of each channel, and whether they all are bytes above it.
-static bool find_least(const struct step *s, const struct conv *c, const int8_t *w, int32_t *least)
+// The tap_min tap of each channel, and whether they all are bytes above it.
+static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, const int8_t *w,
+                                    int32_t *tap_min)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     for (size_t o = 0; o < c->oc; o++) {
         int32_t low = INT32_MAX, high = INT32_MIN;
         for (size_t tap = 0; tap < taps; tap++) {
-            int32_t v = weight_of(s, c, w, o, tap);
+            int32_t v = depthwise_weight(s, c, w, o, tap);
             low = v < low ? v : low;
             high = v > high ? v : high;
         }
-        least[o] = low;
+        tap_min[o] = low;
         if (high - low > UINT8_MAX)
             return false;
     }
-    for (size_t i = c->oc; i < padded_channels(c); i++)
-        least[i] = least[i % c->oc];
+    for (size_t i = c->oc; i < depthwise_padded_unit(c); i++)
+        tap_min[i] = tap_min[i % c->oc];
     return true;
 }
 
 // Rows that the window does not have are multiplied by 0.
-static int32_t four_of(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
-                       size_t four, size_t x)
+static int32_t depthwise_quad(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
+                              size_t four, size_t x)
 {
     uint32_t bytes = 0;
     for (size_t i = 0; i < 4 && four * 4 + i < c->window.kernel[0]; i++) {
         size_t tap = (four * 4 + i) * c->window.kernel[1] + x;
-        bytes |= (uint32_t)(weight_of(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
+        bytes |= (uint32_t)(depthwise_weight(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
     }
     return (int32_t)bytes;
 }
 
 // The bias of a channel, and of those that are read in its place where few share lanes.
-static void lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
+static void depthwise_lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
 {
     uint32_t sum = 0;
     for (size_t tap = 0; tap < (size_t)c->window.kernel[0] * c->window.kernel[1]; tap++)
-        sum += (uint32_t)weight_of(s, c, w, o, tap);
+        sum += (uint32_t)depthwise_weight(s, c, w, o, tap);
     for (size_t i = o; i < c->oc + CONV_LANES; i += c->oc)
         c->bias[i] = (int32_t)((uint32_t)c->bias[i] - (uint32_t)c->x_zp * sum);
 }
 
-static int prepare_fours(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+static int depthwise_prepare_vnni(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
-    size_t columns = c->window.kernel[1], padded = padded_channels(c);
-    size_t n = n_fours(c) * columns * padded;
+    size_t columns = c->window.kernel[1], padded = depthwise_padded_unit(c);
+    size_t n = depthwise_n_quads(c) * columns * padded;
     int32_t *taps = c->taps = step_alloc(s, n, sizeof *taps);
     if (!taps)
         return error_no_memory(e, "a weight", n * sizeof *taps);
     for (size_t i = 0; i < n; i++)
-        taps[i] = four_of(s, c, w, i % padded % c->oc, i / padded / columns, i / padded % columns);
+        taps[i] =
+            depthwise_quad(s, c, w, i % padded % c->oc, i / padded / columns, i / padded % columns);
     for (size_t o = 0; o < c->oc; o++)
-        lower_bias(s, c, w, o);
+        depthwise_lower_bias(s, c, w, o);
     return 0;
 }
 
-static int prepare_floats(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+static int depthwise_prepare_integers_fp32(struct step *s, struct conv *c, const int8_t *w,
+                                           struct error *e)
 {
-    size_t padded = padded_channels(c);
+    size_t padded = depthwise_padded_unit(c);
     size_t n = (size_t)c->window.kernel[0] * c->window.kernel[1] * padded;
     float *taps = c->taps = step_alloc(s, n, sizeof *taps);
     if (!taps)
         return error_no_memory(e, "a weight", n * sizeof *taps);
     for (size_t i = 0; i < n; i++)
-        taps[i] = (float)weight_of(s, c, w, i % padded % c->oc, i / padded);
+        taps[i] = (float)depthwise_weight(s, c, w, i % padded % c->oc, i / padded);
     return 0;
 }
 
 int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     if (!dnn_has_vnni())
-        return prepare_floats(s, c, w, e);
-    c->tap_min = step_alloc(s, padded_channels(c), sizeof *c->tap_min);
+        return depthwise_prepare_integers_fp32(s, c, w, e);
+    c->tap_min = step_alloc(s, depthwise_padded_unit(c), sizeof *c->tap_min);
     if (!c->tap_min)
-        return error_no_memory(e, "a weight", padded_channels(c) * sizeof *c->tap_min);
-    if (find_least(s, c, w, c->tap_min))
-        return prepare_fours(s, c, w, e);
+        return error_no_memory(e, "a weight", depthwise_padded_unit(c) * sizeof *c->tap_min);
+    if (depthwise_find_min_taps(s, c, w, c->tap_min))
+        return depthwise_prepare_vnni(s, c, w, e);
     c->tap_min = NULL;
-    return prepare_floats(s, c, w, e);
+    return depthwise_prepare_integers_fp32(s, c, w, e);
 }
 
 int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w, struct error *e)
 {
-    size_t padded = padded_channels(c);
+    size_t padded = depthwise_padded_unit(c);
     size_t n_taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     float *taps = c->taps = step_alloc(s, (n_taps + 1) * padded, sizeof *taps);
     if (!taps)
@@ -173,20 +175,20 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
 
 // ---- lines of the image ----
 
-static size_t line_element(const struct conv *c)
+static size_t depthwise_line_element(const struct conv *c)
 {
     return c->fp16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-static uint64_t line_size(const struct conv *c)
+static uint64_t depthwise_line_size(const struct conv *c)
 {
-    return conv_lines_size(c, line_element(c), c->fp16 ? 0 : CONV_LANES);
+    return conv_lines_size(c, depthwise_line_element(c), c->fp16 ? 0 : CONV_LANES);
 }
 
-static int fours_scratch(struct step *s, struct conv *c, struct error *e)
+static int depthwise_vnni_scratch(struct step *s, struct conv *c, struct error *e)
 {
     uint64_t size;
-    if (__builtin_mul_overflow(line_size(c), n_fours(c), &size))
+    if (__builtin_mul_overflow(depthwise_line_size(c), depthwise_n_quads(c), &size))
         size = UINT64_MAX;
     int r = step_scratch(s, size, &c->quads_at, e);
     return r < 0 ? r : conv_lines_scratch(s, c, conv_lines_bytes_size(c), &c->lines_at, e);
@@ -198,25 +200,26 @@ int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r < 0)
         return r;
-    return c->tap_min ? fours_scratch(s, c, e)
-                      : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+    return c->tap_min ? depthwise_vnni_scratch(s, c, e)
+                      : conv_lines_scratch(s, c, depthwise_line_size(c), &c->lines_at, e);
 }
 
-KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst)
+KERNEL static void depthwise_widen(const int8_t *restrict x, int32_t zp, size_t n,
+                                   float *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)(x[i] - zp);
 }
 
-static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
+static void depthwise_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
     uint8_t *to = line;
     const struct conv *c = l->c;
-    size_t n = (size_t)c->iw * c->ic, size = n * line_element(c);
-    size_t before = (size_t)c->window.pad[1] * c->ic * line_element(c);
+    size_t n = (size_t)c->iw * c->ic, size = n * depthwise_line_element(c);
+    size_t before = (size_t)c->window.pad[1] * c->ic * depthwise_line_element(c);
     memset(to, 0, before);
     if (c->integer)
-        widen(x, c->x_zp, n, (float *)(to + before));
+        depthwise_widen(x, c->x_zp, n, (float *)(to + before));
     else if (c->fp16)
         memcpy(to + before, x, size);
     else
@@ -225,14 +228,14 @@ static void load_line(const struct conv_lines *l, const int8_t *x, void *line)
 }
 
 // The lines of bytes under a window become fours.
-static void join_rows(const struct conv *c, struct run *r, const void **rows)
+static void depthwise_make_quads(const struct conv *c, struct run *r, const void **rows)
 {
-    size_t size = line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
-    uint8_t *fours = run_scratch(r, c->quads_at);
-    for (size_t i = 0; i < n_fours(c); i++, fours += size) {
+    size_t size = depthwise_line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
+    uint8_t *quads = run_scratch(r, c->quads_at);
+    for (size_t i = 0; i < depthwise_n_quads(c); i++, quads += size) {
         size_t left = c->window.kernel[0] - 4 * i;
-        depthwise_interleave((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)fours);
-        rows[i] = fours;
+        depthwise_interleave((const uint8_t *const *)(rows + 4 * i), left, n, (uint32_t *)quads);
+        rows[i] = quads;
     }
 }
 
@@ -240,16 +243,16 @@ static void join_rows(const struct conv *c, struct run *r, const void **rows)
 
 // The sums of n neighbours, CONV_LANES elements each. Real numbers get their bias, which lies
 // behind the taps.
-static inline __attribute__((always_inline)) void sum_lanes(const struct depthwise_line *l,
-                                                            size_t in, size_t out, size_t o,
-                                                            const int n, const bool real)
+static inline __attribute__((always_inline)) void
+depthwise_sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, const int n,
+                    const bool real)
 {
-    lanes_f32 sums[TOGETHER] = {0}, bias = {0};
+    lanes_f32 sums[DEPTHWISE_UNROLL] = {0}, bias = {0};
     const float *taps = (const float *)l->taps + o;
     if (real)
         bias = *(const lanes_f32 *)(taps + l->n_taps * l->tap);
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
-        const float *x = (const float *)l->places[k] + in + o;
+        const float *x = (const float *)l->sources[k] + in + o;
         for (int i = 0; i < n; i++)
             sums[i] += *(const lanes_f32 *)(x + (size_t)i * l->in) * *(const lanes_f32 *)taps;
     }
@@ -263,74 +266,74 @@ static inline __attribute__((always_inline)) void sum_lanes(const struct depthwi
 }
 
 static inline __attribute__((always_inline)) void
-sum_integer_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+depthwise_sum_integer_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
 {
-    sum_lanes(l, in, out, o, n, false);
+    depthwise_sum_lanes(l, in, out, o, n, false);
 }
 
 static inline __attribute__((always_inline)) void
-sum_real_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+depthwise_sum_float_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
 {
-    sum_lanes(l, in, out, o, n, true);
+    depthwise_sum_lanes(l, in, out, o, n, true);
 }
 
-KERNEL static void sum_integers(const struct depthwise_line *l)
+KERNEL static void depthwise_sum_integers(const struct depthwise_line *l)
 {
-    depthwise_each(l, sum_integer_lanes);
+    depthwise_each(l, depthwise_sum_integer_lanes);
 }
 
-KERNEL static void sum_reals(const struct depthwise_line *l)
+KERNEL static void depthwise_sum_floats(const struct depthwise_line *l)
 {
-    depthwise_each(l, sum_real_lanes);
+    depthwise_each(l, depthwise_sum_float_lanes);
 }
 
 // ---- running ----
 
 // Rows of the window, each of which has a line, or four.
-static size_t n_rows(const struct conv *c)
+static size_t depthwise_n_rows(const struct conv *c)
 {
-    return c->tap_min ? n_fours(c) : c->window.kernel[0];
+    return c->tap_min ? depthwise_n_quads(c) : c->window.kernel[0];
 }
 
-static void find_places(const struct conv *c, struct run *r, struct conv_lines *lines, uint32_t y,
-                        struct depthwise_line *l)
+static void depthwise_find_sources(const struct conv *c, struct run *r, struct conv_lines *lines,
+                                   uint32_t y, struct depthwise_line *l)
 {
     const void *rows[DEPTHWISE_TAPS];
-    size_t column = (size_t)c->window.dilation[1] * c->ic * line_element(c), k = 0;
+    size_t column = (size_t)c->window.dilation[1] * c->ic * depthwise_line_element(c), k = 0;
     conv_lines_find(lines, y, rows);
     if (c->tap_min)
-        join_rows(c, r, rows);
-    for (size_t i = 0; i < n_rows(c); i++)
+        depthwise_make_quads(c, r, rows);
+    for (size_t i = 0; i < depthwise_n_rows(c); i++)
         for (size_t x = 0; x < c->window.kernel[1]; x++)
-            l->places[k++] = (const uint8_t *)rows[i] + x * column;
+            l->sources[k++] = (const uint8_t *)rows[i] + x * column;
 }
 
-static void describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
+static void depthwise_describe_line(const struct conv *c, struct run *r, struct depthwise_line *l)
 {
     const struct graph_window *w = &c->window;
     l->taps = c->taps;
     l->tap_min = c->tap_min;
-    l->n_taps = n_rows(c) * w->kernel[1];
-    l->tap = padded_channels(c);
+    l->n_taps = depthwise_n_rows(c) * w->kernel[1];
+    l->tap = depthwise_padded_unit(c);
     l->size = (size_t)c->ow * c->oc;
-    l->out = unit_size(c);
+    l->out = depthwise_unit_size(c);
     l->n = l->size / l->out;
     l->in = l->out * w->stride[1];
     l->to = run_scratch(r, c->sums_at);
     l->bounds = c->bounds;
     l->sum = c->tap_min   ? depthwise_sum_vnni
-             : c->integer ? sum_integers
+             : c->integer ? depthwise_sum_integers
              : c->fp16    ? depthwise_sum_fp16
-                          : sum_reals;
+                          : depthwise_sum_floats;
 }
 
-static struct conv_lines make_lines(const struct conv *c, struct run *r)
+static struct conv_lines depthwise_make_lines(const struct conv *c, struct run *r)
 {
     if (c->tap_min)
         return conv_lines_of_bytes(c, 0, run_scratch(r, c->lines_at));
-    struct conv_lines l = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    struct conv_lines l = conv_lines(c, depthwise_line_size(c), run_scratch(r, c->lines_at));
     bool direct = c->fp16 && !c->window.pad[1] && !c->window.pad[3];
-    l.load = direct ? NULL : load_line;
+    l.load = direct ? NULL : depthwise_load_line;
     l.element = c->integer ? 1 : tensor_type_size(c->image_form.type);
     memset(l.border, 0, l.size);
     return l;
@@ -340,13 +343,13 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
                         const int8_t *image)
 {
     struct depthwise_line l;
-    struct conv_lines lines = make_lines(c, r);
-    describe_line(c, r, &l);
+    struct conv_lines lines = depthwise_make_lines(c, r);
+    depthwise_describe_line(c, r, &l);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
         for (uint32_t y = 0; y < c->oh; y++) {
             size_t first = ((size_t)n * c->oh + y) * c->ow;
-            find_places(c, r, &lines, y, &l);
+            depthwise_find_sources(c, r, &lines, y, &l);
             if (c->fp16)
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
             l.sum(&l);

@@ -4,11 +4,11 @@
 
 #include "npu/sim/conv/conv_lines.h"
 
-#define DEPTHWISE_TOGETHER 8 // units
-#define DEPTHWISE_TAPS     512
+#define DEPTHWISE_UNROLL 8 // units
+#define DEPTHWISE_TAPS   512
 
 struct depthwise_line {
-    const void *places[DEPTHWISE_TAPS]; // in the image, under each tap of the first unit; or fours
+    const void *sources[DEPTHWISE_TAPS]; // in the image, under each tap of the first unit; or fours
     const void *taps;
     const int32_t *tap_min;     // of fours: what taps have been lowered by, for each channel
     size_t n_taps, tap;         // tap: elements from one to the next
@@ -19,7 +19,7 @@ struct depthwise_line {
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
-/// Calls `sum` for all of the line: for n neighbouring units, 1 or DEPTHWISE_TOGETHER, from the
+/// Calls `sum` for all of the line: for n neighbouring units, 1 or DEPTHWISE_UNROLL, from the
 /// elements `in` and `out` on, the CONV_LANES elements that begin at the o-th of each. The last of
 /// many units are moved back so that they end where the line ends, and so are the last lanes of
 /// many channels. Those of few write too much, which is overwritten by the next unit.
@@ -27,14 +27,14 @@ static inline __attribute__((always_inline)) void
 depthwise_each(const struct depthwise_line *l,
                void (*sum)(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n))
 {
-    const size_t many = DEPTHWISE_TOGETHER;
+    const size_t many = DEPTHWISE_UNROLL;
     for (size_t from = 0; from < l->out; from += CONV_LANES) {
         size_t last = l->out < CONV_LANES ? 0 : l->out - CONV_LANES, o = from < last ? from : last;
         size_t i = 0;
         for (; i + many <= l->n; i += many)
-            sum(l, i * l->in, i * l->out, o, DEPTHWISE_TOGETHER);
+            sum(l, i * l->in, i * l->out, o, DEPTHWISE_UNROLL);
         if (i < l->n && l->n >= many) {
-            sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, DEPTHWISE_TOGETHER);
+            sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, DEPTHWISE_UNROLL);
             i = l->n;
         }
         for (; i < l->n; i++)

@@ -6,31 +6,31 @@
 #include "npu/sim/conv/conv_depthwise.h"
 #include "npu/sim/simd/avx512.h"
 
-#define MOST_TIMES 9 // that a pixel is converted
+#define MAX_CONVERSIONS 9 // that a pixel is converted
 
 bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds)
 {
     double taps = (double)c->window.kernel[0] * c->window.kernel[1] * c->oh * c->ow;
-    return kernel_has_avx512() && taps <= (double)c->ih * c->iw * MOST_TIMES &&
+    return kernel_has_avx512() && taps <= (double)c->ih * c->iw * MAX_CONVERSIONS &&
            step_input(s, 0)->type == TENSOR_FLOAT16 && step_output(s, 0)->type == TENSOR_FLOAT16 &&
            clamp_bounds(s->node->post, s->node->n_post, bounds);
 }
 
 #ifdef KERNEL_AVX512
 // The sums of n neighbours, AVX512_LANES elements each, on their way to outputs.
-AVX512_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
-                             const int n)
+AVX512_INLINE void depthwise_fp16_sum_lanes(const struct depthwise_line *l, size_t in, size_t out,
+                                            size_t o, const int n)
 {
     const __mmask16 lanes = (__mmask16)(l->out < AVX512_LANES ? AVX512_TAIL(l->out) : AVX512_ALL);
     const float *taps = (const float *)l->taps + o;
     const __m512 bias = _mm512_loadu_ps(taps + l->n_taps * l->tap);
     const struct clamp_bounds bounds = l->bounds;
-    __m512 sums[DEPTHWISE_TOGETHER];
+    __m512 sums[DEPTHWISE_UNROLL];
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
         sums[i] = _mm512_setzero_ps();
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
-        const uint16_t *x = (const uint16_t *)l->places[k] + in + o;
+        const uint16_t *x = (const uint16_t *)l->sources[k] + in + o;
         const __m512 tap = _mm512_loadu_ps(taps);
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++)
@@ -45,7 +45,7 @@ AVX512_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t o
 
 KERNEL_AVX512 void depthwise_sum_fp16(const struct depthwise_line *l)
 {
-    depthwise_each(l, sum_lanes);
+    depthwise_each(l, depthwise_fp16_sum_lanes);
 }
 #else
 void depthwise_sum_fp16(const struct depthwise_line *l)

@@ -7,73 +7,74 @@
 #ifdef __x86_64__
 
 // The sums of n neighbours, CONV_LANES elements each, and those of their windows.
-VNNI_INLINE void sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
-                           const int n)
+VNNI_INLINE void depthwise_vnni_sum_lanes(const struct depthwise_line *l, size_t in, size_t out,
+                                          size_t o, const int n)
 {
     const int32_t *taps = (const int32_t *)l->taps + o;
-    const __m512i ones = _mm512_set1_epi8(1), least = _mm512_loadu_si512(l->tap_min + o);
-    __m512i sums[DEPTHWISE_TOGETHER], windows[DEPTHWISE_TOGETHER];
+    const __m512i ones = _mm512_set1_epi8(1), tap_min = _mm512_loadu_si512(l->tap_min + o);
+    __m512i sums[DEPTHWISE_UNROLL], windows[DEPTHWISE_UNROLL];
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
         sums[i] = windows[i] = _mm512_setzero_si512();
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
-        const int32_t *x = (const int32_t *)l->places[k] + in + o;
+        const int32_t *x = (const int32_t *)l->sources[k] + in + o;
         __m512i tap = _mm512_loadu_si512(taps);
 #pragma GCC unroll 8
         for (int i = 0; i < n; i++) {
-            __m512i four = _mm512_loadu_si512(x + (size_t)i * l->in);
-            vnni_add_products(&sums[i], tap, four);
-            vnni_add_products(&windows[i], ones, four);
+            __m512i quad = _mm512_loadu_si512(x + (size_t)i * l->in);
+            vnni_add_products(&sums[i], tap, quad);
+            vnni_add_products(&windows[i], ones, quad);
         }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
         _mm512_storeu_si512((int32_t *)l->to + out + o + (size_t)i * l->out,
-                            _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], least)));
+                            _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], tap_min)));
 }
 
 VNNI void depthwise_sum_vnni(const struct depthwise_line *l)
 {
-    depthwise_each(l, sum_lanes);
+    depthwise_each(l, depthwise_vnni_sum_lanes);
 }
 
-VNNI_INLINE void join_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
-                            const __mmask16 there, uint32_t *to)
+VNNI_INLINE void depthwise_interleave_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
+                                            const __mmask16 mask, uint32_t *to)
 {
-    __m512i four = _mm512_setzero_si512();
+    __m512i quad = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int i = 0; i < n_rows; i++) {
-        __m512i x = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(there, rows[i] + at));
-        four = _mm512_or_si512(four, _mm512_slli_epi32(x, (unsigned)(8 * i)));
+        __m512i x = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, rows[i] + at));
+        quad = _mm512_or_si512(quad, _mm512_slli_epi32(x, (unsigned)(8 * i)));
     }
-    _mm512_mask_storeu_epi32(to + at, there, four);
+    _mm512_mask_storeu_epi32(to + at, mask, quad);
 }
 
-VNNI_INLINE void join(const uint8_t *const *rows, const int n_rows, size_t n, uint32_t *to)
+VNNI_INLINE void depthwise_interleave_rows(const uint8_t *const *rows, const int n_rows, size_t n,
+                                           uint32_t *to)
 {
     const uint8_t *const copy[] = {rows[0], rows[n_rows > 1], rows[n_rows > 2 ? 2 : 0],
                                    rows[n_rows > 3 ? 3 : 0]};
     size_t at = 0;
     for (; at + CONV_LANES <= n; at += CONV_LANES)
-        join_lanes(copy, n_rows, at, UINT16_MAX, to);
+        depthwise_interleave_lanes(copy, n_rows, at, UINT16_MAX, to);
     if (at < n)
-        join_lanes(copy, n_rows, at, (__mmask16)((1u << (n - at)) - 1), to);
+        depthwise_interleave_lanes(copy, n_rows, at, (__mmask16)((1u << (n - at)) - 1), to);
 }
 
 VNNI void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
 {
     switch (n_rows) {
     case 1:
-        join(rows, 1, n, to);
+        depthwise_interleave_rows(rows, 1, n, to);
         break;
     case 2:
-        join(rows, 2, n, to);
+        depthwise_interleave_rows(rows, 2, n, to);
         break;
     case 3:
-        join(rows, 3, n, to);
+        depthwise_interleave_rows(rows, 3, n, to);
         break;
     default:
-        join(rows, 4, n, to);
+        depthwise_interleave_rows(rows, 4, n, to);
     }
 }
 #else

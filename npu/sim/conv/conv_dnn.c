@@ -9,13 +9,14 @@
 
 // The part of the image that the lines of a tile are computed from: the convolution's own height
 // and vertical padding.
-struct part {
+struct dnn_part {
     uint32_t n, in, out, before, after;
 };
 
 // The weights in oneDNN's order, in memory of the plan.
-static int place_weights(struct step *s, const struct conv *c, const_dnnl_primitive_desc_t pd,
-                         void *weights, struct dnn_arg *arg, struct error *e)
+static int conv_dnn_place_weights(struct step *s, const struct conv *c,
+                                  const_dnnl_primitive_desc_t pd, void *weights,
+                                  struct dnn_arg *arg, struct error *e)
 {
     const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     if (arg->constant && dnnl_memory_desc_equal(&arg->md, wanted))
@@ -34,9 +35,9 @@ static int place_weights(struct step *s, const struct conv *c, const_dnnl_primit
     return dnn_reorder(s, &plain, weights, &arg->md, arg->constant, e);
 }
 
-static dnnl_status_t describe(const struct conv *c, const struct part *p,
-                              dnnl_convolution_desc_t *desc, dnnl_memory_desc_t *src,
-                              dnnl_memory_desc_t *dst, dnnl_memory_desc_t *bias)
+static dnnl_status_t conv_dnn_describe(const struct conv *c, const struct dnn_part *p,
+                                       dnnl_convolution_desc_t *desc, dnnl_memory_desc_t *src,
+                                       dnnl_memory_desc_t *dst, dnnl_memory_desc_t *bias)
 {
     const struct graph_window *w = &c->window;
     dnnl_dim_t g = w->groups;
@@ -60,7 +61,7 @@ static dnnl_status_t describe(const struct conv *c, const struct part *p,
 
 // ---- activations ----
 
-static bool find_eltwise(const struct graph_post *post, dnnl_alg_kind_t *ret)
+static bool conv_dnn_find_eltwise(const struct graph_post *post, dnnl_alg_kind_t *ret)
 {
     static const struct {
         enum graph_post_kind kind;
@@ -81,28 +82,28 @@ uint32_t conv_dnn_fuses(const struct graph_node *n)
 {
     dnnl_alg_kind_t algorithm;
     uint32_t i = 0;
-    while (i < n->n_post && find_eltwise(&n->post[i], &algorithm))
+    while (i < n->n_post && conv_dnn_find_eltwise(&n->post[i], &algorithm))
         i++;
     return i;
 }
 
-static dnnl_status_t append(dnnl_post_ops_t ops, const struct graph_post *post)
+static dnnl_status_t conv_dnn_append_activation(dnnl_post_ops_t ops, const struct graph_post *post)
 {
     dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
     float alpha = post->kind == POST_RELU ? 0 : post->kind == POST_SWISH ? 1 : post->alpha;
-    find_eltwise(post, &algorithm);
+    conv_dnn_find_eltwise(post, &algorithm);
     return dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, post->beta);
 }
 
-static dnnl_status_t add_activations(const struct step *s, const struct conv *c,
-                                     dnnl_primitive_attr_t attr)
+static dnnl_status_t conv_dnn_add_activations(const struct step *s, const struct conv *c,
+                                              dnnl_primitive_attr_t attr)
 {
     dnnl_post_ops_t ops;
     dnnl_status_t status = dnnl_post_ops_create(&ops);
     if (status != dnnl_success)
         return status;
     for (uint32_t i = 0; i < c->n_fused && status == dnnl_success; i++)
-        status = append(ops, &s->node->post[i]);
+        status = conv_dnn_append_activation(ops, &s->node->post[i]);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
@@ -111,8 +112,9 @@ static dnnl_status_t add_activations(const struct step *s, const struct conv *c,
 
 // ---- primitives ----
 
-static dnnl_status_t make(const struct step *s, const struct conv *c,
-                          const dnnl_convolution_desc_t *desc, dnnl_primitive_desc_t *pd)
+static dnnl_status_t conv_dnn_make_primitive(const struct step *s, const struct conv *c,
+                                             const dnnl_convolution_desc_t *desc,
+                                             dnnl_primitive_desc_t *pd)
 {
     dnnl_primitive_attr_t attr;
     dnnl_status_t status = dnnl_primitive_attr_create(&attr);
@@ -122,7 +124,7 @@ static dnnl_status_t make(const struct step *s, const struct conv *c,
     if (status == dnnl_success && c->integer && c->x_zp)
         status = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &c->x_zp);
     if (status == dnnl_success && c->n_fused)
-        status = add_activations(s, c, attr);
+        status = conv_dnn_add_activations(s, c, attr);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(pd, desc, attr, dnn_engine(s->plan), NULL);
     dnnl_primitive_attr_destroy(attr);
@@ -132,7 +134,7 @@ static dnnl_status_t make(const struct step *s, const struct conv *c,
 // In groups oneDNN 2.6 gets some integer convolutions wrong, whatever the numbers are: by products
 // of matrices (128 -> 62 channels in 2 groups with a kernel and a padding of 1, for one), and with
 // one filter of 8 taps for each channel where a CPU has AVX-VNNI.
-static bool is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
+static bool conv_dnn_is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
@@ -142,31 +144,31 @@ static bool is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
 
 bool conv_dnn_is_exact(const struct step *s, const struct conv *c)
 {
-    struct part all = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+    struct dnn_part all = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
     dnnl_memory_desc_t src, dst, bias;
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t pd;
-    if (describe(c, &all, &desc, &src, &dst, &bias) != dnnl_success ||
-        make(s, c, &desc, &pd) != dnnl_success)
+    if (conv_dnn_describe(c, &all, &desc, &src, &dst, &bias) != dnnl_success ||
+        conv_dnn_make_primitive(s, c, &desc, &pd) != dnnl_success)
         return false;
-    bool wrong = is_wrong(c, pd);
+    bool wrong = conv_dnn_is_wrong(c, pd);
     dnnl_primitive_desc_destroy(pd);
     return !wrong;
 }
 
 // The primitive for a part of the image.
-static int add_call(struct step *s, const struct conv *c, const struct part *p, void *weights,
-                    struct dnn_arg *args, uint32_t *ret, struct error *e)
+static int conv_dnn_add_call(struct step *s, const struct conv *c, const struct dnn_part *p,
+                             void *weights, struct dnn_arg *args, uint32_t *ret, struct error *e)
 {
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t pd;
-    dnnl_status_t status = describe(c, p, &desc, &args[0].md, &args[1].md, &args[3].md);
+    dnnl_status_t status = conv_dnn_describe(c, p, &desc, &args[0].md, &args[1].md, &args[3].md);
     if (status == dnnl_success)
-        status = make(s, c, &desc, &pd);
+        status = conv_dnn_make_primitive(s, c, &desc, &pd);
     if (status != dnnl_success)
         return dnn_error(s, status, "no convolution of these sizes", e);
-    int r = is_wrong(c, pd) ? step_refuse(s, e, "oneDNN gets a part of its image wrong")
-                            : place_weights(s, c, pd, weights, &args[2], e);
+    int r = conv_dnn_is_wrong(c, pd) ? step_refuse(s, e, "oneDNN gets a part of its image wrong")
+                                     : conv_dnn_place_weights(s, c, pd, weights, &args[2], e);
     if (r == 0)
         r = dnn_add_call(s, pd, args, c->float_bias ? 4 : 3, ret, e);
     dnnl_primitive_desc_destroy(pd);
@@ -176,7 +178,7 @@ static int add_call(struct step *s, const struct conv *c, const struct part *p, 
 // ---- tiles ----
 
 // Every window must reach into the image: oneDNN takes no padding that is cut off.
-static bool can_tile(const struct conv *c)
+static bool conv_dnn_can_tile(const struct conv *c)
 {
     const struct graph_window *w = &c->window;
     uint64_t reach = (uint64_t)w->dilation[0] * (w->kernel[0] - 1);
@@ -186,14 +188,15 @@ static bool can_tile(const struct conv *c)
 uint32_t conv_tile_lines(const struct conv *c)
 {
     uint64_t line = (uint64_t)c->ow * c->oc * sizeof(int32_t), all = (uint64_t)c->n * c->oh;
-    uint64_t most = line < TILE_BYTES ? TILE_BYTES / line : 1, n = (c->oh + most - 1) / most;
-    if (all <= most)
+    uint64_t max = line < TILE_BYTES ? TILE_BYTES / line : 1, n = (c->oh + max - 1) / max;
+    if (all <= max)
         return (uint32_t)all;
-    return can_tile(c) ? (uint32_t)((c->oh + n - 1) / n) : c->oh;
+    return conv_dnn_can_tile(c) ? (uint32_t)((c->oh + n - 1) / n) : c->oh;
 }
 
 // What the lines [first, first + n) of the output are computed from, and the image's first line.
-static struct part find_part(const struct conv *c, uint32_t first, uint32_t n, uint32_t *ret_line)
+static struct dnn_part conv_dnn_find_part(const struct conv *c, uint32_t first, uint32_t n,
+                                          uint32_t *ret_line)
 {
     const struct graph_window *w = &c->window;
     int64_t begin = (int64_t)first * w->stride[0] - w->pad[0];
@@ -201,30 +204,30 @@ static struct part find_part(const struct conv *c, uint32_t first, uint32_t n, u
     int64_t end = begin + (int64_t)(n - 1) * w->stride[0] + reach + 1;
     int64_t low = begin < 0 ? 0 : begin, high = end < c->ih ? end : c->ih;
     *ret_line = (uint32_t)low;
-    return (struct part){.n = 1,
-                         .in = (uint32_t)(high - low),
-                         .out = n,
-                         .before = (uint32_t)(low - begin),
-                         .after = (uint32_t)(end - high)};
+    return (struct dnn_part){.n = 1,
+                             .in = (uint32_t)(high - low),
+                             .out = n,
+                             .before = (uint32_t)(low - begin),
+                             .after = (uint32_t)(end - high)};
 }
 
 // Tiles whose parts are alike have one primitive.
-struct tiling {
+struct dnn_tiling {
     struct dnn_arg args[4];
-    struct part parts[TILE_KINDS];
+    struct dnn_part parts[TILE_KINDS];
     uint32_t calls[TILE_KINDS], n_kinds;
     void *weights;
 };
 
-static int find_call(struct step *s, const struct conv *c, struct tiling *t, const struct part *p,
-                     uint32_t *ret, struct error *e)
+static int conv_dnn_find_call(struct step *s, const struct conv *c, struct dnn_tiling *t,
+                              const struct dnn_part *p, uint32_t *ret, struct error *e)
 {
     for (uint32_t i = 0; i < t->n_kinds; i++)
         if (memcmp(&t->parts[i], p, sizeof *p) == 0) {
             *ret = t->calls[i];
             return 0;
         }
-    int r = add_call(s, c, p, t->weights, t->args, ret, e);
+    int r = conv_dnn_add_call(s, c, p, t->weights, t->args, ret, e);
     if (r == 0 && t->n_kinds < TILE_KINDS) {
         t->parts[t->n_kinds] = *p;
         t->calls[t->n_kinds++] = *ret;
@@ -233,18 +236,18 @@ static int find_call(struct step *s, const struct conv *c, struct tiling *t, con
 }
 
 // All images at once.
-static int add_whole(struct step *s, struct conv *c, struct tiling *t, struct error *e)
+static int conv_dnn_add_whole(struct step *s, struct conv *c, struct dnn_tiling *t, struct error *e)
 {
-    struct part p = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+    struct dnn_part p = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
     c->n_tiles = 1;
     c->tiles = step_alloc(s, 1, sizeof *c->tiles);
     if (!c->tiles)
         return error_no_memory(e, "tiles", sizeof *c->tiles);
     c->tiles[0].pixels = conv_pixels(c);
-    return add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
+    return conv_dnn_add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
 }
 
-static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct error *e)
+static int conv_dnn_add_tiles(struct step *s, struct conv *c, struct dnn_tiling *t, struct error *e)
 {
     uint32_t lines = conv_tile_lines(c), each = (c->oh + lines - 1) / lines;
     size_t line = (size_t)c->iw * c->ic * (c->integer ? 1 : sizeof(float));
@@ -255,13 +258,13 @@ static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct er
     for (uint32_t i = 0; i < c->n_tiles; i++) {
         uint32_t n = i / each, y = i % each * lines, from = 0;
         uint32_t count = c->oh - y < lines ? c->oh - y : lines;
-        struct part p = {1, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
+        struct dnn_part p = {1, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
         if (each > 1)
-            p = find_part(c, y, count, &from);
+            p = conv_dnn_find_part(c, y, count, &from);
         c->tiles[i] = (struct conv_tile){.image = ((size_t)n * c->ih + from) * line,
                                          .first = ((size_t)n * c->oh + y) * c->ow,
                                          .pixels = (size_t)count * c->ow};
-        int r = find_call(s, c, t, &p, &c->tiles[i].call, e);
+        int r = conv_dnn_find_call(s, c, t, &p, &c->tiles[i].call, e);
         if (r < 0)
             return r;
     }
@@ -271,7 +274,7 @@ static int add_tiles(struct step *s, struct conv *c, struct tiling *t, struct er
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e)
 {
     uint64_t input = (uint64_t)s->node->inputs[0], output = (uint64_t)s->node->outputs[0];
-    struct tiling t = {.weights = weights};
+    struct dnn_tiling t = {.weights = weights};
     t.args[0] = (struct dnn_arg){.arg = DNNL_ARG_SRC,
                                  .where = c->own_image ? DNN_SCRATCH : DNN_TENSOR,
                                  .at = c->own_image ? c->image_at : input};
@@ -283,5 +286,5 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
         (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};
     // Without a finish there is nothing to keep in the cache.
     bool whole = c->direct || conv_tile_lines(c) == (uint64_t)c->n * c->oh;
-    return whole ? add_whole(s, c, &t, e) : add_tiles(s, c, &t, e);
+    return whole ? conv_dnn_add_whole(s, c, &t, e) : conv_dnn_add_tiles(s, c, &t, e);
 }

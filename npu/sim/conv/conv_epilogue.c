@@ -2,9 +2,10 @@
 #include "npu/sim/conv/conv.h"
 
 // The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
-static inline void row_with_nz(const int32_t *restrict sums, const int32_t *restrict bias,
-                               const int32_t *restrict nz, uint32_t window,
-                               const float *restrict scale, size_t n, float *restrict dst)
+static inline void epilogue_pixel_with_nz(const int32_t *restrict sums,
+                                          const int32_t *restrict bias, const int32_t *restrict nz,
+                                          uint32_t window, const float *restrict scale, size_t n,
+                                          float *restrict dst)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i] + (uint32_t)nz[i] * window;
@@ -12,34 +13,38 @@ static inline void row_with_nz(const int32_t *restrict sums, const int32_t *rest
     }
 }
 
-static inline void row_without_nz(const int32_t *restrict sums, const int32_t *restrict bias,
+static inline void epilogue_pixel(const int32_t *restrict sums, const int32_t *restrict bias,
                                   const float *restrict scale, size_t n, float *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-KERNEL static void real_integers(const struct conv *c, const struct conv_part *p, float *dst)
+KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct conv_part *p,
+                                          float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
     const float *scale = c->scale + p->from;
     for (size_t k = 0; k < pixels; k++)
-        row_without_nz(sums + k * step, bias, scale, n, dst + k * n);
+        epilogue_pixel(sums + k * step, bias, scale, n, dst + k * n);
 }
 
 // As the chip does it: 32 bits that wrap.
-KERNEL static void real_with_nz(const struct conv *c, const struct conv_part *p, float *dst)
+KERNEL static void epilogue_to_real_with_nz(const struct conv *c, const struct conv_part *p,
+                                            float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *windows = p->windows;
     const int32_t *bias = c->bias + p->from, *nz = c->nz + p->from;
     const float *scale = c->scale + p->from;
     for (size_t k = 0; k < pixels; k++)
-        row_with_nz(sums + k * step, bias, nz, (uint32_t)windows[k], scale, n, dst + k * n);
+        epilogue_pixel_with_nz(sums + k * step, bias, nz, (uint32_t)windows[k], scale, n,
+                               dst + k * n);
 }
 
-static void real_with_group_nz(const struct conv *c, const struct conv_part *p, float *dst)
+static void epilogue_to_real_with_group_nz(const struct conv *c, const struct conv_part *p,
+                                           float *dst)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     for (size_t k = 0; k < p->pixels; k++)
@@ -51,36 +56,36 @@ static void real_with_group_nz(const struct conv *c, const struct conv_part *p, 
         }
 }
 
-static void to_real(const struct conv *c, const struct conv_part *p, float *dst)
+static void epilogue_to_real(const struct conv *c, const struct conv_part *p, float *dst)
 {
     if (!p->windows)
-        real_integers(c, p, dst);
+        epilogue_to_real_plain(c, p, dst);
     else if (c->window.groups == 1)
-        real_with_nz(c, p, dst);
+        epilogue_to_real_with_nz(c, p, dst);
     else
-        real_with_group_nz(c, p, dst);
+        epilogue_to_real_with_group_nz(c, p, dst);
 }
 
-KERNEL static void add_rows(float *x, const float *y, size_t n)
+KERNEL static void epilogue_add(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] += y[i];
 }
 
-static void add_operand(const struct step *s, const struct run *r, const struct graph_post *post,
-                        size_t at, float *v, size_t n)
+static void epilogue_add_operand(const struct step *s, const struct run *r,
+                                 const struct graph_post *post, size_t at, float *v, size_t n)
 {
     float operand[ROW_CHUNK];
     const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
     struct row_form form = row_form(t);
     const uint8_t *src = run_tensor(r, (uint32_t)post->operand);
     row_load(&form, src + at * tensor_type_size(t->type), n, operand);
-    add_rows(v, operand, n);
+    epilogue_add(v, operand, n);
 }
 
 // Elements [at, at+n) of the output, which follow each other in memory.
-static void store(const struct step *s, const struct conv *c, const struct run *r, size_t at,
-                  float *v, size_t n)
+static void epilogue_store(const struct step *s, const struct conv *c, const struct run *r,
+                           size_t at, float *v, size_t n)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct row_form form = row_form(y);
@@ -89,25 +94,26 @@ static void store(const struct step *s, const struct conv *c, const struct run *
     for (uint32_t i = c->n_fused; i < s->node->n_post; i++) {
         const struct graph_post *post = &s->node->post[i];
         if (post->kind == POST_ADD)
-            add_operand(s, r, post, at, v, n);
+            epilogue_add_operand(s, r, post, at, v, n);
         else
             row_post(post, v, n);
     }
     row_store(&form, (uint8_t *)run_output(s, r, 0) + at * tensor_type_size(y->type), n, v);
 }
 
-static void finish_floats(const struct step *s, const struct conv *c, const struct run *r, float *v,
-                          size_t first, size_t n)
+static void epilogue_floats(const struct step *s, const struct conv *c, const struct run *r,
+                            float *v, size_t first, size_t n)
 {
     for (size_t done = 0; done < n; done += ROW_CHUNK)
-        store(s, c, r, first + done, v + done, n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
+        epilogue_store(s, c, r, first + done, v + done,
+                       n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
 }
 
 void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
                    size_t first, size_t n_pixels)
 {
     if (!c->integer) {
-        finish_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
+        epilogue_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
         return;
     }
     if (c->requant.kind != REQUANT_NONE) {
@@ -117,9 +123,9 @@ void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, vo
     float v[ROW_CHUNK];
     const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
     size_t channels = c->oc, groups = c->window.groups;
-    size_t part = channels < ROW_CHUNK ? channels : ROW_CHUNK, together = ROW_CHUNK / part;
-    for (size_t p = 0; p < n_pixels; p += together) {
-        size_t n = n_pixels - p < together ? n_pixels - p : together;
+    size_t part = channels < ROW_CHUNK ? channels : ROW_CHUNK, pixels_at_once = ROW_CHUNK / part;
+    for (size_t p = 0; p < n_pixels; p += pixels_at_once) {
+        size_t n = n_pixels - p < pixels_at_once ? n_pixels - p : pixels_at_once;
         for (size_t from = 0; from < channels; from += part) {
             size_t count = channels - from < part ? channels - from : part;
             struct conv_part at = {.sums = (const int32_t *)sums + p * channels,
@@ -127,8 +133,8 @@ void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, vo
                                    .pixels = n,
                                    .from = from,
                                    .n = count};
-            to_real(c, &at, v);
-            store(s, c, r, (first + p) * channels + from, v, n * count);
+            epilogue_to_real(c, &at, v);
+            epilogue_store(s, c, r, (first + p) * channels + from, v, n * count);
         }
     }
 }

@@ -1,9 +1,9 @@
 // Convolutions of integers with words: the order of weights, the way through the image.
 #include "npu/sim/conv/conv_int16.h"
 
-#define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
-#define LINE_MOST 4096 // words of lines that become one
-#define WHOLE     12   // pixels: as many as those that conv_int16_sum() takes at a time divide
+#define MAX_SUMS       4096 // sums that are kept: they stay in the first cache
+#define MAX_LINE       4096 // words of lines that become one
+#define PIXEL_MULTIPLE 12   // pixels: as many as those that conv_int16_sum() takes at a time divide
 
 bool conv_int16_fits(const struct conv *c)
 {
@@ -13,12 +13,12 @@ bool conv_int16_fits(const struct conv *c)
 // ---- preparation ----
 
 // Where each pixel is a window of its own, neighbouring lines are taken for one.
-static void join_lines(struct conv *c)
+static void int16_join_lines(struct conv *c)
 {
     const struct graph_window *w = &c->window;
     bool pixel = w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1;
     uint32_t lines = pixel && c->ih == c->oh && c->iw == c->ow && !w->pad[1] ? c->oh : 1;
-    while (lines > 1 && (c->oh % lines || (uint64_t)lines * c->iw * c->ic > LINE_MOST))
+    while (lines > 1 && (c->oh % lines || (uint64_t)lines * c->iw * c->ic > MAX_LINE))
         lines--;
     c->ih /= lines;
     c->oh /= lines;
@@ -26,19 +26,21 @@ static void join_lines(struct conv *c)
     c->ow *= lines;
 }
 
-static void describe_window(const struct conv *c, struct conv_int16 *v)
+static void int16_describe_window(const struct conv *c, struct conv_int16 *v)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
     v->pairs = (v->segment + 1) / 2;
     v->n_blocks = groups * ((outputs + CONV_LANES - 1) / CONV_LANES);
-    v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
+    v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
+                   ? PIXEL_MULTIPLE
+                   : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
 }
 
 // A word that is too much for the segment is multiplied by 0.
-static void pack_channel(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
-                         int16_t *to)
+static void int16_pack_channel(const struct step *s, const struct conv *c, const int8_t *w,
+                               size_t o, int16_t *to)
 {
     const struct conv_int16 *v = c->int16;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
@@ -52,7 +54,7 @@ static void pack_channel(const struct step *s, const struct conv *c, const int8_
     }
 }
 
-static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+static int int16_pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_int16 *v = c->int16;
     size_t outputs = c->oc / c->window.groups, inputs = c->ic / c->window.groups, from = 0;
@@ -65,7 +67,7 @@ static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e
         size_t left = outputs - from % outputs, count = left < CONV_LANES ? left : CONV_LANES;
         v->blocks[i] = (struct int16_block){from, count, from / outputs * inputs, to};
         for (size_t k = 0; k < count; k++)
-            pack_channel(s, c, w, from + k, to + 2 * k);
+            int16_pack_channel(s, c, w, from + k, to + 2 * k);
         from += count;
     }
     return 0;
@@ -76,43 +78,45 @@ int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct e
     c->int16 = step_alloc(s, 1, sizeof *c->int16);
     if (!c->int16)
         return error_no_memory(e, "a step", sizeof *c->int16);
-    join_lines(c);
-    describe_window(c, c->int16);
-    return pack(s, c, w, e);
+    int16_join_lines(c);
+    int16_describe_window(c, c->int16);
+    return int16_pack(s, c, w, e);
 }
 
 // One word behind a line is read with the last one of a segment.
-static uint64_t line_size(const struct conv *c)
+static uint64_t int16_line_size(const struct conv *c)
 {
     return conv_lines_size(c, sizeof(int16_t), 1);
 }
 
 int conv_int16_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = (uint64_t)c->int16->most * c->oc + CONV_LANES;
+    uint64_t sums = (uint64_t)c->int16->chunk * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
-    return r < 0 ? r : conv_lines_scratch(s, c, line_size(c), &c->lines_at, e);
+    return r < 0 ? r : conv_lines_scratch(s, c, int16_line_size(c), &c->lines_at, e);
 }
 
 // ---- running ----
 
-KERNEL static void widen(const int8_t *restrict x, int32_t zp, size_t n, int16_t *restrict dst)
+KERNEL static void int16_widen(const int8_t *restrict x, int32_t zp, size_t n,
+                               int16_t *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int16_t)(x[i] - zp);
 }
 
-static void load(const struct conv_lines *l, const int8_t *x, void *line)
+static void int16_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
     const struct conv *c = l->c;
     size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
     int16_t *to = line, *behind = to + before + n;
     memset(to, 0, before * sizeof *to);
-    widen(x, c->x_zp, n, to + before);
+    int16_widen(x, c->x_zp, n, to + before);
     memset(behind, 0, l->size - (before + n) * sizeof *to);
 }
 
-static void find_segments(const struct conv *c, const void *const *rows, struct int16_pixels *p)
+static void int16_find_segments(const struct conv *c, const void *const *rows,
+                                struct int16_pixels *p)
 {
     size_t each = p->n_segments / c->window.kernel[0];
     size_t apart = (size_t)c->window.dilation[1] * c->ic;
@@ -120,37 +124,37 @@ static void find_segments(const struct conv *c, const void *const *rows, struct 
         p->segments[i] = (const int16_t *)rows[i / each] + i % each * apart;
 }
 
-static void run_line(const struct step *s, const struct conv *c, struct run *r,
-                     struct int16_pixels *p, size_t first)
+static void int16_run_line(const struct step *s, const struct conv *c, struct run *r,
+                           struct int16_pixels *p, size_t first)
 {
     const struct conv_int16 *v = c->int16;
     int32_t *sums = run_scratch(r, c->sums_at);
     for (size_t done = 0, n; done < c->ow; done += n) {
-        n = c->ow - done < v->most ? c->ow - done : v->most;
+        n = c->ow - done < v->chunk ? c->ow - done : v->chunk;
         for (size_t i = 0; i < v->n_blocks; i++)
             conv_int16_sum(p, &v->blocks[i], n, sums + v->blocks[i].from);
         conv_epilogue(s, c, r, sums, first + done, n);
         for (size_t i = 0; i < v->n_segments; i++)
-            p->segments[i] += n * p->step;
+            p->segments[i] += n * p->pitch;
     }
 }
 
 void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
 {
     const void *rows[INT16_SEGMENTS];
-    struct conv_lines lines = conv_lines(c, line_size(c), run_scratch(r, c->lines_at));
+    struct conv_lines lines = conv_lines(c, int16_line_size(c), run_scratch(r, c->lines_at));
     struct int16_pixels p = {.n_segments = c->int16->n_segments,
                              .pairs = c->int16->pairs,
-                             .step = (size_t)c->window.stride[1] * c->ic,
+                             .pitch = (size_t)c->window.stride[1] * c->ic,
                              .channels = c->oc};
-    lines.load = load;
+    lines.load = int16_load_line;
     memset(lines.border, 0, lines.size);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
         for (uint32_t y = 0; y < c->oh; y++) {
             conv_lines_find(&lines, y, rows);
-            find_segments(c, rows, &p);
-            run_line(s, c, r, &p, ((size_t)n * c->oh + y) * c->ow);
+            int16_find_segments(c, rows, &p);
+            int16_run_line(s, c, r, &p, ((size_t)n * c->oh + y) * c->ow);
         }
     }
 }

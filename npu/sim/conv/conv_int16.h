@@ -22,13 +22,13 @@ struct conv_int16 {
     size_t n_segments, segment, pairs; // segment: its words; pairs: twos of them
     size_t n_blocks;
     struct int16_block *blocks;
-    size_t most; // pixels whose sums are kept
+    size_t chunk; // pixels whose sums are kept
 };
 
 // Pixels of a line of the output.
 struct int16_pixels {
     const int16_t *segments[INT16_SEGMENTS]; // of the first one
-    size_t n_segments, pairs, step;          // step: words from pixel to pixel
+    size_t n_segments, pairs, pitch;         // pitch: words from pixel to pixel
     size_t channels;                         // of the output: from pixel to pixel
 };
 

@@ -4,24 +4,24 @@
 #define BEHIND 3 // bytes that may be read
 
 // As many lines as a window reaches over.
-static size_t n_lines(const struct conv *c)
+static size_t lines_in_window(const struct conv *c)
 {
     return (size_t)c->window.dilation[0] * (c->window.kernel[0] - 1) + 1;
 }
 
-static bool is_spread(const struct conv *c)
+static bool segments_are_taps(const struct conv *c)
 {
     return c->window.groups > 1 || (c->window.kernel[1] > 1 && c->window.dilation[1] > 1);
 }
 
 size_t conv_segments(const struct conv *c)
 {
-    return (size_t)c->window.kernel[0] * (is_spread(c) ? c->window.kernel[1] : 1);
+    return (size_t)c->window.kernel[0] * (segments_are_taps(c) ? c->window.kernel[1] : 1);
 }
 
 size_t conv_segment_size(const struct conv *c)
 {
-    return (size_t)(is_spread(c) ? 1 : c->window.kernel[1]) * (c->ic / c->window.groups);
+    return (size_t)(segments_are_taps(c) ? 1 : c->window.kernel[1]) * (c->ic / c->window.groups);
 }
 
 uint64_t conv_lines_size(const struct conv *c, size_t element, size_t more)
@@ -36,7 +36,7 @@ int conv_lines_scratch(struct step *s, const struct conv *c, uint64_t size, uint
                        struct error *e)
 {
     uint64_t bytes;
-    if (__builtin_mul_overflow(size, n_lines(c) + 1, &bytes))
+    if (__builtin_mul_overflow(size, lines_in_window(c) + 1, &bytes))
         bytes = UINT64_MAX;
     return step_scratch(s, bytes, ret_at, e);
 }
@@ -80,7 +80,7 @@ void conv_lines_find(struct conv_lines *l, uint32_t y, const void **rows)
 {
     const struct conv *c = l->c;
     const struct graph_window *w = &c->window;
-    size_t n = n_lines(c);
+    size_t n = lines_in_window(c);
     int64_t first = (int64_t)y * w->stride[0] - w->pad[0];
     for (uint32_t k = 0; k < w->kernel[0]; k++) {
         int64_t at = first + (int64_t)k * w->dilation[0];

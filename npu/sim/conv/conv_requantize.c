@@ -16,17 +16,17 @@
 #define TO_INTEGER       6755399441055744.0
 #define TO_INTEGER_FLOAT 12582912.0f
 
-#define EXACT_MOST (1 << 24)
+#define MAX_EXACT (1 << 24)
 
 // ---- preparation ----
 
-static bool is_clip(const struct graph_post *post)
+static bool requant_is_clip(const struct graph_post *post)
 {
     return post->kind == POST_RELU || post->kind == POST_CLIP;
 }
 
-static bool take_addend(const struct step *s, struct conv_requant *f, const struct graph_post *post,
-                        double step)
+static bool requant_take_addend(const struct step *s, struct conv_requant *f,
+                                const struct graph_post *post, double step)
 {
     const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
     f->addend = post->operand;
@@ -36,15 +36,15 @@ static bool take_addend(const struct step *s, struct conv_requant *f, const stru
 }
 
 // Takes what is done to outputs, as far as it comes in the order of struct conv_requant.
-static bool take_posts(const struct step *s, struct conv_requant *f, double step)
+static bool requant_take_posts(const struct step *s, struct conv_requant *f, double step)
 {
     const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
     bool floats = s->node->quant->in_output_units, fits = true; // of floats only bounds are known
     if (post < end && !floats && post->kind == POST_LEAKY_RELU)
         f->alpha = (double)post++->alpha;
     if (post < end && !floats && post->kind == POST_ADD)
-        fits = take_addend(s, f, post++, step);
-    for (; post < end && is_clip(post); post++) {
+        fits = requant_take_addend(s, f, post++, step);
+    for (; post < end && requant_is_clip(post); post++) {
         bool relu = post->kind == POST_RELU;
         f->low = fmax(f->low, relu ? 0 : (double)post->alpha / step);
         f->high = fmin(f->high, relu ? INFINITY : (double)post->beta / step);
@@ -54,7 +54,7 @@ static bool take_posts(const struct step *s, struct conv_requant *f, double step
 }
 
 // Bounds are rounded as what lies beyond them would be.
-static void choose_kind(const struct step *s, struct conv_requant *f)
+static void requant_choose_kind(const struct step *s, struct conv_requant *f)
 {
     int32_t odd = f->form.odd;
     f->low = rint(f->low - odd) + odd;
@@ -66,14 +66,15 @@ static void choose_kind(const struct step *s, struct conv_requant *f)
 }
 
 // The floats next to a number, on both sides.
-static void bracket(double v, float *low, float *high)
+static void requant_bracket(double v, float *low, float *high)
 {
     float near = (float)v;
     *low = (double)near > v ? nextafterf(near, -INFINITY) : near;
     *high = (double)near < v ? nextafterf(near, INFINITY) : near;
 }
 
-static bool take_unit(struct step *s, struct requant_multiplier *u, size_t n, double factor)
+static bool requant_take_multiplier(struct step *s, struct requant_multiplier *u, size_t n,
+                                    double factor)
 {
     const struct graph_conv_quant *q = s->node->quant;
     u->exact = step_alloc(s, n + CONV_LANES, sizeof *u->exact);
@@ -85,21 +86,21 @@ static bool take_unit(struct step *s, struct requant_multiplier *u, size_t n, do
     for (size_t i = 0; i < n + CONV_LANES; i++) {
         u->exact[i] = q->scale[i % n] * factor;
         u->nearest[i] = (float)u->exact[i];
-        bracket(u->exact[i], &u->low[i], &u->high[i]);
+        requant_bracket(u->exact[i], &u->low[i], &u->high[i]);
     }
     return true;
 }
 
 // Below 2^24 sums are exact as floats; from there on what they give must lie beyond all bounds.
-static bool fits_floats(const struct conv *c)
+static bool requant_fits_floats(const struct conv *c)
 {
     const struct conv_requant *f = &c->requant;
     double most = 257 + 256 * f->addend_multiplier;
-    if (c->max_sum < EXACT_MOST)
+    if (c->max_sum < MAX_EXACT)
         return true;
     for (size_t i = 0; i < c->oc; i++) {
         double unit = fabs(f->positive.exact[i]), below = fabs(f->negative.exact[i]);
-        if (unit * EXACT_MOST < most || (below > 0 && below * EXACT_MOST < most))
+        if (unit * MAX_EXACT < most || (below > 0 && below * MAX_EXACT < most))
             return false;
     }
     return true;
@@ -113,14 +114,14 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
     *f = (struct conv_requant){.alpha = 1, .addend = -1, .form = row_form(y)};
     f->low = -128 - f->form.zp;
     f->high = 127 - f->form.zp;
-    if (y->type != TENSOR_INT8 || !y->quantized || !take_posts(s, f, step))
+    if (y->type != TENSOR_INT8 || !y->quantized || !requant_take_posts(s, f, step))
         return 0;
-    choose_kind(s, f);
-    if (!take_unit(s, &f->positive, c->oc, 1 / step) ||
-        !take_unit(s, &f->negative, c->oc, f->alpha / step))
+    requant_choose_kind(s, f);
+    if (!requant_take_multiplier(s, &f->positive, c->oc, 1 / step) ||
+        !requant_take_multiplier(s, &f->negative, c->oc, f->alpha / step))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     f->vnni = dnn_has_vnni();
-    f->in_doubles = f->kind != REQUANT_FLOAT32 && !fits_floats(c);
+    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
     return 0;
 }
 
@@ -129,7 +130,7 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 // What lies in bounds (257 steps, and as much as the addend more for the product) is rounded in its
 // unit, as a sum and, for what is added, in its step (twice), as the product with the zero point,
 // when that is moved, and as a sum: each by 2^-24 of it at most.
-static void take_addend_floats(struct requant_job *t)
+static void requant_bound_addend(struct requant_job *t)
 {
     float steps = (float)t->addend_multiplier;
     float error = 0x1p-24f * (520 + 1040 * steps);
@@ -164,24 +165,24 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
                             .zp_after = zp_after};
     if (f->kind == REQUANT_ADD)
         t.addend = run_tensor(r, (uint32_t)f->addend);
-    take_addend_floats(&t);
+    requant_bound_addend(&t);
     return t;
 }
 
 // Few channels: those of several groups, as many as fill the lanes, are taken for those of one.
-static void finish_many(struct requant_job *t, bool vnni)
+static void requant_run(struct requant_job *t, bool vnni)
 {
-    size_t together =
+    size_t groups_at_once =
         t->nz || t->groups > 1 || CONV_LANES % t->channels ? 1 : CONV_LANES / t->channels;
     struct requant_job many = *t;
-    many.n /= together;
-    many.channels *= together;
+    many.n /= groups_at_once;
+    many.channels *= groups_at_once;
     size_t done = many.n * many.channels;
     if (vnni && many.channels >= CONV_LANES)
         conv_requantize_avx512(&many);
     else
         conv_requantize_any(&many);
-    t->n -= many.n * together;
+    t->n -= many.n * groups_at_once;
     t->sums += done;
     t->dst += done;
     t->addend = t->addend ? t->addend + done : NULL;
@@ -200,5 +201,5 @@ void conv_requantize(const struct step *s, const struct conv *c, struct run *r, 
         t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
     if (t.addend)
         t.addend += first * c->oc;
-    finish_many(&t, c->requant.vnni);
+    requant_run(&t, c->requant.vnni);
 }

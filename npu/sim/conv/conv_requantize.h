@@ -34,15 +34,15 @@ struct requant_part {
 void conv_requantize_exact(const struct requant_job *t, const struct requant_part *part);
 
 /// name(t), by kernels finish(t, nz, kind) of the source's own, inlined and compiled with `target`.
-#define CONV_REQUANTIZE(name, target)                                                              \
-    CONV_REQUANTIZE_KERNEL(target, plain, false, REQUANT_PLAIN)                                    \
-    CONV_REQUANTIZE_KERNEL(target, plain_nz, true, REQUANT_PLAIN)                                  \
-    CONV_REQUANTIZE_KERNEL(target, leaky, false, REQUANT_LEAKY)                                    \
-    CONV_REQUANTIZE_KERNEL(target, leaky_nz, true, REQUANT_LEAKY)                                  \
-    CONV_REQUANTIZE_KERNEL(target, add, false, REQUANT_ADD)                                        \
-    CONV_REQUANTIZE_KERNEL(target, add_nz, true, REQUANT_ADD)                                      \
-    CONV_REQUANTIZE_KERNEL(target, floats, false, REQUANT_FLOAT32)                                 \
-    CONV_REQUANTIZE_KERNEL(target, floats_nz, true, REQUANT_FLOAT32)                               \
+#define CONV_REQUANTIZE(name, target, kernel)                                                      \
+    CONV_REQUANTIZE_KERNEL(target, kernel, plain, false, REQUANT_PLAIN)                            \
+    CONV_REQUANTIZE_KERNEL(target, kernel, plain_nz, true, REQUANT_PLAIN)                          \
+    CONV_REQUANTIZE_KERNEL(target, kernel, leaky, false, REQUANT_LEAKY)                            \
+    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_nz, true, REQUANT_LEAKY)                          \
+    CONV_REQUANTIZE_KERNEL(target, kernel, add, false, REQUANT_ADD)                                \
+    CONV_REQUANTIZE_KERNEL(target, kernel, add_nz, true, REQUANT_ADD)                              \
+    CONV_REQUANTIZE_KERNEL(target, kernel, floats, false, REQUANT_FLOAT32)                         \
+    CONV_REQUANTIZE_KERNEL(target, kernel, floats_nz, true, REQUANT_FLOAT32)                       \
     void name(const struct requant_job *t)                                                         \
     {                                                                                              \
         static void (*const kernels[][2])(const struct requant_job *t) = {                         \
@@ -54,10 +54,10 @@ void conv_requantize_exact(const struct requant_job *t, const struct requant_par
         kernels[t->kind][t->nz != NULL](t);                                                        \
     }
 
-#define CONV_REQUANTIZE_KERNEL(target, name, nz, kind)                                             \
+#define CONV_REQUANTIZE_KERNEL(target, kernel, name, nz, kind)                                     \
     target static void name(const struct requant_job *t)                                           \
     {                                                                                              \
-        finish(t, nz, kind);                                                                       \
+        kernel(t, nz, kind);                                                                       \
     }
 
 /// Finishes all. The second one takes CONV_LANES channels or more, and AVX512-VNNI.

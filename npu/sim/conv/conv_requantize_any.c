@@ -3,15 +3,15 @@
 
 #include "npu/sim/conv/conv_requantize.h"
 
-#define MOST        4096
-#define MOST_GROUPS 8 // in a part with addends
+#define MAX_SUMS          4096
+#define MAX_ADDEND_GROUPS 8 // in a part with addends
 
-static inline int32_t bits_of(float v)
+static inline int32_t requant_bits(float v)
 {
     return (int32_t)float_bits(v);
 }
 
-static inline int32_t lowest_bits(double v)
+static inline int32_t requant_low_bits(double v)
 {
     union {
         double real;
@@ -21,7 +21,7 @@ static inline int32_t lowest_bits(double v)
 }
 
 // As the chip does it: 32 bits that wrap.
-static inline int32_t wrap(int32_t sum, int32_t bias, int32_t nz, int32_t window)
+static inline int32_t requant_wrapping_sum(int32_t sum, int32_t bias, int32_t nz, int32_t window)
 {
     return (int32_t)((uint32_t)sum + (uint32_t)bias + (uint32_t)nz * (uint32_t)window);
 }
@@ -35,37 +35,37 @@ KERNEL void conv_requantize_exact(const struct requant_job *call, const struct r
         for (size_t i = 0; i < part.count; i++) {
             size_t k = channel + i, at = (part.first + g) * t.channels + part.from + i;
             int32_t window = t.nz ? t.windows[part.first + g] : 0;
-            int32_t sum = wrap(part.sums[g * part.step + i], t.bias[k], t.nz ? t.nz[k] : 0, window);
+            int32_t sum = requant_wrapping_sum(part.sums[g * part.step + i], t.bias[k],
+                                               t.nz ? t.nz[k] : 0, window);
             double unit = sum < 0 ? t.negative.exact[k] : t.positive.exact[k];
             double v = fma(sum, unit, t.to_stored);
             if (t.addend)
                 v = fma(sum, unit, (t.addend[at] - t.addend_zp) * t.addend_multiplier) +
                     t.to_stored;
             v = v > t.low ? v : t.low;
-            t.dst[at] = (int8_t)lowest_bits(v < t.high ? v : t.high);
+            t.dst[at] = (int8_t)requant_low_bits(v < t.high ? v : t.high);
         }
 }
 
 // CONV_LANES channels from `channel` on, of n groups.
-struct run_of_lanes {
+struct requant_lanes {
     const int32_t *sums, *windows, *addend;
     size_t channel, n;
 };
 
 // What a sum gives, with all roundings down and up.
-static inline __attribute__((always_inline)) void estimate(const struct requant_job *t, int32_t sum,
-                                                           size_t k, int32_t addend,
-                                                           const enum requant_kind kind,
-                                                           int32_t *low, int32_t *high)
+static inline __attribute__((always_inline)) void
+requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t addend,
+                 const enum requant_kind kind, int32_t *low, int32_t *high)
 {
     float v = (float)sum, to = t->float_to_stored;
     if (kind == REQUANT_FLOAT32) {
-        *low = *high = bits_of(v * t->positive.nearest[k] + to);
+        *low = *high = requant_bits(v * t->positive.nearest[k] + to);
     } else if (kind == REQUANT_ADD) {
         float unit = t->positive.nearest[k], below = t->negative.nearest[k], more = (float)addend;
         unit = sum < 0 ? below : unit;
-        *low = bits_of(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_low)) + to);
-        *high = bits_of(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_high)) + to);
+        *low = requant_bits(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_low)) + to);
+        *high = requant_bits(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_high)) + to);
     } else {
         float unit_low = t->positive.low[k], unit_high = t->positive.high[k];
         if (kind == REQUANT_LEAKY) {
@@ -73,29 +73,28 @@ static inline __attribute__((always_inline)) void estimate(const struct requant_
             unit_low = sum < 0 ? negative_low : unit_low;
             unit_high = sum < 0 ? negative_high : unit_high;
         }
-        *low = bits_of(fmaf(v, unit_low, to));
-        *high = bits_of(fmaf(v, unit_high, to));
+        *low = requant_bits(fmaf(v, unit_low, to));
+        *high = requant_bits(fmaf(v, unit_high, to));
     }
 }
 
 // False: some of them must be counted in doubles.
-static inline __attribute__((always_inline)) bool finish_lanes(const struct requant_job *call,
-                                                               const struct run_of_lanes *run,
-                                                               int32_t *restrict stored, bool nz,
-                                                               const enum requant_kind kind)
+static inline __attribute__((always_inline)) bool
+requant_any_lanes(const struct requant_job *call, const struct requant_lanes *run,
+                  int32_t *restrict stored, bool nz, const enum requant_kind kind)
 {
     const struct requant_job t = *call;
-    const struct run_of_lanes l = *run;
-    int32_t least = bits_of(t.float_low), most = bits_of(t.float_high);
+    const struct requant_lanes l = *run;
+    int32_t min = requant_bits(t.float_low), max = requant_bits(t.float_high);
     int32_t differ[CONV_LANES] = {0}, all = 0;
     for (size_t g = 0; g < l.n; g++) {
         int32_t low, high, window = nz ? l.windows[g] : 0;
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
-            int32_t sum = wrap(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
-            estimate(&t, sum, k, kind == REQUANT_ADD ? l.addend[at] : 0, kind, &low, &high);
-            int32_t v = low > least ? low : least;
-            v = v < most ? v : most;
+            int32_t sum = requant_wrapping_sum(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
+            requant_estimate(&t, sum, k, kind == REQUANT_ADD ? l.addend[at] : 0, kind, &low, &high);
+            int32_t v = low > min ? low : min;
+            v = v < max ? v : max;
             differ[i] |= low ^ high;
             stored[at] = kind == REQUANT_FLOAT32 ? v + t.zp_after : v;
         }
@@ -105,13 +104,13 @@ static inline __attribute__((always_inline)) bool finish_lanes(const struct requ
     return all == 0;
 }
 
-static inline void widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
+static inline void requant_widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = x[i];
 }
 
-static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict dst)
+static inline void requant_narrow(const int32_t *restrict x, size_t n, int8_t *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int8_t)x[i];
@@ -121,28 +120,27 @@ static inline void narrow(const int32_t *restrict x, size_t n, int8_t *restrict 
 // Lanes of channels go through all groups, so that what belongs to them stays in registers. The
 // last of many lanes are moved back so that they end where the channels end. Few are kept with
 // more behind them, which the next group overwrites.
-static inline __attribute__((always_inline)) void finish_part(const struct requant_job *t,
-                                                              size_t first, size_t n, size_t from,
-                                                              size_t count, bool nz,
-                                                              const enum requant_kind kind)
+static inline __attribute__((always_inline)) void
+requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t from, size_t count,
+                 bool nz, const enum requant_kind kind)
 {
-    int32_t addend[MOST + CONV_LANES] __attribute__((aligned(64)));
-    int32_t stored[MOST + CONV_LANES] __attribute__((aligned(64)));
-    bool done[MOST / CONV_LANES + 1];
+    int32_t addend[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
+    int32_t stored[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
+    bool done[MAX_SUMS / CONV_LANES + 1];
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     size_t last = count > CONV_LANES ? count - CONV_LANES : 0;
     if (kind == REQUANT_ADD)
-        widen(t->addend + at, n * count, addend);
+        requant_widen(t->addend + at, n * count, addend);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         size_t k = i < last ? i : last;
-        struct run_of_lanes l = {.sums = t->sums + at + k,
-                                 .windows = nz ? t->windows + first : NULL,
-                                 .addend = addend + k,
-                                 .channel = o + k,
-                                 .n = n};
-        done[i / CONV_LANES] = !t->in_doubles && finish_lanes(t, &l, stored + k, nz, kind);
+        struct requant_lanes l = {.sums = t->sums + at + k,
+                                  .windows = nz ? t->windows + first : NULL,
+                                  .addend = addend + k,
+                                  .channel = o + k,
+                                  .n = n};
+        done[i / CONV_LANES] = !t->in_doubles && requant_any_lanes(t, &l, stored + k, nz, kind);
     }
-    narrow(stored, n * count, t->dst + at);
+    requant_narrow(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         struct requant_part part = {.sums = t->sums + at + i,
                                     .step = t->channels,
@@ -155,17 +153,18 @@ static inline __attribute__((always_inline)) void finish_part(const struct requa
     }
 }
 
-static inline __attribute__((always_inline)) void finish(const struct requant_job *call, bool nz,
-                                                         const enum requant_kind kind)
+static inline __attribute__((always_inline)) void
+requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind kind)
 {
     const struct requant_job t = *call;
-    size_t most = t.channels < MOST ? t.channels : MOST, together = t.groups > 1 ? 1 : MOST / most;
-    if (kind == REQUANT_ADD && together > MOST_GROUPS)
-        together = MOST_GROUPS;
+    size_t max = t.channels < MAX_SUMS ? t.channels : MAX_SUMS,
+           together = t.groups > 1 ? 1 : MAX_SUMS / max;
+    if (kind == REQUANT_ADD && together > MAX_ADDEND_GROUPS)
+        together = MAX_ADDEND_GROUPS;
     for (size_t i = 0; i < t.n; i += together)
-        for (size_t from = 0; from < t.channels; from += most)
-            finish_part(&t, i, t.n - i < together ? t.n - i : together, from,
-                        t.channels - from < most ? t.channels - from : most, nz, kind);
+        for (size_t from = 0; from < t.channels; from += max)
+            requant_any_part(&t, i, t.n - i < together ? t.n - i : together, from,
+                             t.channels - from < max ? t.channels - from : max, nz, kind);
 }
 
-CONV_REQUANTIZE(conv_requantize_any, KERNEL)
+CONV_REQUANTIZE(conv_requantize_any, KERNEL, requant_any_all)

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #ifdef __x86_64__
-#define TOGETHER 4096 // sums: they stay in the first cache
+#define MAX_SUMS 4096 // sums: they stay in the first cache
 
 // CONV_LANES channels from `from` on; what belongs to them stays in registers. False: some must be
 // counted in doubles.
-VNNI_INLINE bool finish_lanes(const struct requant_job *call, size_t first, size_t n, size_t from,
-                              const bool nz, const enum requant_kind kind)
+VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t first, size_t n,
+                                      size_t from, const bool nz, const enum requant_kind kind)
 {
     const struct requant_job t = *call;
     size_t at = first * t.channels + from, k = first % t.groups * t.channels + from;
@@ -29,14 +29,16 @@ VNNI_INLINE bool finish_lanes(const struct requant_job *call, size_t first, size
 }
 
 // The last lanes are moved back so that they end where the channels end.
-VNNI_INLINE void finish(const struct requant_job *t, const bool nz, const enum requant_kind kind)
+VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
+                                    const enum requant_kind kind)
 {
-    size_t together = t->groups > 1 ? 1 : TOGETHER / t->channels + 1;
-    for (size_t i = 0; i < t->n; i += together)
+    size_t groups_at_once = t->groups > 1 ? 1 : MAX_SUMS / t->channels + 1;
+    for (size_t i = 0; i < t->n; i += groups_at_once)
         for (size_t o = 0; o < t->channels; o += CONV_LANES) {
-            size_t n = t->n - i < together ? t->n - i : together, last = t->channels - CONV_LANES;
+            size_t n = t->n - i < groups_at_once ? t->n - i : groups_at_once,
+                   last = t->channels - CONV_LANES;
             size_t from = o < last ? o : last;
-            if (!t->in_doubles && finish_lanes(t, i, n, from, nz, kind))
+            if (!t->in_doubles && requant_avx512_lanes(t, i, n, from, nz, kind))
                 continue;
             struct requant_part part = {.sums = t->sums + i * t->channels + from,
                                         .step = t->channels,
@@ -48,7 +50,7 @@ VNNI_INLINE void finish(const struct requant_job *t, const bool nz, const enum r
         }
 }
 
-CONV_REQUANTIZE(conv_requantize_avx512, VNNI)
+CONV_REQUANTIZE(conv_requantize_avx512, VNNI, requant_avx512_all)
 #else
 void conv_requantize_avx512(const struct requant_job *t)
 {

@@ -39,9 +39,9 @@ VNNI_INLINE __m512i requant_sums(const struct requant_job *t, const enum requant
     __m512 v = _mm512_cvtepi32_ps(sums), to = _mm512_set1_ps(t->float_to_stored), low, high;
     __m512 unit_low = u->low, unit_high = u->high;
     if (kind == REQUANT_ADD || kind == REQUANT_LEAKY) {
-        __mmask16 below = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
-        unit_low = _mm512_mask_mov_ps(unit_low, below, u->negative_low);
-        unit_high = _mm512_mask_mov_ps(unit_high, below, u->negative_high);
+        __mmask16 negative = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
+        unit_low = _mm512_mask_mov_ps(unit_low, negative, u->negative_low);
+        unit_high = _mm512_mask_mov_ps(unit_high, negative, u->negative_high);
     }
     if (kind == REQUANT_FLOAT32) {
         low = high = _mm512_add_ps(_mm512_mul_ps(v, unit_low), to);
@@ -56,9 +56,9 @@ VNNI_INLINE __m512i requant_sums(const struct requant_job *t, const enum requant
     }
     *differ = _mm512_ternarylogic_epi32(*differ, _mm512_castps_si512(low),
                                         _mm512_castps_si512(high), 0xf6); // or with their xor
-    __m512i least = _mm512_castps_si512(_mm512_set1_ps(t->float_low));
-    __m512i most = _mm512_castps_si512(_mm512_set1_ps(t->float_high));
-    __m512i stored = _mm512_min_epi32(_mm512_max_epi32(_mm512_castps_si512(low), least), most);
+    __m512i min = _mm512_castps_si512(_mm512_set1_ps(t->float_low));
+    __m512i max = _mm512_castps_si512(_mm512_set1_ps(t->float_high));
+    __m512i stored = _mm512_min_epi32(_mm512_max_epi32(_mm512_castps_si512(low), min), max);
     return kind == REQUANT_FLOAT32 ? _mm512_add_epi32(stored, _mm512_set1_epi32(t->zp_after))
                                    : stored;
 }

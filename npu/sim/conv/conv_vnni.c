@@ -1,12 +1,12 @@
 // Convolutions of integers with AVX512-VNNI: the order of weights, the way through the image.
 #include "npu/sim/conv/conv_vnni.h"
 
-#define RAISE     128
-#define SUMS_MOST 4096 // sums that are kept: they stay in the first cache
-#define WHOLE     48   // pixels: as many as all that conv_vnni_sum() takes at a time divide
-#define ALIGNMENT 64
+#define WEIGHT_OFFSET  128
+#define MAX_SUMS       4096 // sums that are kept: they stay in the first cache
+#define PIXEL_MULTIPLE 48   // pixels: as many as all that conv_vnni_sum() takes at a time divide
+#define ALIGNMENT      64
 
-static size_t vectors_of(const struct conv *c)
+static size_t vnni_n_vectors(const struct conv *c)
 {
     return (c->oc + CONV_LANES - 1) / CONV_LANES;
 }
@@ -19,9 +19,9 @@ bool conv_vnni_fits(const struct conv *c)
 // ---- preparation ----
 
 // The last pixels of the output, behind which there is less memory than vectors of theirs take.
-static size_t pixels_of_rest(const struct conv *c)
+static size_t vnni_tail_pixels(const struct conv *c)
 {
-    size_t written = vectors_of(c) * CONV_LANES;
+    size_t written = vnni_n_vectors(c) * CONV_LANES;
     size_t rest = (written + c->oc - 1) / c->oc - 1, pixels = conv_pixels(c);
     return rest < pixels ? rest : pixels;
 }
@@ -31,7 +31,7 @@ static size_t round_up(size_t size)
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void describe_lines(const struct conv *c, struct conv_vnni *v)
+static void vnni_describe_lines(const struct conv *c, struct conv_vnni *v)
 {
     bool pixel = c->window.kernel[0] * c->window.kernel[1] == 1;
     size_t line = (size_t)conv_lines_bytes_size(c);
@@ -45,21 +45,23 @@ static void describe_lines(const struct conv *c, struct conv_vnni *v)
     v->more = v->row_sums - line + round_up((c->ow + CONV_LANES) * sizeof(int32_t));
 }
 
-static void describe_window(const struct conv *c, struct conv_vnni *v)
+static void vnni_describe_window(const struct conv *c, struct conv_vnni *v)
 {
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
-    v->n_blocks = (vectors_of(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
+    v->n_blocks = (vnni_n_vectors(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
     v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
-    v->most = SUMS_MOST / c->oc < WHOLE ? WHOLE : SUMS_MOST / c->oc / WHOLE * WHOLE;
-    describe_lines(c, v);
+    v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
+                   ? PIXEL_MULTIPLE
+                   : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
+    vnni_describe_lines(c, v);
     if (c->requant.kind != REQUANT_NONE && !c->requant.in_doubles)
-        v->n_whole = conv_pixels(c) - pixels_of_rest(c);
+        v->n_whole = conv_pixels(c) - vnni_tail_pixels(c);
 }
 
 // Bytes of a segment that are too much for the window are multiplied by 0.
-static void pack_channel(const struct conv *c, const int8_t *w, size_t n_vectors, uint8_t *to)
+static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_vectors, uint8_t *to)
 {
     const struct conv_vnni *v = c->vnni;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1], ic = c->ic;
@@ -68,11 +70,11 @@ static void pack_channel(const struct conv *c, const int8_t *w, size_t n_vectors
         uint8_t *segment = to + tap / together * v->quads * next;
         size_t byte = tap % together * ic;
         for (size_t i = 0; i < ic; i++, byte++)
-            segment[byte / 4 * next + byte % 4] = (uint8_t)(w[i * taps + tap] + RAISE);
+            segment[byte / 4 * next + byte % 4] = (uint8_t)(w[i * taps + tap] + WEIGHT_OFFSET);
     }
 }
 
-static void pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
+static void vnni_pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
 {
     const struct conv_vnni *v = c->vnni;
     size_t next = n_vectors * CONV_LANES * 4;
@@ -81,10 +83,10 @@ static void pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
             to[byte / 4 * next + byte % 4] = 1;
 }
 
-static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
-    size_t vectors = vectors_of(c), from = 0;
+    size_t vectors = vnni_n_vectors(c), from = 0;
     size_t vector = v->n_segments * v->quads * 4 * CONV_LANES;
     size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
     uint8_t *to = step_alloc(s, vectors, vector);
@@ -95,17 +97,17 @@ static int pack(struct step *s, struct conv *c, const int8_t *w, struct error *e
         size_t n_vectors = vectors / v->n_blocks + (i < vectors % v->n_blocks);
         v->blocks[i] = (struct vnni_block){from, n_vectors, to};
         for (size_t o = 0; o < n_vectors * CONV_LANES && from + o < c->oc; o++)
-            pack_channel(c, w + (from + o) * n, n_vectors, to + 4 * o);
+            vnni_pack_channel(c, w + (from + o) * n, n_vectors, to + 4 * o);
         from += n_vectors * CONV_LANES;
         to += n_vectors * vector;
     }
     if (v->spare >= 0)
-        pack_ones(c, vectors, (uint8_t *)v->blocks[0].weights + 4 * (size_t)c->oc);
+        vnni_pack_ones(c, vectors, (uint8_t *)v->blocks[0].weights + 4 * (size_t)c->oc);
     return 0;
 }
 
 // Sums come complete: nothing is left to conv_epilogue().
-static int take_constants(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+static int vnni_take_constants(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
     size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
@@ -118,7 +120,7 @@ static int take_constants(struct step *s, struct conv *c, const int8_t *w, struc
         int16_t nz = s->node->quant->nz[o];
         for (size_t i = 0; i < n; i++)
             sum += (uint32_t)(w[o * n + i] + nz);
-        v->nz[o] = nz - RAISE;
+        v->nz[o] = nz - WEIGHT_OFFSET;
         v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
     }
     memset(c->bias, 0, (c->oc + CONV_LANES) * sizeof *c->bias);
@@ -130,16 +132,16 @@ int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct er
     c->vnni = step_alloc(s, 1, sizeof *c->vnni);
     if (!c->vnni)
         return error_no_memory(e, "a step", sizeof *c->vnni);
-    describe_window(c, c->vnni);
-    int r = take_constants(s, c, w, e);
-    return r < 0 ? r : pack(s, c, w, e);
+    vnni_describe_window(c, c->vnni);
+    int r = vnni_take_constants(s, c, w, e);
+    return r < 0 ? r : vnni_pack(s, c, w, e);
 }
 
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
 {
     const struct conv_vnni *v = c->vnni;
-    uint64_t sums = (uint64_t)v->most * c->oc + CONV_LANES, line = conv_lines_bytes_size(c);
-    uint64_t windows = (v->flat ? v->most : c->ow) + CONV_LANES;
+    uint64_t sums = (uint64_t)v->chunk * c->oc + CONV_LANES, line = conv_lines_bytes_size(c);
+    uint64_t windows = (v->flat ? v->chunk : c->ow) + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r == 0 && __builtin_add_overflow(line, v->more, &line))
         line = UINT64_MAX;
@@ -150,16 +152,16 @@ int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
 
 // ---- running ----
 
-struct work {
+struct vnni_run {
     const struct step *s;
     const struct conv *c;
     struct run *r;
-    struct requant_job finish;
+    struct requant_job requant;
     int32_t *sums;
     size_t first, n; // pixels of the output: finished ones, and those whose sums are kept
 };
 
-static void finish(struct work *w)
+static void vnni_flush(struct vnni_run *w)
 {
     conv_epilogue(w->s, w->c, w->r, w->sums, w->first, w->n);
     w->first += w->n;
@@ -167,7 +169,7 @@ static void finish(struct work *w)
 }
 
 // The last channels first: what is written behind them the first ones of the next pixel overwrite.
-static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
+static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, size_t n)
 {
     const struct conv_vnni *v = w->c->vnni;
     p->first = w->first + w->n;
@@ -184,61 +186,61 @@ static void sum_blocks(const struct work *w, struct vnni_pixels *p, size_t n)
 
 // How many pixels can be worked on now, and whether they are finished at once. Several blocks take
 // turns before the image has left the first cache.
-static size_t choose_pixels(const struct work *w, struct vnni_pixels *p)
+static size_t vnni_choose_pixels(const struct vnni_run *w, struct vnni_pixels *p)
 {
     const struct conv_vnni *v = w->c->vnni;
-    size_t whole = w->first < v->n_whole ? v->n_whole - w->first : 0;
-    p->finish = whole ? &w->finish : NULL;
-    return whole && (v->n_blocks == 1 || whole < v->most) ? whole : v->most - w->n;
+    size_t at_once = w->first < v->n_whole ? v->n_whole - w->first : 0;
+    p->requant = at_once ? &w->requant : NULL;
+    return at_once && (v->n_blocks == 1 || at_once < v->chunk) ? at_once : v->chunk - w->n;
 }
 
-static void sum_line(struct work *w, struct vnni_pixels *p, size_t n)
+static void vnni_sum_line(struct vnni_run *w, struct vnni_pixels *p, size_t n)
 {
     for (size_t done = 0, count; done < n; done += count) {
-        count = choose_pixels(w, p);
+        count = vnni_choose_pixels(w, p);
         count = n - done < count ? n - done : count;
-        sum_blocks(w, p, count);
+        vnni_sum_blocks(w, p, count);
         for (size_t i = 0; i < p->n_segments; i++)
-            p->segments[i] += count * p->step;
-        p->windows += count;
-        *(p->finish ? &w->first : &w->n) += count;
-        if (w->n == w->c->vnni->most)
-            finish(w);
+            p->segments[i] += count * p->pitch;
+        p->window_sums += count;
+        *(p->requant ? &w->first : &w->n) += count;
+        if (w->n == w->c->vnni->chunk)
+            vnni_flush(w);
     }
 }
 
 // ---- lines ----
 
-static void sum_rows(const struct conv *c, uint8_t *line)
+static void vnni_sum_rows(const struct conv *c, uint8_t *line)
 {
     const struct conv_vnni *v = c->vnni;
     struct vnni_bytes b = {.x = (const int8_t *)line,
                            .n_segments = v->n_segments / c->window.kernel[0],
                            .segment = v->segment,
                            .apart = (size_t)c->window.dilation[1] * c->ic,
-                           .step = (size_t)c->window.stride[1] * c->ic};
+                           .pitch = (size_t)c->window.stride[1] * c->ic};
     conv_vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
 }
 
-static void load(const struct conv_lines *l, const int8_t *x, void *line)
+static void vnni_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
     conv_lines_load_bytes(l, x, line);
-    sum_rows(l->c, line);
+    vnni_sum_rows(l->c, line);
 }
 
-static struct conv_lines make_lines(const struct conv *c, struct run *r)
+static struct conv_lines vnni_make_lines(const struct conv *c, struct run *r)
 {
     if (c->vnni->direct)
         return (struct conv_lines){.c = c, .size = (size_t)c->iw * c->ic};
     struct conv_lines l = conv_lines_of_bytes(c, c->vnni->more, run_scratch(r, c->image_lines_at));
     if (c->vnni->spare < 0) {
-        l.load = load;
-        sum_rows(c, l.border);
+        l.load = vnni_load_line;
+        vnni_sum_rows(c, l.border);
     }
     return l;
 }
 
-static void find_segments(const struct conv *c, const void *const *rows, struct vnni_pixels *p)
+static void vnni_find_segments(const struct conv *c, const void *const *rows, struct vnni_pixels *p)
 {
     size_t each = p->n_segments / c->window.kernel[0];
     size_t apart = (size_t)c->window.dilation[1] * c->ic;
@@ -246,7 +248,7 @@ static void find_segments(const struct conv *c, const void *const *rows, struct 
         p->segments[i] = (const int8_t *)rows[i / each] + i % each * apart;
 }
 
-KERNEL static void add_rows(const struct conv *c, const void *const *rows, int32_t *sums)
+KERNEL static void vnni_add_rows(const struct conv *c, const void *const *rows, int32_t *sums)
 {
     size_t n = c->ow, at = c->vnni->row_sums;
     for (size_t i = 0; i < n; i++)
@@ -258,39 +260,39 @@ KERNEL static void add_rows(const struct conv *c, const void *const *rows, int32
     }
 }
 
-static void sum_lines(struct work *w, struct vnni_pixels *p, const int8_t *image)
+static void vnni_sum_lines(struct vnni_run *w, struct vnni_pixels *p, const int8_t *image)
 {
     const struct conv *c = w->c;
     const void *rows[VNNI_SEGMENTS];
     int32_t *windows = run_scratch(w->r, c->window_at);
-    struct conv_lines lines = make_lines(c, w->r);
+    struct conv_lines lines = vnni_make_lines(c, w->r);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic);
         for (uint32_t y = 0; y < c->oh; y++) {
             conv_lines_find(&lines, y, rows);
-            find_segments(c, rows, p);
+            vnni_find_segments(c, rows, p);
             if (p->spare < 0)
-                add_rows(c, rows, windows);
-            p->windows = windows;
-            sum_line(w, p, c->ow);
+                vnni_add_rows(c, rows, windows);
+            p->window_sums = windows;
+            vnni_sum_line(w, p, c->ow);
         }
     }
 }
 
 // All pixels are one line: its windows are summed up part by part.
-static void sum_flat(struct work *w, struct vnni_pixels *p)
+static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p)
 {
     const struct conv *c = w->c;
     int32_t *windows = run_scratch(w->r, c->window_at);
-    size_t most = c->vnni->most;
+    size_t max = c->vnni->chunk;
     for (size_t left = conv_pixels(c), n; left; left -= n) {
-        n = left < most ? left : most;
+        n = left < max ? left : max;
         struct vnni_bytes b = {
-            .x = p->segments[0], .n_segments = 1, .segment = c->ic, .step = c->ic};
+            .x = p->segments[0], .n_segments = 1, .segment = c->ic, .pitch = c->ic};
         if (p->spare < 0)
             conv_vnni_sum_bytes(&b, n, windows);
-        p->windows = windows;
-        sum_line(w, p, n);
+        p->window_sums = windows;
+        vnni_sum_line(w, p, n);
     }
 }
 
@@ -300,16 +302,16 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
     struct vnni_pixels p = {.segments = {image},
                             .n_segments = v->n_segments,
                             .quads = v->quads,
-                            .step = (size_t)c->window.stride[1] * c->ic,
+                            .pitch = (size_t)c->window.stride[1] * c->ic,
                             .spare = v->spare,
                             .channels = c->oc};
-    struct work w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
+    struct vnni_run w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
     if (v->n_whole)
-        w.finish = conv_requantize_begin(s, c, r);
+        w.requant = conv_requantize_begin(s, c, r);
     if (v->flat)
-        sum_flat(&w, &p);
+        vnni_sum_flat(&w, &p);
     else
-        sum_lines(&w, &p, image);
+        vnni_sum_lines(&w, &p, image);
     if (w.n)
-        finish(&w);
+        vnni_flush(&w);
 }

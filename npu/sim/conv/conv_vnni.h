@@ -34,24 +34,24 @@ struct conv_vnni {
     // gives.
     int spare;
     size_t row_sums, more; // where, and how many bytes a line has behind those of the image
-    size_t most;           // pixels whose sums are kept, or that blocks take turns on
+    size_t chunk;          // pixels whose sums are kept, or that blocks take turns on
     size_t n_whole;        // pixels that are finished at once: all but some of the last ones
 };
 
 // Pixels of a line of the output.
 struct vnni_pixels {
     const int8_t *segments[VNNI_SEGMENTS]; // of the first one
-    size_t n_segments, quads, step;        // step: bytes from pixel to pixel
+    size_t n_segments, quads, pitch;       // pitch: bytes from pixel to pixel
     const uint8_t *weights;
     const int32_t *bias, *nz;
     int spare;
-    const int32_t *windows; // their sums, where there is no spare channel
-    size_t first, from;     // pixel and channel of the output
-    size_t channels;        // from pixel to pixel
-    int32_t *sums;          // CONV_LANES more than wanted are written
+    const int32_t *window_sums; // their sums, where there is no spare channel
+    size_t first, from;         // pixel and channel of the output
+    size_t channels;            // from pixel to pixel
+    int32_t *sums;              // CONV_LANES more than wanted are written
     // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
     // behind each pixel.
-    const struct requant_job *finish;
+    const struct requant_job *requant;
 };
 
 /// Sums of n pixels and of so many vectors of channels, with all that belongs to them. Where they
@@ -61,7 +61,7 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 // Segments of neighbouring bytes, which lie `apart`, and again `step` further for each pixel.
 struct vnni_bytes {
     const int8_t *x;
-    size_t n_segments, segment, apart, step;
+    size_t n_segments, segment, apart, pitch;
 };
 
 /// Sums of the bytes of n pixels; CONV_LANES in all at least are written.

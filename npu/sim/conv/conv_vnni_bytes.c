@@ -5,22 +5,22 @@
 #include "npu/sim/simd/vnni.h"
 
 #ifdef __x86_64__
-#define TOGETHER 16 // pixels
+#define PIXELS_AT_ONCE 16 // pixels
 
 // To the sums of so many pixels, or of all up to the last one, the first 64 of n bytes.
-VNNI_INLINE void add_bytes(const int8_t *x, size_t step, size_t last, size_t n, __m512i *sums)
+VNNI_INLINE void vnni_add_bytes(const int8_t *x, size_t pitch, size_t last, size_t n, __m512i *sums)
 {
     const __m512i ones = _mm512_set1_epi8(1);
-    __mmask64 there = n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0;
+    __mmask64 mask = n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0;
 #pragma GCC unroll 16
-    for (size_t i = 0; i < TOGETHER; i++) {
-        vnni_add_products(&sums[i], ones, _mm512_maskz_loadu_epi8(there, x));
-        x += i < last ? step : 0;
+    for (size_t i = 0; i < PIXELS_AT_ONCE; i++) {
+        vnni_add_products(&sums[i], ones, _mm512_maskz_loadu_epi8(mask, x));
+        x += i < last ? pitch : 0;
     }
 }
 
 // The sums of all elements of each of 16 vectors.
-VNNI_INLINE __m512i add_across(__m512i *v)
+VNNI_INLINE __m512i vnni_add_across(__m512i *v)
 {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++)
@@ -39,29 +39,29 @@ VNNI_INLINE __m512i add_across(__m512i *v)
     return v[0];
 }
 
-VNNI_INLINE void sum_some(const struct vnni_bytes *b, size_t first, size_t last, int32_t *sums)
+VNNI_INLINE void vnni_sum_16(const struct vnni_bytes *b, size_t first, size_t last, int32_t *sums)
 {
-    __m512i v[TOGETHER];
+    __m512i v[PIXELS_AT_ONCE];
 #pragma GCC unroll 16
-    for (int i = 0; i < TOGETHER; i++)
+    for (int i = 0; i < PIXELS_AT_ONCE; i++)
         v[i] = _mm512_setzero_si512();
     for (size_t i = 0; i < b->n_segments; i++) {
-        const int8_t *x = b->x + first * b->step + i * b->apart;
+        const int8_t *x = b->x + first * b->pitch + i * b->apart;
         for (size_t done = 0; done < b->segment; done += 64)
-            add_bytes(x + done, b->step, last, b->segment - done, v);
+            vnni_add_bytes(x + done, b->pitch, last, b->segment - done, v);
     }
-    _mm512_storeu_si512(sums + first, add_across(v));
+    _mm512_storeu_si512(sums + first, vnni_add_across(v));
 }
 
 // The last ones of many are moved back so that they end where all end.
 VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
-    if (n < TOGETHER) {
-        sum_some(b, 0, n - 1, sums);
+    if (n < PIXELS_AT_ONCE) {
+        vnni_sum_16(b, 0, n - 1, sums);
         return;
     }
-    for (size_t i = 0; i < n; i += TOGETHER)
-        sum_some(b, i < n - TOGETHER ? i : n - TOGETHER, TOGETHER - 1, sums);
+    for (size_t i = 0; i < n; i += PIXELS_AT_ONCE)
+        vnni_sum_16(b, i < n - PIXELS_AT_ONCE ? i : n - PIXELS_AT_ONCE, PIXELS_AT_ONCE - 1, sums);
 }
 #else
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)

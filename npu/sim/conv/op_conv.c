@@ -7,17 +7,17 @@
 
 // ---- preparation ----
 
-static int64_t reach(const struct graph_window *w, int i)
+static int64_t conv_reach(const struct graph_window *w, int i)
 {
     return (int64_t)w->dilation[i] * (w->kernel[i] - 1);
 }
 
-static int check_size(const struct step *s, const struct conv *c, struct error *e)
+static int conv_check_size(const struct step *s, const struct conv *c, struct error *e)
 {
     const uint32_t in[2] = {c->ih, c->iw}, out[2] = {c->oh, c->ow};
     const struct graph_window *w = &c->window;
     for (int i = 0; i < 2; i++) {
-        int64_t room = (int64_t)in[i] + w->pad[i] + w->pad[2 + i] - reach(w, i) - 1;
+        int64_t room = (int64_t)in[i] + w->pad[i] + w->pad[2 + i] - conv_reach(w, i) - 1;
         if (room < 0 || room / w->stride[i] + 1 != out[i])
             return step_refuse(s, e, "an image of %u does not give one of %u in dimension %d",
                                in[i], out[i], 2 + i);
@@ -26,7 +26,7 @@ static int check_size(const struct step *s, const struct conv *c, struct error *
 }
 
 // A transposed convolution is one over an image with zeros between its pixels.
-static int insert_zeros(const struct step *s, struct conv *c, struct error *e)
+static int conv_insert_zeros(const struct step *s, struct conv *c, struct error *e)
 {
     struct graph_window *w = &c->window;
     uint32_t *size[2] = {&c->ih, &c->iw};
@@ -36,10 +36,12 @@ static int insert_zeros(const struct step *s, struct conv *c, struct error *e)
     c->x_w = c->iw;
     for (int i = 0; i < 2; i++) {
         int64_t wide = (int64_t)(*size[i] - 1) * w->stride[i] + 1;
-        int64_t before = reach(w, i) - w->pad[i], after = out[i] - wide - before + reach(w, i);
+        int64_t before = conv_reach(w, i) - w->pad[i],
+                after = out[i] - wide - before + conv_reach(w, i);
         if (before < 0 || after < 0 || wide > INT32_MAX)
             return step_refuse(s, e, "its padding is larger than its kernel");
-        if (after >= reach(w, i) + (w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i]))
+        if (after >=
+            conv_reach(w, i) + (w->stride[i] > w->dilation[i] ? w->stride[i] : w->dilation[i]))
             return step_refuse(s, e, "an image of %u does not give one of %u in dimension %d",
                                *size[i], out[i], 2 + i);
         c->stride[i] = w->stride[i];
@@ -51,7 +53,7 @@ static int insert_zeros(const struct step *s, struct conv *c, struct error *e)
     return 0;
 }
 
-static int check_operands(const struct step *s, struct error *e)
+static int conv_check_operands(const struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *w = step_input(s, 1);
     const struct graph_tensor *b = step_input(s, 2), *y = step_output(s, 0);
@@ -82,7 +84,7 @@ static int check_operands(const struct step *s, struct error *e)
     return 0;
 }
 
-static void take_sizes(const struct step *s, struct conv *c)
+static void conv_take_sizes(const struct step *s, struct conv *c)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     *c = (struct conv){.n = x->dims[0],
@@ -97,7 +99,7 @@ static void take_sizes(const struct step *s, struct conv *c)
                        .x_zp = x->zp};
 }
 
-static void choose_kernel(const struct step *s, struct conv *c)
+static void conv_choose_kernel(const struct step *s, struct conv *c)
 {
     if (!c->integer)
         c->kernel = CONV_DNN;
@@ -111,7 +113,7 @@ static void choose_kernel(const struct step *s, struct conv *c)
         c->kernel = conv_int16_fits(c) ? CONV_INT16 : CONV_PLAIN;
 }
 
-static int take_scratch(struct step *s, struct conv *c, struct error *e)
+static int conv_take_scratch(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0);
     uint64_t image = (uint64_t)c->n * c->ih * c->iw;
@@ -135,7 +137,7 @@ static int take_scratch(struct step *s, struct conv *c, struct error *e)
     return c->nz ? conv_window_scratch(s, c, e) : 0;
 }
 
-static int prepare_integer(struct step *s, struct conv *c, struct error *e)
+static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1);
     cleanup(free_p) int8_t *weights = malloc(w->size + 1);
@@ -144,13 +146,13 @@ static int prepare_integer(struct step *s, struct conv *c, struct error *e)
     graph_tensor_unpack(w, weights);
     int r = conv_integer_prepare(s, c, weights, e);
     if (r == 0)
-        r = take_scratch(s, c, e);
+        r = conv_take_scratch(s, c, e);
     if (r == 0 && c->kernel == CONV_DNN)
         r = conv_dnn_prepare(s, c, weights, e);
     return r;
 }
 
-static int prepare_float(struct step *s, struct conv *c, struct error *e)
+static int conv_prepare_float(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1), *b = step_input(s, 2);
     cleanup(free_p) float *weights = malloc(w->n_elems * sizeof *weights + 1);
@@ -165,37 +167,37 @@ static int prepare_float(struct step *s, struct conv *c, struct error *e)
     if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
         c->kernel = CONV_DEPTHWISE;
         r = conv_depthwise_prepare_floats(s, c, weights, e);
-        return r < 0 ? r : take_scratch(s, c, e);
+        return r < 0 ? r : conv_take_scratch(s, c, e);
     }
     c->n_fused = conv_dnn_fuses(s->node);
     c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
-    r = take_scratch(s, c, e);
+    r = conv_take_scratch(s, c, e);
     return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
 }
 
-static int prepare(struct step *s, struct error *e)
+static int conv_prepare(struct step *s, struct error *e)
 {
     struct conv *c = s->state = step_alloc(s, 1, sizeof *c);
     if (!c)
         return error_no_memory(e, "a step", sizeof *c);
-    int r = check_operands(s, e);
+    int r = conv_check_operands(s, e);
     if (r < 0)
         return r;
-    take_sizes(s, c);
+    conv_take_sizes(s, c);
     if (s->node->op == GRAPH_CONV_TRANSPOSE)
-        r = insert_zeros(s, c, e);
+        r = conv_insert_zeros(s, c, e);
     if (r == 0)
-        r = check_size(s, c, e);
+        r = conv_check_size(s, c, e);
     if (r < 0)
         return r;
-    choose_kernel(s, c);
-    return c->integer ? prepare_integer(s, c, e) : prepare_float(s, c, e);
+    conv_choose_kernel(s, c);
+    return c->integer ? conv_prepare_integer(s, c, e) : conv_prepare_float(s, c, e);
 }
 
 // ---- running ----
 
 // Floats of the image; pixels of a transposed one with zeros between.
-static void fill_image(const struct step *s, const struct conv *c, struct run *r)
+static void conv_fill_image(const struct step *s, const struct conv *c, struct run *r)
 {
     const struct graph_tensor *x = step_input(s, 0);
     const uint8_t *src = run_input(s, r, 0);
@@ -221,8 +223,8 @@ static void fill_image(const struct step *s, const struct conv *c, struct run *r
             }
 }
 
-static int run_dnn(const struct step *s, const struct conv *c, struct run *r, const int8_t *image,
-                   struct error *e)
+static int conv_run_dnn(const struct step *s, const struct conv *c, struct run *r,
+                        const int8_t *image, struct error *e)
 {
     if (c->direct)
         return dnn_call(s, r, c->tiles[0].call, e);
@@ -239,11 +241,11 @@ static int run_dnn(const struct step *s, const struct conv *c, struct run *r, co
     return 0;
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int conv_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct conv *c = s->state;
     if (c->own_image)
-        fill_image(s, c, r);
+        conv_fill_image(s, c, r);
     const int8_t *image = c->own_image ? run_scratch(r, c->image_at) : run_input(s, r, 0);
     if (c->kernel == CONV_PLAIN)
         conv_plain_run(s, c, r, image);
@@ -254,8 +256,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
     else if (c->kernel == CONV_INT16)
         conv_int16_run(s, c, r, image);
     else
-        return run_dnn(s, c, r, image, e);
+        return conv_run_dnn(s, c, r, image, e);
     return 0;
 }
 
-const struct op op_conv = {.prepare = prepare, .run = run};
+const struct op op_conv = {.prepare = conv_prepare, .run = conv_run};

@@ -7,11 +7,11 @@
 #ifdef __FLT16_MAX__
 typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
 #define TO_FLOAT(h) ((float)(h))
-#define TO_HALF(f)  ((_Float16)(f))
+#define TO_FP16(f)  ((_Float16)(f))
 #else
 typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
 #define TO_FLOAT(h) convert_fp16_to_float(h)
-#define TO_HALF(f)  convert_float_to_fp16(f)
+#define TO_FP16(f)  convert_float_to_fp16(f)
 #endif
 
 // Both return how many of neighbours they have converted.
@@ -19,18 +19,18 @@ typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
 #include <immintrin.h>
 
 // Every CPU with AVX2 has F16C too, which not every compiler can ask for.
-static bool has_f16c(void)
+static bool fp16_has_f16c(void)
 {
     return __builtin_cpu_supports("avx2");
 }
 
-static bool has_avx512(void)
+static bool fp16_has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f");
 }
 
-__attribute__((target("avx,f16c"))) static size_t load_8(const unaligned_f16 *src, size_t n,
-                                                         float *dst)
+__attribute__((target("avx,f16c"))) static size_t fp16_load_8(const unaligned_f16 *src, size_t n,
+                                                              float *dst)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -38,8 +38,8 @@ __attribute__((target("avx,f16c"))) static size_t load_8(const unaligned_f16 *sr
     return i;
 }
 
-__attribute__((target("avx512f"))) static size_t load_16(const unaligned_f16 *src, size_t n,
-                                                         float *dst)
+__attribute__((target("avx512f"))) static size_t fp16_load_16(const unaligned_f16 *src, size_t n,
+                                                              float *dst)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -47,67 +47,67 @@ __attribute__((target("avx512f"))) static size_t load_16(const unaligned_f16 *sr
     return i;
 }
 
-__attribute__((target("avx,f16c"))) static size_t store_8(unaligned_f16 *dst, size_t n,
-                                                          const float *src)
+__attribute__((target("avx,f16c"))) static size_t fp16_store_8(unaligned_f16 *dst, size_t n,
+                                                               const float *src)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
-        _mm_storeu_si128((void *)(dst + i), halves);
+        __m128i fp16 = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((void *)(dst + i), fp16);
     }
     return i;
 }
 
-__attribute__((target("avx512f"))) static size_t store_16(unaligned_f16 *dst, size_t n,
-                                                          const float *src)
+__attribute__((target("avx512f"))) static size_t fp16_store_16(unaligned_f16 *dst, size_t n,
+                                                               const float *src)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         // The form without a mask is, where nothing is optimized, a macro with a signed one.
-        __m256i halves =
+        __m256i fp16 =
             _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
-        _mm256_storeu_si256((void *)(dst + i), halves);
+        _mm256_storeu_si256((void *)(dst + i), fp16);
     }
     return i;
 }
 
-static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
+static size_t fp16_load_contiguous(const unaligned_f16 *src, size_t n, float *dst)
 {
-    size_t done = has_avx512() ? load_16(src, n, dst) : 0;
-    return has_f16c() ? done + load_8(src + done, n - done, dst + done) : done;
+    size_t done = fp16_has_avx512() ? fp16_load_16(src, n, dst) : 0;
+    return fp16_has_f16c() ? done + fp16_load_8(src + done, n - done, dst + done) : done;
 }
 
-static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
+static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *src)
 {
-    size_t done = has_avx512() ? store_16(dst, n, src) : 0;
-    return has_f16c() ? done + store_8(dst + done, n - done, src + done) : done;
+    size_t done = fp16_has_avx512() ? fp16_store_16(dst, n, src) : 0;
+    return fp16_has_f16c() ? done + fp16_store_8(dst + done, n - done, src + done) : done;
 }
 #else
-static size_t load_neighbours(const unaligned_f16 *src, size_t n, float *dst)
+static size_t fp16_load_contiguous(const unaligned_f16 *src, size_t n, float *dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = TO_FLOAT(src[i]);
     return n;
 }
 
-static size_t store_neighbours(unaligned_f16 *dst, size_t n, const float *src)
+static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *src)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = TO_HALF(src[i]);
+        dst[i] = TO_FP16(src[i]);
     return n;
 }
 #endif
 
 void fp16_load(const void *src, int64_t stride, size_t n, float *dst)
 {
-    const unaligned_f16 *halves = src;
-    for (size_t i = stride == 1 ? load_neighbours(src, n, dst) : 0; i < n; i++)
-        dst[i] = TO_FLOAT(halves[(int64_t)i * stride]);
+    const unaligned_f16 *fp16 = src;
+    for (size_t i = stride == 1 ? fp16_load_contiguous(src, n, dst) : 0; i < n; i++)
+        dst[i] = TO_FLOAT(fp16[(int64_t)i * stride]);
 }
 
 void fp16_store(void *dst, int64_t stride, size_t n, const float *src)
 {
-    unaligned_f16 *halves = dst;
-    for (size_t i = stride == 1 ? store_neighbours(dst, n, src) : 0; i < n; i++)
-        halves[(int64_t)i * stride] = TO_HALF(src[i]);
+    unaligned_f16 *fp16 = dst;
+    for (size_t i = stride == 1 ? fp16_store_contiguous(dst, n, src) : 0; i < n; i++)
+        fp16[(int64_t)i * stride] = TO_FP16(src[i]);
 }

@@ -22,36 +22,36 @@ bool fp16_binary_knows(enum graph_op op)
 }
 
 #ifdef KERNEL_AVX512
-AVX512_INLINE void join_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
-                              const uint16_t *b, struct clamp_bounds bounds, uint16_t *y)
+AVX512_INLINE void fp16_binary_lanes(const enum graph_op op, __mmask16 lanes, const uint16_t *a,
+                                     const uint16_t *b, struct clamp_bounds bounds, uint16_t *y)
 {
     __m512 v = avx512_load_fp16(lanes, a), w = avx512_load_fp16(lanes, b);
     avx512_store_fp16(lanes, avx512_binary(op, v, w), bounds, y);
 }
 
-AVX512_INLINE void join(const enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
-                        struct clamp_bounds bounds, uint16_t *y)
+AVX512_INLINE void fp16_binary_all(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                   size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
-        join_lanes(op, AVX512_ALL, a + i, b + i, bounds, y + i);
+        fp16_binary_lanes(op, AVX512_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
+        fp16_binary_lanes(op, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
 KERNEL_AVX512 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                                struct clamp_bounds bounds, void *y)
 {
     if (op == GRAPH_ADD)
-        join(GRAPH_ADD, a, b, n, bounds, y);
+        fp16_binary_all(GRAPH_ADD, a, b, n, bounds, y);
     else if (op == GRAPH_SUB)
-        join(GRAPH_SUB, a, b, n, bounds, y);
+        fp16_binary_all(GRAPH_SUB, a, b, n, bounds, y);
     else
-        join(GRAPH_MUL, a, b, n, bounds, y);
+        fp16_binary_all(GRAPH_MUL, a, b, n, bounds, y);
 }
 
-AVX512_INLINE void scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
-                               const float *term, struct clamp_bounds bounds, uint16_t *y)
+AVX512_INLINE void fp16_scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
+                                    const float *term, struct clamp_bounds bounds, uint16_t *y)
 {
     __m512 f = _mm512_maskz_loadu_ps(lanes, factor), t = _mm512_maskz_loadu_ps(lanes, term);
     avx512_store_fp16(lanes, _mm512_fmadd_ps(avx512_load_fp16(lanes, x), f, t), bounds, y);
@@ -64,9 +64,9 @@ KERNEL_AVX512 void fp16_scale(const void *x, const float *factor, const float *t
     uint16_t *to = y;
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
-        scale_lanes(AVX512_ALL, from + i, factor + i, term + i, bounds, to + i);
+        fp16_scale_lanes(AVX512_ALL, from + i, factor + i, term + i, bounds, to + i);
     if (i < n)
-        scale_lanes(AVX512_TAIL(n), from + i, factor + i, term + i, bounds, to + i);
+        fp16_scale_lanes(AVX512_TAIL(n), from + i, factor + i, term + i, bounds, to + i);
 }
 #else
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,

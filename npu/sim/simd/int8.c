@@ -4,7 +4,7 @@
 #include <string.h>
 
 // The sum of a number's 8 bytes.
-static inline int32_t sum_eight(const int8_t *x)
+static inline int32_t int8_sum_eight(const int8_t *x)
 {
     const uint64_t every_other = 0x00ff00ff00ff00ff;
     uint64_t v;
@@ -18,7 +18,8 @@ static inline int32_t sum_eight(const int8_t *x)
 #ifdef __x86_64__
 #include <immintrin.h>
 
-__attribute__((target("avx2"))) static size_t sum_many(const int8_t *x, size_t n, int32_t *sums)
+__attribute__((target("avx2"))) static size_t int8_sum_many(const int8_t *x, size_t n,
+                                                            int32_t *sums)
 {
     const __m256i flip = _mm256_set1_epi8(-128), too_much = _mm256_set1_epi32(8 * 128);
     size_t i = 0;
@@ -39,7 +40,7 @@ __attribute__((target("avx2"))) static size_t sum_many(const int8_t *x, size_t n
 
 // 64 at a time: the table lies in four registers, each instruction looks up in two of them.
 __attribute__((target("avx512bw,avx512vbmi"))) static size_t
-map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
     __m512i part[4];
     for (int i = 0; i < 4; i++)
@@ -55,7 +56,7 @@ map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
     return i;
 }
 
-static bool can_sum(void)
+static bool int8_can_sum(void)
 {
     return __builtin_cpu_supports("avx2");
 }
@@ -65,21 +66,21 @@ bool int8_map_is_fast(void)
     return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw");
 }
 #else
-static size_t sum_many(const int8_t *x, size_t n, int32_t *sums)
+static size_t int8_sum_many(const int8_t *x, size_t n, int32_t *sums)
 {
     for (size_t i = 0; i < n; i++)
-        sums[i] = sum_eight(x + 8 * i);
+        sums[i] = int8_sum_eight(x + 8 * i);
     return n;
 }
 
-static size_t map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+static size_t int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = table[(uint8_t)x[i]];
     return n;
 }
 
-static bool can_sum(void)
+static bool int8_can_sum(void)
 {
     return true;
 }
@@ -92,25 +93,25 @@ bool int8_map_is_fast(void)
 
 void int8_sum_eights(const int8_t *x, size_t n, int32_t *sums)
 {
-    for (size_t i = can_sum() ? sum_many(x, n, sums) : 0; i < n; i++)
-        sums[i] = sum_eight(x + 8 * i);
+    for (size_t i = int8_can_sum() ? int8_sum_many(x, n, sums) : 0; i < n; i++)
+        sums[i] = int8_sum_eight(x + 8 * i);
 }
 
 void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
-    for (size_t i = int8_map_is_fast() ? map_many(table, x, n, y) : 0; i < n; i++)
+    for (size_t i = int8_map_is_fast() ? int8_map_many(table, x, n, y) : 0; i < n; i++)
         y[i] = table[(uint8_t)x[i]];
 }
 
 typedef int8_t vector __attribute__((vector_size(16)));
 
-static inline vector every_other(vector a, vector b)
+static inline vector int8_every_other(vector a, vector b)
 {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 }
 
-static inline __attribute__((always_inline)) void take(const int8_t *x, size_t step, size_t n,
-                                                       int8_t *y)
+static inline __attribute__((always_inline)) void int8_take_every(const int8_t *x, size_t step,
+                                                                  size_t n, int8_t *y)
 {
     vector v[4] = {0};
     size_t i = 0;
@@ -118,10 +119,10 @@ static inline __attribute__((always_inline)) void take(const int8_t *x, size_t s
     for (; n - i > sizeof *v; i += sizeof *v) {
         memcpy(v, x + i * step, sizeof *v * step);
         if (step == 4) {
-            v[0] = every_other(v[0], v[1]);
-            v[1] = every_other(v[2], v[3]);
+            v[0] = int8_every_other(v[0], v[1]);
+            v[1] = int8_every_other(v[2], v[3]);
         }
-        v[0] = every_other(v[0], v[1]);
+        v[0] = int8_every_other(v[0], v[1]);
         memcpy(y + i, v, sizeof *v);
     }
     for (; i < n; i++)
@@ -131,7 +132,7 @@ static inline __attribute__((always_inline)) void take(const int8_t *x, size_t s
 void int8_take(const int8_t *x, size_t step, size_t n, int8_t *y)
 {
     if (step == 2)
-        take(x, 2, n, y);
+        int8_take_every(x, 2, n, y);
     else
-        take(x, 4, n, y);
+        int8_take_every(x, 4, n, y);
 }

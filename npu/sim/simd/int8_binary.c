@@ -1,5 +1,5 @@
 // Arithmetic on rows of 8-bit numbers. Compiled without contracted products: the only one is that
-// in store().
+// in int8_store_lanes().
 #include "npu/sim/simd/int8_binary.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "npu/sim/simd/avx512.h"
 
 #ifdef KERNEL_AVX512
-AVX512_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const int8_t *x)
+AVX512_INLINE __m512 int8_load_lanes(const struct row_form *form, __mmask16 lanes, const int8_t *x)
 {
     __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes, x)));
     if (!form->quantized)
@@ -17,7 +17,8 @@ AVX512_INLINE __m512 load(const struct row_form *form, __mmask16 lanes, const in
 }
 
 // Of what is no number, these instructions take the second operand. Stores with a mask are slow.
-AVX512_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v, int8_t *y)
+AVX512_INLINE void int8_store_lanes(const struct row_form *form, __mmask16 lanes, __m512 v,
+                                    int8_t *y)
 {
     float step = form->quantized ? 1 / form->scale : 1;
     int32_t rest = form->quantized ? form->zp - form->odd : 0;
@@ -31,34 +32,35 @@ AVX512_INLINE void store(const struct row_form *form, __mmask16 lanes, __m512 v,
         _mm_mask_storeu_epi8(y, lanes, _mm512_cvtepi32_epi8(stored));
 }
 
-AVX512_INLINE void join_lanes(const enum graph_op op, const struct row_form *forms, __mmask16 lanes,
-                              const int8_t *a, const int8_t *b, struct clamp_bounds bounds,
-                              int8_t *y)
+AVX512_INLINE void int8_binary_lanes(const enum graph_op op, const struct row_form *forms,
+                                     __mmask16 lanes, const int8_t *a, const int8_t *b,
+                                     struct clamp_bounds bounds, int8_t *y)
 {
-    __m512 v = load(&forms[0], lanes, a), w = load(&forms[1], lanes, b);
-    store(&forms[2], lanes, avx512_clamp(bounds, avx512_binary(op, v, w)), y);
+    __m512 v = int8_load_lanes(&forms[0], lanes, a), w = int8_load_lanes(&forms[1], lanes, b);
+    int8_store_lanes(&forms[2], lanes, avx512_clamp(bounds, avx512_binary(op, v, w)), y);
 }
 
-AVX512_INLINE void join(const enum graph_op op, const struct row_form *of, const int8_t *a,
-                        const int8_t *b, size_t n, struct clamp_bounds bounds, int8_t *y)
+AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct row_form *of,
+                                   const int8_t *a, const int8_t *b, size_t n,
+                                   struct clamp_bounds bounds, int8_t *y)
 {
     const struct row_form forms[] = {of[0], of[1], of[2]}; // which no store changes
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
-        join_lanes(op, forms, AVX512_ALL, a + i, b + i, bounds, y + i);
+        int8_binary_lanes(op, forms, AVX512_ALL, a + i, b + i, bounds, y + i);
     if (i < n)
-        join_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
+        int8_binary_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
 KERNEL_AVX512 void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a,
                                const void *b, size_t n, struct clamp_bounds bounds, void *y)
 {
     if (op == GRAPH_ADD)
-        join(GRAPH_ADD, forms, a, b, n, bounds, y);
+        int8_binary_all(GRAPH_ADD, forms, a, b, n, bounds, y);
     else if (op == GRAPH_SUB)
-        join(GRAPH_SUB, forms, a, b, n, bounds, y);
+        int8_binary_all(GRAPH_SUB, forms, a, b, n, bounds, y);
     else
-        join(GRAPH_MUL, forms, a, b, n, bounds, y);
+        int8_binary_all(GRAPH_MUL, forms, a, b, n, bounds, y);
 }
 #else
 void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,

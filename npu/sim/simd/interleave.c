@@ -7,17 +7,17 @@
 
 #include "npu/sim/simd/avx512.h"
 
-#define MOST  8  // vectors: more of them take longer than squares (tensor/transpose.h)
-#define LANES 32 // of a vector
+#define MAX_NARROW 8  // vectors: more of them take longer than squares (tensor/transpose.h)
+#define LANES      32 // of a vector
 
 bool interleave_fits(size_t narrow)
 {
-    return kernel_has_avx512() && narrow > 1 && narrow <= MOST;
+    return kernel_has_avx512() && narrow > 1 && narrow <= MAX_NARROW;
 }
 
 #ifdef KERNEL_AVX512
 // `length` threads in n rows, `pitch` elements from row to row, and in one.
-struct threads {
+struct strands {
     const uint16_t *src;
     uint16_t *dst;
     ptrdiff_t pitch;
@@ -26,34 +26,34 @@ struct threads {
 
 // How one vector is made of n others.
 struct pick {
-    __m512i lanes;             // of both vectors of a pair
-    __mmask32 pairs[MOST / 2]; // the lanes that come from each pair
+    __m512i lanes;                   // of both vectors of a pair
+    __mmask32 pairs[MAX_NARROW / 2]; // the lanes that come from each pair
 };
 
-AVX512_INLINE struct pick pick_of(__m512i vector, __m512i element)
+AVX512_INLINE struct pick interleave_pick(__m512i vector, __m512i element)
 {
     struct pick p;
     __m512i second = _mm512_and_si512(vector, _mm512_set1_epi16(1));
     p.lanes = _mm512_add_epi16(element, _mm512_mullo_epi16(second, _mm512_set1_epi16(LANES)));
-    for (int i = 0; i < MOST / 2; i++)
+    for (int i = 0; i < MAX_NARROW / 2; i++)
         p.pairs[i] =
             _mm512_cmpeq_epi16_mask(_mm512_srli_epi16(vector, 1), _mm512_set1_epi16((short)i));
     return p;
 }
 
 // Of the i-th vector.
-AVX512_INLINE struct pick find_pick(const bool weaves, size_t i, size_t n)
+AVX512_INLINE struct pick interleave_find_pick(const bool interleaves, size_t i, size_t n)
 {
     uint16_t vectors[LANES], elements[LANES];
     for (size_t k = 0; k < LANES; k++) {
-        size_t at = weaves ? i * LANES + k : k * n + i;
-        vectors[k] = (uint16_t)(weaves ? at % n : at / LANES);
-        elements[k] = (uint16_t)(weaves ? at / n : at % LANES);
+        size_t at = interleaves ? i * LANES + k : k * n + i;
+        vectors[k] = (uint16_t)(interleaves ? at % n : at / LANES);
+        elements[k] = (uint16_t)(interleaves ? at / n : at % LANES);
     }
-    return pick_of(_mm512_loadu_si512(vectors), _mm512_loadu_si512(elements));
+    return interleave_pick(_mm512_loadu_si512(vectors), _mm512_loadu_si512(elements));
 }
 
-AVX512_INLINE __m512i picked(const struct pick *p, const __m512i *from, const size_t n)
+AVX512_INLINE __m512i interleave_gather(const struct pick *p, const __m512i *from, const size_t n)
 {
     __m512i v = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -64,71 +64,74 @@ AVX512_INLINE __m512i picked(const struct pick *p, const __m512i *from, const si
 }
 
 // Those of a vector's lanes that are there when `left` elements are.
-AVX512_INLINE __mmask32 lanes_of(size_t left)
+AVX512_INLINE __mmask32 interleave_lanes_of(size_t left)
 {
     return left < LANES ? (1u << left) - 1 : UINT32_MAX;
 }
 
 // The lanes of the i-th of n vectors that lie in one row, or in a row each.
-AVX512_INLINE __mmask32 lanes_in(const bool one_row, size_t i, size_t n, size_t left)
+AVX512_INLINE __mmask32 interleave_lanes_in(const bool one_row, size_t i, size_t n, size_t left)
 {
     size_t before = i * LANES;
-    return lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
+    return interleave_lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
 }
 
-AVX512_INLINE void turn_vectors(const struct pick *picks, const struct threads *t, size_t at,
-                                const size_t n, const bool weaves, const bool whole)
+AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct strands *t, size_t at,
+                                      const size_t n, const bool interleaves, const bool whole)
 {
-    __m512i in[MOST];
+    __m512i in[MAX_NARROW];
     size_t left = t->length - at;
-    const uint16_t *src = t->src + (weaves ? at : at * n);
-    uint16_t *dst = t->dst + (weaves ? at * n : at);
-    ptrdiff_t step = weaves ? t->pitch : LANES, to_step = weaves ? LANES : t->pitch;
+    const uint16_t *src = t->src + (interleaves ? at : at * n);
+    uint16_t *dst = t->dst + (interleaves ? at * n : at);
+    ptrdiff_t src_pitch = interleaves ? t->pitch : LANES,
+              dst_pitch = interleaves ? LANES : t->pitch;
 #pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++, src += step)
-        in[i] = whole ? _mm512_loadu_si512(src)
-                      : _mm512_maskz_loadu_epi16(lanes_in(!weaves, i, n, left), src);
+    for (size_t i = 0; i < n; i++, src += src_pitch)
+        in[i] = whole
+                    ? _mm512_loadu_si512(src)
+                    : _mm512_maskz_loadu_epi16(interleave_lanes_in(!interleaves, i, n, left), src);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++, dst += to_step)
+    for (size_t i = 0; i < n; i++, dst += dst_pitch)
         if (whole)
-            _mm512_storeu_si512(dst, picked(&picks[i], in, n));
+            _mm512_storeu_si512(dst, interleave_gather(&picks[i], in, n));
         else
-            _mm512_mask_storeu_epi16(dst, lanes_in(weaves, i, n, left), picked(&picks[i], in, n));
+            _mm512_mask_storeu_epi16(dst, interleave_lanes_in(interleaves, i, n, left),
+                                     interleave_gather(&picks[i], in, n));
 }
 
-AVX512_INLINE void turn(const struct threads *t, const size_t n, const bool weaves)
+AVX512_INLINE void interleave_all(const struct strands *t, const size_t n, const bool interleaves)
 {
-    struct pick picks[MOST];
+    struct pick picks[MAX_NARROW];
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
-        picks[i] = find_pick(weaves, i, n);
+        picks[i] = interleave_find_pick(interleaves, i, n);
     for (; at + LANES <= t->length; at += LANES)
-        turn_vectors(picks, t, at, n, weaves, true);
+        interleave_vectors(picks, t, at, n, interleaves, true);
     if (at < t->length)
-        turn_vectors(picks, t, at, n, weaves, false);
+        interleave_vectors(picks, t, at, n, interleaves, false);
 }
 
 // The number of vectors is known when this is compiled: they stay in registers.
-#define EACH(weaves)                                                                               \
-    n == 2   ? turn(&t, 2, weaves)                                                                 \
-    : n == 3 ? turn(&t, 3, weaves)                                                                 \
-    : n == 4 ? turn(&t, 4, weaves)                                                                 \
-    : n == 5 ? turn(&t, 5, weaves)                                                                 \
-    : n == 6 ? turn(&t, 6, weaves)                                                                 \
-    : n == 7 ? turn(&t, 7, weaves)                                                                 \
-             : turn(&t, 8, weaves)
+#define EACH(interleaves)                                                                          \
+    n == 2   ? interleave_all(&t, 2, interleaves)                                                  \
+    : n == 3 ? interleave_all(&t, 3, interleaves)                                                  \
+    : n == 4 ? interleave_all(&t, 4, interleaves)                                                  \
+    : n == 5 ? interleave_all(&t, 5, interleaves)                                                  \
+    : n == 6 ? interleave_all(&t, 6, interleaves)                                                  \
+    : n == 7 ? interleave_all(&t, 7, interleaves)                                                  \
+             : interleave_all(&t, 8, interleaves)
 
 KERNEL_AVX512 void interleave(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
                               void *dst)
 {
-    const struct threads t = {src, dst, src_pitch, columns};
+    const struct strands t = {src, dst, src_pitch, columns};
     EACH(true);
 }
 
 KERNEL_AVX512 void deinterleave(const void *src, size_t rows, size_t n, void *dst,
                                 ptrdiff_t dst_pitch)
 {
-    const struct threads t = {src, dst, dst_pitch, rows};
+    const struct strands t = {src, dst, dst_pitch, rows};
     EACH(false);
 }
 #else
