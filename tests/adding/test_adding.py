@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""The pages of docs/adding, followed to the letter in a copy of the source tree: what they add is built and runs."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PAGES = SOURCE / "docs/adding"
+TREE = BUILD / "adding/tree"  # stays, so that the next run builds only what has changed
+COPY_BUILD = TREE / "build/release"
+LEFT_OUT = {"build", ".git", "__pycache__"}
+
+# Before the first import of it: its paths are the copy's.
+os.environ["RKNND_BUILD"] = str(COPY_BUILD)
+from adding import pages  # pylint: disable=wrong-import-position
+from support.service import PATIENCE, Daemon  # pylint: disable=wrong-import-position
+
+TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "test_protocol_golden")
+
+
+def source_files():
+    for folder, folders, files in os.walk(SOURCE):
+        folders[:] = [f for f in folders if f not in LEFT_OUT]
+        for file in files:
+            path = pathlib.Path(folder, file)
+            if not path.is_symlink():
+                yield path
+
+
+def write_tree(tree):
+    """Only what differs is written: the build of the copy goes on where it was."""
+    old = {str(p.relative_to(TREE)) for p in TREE.rglob("*") if p.is_file() and COPY_BUILD not in p.parents}
+    for path in old - tree.keys():
+        (TREE / path).unlink()
+    for path, content in tree.items():
+        there = TREE / path
+        if path in old and there.read_bytes() == content:
+            continue
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(content)
+        if (SOURCE / path).exists():
+            there.chmod((SOURCE / path).stat().st_mode)
+
+
+def run(*command, **more):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **more)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}:\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def setUpModule():  # pylint: disable=invalid-name
+    tree = {str(p.relative_to(SOURCE)): p.read_bytes() for p in source_files()}
+    for page in sorted(PAGES.glob("*.md")):
+        pages.apply(page, tree)
+    write_tree(tree)
+    run(sys.executable, TREE / "tests/unit/protocol/golden/make.py")
+    env = dict(os.environ, CCACHE_BASEDIR=str(TREE), CCACHE_NOHASHDIR="1")
+    run(TREE / "tests/configure.sh", "release", "release", env=env)
+    run("cmake", "--build", COPY_BUILD, "--target", *TARGETS, env=env)
+
+
+class Added(unittest.TestCase):
+    def rknnctl(self, uri, *words):
+        done = subprocess.run([COPY_BUILD / "bin/rknnctl", "--server", uri, *words], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_message_and_command(self):
+        daemon = Daemon("--backend", "null")
+        self.assertEqual(self.rknnctl(daemon.uri, "greet", "lamp"), "good morning, lamp\n")
+        self.assertIn("whom to greet is not said", daemon.rknnctl("greet", "").stderr)
+
+    def test_message_has_golden_bytes(self):
+        changed = (TREE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines()
+        for line in (SOURCE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines():
+            self.assertIn(line, changed)
+        self.assertTrue([line for line in changed if line.startswith("GREET request ")])
+        run(COPY_BUILD / "tests/unit/test_protocol_golden")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
