@@ -12,12 +12,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/net/uri.h"
-#include "server/handle/handle.h"
-#include "server/jobs/context.h"
-#include "server/jobs/job.h"
-#include "server/net/connection.h"
+#include "server/handle/dispatch.h"
 #include "server/net/listen_schemes.h"
 #include "server/net/transport_socket.h"
+#include "server/runner/runner_query.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
@@ -36,7 +34,7 @@ static void excuse_silence(struct server *s, uint64_t now_ms)
 {
     struct connection *c;
     if (now_ms - s->swept_ms > sweep_interval(s) + s->options->peer_timeout_ms / 2)
-        list_for_each (c, &s->connections, link)
+        list_for_each (c, &s->connections.all, link)
             c->since_ms = now_ms;
     s->swept_ms = now_ms;
 }
@@ -47,10 +45,10 @@ static void on_sweep(uv_timer_t *timer)
     uint64_t now_ms = uv_now(s->loop);
     struct connection *c, *after;
     excuse_silence(s, now_ms);
-    list_for_each_safe (c, after, &s->connections, link)
+    list_for_each_safe (c, after, &s->connections.all, link)
         connection_sweep(c, now_ms);
     uploads_sweep(&s->uploads, now_ms);
-    if (list_empty(&s->connections) && list_empty(&s->uploads.all))
+    if (list_empty(&s->connections.all) && list_empty(&s->uploads.all))
         uv_timer_stop(&s->sweep);
 }
 
@@ -66,7 +64,7 @@ static void start_sweeping(struct server *s)
 static void close_unused(struct server *s)
 {
     struct connection *c;
-    list_for_each (c, &s->connections, link)
+    list_for_each (c, &s->connections.all, link)
         if (connection_is_unused(c, uv_now(s->loop))) {
             connection_close(c, "no HELLO, and others want its place");
             return;
@@ -80,10 +78,10 @@ static void take_transport(struct server *s, struct transport *transport,
         transport_close(transport);
         return;
     }
-    struct connection *c = connection_new(s, transport, origin);
-    if (c && s->n_connections > s->options->max_connections)
+    struct connection *c = connection_new(&s->connections, transport, origin);
+    if (c && s->connections.n > s->options->max_connections)
         close_unused(s);
-    if (c && s->n_connections > s->options->max_connections)
+    if (c && s->connections.n > s->options->max_connections)
         connection_leave(c, "the server has as many connections as it allows (max-connections)");
     start_sweeping(s);
 }
@@ -152,10 +150,12 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     if (open_buffers(s) < 0)
         return;
     uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
-    scheduler_init(&s->scheduler, n > 0 ? n : 1);
+    scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
     s->state = SERVER_SERVING;
+    s->services.serving = true;
     log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
-             info->backend, s->scheduler.n_cores, s->options->threads ? "threads" : "processes");
+             info->backend, s->jobs.scheduler.n_cores,
+             s->options->threads ? "threads" : "processes");
     listeners_start(&s->listeners);
     announce(s);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
@@ -253,47 +253,114 @@ static void on_orphaned(struct listeners *l)
     server_stop(container_of(l, struct server, listeners));
 }
 
-static void init_state(struct server *s, uv_loop_t *loop, const struct options *options)
+// ---- what connects the parts --------------------------------------------------------------------
+
+static void server_check_drained(struct server *s);
+
+static void on_less_to_answer(struct connections *all)
 {
-    *s = (struct server){.loop = loop, .options = options};
-    listeners_init(&s->listeners, loop);
-    s->listeners.take = on_connected;
-    s->listeners.take_transport = on_transport;
-    s->listeners.orphaned = on_orphaned;
-    s->listeners.socket_group = options->socket_group;
-    s->listeners.insecure = options->insecure;
-    list_init(&s->connections);
-    list_init(&s->sessions);
-    list_init(&s->users);
-    list_init(&s->contexts);
-    list_init(&s->describes);
-    list_init(&s->counters.queries);
-    list_init(&s->counters.processes);
-    s->started_ms = uv_now(loop);
+    server_check_drained(container_of(all, struct server, connections));
+}
+
+static void on_job_ended(struct jobs *all)
+{
+    server_check_drained(container_of(all, struct server, jobs));
+}
+
+static void on_model_held(struct model_keeper *k, const struct model *m, bool held)
+{
+    contexts_hold(&container_of(k, struct server, store.keeper)->contexts, m, held);
+}
+
+static void init_runner_options(struct server *s)
+{
+    const struct options *o = s->options;
     s->runner_options = (struct runner_options){
-        .loop = loop,
-        .threads = options->threads,
-        .backend = options->backend,
-        .backend_options = options->backend_options,
+        .loop = s->loop,
+        .threads = o->threads,
+        .backend = o->backend,
+        .backend_options = o->backend_options,
         .module_dir = s->module_dir,
-        .plugin_dir = options->plugin_dir ? options->plugin_dir : PLUGIN_DIR,
-        .load_timeout_ms = options->load_timeout_ms,
-        .job_timeout_ms = options->job_timeout_ms,
+        .plugin_dir = o->plugin_dir ? o->plugin_dir : PLUGIN_DIR,
+        .load_timeout_ms = o->load_timeout_ms,
+        .job_timeout_ms = o->job_timeout_ms,
         .counters = &s->counters,
         .trace = &s->trace,
     };
+    list_init(&s->counters.queries);
+    list_init(&s->counters.processes);
+}
+
+static void init_services(struct server *s)
+{
+    s->services = (struct services){
+        .loop = s->loop,
+        .options = s->options,
+        .runner_options = &s->runner_options,
+        .device = &s->device,
+        .started_ms = uv_now(s->loop),
+        .connections = &s->connections,
+        .sessions = &s->sessions,
+        .contexts = &s->contexts,
+        .jobs = &s->jobs,
+        .store = &s->store,
+        .uploads = &s->uploads,
+        .memories = &s->memories,
+        .sram = &s->sram,
+        .describes = &s->describes,
+        .stats = &s->stats,
+        .logbook = &s->logbook,
+        .trace = &s->trace,
+    };
+}
+
+static void init_clients(struct server *s)
+{
+    static const struct connection_ops connection_ops = {
+        .on_message = dispatch,
+        .on_closing = services_connection_closing,
+        .on_less = on_less_to_answer,
+    };
+    listeners_init(&s->listeners, s->loop);
+    s->listeners.take = on_connected;
+    s->listeners.take_transport = on_transport;
+    s->listeners.orphaned = on_orphaned;
+    s->listeners.socket_group = s->options->socket_group;
+    s->listeners.insecure = s->options->insecure;
+    s->connections = (struct connections){
+        .loop = s->loop, .options = s->options, .services = &s->services, .ops = &connection_ops};
+    s->sessions = (struct sessions){
+        .users = &s->users, .scheduler = &s->jobs.scheduler, .memories = &s->memories};
+    s->users = (struct users){.options = s->options, .scheduler = &s->jobs.scheduler};
+    s->contexts = (struct contexts){.options = s->options,
+                                    .scheduler = &s->jobs.scheduler,
+                                    .timer = &s->jobs.timer,
+                                    .sram = &s->sram};
+    list_init(&s->connections.all);
+    list_init(&s->sessions.all);
+    list_init(&s->users.all);
+    list_init(&s->contexts.all);
+}
+
+static void init_parts(struct server *s, uv_loop_t *loop, const struct options *options)
+{
+    *s = (struct server){.loop = loop, .options = options};
+    init_runner_options(s);
+    init_services(s);
+    init_clients(s);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
-    job_timer_init(&s->job_timer, loop);
-    stats_init(&s->stats, loop);
-    store_init(&s->store, s);
-    uploads_init(&s->uploads, s);
+    jobs_init(&s->jobs, loop, &s->trace, on_job_ended);
+    describes_init(&s->describes, &s->runner_options);
+    stats_init(&s->stats, &s->services);
+    store_init(&s->store, options, &s->runner_options, on_model_held);
+    uploads_init(&s->uploads, loop, options, &s->store, &s->trace);
     memories_init(&s->memories);
 }
 
 int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)
 {
-    init_state(s, loop, options);
+    init_parts(s, loop, options);
     int r = logbook_init(&s->logbook, loop, e);
     if (r == 0)
         r = trace_init(&s->trace, options->trace_events, e);
@@ -312,28 +379,21 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     return r;
 }
 
-uint64_t server_max_models_size(const struct server *s)
-{
-    if (s->options->max_models_size > 0)
-        return s->options->max_models_size;
-    return uv_get_total_memory() / 4 * 3;
-}
-
 // ---- ending -------------------------------------------------------------------------------------
 
 static bool is_drained(const struct server *s)
 {
     const struct connection *c;
-    if (s->scheduler.n_waiting + s->scheduler.n_running > 0)
+    if (s->jobs.scheduler.n_waiting + s->jobs.scheduler.n_running > 0)
         return false;
-    list_for_each (c, &s->connections, link)
-        if (c->n_requests > 0 || channel_backlog(&c->channel) > 0)
+    list_for_each (c, &s->connections.all, link)
+        if (c->requests.n > 0 || channel_backlog(&c->channel) > 0)
             return false;
     return true;
 }
 
 // From the loop, because this is called from inside of what is to be stopped.
-void server_check_drained(struct server *s)
+static void server_check_drained(struct server *s)
 {
     if (s->state == SERVER_DRAINING && is_drained(s))
         uv_timer_start(&s->drain, on_stop_soon, 0, 0);
@@ -347,14 +407,16 @@ void server_drain(struct server *s)
     if (s->state != SERVER_SERVING)
         return;
     struct error why;
-    log_info("shutting down: %u jobs to finish", s->scheduler.n_waiting + s->scheduler.n_running);
+    log_info("shutting down: %u jobs to finish",
+             s->jobs.scheduler.n_waiting + s->jobs.scheduler.n_running);
     s->state = SERVER_DRAINING;
+    s->services.serving = false;
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
     notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
     announce_close(&s->announce);
     listeners_close(&s->listeners);
-    list_for_each (c, &s->connections, link)
+    list_for_each (c, &s->connections.all, link)
         connection_say_goodbye(c, "the server is shutting down");
     uv_timer_start(&s->drain, on_stop_soon, s->options->drain_timeout_ms, 0);
     server_check_drained(s);
@@ -363,10 +425,8 @@ void server_drain(struct server *s)
 static void kill_jobs(struct server *s)
 {
     struct context *x, *next_x;
-    struct job *j, *next_j;
-    list_for_each_safe (x, next_x, &s->contexts, all) {
-        list_for_each_safe (j, next_j, &x->jobs, link)
-            job_kill(j);
+    list_for_each_safe (x, next_x, &s->contexts.all, link_all) {
+        jobs_kill(x);
         context_check_idle(x);
     }
 }
@@ -379,12 +439,12 @@ void server_stop(struct server *s)
     s->state = SERVER_STOPPED;
     announce_close(&s->announce);
     listeners_close(&s->listeners);
-    while ((c = list_first(&s->connections, struct connection, link)))
+    while ((c = list_first(&s->connections.all, struct connection, link)))
         connection_close(c, "the server stops");
     listeners_close_carriers(&s->listeners);
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);
-    handle_describe_stop(s);
+    describes_stop(&s->describes);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);
@@ -392,13 +452,13 @@ void server_stop(struct server *s)
     uv_close((uv_handle_t *)&s->sweep, NULL);
     uv_close((uv_handle_t *)&s->drain, NULL);
     stats_close(&s->stats);
-    uv_close((uv_handle_t *)&s->job_timer.timer, NULL);
+    uv_close((uv_handle_t *)&s->jobs.timer.timer, NULL);
 }
 
 void server_done(struct server *s)
 {
-    assert(s->state == SERVER_STOPPED && s->n_contexts == 0 && s->n_sessions == 0);
-    assert(list_empty(&s->users));
+    assert(s->state == SERVER_STOPPED && s->contexts.n == 0 && s->sessions.n == 0);
+    assert(list_empty(&s->users.all));
     npu_buffers_close(&s->memories.buffers);
     trace_done(&s->trace);
 }

@@ -1,23 +1,33 @@
-// The daemon: what all its connections share. Several can live in one process.
+// The daemon: its parts, and its life. Several can live in one process.
+//
+//     server_init()          the backend has answered          server_drain()
+//          v                           v                             v
+//      STARTING -----------------> SERVING --------------------> DRAINING
+//          |                           |                             | nothing is left to do,
+//          | cannot serve              | server_stop()               v or drain_timeout_ms
+//          +---------------------------+-------------------------> STOPPED
 #pragma once
 
 #include <uv.h>
 
-#include "server/handle/stats.h"
-#include "server/jobs/job_timer.h"
+#include "server/handle/handle.h"
+#include "server/handle/handle_stats.h"
+#include "server/handle/services.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job.h"
 #include "server/jobs/memory.h"
-#include "server/jobs/scheduler.h"
 #include "server/jobs/sram_use.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/net/announce.h"
+#include "server/net/connection.h"
 #include "server/net/listener.h"
+#include "server/net/session.h"
 #include "server/net/user.h"
 #include "server/notify.h"
 #include "server/observe/logbook.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
-#include "server/runner/runner.h"
 
 enum server_state {
     SERVER_STARTING, // asks the backend what it is
@@ -26,41 +36,42 @@ enum server_state {
     SERVER_STOPPED,  // everything is being closed
 };
 
+// Owns the parts, and connects those that must not know each other. Loop thread only.
 struct server {
     uv_loop_t *loop;
     const struct options *options;
     enum server_state state;
     struct error failed; // why it stopped by itself; code 0: it did not
+    char module_dir[4096];
+    struct npu_device_info device;
     struct runner_options runner_options;
     struct runner_counters counters;
-    struct npu_device_info device;
-    char module_dir[4096];
 
+    // Where clients arrive, and who they are.
     struct listeners listeners;
     struct announce announce;
-    struct list connections;
-    struct list sessions;
-    struct list users;
-    struct list contexts;  // also closed ones on which something still runs
-    struct list describes; // descriptions of models that are asked for, in order
-    unsigned n_connections, n_sessions, n_contexts;
-    uint32_t next_connection;
-    uint64_t next_job, next_session;
+    struct connections connections;
+    struct sessions sessions;
+    struct users users;
+
+    // What they use.
     struct store store;
     struct uploads uploads;
     struct memories memories;
-    struct sram sram; // that models use
-    struct scheduler scheduler;
-    struct job_timer job_timer;
-    bool scheduling;
-    uint64_t jobs_done, jobs_failed;
+    struct sram sram;
+    struct contexts contexts;
+    struct jobs jobs;
+    struct describes describes;
+    struct services services; // all of these, for handlers
 
+    // What others see of it.
     struct stats stats;
     struct logbook logbook;
     struct trace trace;
     struct notify notify;
-    uint64_t started_ms, swept_ms; // uv_now()
-    uv_timer_t sweep;              // heartbeats and timeouts of everything
+
+    uint64_t swept_ms; // uv_now()
+    uv_timer_t sweep;  // heartbeats and timeouts of everything
     uv_timer_t drain;
 };
 
@@ -80,9 +91,3 @@ void server_done(struct server *s);
 
 /// Serves a connected stream socket (taken over).
 void server_take(struct server *s, int fd, const struct origin *origin);
-
-/// While draining: stops when nothing is left to wait for.
-void server_check_drained(struct server *s);
-
-/// The largest number of bytes that model files may take together.
-uint64_t server_max_models_size(const struct server *s);

@@ -3,7 +3,8 @@
 
 #include "base/log.h"
 #include "server/handle/handle.h"
-#include "server/server.h"
+#include "server/handle/services.h"
+#include "server/options.h"
 
 struct row {
     uint16_t type;
@@ -52,7 +53,7 @@ static int check_state(const struct connection *c, const struct row *row,
         return error_set(e, STATUS_FAIL, "%s does not belong %s", name,
                          c->state == CONNECTION_ENDING ? "after GOODBYE"
                                                        : "here: HELLO is through");
-    if (row->new_work && c->server->state != SERVER_SERVING)
+    if (row->new_work && !c->services->serving)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     if (h->payload_size > 0 && !message_row(h->type)->request_payload)
         return error_set(e, STATUS_FAIL, "%s came with a payload of %llu bytes, it has none", name,
@@ -107,14 +108,14 @@ void dispatch(struct connection *c, const struct frame_header *h, struct bytes m
         return;
     }
     int r = check_state(c, row, h, &e);
-    if (r == 0 && h->payload_size > c->server->options->max_payload) {
+    if (r == 0 && h->payload_size > c->services->options->max_payload) {
         error_set(&e, STATUS_FAIL, "a payload of %llu bytes, the limit is %llu (max-payload)",
                   (unsigned long long)h->payload_size,
-                  (unsigned long long)c->server->options->max_payload);
+                  (unsigned long long)c->services->options->max_payload);
         connection_leave(c, e.text);
         return;
     }
-    if (r == 0 && row->answered && connection_find_request(c, h->id)) {
+    if (r == 0 && row->answered && requests_find(&c->requests, h->id)) {
         error_set(&e, STATUS_FAIL, "request id %u is in use", h->id);
         connection_leave(c, e.text);
         return;

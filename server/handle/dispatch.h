@@ -3,6 +3,6 @@
 
 #include "server/net/connection.h"
 
-/// One request of a client. The payload's destination is decided when this returns, unless the
-/// connection has been closed.
+/// A message of a client, as connection_ops.on_message(). The payload's destination is decided when
+/// this returns, unless the connection has been closed.
 void dispatch(struct connection *c, const struct frame_header *h, struct bytes message);

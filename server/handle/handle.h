@@ -5,8 +5,8 @@
 
 #include "server/net/connection.h"
 
-struct context;
 struct job;
+struct runner_options;
 
 typedef int handle_function(struct connection *c, const struct frame_header *h,
                             const union message_any *m, struct error *e);
@@ -55,8 +55,13 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
 void infer_receive(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
                    struct job *j);
 
-/// A context closes while its layer times are being asked for.
-void profiles_context_closed(struct context *x, const struct error *why);
+// Descriptions of models that are asked for. Embedded by the server.
+struct describes {
+    struct list waiting; // those that are being made come first
+    const struct runner_options *runner_options;
+};
 
-/// Ends all descriptions of models that are asked for; for shutdown, after runner_cancel_all().
-void handle_describe_stop(struct server *s);
+void describes_init(struct describes *all, const struct runner_options *options);
+
+/// Ends them all; for shutdown, after runner_cancel_all().
+void describes_stop(struct describes *all);

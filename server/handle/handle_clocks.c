@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "npu/npu.h"
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
 #include "server/net/delimited.h"
 #include "server/observe/clocks.h"
-#include "server/server.h"
+#include "server/options.h"
 
 // A reading, on a thread of libuv: sysfs may ask firmware.
 struct reading {
@@ -30,14 +32,14 @@ static void read_clocks(uv_work_t *work)
 }
 
 // What the software NPU stands for comes first.
-static int encode(const struct server *s, const struct reading *r, struct delimited *q,
-                  rknnd_ClocksReply *m, struct error *e)
+static int encode(const struct npu_device_info *device, const struct reading *r,
+                  struct delimited *q, rknnd_ClocksReply *m, struct error *e)
 {
-    rknnd_Clock npu = {.hz = s->device.clock_hz, .max_hz = s->device.clock_hz};
+    rknnd_Clock npu = {.hz = device->clock_hz, .max_hz = device->clock_hz};
     int status = 0;
     if (npu.hz) {
         message_set_text(npu.domain, "NPU");
-        snprintf(npu.name, sizeof npu.name, "model of %s", s->device.chip);
+        snprintf(npu.name, sizeof npu.name, "model of %s", device->chip);
         status = delimited_put(q, rknnd_Clock_fields, &npu, e);
         m->n_clocks++;
     }
@@ -57,7 +59,7 @@ static void on_read(uv_work_t *work, int status)
         free(r);
         return;
     }
-    if (encode(r->request.connection->server, r, &q, &m, &e) < 0) {
+    if (encode(r->request.connection->services->device, r, &q, &m, &e) < 0) {
         free(q.data);
         request_fail(&r->request, &e);
     } else {
@@ -71,7 +73,7 @@ static void on_read(uv_work_t *work, int status)
 static void start(struct request *request)
 {
     struct reading *r = container_of(request, struct reading, request);
-    uv_queue_work(request->connection->server->loop, &r->work, read_clocks, on_read);
+    uv_queue_work(request->connection->services->loop, &r->work, read_clocks, on_read);
 }
 
 int handle_clocks(struct connection *c, const struct frame_header *h, const union message_any *any,
@@ -81,8 +83,8 @@ int handle_clocks(struct connection *c, const struct frame_header *h, const unio
     (void)any;
     if (!r)
         return error_no_memory(e, "a request", sizeof *r);
-    r->root = c->server->options->sysfs ? c->server->options->sysfs : "/sys";
-    request_begin(&r->request, c, h, on_abandoned);
+    r->root = c->services->options->sysfs ? c->services->options->sysfs : "/sys";
+    request_begin(&r->request, &c->requests, h, on_abandoned);
     request_when_room(&r->request, start);
     return 0;
 }

@@ -1,17 +1,18 @@
 // CONTEXT_OPEN, CONTEXT_DUP and CONTEXT_CLOSE.
 #include "base/log.h"
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
 #include "server/jobs/context.h"
+#include "server/models/store.h"
 #include "server/net/session.h"
-#include "server/server.h"
 
 int handle_context_open(struct connection *c, const struct frame_header *h,
                         const union message_any *any, struct error *e)
 {
     const rknnd_ContextOpen *m = &any->CONTEXT_OPEN_request;
-    cleanup(store_unref_p) struct model *model = NULL;
-    int r = store_get(&c->server->store, m->sha256, m->options, &model, e);
-    return r < 0 ? r : context_open(c, h, model, m->flags, e);
+    cleanup(model_unref_p) struct model *model = NULL;
+    int r = store_get(c->services->store, m->sha256, m->options, &model, e);
+    return r < 0 ? r : context_open(c->services->contexts, c, h, model, m->flags, e);
 }
 
 int handle_context_dup(struct connection *c, const struct frame_header *h,
@@ -20,7 +21,7 @@ int handle_context_dup(struct connection *c, const struct frame_header *h,
     struct context *x = session_context(c->session, any->CONTEXT_DUP_request.context, e);
     if (!x)
         return STATUS_CTX_INVALID;
-    return context_open(c, h, x->model, x->flags, e);
+    return context_open(c->services->contexts, c, h, x->model, x->flags, e);
 }
 
 int handle_context_close(struct connection *c, const struct frame_header *h,

@@ -1,7 +1,15 @@
 // PING, CANCEL, GOODBYE and SERVER_STATUS.
 #include "base/log.h"
 #include "server/handle/handle.h"
-#include "server/server.h"
+#include "server/handle/services.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job.h"
+#include "server/jobs/memory.h"
+#include "server/jobs/sram_use.h"
+#include "server/models/store.h"
+#include "server/models/upload.h"
+#include "server/net/session.h"
+#include "server/options.h"
 
 int handle_ping(struct connection *c, const struct frame_header *h, const union message_any *m,
                 struct error *e)
@@ -15,7 +23,7 @@ int handle_ping(struct connection *c, const struct frame_header *h, const union 
 int handle_cancel(struct connection *c, const struct frame_header *h, const union message_any *m,
                   struct error *e)
 {
-    struct request *r = connection_find_request(c, m->CANCEL_request.request);
+    struct request *r = requests_find(&c->requests, m->CANCEL_request.request);
     struct error cancelled;
     (void)h;
     (void)e;
@@ -42,29 +50,30 @@ int handle_goodbye(struct connection *c, const struct frame_header *h, const uni
 int handle_server_status(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {
-    const struct server *s = c->server;
+    const struct services *s = c->services;
+    const struct runner_counters *counters = s->runner_options->counters;
     (void)any;
     (void)e;
     rknnd_ServerStatus m = {
         .uptime_ms = uv_now(s->loop) - s->started_ms,
-        .connections = s->n_connections,
-        .sessions = s->n_sessions,
-        .contexts = s->n_contexts,
-        .models = s->store.n_loaded,
-        .workers = s->counters.workers,
-        .uploads = s->uploads.n_uploads,
-        .upload_bytes = s->uploads.bytes,
-        .cached_bytes = s->store.cached_bytes,
-        .model_bytes = s->store.bytes - s->store.cached_bytes,
-        .buffer_bytes = s->counters.buffer_bytes,
-        .jobs_waiting = s->scheduler.n_waiting,
-        .jobs_running = s->scheduler.n_running,
-        .jobs_done = s->jobs_done,
-        .jobs_failed = s->jobs_failed,
-        .jobs_retried = s->counters.jobs_retried,
-        .worker_deaths = s->counters.worker_deaths,
-        .memory_bytes = s->memories.bytes,
-        .sram_free = s->sram.total - s->sram.used,
+        .connections = s->connections->n,
+        .sessions = s->sessions->n,
+        .contexts = s->contexts->n,
+        .models = s->store->keeper.n_loaded,
+        .workers = counters->workers,
+        .uploads = s->uploads->n_uploads,
+        .upload_bytes = s->uploads->bytes,
+        .cached_bytes = s->store->cached_bytes,
+        .model_bytes = s->store->bytes - s->store->cached_bytes,
+        .buffer_bytes = counters->buffer_bytes,
+        .jobs_waiting = s->jobs->scheduler.n_waiting,
+        .jobs_running = s->jobs->scheduler.n_running,
+        .jobs_done = s->jobs->n_done,
+        .jobs_failed = s->jobs->n_failed,
+        .jobs_retried = counters->jobs_retried,
+        .worker_deaths = counters->worker_deaths,
+        .memory_bytes = s->memories->bytes,
+        .sram_free = s->sram->total - s->sram->used,
     };
     message_set_text(m.isolation, s->options->threads ? "thread" : "process");
     connection_reply(c, h, rknnd_ServerStatus_fields, &m);

@@ -3,6 +3,7 @@
 
 #include "server/handle/handle.h"
 #include "server/jobs/context.h"
+#include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
 #include "server/net/session.h"
 
@@ -12,7 +13,7 @@ int handle_custom_list(struct connection *c, const struct frame_header *h,
     struct context *x = session_context(c->session, any->CUSTOM_LIST_request.context, e);
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     if (info->no_custom)
         return error_set(e, STATUS_FAIL,
                          "custom operators of this model cannot be computed by the program: its "
@@ -37,6 +38,7 @@ int handle_custom_done(struct connection *c, const struct frame_header *h,
 {
     const rknnd_CustomDone *m = &any->CUSTOM_DONE_request;
     (void)e;
-    job_custom_done(c, connection_find_request(c, m->request), m, h->payload_size);
+    job_custom_done(job_find_custom(requests_find(&c->requests, m->request)), c, m,
+                    h->payload_size);
     return 0;
 }

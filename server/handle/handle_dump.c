@@ -1,9 +1,10 @@
 // DUMP: an INFER that answers with what the model's nodes compute. DUMP_NEXT: more of it.
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_dump.h"
-#include "server/server.h"
+#include "server/options.h"
 
 static int check(const rknnd_Dump *m, struct error *e)
 {
@@ -13,9 +14,9 @@ static int check(const rknnd_Dump *m, struct error *e)
     return 0;
 }
 
-static uint64_t window(const struct server *s)
+static uint64_t window(const struct options *o)
 {
-    uint64_t limit = s->options->max_payload;
+    uint64_t limit = o->max_payload;
     return limit < DUMP_WINDOW ? limit : DUMP_WINDOW;
 }
 
@@ -26,10 +27,10 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
     struct job *j;
     int r = check(m, e);
     if (r == 0)
-        r = infer_new(c, h, &m->run, window(c->server), &j, e);
+        r = infer_new(c, h, &m->run, window(c->services->options), &j, e);
     if (r < 0)
         return r;
-    r = job_dump_new(j, m, window(c->server), e);
+    r = job_dump_new(&j->run, &j->request, m, window(c->services->options), &j->dump, e);
     if (r < 0) {
         job_drop(j);
         return r;
@@ -42,7 +43,7 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
 int handle_dump_next(struct connection *c, const struct frame_header *h,
                      const union message_any *any, struct error *e)
 {
-    struct job_dump *d = job_dump_find(connection_find_request(c, any->DUMP_NEXT_request.request));
+    struct job_dump *d = job_find_dump(requests_find(&c->requests, any->DUMP_NEXT_request.request));
     (void)e;
     if (d)
         job_dump_next(d, c, h->payload_size);

@@ -1,8 +1,13 @@
 // HELLO: who is there, and in which session.
 #include "base/log.h"
+#include "npu/npu.h"
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
+#include "server/jobs/memory.h"
+#include "server/models/upload.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/observe/trace.h"
+#include "server/options.h"
 
 static int agree(const rknnd_Hello *m, struct error *e)
 {
@@ -22,8 +27,8 @@ static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
 {
     struct session *known = NULL;
     if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
-        known = session_find(c->server, m->session, m->session_secret.bytes);
-    int r = known ? 0 : session_new(c->server, &c->origin, &c->session, e);
+        known = session_find(c->services->sessions, m->session, m->session_secret.bytes);
+    int r = known ? 0 : session_new(c->services->sessions, &c->origin, &c->session, e);
     if (r < 0)
         return r;
     if (known)
@@ -68,12 +73,12 @@ static void welcome(struct connection *c, const struct frame_header *h, const rk
         .software = "rknnd " RKNND_VERSION,
         .has_device = true,
         .has_limits = true,
-        .limits = limits(c->server->options),
+        .limits = limits(c->services->options),
         .session = c->session->id,
         .session_secret.size = HELLO_SECRET_SIZE,
     };
-    describe_device(&c->server->device, &reply.device);
-    message_set_text(reply.buffers, c->server->memories.buffers.name);
+    describe_device(c->services->device, &reply.device);
+    message_set_text(reply.buffers, c->services->memories->buffers.name);
     memcpy(reply.session_secret.bytes, c->session->secret, HELLO_SECRET_SIZE);
     connection_reply(c, h, rknnd_HelloReply_fields, &reply);
 }
@@ -95,10 +100,10 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
                   (c->channel.takes_fds ? ~UINT64_C(0) : ~PROTOCOL_FEATURE_FDS);
     c->state = CONNECTION_READY;
     c->permissions = PERMIT_OBSERVE | PERMIT_USE;
-    c->since_ms = uv_now(c->server->loop);
+    c->since_ms = uv_now(c->services->loop);
     log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);
-    trace_add(&c->server->trace, TRACE_CONNECT, c->session->id, c->number, 0, c->program);
+    trace_add(c->services->trace, TRACE_CONNECT, c->session->id, c->number, 0, c->program);
     welcome(c, h, &m);
     return 0;
 }

@@ -2,11 +2,12 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/options.h"
 
 #define INPUT_ALIGNMENT 64
 #define CORE_MASK_ALL   0xffffu // RKNN_NPU_CORE_ALL
@@ -67,7 +68,7 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     return check_typed(i, io, in, e);
 }
 
-static int check_row(const struct runner_info *info, const rknnd_Infer *m, struct error *e)
+static int check_row(const struct model_info *info, const rknnd_Infer *m, struct error *e)
 {
     return m->row < info->n_rows
                ? 0
@@ -84,10 +85,10 @@ static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_Infer
                      "input %u (%.64s) is bound to memory, and yet it came", i, io->logical.name);
 }
 
-static int check_inputs(const struct runner_info *info, const struct binding *b,
+static int check_inputs(const struct model_info *info, const struct binding *b,
                         const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
-    const struct tensor_io *inputs = runner_info_row(info, m->row);
+    const struct tensor_io *inputs = model_info_row(info, m->row);
     if (m->inputs_count != info->n_inputs)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
                          (unsigned)m->inputs_count, info->n_inputs);
@@ -100,7 +101,7 @@ static int check_inputs(const struct runner_info *info, const struct binding *b,
     return 0;
 }
 
-static int check_writes(const struct runner_info *info, const struct binding *b,
+static int check_writes(const struct model_info *info, const struct binding *b,
                         const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
     if (m->writes_count + m->inputs_count > FRAME_MAX_SEGMENTS)
@@ -122,7 +123,7 @@ static int check_writes(const struct runner_info *info, const struct binding *b,
     return 0;
 }
 
-static int check_payload(const struct runner_info *info, const struct binding *b,
+static int check_payload(const struct model_info *info, const struct binding *b,
                          const rknnd_Infer *m, const struct frame_header *h, struct error *e)
 {
     uint64_t total = 0;
@@ -143,38 +144,39 @@ static int check_payload(const struct runner_info *info, const struct binding *b
 
 // RKNN_NPU_CORE_* but AUTO: one core, or the first cores together. A single-core chip knows only
 // AUTO (there rknn_set_core_mask is not offered).
-static int read_core_mask(const struct server *s, uint32_t mask, struct scheduler_cores *ret,
+static int read_core_mask(const struct services *s, uint32_t mask, struct scheduler_cores *ret,
                           struct error *e)
 {
-    const struct npu_device_info *device = &s->device;
-    uint32_t all = (1u << s->scheduler.n_cores) - 1;
+    const struct npu_device_info *device = s->device;
+    const struct scheduler *scheduler = &s->jobs->scheduler;
+    uint32_t all = (1u << scheduler->n_cores) - 1;
     bool one = (mask & (mask - 1)) == 0, first = (mask & (mask + 1)) == 0;
-    if (s->scheduler.n_cores == 1)
+    if (scheduler->n_cores == 1)
         return error_set(e, STATUS_PARAM_INVALID,
                          "core mask 0x%x: %s has one core, only RKNN_NPU_CORE_AUTO (0) is possible",
                          mask, device->chip);
     if (mask == CORE_MASK_ALL)
         mask = all;
     *ret = (struct scheduler_cores){.mask = mask};
-    if ((!one && !first && mask != all) || (mask & ~all) || !scheduler_can(&s->scheduler, *ret))
+    if ((!one && !first && mask != all) || (mask & ~all) || !scheduler_can(scheduler, *ret))
         return error_set(e, STATUS_PARAM_INVALID, "core mask 0x%x: %s has %u cores", mask,
-                         device->chip, s->scheduler.n_cores);
+                         device->chip, scheduler->n_cores);
     return 0;
 }
 
 // The pictures of a batch are run by themselves, on whichever cores are idle (SDK guide 5.6.1).
-static int read_cores(const struct server *s, const struct runner_info *info, const rknnd_Infer *m,
+static int read_cores(const struct services *s, const struct model_info *info, const rknnd_Infer *m,
                       struct scheduler_cores *ret, struct error *e)
 {
-    uint32_t n_cores =
-        s->scheduler.n_cores < info->core_limit ? s->scheduler.n_cores : info->core_limit;
+    uint32_t n_cores = s->jobs->scheduler.n_cores < info->core_limit ? s->jobs->scheduler.n_cores
+                                                                     : info->core_limit;
     uint32_t wanted = m->batch_cores ? m->batch_cores : n_cores;
     if (m->core_mask)
         return read_core_mask(s, m->core_mask, ret, e);
     if (wanted > n_cores)
         return error_set(e, STATUS_PARAM_INVALID,
                          "a batch on %u cores: the model can have %u of %s", wanted, n_cores,
-                         s->device.chip);
+                         s->device->chip);
     *ret = (struct scheduler_cores){.any = wanted < info->batch ? wanted : info->batch,
                                     .or_fewer = info->batch > 1};
     return 0;
@@ -228,22 +230,23 @@ static void on_inputs(struct connection *c, void *owner)
 }
 
 // A job with what its run needs of custom operators; *m is checked but for those.
-static int new_job(struct context *x, const rknnd_Infer *m, uint64_t output_room, struct job **ret,
-                   struct error *e)
+static int new_job(const struct services *s, struct context *x, const rknnd_Infer *m,
+                   uint64_t output_room, struct job **ret, struct error *e)
 {
-    const struct runner_info *info = runner_info(x->model->runner);
-    const struct options *o = x->server->options;
+    const struct model_info *info = runner_info(x->model->runner);
     struct custom_set set;
     uint64_t custom = 0;
     int r = custom_set_from_message(m->custom_nodes, info->custom->n, &set, e);
     if (r == 0 && m->custom_nodes.size > 0)
-        r = job_custom_room(info, &set, output_room, o->max_payload, &custom, e);
+        r = job_custom_room(info, &set, output_room, s->options->max_payload, &custom, e);
     if (r == 0)
-        r = job_new(x, info->n_inputs, input_room(m), output_room + custom, ret, e);
+        r = job_new(s->jobs, x, info->n_inputs, input_room(m), output_room + custom, ret, e);
     if (r < 0)
         return r;
     (*ret)->output_size = output_room;
-    r = m->custom_nodes.size > 0 ? job_custom_new(*ret, info, &set, output_room, e) : 0;
+    r = m->custom_nodes.size > 0 ? job_custom_new(&(*ret)->run, &(*ret)->request, info, &set,
+                                                  output_room, &(*ret)->custom, e)
+                                 : 0;
     if (r < 0)
         job_drop(*ret);
     return r;
@@ -257,14 +260,14 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     int r = check_row(info, m, e);
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
-        r = read_cores(c->server, info, m, &cores, e);
+        r = read_cores(c->services, info, m, &cores, e);
     if (r == 0)
-        r = new_job(x, m, output_room, &j, e);
+        r = new_job(c->services, x, m, output_room, &j, e);
     if (r < 0)
         return r;
     j->cores = cores;
@@ -300,7 +303,7 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     struct job *j;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     int r = check_row(info, m, e);
     if (r == 0)
         r = infer_new(c, h, m, binding_output_size(x->binding, info, m->row), &j, e);

@@ -5,16 +5,17 @@
 #include "base/fd.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
+#include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/net/session.h"
 #include "server/net/user.h"
-#include "server/server.h"
+#include "server/options.h"
 
 CLEANUP_DEFINE(struct memory, memory_unref)
 
 int memory_check_room(const struct connection *c, uint64_t size, struct error *e)
 {
-    const struct options *o = c->server->options;
+    const struct options *o = c->services->options;
     const struct memory_table *t = &c->session->memories;
     uint32_t n = t->n_memories + t->n_reserved;
     uint64_t bytes = t->bytes + t->reserved;
@@ -58,7 +59,7 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
     if (fd < 0)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
-    int r = memory_import(&c->server->memories, fd, &memory, e);
+    int r = memory_import(c->services->memories, fd, &memory, e);
     if (r == 0)
         r = memory_give_handle(c, memory, &info, e);
     if (r == 0)
@@ -97,7 +98,7 @@ static bool is_small_chip(const struct npu_device_info *d)
 }
 
 // Which of the context's tensors a request means.
-static int find_tensor(const struct runner_info *info, const rknnd_ContextBind *m, uint32_t *ret,
+static int find_tensor(const struct model_info *info, const rknnd_ContextBind *m, uint32_t *ret,
                        struct error *e)
 {
     uint32_t n = m->output ? info->n_outputs : info->n_inputs;
@@ -115,10 +116,10 @@ static int find_tensor(const struct runner_info *info, const rknnd_ContextBind *
     return 0;
 }
 
-static int make_place(struct connection *c, const struct runner_info *info, uint32_t tensor,
+static int make_place(struct connection *c, const struct model_info *info, uint32_t tensor,
                       const rknnd_ContextBind *m, struct bound *ret, struct error *e)
 {
-    const struct tensor_io *io = &runner_info_row(info, m->row)[tensor];
+    const struct tensor_io *io = &model_info_row(info, m->row)[tensor];
     struct bound b = {0};
     struct memory *memory = memory_table_find(&c->session->memories, m->memory, e);
     if (!memory)
@@ -150,7 +151,7 @@ int handle_context_bind(struct connection *c, const struct frame_header *h,
     uint32_t tensor = 0;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     int r = find_tensor(info, m, &tensor, e);
     if (r == 0 && m->memory)
         r = make_place(c, info, tensor, m, &place, e);
@@ -182,7 +183,7 @@ int handle_context_internal(struct connection *c, const struct frame_header *h,
     struct memory *memory = NULL;
     if (!x)
         return STATUS_CTX_INVALID;
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     if (m->memory && !(memory = memory_table_find(&c->session->memories, m->memory, e)))
         return STATUS_PARAM_INVALID;
     if (!list_empty(&x->jobs))

@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
+#include "server/handle/services.h"
 #include "server/net/session.h"
 #include "server/net/user.h"
-#include "server/server.h"
 
 #define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
 
@@ -17,7 +17,7 @@ CLEANUP_DEFINE(struct memory, memory_unref)
 struct creation {
     struct request request;
     uv_work_t work;
-    struct server *server;
+    struct memories *memories;
     struct session *session; // where the memory is reserved; NULL: it is not any more
     uint64_t size;
     struct npu_buffer buffer;
@@ -60,7 +60,7 @@ static void on_abandoned(struct request *r)
 static void make(uv_work_t *work)
 {
     struct creation *m = container_of(work, struct creation, work);
-    npu_buffer_new(&m->server->memories.buffers, m->size, &m->buffer, &m->error);
+    npu_buffer_new(&m->memories->buffers, m->size, &m->buffer, &m->error);
 }
 
 static int answer(struct creation *m, struct error *e)
@@ -68,7 +68,7 @@ static int answer(struct creation *m, struct error *e)
     cleanup(memory_unref_p) struct memory *memory = NULL;
     struct connection *c = m->request.connection;
     rknnd_MemoryInfo info = {0};
-    int fd = -1, r = memory_adopt(&m->server->memories, &m->buffer, &memory, e);
+    int fd = -1, r = memory_adopt(m->memories, &m->buffer, &memory, e);
     if (r < 0)
         return r;
     if ((c->features & PROTOCOL_FEATURE_FDS) &&
@@ -111,7 +111,7 @@ int handle_memory_create(struct connection *c, const struct frame_header *h,
     struct creation *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "a memory", sizeof *m);
-    m->server = c->server;
+    m->memories = c->services->memories;
     m->size = request->size;
     m->buffer.fd = -1;
     r = reserve(m, c->session, e);
@@ -119,7 +119,7 @@ int handle_memory_create(struct connection *c, const struct frame_header *h,
         free(m);
         return r;
     }
-    request_begin(&m->request, c, h, on_abandoned);
-    uv_queue_work(c->server->loop, &m->work, make, on_made);
+    request_begin(&m->request, &c->requests, h, on_abandoned);
+    uv_queue_work(c->services->loop, &m->work, make, on_made);
     return 0;
 }

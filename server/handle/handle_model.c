@@ -3,18 +3,21 @@
 
 #include "base/log.h"
 #include "server/handle/handle.h"
-#include "server/server.h"
+#include "server/handle/services.h"
+#include "server/models/store.h"
+#include "server/models/upload.h"
+#include "server/runner/runner_query.h"
 
 int handle_model_offer(struct connection *c, const struct frame_header *h,
                        const union message_any *m, struct error *e)
 {
-    return upload_offer(c, h, &m->MODEL_OFFER_request, e);
+    return upload_offer(c->services->uploads, c, h, &m->MODEL_OFFER_request, e);
 }
 
 int handle_model_chunk(struct connection *c, const struct frame_header *h,
                        const union message_any *m, struct error *e)
 {
-    return upload_chunk(c, h, &m->MODEL_CHUNK_request, e);
+    return upload_chunk(c->services->uploads, c, h, &m->MODEL_CHUNK_request, e);
 }
 
 // ---- describing ---------------------------------------------------------------------------------
@@ -24,8 +27,8 @@ int handle_model_chunk(struct connection *c, const struct frame_header *h,
 
 struct describe {
     struct request request;
-    struct list link; // in the server, in order
-    struct server *server;
+    struct list link; // in all, in order
+    struct describes *all;
     struct model *model; // one reference
     bool running;
 };
@@ -33,7 +36,7 @@ struct describe {
 static void describe_free(struct describe *d)
 {
     list_remove(&d->link);
-    store_unref(d->model);
+    model_unref(d->model);
     free(d);
 }
 
@@ -58,36 +61,36 @@ static void answer(struct describe *d, struct bytes json)
                    payload.iov_base);
 }
 
-static void run_next(struct server *s);
+static void run_next(struct describes *all);
 
 static void on_described(void *owner, const struct error *e, struct bytes json)
 {
     struct describe *d = owner;
-    struct server *s = d->server;
+    struct describes *all = d->all;
     if (e)
         request_fail(&d->request, e);
     else
         answer(d, json);
     describe_free(d);
-    run_next(s);
+    run_next(all);
 }
 
 static bool start(struct describe *d)
 {
     struct error e;
     d->running = true;
-    if (runner_describe(&d->server->runner_options, &d->model->file, on_described, d, &e) == 0)
+    if (runner_describe(d->all->runner_options, &d->model->file, on_described, d, &e) == 0)
         return true;
     request_fail(&d->request, &e);
     describe_free(d);
     return false;
 }
 
-static void run_next(struct server *s)
+static void run_next(struct describes *all)
 {
     struct describe *d, *after;
     unsigned n = 0;
-    list_for_each_safe (d, after, &s->describes, link) {
+    list_for_each_safe (d, after, &all->waiting, link) {
         if (n == MAX_RUNNING)
             return;
         n += d->running || start(d);
@@ -97,33 +100,38 @@ static void run_next(struct server *s)
 static void wait_for_turn(struct request *r)
 {
     struct describe *d = container_of(r, struct describe, request);
-    list_append(&d->server->describes, &d->link);
-    run_next(d->server);
+    list_append(&d->all->waiting, &d->link);
+    run_next(d->all);
 }
 
 int handle_model_describe(struct connection *c, const struct frame_header *h,
                           const union message_any *m, struct error *e)
 {
-    struct server *s = c->server;
     const rknnd_ModelDescribe *request = &m->MODEL_DESCRIBE_request;
-    cleanup(store_unref_p) struct model *model = NULL;
-    int r = store_get(&s->store, request->sha256, request->options, &model, e);
+    cleanup(model_unref_p) struct model *model = NULL;
+    int r = store_get(c->services->store, request->sha256, request->options, &model, e);
     if (r < 0)
         return r;
     struct describe *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a description", sizeof *d);
-    d->server = s;
+    d->all = c->services->describes;
     d->model = steal_ptr(model);
     list_init(&d->link);
-    request_begin(&d->request, c, h, on_abandoned);
+    request_begin(&d->request, &c->requests, h, on_abandoned);
     request_when_room(&d->request, wait_for_turn);
     return 0;
 }
 
-void handle_describe_stop(struct server *s)
+void describes_init(struct describes *all, const struct runner_options *options)
+{
+    all->runner_options = options;
+    list_init(&all->waiting);
+}
+
+void describes_stop(struct describes *all)
 {
     struct describe *d;
-    while ((d = list_first(&s->describes, struct describe, link)))
+    while ((d = list_first(&all->waiting, struct describe, link)))
         describe_free(d);
 }

@@ -2,19 +2,21 @@
 #include <stdlib.h>
 
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/observe/trace.h"
 
 struct profile {
     struct request request;
-    struct list link; // in the context
+    struct context_work work; // in the context
     struct context *context;
+    struct trace *trace;
 };
 
 static void profile_free(struct profile *p)
 {
-    list_remove(&p->link);
+    list_remove(&p->work.link);
     free(p);
 }
 
@@ -33,8 +35,9 @@ static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes 
 }
 
 // One after the other from the job's start on: when each began is not known.
-static void trace_layers(struct context *x, const rknnd_ProfileReply *m, struct bytes layers)
+static void trace_layers(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
 {
+    struct context *x = p->context;
     struct trace_event event = {.time_us = x->profiled.started_us,
                                 .client = x->session->id,
                                 .id = x->profiled.job,
@@ -47,7 +50,7 @@ static void trace_layers(struct context *x, const rknnd_ProfileReply *m, struct 
         event.value = layer.time_us;
         uint32_t cores = layer.core_mask & x->profiled.cores;
         event.cores = (uint16_t)(cores ? cores : x->profiled.cores);
-        trace_add_event(&x->server->trace, &event, layer.name);
+        trace_add_event(p->trace, &event, layer.name);
         event.time_us += layer.time_us;
     }
 }
@@ -59,7 +62,7 @@ static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
     if (e) {
         request_fail(&p->request, e);
     } else {
-        trace_layers(p->context, m, layers);
+        trace_layers(p, m, layers);
         answer(p, m, layers);
     }
     profile_free(p);
@@ -78,6 +81,13 @@ static void on_abandoned(struct request *r)
         profile_free(container_of(r, struct profile, request));
 }
 
+static void on_context_closed(struct context_work *w, const struct error *why)
+{
+    struct profile *p = container_of(w, struct profile, work);
+    request_fail(&p->request, why);
+    profile_free(p);
+}
+
 int handle_profile(struct connection *c, const struct frame_header *h, const union message_any *any,
                    struct error *e)
 {
@@ -88,18 +98,10 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
     if (!p)
         return error_no_memory(e, "a request", sizeof *p);
     p->context = x;
-    list_append(&x->profiles, &p->link);
-    request_begin(&p->request, c, h, on_abandoned);
+    p->trace = c->services->trace;
+    p->work.closed = on_context_closed;
+    list_append(&x->profiles, &p->work.link);
+    request_begin(&p->request, &c->requests, h, on_abandoned);
     request_when_room(&p->request, start);
     return 0;
-}
-
-void profiles_context_closed(struct context *x, const struct error *why)
-{
-    struct profile *p;
-    runner_profile_cancel(x->runner); // the context may stay for what runs
-    while ((p = list_first(&x->profiles, struct profile, link))) {
-        request_fail(&p->request, why);
-        profile_free(p);
-    }
 }

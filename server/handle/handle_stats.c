@@ -1,25 +1,31 @@
 // STATS and CLIENT_KILL: who uses the device, and the way to end one of them.
+#include "server/handle/handle_stats.h"
+
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/handle/handle.h"
+#include "server/handle/services.h"
+#include "server/jobs/job.h"
+#include "server/models/store.h"
 #include "server/net/delimited.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/net/user.h"
+#include "server/options.h"
 
 // A snapshot takes time with the number of clients: at most a fifth of the loop's goes into them,
 // however often they are asked for.
 #define STATS_PAUSE      4             // times as long as the last one took, until the next
 #define STATS_TURN_BYTES (512u * 1024) // of answers, in a turn of the loop
 
-static int put_cores(const struct server *s, struct delimited *q, rknnd_StatsReply *m,
+static int put_cores(const struct services *s, struct delimited *q, rknnd_StatsReply *m,
                      struct error *e)
 {
     int r = 0;
-    for (; m->n_cores < s->scheduler.n_cores && r == 0; m->n_cores++)
+    for (; m->n_cores < s->jobs->scheduler.n_cores && r == 0; m->n_cores++)
         r = delimited_put(q, rknnd_CoreStats_fields,
-                          &(rknnd_CoreStats){s->scheduler.core_us[m->n_cores]}, e);
+                          &(rknnd_CoreStats){s->jobs->scheduler.core_us[m->n_cores]}, e);
     return r;
 }
 
@@ -31,9 +37,8 @@ static const struct connection *connection_of(const struct session *session)
 
 // Of its connections, which one process has, the least. One that is not silent is not stopped, so
 // the kernel is asked about few.
-static void observe(const struct session *session, rknnd_ClientStats *m)
+static void observe(const struct services *s, const struct session *session, rknnd_ClientStats *m)
 {
-    const struct server *s = session->server;
     const struct connection *c, *loudest = NULL;
     uint64_t now_ms = uv_now(s->loop);
     list_for_each (c, &session->connections, in_session)
@@ -45,7 +50,8 @@ static void observe(const struct session *session, rknnd_ClientStats *m)
     m->stopped = m->silent_ms > s->options->heartbeat_ms && origin_is_stopped(&loudest->origin);
 }
 
-static int put_client(const struct session *session, struct delimited *q, struct error *e)
+static int put_client(const struct services *s, const struct session *session, struct delimited *q,
+                      struct error *e)
 {
     const struct connection *c = connection_of(session);
     rknnd_ClientStats m = {
@@ -60,7 +66,7 @@ static int put_client(const struct session *session, struct delimited *q, struct
         .queue_us = session->queue_us,
         .user_bytes = session->user->bytes,
     };
-    observe(session, &m);
+    observe(s, session, &m);
     message_set_text(m.user, session->user->name);
     if (c) {
         message_set_text(m.program, c->program);
@@ -69,12 +75,12 @@ static int put_client(const struct session *session, struct delimited *q, struct
     return delimited_put(q, rknnd_ClientStats_fields, &m, e);
 }
 
-static int put_clients(const struct server *s, struct delimited *q, rknnd_StatsReply *m,
+static int put_clients(const struct services *s, struct delimited *q, rknnd_StatsReply *m,
                        struct error *e)
 {
     const struct session *session;
-    list_for_each (session, &s->sessions, link) {
-        int r = put_client(session, q, e);
+    list_for_each (session, &s->sessions->all, link) {
+        int r = put_client(s, session, q, e);
         if (r < 0)
             return r;
         m->n_clients++;
@@ -82,11 +88,11 @@ static int put_clients(const struct server *s, struct delimited *q, rknnd_StatsR
     return 0;
 }
 
-static int put_models(const struct server *s, struct delimited *q, rknnd_StatsReply *reply,
+static int put_models(const struct services *s, struct delimited *q, rknnd_StatsReply *reply,
                       struct error *e)
 {
     const struct model *model;
-    list_for_each (model, &s->store.models, link) {
+    list_for_each (model, &s->store->models, link) {
         if (model->state != MODEL_LOADED)
             continue;
         rknnd_ModelStats m = {
@@ -130,17 +136,17 @@ static void snapshot_unref(void *owner)
     free(n);
 }
 
-static int fill(struct server *s, struct stats_snapshot *n, struct error *e)
+static int fill(const struct services *s, struct stats_snapshot *n, struct error *e)
 {
     n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
-    scheduler_charge(&s->scheduler, uv_hrtime() / 1000);
+    scheduler_charge(&s->jobs->scheduler, uv_hrtime() / 1000);
     int r = put_cores(s, &n->lists, &n->m, e);
     if (r == 0)
         r = put_clients(s, &n->lists, &n->m, e);
     return r < 0 ? r : put_models(s, &n->lists, &n->m, e);
 }
 
-static int snapshot_new(struct server *s, struct stats_snapshot **ret, struct error *e)
+static int snapshot_new(const struct services *s, struct stats_snapshot **ret, struct error *e)
 {
     struct stats_snapshot *n = calloc(1, sizeof *n);
     if (!n)
@@ -181,13 +187,12 @@ static void answer(struct stats_request *q, struct stats_snapshot *n, const stru
 }
 
 // Whoever has asked until now is answered by it.
-static void make_snapshot(struct server *s)
+static void make_snapshot(struct stats *st)
 {
-    struct stats *st = &s->stats;
     struct error e;
     uint64_t began_us = uv_hrtime() / 1000;
     list_move(&st->served, &st->waiting);
-    if (snapshot_new(s, &st->snapshot, &e) < 0) {
+    if (snapshot_new(st->services, &st->snapshot, &e) < 0) {
         struct stats_request *q;
         while ((q = list_first(&st->served, struct stats_request, link)))
             answer(q, NULL, &e);
@@ -218,7 +223,7 @@ static void on_turn(uv_timer_t *timer)
     if (list_empty(&st->served))
         snapshot_unref(steal_ptr(st->snapshot));
     if (list_empty(&st->served) && !list_empty(&st->waiting))
-        make_snapshot(container_of(st, struct server, stats));
+        make_snapshot(st);
     answer_some(st);
     if (list_empty(&st->served))
         snapshot_unref(steal_ptr(st->snapshot));
@@ -238,7 +243,7 @@ static void schedule(struct stats *st)
 static void wait_for_snapshot(struct request *r)
 {
     struct stats_request *q = container_of(r, struct stats_request, request);
-    struct stats *st = &r->connection->server->stats;
+    struct stats *st = r->connection->services->stats;
     list_append(&st->waiting, &q->link);
     schedule(st);
 }
@@ -251,16 +256,17 @@ int handle_stats(struct connection *c, const struct frame_header *h, const union
     if (!q)
         return error_no_memory(e, "a request", sizeof *q);
     list_init(&q->link);
-    request_begin(&q->request, c, h, on_abandoned);
+    request_begin(&q->request, &c->requests, h, on_abandoned);
     request_when_room(&q->request, wait_for_snapshot);
     return 0;
 }
 
-void stats_init(struct stats *st, uv_loop_t *loop)
+void stats_init(struct stats *st, const struct services *services)
 {
+    st->services = services;
     list_init(&st->waiting);
     list_init(&st->served);
-    uv_timer_init(loop, &st->timer);
+    uv_timer_init(services->loop, &st->timer);
 }
 
 void stats_close(struct stats *st)
@@ -271,10 +277,10 @@ void stats_close(struct stats *st)
 
 // ---- ending a client ----------------------------------------------------------------------------
 
-static struct session *find(struct server *s, uint64_t id)
+static struct session *find(const struct sessions *all, uint64_t id)
 {
     struct session *session;
-    list_for_each (session, &s->sessions, link)
+    list_for_each (session, &all->all, link)
         if (session->id == id && session->n_connections > 0)
             return session;
     return NULL;
@@ -290,9 +296,8 @@ static bool may_kill(const struct connection *c, const struct session *session)
 int handle_client_kill(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {
-    struct server *s = c->server;
     uint64_t id = any->CLIENT_KILL_request.client;
-    struct session *session = find(s, id);
+    struct session *session = find(c->services->sessions, id);
     struct connection *victim, *after;
     if (!session)
         return error_set(e, STATUS_PARAM_INVALID, "there is no client %llu",

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/runner/runner.h"
+#include "server/runner/model_info.h"
 
 static uint32_t count(const struct binding *b)
 {
@@ -28,7 +28,7 @@ void binding_unref(struct binding *b)
     free(b);
 }
 
-static struct binding *copy(const struct binding *old, const struct runner_info *info)
+static struct binding *copy(const struct binding *old, const struct model_info *info)
 {
     size_t n = (size_t)info->n_inputs + info->n_outputs;
     size_t size = sizeof(struct binding) + n * sizeof(struct bound);
@@ -49,7 +49,7 @@ static struct binding *copy(const struct binding *old, const struct runner_info 
 }
 
 // Makes *b a table that may be changed.
-static int own(struct binding **b, const struct runner_info *info, struct error *e)
+static int own(struct binding **b, const struct model_info *info, struct error *e)
 {
     if (*b && (*b)->refs == 1)
         return 0;
@@ -68,7 +68,7 @@ static void replace(struct memory **at, struct memory *with)
     memory_unref(old);
 }
 
-int binding_set(struct binding **b, const struct runner_info *info, uint32_t tensor,
+int binding_set(struct binding **b, const struct model_info *info, uint32_t tensor,
                 const struct bound *place, struct error *e)
 {
     int r = own(b, info, e);
@@ -82,7 +82,7 @@ int binding_set(struct binding **b, const struct runner_info *info, uint32_t ten
     return 0;
 }
 
-int binding_set_internal(struct binding **b, const struct runner_info *info, struct memory *memory,
+int binding_set_internal(struct binding **b, const struct model_info *info, struct memory *memory,
                          uint64_t offset, struct error *e)
 {
     int r = own(b, info, e);
@@ -119,23 +119,23 @@ struct npu_output binding_output(const struct bound *p)
                                .dmabuf = dmabuf_of(p)};
 }
 
-uint64_t binding_output_size(const struct binding *b, const struct runner_info *info, uint32_t row)
+uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row)
 {
-    const struct tensor_io *outputs = runner_info_row(info, row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_row(info, row) + info->n_inputs;
     uint64_t size = 0;
     for (uint32_t i = 0; i < info->n_outputs; i++)
         size += binding_find(b, info->n_inputs + i) ? 0 : outputs[i].logical.size;
     return size;
 }
 
-int binding_check_row(const struct binding *b, const struct runner_info *info, uint32_t row,
+int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
                       struct error *e)
 {
     for (uint32_t i = 0; b && i < count(b); i++) {
         const struct bound *p = binding_find(b, i);
-        const struct tensor_attr *now = &runner_info_row(info, row)[i].logical;
+        const struct tensor_attr *now = &model_info_row(info, row)[i].logical;
         if (p && p->row != row &&
-            memcmp(runner_info_row(info, p->row)[i].logical.dims, now->dims, sizeof now->dims) != 0)
+            memcmp(model_info_row(info, p->row)[i].logical.dims, now->dims, sizeof now->dims) != 0)
             return error_set(e, STATUS_INPUT_INVALID,
                              "%.64s is bound to memory in another shape; bind it (rknn_set_io_mem) "
                              "after each rknn_set_input_shapes",

@@ -8,7 +8,7 @@
 #include "protocol/message.h"
 #include "server/jobs/memory.h"
 
-struct runner_info;
+struct model_info;
 
 // One tensor's place.
 struct bound {
@@ -32,11 +32,11 @@ void binding_unref(struct binding *b); // NULL: nothing
 
 /// Changes one tensor's place in *b (NULL: nothing is bound yet), which becomes another table if
 /// others have it. The memory gets a reference. On failure nothing changes.
-int binding_set(struct binding **b, const struct runner_info *info, uint32_t tensor,
+int binding_set(struct binding **b, const struct model_info *info, uint32_t tensor,
                 const struct bound *place, struct error *e);
 
 /// … and that of the intermediate results. NULL memory: the runner's own.
-int binding_set_internal(struct binding **b, const struct runner_info *info, struct memory *memory,
+int binding_set_internal(struct binding **b, const struct model_info *info, struct memory *memory,
                          uint64_t offset, struct error *e);
 
 /// The place of a tensor (inputs, then outputs), NULL when it is not bound. `b` may be NULL.
@@ -50,10 +50,10 @@ struct npu_input binding_input(const struct bound *place);
 struct npu_output binding_output(const struct bound *place);
 
 /// Bytes of the outputs, in a row of shapes, that are not bound.
-uint64_t binding_output_size(const struct binding *b, const struct runner_info *info, uint32_t row);
+uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row);
 
 /// Whether everything that is bound holds for a row of shapes.
-int binding_check_row(const struct binding *b, const struct runner_info *info, uint32_t row,
+int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
                       struct error *e);
 
 /// What the SDK lets programs ask for (SDK guide 5.2.3, tables 5-3 to 5-7): checks a request and

@@ -1,6 +1,7 @@
 // Which types and layouts programs may ask for when they bind memory (SDK guide 5.2.3).
 #include "server/jobs/binding.h"
-#include "server/runner/runner.h"
+
+#include <stdio.h>
 
 #define BIT(type) (1u << TENSOR_##type)
 

@@ -5,23 +5,24 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/handle/handle.h"
-#include "server/jobs/job.h"
+#include "server/jobs/job_timer.h"
+#include "server/jobs/sram_use.h"
 #include "server/net/connection.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/net/user.h"
+#include "server/options.h"
 
 #define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM
 #define PRIORITY_MASK 3u     // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW
 
 static void release_model(void *owner)
 {
-    store_unref(owner);
+    model_unref(owner);
 }
 
 static void answer_opening(struct context *x)
 {
-    const struct runner_info *info = runner_info(x->model->runner);
+    const struct model_info *info = runner_info(x->model->runner);
     rknnd_ContextInfo m = {
         .context = x->handle,
         .n_inputs = info->n_inputs,
@@ -32,8 +33,8 @@ static void answer_opening(struct context *x)
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,
-        .sram_total = x->server->sram.total,
-        .sram_free = x->server->sram.total - x->server->sram.used,
+        .sram_total = x->contexts->sram->total,
+        .sram_free = x->contexts->sram->total - x->contexts->sram->used,
         .core_limit = info->core_limit,
         .batch = info->batch,
         .n_custom = info->custom->n,
@@ -45,7 +46,7 @@ static void answer_opening(struct context *x)
     // The tensors lie in the model; it stays until they have gone.
     struct iovec payload = {x->model->tensors, x->model->tensors_size};
     request_answer(&x->opening, rknnd_ContextInfo_fields, &m, &payload, 1, release_model,
-                   store_ref(x->model));
+                   model_ref(x->model));
 }
 
 static void fail_opening(struct context *x, const struct error *e)
@@ -65,7 +66,7 @@ static void on_opened(void *owner, const struct error *why)
         return;
     }
     if (x->flags & ENABLE_SRAM)
-        x->sram = sram_take(&x->server->sram, runner_info(x->model->runner)->internal_size);
+        x->sram = sram_take(x->contexts->sram, runner_info(x->model->runner)->internal_size);
     answer_opening(x);
 }
 
@@ -84,13 +85,12 @@ static void on_abandoned(struct request *r)
     context_close(container_of(r, struct context, opening));
 }
 
-int context_open(struct connection *c, const struct frame_header *h, struct model *m,
-                 uint32_t flags, struct error *e)
+int context_open(struct contexts *all, struct connection *c, const struct frame_header *h,
+                 struct model *m, uint32_t flags, struct error *e)
 {
-    struct server *s = c->server;
     if ((flags & PRIORITY_MASK) >= SCHEDULER_PRIORITIES)
         return error_set(e, STATUS_PARAM_INVALID, "flags 0x%x have no such priority", flags);
-    if (c->session->n_contexts >= s->options->max_contexts)
+    if (c->session->n_contexts >= all->options->max_contexts)
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the session has %u contexts, the server allows no more (max-contexts)",
                          c->session->n_contexts);
@@ -102,26 +102,26 @@ int context_open(struct connection *c, const struct frame_header *h, struct mode
         user_give_context(c->session->user);
         return error_no_memory(e, "a context", sizeof *x);
     }
-    x->server = s;
+    x->contexts = all;
     x->connection = c;
     x->session = session_ref(c->session);
-    x->model = store_ref(m);
+    x->model = model_ref(m);
     x->flags = flags;
     scheduler_queue_init(&x->queue, &x->session->scheduling, (uint8_t)(flags & PRIORITY_MASK));
     list_init(&x->jobs);
     list_init(&x->profiles);
     list_append(&c->contexts, &x->link);
-    list_append(&s->contexts, &x->all);
-    s->n_contexts++;
+    list_append(&all->all, &x->link_all);
+    all->n++;
     x->session->n_contexts++;
-    request_begin(&x->opening, c, h, on_abandoned);
+    request_begin(&x->opening, &c->requests, h, on_abandoned);
     model_use_begin(&x->use, m, on_ready);
     return 0;
 }
 
 void context_close(struct context *x)
 {
-    struct job *j, *after;
+    struct context_work *w, *after;
     struct error e;
     if (!x->connection)
         return;
@@ -133,20 +133,22 @@ void context_close(struct context *x)
         session_remove(x->session, x->handle);
     error_set(&e, STATUS_CTX_INVALID, "the context was closed");
     x->n_running++; // not to be freed inside
-    list_for_each_safe (j, after, &x->jobs, link)
-        job_context_closed(j, &e);
-    profiles_context_closed(x, &e);
+    list_for_each_safe (w, after, &x->jobs, link)
+        w->closed(w, &e);
+    runner_profile_cancel(x->runner); // the context may stay for what runs
+    while ((w = list_first(&x->profiles, struct context_work, link)))
+        w->closed(w, &e);
     x->n_running--;
     context_check_idle(x);
 }
 
-void contexts_hold(struct server *s, const struct model *m, bool held)
+void contexts_hold(struct contexts *all, const struct model *m, bool held)
 {
     struct context *x;
-    list_for_each (x, &s->contexts, all)
+    list_for_each (x, &all->all, link_all)
         if (x->model == m)
-            scheduler_hold(&s->scheduler, &x->queue, held);
-    job_timer_schedule(&s->job_timer);
+            scheduler_hold(all->scheduler, &x->queue, held);
+    job_timer_wake(all->timer);
 }
 
 void context_check_idle(struct context *x)
@@ -155,11 +157,11 @@ void context_check_idle(struct context *x)
         return;
     runner_context_free(steal_ptr(x->runner));
     binding_unref(x->binding);
-    sram_give(&x->server->sram, x->sram);
+    sram_give(x->contexts->sram, x->sram);
     model_use_end(&x->use);
-    store_unref(x->model);
-    list_remove(&x->all);
-    x->server->n_contexts--;
+    model_unref(x->model);
+    list_remove(&x->link_all);
+    x->contexts->n--;
     session_unref(x->session);
     free(x);
 }

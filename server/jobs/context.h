@@ -7,14 +7,33 @@
 #include "server/net/request.h"
 
 struct connection;
-struct server;
+struct job_timer;
+struct options;
 struct session;
+struct sram;
+
+// All contexts of a daemon. Embedded by the server.
+struct contexts {
+    struct list all; // also closed ones on which something still runs
+    unsigned n;
+    const struct options *options;
+    struct scheduler *scheduler;
+    struct job_timer *timer;
+    struct sram *sram; // that models use
+};
+
+// What is under way in a context: a job, or a request for layer times. Embedded by it.
+struct context_work {
+    struct list link; // in the context
+    /// The context closes.
+    void (*closed)(struct context_work *w, const struct error *why);
+};
 
 struct context {
     struct request opening; // CONTEXT_OPEN or CONTEXT_DUP
     struct list link;       // in the connection that opened it
-    struct list all;        // in the server
-    struct server *server;
+    struct list link_all;   // in contexts->all
+    struct contexts *contexts;
     struct connection *connection; // NULL: closed
     struct session *session;       // one reference
     struct model *model;           // one reference
@@ -25,8 +44,8 @@ struct context {
     struct scheduler_queue queue;
     uint64_t sram;           // bytes of it that are the context's
     struct binding *binding; // NULL: nothing is bound
-    struct list jobs;        // struct job: all of them
-    struct list profiles;    // struct profile: being asked for
+    struct list jobs;        // context_work: all of them
+    struct list profiles;    // context_work: layer times that are asked for
     struct {
         uint64_t job, started_us;
         uint32_t cores;
@@ -36,15 +55,15 @@ struct context {
 
 /// Starts opening a context on the connection; the request `h` is answered when it is done. Takes
 /// no reference of the caller's.
-int context_open(struct connection *c, const struct frame_header *h, struct model *m,
-                 uint32_t flags, struct error *e);
+int context_open(struct contexts *all, struct connection *c, const struct frame_header *h,
+                 struct model *m, uint32_t flags, struct error *e);
 
 /// Ends it: jobs that wait, and clients that wait, are told. What the device is running it
 /// finishes first; then the context is freed.
 void context_close(struct context *x);
 
 /// Keeps the jobs of all contexts of the model off the device, or lets them go on.
-void contexts_hold(struct server *s, const struct model *m, bool held);
+void contexts_hold(struct contexts *all, const struct model *m, bool held);
 
 /// Frees a closed context as soon as nothing runs on it.
 void context_check_idle(struct context *x);

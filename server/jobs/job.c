@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "server/jobs/context.h"
 #include "server/jobs/job_custom.h"
 #include "server/jobs/job_dump.h"
 #include "server/net/connection.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/net/user.h"
+#include "server/observe/trace.h"
 
 static uint64_t now_us(void)
 {
@@ -25,7 +25,7 @@ static void uncharge(struct job *j)
 
 static void detach_context(struct job *j)
 {
-    list_remove(&j->link);
+    list_remove(&j->work.link);
     j->context = NULL;
 }
 
@@ -38,11 +38,13 @@ static void trace(const struct job *j, enum trace_kind kind, uint64_t time_us, u
                                       .value = value,
                                       .cores = (uint16_t)cores,
                                       .kind = (uint8_t)kind};
-    trace_add_event(&j->server->trace, &event, j->context ? j->context->model->file.name : NULL);
+    trace_add_event(j->all->trace, &event, j->context ? j->context->model->file.name : NULL);
 }
 
-int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
-            struct job **ret, struct error *e)
+static void job_context_closed(struct context_work *w, const struct error *why);
+
+int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t input_size,
+            uint64_t output_size, struct job **ret, struct error *e)
 {
     size_t size = sizeof(struct job) + n_inputs * sizeof(struct npu_input);
     struct job *j = calloc(1, size);
@@ -57,17 +59,18 @@ int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t 
     if (r < 0)
         goto refused;
     j->session = session_ref(x->session);
-    j->server = x->server;
+    j->all = all;
     j->context = x;
     j->state = JOB_RECEIVING;
-    j->number = ++x->server->next_job;
+    j->number = ++all->last_number;
     j->run.binding = binding_ref(x->binding);
     j->output_size = output_size;
     j->n_inputs = n_inputs;
     list_init(&j->request.link);
     list_init(&j->scheduling.link);
-    list_init(&j->timed);
-    list_append(&x->jobs, &j->link);
+    list_init(&j->deadline.link);
+    j->work.closed = job_context_closed;
+    list_append(&x->jobs, &j->work.link);
     *ret = j;
     return 0;
 
@@ -82,8 +85,8 @@ static void job_free(struct job *j)
 {
     trace(j, TRACE_GONE, now_us(), 0, 0);
     uncharge(j);
-    list_remove(&j->link);
-    list_remove(&j->timed);
+    list_remove(&j->work.link);
+    list_remove(&j->deadline.link);
     job_dump_free(j->dump);
     job_custom_free(j->custom);
     buffer_unref(j->run.buffer);
@@ -107,7 +110,7 @@ static void release(void *owner)
 
 static void fail(struct job *j, const struct error *e)
 {
-    j->server->jobs_failed++;
+    j->all->n_failed++;
     j->session->jobs_failed++;
     request_fail(&j->request, e);
     job_free(j);
@@ -115,7 +118,7 @@ static void fail(struct job *j, const struct error *e)
 
 static void count_done(struct job *j)
 {
-    j->server->jobs_done++;
+    j->all->n_done++;
     j->session->jobs_done++;
     j->state = JOB_DONE;
 }
@@ -126,7 +129,7 @@ static bool goes_back(const struct job *j, uint32_t output)
 }
 
 // The outputs in their order: those of the buffer, and those in memory if they are wanted.
-static int gather_outputs(const struct job *j, const struct runner_info *info,
+static int gather_outputs(const struct job *j, const struct model_info *info,
                           struct iovec *segments)
 {
     const struct binding *b = j->run.binding;
@@ -139,7 +142,7 @@ static int gather_outputs(const struct job *j, const struct runner_info *info,
     }
     for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
         const struct bound *place = binding_find(b, i);
-        size_t all = runner_info_row(info, j->run.row)[i].logical.size;
+        size_t all = model_info_row(info, j->run.row)[i].logical.size;
         size_t size = place ? 0 : all < left ? all : left;
         if (size > 0)
             segments[n++] = (struct iovec){at, size};
@@ -151,7 +154,7 @@ static int gather_outputs(const struct job *j, const struct runner_info *info,
     return n;
 }
 
-static void answer(struct job *j, const struct runner_info *info)
+static void answer(struct job *j, const struct model_info *info)
 {
     rknnd_InferReply m = {
         .run_us = j->run.run_us,
@@ -173,7 +176,7 @@ static void answer_dump(struct job *j)
     request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
 }
 
-static void conclude(struct job *j, const struct error *e, const struct runner_info *info)
+static void conclude(struct job *j, const struct error *e, const struct model_info *info)
 {
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
@@ -192,8 +195,8 @@ static void on_done(struct runner_job *run, const struct error *e)
 {
     struct job *j = container_of(run, struct job, run);
     struct context *x = j->context;
-    struct server *s = j->server;
-    scheduler_end(&s->scheduler, &j->scheduling, now_us());
+    struct jobs *all = j->all;
+    scheduler_end(&all->scheduler, &j->scheduling, now_us());
     j->session->queue_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
     x->model->n_jobs++;
     x->model->run_us += j->run.run_us;
@@ -204,18 +207,18 @@ static void on_done(struct runner_job *run, const struct error *e)
         x->profiled.cores = j->scheduling.placed;
     }
     detach_context(j);
-    list_remove(&j->timed);
-    jobs_schedule(s); // first: a core waits for it
+    list_remove(&j->deadline.link);
+    jobs_schedule(all); // first: a core waits for it
     conclude(j, e, runner_info(x->model->runner));
     x->n_running--;
     context_check_idle(x);
-    server_check_drained(s);
+    all->on_ended(all);
 }
 
 static void leave_queue(struct job *j)
 {
-    scheduler_remove(&j->server->scheduler, &j->scheduling);
-    job_timer_schedule(&j->server->job_timer);
+    scheduler_remove(&j->all->scheduler, &j->scheduling);
+    job_timer_wake(&j->all->timer);
 }
 
 // Nobody waits for it any more. It keeps its cores until the device has let go of it.
@@ -240,8 +243,9 @@ static void on_abandoned(struct request *r)
     job_free(j);
 }
 
-void job_expire(struct job *j)
+static void job_expire(struct job_deadline *d)
 {
+    struct job *j = container_of(d, struct job, deadline);
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "the run was not done within %u ms, its limit", j->limit_ms);
     if (j->state == JOB_WAITING) {
@@ -249,14 +253,15 @@ void job_expire(struct job *j)
         fail(j, &e);
     } else if (j->state == JOB_RUNNING) {
         request_fail(&j->request, &e);
-        j->server->jobs_failed++;
+        j->all->n_failed++;
         j->session->jobs_failed++;
         stop(j);
     }
 }
 
-void job_context_closed(struct job *j, const struct error *why)
+static void job_context_closed(struct context_work *w, const struct error *why)
 {
+    struct job *j = container_of(w, struct job, work);
     if (j->state == JOB_RECEIVING) {
         detach_context(j); // refused when the inputs are complete
     } else if (j->state == JOB_WAITING) {
@@ -268,13 +273,20 @@ void job_context_closed(struct job *j, const struct error *why)
     }
 }
 
-void job_kill(struct job *j)
+static void job_kill(struct job *j)
 {
     struct context *x = j->context;
     runner_job_cancel(&j->run);
-    scheduler_end(&j->server->scheduler, &j->scheduling, now_us());
+    scheduler_end(&j->all->scheduler, &j->scheduling, now_us());
     x->n_running--;
     job_free(j);
+}
+
+void jobs_kill(struct context *x)
+{
+    struct context_work *w, *after;
+    list_for_each_safe (w, after, &x->jobs, link)
+        job_kill(container_of(w, struct job, work));
 }
 
 // To the front of its queue: others may have the cores until it can run again.
@@ -282,7 +294,7 @@ static void on_lost(struct runner_job *run)
 {
     struct job *j = container_of(run, struct job, run);
     trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
-    scheduler_give_back(&j->server->scheduler, &j->scheduling, now_us());
+    scheduler_give_back(&j->all->scheduler, &j->scheduling, now_us());
     trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     j->state = JOB_WAITING;
     j->context->n_running--;
@@ -305,7 +317,7 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
     j->charged = c;
     j->back_bytes = back_size(j);
     c->held_bytes += j->held_bytes + j->back_bytes;
-    request_begin(&j->request, c, h, on_abandoned);
+    request_begin(&j->request, &c->requests, h, on_abandoned);
     trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
 }
 
@@ -326,10 +338,10 @@ void job_start(struct job *j)
     }
     j->state = JOB_WAITING;
     if (j->limit_ms)
-        job_timer_set(&j->server->job_timer, j);
-    scheduler_add(&j->server->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());
+        job_timer_set(&j->all->timer, &j->deadline, j->limit_ms);
+    scheduler_add(&j->all->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());
     trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
-    jobs_schedule(j->server);
+    jobs_schedule(j->all);
 }
 
 static void run(struct job *j)
@@ -347,13 +359,40 @@ static void run(struct job *j)
 }
 
 // A job may end inside run(), and then calls this again.
-void jobs_schedule(struct server *s)
+void jobs_schedule(struct jobs *all)
 {
     struct scheduler_job *next;
-    if (s->scheduling)
+    if (all->scheduling)
         return;
-    s->scheduling = true;
-    while ((next = scheduler_next(&s->scheduler, now_us())))
+    all->scheduling = true;
+    while ((next = scheduler_next(&all->scheduler, now_us())))
         run(container_of(next, struct job, scheduling));
-    s->scheduling = false;
+    all->scheduling = false;
+}
+
+static void jobs_on_timer(struct job_timer *t)
+{
+    jobs_schedule(container_of(t, struct jobs, timer));
+}
+
+void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace,
+               void (*on_ended)(struct jobs *all))
+{
+    *all = (struct jobs){.trace = trace, .on_ended = on_ended};
+    job_timer_init(&all->timer, loop, job_expire, jobs_on_timer);
+}
+
+// ---- by their request --------------------------------------------------------------------------
+
+struct job_dump *job_find_dump(struct request *r)
+{
+    return r && r->type == MESSAGE_DUMP ? container_of(r, struct job, request)->dump : NULL;
+}
+
+struct job_custom *job_find_custom(struct request *r)
+{
+    bool runs = r && (r->type == MESSAGE_INFER || r->type == MESSAGE_DUMP);
+    struct job *j = runs ? container_of(r, struct job, request) : NULL;
+    // It waits again when its worker has died in the middle of a call.
+    return j && (j->state == JOB_RUNNING || j->state == JOB_WAITING) ? j->custom : NULL;
 }

@@ -1,16 +1,27 @@
 // One inference: from the first byte of its inputs to the last byte of its outputs.
 #pragma once
 
-#include "server/jobs/binding.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job_timer.h"
 #include "server/jobs/scheduler.h"
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 
 struct connection;
-struct context;
 struct job_custom;
 struct job_dump;
-struct server;
+struct trace;
+
+// What all jobs share. Embedded by the server.
+struct jobs {
+    struct scheduler scheduler;
+    struct job_timer timer;
+    struct trace *trace;
+    uint64_t last_number, n_done, n_failed;
+    bool scheduling; // inside of jobs_schedule()
+    /// A job has ended; its answer is queued.
+    void (*on_ended)(struct jobs *all);
+};
 
 enum job_state {
     JOB_RECEIVING, // its inputs are being read
@@ -21,12 +32,11 @@ enum job_state {
 
 struct job {
     struct request request;
-    struct server *server;
-    struct context *context; // NULL: closed while the inputs came; JOB_DONE
-    struct list link;        // in the context
-    struct list timed;       // in the server's job_timer, when it has a deadline
-    uint32_t limit_ms;       // from its start to its deadline; 0: none
-    uint64_t deadline_ms;    // uv_now()
+    struct jobs *all;
+    struct context *context;      // NULL: closed while the inputs came; JOB_DONE
+    struct context_work work;     // in the context
+    struct job_deadline deadline; // in all->timer, when it has one
+    uint32_t limit_ms;            // from its start to its deadline; 0: none
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;
@@ -45,10 +55,15 @@ struct job {
     struct npu_input inputs[];
 };
 
+/// The timer closes with uv_close(); the scheduler is set up by scheduler_init() when the number of
+/// cores is known.
+void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace,
+               void (*on_ended)(struct jobs *all));
+
 /// A job in state JOB_RECEIVING with a buffer of these sizes and room for n_inputs; to be followed
 /// by job_charge().
-int job_new(struct context *x, unsigned n_inputs, uint64_t input_size, uint64_t output_size,
-            struct job **ret, struct error *e);
+int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t input_size,
+            uint64_t output_size, struct job **ret, struct error *e);
 
 /// Frees a job that has not been charged.
 void job_drop(struct job *j);
@@ -59,14 +74,13 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
 /// The inputs are complete: runs it as soon as its turn comes, and answers.
 void job_start(struct job *j);
 
-/// Its deadline has passed: it is answered, and stops as soon as it can.
-void job_expire(struct job *j);
-
-/// The context closes. Jobs that run stop as soon as they can, without an answer.
-void job_context_closed(struct job *j, const struct error *why);
-
 /// Starts whatever can start now.
-void jobs_schedule(struct server *s);
+void jobs_schedule(struct jobs *all);
 
-/// For shutdown: forgets a running job.
-void job_kill(struct job *j);
+/// For shutdown: forgets the jobs that run in a context.
+void jobs_kill(struct context *x);
+
+/// The job's dump, or its custom operators, behind a request; NULL: it is another request, or has
+/// none. `r` may be NULL.
+struct job_dump *job_find_dump(struct request *r);
+struct job_custom *job_find_custom(struct request *r);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "server/jobs/job.h"
 #include "server/net/connection.h"
 
 struct job_custom {
-    struct job *job;
+    struct runner_job *run;
+    struct request *request;
     const struct custom_node *nodes; // of the model
     uint32_t node;                   // that the run waits for
     uint32_t number;                 // of the last call that was made
@@ -17,7 +17,7 @@ struct job_custom {
     struct connection *receiving;    // the outputs are coming from there; NULL: they are not
 };
 
-int job_custom_room(const struct runner_info *info, const struct custom_set *set,
+int job_custom_room(const struct model_info *info, const struct custom_set *set,
                     uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e)
 {
     const struct custom_list *l = info->custom;
@@ -46,7 +46,7 @@ static void release_buffer(void *owner)
 // Where the tensors of the node lie in the job's buffer.
 static void place(const struct job_custom *c, void **tensors)
 {
-    const struct runner_job *h = &c->job->run;
+    const struct runner_job *h = c->run;
     custom_place(&c->nodes[c->node], h->buffer->output + h->custom_inputs,
                  h->buffer->output + h->custom_outputs, tensors);
 }
@@ -57,8 +57,8 @@ static void make_call(struct job_custom *c)
     rknnd_CustomCall call = {.node = c->node, .number = ++c->number};
     rknnd_InferReply run = {.has_call = true, .call = call};
     rknnd_DumpReply dump = {.has_call = true, .call = call};
-    struct request *r = &c->job->request;
-    struct buffer *b = c->job->run.buffer;
+    struct request *r = c->request;
+    struct buffer *b = c->run->buffer;
     struct iovec inputs[CUSTOM_MAX_TENSORS];
     void *tensors[CUSTOM_MAX_TENSORS];
     place(c, tensors);
@@ -73,10 +73,10 @@ static void make_call(struct job_custom *c)
 
 static void on_call(struct runner_job *run, uint32_t node)
 {
-    struct job_custom *c = container_of(run, struct job, run)->custom;
+    struct job_custom *c = run->call_owner;
     c->node = node;
     c->stale = c->called;
-    if (!c->job->request.connection)
+    if (!c->request->connection)
         runner_job_stop(run);
     else if (!c->called)
         make_call(c);
@@ -86,7 +86,7 @@ static void on_call(struct runner_job *run, uint32_t node)
 
 static bool is_useless(const struct job_custom *c)
 {
-    return c->stale || !runner_job_waits(&c->job->run);
+    return c->stale || !runner_job_waits(c->run);
 }
 
 static void on_answered(struct job_custom *c)
@@ -94,7 +94,7 @@ static void on_answered(struct job_custom *c)
     bool useless = is_useless(c);
     c->called = false;
     if (!useless)
-        runner_job_next(&c->job->run);
+        runner_job_next(c->run);
     else if (c->stale)
         make_call(c);
 }
@@ -116,7 +116,7 @@ static void fail(struct job_custom *c, const rknnd_CustomDone *m)
     if (!e.text[0])
         error_set(&e, e.code, "operator %s (node %s): its program answered %d", n->op, n->name,
                   (int)m->status);
-    runner_job_fail(&c->job->run, &e);
+    runner_job_fail(c->run, &e);
 }
 
 static void refuse(struct job_custom *c, uint64_t payload_size)
@@ -126,7 +126,7 @@ static void refuse(struct job_custom *c, uint64_t payload_size)
     error_set(&e, STATUS_OUTPUT_INVALID,
               "operator %s (node %s): its program sent outputs of %llu bytes, it has %llu", n->op,
               n->name, (unsigned long long)payload_size, (unsigned long long)custom_output_size(n));
-    runner_job_fail(&c->job->run, &e);
+    runner_job_fail(c->run, &e);
 }
 
 static void receive(struct job_custom *c, struct connection *from, uint64_t payload_size)
@@ -149,18 +149,9 @@ static void receive(struct job_custom *c, struct connection *from, uint64_t payl
     connection_receive(from, outputs, (int)n->n_outputs, on_outputs, c);
 }
 
-static struct job_custom *find(struct request *r)
-{
-    bool runs = r && (r->type == MESSAGE_INFER || r->type == MESSAGE_DUMP);
-    struct job *j = runs ? container_of(r, struct job, request) : NULL;
-    // It waits again when its worker has died in the middle of a call.
-    return j && (j->state == JOB_RUNNING || j->state == JOB_WAITING) ? j->custom : NULL;
-}
-
-void job_custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
+void job_custom_done(struct job_custom *c, struct connection *from, const rknnd_CustomDone *m,
                      uint64_t payload_size)
 {
-    struct job_custom *c = find(r);
     if (!c || !c->called || m->number != c->number)
         return; // the job has ended, or has met an error, meanwhile
     if (is_useless(c))
@@ -173,20 +164,23 @@ void job_custom_done(struct connection *from, struct request *r, const rknnd_Cus
 
 // ---- life --------------------------------------------------------------------------------------
 
-int job_custom_new(struct job *j, const struct runner_info *info, const struct custom_set *set,
-                   uint64_t output_room, struct error *e)
+int job_custom_new(struct runner_job *run, struct request *request, const struct model_info *info,
+                   const struct custom_set *set, uint64_t output_room, struct job_custom **ret,
+                   struct error *e)
 {
     const struct custom_list *l = info->custom;
     struct job_custom *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "custom operators", sizeof *c);
-    c->job = j;
+    c->run = run;
+    c->request = request;
     c->nodes = l->nodes;
-    j->custom = c;
-    j->run.call = on_call;
-    j->run.custom = *set;
-    j->run.custom_inputs = align_up(output_room, CUSTOM_ALIGNMENT);
-    j->run.custom_outputs = j->run.custom_inputs + custom_input_room(l->nodes, set);
+    run->call = on_call;
+    run->call_owner = c;
+    run->custom = *set;
+    run->custom_inputs = align_up(output_room, CUSTOM_ALIGNMENT);
+    run->custom_outputs = run->custom_inputs + custom_input_room(l->nodes, set);
+    *ret = c;
     return 0;
 }
 

@@ -8,19 +8,21 @@
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 
-struct job;
+struct connection;
 struct job_custom;
 
 /// Bytes that the nodes' tensors take behind `output_room` bytes of the job's own outputs;
 /// STATUS_PARAM_INVALID if a node's inputs or outputs are more than a frame's payload may have
 /// (`max_payload`).
-int job_custom_room(const struct runner_info *info, const struct custom_set *set,
+int job_custom_room(const struct model_info *info, const struct custom_set *set,
                     uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e);
 
-/// Lets the client of a job, which has not been started, compute the nodes of `set`. The job's
-/// buffer has `output_room` bytes for outputs, then those of job_custom_room().
-int job_custom_new(struct job *j, const struct runner_info *info, const struct custom_set *set,
-                   uint64_t output_room, struct error *e);
+/// Lets the client behind `request` compute the nodes of `set` in a run, which has not been
+/// submitted. The run's buffer has `output_room` bytes for outputs, then those of
+/// job_custom_room(). All of it stays until job_custom_free().
+int job_custom_new(struct runner_job *run, struct request *request, const struct model_info *info,
+                   const struct custom_set *set, uint64_t output_room, struct job_custom **ret,
+                   struct error *e);
 
 /// Nobody waits for the job any more: outputs that are coming are dropped.
 void job_custom_abandon(struct job_custom *c);
@@ -28,6 +30,6 @@ void job_custom_abandon(struct job_custom *c);
 /// The job ends. A call that is on its way keeps what it needs. NULL is fine.
 void job_custom_free(struct job_custom *c);
 
-/// CUSTOM_DONE came for the job behind request `r` (NULL: it has ended), with `payload_size` bytes.
-void job_custom_done(struct connection *from, struct request *r, const rknnd_CustomDone *m,
+/// CUSTOM_DONE came for a job (NULL: it has ended), with `payload_size` bytes.
+void job_custom_done(struct job_custom *c, struct connection *from, const rknnd_CustomDone *m,
                      uint64_t payload_size);

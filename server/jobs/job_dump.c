@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "server/jobs/job.h"
 #include "server/net/connection.h"
 
 // The job and the frame on its way hold a reference each.
 struct job_dump {
     unsigned refs;
-    struct job *job;              // NULL: has ended
+    struct runner_job *run;       // NULL: has ended
+    struct request *request;      // while there is a run
     struct buffer *buffer;        // one reference
     bool sending, taken;          // of the part that is out
     uint64_t wanted;              // bytes of it that are to come back
@@ -27,8 +27,8 @@ static void unref(struct job_dump *d)
 
 static void go_on(struct job_dump *d)
 {
-    if (d->job && d->taken && !d->sending)
-        runner_job_next(&d->job->run);
+    if (d->run && d->taken && !d->sending)
+        runner_job_next(d->run);
 }
 
 static void on_sent(void *owner)
@@ -41,9 +41,8 @@ static void on_sent(void *owner)
 
 static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
 {
-    struct job *j = container_of(run, struct job, run);
-    struct job_dump *d = j->dump;
-    if (!j->request.connection) {
+    struct job_dump *d = run->part_owner;
+    if (!d->request->connection) {
         runner_job_stop(run);
         return;
     }
@@ -52,24 +51,27 @@ static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
     d->sending = true;
     d->taken = false;
     d->wanted = part->wanted ? part->size : 0;
-    request_answer_part(&j->request, rknnd_DumpReply_fields, part, &data,
+    request_answer_part(d->request, rknnd_DumpReply_fields, part, &data,
                         part->size > 0 && !part->wanted, on_sent, d);
 }
 
-int job_dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e)
+int job_dump_new(struct runner_job *run, struct request *request, const rknnd_Dump *m,
+                 uint64_t window, struct job_dump **ret, struct error *e)
 {
     struct job_dump *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a dump", sizeof *d);
     d->refs = 1;
-    d->job = j;
-    d->buffer = buffer_ref(j->run.buffer);
+    d->run = run;
+    d->request = request;
+    d->buffer = buffer_ref(run->buffer);
     message_set_text(d->only, m->only);
-    j->dump = d;
-    j->run.part = on_part;
-    j->run.only = d->only;
-    j->run.window = window;
-    j->run.replace = m->replace;
+    run->part = on_part;
+    run->part_owner = d;
+    run->only = d->only;
+    run->window = window;
+    run->replace = m->replace;
+    *ret = d;
     return 0;
 }
 
@@ -86,13 +88,8 @@ void job_dump_free(struct job_dump *d)
     if (!d)
         return;
     job_dump_abandon(d);
-    d->job = NULL;
+    d->run = NULL;
     unref(d);
-}
-
-struct job_dump *job_dump_find(struct request *r)
-{
-    return r && r->type == MESSAGE_DUMP ? container_of(r, struct job, request)->dump : NULL;
 }
 
 static void on_received(struct connection *from, void *owner)
@@ -109,12 +106,12 @@ static void refuse(struct job_dump *d, uint64_t payload_size)
     struct error e;
     error_set(&e, STATUS_OUTPUT_INVALID, "%llu bytes for a part of a tensor, it has %llu",
               (unsigned long long)payload_size, (unsigned long long)d->wanted);
-    runner_job_fail(&d->job->run, &e);
+    runner_job_fail(d->run, &e);
 }
 
 void job_dump_next(struct job_dump *d, struct connection *from, uint64_t payload_size)
 {
-    bool waits = runner_job_waits(&d->job->run) && !d->taken && !d->receiving;
+    bool waits = runner_job_waits(d->run) && !d->taken && !d->receiving;
     if (!waits)
         return;
     if (payload_size != d->wanted) {

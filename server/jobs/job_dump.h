@@ -6,23 +6,22 @@
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 
-struct job;
+struct connection;
 struct job_dump;
 
 #define DUMP_WINDOW (UINT64_C(4) << 20) // bytes of a part, at most
 
-/// Makes a job, which has not been started, a dump of the tensors that match m->only. Parts have up
-/// to `window` bytes; the job's buffer has as many for outputs.
-int job_dump_new(struct job *j, const rknnd_Dump *m, uint64_t window, struct error *e);
+/// Makes a run, which has not been submitted, a dump of the tensors that match m->only, whose parts
+/// are parts of the answer to `request`. They have up to `window` bytes; the run's buffer has as
+/// many for outputs. Both stay until job_dump_free().
+int job_dump_new(struct runner_job *run, struct request *request, const rknnd_Dump *m,
+                 uint64_t window, struct job_dump **ret, struct error *e);
 
 /// Nobody waits for the job any more: a part that is coming is dropped. NULL is fine.
 void job_dump_abandon(struct job_dump *d);
 
 /// The job ends. A part that is on its way keeps what it needs.
 void job_dump_free(struct job_dump *d);
-
-/// The dump behind a request; NULL: it is another request.
-struct job_dump *job_dump_find(struct request *r);
 
 /// The client has taken the part it was sent, or sends `payload_size` bytes of the one it was asked
 /// for.

@@ -1,9 +1,6 @@
 // Deadlines of jobs.
 #include "server/jobs/job_timer.h"
 
-#include "server/jobs/job.h"
-#include "server/server.h"
-
 #define NEVER UINT64_MAX
 
 static void on_timer(uv_timer_t *timer);
@@ -17,44 +14,47 @@ static void alarm_at(struct job_timer *t, uint64_t at_ms)
     uv_timer_start(&t->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
-static struct job *find_overdue(struct job_timer *t)
+static struct job_deadline *find_overdue(struct job_timer *t)
 {
-    struct job *j;
-    list_for_each (j, &t->deadlines, timed)
-        if (j->deadline_ms <= uv_now(t->timer.loop))
-            return j;
+    struct job_deadline *d;
+    list_for_each (d, &t->deadlines, link)
+        if (d->at_ms <= uv_now(t->timer.loop))
+            return d;
     return NULL;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     struct job_timer *t = container_of(timer, struct job_timer, timer);
-    struct job *j;
+    struct job_deadline *d;
     t->alarm_ms = NEVER;
-    while ((j = find_overdue(t))) {
-        list_remove(&j->timed);
-        job_expire(j);
+    while ((d = find_overdue(t))) {
+        list_remove(&d->link);
+        t->expired(d);
     }
-    jobs_schedule(container_of(t, struct server, job_timer));
-    list_for_each (j, &t->deadlines, timed)
-        alarm_at(t, j->deadline_ms);
+    t->woken(t);
+    list_for_each (d, &t->deadlines, link)
+        alarm_at(t, d->at_ms);
 }
 
-void job_timer_init(struct job_timer *t, uv_loop_t *loop)
+void job_timer_init(struct job_timer *t, uv_loop_t *loop, void (*expired)(struct job_deadline *d),
+                    void (*woken)(struct job_timer *t))
 {
+    t->expired = expired;
+    t->woken = woken;
     uv_timer_init(loop, &t->timer);
     list_init(&t->deadlines);
     t->alarm_ms = NEVER;
 }
 
-void job_timer_set(struct job_timer *t, struct job *j)
+void job_timer_set(struct job_timer *t, struct job_deadline *d, uint32_t limit_ms)
 {
-    j->deadline_ms = uv_now(t->timer.loop) + j->limit_ms;
-    list_append(&t->deadlines, &j->timed);
-    alarm_at(t, j->deadline_ms);
+    d->at_ms = uv_now(t->timer.loop) + limit_ms;
+    list_append(&t->deadlines, &d->link);
+    alarm_at(t, d->at_ms);
 }
 
-void job_timer_schedule(struct job_timer *t)
+void job_timer_wake(struct job_timer *t)
 {
     alarm_at(t, 0);
 }

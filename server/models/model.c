@@ -7,14 +7,26 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "protocol/tensor_message.h"
-#include "server/jobs/context.h"
-#include "server/server.h"
+#include "server/observe/trace.h"
+
+struct model *model_ref(struct model *m)
+{
+    if (m->refs++ == 0)
+        m->keeper->on_used(m);
+    return m;
+}
+
+void model_unref(struct model *m)
+{
+    if (m && --m->refs == 0)
+        m->keeper->on_unused(m);
+}
 
 // The payload of every ContextInfo of this model.
 static int encode_tensors(struct model *m, struct error *e)
 {
-    const struct runner_info *info = runner_info(m->runner);
-    size_t n = info->n_rows * runner_info_count(info);
+    const struct model_info *info = runner_info(m->runner);
+    size_t n = info->n_rows * model_info_count(info);
     cleanup(free_p) const struct tensor_io **tensors = calloc(n + 1, sizeof *tensors);
     if (!tensors)
         return error_no_memory(e, "a model's tensors", n * sizeof *tensors);
@@ -37,7 +49,7 @@ static void tell_waiting(struct model *m, const struct error *e)
 
 static void trace(const struct model *m, enum trace_kind kind, uint64_t value)
 {
-    trace_add(&m->store->server->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
+    trace_add(m->keeper->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
 }
 
 static void on_loaded(void *owner, const struct error *why)
@@ -47,35 +59,34 @@ static void on_loaded(void *owner, const struct error *why)
     if (!why && encode_tensors(m, &e) < 0)
         why = &e;
     m->state = why ? MODEL_FAILED : MODEL_LOADED;
-    m->store->n_loaded += !why;
+    m->keeper->n_loaded += !why;
     trace(m, TRACE_LOADED, why ? (uint64_t)-why->code : 0);
     if (why)
         log_warn("model %s: %s", m->file.name, why->text);
     else
         log_info("model %s is loaded", m->file.name);
-    store_ref(m);
+    model_ref(m);
     tell_waiting(m, why);
-    store_note_idle(m->store);
-    store_unref(m);
+    m->keeper->on_idle(m->keeper);
+    model_unref(m);
 }
 
 // While a worker is being replaced, its model's jobs leave the device to others.
 static void on_ready(void *owner, bool ready)
 {
     struct model *m = owner;
-    contexts_hold(m->store->server, m, !ready);
+    m->keeper->on_held(m->keeper, m, !ready);
 }
 
 static int load(struct model *m, struct error *e)
 {
     static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
-    struct server *s = m->store->server;
-    int r = runner_new(&s->runner_options, &m->file, &events, m, &m->runner, e);
+    int r = runner_new(m->keeper->runner_options, &m->file, &events, m, &m->runner, e);
     if (r < 0)
         return r;
     m->state = MODEL_LOADING;
     trace(m, TRACE_LOAD, 0);
-    store_ref(m);
+    model_ref(m);
     return 0;
 }
 
@@ -107,8 +118,8 @@ void model_use_end(struct model_use *use)
     use->model = NULL;
     list_remove(&use->link);
     if (--m->n_uses == 0) {
-        m->idle_since_ms = uv_now(m->store->server->loop);
-        store_note_idle(m->store);
+        m->idle_since_ms = uv_now(m->keeper->loop);
+        m->keeper->on_idle(m->keeper);
     }
 }
 
@@ -117,9 +128,9 @@ void model_unload(struct model *m)
     assert(m->n_uses == 0 && m->runner);
     log_debug("model %s is unloaded", m->file.name);
     trace(m, TRACE_UNLOADED, 0);
-    m->store->n_loaded -= m->state == MODEL_LOADED;
+    m->keeper->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));
     runner_free(steal_ptr(m->runner));
-    store_unref(m);
+    model_unref(m);
 }

@@ -1,10 +1,26 @@
 // One model file, loaded with certain options, and the runner that runs it, if something does.
 #pragma once
 
+#include "base/cleanup.h"
 #include "server/runner/runner.h"
 
-struct store;
+struct model;
 struct model_use;
+
+// Who keeps the models, and what they share. Embedded by the store.
+struct model_keeper {
+    uv_loop_t *loop;
+    const struct runner_options *runner_options;
+    struct trace *trace;
+    unsigned n_loaded;
+    /// The model has its first reference (again), or its last one has gone.
+    void (*on_used)(struct model *m);
+    void (*on_unused)(struct model *m);
+    /// A model has no uses any more, or could not be loaded: is to be unloaded, not from inside.
+    void (*on_idle)(struct model_keeper *k);
+    /// The model's worker is being replaced, so its jobs cannot run; or they can again.
+    void (*on_held)(struct model_keeper *k, const struct model *m, bool held);
+};
 
 enum model_state {
     MODEL_COLD,    // only the file
@@ -15,7 +31,7 @@ enum model_state {
 
 struct model {
     struct list link; // in the store
-    struct store *store;
+    struct model_keeper *keeper;
     unsigned refs;
     uint8_t sha256[MODEL_SHA256_SIZE];
     struct model_file file; // a sealed memfd; the name is printable. Owned
@@ -30,6 +46,11 @@ struct model {
     size_t tensors_size;
     uint64_t idle_since_ms; // uv_now(); while loaded without uses
 };
+
+struct model *model_ref(struct model *m);
+void model_unref(struct model *m); // NULL: nothing
+
+CLEANUP_DEFINE(struct model, model_unref)
 
 // One who needs the model loaded. Embedded by its owner (a context).
 struct model_use {

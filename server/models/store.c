@@ -7,13 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/server.h"
+#include "server/options.h"
 
-void store_init(struct store *s, struct server *server)
+static struct store *store_of(const struct model *m)
 {
-    *s = (struct store){.server = server};
-    list_init(&s->models);
-    uv_timer_init(server->loop, &s->reaper);
+    return container_of(m->keeper, struct store, keeper);
 }
 
 static void free_model(struct model *m)
@@ -26,9 +24,10 @@ static void free_model(struct model *m)
 
 static void drop_cached(struct model *m)
 {
-    m->store->bytes -= m->file.size;
-    m->store->cached_bytes -= m->file.size;
-    m->store->n_cached--;
+    struct store *s = store_of(m);
+    s->bytes -= m->file.size;
+    s->cached_bytes -= m->file.size;
+    s->n_cached--;
     free_model(m);
 }
 
@@ -37,7 +36,7 @@ static uint64_t unload_at(const struct model *m)
 {
     if (!m->runner || m->n_uses > 0)
         return 0;
-    uint64_t idle = m->state == MODEL_FAILED ? 0 : m->store->server->options->worker_idle_s;
+    uint64_t idle = m->state == MODEL_FAILED ? 0 : store_of(m)->options->worker_idle_s;
     return m->idle_since_ms + idle * 1000;
 }
 
@@ -51,16 +50,6 @@ static struct model *find_idle(struct store *s, uint64_t now_ms)
             return m;
     }
     return NULL;
-}
-
-void store_close(struct store *s)
-{
-    struct model *m;
-    while ((m = find_idle(s, UINT64_MAX)))
-        model_unload(m);
-    while ((m = list_first(&s->models, struct model, link)))
-        drop_cached(m);
-    uv_close((uv_handle_t *)&s->reaper, NULL);
 }
 
 static struct model *find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
@@ -88,7 +77,7 @@ static struct model *add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE
         error_no_memory(e, "a model", sizeof *m);
         return NULL;
     }
-    m->store = s;
+    m->keeper = &s->keeper;
     m->refs = 1;
     m->file = *file;
     memcpy(m->sha256, sha256, sizeof m->sha256);
@@ -122,12 +111,12 @@ static int new_variant(struct model *original, const char *options, struct model
     int r = model_file_copy(&file, &file, e);
     if (r < 0)
         return r;
-    struct model *m = add(original->store, original->sha256, &file, e);
+    struct model *m = add(store_of(original), original->sha256, &file, e);
     if (!m) {
         model_file_done(&file);
         return STATUS_MALLOC_FAIL;
     }
-    m->original = store_ref(original);
+    m->original = model_ref(original);
     *ret = m;
     return 0;
 }
@@ -141,21 +130,11 @@ int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const ch
                          "the server does not hold this model (any more); offer it first");
     if (!m)
         return new_variant(original, options, ret, e);
-    *ret = store_ref(m);
+    *ret = model_ref(m);
     return 0;
 }
 
-struct model *store_ref(struct model *m)
-{
-    if (m->refs++ == 0) {
-        m->store->cached_bytes -= m->file.size;
-        m->store->n_cached--;
-    }
-    return m;
-}
-
-// Frees the model that has been unused for longest. False if all are in use.
-static bool evict(struct store *s)
+bool store_evict(struct store *s)
 {
     struct model *m;
     list_for_each (m, &s->models, link)
@@ -167,46 +146,45 @@ static bool evict(struct store *s)
     return false;
 }
 
-void store_unref(struct model *m)
+static void store_on_used(struct model *m)
 {
-    if (!m || --m->refs > 0)
-        return;
+    struct store *s = store_of(m);
+    s->cached_bytes -= m->file.size;
+    s->n_cached--;
+}
+
+static void store_on_unused(struct model *m)
+{
     if (m->original) {
         struct model *original = m->original;
         free_model(m);
-        store_unref(original);
+        model_unref(original);
         return;
     }
-    struct store *s = m->store;
+    struct store *s = store_of(m);
     list_remove(&m->link);
     list_append(&s->models, &m->link);
     s->cached_bytes += m->file.size;
     s->n_cached++;
-    while (s->cached_bytes > s->server->options->model_cache || s->n_cached > STORE_MAX_CACHED)
-        evict(s);
+    while (s->cached_bytes > s->options->model_cache || s->n_cached > STORE_MAX_CACHED)
+        store_evict(s);
 }
 
-bool store_make_room(struct store *s, uint64_t room)
-{
-    uint64_t limit = server_max_models_size(s->server);
-    while (room > limit || s->bytes + s->server->uploads.bytes > limit - room)
-        if (!evict(s) && !uploads_drop_orphan(&s->server->uploads))
-            return false;
-    return true;
-}
+// Sees to the unloading of idle models, from the loop.
+static void store_note_idle(struct store *s);
 
-static void reap(uv_timer_t *timer)
+static void store_reap(uv_timer_t *timer)
 {
     struct store *s = container_of(timer, struct store, reaper);
     struct model *m;
-    while ((m = find_idle(s, uv_now(s->server->loop))))
+    while ((m = find_idle(s, uv_now(s->keeper.loop))))
         model_unload(m);
     store_note_idle(s);
 }
 
-void store_note_idle(struct store *s)
+static void store_note_idle(struct store *s)
 {
-    uint64_t now = uv_now(s->server->loop), first = UINT64_MAX;
+    uint64_t now = uv_now(s->keeper.loop), first = UINT64_MAX;
     struct model *m;
     list_for_each (m, &s->models, link) {
         uint64_t at = unload_at(m);
@@ -216,5 +194,45 @@ void store_note_idle(struct store *s)
     if (first == UINT64_MAX)
         uv_timer_stop(&s->reaper);
     else
-        uv_timer_start(&s->reaper, reap, first > now ? first - now : 0, 0);
+        uv_timer_start(&s->reaper, store_reap, first > now ? first - now : 0, 0);
+}
+
+static void store_on_idle(struct model_keeper *k)
+{
+    store_note_idle(container_of(k, struct store, keeper));
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+uint64_t store_max_size(const struct store *s)
+{
+    if (s->options->max_models_size > 0)
+        return s->options->max_models_size;
+    return uv_get_total_memory() / 4 * 3;
+}
+
+void store_init(struct store *s, const struct options *options,
+                const struct runner_options *runner_options,
+                void (*on_held)(struct model_keeper *k, const struct model *m, bool held))
+{
+    *s = (struct store){.options = options,
+                        .keeper = {.loop = runner_options->loop,
+                                   .runner_options = runner_options,
+                                   .trace = runner_options->trace,
+                                   .on_used = store_on_used,
+                                   .on_unused = store_on_unused,
+                                   .on_idle = store_on_idle,
+                                   .on_held = on_held}};
+    list_init(&s->models);
+    uv_timer_init(runner_options->loop, &s->reaper);
+}
+
+void store_close(struct store *s)
+{
+    struct model *m;
+    while ((m = find_idle(s, UINT64_MAX)))
+        model_unload(m);
+    while ((m = list_first(&s->models, struct model, link)))
+        drop_cached(m);
+    uv_close((uv_handle_t *)&s->reaper, NULL);
 }

@@ -9,9 +9,11 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/models/store.h"
 #include "server/net/connection.h"
 #include "server/net/session.h"
-#include "server/server.h"
+#include "server/observe/trace.h"
+#include "server/options.h"
 
 // An offer that waits for another client's upload, or a last chunk that waits for the hash.
 struct upload_request {
@@ -21,11 +23,20 @@ struct upload_request {
     struct connection *connection;
 };
 
-void uploads_init(struct uploads *u, struct server *server)
+void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *options,
+                  struct store *store, struct trace *trace)
 {
-    *u = (struct uploads){.server = server};
-    hashers_init(&u->hashers, server->loop);
+    *u = (struct uploads){.loop = loop, .options = options, .store = store, .trace = trace};
+    hashers_init(&u->hashers, loop);
     list_init(&u->all);
+}
+
+// Keeps the model for this client until it offers another one or goes.
+static void upload_keep_model(struct connection *c, struct model *m)
+{
+    struct model *old = c->offered;
+    c->offered = m ? model_ref(m) : NULL;
+    model_unref(old);
 }
 
 // ---- requests that wait -------------------------------------------------------------------------
@@ -54,7 +65,7 @@ static struct upload_request *wait_for(struct upload *u, struct connection *c,
     r->upload = u;
     r->connection = c;
     list_init(&r->link);
-    request_begin(&r->request, c, h, on_abandoned);
+    request_begin(&r->request, &c->requests, h, on_abandoned);
     return r;
 }
 
@@ -127,15 +138,45 @@ static int map_file(struct upload *u, struct error *e)
     return sha256_init(&u->hash, e);
 }
 
+static unsigned count_orphans(const struct uploads *all, struct upload **ret_oldest)
+{
+    struct upload *u;
+    unsigned n = 0;
+    *ret_oldest = NULL;
+    list_for_each (u, &all->all, link)
+        if (!u->owner && u->received < u->size) {
+            if (!*ret_oldest || u->progress_ms < (*ret_oldest)->progress_ms)
+                *ret_oldest = u;
+            n++;
+        }
+    return n;
+}
+
+// Drops unused models, then orphans, oldest first, until `size` more bytes fit the limit. False if
+// they still do not.
+static bool make_room(struct uploads *all, uint64_t size)
+{
+    uint64_t limit = store_max_size(all->store);
+    struct upload *oldest;
+    while (size > limit || all->store->bytes + all->bytes > limit - size) {
+        if (store_evict(all->store))
+            continue;
+        if (count_orphans(all, &oldest) == 0)
+            return false;
+        drop(oldest);
+    }
+    return true;
+}
+
 static int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
                       struct upload **ret, struct error *e)
 {
-    if (!store_make_room(&all->server->store, m->size))
+    if (!make_room(all, m->size))
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the server has no room for a model of %llu bytes (max-models-size is "
                          "%llu and the models in use leave too little)",
                          (unsigned long long)m->size,
-                         (unsigned long long)server_max_models_size(all->server));
+                         (unsigned long long)store_max_size(all->store));
     struct upload *u = calloc(1, sizeof *u);
     if (!u)
         return error_no_memory(e, "an upload", sizeof *u);
@@ -154,11 +195,11 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
         free_upload(u);
         return r;
     }
-    u->progress_ms = uv_now(all->server->loop);
+    u->progress_ms = uv_now(all->loop);
     list_append(&all->all, &u->link);
     all->bytes += u->size;
     all->n_uploads++;
-    trace_add(&all->server->trace, TRACE_UPLOAD, c->session->id, trace_model_id(u->sha256), u->size,
+    trace_add(all->trace, TRACE_UPLOAD, c->session->id, trace_model_id(u->sha256), u->size,
               u->name);
     *ret = u;
     return 0;
@@ -167,7 +208,7 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
 static void give_to(struct upload *u, struct connection *c)
 {
     u->owner = c;
-    u->progress_ms = uv_now(u->uploads->server->loop);
+    u->progress_ms = uv_now(u->uploads->loop);
 }
 
 static int taken_over(const struct upload *u, struct error *e)
@@ -209,25 +250,23 @@ static int add_to_store(struct upload *u, struct model **ret, struct error *e)
     u->map = NULL;
     if (fcntl(u->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "a model file cannot be sealed");
-    return store_add(&u->uploads->server->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret,
-                     e);
+    return store_add(u->uploads->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret, e);
 }
 
 static void succeed(struct upload *u, struct model *m)
 {
     log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
-    trace_add(&u->uploads->server->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size,
-              u->name);
+    trace_add(u->uploads->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size, u->name);
     if (u->last) {
         rknnd_ModelChunkReply reply = {.received = u->size, .complete = true};
-        connection_keep_model(u->last->connection, m);
+        upload_keep_model(u->last->connection, m);
         request_answer(&u->last->request, rknnd_ModelChunkReply_fields, &reply, NULL, 0, NULL,
                        NULL);
         free_request(u->last);
     }
     while (!list_empty(&u->waiting)) {
         struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
-        connection_keep_model(r->connection, m);
+        upload_keep_model(r->connection, m);
         answer_offer(r, true, 0);
     }
     drop(u);
@@ -281,7 +320,7 @@ static void finish(struct upload *u)
         fail_upload(u, &e);
     } else {
         succeed(u, m);
-        store_unref(m);
+        model_unref(m);
     }
 }
 
@@ -316,16 +355,15 @@ static void on_hashed(struct hashing *part)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static int check_offer(struct server *s, const rknnd_ModelOffer *m, struct error *e)
+static int check_offer(const struct options *o, const rknnd_ModelOffer *m, struct error *e)
 {
     if (m->size == 0)
         return error_set(e, STATUS_MODEL_INVALID, "a model of no bytes was offered");
-    if (m->size > s->options->max_model_size || m->size > SIZE_MAX / 2)
+    if (m->size > o->max_model_size || m->size > SIZE_MAX / 2)
         return error_set(e, STATUS_MODEL_INVALID,
                          "a model of %llu bytes was offered, the server's limit is %llu "
                          "(max-model-size)",
-                         (unsigned long long)m->size,
-                         (unsigned long long)s->options->max_model_size);
+                         (unsigned long long)m->size, (unsigned long long)o->max_model_size);
     return 0;
 }
 
@@ -358,19 +396,18 @@ static int join_upload(struct upload *u, struct connection *c, const struct fram
     return 0;
 }
 
-int upload_offer(struct connection *c, const struct frame_header *h, const rknnd_ModelOffer *m,
-                 struct error *e)
+int upload_offer(struct uploads *all, struct connection *c, const struct frame_header *h,
+                 const rknnd_ModelOffer *m, struct error *e)
 {
-    struct server *s = c->server;
-    struct model *held = store_find(&s->store, m->sha256);
-    struct upload *u = find(&s->uploads, m->sha256);
-    int r = check_offer(s, m, e);
+    struct model *held = store_find(all->store, m->sha256);
+    struct upload *u = find(all, m->sha256);
+    int r = check_offer(all->options, m, e);
     if (r < 0)
         return r;
     if (held && held->file.size != m->size)
         return other_size(m->size, held->file.size, e);
     if (held) {
-        connection_keep_model(c, held);
+        upload_keep_model(c, held);
         reply_offer(c, h, true, 0);
         return 0;
     }
@@ -378,7 +415,7 @@ int upload_offer(struct connection *c, const struct frame_header *h, const rknnd
         return other_size(m->size, u->size, e);
     if (u)
         return join_upload(u, c, h, e);
-    r = upload_new(&s->uploads, c, m, &u, e);
+    r = upload_new(all, c, m, &u, e);
     if (r == 0)
         reply_offer(c, h, false, 0);
     return r;
@@ -391,7 +428,7 @@ static void on_chunk(struct connection *c, void *owner)
     struct error e;
     u->received += u->incoming;
     u->incoming = 0;
-    u->progress_ms = uv_now(u->uploads->server->loop);
+    u->progress_ms = uv_now(u->uploads->loop);
     if (u->received == u->size) {
         u->last = wait_for(u, c, h, &e);
         if (!u->last)
@@ -418,14 +455,14 @@ static int check_chunk(const struct upload *u, const struct frame_header *h,
     return 0;
 }
 
-int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd_ModelChunk *m,
-                 struct error *e)
+int upload_chunk(struct uploads *all, struct connection *c, const struct frame_header *h,
+                 const rknnd_ModelChunk *m, struct error *e)
 {
-    struct model *held = store_find(&c->server->store, m->sha256);
-    struct upload *u = find(&c->server->uploads, m->sha256);
+    struct model *held = store_find(all->store, m->sha256);
+    struct upload *u = find(all, m->sha256);
     if (held) {
         rknnd_ModelChunkReply reply = {.received = held->file.size, .complete = true};
-        connection_keep_model(c, held);
+        upload_keep_model(c, held);
         connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
         return 0;
     }
@@ -444,40 +481,17 @@ int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd
 
 // ---- owners that go -----------------------------------------------------------------------------
 
-static unsigned count_orphans(const struct uploads *all, struct upload **ret_oldest)
-{
-    struct upload *u;
-    unsigned n = 0;
-    *ret_oldest = NULL;
-    list_for_each (u, &all->all, link)
-        if (!u->owner && u->received < u->size) {
-            if (!*ret_oldest || u->progress_ms < (*ret_oldest)->progress_ms)
-                *ret_oldest = u;
-            n++;
-        }
-    return n;
-}
-
-bool uploads_drop_orphan(struct uploads *all)
-{
-    struct upload *oldest;
-    if (count_orphans(all, &oldest) == 0)
-        return false;
-    drop(oldest);
-    return true;
-}
-
 static void disown(struct upload *u)
 {
     struct upload *oldest;
     u->owner = NULL;
     u->incoming = 0;
-    u->progress_ms = uv_now(u->uploads->server->loop);
+    u->progress_ms = uv_now(u->uploads->loop);
     if (u->received == u->size)
         return; // the hash decides
     if (!list_empty(&u->waiting))
         hand_over(u);
-    else if (u->received == 0 || u->uploads->server->options->upload_ttl_s == 0)
+    else if (u->received == 0 || u->uploads->options->upload_ttl_s == 0)
         drop(u);
     else if (count_orphans(u->uploads, &oldest) > UPLOAD_MAX_ORPHANS)
         drop(oldest);
@@ -489,6 +503,7 @@ void uploads_disown(struct uploads *all, struct connection *c)
     list_for_each_safe (u, after, &all->all, link)
         if (u->owner == c)
             disown(u);
+    upload_keep_model(c, NULL);
 }
 
 // Its program may be stopped, while others wait for the model.
@@ -496,12 +511,12 @@ static bool stands_still(const struct upload *u, uint64_t now_ms)
 {
     uint64_t age =
         u->incoming > 0 ? connection_silent_ms(u->owner, now_ms) : now_ms - u->progress_ms;
-    return age > u->uploads->server->options->peer_timeout_ms;
+    return age > u->uploads->options->peer_timeout_ms;
 }
 
 static void sweep(struct upload *u, uint64_t now_ms)
 {
-    const struct options *o = u->uploads->server->options;
+    const struct options *o = u->uploads->options;
     uint64_t age = now_ms - u->progress_ms;
     if (u->received == u->size)
         return;

@@ -5,14 +5,20 @@
 #include "server/net/request.h"
 
 struct connection;
-struct server;
+struct model;
+struct options;
+struct store;
+struct trace;
 
 // What broken links leave, to be resumed: at most this many, upload_ttl_s long.
 #define UPLOAD_MAX_ORPHANS 4
 #define UPLOAD_CHUNK_SIZE  (256u * 1024)
 
 struct uploads {
-    struct server *server;
+    uv_loop_t *loop;
+    const struct options *options;
+    struct store *store; // where complete files go
+    struct trace *trace;
     struct list all;
     uint64_t bytes; // of all files, when complete
     unsigned n_uploads, n_orphans;
@@ -39,22 +45,21 @@ struct upload {
     bool hashing, dropped;
 };
 
-void uploads_init(struct uploads *u, struct server *server);
+void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *options,
+                  struct store *store, struct trace *trace);
 
 /// Drops everything; what is being hashed frees itself on the loop. After the connections.
 void uploads_close(struct uploads *u);
 
 /// The two messages of an upload, as handlers (handle.h).
-int upload_offer(struct connection *c, const struct frame_header *h, const rknnd_ModelOffer *m,
-                 struct error *e);
-int upload_chunk(struct connection *c, const struct frame_header *h, const rknnd_ModelChunk *m,
-                 struct error *e);
+int upload_offer(struct uploads *all, struct connection *c, const struct frame_header *h,
+                 const rknnd_ModelOffer *m, struct error *e);
+int upload_chunk(struct uploads *all, struct connection *c, const struct frame_header *h,
+                 const rknnd_ModelChunk *m, struct error *e);
 
 /// Age of orphans and of uploads that others wait for.
 void uploads_sweep(struct uploads *u, uint64_t now_ms);
 
-/// Frees orphans, oldest first. False when there was none.
-bool uploads_drop_orphan(struct uploads *u);
-
-/// A connection has gone: its uploads become orphans, or those of whoever waits.
+/// A connection has gone: its uploads become orphans, or those of whoever waits, and the model that
+/// was kept for it is not any more.
 void uploads_disown(struct uploads *u, struct connection *c);

@@ -5,10 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/handle/dispatch.h"
-#include "server/jobs/context.h"
-#include "server/net/session.h"
-#include "server/server.h"
+#include "server/options.h"
 
 // Queued answers that are not outputs of jobs; past that the client is not heard, and no large
 // answer is made for it.
@@ -24,18 +21,30 @@ static bool is_ending(const struct connection *c)
     return c->channel.closing || c->state == CONNECTION_LEAVING;
 }
 
-// There is a large answer that can be begun.
-static bool has_large(const struct connection *c)
+// Room for a large answer, and somebody who takes it.
+static bool connection_has_room(const struct requests *requests)
 {
-    const struct request *r = list_first(&c->large, const struct request, turn);
-    return r && !r->started && !is_ending(c) && has_room(c);
+    const struct connection *c = requests->connection;
+    return !is_ending(c) && has_room(c);
 }
+
+static void connection_requests_changed(struct requests *requests)
+{
+    struct connection *c = requests->connection;
+    connection_update_flow(c);
+    c->all->ops->on_less(c->all);
+}
+
+static const struct requests_ops requests_ops = {
+    .has_room = connection_has_room,
+    .changed = connection_requests_changed,
+};
 
 static void on_message(struct channel *channel, const struct frame_header *h, struct bytes message)
 {
     struct connection *c = container_of(channel, struct connection, channel);
     c->payload_done = NULL;
-    dispatch(c, h, message);
+    c->all->ops->on_message(c, h, message);
     connection_update_flow(c);
     if (h->payload_size > 0 && !c->payload_done)
         frame_reader_payload_skip(&channel->reader);
@@ -51,17 +60,17 @@ static void on_payload(struct channel *channel)
 static void on_drained(struct channel *channel)
 {
     struct connection *c = container_of(channel, struct connection, channel);
-    struct server *s = c->server;
+    struct connections *all = c->all;
     if (c->state == CONNECTION_LEAVING)
         connection_close(c, "left");
     else
         connection_update_flow(c);
-    server_check_drained(s);
+    all->ops->on_less(all);
 }
 
 static void on_turn(struct channel *channel)
 {
-    connection_start_large(container_of(channel, struct connection, channel));
+    requests_start_large(&container_of(channel, struct connection, channel)->requests);
 }
 
 static void on_lost(struct channel *channel, const struct error *why)
@@ -77,7 +86,7 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
-struct connection *connection_new(struct server *s, struct transport *transport,
+struct connection *connection_new(struct connections *all, struct transport *transport,
                                   const struct origin *origin)
 {
     struct connection *c = calloc(1, sizeof *c);
@@ -87,17 +96,17 @@ struct connection *connection_new(struct server *s, struct transport *transport,
         return NULL;
     }
     channel_init(&c->channel, transport, UINT64_MAX, origin->local, &ops);
-    c->server = s;
+    c->all = all;
+    c->services = all->services;
     c->state = CONNECTION_FRESH;
-    c->number = ++s->next_connection;
-    c->since_ms = uv_now(s->loop);
+    c->number = ++all->last_number;
+    c->since_ms = uv_now(all->loop);
     c->origin = *origin;
     list_init(&c->contexts);
-    list_init(&c->requests);
-    list_init(&c->large);
+    requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
-    list_append(&s->connections, &c->link);
-    s->n_connections++;
+    list_append(&all->all, &c->link);
+    all->n++;
     log_debug("c%u connected (%s)", c->number, c->origin.text);
     return c;
 }
@@ -107,39 +116,16 @@ static void on_closed(struct channel *channel)
     free(container_of(channel, struct connection, channel));
 }
 
-static void abandon_requests(struct connection *c)
-{
-    struct request *r;
-    while ((r = list_first(&c->requests, struct request, link))) {
-        r->connection = NULL;
-        list_remove(&r->link);
-        list_remove(&r->turn);
-        c->n_requests--;
-        if (r->abandoned)
-            r->abandoned(r);
-    }
-}
-
 void connection_close(struct connection *c, const char *why)
 {
-    struct server *s = c->server;
-    struct context *x;
+    struct connections *all = c->all;
     log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->origin.text, why);
     list_remove(&c->link);
-    s->n_connections--;
-    abandon_requests(c);
-    while ((x = list_first(&c->contexts, struct context, link)))
-        context_close(x);
-    uploads_disown(&s->uploads, c);
-    connection_keep_model(c, NULL);
-    if (c->session) {
-        trace_add(&s->trace, TRACE_DISCONNECT, c->session->id, c->number, 0, NULL);
-        c->session->n_connections--;
-    }
-    list_remove(&c->in_session);
-    session_unref(steal_ptr(c->session));
+    all->n--;
+    requests_abandon(&c->requests);
+    all->ops->on_closing(c);
     channel_close(&c->channel, on_closed);
-    server_check_drained(s);
+    all->ops->on_less(all);
 }
 
 void connection_say_goodbye(struct connection *c, const char *reason)
@@ -159,17 +145,10 @@ void connection_leave(struct connection *c, const char *reason)
     log_info("c%u (%s) is sent away: %s", c->number, c->origin.text,
              reason ? reason : "no agreement");
     c->state = CONNECTION_LEAVING;
-    c->since_ms = uv_now(c->server->loop);
+    c->since_ms = uv_now(c->all->loop);
     channel_pause(&c->channel);
     if (channel_backlog(&c->channel) == 0)
         connection_close(c, "left");
-}
-
-void connection_keep_model(struct connection *c, struct model *m)
-{
-    struct model *old = c->offered;
-    c->offered = m ? store_ref(m) : NULL;
-    store_unref(old);
 }
 
 void connection_reply(struct connection *c, const struct frame_header *h,
@@ -203,29 +182,11 @@ void connection_forget_payload(struct connection *c)
     frame_reader_payload_forget(&c->channel.reader);
 }
 
-struct request *connection_find_request(struct connection *c, uint32_t id)
-{
-    struct request *r;
-    list_for_each (r, &c->requests, link)
-        if (r->id == id)
-            return r;
-    return NULL;
-}
-
 // A client that keeps to the announced limits and reads is never paused, so it can always cancel.
 static bool is_too_busy(const struct connection *c)
 {
-    const struct options *o = c->server->options;
-    return c->n_requests > o->max_inflight || c->held_bytes > o->max_inflight_bytes || !has_room(c);
-}
-
-void connection_start_large(struct connection *c)
-{
-    while (has_large(c)) {
-        struct request *r = list_first(&c->large, struct request, turn);
-        r->started = true;
-        r->start(r);
-    }
+    const struct options *o = c->all->options;
+    return c->requests.n > o->max_inflight || c->held_bytes > o->max_inflight_bytes || !has_room(c);
 }
 
 // What answers is in the middle of something: large answers begin in the connection's own turn.
@@ -233,7 +194,7 @@ void connection_update_flow(struct connection *c)
 {
     if (is_ending(c))
         return;
-    if (has_large(c))
+    if (requests_have_large(&c->requests))
         channel_wake(&c->channel);
     bool pause = is_too_busy(c);
     if (pause == c->channel.paused)
@@ -241,7 +202,7 @@ void connection_update_flow(struct connection *c)
     if (pause) {
         channel_pause(&c->channel);
     } else {
-        c->channel.last_heard_ms = uv_now(c->server->loop); // it was not listened to
+        c->channel.last_heard_ms = uv_now(c->all->loop); // it was not listened to
         channel_resume(&c->channel);
     }
 }
@@ -253,8 +214,7 @@ static uint64_t later_of(uint64_t a, uint64_t b)
 
 bool connection_is_unused(const struct connection *c, uint64_t now_ms)
 {
-    return c->state == CONNECTION_FRESH &&
-           now_ms - c->since_ms > c->server->options->peer_timeout_ms;
+    return c->state == CONNECTION_FRESH && now_ms - c->since_ms > c->all->options->peer_timeout_ms;
 }
 
 uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms)
@@ -264,8 +224,8 @@ uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms)
 
 void connection_kill(struct connection *c, const char *reason)
 {
-    uint64_t now_ms = uv_now(c->server->loop);
-    bool listens = connection_silent_ms(c, now_ms) <= c->server->options->heartbeat_ms;
+    uint64_t now_ms = uv_now(c->all->loop);
+    bool listens = connection_silent_ms(c, now_ms) <= c->all->options->heartbeat_ms;
     if (listens) {
         connection_leave(c, reason);
     } else {
@@ -287,15 +247,14 @@ static void ping(struct connection *c, uint64_t now_ms)
 static bool wants_ping(const struct connection *c, uint64_t now_ms)
 {
     const struct channel *ch = &c->channel;
-    return channel_backlog(ch) == 0 &&
-           now_ms - ch->last_sent_ms >= c->server->options->heartbeat_ms &&
+    return channel_backlog(ch) == 0 && now_ms - ch->last_sent_ms >= c->all->options->heartbeat_ms &&
            (ch->paused || ch->last_heard_ms >= c->pinged_ms);
 }
 
 // Who was sent away has a moment to take what is queued for him.
 static bool takes_too_long(const struct connection *c, uint64_t now_ms)
 {
-    const struct options *o = c->server->options;
+    const struct options *o = c->all->options;
     uint64_t took_ms = later_of(c->channel.last_sent_ms, c->since_ms);
     return now_ms - took_ms > o->heartbeat_ms || now_ms - c->since_ms > o->peer_timeout_ms;
 }
@@ -309,7 +268,7 @@ void connection_sweep(struct connection *c, uint64_t now_ms)
             connection_close(c, "takes too long to leave");
     } else if (transport_is_gone(c->channel.transport, now_ms)) {
         log_info("c%u (%s, %s) is gone: its machine has not answered for %u ms", c->number,
-                 c->program, c->origin.text, c->server->options->peer_timeout_ms);
+                 c->program, c->origin.text, c->all->options->peer_timeout_ms);
         connection_close(c, "its machine does not answer");
     } else if (c->state == CONNECTION_FRESH) {
         if (c->origin.remote && connection_is_unused(c, now_ms))

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "server/net/channel.h"
+#include "server/net/origin.h"
 #include "server/net/request.h"
-#include "server/net/user.h"
 
-struct server;
-struct session;
+struct connections;
 struct model;
+struct options;
+struct services;
+struct session;
 
 enum connection_state {
     CONNECTION_FRESH = 1,  // nothing but HELLO is understood
@@ -24,8 +26,9 @@ enum permission {
 
 struct connection {
     struct channel channel;
-    struct server *server;
-    struct list link;
+    struct connections *all;
+    struct list link;                // in all
+    const struct services *services; // for the handlers of its requests (handle/services.h)
     enum connection_state state;
     unsigned permissions; // enum permission
     uint64_t features;    // PROTOCOL_FEATURE_* that both sides have
@@ -34,20 +37,40 @@ struct connection {
     char program[64];        // as it says, printable
     struct session *session; // one reference, from HELLO on
     struct list in_session;
-    struct list contexts; // that it opened
-    struct list requests; // unanswered
-    unsigned n_requests;
-    struct list large;     // those of request_when_room(), in order: the first one may have started
-    uint64_t held_bytes;   // job buffers of requests, until the reply has gone
-    struct model *offered; // one reference to what it last offered: kept until it opens it
+    struct list contexts;     // that it opened
+    struct requests requests; // unanswered
+    uint64_t held_bytes;      // job buffers of requests, until the reply has gone
+    struct model *offered;    // one reference to what it last offered: kept until it opens it
     void (*payload_done)(struct connection *c, void *owner); // NULL: the payload is dropped
     void *payload_owner;
     uint64_t since_ms;  // uv_now() at which the state began
     uint64_t pinged_ms; // uv_now() of the last PING; 0: none
 };
 
+// What connections tell whoever has them. Loop thread only.
+struct connection_ops {
+    /// A message has come. The payload's destination is decided when this returns, unless the
+    /// connection has been closed.
+    void (*on_message)(struct connection *c, const struct frame_header *h, struct bytes message);
+    /// It closes, and its requests are abandoned already: ends what else it has.
+    void (*on_closing)(struct connection *c);
+    /// There may be less to wait for: an answer is queued or has gone, or a connection has closed.
+    void (*on_less)(struct connections *all);
+};
+
+// All connections of a daemon. Embedded by the server.
+struct connections {
+    uv_loop_t *loop;
+    const struct options *options;   // limits and timeouts
+    const struct services *services; // for each of them
+    const struct connection_ops *ops;
+    struct list all;
+    unsigned n;
+    uint32_t last_number;
+};
+
 /// Takes over the transport. NULL: out of memory; it is logged, the transport closed.
-struct connection *connection_new(struct server *s, struct transport *transport,
+struct connection *connection_new(struct connections *all, struct transport *transport,
                                   const struct origin *origin);
 
 /// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
@@ -59,9 +82,6 @@ void connection_leave(struct connection *c, const char *reason);
 
 /// Tells the client that no new requests are wanted; goes on answering.
 void connection_say_goodbye(struct connection *c, const char *reason);
-
-/// Keeps the model for this client until it offers another one or goes.
-void connection_keep_model(struct connection *c, struct model *m);
 
 /// Answers the request that is being dispatched.
 void connection_reply(struct connection *c, const struct frame_header *h,
@@ -75,11 +95,6 @@ void connection_receive(struct connection *c, const struct iovec *segments, int 
 
 /// What is left of the payload that is being received is dropped, and done() does not come.
 void connection_forget_payload(struct connection *c);
-
-struct request *connection_find_request(struct connection *c, uint32_t id);
-
-/// Starts what request_when_room() left for later, if there is room now.
-void connection_start_large(struct connection *c);
 
 /// Stops or resumes reading, as the limits say, and has large answers begun. To be called when
 /// requests or bytes have come or gone.

@@ -2,45 +2,91 @@
 #include "server/net/request.h"
 
 #include "base/cleanup.h"
-#include "server/net/connection.h"
-#include "server/server.h"
 
-void request_begin(struct request *r, struct connection *c, const struct frame_header *h,
+void requests_init(struct requests *all, const struct requests_ops *ops,
+                   struct connection *connection, struct channel *channel)
+{
+    *all = (struct requests){.ops = ops, .connection = connection, .channel = channel};
+    list_init(&all->all);
+    list_init(&all->large);
+}
+
+struct request *requests_find(struct requests *all, uint32_t id)
+{
+    struct request *r;
+    list_for_each (r, &all->all, link)
+        if (r->id == id)
+            return r;
+    return NULL;
+}
+
+// Out of the lists. Returns them, NULL if nobody waits for it.
+static struct requests *request_detach(struct request *r)
+{
+    if (!r->connection)
+        return NULL;
+    r->connection = NULL;
+    list_remove(&r->link);
+    list_remove(&r->turn);
+    r->all->n--;
+    return r->all;
+}
+
+void requests_abandon(struct requests *all)
+{
+    struct request *r;
+    while ((r = list_first(&all->all, struct request, link))) {
+        request_detach(r);
+        if (r->abandoned)
+            r->abandoned(r);
+    }
+}
+
+// ---- large answers -----------------------------------------------------------------------------
+
+bool requests_have_large(const struct requests *all)
+{
+    const struct request *r = list_first(&all->large, const struct request, turn);
+    return r && !r->started && all->ops->has_room(all);
+}
+
+void requests_start_large(struct requests *all)
+{
+    while (requests_have_large(all)) {
+        struct request *r = list_first(&all->large, struct request, turn);
+        r->started = true;
+        r->start(r);
+    }
+}
+
+// ---- one request -------------------------------------------------------------------------------
+
+void request_begin(struct request *r, struct requests *all, const struct frame_header *h,
                    void (*abandoned)(struct request *r))
 {
-    *r = (struct request){.connection = c, .id = h->id, .type = h->type, .abandoned = abandoned};
+    *r = (struct request){.all = all,
+                          .connection = all->connection,
+                          .id = h->id,
+                          .type = h->type,
+                          .abandoned = abandoned};
     list_init(&r->turn);
-    list_append(&c->requests, &r->link);
-    c->n_requests++;
-    connection_update_flow(c);
+    list_append(&all->all, &r->link);
+    all->n++;
+    all->ops->changed(all);
 }
 
 void request_when_room(struct request *r, void (*start)(struct request *r))
 {
     r->start = start;
-    list_append(&r->connection->large, &r->turn);
-    connection_start_large(r->connection);
-}
-
-// Out of the connection's list. Returns the connection, NULL if nobody waits.
-static struct connection *detach(struct request *r)
-{
-    struct connection *c = r->connection;
-    if (c) {
-        r->connection = NULL;
-        list_remove(&r->link);
-        list_remove(&r->turn);
-        c->n_requests--;
-    }
-    return c;
+    list_append(&r->all->large, &r->turn);
+    requests_start_large(r->all);
 }
 
 // The request may be freed by now.
-static void send_answer(struct connection *c, struct frame_out *f)
+static void request_send(struct requests *all, struct frame_out *f)
 {
-    channel_send(&c->channel, f);
-    connection_update_flow(c);
-    server_check_drained(c->server);
+    channel_send(all->channel, f);
+    all->ops->changed(all);
 }
 
 void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,
@@ -49,15 +95,15 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
 {
     uint16_t type = r->type;
     uint32_t id = r->id;
-    struct connection *c = detach(r);
+    struct requests *all = request_detach(r);
     struct frame_out *f = NULL;
-    if (c)
+    if (all)
         f = message_frame(type, FRAME_REPLY, id, fields, message, segments, n_segments, release,
                           owner);
     if (!f && release)
         release(owner);
-    if (c)
-        send_answer(c, f);
+    if (all)
+        request_send(all, f);
 }
 
 void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd)
@@ -65,33 +111,33 @@ void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void
     cleanup(fd_close_p) int file = fd;
     uint16_t type = r->type;
     uint32_t id = r->id;
-    struct connection *c = detach(r);
+    struct requests *all = request_detach(r);
     struct frame_out *f =
-        c ? message_frame(type, FRAME_REPLY, id, fields, message, NULL, 0, NULL, NULL) : NULL;
+        all ? message_frame(type, FRAME_REPLY, id, fields, message, NULL, 0, NULL, NULL) : NULL;
     if (f && file >= 0)
         f->fds[f->n_fds++] = steal_fd(&file);
-    if (c)
-        send_answer(c, f);
+    if (all)
+        request_send(all, f);
 }
 
 void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const void *message,
                          const struct iovec *segments, int n_segments, void (*release)(void *owner),
                          void *owner)
 {
-    struct connection *c = r->connection;
+    struct requests *all = r->connection ? r->all : NULL;
     struct frame_out *f = NULL;
-    if (c)
+    if (all)
         f = message_frame(r->type, FRAME_REPLY | FRAME_MORE, r->id, fields, message, segments,
                           n_segments, release, owner);
     if (!f && release)
         release(owner);
-    if (c)
-        send_answer(c, f);
+    if (all)
+        request_send(all, f);
 }
 
 void request_fail(struct request *r, const struct error *e)
 {
-    struct connection *c = detach(r);
-    if (c)
-        send_answer(c, message_error_frame(r->type, r->id, e));
+    struct requests *all = request_detach(r);
+    if (all)
+        request_send(all, message_error_frame(r->type, r->id, e));
 }

@@ -2,16 +2,35 @@
 #pragma once
 
 #include "base/list.h"
-#include "protocol/message.h"
+#include "server/net/channel.h"
 
 struct connection;
+struct requests;
+
+struct requests_ops {
+    /// Whether a large answer may be made now.
+    bool (*has_room)(const struct requests *all);
+    /// A request has begun, or an answer is queued. May not free requests.
+    void (*changed)(struct requests *all);
+};
+
+// The unanswered requests of one connection. Embedded in it.
+struct requests {
+    const struct requests_ops *ops;
+    struct connection *connection; // whose they are
+    struct channel *channel;       // that takes the answers
+    struct list all;
+    struct list large; // those of request_when_room(), in order: the first one may have started
+    unsigned n;
+};
 
 struct request {
-    struct list link;              // in the connection
+    struct requests *all;
+    struct list link;              // in all
     struct connection *connection; // NULL: answered, or nobody waits for it any more
     uint32_t id;
     uint16_t type;
-    struct list turn;                 // in the connection's `large`, see request_when_room()
+    struct list turn;                 // in all->large, see request_when_room()
     void (*start)(struct request *r); // of such a one
     bool started;
     /// The client has gone or has cancelled (and then has had its answer): `connection` is NULL
@@ -19,8 +38,21 @@ struct request {
     void (*abandoned)(struct request *r);
 };
 
+void requests_init(struct requests *all, const struct requests_ops *ops,
+                   struct connection *connection, struct channel *channel);
+
+/// The connection closes: nobody waits for any of them.
+void requests_abandon(struct requests *all);
+
+/// The one with this id; NULL if there is none.
+struct request *requests_find(struct requests *all, uint32_t id);
+
+/// Whether there is a large answer that can be begun, and begins those there is room for.
+bool requests_have_large(const struct requests *all);
+void requests_start_large(struct requests *all);
+
 /// Notes an unanswered request; its id is not in use.
-void request_begin(struct request *r, struct connection *c, const struct frame_header *h,
+void request_begin(struct request *r, struct requests *all, const struct frame_header *h,
                    void (*abandoned)(struct request *r));
 
 /// For an answer that is large or takes work to make: calls start(r) when the connection has room

@@ -6,10 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/jobs/context.h"
-#include "server/server.h"
+#include "server/net/user.h"
 
-int session_new(struct server *server, const struct origin *origin, struct session **ret,
+int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
                 struct error *e)
 {
     struct session *s = calloc(1, sizeof *s);
@@ -19,18 +18,18 @@ int session_new(struct server *server, const struct origin *origin, struct sessi
         free(s);
         return error_set_errno(e, STATUS_FAIL, errno, "no random bytes for a session");
     }
-    int r = user_get(server, origin, &s->user, e);
+    int r = user_get(all->users, origin, &s->user, e);
     if (r < 0) {
         free(s);
         return r;
     }
-    s->server = server;
+    s->all = all;
     s->refs = 1;
-    s->id = ++server->next_session;
+    s->id = ++all->last_id;
     list_init(&s->connections);
     scheduler_client_init(&s->scheduling, &s->user->scheduling);
-    list_append(&server->sessions, &s->link);
-    server->n_sessions++;
+    list_append(&all->all, &s->link);
+    all->n++;
     *ret = s;
     return 0;
 }
@@ -44,11 +43,11 @@ static bool secrets_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-struct session *session_find(struct server *server, uint64_t id,
+struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE])
 {
     struct session *s;
-    list_for_each (s, &server->sessions, link)
+    list_for_each (s, &all->all, link)
         if (s->id == id)
             return s->n_connections > 0 && secrets_equal(s->secret, secret) ? s : NULL;
     return NULL;
@@ -64,7 +63,7 @@ struct session *session_ref(struct session *s)
 static void give_up_queues(struct session *s)
 {
     struct memory *m;
-    list_for_each (m, &s->server->memories.all, link)
+    list_for_each (m, &s->all->memories->all, link)
         if (m->queue_session == s)
             m->queue_session = NULL;
 }
@@ -76,9 +75,9 @@ void session_unref(struct session *s)
     give_up_queues(s);
     user_give_bytes(s->user, s->memories.bytes);
     memory_table_done(&s->memories);
-    scheduler_client_done(&s->server->scheduler, &s->scheduling);
+    scheduler_client_done(s->all->scheduler, &s->scheduling);
     list_remove(&s->link);
-    s->server->n_sessions--;
+    s->all->n--;
     user_unref(s->user);
     explicit_bzero(s->secret, sizeof s->secret);
     free(s->contexts);
@@ -88,7 +87,7 @@ void session_unref(struct session *s)
 static int grow(struct session *s, struct error *e)
 {
     uint32_t n = s->n_slots ? 2 * s->n_slots : 4;
-    struct context **slots = reallocarray(s->contexts, n, sizeof *slots);
+    struct context_slot *slots = reallocarray(s->contexts, n, sizeof *slots);
     if (!slots)
         return error_no_memory(e, "a session's contexts", n * sizeof *slots);
     memset(slots + s->n_slots, 0, (n - s->n_slots) * sizeof *slots);
@@ -98,33 +97,32 @@ static int grow(struct session *s, struct error *e)
 }
 
 // A handle is the index, plus one, below a number that changes with every handle. The index names
-// the slot; the whole is compared with the context's own.
+// the slot; the whole is compared.
 int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e)
 {
     uint32_t i = 0;
-    while (i < s->n_slots && s->contexts[i])
+    while (i < s->n_slots && s->contexts[i].context)
         i++;
     if (i == s->n_slots) {
         int r = grow(s, e);
         if (r < 0)
             return r;
     }
-    s->contexts[i] = c;
-    *ret_handle = (uint64_t)++s->generation << 32 | (i + 1);
+    s->contexts[i] = (struct context_slot){c, (uint64_t)++s->generation << 32 | (i + 1)};
+    *ret_handle = s->contexts[i].handle;
     return 0;
 }
 
 void session_remove(struct session *s, uint64_t handle)
 {
-    s->contexts[(uint32_t)handle - 1] = NULL;
+    s->contexts[(uint32_t)handle - 1] = (struct context_slot){0};
 }
 
 struct context *session_context(struct session *s, uint64_t handle, struct error *e)
 {
     uint32_t i = (uint32_t)handle - 1;
-    struct context *c = (uint32_t)handle && i < s->n_slots ? s->contexts[i] : NULL;
-    if (c && c->handle == handle)
-        return c;
+    if ((uint32_t)handle && i < s->n_slots && s->contexts[i].handle == handle)
+        return s->contexts[i].context;
     error_set(e, STATUS_CTX_INVALID, "there is no context 0x%llx in this session",
               (unsigned long long)handle);
     return NULL;

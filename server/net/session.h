@@ -6,14 +6,32 @@
 #include "server/jobs/memory.h"
 #include "server/jobs/scheduler.h"
 
-struct server;
 struct context;
+struct connection;
 struct origin;
 struct user;
 
+struct users;
+
+// All sessions of a daemon. Embedded by the server.
+struct sessions {
+    struct list all;
+    unsigned n;
+    uint64_t last_id;
+    struct users *users;
+    struct scheduler *scheduler;
+    struct memories *memories;
+};
+
+// A context by its handle.
+struct context_slot {
+    struct context *context; // NULL: free
+    uint64_t handle;
+};
+
 struct session {
     struct list link;
-    struct server *server;
+    struct sessions *all;
     unsigned refs; // connections and contexts
     struct user *user;
     struct list connections; // struct connection
@@ -22,7 +40,7 @@ struct session {
     uint8_t secret[HELLO_SECRET_SIZE];
     struct scheduler_client scheduling;
     uint64_t jobs_done, jobs_failed, queue_us;
-    struct context **contexts; // by index; NULL: free
+    struct context_slot *contexts; // by index
     uint32_t n_slots;
     uint32_t n_contexts; // open or being opened
     uint32_t generation; // of the last handle
@@ -30,11 +48,11 @@ struct session {
 };
 
 /// A new session with one reference, of the user who is there.
-int session_new(struct server *s, const struct origin *origin, struct session **ret,
+int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
                 struct error *e);
 
 /// The session with this id, if the secret proves that it is the client's; else NULL.
-struct session *session_find(struct server *s, uint64_t id,
+struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE]);
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);

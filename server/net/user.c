@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/server.h"
+#include "server/options.h"
 
 static void set_name(struct user *u)
 {
@@ -35,10 +35,10 @@ static struct quota find_quota(const struct options *o, const struct user *u)
     return ret;
 }
 
-int user_get(struct server *s, const struct origin *p, struct user **ret, struct error *e)
+int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
 {
     struct user *u;
-    list_for_each (u, &s->users, link)
+    list_for_each (u, &all->all, link)
         if (u->local == p->local && (!u->local || u->uid == p->uid)) {
             u->refs++;
             *ret = u;
@@ -47,14 +47,13 @@ int user_get(struct server *s, const struct origin *p, struct user **ret, struct
     u = calloc(1, sizeof *u);
     if (!u)
         return error_no_memory(e, "a user", sizeof *u);
-    u->server = s;
     u->refs = 1;
     u->local = p->local;
     u->uid = p->uid;
     set_name(u);
-    u->quota = find_quota(s->options, u);
-    scheduler_group_init(&s->scheduler, &u->scheduling, u->quota.share);
-    list_append(&s->users, &u->link);
+    u->quota = find_quota(all->options, u);
+    scheduler_group_init(all->scheduler, &u->scheduling, u->quota.share);
+    list_append(&all->all, &u->link);
     *ret = u;
     return 0;
 }

@@ -1,21 +1,24 @@
 // Users: whose programs share a quota, and device time with those of other users.
 #pragma once
 
-#include <stdbool.h>
-#include <sys/types.h>
-
 #include "base/list.h"
 #include "base/who.h"
 #include "server/jobs/scheduler.h"
 #include "server/net/origin.h"
 #include "server/net/quota.h"
 
-struct server;
+struct options;
+
+// All users that are there. Embedded by the server.
+struct users {
+    struct list all;
+    const struct options *options; // the quotas
+    struct scheduler *scheduler;
+};
 
 // While somebody is connected.
 struct user {
     struct list link;
-    struct server *server;
     unsigned refs; // sessions
     bool local;
     uid_t uid;           // of a local one
@@ -27,7 +30,7 @@ struct user {
 };
 
 /// The user at the other end, with one reference.
-int user_get(struct server *s, const struct origin *p, struct user **ret, struct error *e);
+int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e);
 void user_unref(struct user *u);
 
 /// Whether one context, or one request with so many bytes, or so many bytes more, fit the quota; if

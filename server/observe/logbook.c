@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "server/net/connection.h"
 #include "server/net/delimited.h"
 
 #define RING_SIZE   (256u * 1024)
@@ -113,7 +112,7 @@ static void on_abandoned(struct request *request)
     reader_free(container_of(request, struct reader, request));
 }
 
-int logbook_read(struct logbook *b, struct connection *c, const struct frame_header *h,
+int logbook_read(struct logbook *b, struct requests *requests, const struct frame_header *h,
                  const rknnd_Log *m, struct error *e)
 {
     uint64_t end = end_of(b);
@@ -127,7 +126,7 @@ int logbook_read(struct logbook *b, struct connection *c, const struct frame_hea
     r->book = b;
     r->from = from;
     list_init(&r->link);
-    request_begin(&r->request, c, h, on_abandoned);
+    request_begin(&r->request, requests, h, on_abandoned);
     if (m->wait && from == end) {
         list_append(&b->waiting, &r->link);
         return 0;

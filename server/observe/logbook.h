@@ -21,7 +21,7 @@ struct logbook {
 int logbook_init(struct logbook *b, uv_loop_t *loop, struct error *e);
 
 /// Answers LOG: now, or when there is something.
-int logbook_read(struct logbook *b, struct connection *c, const struct frame_header *h,
+int logbook_read(struct logbook *b, struct requests *requests, const struct frame_header *h,
                  const rknnd_Log *m, struct error *e);
 
 /// Tells those who wait that no more comes.

@@ -5,12 +5,6 @@
 #include <string.h>
 #include <uv.h>
 
-#include "server/net/connection.h"
-#include "server/net/delimited.h"
-
-#define EVENTS_OF_ANSWER                                                                           \
-    1024 // at most; encoding them holds the loop up for less than a millisecond
-
 _Static_assert(sizeof(struct trace_event) == 64, "an event is a cache line");
 
 int trace_init(struct trace *t, uint32_t n_events, struct error *e)
@@ -65,38 +59,12 @@ uint64_t trace_model_id(const uint8_t sha256[MODEL_SHA256_SIZE])
     return id;
 }
 
-static int put(struct delimited *q, const struct trace_event *event, struct error *e)
+uint64_t trace_oldest(const struct trace *t)
 {
-    rknnd_TraceEvent m = {.kind = event->kind,
-                          .time_us = event->time_us,
-                          .client = event->client,
-                          .id = event->id,
-                          .value = event->value,
-                          .cores = event->cores};
-    message_set_text(m.text, event->text);
-    return delimited_put(q, rknnd_TraceEvent_fields, &m, e);
+    return t->next > t->n_slots ? t->next - t->n_slots : 1;
 }
 
-int trace_read(const struct trace *t, struct connection *c, const struct frame_header *h,
-               const rknnd_Trace *request, struct error *e)
+const struct trace_event *trace_event(const struct trace *t, uint64_t number)
 {
-    struct delimited q = {0};
-    uint64_t oldest = t->next > t->n_slots ? t->next - t->n_slots : 1;
-    rknnd_TraceReply m = {.first = request->from > oldest ? request->from : oldest,
-                          .end = t->next,
-                          .now_us = uv_hrtime() / 1000};
-    int r = 0;
-    for (uint64_t i = m.first; r == 0 && i < t->next && m.n_events < EVENTS_OF_ANSWER; i++) {
-        r = put(&q, slot(t, i), e);
-        m.n_events++;
-    }
-    if (r < 0) {
-        free(q.data);
-        return r;
-    }
-    struct iovec payload = {q.data, q.size};
-    channel_send(&c->channel, message_frame(h->type, FRAME_REPLY, h->id, rknnd_TraceReply_fields,
-                                            &m, &payload, q.size > 0, free, q.data));
-    connection_update_flow(c);
-    return 0;
+    return slot(t, number);
 }

@@ -4,9 +4,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "server/net/request.h"
-
-struct connection;
+#include "protocol/message.h"
 
 // PROTOCOL.md, TRACE, says what each has in its fields.
 enum trace_kind {
@@ -55,6 +53,7 @@ void trace_add_event(struct trace *t, const struct trace_event *event, const cha
 /// A model's id in events: the beginning of its hash.
 uint64_t trace_model_id(const uint8_t sha256[MODEL_SHA256_SIZE]);
 
-/// The answer to TRACE.
-int trace_read(const struct trace *t, struct connection *c, const struct frame_header *h,
-               const rknnd_Trace *m, struct error *e);
+/// The oldest event that is there still; trace->next if there is none. And one of those from there
+/// to before trace->next.
+uint64_t trace_oldest(const struct trace *t);
+const struct trace_event *trace_event(const struct trace *t, uint64_t number);

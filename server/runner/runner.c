@@ -1,11 +1,12 @@
 // Runners: contexts, the order of their jobs, deadlines.
-#include "server/runner/runner_kind.h"
+#include "server/runner/runner.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 
 #include "base/cleanup.h"
+#include "server/runner/runner_kind.h"
 
 #define ATTEMPTS 2
 #define LATE_MS  100 // a timer that goes off later than that tells of a loop that did not run
@@ -40,18 +41,11 @@ static int take_parts(struct runner *runner, const struct model_file *model, str
     return model_file_copy(&runner->model, model, e);
 }
 
-static void forget_custom(struct runner_info *info)
-{
-    custom_list_free(info->custom);
-    free((uint8_t *)info->custom_payload.data);
-}
-
 static void free_parts(struct runner *runner)
 {
     buffer_pool_free(runner->buffers);
     model_file_done(&runner->model);
-    free(runner->info.tensors);
-    forget_custom(&runner->info);
+    model_info_done(&runner->info);
 }
 
 int runner_init(struct runner *runner, const struct runner_kind *kind,
@@ -98,7 +92,7 @@ void runner_free(struct runner *runner)
     runner->kind->end(runner);
 }
 
-const struct runner_info *runner_info(const struct runner *runner)
+const struct model_info *runner_info(const struct runner *runner)
 {
     return &runner->info;
 }
@@ -116,38 +110,6 @@ pid_t runner_worker(const struct runner *runner)
 uint32_t runner_deaths(const struct runner *runner)
 {
     return runner->deaths;
-}
-
-uint64_t runner_info_output_size(const struct runner_info *info, uint32_t row)
-{
-    const struct tensor_io *outputs = runner_info_row(info, row) + info->n_inputs;
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < info->n_outputs; i++)
-        size += outputs[i].logical.size;
-    return size;
-}
-
-int runner_info_take_custom(struct runner_info *info, struct bytes *payload, uint32_t n,
-                            struct error *e)
-{
-    struct bytes rest = *payload;
-    struct custom_list *list;
-    int r = custom_list_decode(&rest, n, &list, e);
-    if (r < 0)
-        return r;
-    size_t size = payload->size - rest.size;
-    uint8_t *copy = malloc(size + 1);
-    if (!copy) {
-        custom_list_free(list);
-        return error_no_memory(e, "custom operators", size);
-    }
-    if (size > 0)
-        memcpy(copy, payload->data, size);
-    forget_custom(info);
-    info->custom = list;
-    info->custom_payload = (struct bytes){copy, size};
-    *payload = rest;
-    return 0;
 }
 
 // ---- what a job does ---------------------------------------------------------------------------

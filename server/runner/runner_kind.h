@@ -3,7 +3,12 @@
 // closes, and may lose its contexts and get them back.
 #pragma once
 
-#include "server/runner/runner.h"
+#include "server/runner/model_info.h"
+#include "server/runner/runner_job.h"
+#include "server/runner/runner_options.h"
+#include "worker/model_file.h"
+
+struct runner;
 
 // A kind's operations on a context are asked for one at a time: the context is `busy` until the
 // kind answers, from inside or later on the loop.
@@ -29,7 +34,7 @@ struct runner {
     const struct runner_events *events;
     void *owner;
     struct model_file model; // a copy
-    struct runner_info info;
+    struct model_info info;
     struct buffer_pool *buffers;
     pid_t worker;    // 0: there is no process now
     uint32_t deaths; // of workers
@@ -94,8 +99,7 @@ int runner_process_new(const struct runner_options *options, const struct model_
                        const struct runner_events *events, void *owner, struct runner **ret,
                        struct error *e);
 
-// ---- what a kind tells runner.c
-// ------------------------------------------------------------------
+// ---- what a kind tells runner.c ---------------------------------------------------------------
 
 /// The model is there (again): opens the contexts, lets waiting jobs run. The first time, on_loaded
 /// comes from inside.
@@ -127,8 +131,3 @@ void runner_context_profiled(struct runner_context *c, const struct error *e,
 
 /// What the runner itself waits for has to come by then; RUNNER_NEVER: nothing.
 void runner_set_deadline(struct runner *runner, uint64_t at_ms);
-
-/// Takes the nodes that others may compute, in the form of CustomListReply's payload, from the
-/// front of *payload into the info.
-int runner_info_take_custom(struct runner_info *info, struct bytes *payload, uint32_t n,
-                            struct error *e);

@@ -192,10 +192,10 @@ static void put_inputs(const struct runner_job *job, uint32_t n, rknnd_WorkerRun
     }
 }
 
-static void put_outputs(const struct runner_info *info, const struct runner_job *job,
+static void put_outputs(const struct model_info *info, const struct runner_job *job,
                         rknnd_WorkerRun *m)
 {
-    const struct tensor_io *outputs = runner_info_row(info, job->row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_row(info, job->row) + info->n_inputs;
     uint64_t offset = 0;
     m->output_offsets_count = (pb_size_t)info->n_outputs;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
@@ -267,7 +267,7 @@ static void profile(struct runner_context *base)
 static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
                      struct bytes payload, struct error *e)
 {
-    struct runner_info *info = &runner->base.info;
+    struct model_info *info = &runner->base.info;
     if (m->n_inputs > MAX_TENSORS || m->n_outputs > MAX_TENSORS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs and %u outputs", m->n_inputs,
                          m->n_outputs);
@@ -277,7 +277,7 @@ static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
     uint32_t n_rows = m->n_rows ? m->n_rows : 1;
     if (n_rows > NPU_MAX_ROWS)
         return error_set(e, STATUS_FAIL, "a model with %u rows of shapes", n_rows);
-    int r = runner_info_take_custom(info, &payload, m->n_custom, e);
+    int r = model_info_take_custom(info, &payload, m->n_custom, e);
     if (r == 0)
         r = tensor_list_decode(payload, (size_t)n_rows * (m->n_inputs + m->n_outputs),
                                &info->tensors, e);

@@ -1,12 +1,13 @@
 // One question to a backend without a runner: what is the device, what is in this file. Asked in a
 // worker process of its own, or on a thread.
+#include "server/runner/runner_query.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/runner/runner.h"
 #include "server/runner/worker_process.h"
 #include "server/threads.h"
 #include "worker/loaded_backend.h"

@@ -114,20 +114,20 @@ static void end(struct runner *base)
 
 // ---- loading -----------------------------------------------------------------------------------
 
-static int fill_custom(struct runner_info *info, const struct npu_model_info *m, struct error *e)
+static int fill_custom(struct model_info *info, const struct npu_model_info *m, struct error *e)
 {
     size_t size;
     cleanup(free_p) uint8_t *list = custom_list_encode(m->custom, m->n_custom, &size);
     if (!list)
         return error_no_memory(e, "custom operators", 0);
     struct bytes payload = {list, size};
-    return runner_info_take_custom(info, &payload, m->n_custom, e);
+    return model_info_take_custom(info, &payload, m->n_custom, e);
 }
 
 static int fill_info(struct thread_runner *runner, struct error *e)
 {
     const struct npu_model_info *m = runner->loaded.backend->model_info(runner->loaded.model);
-    struct runner_info *info = &runner->base.info;
+    struct model_info *info = &runner->base.info;
     size_t n;
     cleanup(free_p) const struct tensor_io **tensors = loaded_backend_tensors(m, &n);
     info->tensors = tensors ? calloc(n + 1, sizeof *info->tensors) : NULL;
@@ -263,7 +263,7 @@ static void finish_call(struct task *t);
 
 static int make_tables(struct thread_context *c, struct error *e)
 {
-    const struct runner_info *info = &c->base.runner->info;
+    const struct model_info *info = &c->base.runner->info;
     if (!c->part.finish)
         gate_init(&c->gate);
     c->part.finish = finish_part;
@@ -415,9 +415,9 @@ static void next(struct runner_context *base, bool stop)
 
 static void prepare_job(struct thread_context *c)
 {
-    const struct runner_info *info = &c->base.runner->info;
+    const struct model_info *info = &c->base.runner->info;
     const struct runner_job *job = c->base.job;
-    const struct tensor_io *outputs = runner_info_row(info, job->row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_row(info, job->row) + info->n_inputs;
     uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         const struct bound *place = binding_find(job->binding, info->n_inputs + i);

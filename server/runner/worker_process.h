@@ -2,7 +2,9 @@
 #pragma once
 
 #include "base/log.h"
-#include "server/runner/runner.h"
+#include "npu/npu.h"
+#include "protocol/message.h"
+#include "server/runner/runner_options.h"
 
 struct worker_process;
 

@@ -105,7 +105,7 @@ static void drop_answers(int fd)
 
 static bool alive(void)
 {
-    return f.server.n_connections > 0;
+    return f.server.connections.n > 0;
 }
 
 // Sends, and lets the server take it. False: it has closed.
@@ -134,13 +134,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                       data[0] == 0   ? 0
                       : data[0] == 1 ? f.hello_size
                                      : f.prefix_size);
-    for (int i = 0; data[0] > 1 && i < 1000 && f.server.n_contexts == 0; i++)
+    for (int i = 0; data[0] > 1 && i < 1000 && f.server.contexts.n == 0; i++)
         uv_run(&f.loop, UV_RUN_NOWAIT);
     if (going)
         feed(pair[1], data + 1, size - 1);
     close(pair[1]);
-    while (f.server.n_connections > 0 || f.server.n_contexts > 0 || f.server.uploads.n_uploads > 0)
+    while (f.server.connections.n > 0 || f.server.contexts.n > 0 || f.server.uploads.n_uploads > 0)
         uv_run(&f.loop, UV_RUN_ONCE);
-    assert(f.server.n_sessions == 0 && f.server.scheduler.n_waiting == 0);
+    assert(f.server.sessions.n == 0 && f.server.jobs.scheduler.n_waiting == 0);
     return 0;
 }

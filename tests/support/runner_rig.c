@@ -179,13 +179,13 @@ static void on_done(struct runner_job *job, const struct error *e)
 void rig_submit(struct rig *r, struct rig_job *j, struct runner_context *c, uint8_t fill)
 {
     struct error e;
-    const struct runner_info *info = runner_info(r->runner);
+    const struct model_info *info = runner_info(r->runner);
     uint64_t size = info->tensors[0].logical.size;
     struct buffer *b;
-    if (buffer_get(runner_buffers(r->runner), size, runner_info_output_size(info, 0), &b, &e) < 0)
+    if (buffer_get(runner_buffers(r->runner), size, model_info_output_size(info, 0), &b, &e) < 0)
         fail_msg("%s", e.text);
     memset(b->input, fill, size);
-    memset(b->output, (uint8_t)~fill, runner_info_output_size(info, 0));
+    memset(b->output, (uint8_t)~fill, model_info_output_size(info, 0));
     *j =
         (struct rig_job){.rig = r, .input = {.data = b->input, .size = size, .type = TENSOR_UINT8}};
     j->job = (struct runner_job){.context = c,
@@ -214,7 +214,7 @@ void rig_check(struct rig *r, struct rig_job *j, uint8_t fill)
     assert_true(j->done);
     if (j->error.code < 0)
         fail_msg("%s", j->error.text);
-    for (uint64_t i = 0; i < runner_info_output_size(runner_info(r->runner), 0); i++)
+    for (uint64_t i = 0; i < model_info_output_size(runner_info(r->runner), 0); i++)
         assert_int_equal(j->job.buffer->output[i], fill);
     rig_drop(j);
 }

@@ -124,7 +124,7 @@ static struct connection *join(struct peer *p)
     fd_unblock(pair[0]);
     server_end = pair[0];
     server_take(&server, pair[0], &(struct origin){.text = "flood"});
-    struct connection *c = container_of(server.connections.prev, struct connection, link);
+    struct connection *c = container_of(server.connections.all.prev, struct connection, link);
     peer_init(p, pair[1]);
     peer_send(p, MESSAGE_HELLO, &m, NULL, 0);
     wait_readable(p);
@@ -239,9 +239,9 @@ static void others_have_their_turn(void **state)
 // Nothing happens for the client that joined last until it reads.
 static bool is_still(const struct connection *c)
 {
-    const struct request *next = list_first(&c->large, const struct request, turn);
+    const struct request *next = list_first(&c->requests.large, const struct request, turn);
     struct pollfd socket = {.fd = server_end, .events = POLLOUT};
-    return (c->n_requests == 0 || (next && !next->started)) && poll(&socket, 1, 0) == 0;
+    return (c->requests.n == 0 || (next && !next->started)) && poll(&socket, 1, 0) == 0;
 }
 
 // Asks `n` times for `size` bytes or more and reads nothing: what the server keeps is bounded, and
@@ -293,7 +293,7 @@ static void descriptions_wait_for_their_reader(void **state)
         store_add(&server.store, m.sha256, fd, (uint64_t)file.st_size, "digits", &model, &e), 0);
     free(data);
     expect_bound(MESSAGE_MODEL_DESCRIBE, &m, 120, 14000);
-    store_unref(model);
+    model_unref(model);
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "server/runner/runner_query.h"
 #include "tests/support/runner_rig.h"
 #include "worker/worker.h"
 
@@ -21,10 +22,10 @@ static void test_runs(void **state)
     struct rig r;
     rig_init(&r, in_threads(state), "100:250");
     rig_load(&r);
-    const struct runner_info *info = runner_info(r.runner);
+    const struct model_info *info = runner_info(r.runner);
     assert_int_equal(info->n_inputs, 1);
     assert_int_equal(info->n_outputs, 1);
-    assert_int_equal(runner_info_output_size(info, 0), 250);
+    assert_int_equal(model_info_output_size(info, 0), 250);
     assert_int_equal(info->tensors[1].logical.n_elems, 250);
     assert_int_equal(info->weight_size, r.model.size);
     assert_int_equal(info->device.n_cores, 3);

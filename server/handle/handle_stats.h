@@ -5,10 +5,12 @@
 
 #include "base/list.h"
 
+struct services;
 struct stats_snapshot;
 
 // Embedded by the server.
 struct stats {
+    const struct services *services; // what the snapshots are of
     struct list waiting;             // who will be answered by the next snapshot
     struct list served;              // by this one
     struct stats_snapshot *snapshot; // NULL: nobody is being answered
@@ -16,7 +18,7 @@ struct stats {
     uv_timer_t timer;
 };
 
-void stats_init(struct stats *st, uv_loop_t *loop);
+void stats_init(struct stats *st, const struct services *services);
 
 /// After the last connection has closed.
 void stats_close(struct stats *st);

@@ -1,0 +1,24 @@
+// What the daemon has done for a connection ends with it.
+#include "server/handle/services.h"
+
+#include "base/cleanup.h"
+#include "server/jobs/context.h"
+#include "server/models/upload.h"
+#include "server/net/connection.h"
+#include "server/net/session.h"
+#include "server/observe/trace.h"
+
+void services_connection_closing(struct connection *c)
+{
+    const struct services *s = c->services;
+    struct context *x;
+    while ((x = list_first(&c->contexts, struct context, link)))
+        context_close(x);
+    uploads_disown(s->uploads, c);
+    if (c->session) {
+        trace_add(s->trace, TRACE_DISCONNECT, c->session->id, c->number, 0, NULL);
+        c->session->n_connections--;
+    }
+    list_remove(&c->in_session);
+    session_unref(steal_ptr(c->session));
+}
