@@ -24,7 +24,7 @@ static int describe_tensor(const struct graph_node *n, const struct graph_tensor
                            struct tensor_attr *ret, struct error *e)
 {
     struct graph_tensor x = exchanged(t);
-    if (!row_type_known(t->type))
+    if (!element_type_known(t->type))
         return graph_refuse(n, e, "tensor %s: programs cannot have type %s", t->name,
                             tensor_type_name(t->type));
     int r = sim_describe_tensor(&x, ret, e);

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "npu/model/onnx/onnx_lower.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 #define DROPPED GRAPH_OP_COUNT
 

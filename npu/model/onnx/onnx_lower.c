@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_names.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 #define MAX_TENSORS (1u << 20)
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // ---- the new list ----
 

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "npu/model/onnx/onnx_qdq.h"
-#include "npu/sim/exec/rows.h"
 #include "npu/sim/ops/ort_int8.h"
+#include "npu/sim/simd/elements.h"
 
 #define MAX_DEPTH 8 // of moves between a node and its quantization
 
@@ -64,7 +64,7 @@ static void fill_table(struct qdq_form from, const struct chain *c, struct qdq_f
     for (int i = 0; i < 256; i++)
         v[i] = from.scale * (float)((int8_t)i - from.zp);
     for (uint32_t k = c->n; k-- > 0;)
-        row_post(&c->posts[k], v, 256);
+        elements_post(&c->posts[k], v, 256);
     for (int i = 0; i < 256; i++) {
         float steps = rintf(v[i] / to.scale) + (float)to.zp;
         steps = isnan(steps) ? (float)to.zp : steps;

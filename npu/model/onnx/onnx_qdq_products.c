@@ -1,7 +1,7 @@
 // Convolutions and products of matrices on narrow tensors. A product of matrices is a convolution
 // of images of one pixel.
 #include "npu/model/onnx/onnx_qdq.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // What a product is made of. The weight has one scale and zero point, or one for each output.
 struct operands {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "npu/sim/exec/dnn.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/fp16_binary.h"
 
 enum conv_kernel {
@@ -43,7 +43,7 @@ struct conv_requant {
     int32_t addend;   // a tensor; -1: none
     int32_t addend_zp;
     double addend_multiplier;
-    struct row_form form; // of the output
+    struct element_form form; // of the output
 };
 
 // Lines of the output that oneDNN computes in one call: so many that their sums stay in the second
@@ -82,11 +82,11 @@ struct conv {
     struct conv_int16 *int16;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
-    float *float_bias;          // NULL: none
-    uint32_t n_fused;           // so many of the node's
-    bool direct;                // nothing is left: it writes the output
-    struct row_form image_form; // CONV_DEPTHWISE
-    bool fp16;                  // … from the image to the output, in these bounds
+    float *float_bias;              // NULL: none
+    uint32_t n_fused;               // so many of the node's
+    bool direct;                    // nothing is left: it writes the output
+    struct element_form image_form; // CONV_DEPTHWISE
+    bool fp16;                      // … from the image to the output, in these bounds
     struct clamp_bounds bounds;
 
     bool transposed;

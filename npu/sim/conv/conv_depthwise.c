@@ -163,7 +163,7 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
     float *taps = c->taps = step_alloc(s, (n_taps + 1) * padded, sizeof *taps);
     if (!taps)
         return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
-    c->image_form = row_form(step_input(s, 0));
+    c->image_form = element_form(step_input(s, 0));
     c->fp16 = depthwise_fits_fp16(s, c, &c->bounds);
     for (size_t tap = 0; tap < n_taps; tap++)
         for (size_t i = 0; i < padded; i++)
@@ -223,7 +223,7 @@ static void depthwise_load_line(const struct conv_lines *l, const int8_t *x, voi
     else if (c->fp16)
         memcpy(to + before, x, size);
     else
-        row_load(&c->image_form, x, n, (float *)(to + before));
+        elements_load(&c->image_form, x, n, (float *)(to + before));
     memset(to + before + size, 0, l->size - before - size);
 }
 

@@ -75,11 +75,11 @@ KERNEL static void epilogue_add(float *x, const float *y, size_t n)
 static void epilogue_add_operand(const struct step *s, const struct run *r,
                                  const struct graph_post *post, size_t at, float *v, size_t n)
 {
-    float operand[ROW_CHUNK];
+    float operand[ELEMENTS_CHUNK];
     const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
-    struct row_form form = row_form(t);
+    struct element_form form = element_form(t);
     const uint8_t *src = run_tensor(r, (uint32_t)post->operand);
-    row_load(&form, src + at * tensor_type_size(t->type), n, operand);
+    elements_load(&form, src + at * tensor_type_size(t->type), n, operand);
     epilogue_add(v, operand, n);
 }
 
@@ -88,7 +88,7 @@ static void epilogue_store(const struct step *s, const struct conv *c, const str
                            size_t at, float *v, size_t n)
 {
     const struct graph_tensor *y = step_output(s, 0);
-    struct row_form form = row_form(y);
+    struct element_form form = element_form(y);
     if (s->node->quant && s->node->quant->in_output_units)
         form.scale = 1;
     for (uint32_t i = c->n_fused; i < s->node->n_post; i++) {
@@ -96,17 +96,17 @@ static void epilogue_store(const struct step *s, const struct conv *c, const str
         if (post->kind == POST_ADD)
             epilogue_add_operand(s, r, post, at, v, n);
         else
-            row_post(post, v, n);
+            elements_post(post, v, n);
     }
-    row_store(&form, (uint8_t *)run_output(s, r, 0) + at * tensor_type_size(y->type), n, v);
+    elements_store(&form, (uint8_t *)run_output(s, r, 0) + at * tensor_type_size(y->type), n, v);
 }
 
 static void epilogue_floats(const struct step *s, const struct conv *c, const struct run *r,
                             float *v, size_t first, size_t n)
 {
-    for (size_t done = 0; done < n; done += ROW_CHUNK)
+    for (size_t done = 0; done < n; done += ELEMENTS_CHUNK)
         epilogue_store(s, c, r, first + done, v + done,
-                       n - done < ROW_CHUNK ? n - done : ROW_CHUNK);
+                       n - done < ELEMENTS_CHUNK ? n - done : ELEMENTS_CHUNK);
 }
 
 void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
@@ -120,10 +120,11 @@ void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, vo
         conv_requantize(s, c, r, sums, first, n_pixels);
         return;
     }
-    float v[ROW_CHUNK];
+    float v[ELEMENTS_CHUNK];
     const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
     size_t channels = c->oc, groups = c->window.groups;
-    size_t part = channels < ROW_CHUNK ? channels : ROW_CHUNK, pixels_at_once = ROW_CHUNK / part;
+    size_t part = channels < ELEMENTS_CHUNK ? channels : ELEMENTS_CHUNK,
+           pixels_at_once = ELEMENTS_CHUNK / part;
     for (size_t p = 0; p < n_pixels; p += pixels_at_once) {
         size_t n = n_pixels - p < pixels_at_once ? n_pixels - p : pixels_at_once;
         for (size_t from = 0; from < channels; from += part) {

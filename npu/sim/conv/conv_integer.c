@@ -161,8 +161,8 @@ KERNEL static void window_sum_parts(const int32_t *restrict parts, size_t n, siz
 static void window_sum_many(const int8_t *x, size_t n_sums, size_t eights, int32_t zero,
                             int32_t *sums)
 {
-    int32_t memory[2][ROW_CHUNK], *parts = memory[0], *other = memory[1];
-    size_t together = ROW_CHUNK / eights;
+    int32_t memory[2][ELEMENTS_CHUNK], *parts = memory[0], *other = memory[1];
+    size_t together = ELEMENTS_CHUNK / eights;
     for (size_t done = 0; done < n_sums; done += together) {
         size_t n = n_sums - done < together ? n_sums - done : together, rest = eights;
         int8_sum_eights(x + done * eights * 8, n * eights, parts);
@@ -202,7 +202,7 @@ KERNEL static void window_sum_few(const int8_t *restrict x, size_t n_sums, size_
 static void window_sum_channels(const int8_t *x, size_t n_sums, size_t inputs, int32_t zero,
                                 int32_t *sums)
 {
-    if (inputs % 8 == 0 && inputs / 8 <= ROW_CHUNK)
+    if (inputs % 8 == 0 && inputs / 8 <= ELEMENTS_CHUNK)
         window_sum_many(x, n_sums, inputs / 8, zero, sums);
     else
         window_sum_few(x, n_sums, inputs, zero, sums);

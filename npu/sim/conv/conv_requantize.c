@@ -111,7 +111,7 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
     const struct graph_tensor *y = step_output(s, 0);
     struct conv_requant *f = &c->requant;
     double step = s->node->quant->in_output_units ? 1 : (double)y->scale;
-    *f = (struct conv_requant){.alpha = 1, .addend = -1, .form = row_form(y)};
+    *f = (struct conv_requant){.alpha = 1, .addend = -1, .form = element_form(y)};
     f->low = -128 - f->form.zp;
     f->high = 127 - f->form.zp;
     if (y->type != TENSOR_INT8 || !y->quantized || !requant_take_posts(s, f, step))

@@ -77,7 +77,7 @@ static int conv_check_operands(const struct step *s, struct error *e)
         if (post->kind != POST_ADD)
             continue;
         const struct graph_tensor *a = &s->plan->graph->tensors[post->operand];
-        if (a->constant || !a->channels_last || a->n_dims != 4 || !row_type_known(a->type) ||
+        if (a->constant || !a->channels_last || a->n_dims != 4 || !element_type_known(a->type) ||
             memcmp(a->dims, y->dims, 4 * sizeof *a->dims) != 0)
             return step_refuse(s, e, "what is added, %s, has not the output's shape", a->name);
     }
@@ -158,7 +158,7 @@ static int conv_prepare_float(struct step *s, struct conv *c, struct error *e)
     cleanup(free_p) float *weights = malloc(w->n_elems * sizeof *weights + 1);
     if (!weights)
         return error_no_memory(e, "a weight", w->n_elems * sizeof *weights);
-    if (!row_type_known(w->type))
+    if (!element_type_known(w->type))
         return step_refuse(s, e, "weights of type %s are not supported", tensor_type_name(w->type));
     elements_of_constant(w, weights);
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
@@ -202,10 +202,10 @@ static void conv_fill_image(const struct step *s, const struct conv *c, struct r
     const struct graph_tensor *x = step_input(s, 0);
     const uint8_t *src = run_input(s, r, 0);
     uint8_t *image = run_scratch(r, c->image_at);
-    struct row_form form = row_form(x);
+    struct element_form form = element_form(x);
     size_t element = c->integer ? 1 : sizeof(float), from = tensor_type_size(x->type);
     if (!c->transposed) {
-        row_load(&form, src, x->n_elems, (float *)image);
+        elements_load(&form, src, x->n_elems, (float *)image);
         return;
     }
     size_t line = (size_t)c->iw * c->ic * element;
@@ -219,7 +219,7 @@ static void conv_fill_image(const struct step *s, const struct conv *c, struct r
                 if (c->integer)
                     memcpy(to, pixel, c->ic);
                 else
-                    row_load(&form, pixel, c->ic, (float *)to);
+                    elements_load(&form, pixel, c->ic, (float *)to);
             }
 }
 

@@ -5,7 +5,7 @@
 #include "npu/sim/simd/interleave.h"
 #include "tensor/transpose.h"
 
-static bool same_form(const struct row_form *a, const struct row_form *b)
+static bool same_form(const struct element_form *a, const struct element_form *b)
 {
     if (a->type != b->type || a->quantized != b->quantized)
         return false;
@@ -14,15 +14,15 @@ static bool same_form(const struct row_form *a, const struct row_form *b)
 
 void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
 {
-    *c = (struct copy){.to = row_form(to),
-                       .from = row_form(from),
+    *c = (struct copy){.to = element_form(to),
+                       .from = element_form(from),
                        .to_size = tensor_type_size(to->type),
                        .from_size = tensor_type_size(from->type)};
     c->same = same_form(&c->to, &c->from);
     c->mapped =
         !c->same && int8_map_is_fast() && to->type == TENSOR_INT8 && from->type == TENSOR_INT8;
     if (c->mapped)
-        row_table(&c->from, NULL, 0, &c->to, c->table);
+        elements_table(&c->from, NULL, 0, &c->to, c->table);
 }
 
 void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
@@ -156,7 +156,7 @@ static struct line line_of(const struct nd *nd, uint32_t dim)
 static void find_plane(struct nd *nd)
 {
     uint32_t last = nd->n_dims - 1;
-    if (nd_step(nd, 0) != 1 || nd_step(nd, 1) == 1)
+    if (nd_stride(nd, 0) != 1 || nd_stride(nd, 1) == 1)
         return;
     for (uint32_t i = 0; i + 1 < last; i++)
         if (nd->strides[1][i] == 1 && nd->dims[i] >= PLANE_LEAST)
@@ -209,7 +209,7 @@ static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
                        &block);
         return;
     }
-    nd_have_rows(&outer);
+    nd_split_inner(&outer);
     find_plane(&outer);
     struct line row = line_of(&outer, outer.n_dims - 1);
     struct line rows = line_of(&outer, --outer.n_dims - 1);
@@ -217,32 +217,32 @@ static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
         move_plane(c->to_size, to + at.offset[0] * size, from + at.offset[1] * size, rows, row);
 }
 
-// At most ROW_CHUNK elements beside each other.
+// At most ELEMENTS_CHUNK elements beside each other.
 static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from, size_t n)
 {
-    float values[ROW_CHUNK];
+    float values[ELEMENTS_CHUNK];
     if (c->mapped) {
         int8_map(c->table, (const int8_t *)from, n, (int8_t *)to);
         return;
     }
-    row_load(&c->from, from, n, values);
-    row_store(&c->to, to, n, values);
+    elements_load(&c->from, from, n, values);
+    elements_store(&c->to, to, n, values);
 }
 
 static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, const uint8_t *from,
                         int64_t from_step, size_t n)
 {
-    float values[ROW_CHUNK];
-    for (size_t done = 0; done < n; done += ROW_CHUNK) {
-        size_t part = n - done < ROW_CHUNK ? n - done : ROW_CHUNK;
+    float values[ELEMENTS_CHUNK];
+    for (size_t done = 0; done < n; done += ELEMENTS_CHUNK) {
+        size_t part = n - done < ELEMENTS_CHUNK ? n - done : ELEMENTS_CHUNK;
         uint8_t *a = to + (int64_t)done * to_step * (int64_t)c->to_size;
         const uint8_t *b = from + (int64_t)done * from_step * (int64_t)c->from_size;
         if (to_step == 1 && from_step == 1) {
             convert_chunk(c, a, b, part);
             continue;
         }
-        row_load_strided(&c->from, b, from_step, part, values);
-        row_store_strided(&c->to, a, to_step, part, values);
+        elements_load_strided(&c->from, b, from_step, part, values);
+        elements_store_strided(&c->to, a, to_step, part, values);
     }
 }
 
@@ -250,14 +250,14 @@ static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, cons
 static bool rows_follow(const struct copy *c)
 {
     const struct nd *nd = &c->nd;
-    return nd->n_dims == 2 && nd->dims[1] > 0 && nd_step(nd, 0) == 1 && nd_step(nd, 1) == 1 &&
-           nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ROW_CHUNK / 2;
+    return nd->n_dims == 2 && nd->dims[1] > 0 && nd_stride(nd, 0) == 1 && nd_stride(nd, 1) == 1 &&
+           nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ELEMENTS_CHUNK / 2;
 }
 
 static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
-    uint8_t stored[ROW_CHUNK * sizeof(int64_t)];
-    size_t rows = (size_t)c->nd.dims[0], row = nd_row(&c->nd), together = ROW_CHUNK / row;
+    uint8_t stored[ELEMENTS_CHUNK * sizeof(int64_t)];
+    size_t rows = (size_t)c->nd.dims[0], row = nd_inner(&c->nd), together = ELEMENTS_CHUNK / row;
     size_t size = row * c->to_size, step = (size_t)c->nd.strides[0][0] * c->to_size;
     for (size_t done = 0; done < rows; done += together) {
         size_t n = rows - done < together ? rows - done : together;
@@ -283,8 +283,8 @@ static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
 static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     struct nd_position at;
-    size_t n = nd_row(&c->nd);
-    int64_t to_step = nd_step(&c->nd, 0), from_step = nd_step(&c->nd, 1);
+    size_t n = nd_inner(&c->nd);
+    int64_t to_step = nd_stride(&c->nd, 0), from_step = nd_stride(&c->nd, 1);
     bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
                     (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
     integers = integers && !c->to.quantized && !c->from.quantized;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "npu/sim/exec/nd.h"
-#include "npu/sim/exec/rows.h"
 #include "npu/sim/exec/step.h"
+#include "npu/sim/simd/elements.h"
 
 struct copy {
     struct nd nd; // operand 0: to, operand 1: from
-    struct row_form to, from;
+    struct element_form to, from;
     size_t to_size, from_size; // bytes of an element
     int64_t to_at, from_at;    // first elements
     bool same;                 // the stored form is the same

@@ -82,7 +82,7 @@ void nd_simplify(struct nd *nd)
     }
 }
 
-void nd_have_rows(struct nd *nd)
+void nd_split_inner(struct nd *nd)
 {
     if (nd->n_dims > 1)
         return;

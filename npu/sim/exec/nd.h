@@ -28,7 +28,7 @@ void nd_add(struct nd *nd, const int64_t *strides);
 void nd_simplify(struct nd *nd);
 
 /// Puts a dimension of size 1 before the row if that is all there is.
-void nd_have_rows(struct nd *nd);
+void nd_split_inner(struct nd *nd);
 
 /// Exchanges two dimensions.
 void nd_swap(struct nd *nd, uint32_t a, uint32_t b);
@@ -44,12 +44,12 @@ void nd_start(const struct nd *nd, struct nd_position *at);
 void nd_next(const struct nd *nd, struct nd_position *at);
 
 /// Elements of a row, and the step between them for an operand.
-static inline size_t nd_row(const struct nd *nd)
+static inline size_t nd_inner(const struct nd *nd)
 {
     return (size_t)nd->dims[nd->n_dims - 1];
 }
 
-static inline int64_t nd_step(const struct nd *nd, uint32_t operand)
+static inline int64_t nd_stride(const struct nd *nd, uint32_t operand)
 {
     return nd->strides[operand][nd->n_dims - 1];
 }

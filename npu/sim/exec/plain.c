@@ -13,7 +13,7 @@ static struct graph_tensor real_form(const struct graph_tensor *t, bool as_it_li
 
 static int check_type(const struct step *s, const struct graph_tensor *t, struct error *e)
 {
-    if (t && row_type_known(t->type))
+    if (t && element_type_known(t->type))
         return 0;
     return step_refuse(s, e, "a tensor is missing or its type is not supported");
 }

@@ -1,7 +1,7 @@
 // What operators ask of their step, their plan and the run.
 #include "npu/sim/exec/step.h"
 
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 #define SCRATCH_MAX ((uint64_t)1 << 32)
 
@@ -38,7 +38,7 @@ void *step_alloc(struct step *s, size_t n, size_t size)
 
 int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struct error *e)
 {
-    if (!row_type_known(t->type))
+    if (!element_type_known(t->type))
         return step_refuse(s, e, "constant %s: type %s is not supported", t->name,
                            tensor_type_name(t->type));
     float *values = step_alloc(s, t->n_elems, sizeof *values);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // ---- a block's row ----
 
@@ -35,13 +35,13 @@ static void read_int8(enum tensor_type type, const uint8_t *data, uint64_t at, s
 static void read_floats(enum tensor_type type, const uint8_t *data, uint64_t at, size_t n,
                         float *dst)
 {
-    int8_t integers[ROW_CHUNK];
+    int8_t integers[ELEMENTS_CHUNK];
     if (type == TENSOR_FLOAT16) {
-        row_load(&(struct row_form){.type = type}, data + 2 * at, n, dst);
+        elements_load(&(struct element_form){.type = type}, data + 2 * at, n, dst);
         return;
     }
     for (size_t i = 0, part; i < n; i += part) {
-        part = n - i < ROW_CHUNK ? n - i : ROW_CHUNK;
+        part = n - i < ELEMENTS_CHUNK ? n - i : ELEMENTS_CHUNK;
         read_int8(type, data, at + i, part, integers);
         widen(integers, part, dst + i);
     }
@@ -103,11 +103,11 @@ KERNEL static void write_f32(unaligned_f32 *dst, size_t n, const double *src)
 
 static void write_f16(uint8_t *dst, size_t n, const double *src)
 {
-    float floats[ROW_CHUNK];
+    float floats[ELEMENTS_CHUNK];
     for (size_t i = 0, part; i < n; i += part) {
-        part = n - i < ROW_CHUNK ? n - i : ROW_CHUNK;
+        part = n - i < ELEMENTS_CHUNK ? n - i : ELEMENTS_CHUNK;
         write_f32(floats, part, src + i);
-        row_store(&(struct row_form){.type = TENSOR_FLOAT16}, dst + 2 * i, part, floats);
+        elements_store(&(struct element_form){.type = TENSOR_FLOAT16}, dst + 2 * i, part, floats);
     }
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "npu/sim/exec/rows.h"
 #include "npu/sim/matmul/product_data.h"
+#include "npu/sim/simd/elements.h"
 
 #define INT32_SLICE 65536 // products of 8-bit integers whose sum fits 32 bits
 #define FLOAT_SLICE 1024  // and of whose sums floats hold each

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "npu/sim/cost/estimate.h"
 #include "npu/sim/exec/dnn.h"
-#include "npu/sim/exec/rows.h"
 #include "npu/sim/matmul/product.h"
 #include "npu/sim/matmul/product_data.h"
 #include "npu/sim/matmul/product_factor.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/stop.h"
 
 #define BLOCK_ROWS 128

@@ -48,8 +48,8 @@ static int prepare(struct step *s, struct error *e)
 // The first of the largest, for each of n neighbours.
 #define ARG_MAX(type, counter)                                                                     \
     do {                                                                                           \
-        type best[ROW_CHUNK];                                                                      \
-        counter found[ROW_CHUNK];                                                                  \
+        type best[ELEMENTS_CHUNK];                                                                 \
+        counter found[ELEMENTS_CHUNK];                                                             \
         for (size_t i = 0; i < n; i++) {                                                           \
             best[i] = x[i * between];                                                              \
             found[i] = 0;                                                                          \
@@ -102,8 +102,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
     const int8_t *stored = p->raw ? run_input(s, r, 0) : NULL;
     float *index = plain_values(r, &p->out);
     for (size_t o = 0; o < p->outer; o++)
-        for (size_t i = 0; i < p->inner; i += ROW_CHUNK) {
-            size_t n = p->inner - i < ROW_CHUNK ? p->inner - i : ROW_CHUNK;
+        for (size_t i = 0; i < p->inner; i += ELEMENTS_CHUNK) {
+            size_t n = p->inner - i < ELEMENTS_CHUNK ? p->inner - i : ELEMENTS_CHUNK;
             size_t at = o * p->outer_step + i * p->inner_step;
             if (p->raw)
                 compare_stored(p, stored + at, n, index + o * p->inner + i);

@@ -65,17 +65,17 @@ static void softmax_row(const float *x, size_t n, float *y)
         top = x[k] > top ? x[k] : top;
     for (size_t k = 0; k < n; k++)
         y[k] = x[k] - top;
-    row_post(&exponential, y, n);
+    elements_post(&exponential, y, n);
     for (size_t k = 0; k < n; k++)
         sum += y[k];
     for (size_t k = 0; k < n; k++)
         y[k] /= sum;
 }
 
-// `width` neighbours, at most ROW_CHUNK, of n elements each, which are `step` apart.
+// `width` neighbours, at most ELEMENTS_CHUNK, of n elements each, which are `step` apart.
 KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
 {
-    float top[ROW_CHUNK], sum[ROW_CHUNK] = {0};
+    float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0};
     for (size_t i = 0; i < width; i++)
         top[i] = -INFINITY;
     for (size_t k = 0; k < n; k++)
@@ -85,7 +85,7 @@ KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t
         float *row = y + k * step;
         for (size_t i = 0; i < width; i++)
             row[i] = x[k * step + i] - top[i];
-        row_post(&exponential, row, width);
+        elements_post(&exponential, row, width);
         for (size_t i = 0; i < width; i++)
             sum[i] += row[i];
     }
@@ -104,9 +104,9 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     for (size_t o = 0; o < a.outer; o++, x += a.size * a.inner, y += a.size * a.inner) {
         if (a.inner == 1)
             softmax_row(x, a.size, y);
-        for (size_t i = 0; a.inner > 1 && i < a.inner; i += ROW_CHUNK)
+        for (size_t i = 0; a.inner > 1 && i < a.inner; i += ELEMENTS_CHUNK)
             softmax_columns(x + i, a.size, a.inner,
-                            a.inner - i < ROW_CHUNK ? a.inner - i : ROW_CHUNK, y + i);
+                            a.inner - i < ELEMENTS_CHUNK ? a.inner - i : ELEMENTS_CHUNK, y + i);
     }
     plain_store(s, r, &p->out[0]);
     return 0;
@@ -117,7 +117,7 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
 // The input in the order in which it lies in memory, and the sums in that of their dimensions.
 struct mean {
     struct nd nd; // operand 0: the input, operand 1: the sums
-    struct row_form from;
+    struct element_form from;
     size_t size; // bytes of an element
     struct plain sums;
 };
@@ -129,7 +129,7 @@ static int prepare_reduce_mean(struct step *s, struct error *e)
     int64_t steps[GRAPH_MAX_DIMS], step = 1;
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (!row_type_known(x->type))
+    if (!element_type_known(x->type))
         return step_refuse(s, e, "its input has a type that is not supported");
     for (uint32_t i = x->n_dims; i-- > 0;) {
         bool reduced = s->node->axes >> i & 1;
@@ -138,7 +138,7 @@ static int prepare_reduce_mean(struct step *s, struct error *e)
     }
     if ((uint64_t)step != y->n_elems || !x->n_elems)
         return step_refuse(s, e, "its output has not the size of its reduced input");
-    p->from = row_form(x);
+    p->from = element_form(x);
     p->size = tensor_type_size(x->type);
     nd_init(&p->nd, x);
     nd_add(&p->nd, steps);
@@ -164,12 +164,12 @@ KERNEL static void add_values(float *restrict sums, int64_t step, const float *r
 
 static void add_row(const struct mean *p, const uint8_t *from, float *sums)
 {
-    float v[ROW_CHUNK];
-    int64_t step = nd_step(&p->nd, 1);
-    size_t row = nd_row(&p->nd);
-    for (size_t done = 0; done < row; done += ROW_CHUNK) {
-        size_t n = row - done < ROW_CHUNK ? row - done : ROW_CHUNK;
-        row_load(&p->from, from + done * p->size, n, v);
+    float v[ELEMENTS_CHUNK];
+    int64_t step = nd_stride(&p->nd, 1);
+    size_t row = nd_inner(&p->nd);
+    for (size_t done = 0; done < row; done += ELEMENTS_CHUNK) {
+        size_t n = row - done < ELEMENTS_CHUNK ? row - done : ELEMENTS_CHUNK;
+        elements_load(&p->from, from + done * p->size, n, v);
         add_values(sums + (int64_t)done * step, step, v, n);
     }
 }

@@ -3,13 +3,13 @@
 
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/int8_binary.h"
 
 // An operand: a tensor of the run, or a constant that was turned into floats.
 struct operand {
-    struct row_form form;
+    struct element_form form;
     size_t size; // bytes of an element
     float *constant;
     uint32_t input; // of the step
@@ -17,7 +17,7 @@ struct operand {
 
 struct rows {
     struct nd nd; // operand 0: the output, then the operands
-    struct row_form to;
+    struct element_form to;
     size_t to_size;
     struct operand operands[2];
     bool halves, bytes; // all rows are such and contiguous: fp16_binary(), int8_binary() do it all
@@ -36,14 +36,14 @@ static int take_operand(struct step *s, struct rows *p, uint32_t k, struct error
 {
     const struct graph_tensor *t = step_input(s, k);
     struct operand *o = &p->operands[k];
-    if (!t || !row_type_known(t->type))
+    if (!t || !element_type_known(t->type))
         return step_refuse(s, e, "its input %u has a type that is not supported", k);
     if (!nd_broadcast(&p->nd, t))
         return step_refuse(s, e, "its input %s does not fit its output", t->name);
-    *o = (struct operand){row_form(t), tensor_type_size(t->type), NULL, k};
+    *o = (struct operand){element_form(t), tensor_type_size(t->type), NULL, k};
     if (!t->constant)
         return 0;
-    o->form = (struct row_form){.type = TENSOR_FLOAT32};
+    o->form = (struct element_form){.type = TENSOR_FLOAT32};
     o->size = sizeof(float);
     return step_floats(s, t, &o->constant, e);
 }
@@ -54,9 +54,9 @@ static int prepare(struct step *s, uint32_t n_operands, struct error *e)
     struct rows *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (!row_type_known(y->type))
+    if (!element_type_known(y->type))
         return step_refuse(s, e, "output type %s is not supported", tensor_type_name(y->type));
-    p->to = row_form(y);
+    p->to = element_form(y);
     p->to_size = tensor_type_size(y->type);
     nd_init(&p->nd, y);
     for (uint32_t k = 0; k < n_operands; k++) {
@@ -65,7 +65,7 @@ static int prepare(struct step *s, uint32_t n_operands, struct error *e)
             return r;
     }
     nd_simplify(&p->nd);
-    nd_have_rows(&p->nd);
+    nd_split_inner(&p->nd);
     return 0;
 }
 
@@ -78,11 +78,11 @@ static const uint8_t *base(const struct step *s, const struct run *r, const stru
 static void load_row(const struct operand *o, const uint8_t *p, int64_t step, size_t n, float *dst)
 {
     if (step) {
-        row_load_strided(&o->form, p, step, n, dst);
+        elements_load_strided(&o->form, p, step, n, dst);
         return;
     }
     float one;
-    row_load(&o->form, p, 1, &one);
+    elements_load(&o->form, p, 1, &one);
     for (size_t i = 0; i < n; i++)
         dst[i] = one;
 }
@@ -94,7 +94,7 @@ struct steps {
 
 static struct steps steps_of(const struct rows *p, uint32_t operand)
 {
-    return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_step(&p->nd, operand)};
+    return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_stride(&p->nd, operand)};
 }
 
 static int64_t offset_of(struct steps step, const struct patch *at)
@@ -127,11 +127,11 @@ static void store(const struct rows *p, uint8_t *to, struct steps step, const st
 {
     size_t n = at->row;
     if (is_one_row(step, at)) {
-        row_store_strided(&p->to, to, step.x, n * at->rows, x);
+        elements_store_strided(&p->to, to, step.x, n * at->rows, x);
         return;
     }
     for (size_t i = 0; i < at->rows; i++, x += n, to += step.y * (int64_t)p->to_size)
-        row_store_strided(&p->to, to, step.x, n, x);
+        elements_store_strided(&p->to, to, step.x, n, x);
 }
 
 KERNEL static void combine(enum graph_op op, float *a, const float *b, size_t n)
@@ -186,9 +186,9 @@ static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
     bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
-               nd_step(&p->nd, 0) == 1;
+               nd_stride(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)
-        can = can && p->operands[k].form.type == type && nd_step(&p->nd, k + 1) == 1;
+        can = can && p->operands[k].form.type == type && nd_stride(&p->nd, k + 1) == 1;
     return can;
 }
 
@@ -210,16 +210,16 @@ static int prepare_unary(struct step *s, struct error *e)
     if (r < 0)
         return r;
     p->mapped = p->to.type == TENSOR_INT8 && p->operands[0].form.type == TENSOR_INT8 &&
-                nd_step(&p->nd, 0) == 1 && nd_step(&p->nd, 1) == 1;
+                nd_stride(&p->nd, 0) == 1 && nd_stride(&p->nd, 1) == 1;
     if (p->mapped)
-        row_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
+        elements_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
     return 0;
 }
 
 static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to, const struct patch *at)
 {
-    float values[2][ROW_CHUNK];
+    float values[2][ELEMENTS_CHUNK];
     uint32_t n_operands = p->nd.n_operands - 1;
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
@@ -229,7 +229,7 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
     if (n_operands == 2)
         combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
     for (uint32_t i = 0; i < s->node->n_post; i++)
-        row_post(&s->node->post[i], values[0], at->rows * at->row);
+        elements_post(&s->node->post[i], values[0], at->rows * at->row);
     struct steps step = steps_of(p, 0);
     store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
 }
@@ -238,13 +238,13 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
 static void run_plane(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
-    size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_row(&p->nd);
-    size_t together = row && row < ROW_CHUNK ? ROW_CHUNK / row : 1;
+    size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_inner(&p->nd);
+    size_t together = row && row < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / row : 1;
     struct patch at;
     for (at.y = 0; at.y < rows; at.y += together)
-        for (at.x = 0; at.x < row; at.x += ROW_CHUNK) {
+        for (at.x = 0; at.x < row; at.x += ELEMENTS_CHUNK) {
             at.rows = rows - at.y < together ? rows - at.y : together;
-            at.row = row - at.x < ROW_CHUNK ? row - at.x : ROW_CHUNK;
+            at.row = row - at.x < ELEMENTS_CHUNK ? row - at.x : ELEMENTS_CHUNK;
             run_patch(s, p, from, to, &at);
         }
 }
@@ -252,10 +252,10 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
 static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
-    const struct row_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
+    const struct element_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
     enum graph_op op = s->node->op;
     uint32_t outer = p->nd.n_dims - 2;
-    size_t n = nd_row(&p->nd);
+    size_t n = nd_inner(&p->nd);
     for (int64_t i = 0; i < p->nd.dims[outer]; i++) {
         const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
         const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
@@ -291,7 +291,7 @@ static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 {
     struct nd_position at;
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        int8_map(p->table, (const int8_t *)from + at.offset[1], nd_row(&p->nd),
+        int8_map(p->table, (const int8_t *)from + at.offset[1], nd_inner(&p->nd),
                  (int8_t *)to + at.offset[0]);
 }
 

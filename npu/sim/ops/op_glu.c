@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // Where the two halves lie, in elements: `n` values of each beside each other, again and again.
 struct glu {
@@ -24,7 +24,7 @@ static int prepare(struct step *s, struct error *e)
         return step_refuse(s, e, "its output is not half of its input");
     if (x->channels_last && axis != 1)
         return step_refuse(s, e, "of an image only the channels can be halved");
-    if (!row_type_known(x->type) || !row_type_known(y->type))
+    if (!element_type_known(x->type) || !element_type_known(y->type))
         return step_refuse(s, e, "its types are not supported");
     p->n = y->dims[axis];
     for (uint32_t i = axis + 1; i < y->n_dims && !x->channels_last; i++)
@@ -39,21 +39,21 @@ static int run(const struct step *s, struct run *r, struct error *e)
     const struct glu *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     const struct graph_post gate = {.kind = POST_SIGMOID};
-    struct row_form from = row_form(x), to = row_form(y);
+    struct element_form from = element_form(x), to = element_form(y);
     size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
     const uint8_t *src = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
-    float a[ROW_CHUNK], b[ROW_CHUNK];
+    float a[ELEMENTS_CHUNK], b[ELEMENTS_CHUNK];
     for (size_t row = 0; row < p->rows; row++)
-        for (size_t done = 0; done < p->n; done += ROW_CHUNK) {
-            size_t n = p->n - done < ROW_CHUNK ? p->n - done : ROW_CHUNK;
+        for (size_t done = 0; done < p->n; done += ELEMENTS_CHUNK) {
+            size_t n = p->n - done < ELEMENTS_CHUNK ? p->n - done : ELEMENTS_CHUNK;
             size_t at = 2 * row * p->n + done;
-            row_load(&from, src + at * x_size, n, a);
-            row_load(&from, src + (at + p->n) * x_size, n, b);
-            row_post(&gate, b, n);
+            elements_load(&from, src + at * x_size, n, a);
+            elements_load(&from, src + (at + p->n) * x_size, n, b);
+            elements_post(&gate, b, n);
             for (size_t i = 0; i < n; i++)
                 a[i] *= b[i];
-            row_store(&to, dst + (row * p->n + done) * y_size, n, a);
+            elements_store(&to, dst + (row * p->n + done) * y_size, n, a);
         }
     return 0;
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 
 // Many tables only change the scale. Those are a line that is rounded, which vector instructions

@@ -152,10 +152,11 @@ static int run(const struct step *s, struct run *r, struct error *e)
         if (status < 0)
             return status;
     }
-    for (uint64_t i = 0; i < step_output(s, 0)->n_elems && s->node->n_post; i += ROW_CHUNK) {
-        uint64_t left = step_output(s, 0)->n_elems - i, n = left < ROW_CHUNK ? left : ROW_CHUNK;
+    for (uint64_t i = 0; i < step_output(s, 0)->n_elems && s->node->n_post; i += ELEMENTS_CHUNK) {
+        uint64_t left = step_output(s, 0)->n_elems - i,
+                 n = left < ELEMENTS_CHUNK ? left : ELEMENTS_CHUNK;
         for (uint32_t k = 0; k < s->node->n_post; k++)
-            row_post(&s->node->post[k], y + i, n);
+            elements_post(&s->node->post[k], y + i, n);
     }
     plain_store(s, r, &p->out);
     return 0;

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/fp16_binary.h"
 
 // ---- BatchNormalization ----
@@ -81,7 +81,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) != 0 ||
         x->channels_last != y->channels_last)
         return step_refuse(s, e, "input and output differ in shape");
-    if (!row_type_known(x->type) || !row_type_known(y->type))
+    if (!element_type_known(x->type) || !element_type_known(y->type))
         return step_refuse(s, e, "its types are not supported");
     uint32_t channels = x->dims[1];
     int r =
@@ -90,7 +90,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         return r;
     p->halves = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
                 x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
-    p->together = x->channels_last && channels < ROW_CHUNK ? ROW_CHUNK / channels : 1;
+    p->together = x->channels_last && channels < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
 
@@ -108,21 +108,22 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
 {
     const struct batch_norm *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    struct row_form from = row_form(x), to = row_form(y);
+    struct element_form from = element_form(x), to = element_form(y);
     const float *factor = p->factor + first, *term = p->term + first;
-    float v[ROW_CHUNK];
+    float v[ELEMENTS_CHUNK];
     if (p->halves) {
         fp16_scale(src, factor, term, n, p->bounds, dst);
         return;
     }
-    row_load(&from, src, n, v);
+    elements_load(&from, src, n, v);
     if (x->channels_last)
         scale_rows(v, factor, term, n);
     else
-        row_post(&(struct graph_post){.kind = POST_SCALE, .alpha = *factor, .beta = *term}, v, n);
+        elements_post(&(struct graph_post){.kind = POST_SCALE, .alpha = *factor, .beta = *term}, v,
+                      n);
     for (uint32_t i = 0; i < s->node->n_post; i++)
-        row_post(&s->node->post[i], v, n);
-    row_store(&to, dst, n, v);
+        elements_post(&s->node->post[i], v, n);
+    elements_store(&to, dst, n, v);
 }
 
 static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
@@ -138,8 +139,9 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
     size_t row = last ? channels * p->together : inner, channel = 0;
     for (size_t first = 0; first < x->n_elems; first += row, channel = (channel + 1) % channels) {
         size_t n_row = x->n_elems - first < row ? x->n_elems - first : row;
-        for (size_t done = 0; done < n_row; done += ROW_CHUNK) {
-            size_t n = n_row - done < ROW_CHUNK ? n_row - done : ROW_CHUNK, at = first + done;
+        for (size_t done = 0; done < n_row; done += ELEMENTS_CHUNK) {
+            size_t n = n_row - done < ELEMENTS_CHUNK ? n_row - done : ELEMENTS_CHUNK,
+                   at = first + done;
             norm_part(s, last ? done : channel, src + at * x_size, n, dst + at * y_size);
         }
     }
@@ -160,8 +162,8 @@ static bool fits(const struct step *s)
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     return x->n_elems == y->n_elems && x->n_elems && x->n_dims == y->n_dims &&
            memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0 &&
-           x->channels_last == y->channels_last && row_type_known(x->type) &&
-           row_type_known(y->type);
+           x->channels_last == y->channels_last && element_type_known(x->type) &&
+           element_type_known(y->type);
 }
 
 static size_t group_size(const struct graph_node *n, const struct graph_tensor *x)
@@ -217,14 +219,14 @@ static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
     (void)e;
     const struct layer_norm *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    struct row_form from = row_form(x), to = row_form(y);
+    struct element_form from = element_form(x), to = element_form(y);
     const uint8_t *src = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
     float *v = run_scratch(r, p->scratch);
     for (size_t at = 0; at < x->n_elems; at += p->n) {
-        row_load(&from, src + at * tensor_type_size(x->type), p->n, v);
+        elements_load(&from, src + at * tensor_type_size(x->type), p->n, v);
         normalize(p, &s->node->layer_norm, v);
-        row_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
+        elements_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
     }
     return 0;
 }

@@ -51,7 +51,7 @@ static const int8_t *take(const struct step *s, const struct run *r, uint32_t k,
                           size_t n, int8_t *gathered)
 {
     const struct binary *p = s->state;
-    int64_t step = nd_step(&p->nd, k + 1);
+    int64_t step = nd_stride(&p->nd, k + 1);
     const int8_t *data = (const int8_t *)run_input(s, r, k) + at;
     if (step == 1)
         return data;
@@ -64,9 +64,9 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct binary *p = s->state;
-    int8_t *y = run_output(s, r, 0), room[2][ROW_CHUNK];
-    size_t row = nd_row(&p->nd), chunk = ROW_CHUNK;
-    if (nd_step(&p->nd, 1) == 1 && nd_step(&p->nd, 2) == 1)
+    int8_t *y = run_output(s, r, 0), room[2][ELEMENTS_CHUNK];
+    size_t row = nd_inner(&p->nd), chunk = ELEMENTS_CHUNK;
+    if (nd_stride(&p->nd, 1) == 1 && nd_stride(&p->nd, 2) == 1)
         chunk = row;
     struct nd_position at;
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
@@ -74,7 +74,7 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
             size_t n = row - done < chunk ? row - done : chunk;
             const int8_t *x[2];
             for (uint32_t k = 0; k < 2; k++) {
-                int64_t from = at.offset[k + 1] + (int64_t)done * nd_step(&p->nd, k + 1);
+                int64_t from = at.offset[k + 1] + (int64_t)done * nd_stride(&p->nd, k + 1);
                 x[k] = take(s, r, k, from, n, room[k]);
             }
             ort_int8_binary_run(&p->steps, x[0], x[1], y + at.offset[0] + done, n);

@@ -14,9 +14,9 @@ static void prepare_constant(const struct step *s, struct pad *p)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     int64_t strides[GRAPH_MAX_DIMS], own[GRAPH_MAX_DIMS];
-    struct row_form form = row_form(y);
+    struct element_form form = element_form(y);
     p->size = tensor_type_size(y->type);
-    row_store(&form, p->value, 1, &s->node->pad.value);
+    elements_store(&form, p->value, 1, &s->node->pad.value);
     copy_init(&p->copy, y, x);
     graph_tensor_strides(y, strides);
     graph_tensor_strides(x, own);
@@ -34,7 +34,7 @@ static int prepare(struct step *s, struct error *e)
     struct pad *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (!row_type_known(x->type) || !row_type_known(y->type))
+    if (!element_type_known(x->type) || !element_type_known(y->type))
         return step_refuse(s, e, "its types are not supported");
     if (x->n_dims != y->n_dims || !x->n_elems)
         return step_refuse(s, e, "input and output differ in dimensions");

@@ -2,16 +2,16 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
 #include "npu/sim/exec/window.h"
 #include "npu/sim/ops/ort_int8.h"
+#include "npu/sim/simd/elements.h"
 
 struct pool_step {
     bool max, raw; // raw: stored values are compared as they are
     bool stored;   // averages: stored numbers are added as integers of 16 bits
     bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
     bool whole;    // steps: of all pixels, from sums of integers
-    struct row_form from, to;
+    struct element_form from, to;
     uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line
     uint64_t lines; // stored: the sums of a line's columns, and of its windows
 };
@@ -46,7 +46,7 @@ static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor
 }
 
 // Sums of bytes that 16 bits hold.
-static bool adds_stored(const struct graph_window *w, const struct row_form *from)
+static bool adds_stored(const struct graph_window *w, const struct element_form *from)
 {
     uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
     return from->type == TENSOR_INT8 && from->quantized && from->scale == 1 && taps <= 256;
@@ -71,18 +71,18 @@ static int prepare(struct step *s, struct error *e)
         return error_no_memory(e, "a step", sizeof *p);
     if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
         x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
-        !row_type_known(x->type) || !row_type_known(y->type))
+        !element_type_known(x->type) || !element_type_known(y->type))
         return step_refuse(s, e, "input and output are not images of as many channels");
-    row_forms_of_average(x, y, &p->from, &p->to);
+    element_forms_of_average(x, y, &p->from, &p->to);
     if (s->node->n_post) { // activations take real numbers
-        p->from = row_form(x);
-        p->to = row_form(y);
+        p->from = element_form(x);
+        p->to = element_form(y);
     }
     p->max = s->node->op == GRAPH_MAX_POOL;
     p->steps = !p->max && x->rounds_before_zp && y->rounds_before_zp;
     p->whole = p->steps && covers_all(&s->node->window, x);
     if (p->steps)
-        p->from = row_form(x);
+        p->from = element_form(x);
     p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
     p->stored = !p->max && !p->steps && adds_stored(&s->node->window, &p->from);
     int r = check_size(s, x, y, e);
@@ -249,7 +249,7 @@ static void gather_real(const struct window_at *at, const struct pool_step *p, f
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
         for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
-            row_load(&p->from, pixel(at, ky, kx), channels, values);
+            elements_load(&p->from, pixel(at, ky, kx), channels, values);
             if (p->max)
                 max_f32(sums, values, channels);
             else
@@ -333,8 +333,8 @@ static void run_line(const struct pool_step *p, struct run *r, struct window_at 
         }
         pool_real(at, p, stored ? stored + ox * channels : NULL, sums, sums + channels);
         for (uint32_t i = 0; i < s->node->n_post; i++)
-            row_post(&s->node->post[i], sums, channels);
-        row_store(&p->to, dst, channels, sums);
+            elements_post(&s->node->post[i], sums, channels);
+        elements_store(&p->to, dst, channels, sums);
     }
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 static int prepare(struct step *s, struct error *e)
 {

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // What an output line or column is made of.
 struct tap {
@@ -136,7 +136,7 @@ static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor 
 {
     int32_t zp = y->quantized ? y->zp : 0;
     return p->n_taps == 2 && y->type == TENSOR_INT8 && same_form(x, y) &&
-           row_form(y).odd == (zp & 1) && weigh_sixteenths(p->taps[0], y->dims[2]) &&
+           element_form(y).odd == (zp & 1) && weigh_sixteenths(p->taps[0], y->dims[2]) &&
            weigh_sixteenths(p->taps[1], y->dims[3]);
 }
 
@@ -149,7 +149,7 @@ static int prepare(struct step *s, struct error *e)
         return error_no_memory(e, "a step", sizeof *p);
     if (x->n_dims != 4 || y->n_dims != 4 || !x->channels_last || !y->channels_last ||
         x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || !x->n_elems || !y->n_elems ||
-        !row_type_known(x->type) || !row_type_known(y->type))
+        !element_type_known(x->type) || !element_type_known(y->type))
         return step_refuse(s, e, "only height and width of images can be resized");
     p->n_taps = counts[s->node->resize.mode];
     p->raw = p->n_taps == 1 && same_form(x, y);
@@ -263,14 +263,14 @@ static void make_line(const struct step *s, const struct resize *p, const uint8_
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     size_t n = (size_t)x->dims[3] * x->dims[1];
-    struct row_form form, unused;
+    struct element_form form, unused;
     if (p->stored) {
         load_stored((const int8_t *)from, n, values);
         widen_stored(p, values, y->dims[3], y->dims[1], line);
         return;
     }
-    row_forms_of_average(x, y, &form, &unused);
-    row_load(&form, from, n, values);
+    element_forms_of_average(x, y, &form, &unused);
+    elements_load(&form, from, n, values);
     widen_line(p, values, y->dims[3], y->dims[1], line);
 }
 
@@ -305,19 +305,19 @@ static void resize_line(const struct step *s, const struct resize *p, struct lin
 {
     const struct tap *t = &p->taps[0][oy];
     const float *from[LINES] = {0};
-    float out[ROW_CHUNK], weights[LINES] = {0};
+    float out[ELEMENTS_CHUNK], weights[LINES] = {0};
     uint32_t n_taps = 0;
-    struct row_form unused, to;
-    row_forms_of_average(step_input(s, 0), step_output(s, 0), &unused, &to);
+    struct element_form unused, to;
+    element_forms_of_average(step_input(s, 0), step_output(s, 0), &unused, &to);
     for (uint32_t k = 0; k < p->n_taps; k++)
         if (t->weight[k] != 0) {
             from[n_taps] = find_line(s, p, l, image, t->at[k]);
             weights[n_taps++] = t->weight[k];
         }
-    for (size_t done = 0; done < p->line; done += ROW_CHUNK) {
-        size_t n = p->line - done < ROW_CHUNK ? p->line - done : ROW_CHUNK;
+    for (size_t done = 0; done < p->line; done += ELEMENTS_CHUNK) {
+        size_t n = p->line - done < ELEMENTS_CHUNK ? p->line - done : ELEMENTS_CHUNK;
         weigh_lines(from, weights, n_taps, n, out);
-        row_store(&to, dst + done * p->element, n, out);
+        elements_store(&to, dst + done * p->element, n, out);
         for (uint32_t k = 0; k < n_taps; k++)
             from[k] += n;
     }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // What makes a stored number one of ONNX Runtime's.
 static int32_t moved(const struct graph_tensor *t)

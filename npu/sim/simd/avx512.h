@@ -1,7 +1,7 @@
 // Vectors with AVX512, for functions that run where kernel_has_avx512().
 #pragma once
 
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/fp16_binary.h"
 
 #ifdef KERNEL_AVX512

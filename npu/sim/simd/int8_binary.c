@@ -7,7 +7,8 @@
 #include "npu/sim/simd/avx512.h"
 
 #ifdef KERNEL_AVX512
-AVX512_INLINE __m512 int8_load_lanes(const struct row_form *form, __mmask16 lanes, const int8_t *x)
+AVX512_INLINE __m512 int8_load_lanes(const struct element_form *form, __mmask16 lanes,
+                                     const int8_t *x)
 {
     __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes, x)));
     if (!form->quantized)
@@ -17,7 +18,7 @@ AVX512_INLINE __m512 int8_load_lanes(const struct row_form *form, __mmask16 lane
 }
 
 // Of what is no number, these instructions take the second operand. Stores with a mask are slow.
-AVX512_INLINE void int8_store_lanes(const struct row_form *form, __mmask16 lanes, __m512 v,
+AVX512_INLINE void int8_store_lanes(const struct element_form *form, __mmask16 lanes, __m512 v,
                                     int8_t *y)
 {
     float step = form->quantized ? 1 / form->scale : 1;
@@ -32,7 +33,7 @@ AVX512_INLINE void int8_store_lanes(const struct row_form *form, __mmask16 lanes
         _mm_mask_storeu_epi8(y, lanes, _mm512_cvtepi32_epi8(stored));
 }
 
-AVX512_INLINE void int8_binary_lanes(const enum graph_op op, const struct row_form *forms,
+AVX512_INLINE void int8_binary_lanes(const enum graph_op op, const struct element_form *forms,
                                      __mmask16 lanes, const int8_t *a, const int8_t *b,
                                      struct clamp_bounds bounds, int8_t *y)
 {
@@ -40,11 +41,11 @@ AVX512_INLINE void int8_binary_lanes(const enum graph_op op, const struct row_fo
     int8_store_lanes(&forms[2], lanes, avx512_clamp(bounds, avx512_binary(op, v, w)), y);
 }
 
-AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct row_form *of,
+AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct element_form *of,
                                    const int8_t *a, const int8_t *b, size_t n,
                                    struct clamp_bounds bounds, int8_t *y)
 {
-    const struct row_form forms[] = {of[0], of[1], of[2]}; // which no store changes
+    const struct element_form forms[] = {of[0], of[1], of[2]}; // which no store changes
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
         int8_binary_lanes(op, forms, AVX512_ALL, a + i, b + i, bounds, y + i);
@@ -52,7 +53,7 @@ AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct row_form
         int8_binary_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_AVX512 void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a,
+KERNEL_AVX512 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a,
                                const void *b, size_t n, struct clamp_bounds bounds, void *y)
 {
     if (op == GRAPH_ADD)
@@ -63,7 +64,7 @@ KERNEL_AVX512 void int8_binary(enum graph_op op, const struct row_form forms[3],
         int8_binary_all(GRAPH_MUL, forms, a, b, n, bounds, y);
 }
 #else
-void int8_binary(enum graph_op op, const struct row_form forms[3], const void *a, const void *b,
+void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
                  size_t n, struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)forms, (void)a, (void)b, (void)n, (void)bounds, (void)y;

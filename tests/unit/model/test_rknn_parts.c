@@ -11,7 +11,7 @@
 #include "npu/model/rknn/flatbuf.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_file.h"
-#include "npu/sim/exec/lut.h"
+#include "npu/sim/simd/lut.h"
 #include "tests/support/sim_support.h"
 
 // ---- flatbuffers ----

@@ -17,10 +17,10 @@ static int32_t between(int32_t low, int32_t high)
 }
 
 // Powers of two make ties.
-static struct row_form any_form(void)
+static struct element_form any_form(void)
 {
     static const float scales[] = {1, 0.5f, 0.25f, 0.037f, 0.0071f, 3.3f};
-    struct row_form f = {.type = TENSOR_INT8, .quantized = between(0, 9) > 0};
+    struct element_form f = {.type = TENSOR_INT8, .quantized = between(0, 9) > 0};
     f.scale = f.quantized ? scales[between(0, 5)] : 0;
     f.zp = f.quantized ? between(-128, 127) : 0;
     f.odd = f.quantized && between(0, 1) ? f.zp & 1 : 0;
@@ -46,7 +46,7 @@ static void test_against_rows(void **state)
     if (!kernel_has_avx512())
         skip();
     for (int i = 0; i < CASES; i++) {
-        struct row_form forms[] = {any_form(), any_form(), any_form()};
+        struct element_form forms[] = {any_form(), any_form(), any_form()};
         int8_t a[MOST], b[MOST], got[MOST + 1], want[MOST];
         float v[MOST], w[MOST];
         struct graph_post post;
@@ -57,13 +57,13 @@ static void test_against_rows(void **state)
             a[k] = (int8_t)between(-128, 127);
             b[k] = (int8_t)between(-128, 127);
         }
-        row_load(&forms[0], a, n, v);
-        row_load(&forms[1], b, n, w);
+        elements_load(&forms[0], a, n, v);
+        elements_load(&forms[1], b, n, w);
         for (size_t k = 0; k < n; k++)
             v[k] = count(op, v[k], w[k]);
         if (n_posts)
-            row_post(&post, v, n);
-        row_store(&forms[2], want, n, v);
+            elements_post(&post, v, n);
+        elements_store(&forms[2], want, n, v);
         assert_true(clamp_bounds(&post, (uint32_t)n_posts, &bounds));
         got[n] = 77;
         int8_binary(op, forms, a, b, n, bounds, got);

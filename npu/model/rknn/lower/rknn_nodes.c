@@ -3,7 +3,7 @@
 
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/regs/rknn_registers.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 // ---- operators without a window ----
 

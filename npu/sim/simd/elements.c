@@ -1,5 +1,5 @@
 // Elements in a row, to real numbers and back.
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@ typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
 typedef int64_t unaligned_i64 __attribute__((aligned(1), may_alias));
 typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
 
-bool row_type_known(enum tensor_type type)
+bool element_type_known(enum tensor_type type)
 {
     switch (type) {
     case TENSOR_FLOAT32:
@@ -28,11 +28,11 @@ bool row_type_known(enum tensor_type type)
     }
 }
 
-void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
-                          struct row_form *from, struct row_form *to)
+void element_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                              struct element_form *from, struct element_form *to)
 {
-    *from = row_form(x);
-    *to = row_form(y);
+    *from = element_form(x);
+    *to = element_form(y);
     if (from->quantized && to->quantized && from->scale == to->scale)
         from->scale = to->scale = 1;
 }
@@ -57,8 +57,8 @@ KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float sc
             dst[i] = ((float)p[(int64_t)i * stride] - zp) * scale;                                 \
     } while (0)
 
-void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
-                      float *dst)
+void elements_load_strided(const struct element_form *form, const void *src, int64_t stride,
+                           size_t n, float *dst)
 {
     float scale = form->quantized ? form->scale : 1, zp = form->quantized ? (float)form->zp : 0;
     switch (form->type) {
@@ -89,22 +89,22 @@ void row_load_strided(const struct row_form *form, const void *src, int64_t stri
     }
 }
 
-void row_load(const struct row_form *form, const void *src, size_t n, float *dst)
+void elements_load(const struct element_form *form, const void *src, size_t n, float *dst)
 {
-    row_load_strided(form, src, 1, n, dst);
+    elements_load_strided(form, src, 1, n, dst);
 }
 
 void elements_of_constant(const struct graph_tensor *t, float *dst)
 {
-    struct row_form form = row_form(t);
+    struct element_form form = element_form(t);
     if (!t->unpack) {
-        row_load(&form, t->data.data, t->n_elems, dst);
+        elements_load(&form, t->data.data, t->n_elems, dst);
         return;
     }
     // The packed elements are no larger than the floats: unpack behind them, convert forwards.
     uint8_t *packed = (uint8_t *)dst + t->n_elems * sizeof(float) - t->size;
     graph_tensor_unpack(t, packed);
-    row_load(&form, packed, t->n_elems, dst);
+    elements_load(&form, packed, t->n_elems, dst);
 }
 
 // ---- storing ----
@@ -153,7 +153,7 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
                 p[(int64_t)i * stride] = STORED(c_type, low, high);                                \
     } while (0)
 
-KERNEL static void store_other(const struct row_form *form, void *dst, int64_t stride, size_t n,
+KERNEL static void store_other(const struct element_form *form, void *dst, int64_t stride, size_t n,
                                float step, float rest, const float *src)
 {
     float odd = (float)form->odd, zp = odd + rest;
@@ -180,8 +180,8 @@ KERNEL static void store_other(const struct row_form *form, void *dst, int64_t s
     }
 }
 
-void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
-                       const float *src)
+void elements_store_strided(const struct element_form *form, void *dst, int64_t stride, size_t n,
+                            const float *src)
 {
     float step = form->quantized ? 1 / form->scale : 1;
     int32_t rest = form->quantized ? form->zp - form->odd : 0;
@@ -197,7 +197,7 @@ void row_store_strided(const struct row_form *form, void *dst, int64_t stride, s
         store_other(form, dst, stride, n, step, (float)rest, src);
 }
 
-void row_store(const struct row_form *form, void *dst, size_t n, const float *src)
+void elements_store(const struct element_form *form, void *dst, size_t n, const float *src)
 {
-    row_store_strided(form, dst, 1, n, src);
+    elements_store_strided(form, dst, 1, n, src);
 }

@@ -1,5 +1,5 @@
 // The chip's lookup table.
-#include "npu/sim/exec/lut.h"
+#include "npu/sim/simd/lut.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 // What is done to rows of real numbers: activations.
 #include <math.h>
 
-#include "npu/sim/exec/lut.h"
-#include "npu/sim/exec/rows.h"
+#include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/lut.h"
 
 // 2^n for n in -126 … 127.
 static inline float power_of_two(int32_t n)
@@ -109,7 +109,7 @@ KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
     }
 }
 
-void row_post(const struct graph_post *post, float *x, size_t n)
+void elements_post(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
     case POST_LOG:
@@ -133,14 +133,14 @@ void row_post(const struct graph_post *post, float *x, size_t n)
     }
 }
 
-void row_table(const struct row_form *from, const struct graph_post *posts, uint32_t n_posts,
-               const struct row_form *to, int8_t table[256])
+void elements_table(const struct element_form *from, const struct graph_post *posts,
+                    uint32_t n_posts, const struct element_form *to, int8_t table[256])
 {
     float v[256];
     for (int i = 0; i < 256; i++)
         table[i] = (int8_t)i;
-    row_load(from, table, 256, v);
+    elements_load(from, table, 256, v);
     for (uint32_t i = 0; i < n_posts; i++)
-        row_post(&posts[i], v, 256);
-    row_store(to, table, 256, v);
+        elements_post(&posts[i], v, 256);
+    elements_store(to, table, 256, v);
 }

@@ -23,9 +23,9 @@ static inline bool kernel_has_avx512(void)
 }
 
 // How many elements are worked on at a time: they and their operands stay in the first cache.
-#define ROW_CHUNK 1024
+#define ELEMENTS_CHUNK 1024
 
-struct row_form {
+struct element_form {
     enum tensor_type type;
     bool quantized;
     float scale;
@@ -33,9 +33,9 @@ struct row_form {
     int32_t odd; // 1: ties go to the even stored value, which is an odd number of steps
 };
 
-static inline struct row_form row_form(const struct graph_tensor *t)
+static inline struct element_form element_form(const struct graph_tensor *t)
 {
-    return (struct row_form){
+    return (struct element_form){
         .type = t->type,
         .quantized = t->quantized,
         .scale = t->scale,
@@ -46,33 +46,33 @@ static inline struct row_form row_form(const struct graph_tensor *t)
 
 /// The forms of x and y for an operator that only averages or selects. Where both have one scale it
 /// is left out, so that averages that lie between two steps are rounded as such.
-void row_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
-                          struct row_form *from, struct row_form *to);
+void element_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
+                              struct element_form *from, struct element_form *to);
 
 /// True for the types below that rows can be made of.
-bool row_type_known(enum tensor_type type);
+bool element_type_known(enum tensor_type type);
 
 /// n consecutive stored elements, which need not be aligned, as real numbers. src may lie behind
 /// dst in the same memory (its end not before dst's).
-void row_load(const struct row_form *form, const void *src, size_t n, float *dst);
+void elements_load(const struct element_form *form, const void *src, size_t n, float *dst);
 
-/// As row_load, one element in `stride`.
-void row_load_strided(const struct row_form *form, const void *src, int64_t stride, size_t n,
-                      float *dst);
+/// As elements_load, one element in `stride`.
+void elements_load_strided(const struct element_form *form, const void *src, int64_t stride,
+                           size_t n, float *dst);
 
 /// A constant's elements as real numbers. dst takes n_elems.
 void elements_of_constant(const struct graph_tensor *t, float *dst);
 
 /// Real numbers to stored elements: rounded to nearest, ties to even (see
 /// graph_tensor.rounds_before_zp), and saturated.
-void row_store(const struct row_form *form, void *dst, size_t n, const float *src);
-void row_store_strided(const struct row_form *form, void *dst, int64_t stride, size_t n,
-                       const float *src);
+void elements_store(const struct element_form *form, void *dst, size_t n, const float *src);
+void elements_store_strided(const struct element_form *form, void *dst, int64_t stride, size_t n,
+                            const float *src);
 
 /// What becomes of each of 256 stored bytes on the way from one 8-bit form to another, with the
 /// given activations between.
-void row_table(const struct row_form *from, const struct graph_post *posts, uint32_t n_posts,
-               const struct row_form *to, int8_t table[256]);
+void elements_table(const struct element_form *from, const struct graph_post *posts,
+                    uint32_t n_posts, const struct element_form *to, int8_t table[256]);
 
 /// Applies everything but POST_ADD in place.
-void row_post(const struct graph_post *post, float *x, size_t n);
+void elements_post(const struct graph_post *post, float *x, size_t n);
