@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "server/net/quota.h"
+#include "server/clients/quota.h"
 
 #define OPTIONS_MAX_LISTEN 16
 #define PLUGIN_DIR         "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4

@@ -10,6 +10,8 @@
 
 #include <uv.h>
 
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_stats.h"
 #include "server/handle/services.h"
@@ -22,8 +24,6 @@
 #include "server/net/announce.h"
 #include "server/net/connection.h"
 #include "server/net/listener.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 #include "server/notify.h"
 #include "server/observe/logbook.h"
 #include "server/observe/trace.h"

@@ -1,10 +1,10 @@
 // CONTEXT_OPEN, CONTEXT_DUP and CONTEXT_CLOSE.
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/models/store.h"
-#include "server/net/session.h"
 
 int handle_context_open(struct connection *c, const struct frame_header *h,
                         const union message_any *any, struct error *e)

@@ -1,5 +1,6 @@
 // PING, CANCEL, GOODBYE and SERVER_STATUS.
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
@@ -8,7 +9,6 @@
 #include "server/jobs/sram_use.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
-#include "server/net/session.h"
 #include "server/options.h"
 
 int handle_ping(struct connection *c, const struct frame_header *h, const union message_any *m,

@@ -1,11 +1,11 @@
 // CUSTOM_LIST: the nodes that a client may compute. CUSTOM_DONE: it has computed one.
 #include <stdlib.h>
 
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
-#include "server/net/session.h"
 
 int handle_custom_list(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)

@@ -1,11 +1,11 @@
 // HELLO: who is there, and in which session.
 #include "base/log.h"
 #include "npu/npu.h"
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/memory.h"
 #include "server/models/upload.h"
-#include "server/net/session.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
 

@@ -1,12 +1,12 @@
 // INFER: checks a request against the model before a byte of its inputs is read.
 #include "base/bytes.h"
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
-#include "server/net/session.h"
 #include "server/options.h"
 
 #define INPUT_ALIGNMENT 64

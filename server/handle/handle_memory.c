@@ -3,12 +3,12 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 #include "server/options.h"
 
 CLEANUP_DEFINE(struct memory, memory_unref)

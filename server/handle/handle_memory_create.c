@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 
 #define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
 

@@ -1,10 +1,10 @@
 // PROFILE: layer times of a context's last run.
 #include <stdlib.h>
 
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
-#include "server/net/session.h"
 #include "server/observe/trace.h"
 
 struct profile {

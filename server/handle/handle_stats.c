@@ -5,13 +5,13 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/job.h"
 #include "server/models/store.h"
 #include "server/net/delimited.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 #include "server/options.h"
 
 // A snapshot takes time with the number of clients: at most a fifth of the loop's goes into them,

@@ -2,10 +2,10 @@
 #include "server/handle/services.h"
 
 #include "base/cleanup.h"
+#include "server/clients/session.h"
 #include "server/jobs/context.h"
 #include "server/models/upload.h"
 #include "server/net/connection.h"
-#include "server/net/session.h"
 #include "server/observe/trace.h"
 
 void services_connection_closing(struct connection *c)

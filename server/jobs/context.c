@@ -5,11 +5,11 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/jobs/job_timer.h"
 #include "server/jobs/sram_use.h"
 #include "server/net/connection.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 #include "server/options.h"
 
 #define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/jobs/job_custom.h"
 #include "server/jobs/job_dump.h"
 #include "server/net/connection.h"
-#include "server/net/session.h"
-#include "server/net/user.h"
 #include "server/observe/trace.h"
 
 static uint64_t now_us(void)

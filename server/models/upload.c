@@ -9,9 +9,9 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/models/store.h"
 #include "server/net/connection.h"
-#include "server/net/session.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
 

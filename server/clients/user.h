@@ -3,9 +3,9 @@
 
 #include "base/list.h"
 #include "base/who.h"
+#include "server/clients/quota.h"
 #include "server/jobs/scheduler.h"
 #include "server/net/origin.h"
-#include "server/net/quota.h"
 
 struct options;
 

@@ -1,12 +1,12 @@
 // Sessions and their handles.
-#include "server/net/session.h"
+#include "server/clients/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/net/user.h"
+#include "server/clients/user.h"
 
 int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
                 struct error *e)

@@ -1,5 +1,5 @@
 // Users and their quotas.
-#include "server/net/user.h"
+#include "server/clients/user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Reads quotas.
-#include "server/net/quota.h"
+#include "server/clients/quota.h"
 
 #include <stdlib.h>
 #include <string.h>
