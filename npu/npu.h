@@ -74,8 +74,9 @@ struct npu_model_info {
     const char *estimate_chip;                // that estimates are for; NULL: there are none
     bool estimate_assumed;                    // neither the model nor the device says which chip
     uint32_t n_unestimated; // nodes that estimates leave out: the chip's CPU does them
-    bool native_attrs; // programs of this chip ask for attributes and mean the native ones (RV1106)
-    bool no_custom;    // nobody else can compute nodes, whatever they are
+    bool native_attrs;      // programs of this chip ask for attributes and mean the native ones
+                            // (chip.small)
+    bool no_custom;         // nobody else can compute nodes, whatever they are
     uint32_t n_custom; // nodes that a program or a plugin may compute; at most CUSTOM_MAX_NODES
     const struct custom_node *custom;
 };

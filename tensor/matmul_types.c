@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tensor/chip.h"
+
 #define K_UNIT 32 // of which K is a multiple, on every chip
 
 struct types {
@@ -24,32 +26,10 @@ static const struct types types[] = {
     [11] = {"INT8_MM_INT4_TO_INT32", TENSOR_INT8, TENSOR_INT4, TENSOR_INT32},
 };
 
+// What the chip offers, and what it is called in error texts.
 struct rules {
     const char *chip;
-    uint32_t types;          // bit i: types[i] (table 3-13)
-    uint32_t a_unit;         // bytes of a row in a block of A; of C: 16 everywhere
-    uint32_t int8_n, fp16_n; // rows of a block of B (table 3-12)
-    uint32_t fp16_k;         // columns of one; 32 for other types
-    uint32_t n_unit;         // of which N is a multiple (table 3-14); int4: 64
-    uint32_t max_k;          // 0: any
-    uint32_t segment;        // longest K of one stored B; 0: any
-    bool transposes;         // has MATMUL_TRANSPOSED
-};
-
-#define OLD_TYPES (1u << 1 | 1u << 2)
-#define NEW_TYPES (OLD_TYPES | 1u << 4)
-#define RK3588    NEW_TYPES | 1u << 3 | 1u << 9 | 1u << 10, 16, 32, 16, 32, 32, 0, 8192, true
-#define RK3576    NEW_TYPES | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 11, 16, 32, 16, 32, 32, 0, 4096, true
-
-// RV1126B is not in the tables; its matrices are taken to lie as the RK3576's, whose NPU its is.
-static const struct rules rules[] = {
-    {"rk3562", OLD_TYPES, 16, 16, 8, 32, 16, 10240, 0, true},
-    {"rk3566", OLD_TYPES, 8, 16, 8, 16, 16, 10240, 0, false},
-    {"rk3568", OLD_TYPES, 8, 16, 8, 16, 16, 10240, 0, false},
-    {"rk3576", RK3576},
-    {"rk3588", RK3588},
-    {"rv1126b", RK3576},
-    {"any", RK3588},
+    struct chip_matmul m;
 };
 
 static uint32_t matmul_elements(enum tensor_type type, uint32_t bytes)
@@ -59,20 +39,19 @@ static uint32_t matmul_elements(enum tensor_type type, uint32_t bytes)
 
 // ---- what is offered ----
 
-static int matmul_find_rules(const char *chip, const struct rules **ret, struct error *e)
+static int matmul_find_rules(const char *name, struct rules *ret, struct error *e)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (strcmp(rules[i].chip, chip) == 0) {
-            *ret = &rules[i];
-            return 0;
-        }
-    return error_set(e, STATUS_PARAM_INVALID, "%s has no matmul", chip);
+    const struct chip *chip = strcmp(name, "any") == 0 ? chip_default() : chip_find_variant(name);
+    if (!chip || !chip->matmul.types)
+        return error_set(e, STATUS_PARAM_INVALID, "%s has no matmul", name);
+    *ret = (struct rules){name, chip->matmul};
+    return 0;
 }
 
 static int matmul_check_kind(const struct matmul_kind *m, const struct rules *r, struct error *e)
 {
     bool known = m->type < sizeof types / sizeof *types && types[m->type].name;
-    if (!known || !(r->types >> m->type & 1))
+    if (!known || !(r->m.types >> m->type & 1))
         return error_set(e, STATUS_PARAM_INVALID,
                          "matmul type %u (%s) is none of %s's (SDK guide, table 3-13)", m->type,
                          known ? types[m->type].name : "of no chip", r->chip);
@@ -81,7 +60,7 @@ static int matmul_check_kind(const struct matmul_kind *m, const struct rules *r,
                          "B_layout %u and AC_layout %u: they are NORM (0) or NATIVE (1), B_layout "
                          "may be TP_NORM (2)",
                          m->b_layout, m->ac_layout);
-    if (m->b_layout == MATMUL_TRANSPOSED && !r->transposes)
+    if (m->b_layout == MATMUL_TRANSPOSED && !r->m.transposes)
         return error_set(e, STATUS_PARAM_INVALID,
                          "RKNN_MM_LAYOUT_TP_NORM: %s reads B in NORM and NATIVE only", r->chip);
     if (m->ac_quant > 1)
@@ -103,9 +82,9 @@ static int matmul_check_k(const struct matmul_kind *m, uint32_t k, const struct 
     if (k == 0 || k % K_UNIT)
         return error_set(e, STATUS_PARAM_INVALID, "K is %u; on %s it is a multiple of %u", k,
                          r->chip, K_UNIT);
-    if (r->max_k && k > r->max_k)
+    if (r->m.max_k && k > r->m.max_k)
         return error_set(e, STATUS_PARAM_INVALID, "K is %u; on %s it is at most %u", k, r->chip,
-                         r->max_k);
+                         r->m.max_k);
     if (matmul_scope(m->b_quant) != MATMUL_PER_GROUP)
         return 0;
     if (m->group_size == 0 || k % m->group_size)
@@ -119,7 +98,7 @@ static int matmul_check_n(const struct matmul_kind *m, uint32_t n, const struct 
                           struct error *e)
 {
     bool int4 = types[m->type].a == TENSOR_INT4;
-    uint32_t unit = int4 ? 64 : r->n_unit, most = int4 ? 8192 : 4096;
+    uint32_t unit = int4 ? 64 : r->m.n_unit, most = int4 ? 8192 : 4096;
     if (n == 0 || n % unit || n > most)
         return error_set(e, STATUS_PARAM_INVALID,
                          "N is %u; on %s with %s it is a multiple of %u and at most %u", n, r->chip,
@@ -154,10 +133,10 @@ static void matmul_place_columns(struct matmul_matrix *x, uint32_t unit)
 // Where B's type differs from A's, B lies as with A's type on both sides (below table 3-12).
 static void matmul_place_blocks(struct matmul_matrix *x, enum tensor_type as, const struct rules *r)
 {
-    uint32_t n = as == TENSOR_INT4 ? 64 : as == TENSOR_INT8 ? r->int8_n : r->fp16_n;
+    uint32_t n = as == TENSOR_INT4 ? 64 : as == TENSOR_INT8 ? r->m.int8_n : r->m.fp16_n;
     x->block_rows = n;
-    x->block_columns = as == TENSOR_FLOAT16 ? r->fp16_k : 32;
-    x->segment = r->segment && r->segment < x->columns ? r->segment : x->columns;
+    x->block_columns = as == TENSOR_FLOAT16 ? r->m.fp16_k : 32;
+    x->segment = r->m.segment && r->m.segment < x->columns ? r->m.segment : x->columns;
     matmul_set_dims(x, 4,
                     (uint32_t[]){x->rows / n, x->columns / x->block_columns, n, x->block_columns});
 }
@@ -194,7 +173,7 @@ static int matmul_place_all(const struct matmul_kind *m, const struct matmul_sha
         else if (i == 1)
             matmul_place_blocks(&x[i], t->a, r);
         else
-            matmul_place_columns(&x[i], i == 0 ? r->a_unit : 16);
+            matmul_place_columns(&x[i], i == 0 ? r->m.a_unit : 16);
         int status = matmul_set_size(&x[i], e);
         if (status < 0)
             return status;
@@ -206,17 +185,17 @@ static int matmul_place_all(const struct matmul_kind *m, const struct matmul_sha
 int matmul_place(const struct matmul_kind *kind, const struct matmul_shape *shape, const char *chip,
                  struct matmul_matrix ret[3], struct error *e)
 {
-    const struct rules *r = NULL;
+    struct rules r;
     int s = matmul_find_rules(chip, &r, e);
     if (s == 0)
-        s = matmul_check_kind(kind, r, e);
+        s = matmul_check_kind(kind, &r, e);
     if (s == 0 && shape->m == 0)
         s = error_set(e, STATUS_PARAM_INVALID, "M is 0");
     if (s == 0)
-        s = matmul_check_k(kind, shape->k, r, e);
+        s = matmul_check_k(kind, shape->k, &r, e);
     if (s == 0)
-        s = matmul_check_n(kind, shape->n, r, e);
-    return s < 0 ? s : matmul_place_all(kind, shape, r, ret, e);
+        s = matmul_check_n(kind, shape->n, &r, e);
+    return s < 0 ? s : matmul_place_all(kind, shape, &r, ret, e);
 }
 
 uint64_t matmul_n_scales(const struct matmul_kind *kind, const struct matmul_shape *shape)

@@ -3,9 +3,9 @@
 
 #include <jansson.h>
 
-#include "npu/model/chip.h"
 #include "npu/model/graph.h"
 #include "npu/model/rknn/rknn_file.h"
+#include "tensor/chip.h"
 
 /// *ret is malloc'ed JSON text. A file that cannot be run is described as far as it can be read,
 /// with the reason under "refused"; that is no failure. `wanted` NULL: any chip.

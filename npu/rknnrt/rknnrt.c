@@ -43,11 +43,6 @@ struct npu_context {
 
 // ---- device ----
 
-static bool is_small(const char *chip)
-{
-    return strncmp(chip, "rv1103", 6) == 0 || strncmp(chip, "rv1106", 6) == 0;
-}
-
 static void fill_device(struct npu_device *d, const struct board *b)
 {
     const struct runtime *r = &d->runtime;
@@ -74,7 +69,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     if (s == 0)
         s = board_read(d->options.compatible, &board, e);
     if (s == 0)
-        s = runtime_open(&d->runtime, d->options.library, is_small(board.chip), e);
+        s = runtime_open(&d->runtime, d->options.library, board.small, e);
     if (s < 0)
         return s;
     fill_device(d, &board);

@@ -7,14 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/line.h"
+#include "tensor/chip.h"
 
 #define MAKER "rockchip,"
-
-// Cores of the NPU of chips with more than one (SDK guide 5.3).
-static const struct {
-    const char *chip;
-    uint32_t n_cores;
-} cores[] = {{"rk3588", 3}, {"rk3588s", 3}, {"rk3576", 2}};
 
 // SDK guide 2.1.3 and 7.3: most of them are for root only.
 static const char *const driver_files[] = {
@@ -54,9 +49,11 @@ int board_read(const char *compatible, struct board *ret, struct error *e)
                          "this is not a board with a Rockchip NPU: %s says \"%.100s\"", compatible,
                          list);
     snprintf(b.chip, sizeof b.chip, "%s", chip);
-    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (strcmp(chip, cores[i].chip) == 0)
-            b.n_cores = cores[i].n_cores;
+    const struct chip *known = chip_find_variant(chip);
+    if (known) {
+        b.n_cores = known->n_cores;
+        b.small = known->small;
+    }
     read_driver(b.driver, sizeof b.driver);
     *ret = b;
     return 0;

@@ -1,6 +1,7 @@
 // Which chip this is, and its NPU's driver.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@
 struct board {
     char chip[32]; // "rk3588"
     uint32_t n_cores;
+    bool small;       // chip.small
     char driver[128]; // its version as the kernel tells it; "": it does not tell us
 };
 

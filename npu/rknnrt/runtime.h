@@ -38,7 +38,7 @@
 // Functions are NULL where the library lacks them.
 struct runtime {
     void *library;
-    bool small; // tensors can only go through memory that is bound (RV1103 and RV1106)
+    bool small; // chip.small
     char path[256];
     char version[128]; // as the file says it: "2.3.2 (429f97ae6b@2025-04-09T09:09:27)"
 #define X(name, since) __typeof__(rknn_##name) *name;

@@ -17,8 +17,7 @@
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
 
-#define ANY_CHIP  "rk3588" // that a device of any chip stands for when a model is for no chip
-#define ANY_CORES 3        // of a device that takes models of any chip: as many as the largest has
+#define ANY_CORES 3 // of a device that takes models of any chip: as many as the largest has
 
 struct npu_device {
     struct sim_options options;
@@ -109,9 +108,10 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
                   struct error *e)
 {
     const struct chip *chip = chip_find(f->chip);
+    char names[CHIP_NAMES_MAX];
     if (!chip)
         return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
-                         "the model is for \"%s\"; known chips are %s", f->chip, chip_names());
+                         "the model is for \"%s\"; known chips are %s", f->chip, chip_names(names));
     if (wanted && strcmp(wanted->target, chip->target) != 0)
         return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
                          "the model is for %s, this device is %s: convert it for %s, or use a "
@@ -125,7 +125,7 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
 static void take_any_chip(struct npu_model *m)
 {
     const struct chip *chip = m->device->options.chip;
-    m->chip = chip ? chip : chip_find(ANY_CHIP);
+    m->chip = chip ? chip : chip_default();
     m->info.estimate_assumed = !chip;
 }
 
@@ -197,7 +197,7 @@ static void fill_info(struct npu_model *m)
     info->memory_size = m->file.pool.total + graphs + first->plan.pool.total;
     info->core_limit = m->chip->n_cores;
     info->batch = npu_batch(info);
-    info->native_attrs = strcmp(m->chip->target, "rv1106") == 0;
+    info->native_attrs = m->chip->small;
     info->custom_string = m->file.custom_string ? m->file.custom_string : "";
     info->estimate_chip = m->chip->name;
     info->n_unestimated = first->n_unestimated;

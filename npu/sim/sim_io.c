@@ -57,7 +57,7 @@ static void set_nhwc(struct tensor_attr *a, const struct graph_tensor *t)
 static void set_blocks(struct tensor_attr *a, const struct graph_tensor *t, const struct chip *chip)
 {
     const uint32_t *d = t->dims;
-    uint32_t c2 = tensor_type_size(t->type) == 1 ? chip->c2_int8 : chip->c2_half;
+    uint32_t c2 = tensor_type_size(t->type) == 1 ? chip->c2_int8 : chip->c2_fp16;
     a->layout = TENSOR_NC1HWC2;
     a->n_dims = 5;
     memcpy(a->dims, (uint32_t[]){d[0], (d[1] + c2 - 1) / c2, d[2], d[3], c2}, 5 * sizeof *d);

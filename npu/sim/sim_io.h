@@ -1,9 +1,9 @@
 // The inputs and outputs of a graph as the service knows them, and the way of data in and out.
 #pragma once
 
-#include "npu/model/chip.h"
 #include "npu/npu.h"
 #include "npu/sim/exec/step.h"
+#include "tensor/chip.h"
 
 /// Descriptions by the rules of the chip (SDK guide, 5.2: native inputs of 1, 3 or 4 channels are
 /// NHWC with a width stride, others NC1HWC2).

@@ -86,10 +86,11 @@ static int read_word(struct sim_options *o, const char *word, struct error *e)
 static int read_chip(struct sim_options *o, const char *name, struct error *e)
 {
     bool any = !*name || strcmp(name, "any") == 0;
+    char names[CHIP_NAMES_MAX];
     o->chip = any ? NULL : chip_find(name);
     if (!any && !o->chip)
         return error_set(e, STATUS_PARAM_INVALID, "chip \"%s\" is not known; these are: %s, any",
-                         name, chip_names());
+                         name, chip_names(names));
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "npu/model/chip.h"
+#include "tensor/chip.h"
 
 #define SIM_MAX_FAULTS 8
 

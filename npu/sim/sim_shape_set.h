@@ -7,11 +7,11 @@
 
 #include <pthread.h>
 
-#include "npu/model/chip.h"
 #include "npu/npu.h"
 #include "npu/sim/cost/estimate_graph.h"
 #include "npu/sim/exec/run.h"
 #include "npu/sim/result_cache.h"
+#include "tensor/chip.h"
 
 struct sim_row {
     struct graph graph;

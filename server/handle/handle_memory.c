@@ -10,6 +10,7 @@
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/options.h"
+#include "tensor/chip.h"
 
 CLEANUP_DEFINE(struct memory, memory_unref)
 
@@ -94,7 +95,8 @@ static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, co
 
 static bool is_small_chip(const struct npu_device_info *d)
 {
-    return strncmp(d->chip, "rv1103", 6) == 0 || strncmp(d->chip, "rv1106", 6) == 0;
+    const struct chip *chip = chip_find_variant(d->chip);
+    return chip && chip->small;
 }
 
 // Which of the context's tensors a request means.

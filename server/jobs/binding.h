@@ -57,7 +57,7 @@ int binding_check_row(const struct binding *b, const struct model_info *info, ui
                       struct error *e);
 
 /// What the SDK lets programs ask for (SDK guide 5.2.3, tables 5-3 to 5-7): checks a request and
-/// fills all of *ret but memory and offset. `small_chip`: RV1103 and RV1106, whose outputs are
+/// fills all of *ret but memory and offset. `small_chip`: chip.small, whose outputs are
 /// never float32.
 int binding_check_input(const struct tensor_io *io, const rknnd_ContextBind *m, struct bound *ret,
                         struct error *e);

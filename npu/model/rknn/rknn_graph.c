@@ -386,6 +386,7 @@ int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *ch
     cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
     if (!regs)
         return error_no_memory(e, "the graph", 0);
+    regs->chip = chip;
     struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
     int r = check_shapes(f, e);
     if (r == 0)

@@ -1,9 +1,9 @@
 // Turns a .rknn file into a graph that the executor runs.
 #pragma once
 
-#include "npu/model/chip.h"
 #include "npu/model/graph.h"
 #include "npu/model/rknn/rknn_file.h"
+#include "tensor/chip.h"
 
 /// The graph points into the file and into `f`: both must outlive it. Refuses whatever is not
 /// understood, naming the node and the reason. On failure g is empty.

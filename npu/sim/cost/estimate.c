@@ -30,7 +30,7 @@ static uint64_t element_size(bool half)
 
 static uint32_t block(const struct chip *chip, bool half)
 {
-    return half ? chip->c2_half : chip->c2_int8;
+    return half ? chip->c2_fp16 : chip->c2_int8;
 }
 
 // Channels that come out of the multipliers at once.
@@ -38,7 +38,7 @@ static uint32_t lanes(const struct chip *chip, enum estimate_kind kind, bool hal
 {
     if (kind == ESTIMATE_DEPTHWISE)
         return half ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
-    return (half ? chip->macs_half : chip->macs_int8) / INPUTS_AT_ONCE;
+    return (half ? chip->macs_fp16 : chip->macs_int8) / INPUTS_AT_ONCE;
 }
 
 // ---- in memory ----
@@ -146,7 +146,7 @@ void estimate_layer(const struct chip *chip, const struct estimate_layer *l, str
 
 uint64_t estimate_mac_cycles(const struct chip *chip, bool half, uint64_t macs)
 {
-    return macs / (half ? chip->macs_half : chip->macs_int8);
+    return macs / (half ? chip->macs_fp16 : chip->macs_int8);
 }
 
 double estimate_us(const struct chip *chip, uint64_t cycles)

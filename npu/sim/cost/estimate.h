@@ -1,12 +1,12 @@
 // What one layer would cost on the chip: sizes in memory, cycles, traffic, shares of the cores.
 //
 // The rules are those that reproduce the numbers in the vendor's manual (SDK guide 5.3.2, 5.7.3.4,
-// 5.11.3, 8.2.1 to 8.2.4: tests/unit/sim/test_sim_estimate.c holds them to it) and in real files. What
-// neither tells is marked as a guess. Pure functions: any thread, no allocation, no errors.
+// 5.11.3, 8.2.1 to 8.2.4: tests/unit/sim/test_sim_estimate.c holds them to it) and in real files.
+// What neither tells is marked as a guess. Pure functions: any thread, no allocation, no errors.
 #pragma once
 
 #include "base/bytes.h"
-#include "npu/model/chip.h"
+#include "tensor/chip.h"
 
 #define ESTIMATE_MAX_CORES 3
 

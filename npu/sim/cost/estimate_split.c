@@ -12,11 +12,11 @@ static uint32_t unit(const struct chip *chip, const struct estimate_layer *l)
 {
     switch (l->kind) {
     case ESTIMATE_CONV:
-        return (l->half ? chip->macs_half : chip->macs_int8) / 32;
+        return (l->half ? chip->macs_fp16 : chip->macs_int8) / 32;
     case ESTIMATE_DEPTHWISE:
         return l->half ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
     default:
-        return l->half ? chip->c2_half : chip->c2_int8;
+        return l->half ? chip->c2_fp16 : chip->c2_int8;
     }
 }
 

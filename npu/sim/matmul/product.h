@@ -2,8 +2,8 @@
 // and summed as float32.
 #pragma once
 
-#include "npu/model/chip.h"
 #include "npu/product_io.h"
+#include "tensor/chip.h"
 
 // A product as a model.
 struct product {

@@ -60,7 +60,8 @@ static int window_from_registers(const struct rknn_lowering *l, struct graph_win
                                  struct error *e)
 {
     uint32_t step, pad;
-    if (!rknn_regs_get(l->regs, 0x1014, &step) || !rknn_regs_get(l->regs, 0x1068, &pad))
+    if (!rknn_regs_get(l->regs, CNA_CONV_CON3, &step) ||
+        !rknn_regs_get(l->regs, CNA_PAD_CON0, &pad))
         return lower_refuse(l, e, "neither attributes nor register commands say its geometry");
     w->stride[1] = step & 7;
     w->stride[0] = step >> 3 & 7;
@@ -71,7 +72,9 @@ static int window_from_registers(const struct rknn_lowering *l, struct graph_win
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
     for (int i = 0; i < 2; i++) {
         if (!w->stride[i])
-            return lower_refuse(l, e, "register 0x1014 says stride 0");
+            return lower_refuse(l, e, "register %s (0x%04x) says stride 0",
+                                rknn_register_name(CNA_CONV_CON3),
+                                rknn_register_at(l->chip, CNA_CONV_CON3));
         int64_t reach = (int64_t)w->dilation[i] * (w->kernel[i] - 1) + 1;
         int64_t end = ((int64_t)y->dims[2 + i] - 1) * w->stride[i] + reach;
         int64_t after = end - w->pad[i] - x->dims[2 + i];
@@ -159,9 +162,9 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
                                 "known");
     if (!l->out->n_post || !needs_lut(first->kind))
         return 0;
-    if (!rknn_regs_lut(l->f, l->node, points))
+    if (!rknn_regs_lut(l->regs, l->f, l->node, points))
         return lower_refuse(l, e, "its tasks do not load the lookup table of its activation");
-    if (l->chip->bias_rule != BIAS_RK3576 && !rknn_regs_lut_range(l->regs))
+    if (!rknn_regs_lut_range(l->regs))
         return lower_refuse(l, e, "its lookup table covers a range that is not known");
     struct graph_lut *lut = pool_alloc(&l->g->pool, 1, sizeof *lut);
     if (!lut)

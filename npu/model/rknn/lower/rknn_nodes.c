@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "npu/model/rknn/lower/rknn_lower.h"
-#include "npu/model/rknn/regs/rknn_registers.h"
 #include "npu/sim/simd/elements.h"
 
 // ---- operators without a window ----
@@ -256,8 +255,8 @@ static bool all_are(const struct graph_tensor *t, int32_t value)
 static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
 {
     uint32_t scale, shift;
-    if (!rknn_register_get(l->regs, l->chip, DPU_OUT_CVT_SCALE, &scale) ||
-        !rknn_register_get(l->regs, l->chip, DPU_OUT_CVT_SHIFT, &shift))
+    if (!rknn_regs_get(l->regs, DPU_OUT_CVT_SCALE, &scale) ||
+        !rknn_regs_get(l->regs, DPU_OUT_CVT_SHIFT, &shift))
         return 0;
     double said = ldexp(scale & 0xffff, -(int)(shift & 0x3f));
     double known = (double)lower_input(l, 0)->scale * (double)lower_input(l, 1)->scale /

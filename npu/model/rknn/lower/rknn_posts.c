@@ -5,15 +5,14 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "tensor/convert.h"
 
-// Registers of a convolution's task (RK3566, RK3568, RK3588).
-#define BN_CONFIG  0x4060
-#define BN_OPERAND 0x4068 // high half: what is multiplied by
-#define BN_TOP     0x406c
-#define BYPASS     (1u << 0)
-#define NO_FACTOR  (1u << 4)
-#define PRELU      (1u << 5) // only negative values are multiplied
-#define NO_RELU    (1u << 6)
-#define RELU_TOP   (1u << 7) // the Relu has a top
+// Fields of DPU_BN_CFG.
+#define BN_BYPASS      (1u << 0)
+#define BN_MUL_BYPASS  (1u << 4)
+#define BN_MUL_PRELU   (1u << 5) // only negative values are multiplied
+#define BN_RELU_BYPASS (1u << 6)
+#define BN_RELUX       (1u << 7) // the Relu has an upper bound, DPU_BN_RELUX_CMP
+
+#define BN_FACTOR(value) ((uint16_t)((value) >> 16)) // of DPU_BN_MUL_CFG; fp16
 
 #define MIN_TOP 1024 // of a table that a slope is read from: less would be too coarse
 
@@ -158,28 +157,29 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 
 // ---- what a convolution's register commands say ----
 
+// False as well where the fields of a chip are not known, which shows in its missing registers.
 static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t value)
 {
     uint32_t config;
-    return l->chip->output_conversion == 0x4080 && rknn_regs_get(l->regs, BN_CONFIG, &config) &&
-           (config & mask) == value;
+    return rknn_register_at(l->chip, DPU_BN_RELUX_CMP) &&
+           rknn_regs_get(l->regs, DPU_BN_CFG, &config) && (config & mask) == value;
 }
 
 static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
 {
     uint32_t operand;
-    if (!config_is(l, BYPASS | NO_FACTOR | PRELU, PRELU) ||
-        !rknn_regs_get(l->regs, BN_OPERAND, &operand))
+    if (!config_is(l, BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU, BN_MUL_PRELU) ||
+        !rknn_regs_get(l->regs, DPU_BN_MUL_CFG, &operand))
         return false;
-    post->alpha = convert_fp16_to_float((uint16_t)(operand >> 16));
+    post->alpha = convert_fp16_to_float(BN_FACTOR(operand));
     return isfinite(post->alpha);
 }
 
 static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
 {
     uint32_t bits;
-    if (!config_is(l, BYPASS | NO_RELU | RELU_TOP, RELU_TOP) ||
-        !rknn_regs_get(l->regs, BN_TOP, &bits))
+    if (!config_is(l, BN_BYPASS | BN_RELU_BYPASS | BN_RELUX, BN_RELUX) ||
+        !rknn_regs_get(l->regs, DPU_BN_RELUX_CMP, &bits))
         return false;
     post->alpha = 0;
     post->beta = bits_float(bits);
@@ -187,15 +187,15 @@ static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
 }
 
 // A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope
-// between. BN_OPERAND has what leads into it, a half.
+// between. DPU_BN_MUL_CFG has the factor that leads into it, in fp16.
 static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
 {
     enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
     int16_t points[2][RKNN_LUT_POINTS];
     uint32_t operand;
-    if (!config_is(l, BYPASS | NO_FACTOR | PRELU, 0) ||
-        !rknn_regs_get(l->regs, BN_OPERAND, &operand) || !rknn_regs_lut_range(l->regs) ||
-        !rknn_regs_lut(l->f, l->node, points))
+    if (!config_is(l, BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU, 0) ||
+        !rknn_regs_get(l->regs, DPU_BN_MUL_CFG, &operand) || !rknn_regs_lut_range(l->regs) ||
+        !rknn_regs_lut(l->regs, l->f, l->node, points))
         return false;
     const int16_t *above = points[1];
     int one = above[LAST], half = above[0], i = LAST;
@@ -203,7 +203,7 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
         i--;
     if (one < MIN_TOP || above[LAST - 1] != one || abs(2 * half - one) > 2 || i == 0)
         return false;
-    float gain = convert_fp16_to_float((uint16_t)(operand >> 16));
+    float gain = convert_fp16_to_float(BN_FACTOR(operand));
     post->alpha = (float)(above[i] - half) / (float)(i * STEP) * gain / (float)one;
     post->beta = 0.5f;
     return isfinite(post->alpha) && post->alpha > 0;

@@ -106,13 +106,11 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: %llu bytes are there, %llu needed",
                          t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
     bool taps = p->depthwise && p->element == 1 && is_padded(size, 2 * n);
-    if (taps && chip->bias_rule == BIAS_RV1106)
-        p->kind = PACKED_TAP_SINGLE;
-    else if (taps && (chip->bias_rule == BIAS_RK3576 || chip->bias_rule == BIAS_RK3562))
-        p->kind = PACKED_TAP_PAIRS;
+    if (taps && chip->taps != CHIP_TAPS_NONE)
+        p->kind = chip->taps == CHIP_TAPS_SINGLE ? PACKED_TAP_SINGLE : PACKED_TAP_PAIRS;
     else if (is_padded(size, n * p->element))
         p->kind = PACKED_BLOCKS;
-    else if (chip->bias_rule == BIAS_RK3576 && is_rows(p, t))
+    else if (chip->packs_rows && is_rows(p, t))
         p->kind = PACKED_ROWS;
     else
         return error_set(e, STATUS_MODEL_INVALID,

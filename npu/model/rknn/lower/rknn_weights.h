@@ -1,9 +1,9 @@
 // How constants are packed in a .rknn file, and how they are unpacked.
 #pragma once
 
-#include "npu/model/chip.h"
 #include "npu/model/graph.h"
 #include "npu/model/rknn/rknn_file.h"
+#include "tensor/chip.h"
 
 enum rknn_packing_kind {
     PACKED_BLOCKS,     // blocks of O2 x I2 channels, each [H][W][O2][I2], with tails

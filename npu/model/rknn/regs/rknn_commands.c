@@ -1,8 +1,9 @@
 // The register commands of one node.
 #include "npu/model/rknn/regs/rknn_commands.h"
 
-#define LUT_ACCESS 0x4100 // bit 17: write, bit 16: which table; the rest counts from 0
-#define LUT_DATA   0x4104
+// Fields of DPU_LUT_ACCESS_CFG.
+#define LUT_WRITES(value) ((value) >> 17 & 1)
+#define LUT_TABLE(value)  ((value) >> 16 & 1)
 
 struct command {
     uint32_t reg, value;
@@ -17,11 +18,11 @@ static struct command decode(const struct rknn_file *f, const uint8_t *p)
 }
 
 // A task that fills a lookup table runs nothing else: its other registers mean nothing.
-static bool fills_lut(const struct rknn_file *f, struct bytes commands)
+static bool fills_lut(const struct rknn_file *f, struct bytes commands, uint32_t access)
 {
     for (size_t at = 0; at + 8 <= commands.size; at += 8) {
         struct command c = decode(f, commands.data + at);
-        if (c.reg == LUT_ACCESS && c.value >> 17 & 1)
+        if (c.reg == access && LUT_WRITES(c.value))
             return true;
     }
     return false;
@@ -29,11 +30,12 @@ static bool fills_lut(const struct rknn_file *f, struct bytes commands)
 
 void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n)
 {
+    uint32_t lut_access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
     regs->load++;
     for (uint32_t t = 0; t < n->n_tasks; t++) {
         const struct rknn_task *task = &f->tasks[n->first_task + t];
         struct bytes b = task->commands;
-        if (fills_lut(f, b))
+        if (fills_lut(f, b, lut_access))
             continue;
         for (size_t at = 0; at + 8 <= b.size; at += 8) {
             struct command c = decode(f, b.data + at);
@@ -47,26 +49,55 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
     }
 }
 
-bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret)
+// The index of a register that the node's commands set; -1: they do not.
+static int32_t find_set(const struct rknn_regs *regs, enum rknn_register reg)
 {
-    uint32_t i = reg / 4 % RKNN_REGS;
-    if (!regs->load || regs->owner[i] != regs->load)
-        return false;
-    *ret = regs->value[i];
-    return true;
+    uint32_t i = rknn_register_at(regs->chip, reg) / 4;
+    return i && regs->load && regs->owner[i] == regs->load ? (int32_t)i : -1;
 }
 
-int32_t rknn_regs_tensor(const struct rknn_regs *regs, uint32_t reg)
+bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret)
 {
-    uint32_t i = reg / 4 % RKNN_REGS;
-    return regs->load && regs->owner[i] == regs->load ? regs->tensor[i] : -1;
+    int32_t i = find_set(regs, reg);
+    if (i >= 0)
+        *ret = regs->value[i];
+    return i >= 0;
+}
+
+int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret,
+                   struct error *e)
+{
+    if (rknn_regs_get(regs, reg, ret))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "its register commands do not set %s (0x%04x), so its scale is not known",
+                     rknn_register_name(reg), rknn_register_at(regs->chip, reg));
+}
+
+int rknn_regs_refuse(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
+                     const char *what, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID, "register %s (0x%04x) holds 0x%08x: %s",
+                     rknn_register_name(reg), rknn_register_at(regs->chip, reg), value, what);
+}
+
+int32_t rknn_regs_tensor(const struct rknn_regs *regs, enum rknn_register reg)
+{
+    int32_t i = find_set(regs, reg);
+    return i >= 0 ? regs->tensor[i] : -1;
 }
 
 bool rknn_regs_lut_range(const struct rknn_regs *regs)
 {
-    // Where the tables begin and end, and in what steps they go, as powers of two.
-    static const struct command usual[] = {
-        {0x410c, 0x50500}, {0x4110, 0xffffc000}, {0x4114, 0}, {0x4118, 0}, {0x411c, 0x4000}};
+    // LE is the table of negative values, LO that of the others.
+    static const struct {
+        enum rknn_register reg;
+        uint32_t value;
+    } usual[] = {{DPU_LUT_INFO, 0x50500},
+                 {DPU_LUT_LE_START, 0xffffc000}, // -16384
+                 {DPU_LUT_LE_END, 0},
+                 {DPU_LUT_LO_START, 0},
+                 {DPU_LUT_LO_END, 0x4000}}; // 16384
     uint32_t value;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (rknn_regs_get(regs, usual[i].reg, &value) && value != usual[i].value)
@@ -74,20 +105,22 @@ bool rknn_regs_lut_range(const struct rknn_regs *regs)
     return true;
 }
 
-bool rknn_regs_lut(const struct rknn_file *f, const struct rknn_node *n,
-                   int16_t ret[2][RKNN_LUT_POINTS])
+bool rknn_regs_lut(const struct rknn_regs *regs, const struct rknn_file *f,
+                   const struct rknn_node *n, int16_t ret[2][RKNN_LUT_POINTS])
 {
+    uint32_t access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
+    uint32_t data = rknn_register_at(regs->chip, DPU_LUT_ACCESS_DATA);
     uint32_t filled[2] = {0, 0}, table = 0;
     bool writing = false;
     for (uint32_t t = 0; t < n->n_tasks; t++) {
         struct bytes b = f->tasks[n->first_task + t].commands;
         for (size_t at = 0; at + 8 <= b.size; at += 8) {
             struct command c = decode(f, b.data + at);
-            if (c.reg == LUT_ACCESS) {
-                writing = c.value >> 17 & 1;
-                table = c.value >> 16 & 1;
+            if (c.reg == access) {
+                writing = LUT_WRITES(c.value);
+                table = LUT_TABLE(c.value);
                 filled[table] = writing ? 0 : filled[table];
-            } else if (c.reg == LUT_DATA && writing && filled[table] < RKNN_LUT_POINTS) {
+            } else if (c.reg == data && writing && filled[table] < RKNN_LUT_POINTS) {
                 ret[table][filled[table]++] = (int16_t)c.value;
             }
         }

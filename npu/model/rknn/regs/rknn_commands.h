@@ -1,13 +1,20 @@
 // The register commands of one node, as the registers' values.
+//
+// A command is 8 bytes, little-endian:
+//
+//     container 6 and 0x1004     bits  0-15 address   16-47 value        48-63 unit
+//     container 2                bits  0-15 unit      16-31 address      32-63 value
 #pragma once
 
+#include "npu/model/rknn/regs/rknn_registers.h"
 #include "npu/model/rknn/rknn_file.h"
 
-#define RKNN_REGS       16384 // registers are numbered in steps of four
+#define RKNN_REGS       16384 // addresses go in steps of four
 #define RKNN_LUT_POINTS 513
 
-// Zeroed before the first load; used again for one node after the other.
+// Zeroed before the first load but for `chip`; used again for one node after the other.
 struct rknn_regs {
+    const struct chip *chip;
     uint32_t value[RKNN_REGS];
     uint32_t owner[RKNN_REGS]; // value is valid for the load of this number
     int32_t tensor[RKNN_REGS]; // whose address the value is relative to; -1: it is no address
@@ -18,16 +25,25 @@ struct rknn_regs {
 /// only work on other parts of the same tensors.
 void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n);
 
-bool rknn_regs_get(const struct rknn_regs *regs, uint32_t reg, uint32_t *ret);
+/// False: the node's commands do not set it, or the chip does not have it.
+bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret);
+
+/// As rknn_regs_get(); STATUS_MODEL_INVALID when it is not set.
+int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret,
+                   struct error *e);
+
+/// STATUS_MODEL_INVALID: "register NAME (0x4050) holds 0x00000007: WHAT".
+int rknn_regs_refuse(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
+                     const char *what, struct error *e);
 
 /// The tensor that an address register points into; -1: it is not set, or the file does not say.
-int32_t rknn_regs_tensor(const struct rknn_regs *regs, uint32_t reg);
+int32_t rknn_regs_tensor(const struct rknn_regs *regs, enum rknn_register reg);
 
-/// Whether tables are said to lie where they usually do, or nothing is said. Of RK3566, RK3568 and
-/// RK3588.
+/// Whether the lookup tables cover the usual range, or the chip has no registers for it that are
+/// known, or nothing is said.
 bool rknn_regs_lut_range(const struct rknn_regs *regs);
 
 /// The two tables (for negative and positive values) that the node's tasks load. False: it loads
 /// none, or not both whole.
-bool rknn_regs_lut(const struct rknn_file *f, const struct rknn_node *n,
-                   int16_t ret[2][RKNN_LUT_POINTS]);
+bool rknn_regs_lut(const struct rknn_regs *regs, const struct rknn_file *f,
+                   const struct rknn_node *n, int16_t ret[2][RKNN_LUT_POINTS]);

@@ -62,15 +62,15 @@ static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_l
                    struct error *e)
 {
     uint32_t offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
-    int r = rknn_register_need(s->regs, s->chip, DPU_OUT_CVT_OFFSET, &offset, e);
+    int r = rknn_regs_need(s->regs, DPU_OUT_CVT_OFFSET, &offset, e);
     if (r < 0)
         return r;
-    rknn_register_get(s->regs, s->chip, DPU_LUT_LE_SLOPE_SCALE, &below_scale);
-    rknn_register_get(s->regs, s->chip, DPU_LUT_LE_SLOPE_SHIFT, &below_shift);
-    rknn_register_get(s->regs, s->chip, DPU_LUT_LO_SLOPE_SCALE, &above_scale);
-    rknn_register_get(s->regs, s->chip, DPU_LUT_LO_SLOPE_SHIFT, &above_shift);
+    rknn_regs_get(s->regs, DPU_LUT_LE_SLOPE_SCALE, &below_scale);
+    rknn_regs_get(s->regs, DPU_LUT_LE_SLOPE_SHIFT, &below_shift);
+    rknn_regs_get(s->regs, DPU_LUT_LO_SLOPE_SCALE, &above_scale);
+    rknn_regs_get(s->regs, DPU_LUT_LO_SLOPE_SHIFT, &above_shift);
     // RK3576 and RV1126B have both halves of each register alike.
-    above_shift >>= s->chip->bias_rule == BIAS_RK3576 ? 0 : 5;
+    above_shift >>= s->chip->generation == CHIP_GEN_RK3576 ? 0 : 5;
     lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
     lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift & 0x1f));
     lut->out_scale = (float)out * s->output->scale;

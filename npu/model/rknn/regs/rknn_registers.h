@@ -1,11 +1,19 @@
-// The NPU's registers by name: where each chip has them. Names and fields are those of the
-// technical reference manual of RK3588, chapter of the NPU; the others' places come from files.
+// The NPU's registers by name: where each generation of chips has them. Names and fields are those
+// of the technical reference manual of RK3588, chapter of the NPU; the others' addresses come from
+// files. A convolution goes through the units in this order:
+//
+//     CNA ------> CORE --------> DPU: BS -------> BN ----------> OUT_CVT or LUT
+//     windows     multiplies,    bias, factor     LeakyRelu,     to the output's units
+//                 sums           of each channel  way to LUT
+//
+// DPU_RDMA fetches what BS and BN read from memory.
 #pragma once
 
-#include "npu/model/chip.h"
-#include "npu/model/rknn/regs/rknn_commands.h"
+#include "tensor/chip.h"
 
 enum rknn_register {
+    CNA_CONV_CON3,      // strides and dilations
+    CNA_PAD_CON0,       // padding at the top and at the left
     CORE_CLIP_TRUNCATE, // sums are shifted right, before the bias
     DPU_DATA_FORMAT,    // shifts of negative values
     DPU_BS_CFG,         // bias and multiplier of each channel
@@ -16,9 +24,17 @@ enum rknn_register {
     DPU_BN_CFG,
     DPU_BN_ALU_CFG,
     DPU_BN_MUL_CFG,
+    DPU_BN_RELUX_CMP, // upper bound of the BN unit's Relu
     DPU_OUT_CVT_OFFSET,
     DPU_OUT_CVT_SCALE,
     DPU_OUT_CVT_SHIFT,
+    DPU_LUT_ACCESS_CFG, // bit 17: write; bit 16: which table; the rest counts from 0
+    DPU_LUT_ACCESS_DATA,
+    DPU_LUT_INFO, // widths of the tables' steps, as powers of two
+    DPU_LUT_LE_START,
+    DPU_LUT_LE_END,
+    DPU_LUT_LO_START,
+    DPU_LUT_LO_END,
     DPU_LUT_LE_SLOPE_SCALE,
     DPU_LUT_LE_SLOPE_SHIFT,
     DPU_LUT_LO_SLOPE_SCALE,
@@ -29,17 +45,7 @@ enum rknn_register {
     RKNN_REGISTER_COUNT,
 };
 
-/// Its number on the chip; 0: it has none.
+/// Its address on the chip; 0: the chip does not have it, or where is not known.
 uint32_t rknn_register_at(const struct chip *chip, enum rknn_register reg);
 
-/// False: the node's commands do not set it, or the chip does not have it.
-bool rknn_register_get(const struct rknn_regs *regs, const struct chip *chip,
-                       enum rknn_register reg, uint32_t *ret);
-
-/// As rknn_register_get; STATUS_MODEL_INVALID when it is not set.
-int rknn_register_need(const struct rknn_regs *regs, const struct chip *chip,
-                       enum rknn_register reg, uint32_t *ret, struct error *e);
-
-/// STATUS_MODEL_INVALID: "register NAME (0x4050) holds 0x00000007: …".
-int rknn_register_refuse(const struct chip *chip, enum rknn_register reg, uint32_t value,
-                         const char *what, struct error *e);
+const char *rknn_register_name(enum rknn_register reg);

@@ -32,14 +32,14 @@ static bool has(const struct rknn_conv_sources *s, const char *activation)
 static int need(const struct rknn_conv_sources *s, enum rknn_register reg, uint32_t *ret,
                 struct error *e)
 {
-    return rknn_register_need(s->regs, s->chip, reg, ret, e);
+    return rknn_regs_need(s->regs, reg, ret, e);
 }
 
 // What is not set holds 0.
 static uint32_t get(const struct rknn_conv_sources *s, enum rknn_register reg)
 {
     uint32_t value = 0;
-    rknn_register_get(s->regs, s->chip, reg, &value);
+    rknn_regs_get(s->regs, reg, &value);
     return value;
 }
 
@@ -58,17 +58,17 @@ static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, 
         return STATUS_MODEL_INVALID;
     bool multiplies = !(config & UNIT_MUL_BYPASS);
     if (config & (UNIT_BYPASS | UNIT_ALU_BYPASS | UNIT_MUL_PRELU) || !(config & UNIT_ALU_MEMORY))
-        return rknn_register_refuse(s->chip, DPU_BS_CFG, config, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
     if (multiplies && (multiplier & SHIFT_IN_TABLE))
-        return rknn_register_refuse(s->chip, DPU_BS_MUL_CFG, multiplier, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_MUL_CFG, multiplier, what_scale, e);
     st->nz_in_table = table & 1;
     st->nz = (int16_t)nz;
     if (!multiplies && st->nz_in_table)
-        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     st->mul_in_table = multiplies && (multiplier & MUL_IN_TABLE);
     st->mul = multiplies ? (int16_t)(multiplier >> 16) : 1;
     st->bs_shift = st->bs_shift_negative = multiplies ? bits(multiplier, 13, 8) : 0;
-    if (multiplies && rknn_register_get(s->regs, s->chip, DPU_DATA_FORMAT, &format))
+    if (multiplies && rknn_regs_get(s->regs, DPU_DATA_FORMAT, &format))
         st->bs_shift_negative = bits(format, 9, 4);
     return 0;
 }
@@ -77,7 +77,7 @@ static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, 
 static int config_bytes(const struct rknn_conv_sources *s, enum rknn_register reg, size_t n,
                         const uint8_t **ret, struct error *e)
 {
-    int32_t index = rknn_regs_tensor(s->regs, rknn_register_at(s->chip, reg));
+    int32_t index = rknn_regs_tensor(s->regs, reg);
     struct bytes b = index < 0 ? (struct bytes){0} : s->file->tensors[index].data;
     if (b.size < n)
         return error_set(e, STATUS_MODEL_INVALID,
@@ -99,10 +99,10 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     if (r < 0)
         return r;
     if (unit != BS_MULTIPLY && unit != BS_DEPTHWISE)
-        return rknn_register_refuse(s->chip, DPU_BS_CFG, unit, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_CFG, unit, what_scale, e);
     uint32_t form = bits(table, 19, 16);
     if ((form != 1 && form != 2) || (form == 1 && s->packing->depthwise && !in_taps(s)))
-        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     r = config_bytes(s, RDMA_BS_CONFIG_BASE, 18, &config, e);
     if (r < 0)
         return r;
@@ -127,9 +127,9 @@ static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     uint32_t form = bits(table, 1, 0);
     bool adds_nz = nz >> 31;
     if (form != TABLE_FULL && form != TABLE_BIAS)
-        return rknn_register_refuse(s->chip, DPU_BS_OW_CFG, table, what_table, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     if (adds_nz == in_taps(s) || (!adds_nz && form == TABLE_BIAS))
-        return rknn_register_refuse(s->chip, DPU_BS_OW_OP, nz, what_table, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_OW_OP, nz, what_table, e);
     st->nz_in_table = form == TABLE_FULL && adds_nz;
     st->mul_in_table = form == TABLE_FULL;
     st->nz = form == TABLE_BIAS ? (int16_t)nz : 0;
@@ -149,7 +149,7 @@ static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
         return r;
     uint32_t rest = config & ~(UINT32_C(0x1f) << shift);
     if (rest != BS_MULTIPLY && rest != BS_MULTIPLY_RV1106 && rest != BS_DEPTHWISE)
-        return rknn_register_refuse(s->chip, DPU_BS_CFG, config, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
     st->bs_shift = bits(config, shift + 4, shift);
     st->bs_shift_negative = bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
     return 0;
@@ -172,27 +172,26 @@ static int bs_rv1106(const struct rknn_conv_sources *s, struct rknn_stages *st, 
 static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     uint32_t config = get(s, DPU_BN_CFG), factor = 0;
-    if (!rknn_register_get(s->regs, s->chip, DPU_BN_CFG, &config))
+    if (!rknn_regs_get(s->regs, DPU_BN_CFG, &config))
         config = UNIT_BYPASS;
     bool on = !(config & UNIT_BYPASS), multiplies = on && !(config & UNIT_MUL_BYPASS);
     if (on && !(config & UNIT_ALU_BYPASS) && ((config & UNIT_ALU_MEMORY) || get(s, DPU_BN_ALU_CFG)))
-        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
-    bool relu =
-        on && s->chip->bias_rule == BIAS_RK3588 && !(config & UNIT_RELU_BYPASS) && !has(s, "Relu");
+        return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
+    bool relu = on && s->chip->bn_relu_field && !(config & UNIT_RELU_BYPASS) && !has(s, "Relu");
     if (relu && !has(s, "Clip"))
-        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
     st->bn = !multiplies ? BN_OFF : config & UNIT_MUL_PRELU ? BN_NEGATIVES : BN_ALL;
     if ((st->bn == BN_NEGATIVES) != has(s, "LeakyRelu"))
-        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
     if (!multiplies)
         return 0;
     if (need(s, DPU_BN_MUL_CFG, &factor, e) < 0)
         return STATUS_MODEL_INVALID;
     if (factor & (MUL_IN_TABLE | SHIFT_IN_TABLE))
-        return rknn_register_refuse(s->chip, DPU_BN_MUL_CFG, factor, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BN_MUL_CFG, factor, what_scale, e);
     st->bn_factor = (int16_t)(factor >> 16);
     st->bn_shift = st->bn_shift_negative = bits(factor, 13, 8);
-    if (rknn_register_get(s->regs, s->chip, DPU_DATA_FORMAT, &factor))
+    if (rknn_regs_get(s->regs, DPU_DATA_FORMAT, &factor))
         st->bn_shift_negative = bits(factor, 15, 10);
     return 0;
 }
@@ -205,16 +204,15 @@ static int bn_memory(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     enum { READ_FACTOR = 0x18, READ_ADDEND_TOO = 0x1a, ADDEND_BYTES = 32 };
     uint32_t config = CFG_OFF, reads = get(s, RDMA_BN_CFG);
     const uint8_t *p;
-    rknn_register_get(s->regs, s->chip, DPU_BN_CFG, &config);
+    rknn_regs_get(s->regs, DPU_BN_CFG, &config);
     bool leaky = config == CFG_LEAKY, lut = config == CFG_LUT;
     if (config == CFG_OFF || config == CFG_RELU)
-        return has(s, "LeakyRelu")
-                   ? rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e)
-                   : 0;
+        return has(s, "LeakyRelu") ? rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e)
+                                   : 0;
     if ((!leaky && !lut && config != CFG_FACTOR) || leaky != has(s, "LeakyRelu"))
-        return rknn_register_refuse(s->chip, DPU_BN_CFG, config, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
     if (reads != (lut ? READ_ADDEND_TOO : READ_FACTOR))
-        return rknn_register_refuse(s->chip, RDMA_BN_CFG, reads, what_scale, e);
+        return rknn_regs_refuse(s->regs, RDMA_BN_CFG, reads, what_scale, e);
     int r = config_bytes(s, RDMA_BN_BASE, (lut ? ADDEND_BYTES : 0) + 18, &p, e);
     if (r < 0)
         return r;
@@ -247,21 +245,21 @@ static int check_signs(const struct rknn_conv_sources *s, const struct rknn_stag
 
 int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret, struct error *e)
 {
-    static int (*const bias_units[])(const struct rknn_conv_sources *, struct rknn_stages *,
-                                     struct error *) = {
-        [BIAS_RK3588] = bs_rk3588,
-        [BIAS_RK3576] = bs_rk3576,
-        [BIAS_RK3562] = bs_rk3562,
-        [BIAS_RV1106] = bs_rv1106,
+    static int (*const bias_units[CHIP_N_GENERATIONS])(const struct rknn_conv_sources *,
+                                                       struct rknn_stages *, struct error *) = {
+        [CHIP_GEN_RK3588] = bs_rk3588,
+        [CHIP_GEN_RK3576] = bs_rk3576,
+        [CHIP_GEN_RK3562] = bs_rk3562,
+        [CHIP_GEN_RV1106] = bs_rv1106,
     };
     uint32_t scale, shift, truncate = get(s, CORE_CLIP_TRUNCATE);
     struct rknn_stages st = {.sum_shift = bits(truncate, 4, 0)};
     // Of the other chips' files all say that nothing is cut off.
-    if (st.sum_shift && s->chip->bias_rule != BIAS_RK3576 && s->chip->bias_rule != BIAS_RK3562)
-        return rknn_register_refuse(s->chip, CORE_CLIP_TRUNCATE, truncate, what_scale, e);
-    int r = bias_units[s->chip->bias_rule](s, &st, e);
+    if (st.sum_shift && !s->chip->shifts_sums)
+        return rknn_regs_refuse(s->regs, CORE_CLIP_TRUNCATE, truncate, what_scale, e);
+    int r = bias_units[s->chip->generation](s, &st, e);
     if (r == 0)
-        r = s->chip->bias_rule == BIAS_RK3576 ? bn_memory(s, &st, e) : bn_registers(s, &st, e);
+        r = s->chip->bn_in_memory ? bn_memory(s, &st, e) : bn_registers(s, &st, e);
     if (r == 0)
         r = check_signs(s, &st, e);
     if (r < 0 || need(s, DPU_OUT_CVT_SCALE, &scale, e) < 0 ||
@@ -269,9 +267,9 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
         return STATUS_MODEL_INVALID;
     // A negative scale, a shift of more bits, and the other rule for ties, are in no file.
     if (bits(scale, 15, 15))
-        return rknn_register_refuse(s->chip, DPU_OUT_CVT_SCALE, scale, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_OUT_CVT_SCALE, scale, what_scale, e);
     if (shift >> 6)
-        return rknn_register_refuse(s->chip, DPU_OUT_CVT_SHIFT, shift, what_scale, e);
+        return rknn_regs_refuse(s->regs, DPU_OUT_CVT_SHIFT, shift, what_scale, e);
     st.out_scale = bits(scale, 15, 0);
     st.out_shift = bits(shift, 5, 0);
     *ret = st;

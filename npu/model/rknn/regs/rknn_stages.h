@@ -10,7 +10,7 @@
 #pragma once
 
 #include "npu/model/rknn/lower/rknn_weights.h"
-#include "npu/model/rknn/regs/rknn_registers.h"
+#include "npu/model/rknn/regs/rknn_commands.h"
 
 struct rknn_conv_sources {
     const struct rknn_file *file;
