@@ -78,8 +78,8 @@ rknn_input_output_num conformance_count(rknn_context c);
 /// Sets all inputs to FOLDER/NAME.in<i>.bin.
 void conformance_set_inputs(rknn_context c, const char *name);
 
-// What the RKNN API cannot say. A program that is linked without rknnd_says.c and rknnd_dynamic.c, for
-// another library than ours, learns nothing from the first two and is skipped at the third.
+// What the RKNN API cannot say. A program that is linked without rknnd_says.c and rknnd_dynamic.c,
+// for another library than ours, learns nothing from the first two and is skipped at the third.
 
 /// The library's words for the thread's last failure; NULL: it has none.
 const char *conformance_words(void);

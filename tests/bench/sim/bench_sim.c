@@ -15,10 +15,10 @@
 
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "tests/bench/samples.h"
 #include "tests/bench/sim/conv_times.h"
 #include "tests/bench/sim/copy_times.h"
 #include "tests/bench/sim/hook_times.h"
-#include "tests/bench/samples.h"
 #include "tests/support/sim_run.h"
 
 static _Noreturn void give_up(const char *path, const struct error *e)

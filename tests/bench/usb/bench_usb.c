@@ -1,6 +1,6 @@
 // Throughput over a USB cable: inputs that go up and outputs that come down through the library, a
-// relay and the daemon, as a ratio to a bare pair of USB ends (bare_usb.h). tests/vm/guest/bench_usb.py
-// runs it.
+// relay and the daemon, as a ratio to a bare pair of USB ends (bare_usb.h).
+// tests/vm/guest/bench_usb.py runs it.
 //
 // bench_usb --board FOLDER: the board's end of the bare pair.
 // bench_usb up|down URI SERIAL [SECONDS [ROUNDS]]: URI is a server on --backend
@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "rknnd.h"
-#include "tests/bench/usb/bare_usb.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/load.h"
 #include "tests/bench/samples.h"
+#include "tests/bench/usb/bare_usb.h"
 
 #define MAX_ROUNDS 25
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/sim_support.h"
 #include "tensor/convert.h"
+#include "tests/support/sim_support.h"
 
 static struct npu_input read_input(const struct tensor_attr *a, const char *folder, uint32_t i)
 {

@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "npu/model/onnx/onnx_file.h"
-#include "tests/support/sim_support.h"
 #include "tensor/convert.h"
+#include "tests/support/sim_support.h"
 
 #define MAX_PORTS 64
 #define MAX_DIMS  8

@@ -4,8 +4,8 @@
 
 #include "base/cleanup.h"
 #include "tensor/convert.h"
-#include "tests/unit/sim/sim_cases.h"
 #include "tests/support/sim_run.h"
+#include "tests/unit/sim/sim_cases.h"
 
 #define MAX_TENSOR 8
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "tests/support/sim_support.h"
 #include "tensor/convert.h"
+#include "tests/support/sim_support.h"
 
 // How near an output must be: every value within `steps` quantization steps, at least `share` of
 // them within `near` steps, and the cosine.

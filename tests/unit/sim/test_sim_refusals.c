@@ -1,7 +1,7 @@
 // test_sim_refusals FOLDER: the spoilt models that tests/rknnwriter/cases wrote. None of them
 // loads, and the message has the words that are expected.
-#include "tests/unit/sim/sim_cases.h"
 #include "tests/support/sim_run.h"
+#include "tests/unit/sim/sim_cases.h"
 
 static void refuse_case(void **state)
 {
