@@ -87,7 +87,7 @@ static void get_floats(uint8_t mark)
     CHECK(rknn_outputs_release(context, 1, &out));
 }
 
-static void test_given_buffer(void **state)
+static void given_buffer(void **state)
 {
     (void)state;
     uint8_t *buffer = malloc(OUT_SIZE + 1);
@@ -102,7 +102,7 @@ static void test_given_buffer(void **state)
     free(buffer);
 }
 
-static void test_made_buffer_and_floats(void **state)
+static void made_buffer_and_floats(void **state)
 {
     (void)state;
     run(5);
@@ -111,7 +111,7 @@ static void test_made_buffer_and_floats(void **state)
     get_floats(6);
 }
 
-static void test_same_outputs_again(void **state)
+static void same_outputs_again(void **state)
 {
     (void)state;
     run(7);
@@ -121,7 +121,7 @@ static void test_same_outputs_again(void **state)
     get_floats(7);
 }
 
-static void test_outputs_given_away_and_inputs_changed(void **state)
+static void outputs_given_away_and_inputs_changed(void **state)
 {
     (void)state;
     rknn_output out = {.index = 0};
@@ -134,7 +134,7 @@ static void test_outputs_given_away_and_inputs_changed(void **state)
     get_raw(9);
 }
 
-static void test_floats_survive_new_inputs(void **state)
+static void floats_survive_new_inputs(void **state)
 {
     (void)state;
     run(10);
@@ -143,7 +143,7 @@ static void test_floats_survive_new_inputs(void **state)
     get_floats(10);
 }
 
-static void test_runs_whose_outputs_nobody_gets(void **state)
+static void runs_whose_outputs_nobody_gets(void **state)
 {
     (void)state;
     for (uint8_t mark = 20; mark < 30; mark++)
@@ -151,7 +151,7 @@ static void test_runs_whose_outputs_nobody_gets(void **state)
     get_raw(29);
 }
 
-static void test_other_calls_between(void **state)
+static void other_calls_between(void **state)
 {
     (void)state;
     rknn_context copy;
@@ -163,7 +163,7 @@ static void test_other_calls_between(void **state)
     CHECK(rknn_destroy(copy));
 }
 
-static void test_pipeline(void **state)
+static void pipeline(void **state)
 {
     (void)state;
     rknn_run_extend start = {.non_block = 1}, wait = {0};
@@ -179,7 +179,7 @@ static void test_pipeline(void **state)
 }
 
 // The server's heartbeats go on behind the payload; the keep-alive thread takes it out of the way.
-static void test_outputs_left_for_longer_than_the_peer_timeout(void **state)
+static void outputs_left_for_longer_than_the_peer_timeout(void **state)
 {
     (void)state;
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -191,7 +191,7 @@ static void test_outputs_left_for_longer_than_the_peer_timeout(void **state)
     get_raw(52);
 }
 
-static void test_context_destroyed_with_outputs_waiting(void **state)
+static void context_destroyed_with_outputs_waiting(void **state)
 {
     run(61);
     CHECK(rknn_destroy(context));
@@ -203,16 +203,16 @@ static void test_context_destroyed_with_outputs_waiting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_given_buffer),
-        cmocka_unit_test(test_made_buffer_and_floats),
-        cmocka_unit_test(test_same_outputs_again),
-        cmocka_unit_test(test_outputs_given_away_and_inputs_changed),
-        cmocka_unit_test(test_floats_survive_new_inputs),
-        cmocka_unit_test(test_runs_whose_outputs_nobody_gets),
-        cmocka_unit_test(test_other_calls_between),
-        cmocka_unit_test(test_pipeline),
-        cmocka_unit_test(test_outputs_left_for_longer_than_the_peer_timeout),
-        cmocka_unit_test(test_context_destroyed_with_outputs_waiting),
+        cmocka_unit_test(given_buffer),
+        cmocka_unit_test(made_buffer_and_floats),
+        cmocka_unit_test(same_outputs_again),
+        cmocka_unit_test(outputs_given_away_and_inputs_changed),
+        cmocka_unit_test(floats_survive_new_inputs),
+        cmocka_unit_test(runs_whose_outputs_nobody_gets),
+        cmocka_unit_test(other_calls_between),
+        cmocka_unit_test(pipeline),
+        cmocka_unit_test(outputs_left_for_longer_than_the_peer_timeout),
+        cmocka_unit_test(context_destroyed_with_outputs_waiting),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

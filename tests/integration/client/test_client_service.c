@@ -158,14 +158,14 @@ static void run_threads(const char *isolation)
     stop_daemon(SIGTERM);
 }
 
-static void test_threads(void **state)
+static void programs_of_many_threads(void **state)
 {
     (void)state;
     run_threads("thread");
     run_threads("process");
 }
 
-static void test_worker_dies(void **state)
+static void worker_dies(void **state)
 {
     (void)state;
     rknn_context c;
@@ -217,14 +217,14 @@ static void run_in_memory(const char *uri)
     stop_daemon(SIGTERM);
 }
 
-static void test_worker_dies_with_memory(void **state)
+static void worker_dies_with_memory(void **state)
 {
     (void)state;
     run_in_memory(unix_uri);
     run_in_memory(tcp_uri);
 }
 
-static void test_daemon_dies(void **state)
+static void daemon_dies(void **state)
 {
     (void)state;
     rknn_context c;
@@ -253,7 +253,7 @@ static void kill_once(void *user, uint64_t done, uint64_t total)
     start_daemon("null:64:64", "thread");
 }
 
-static void test_daemon_dies_during_upload(void **state)
+static void daemon_dies_during_upload(void **state)
 {
     (void)state;
     rknn_context c;
@@ -364,7 +364,7 @@ static void run_demos(const char *uri)
     }
 }
 
-static void test_real_models(void **state)
+static void real_models(void **state)
 {
     (void)state;
     const char *modes[] = {"thread", "process"};
@@ -381,7 +381,7 @@ static void test_real_models(void **state)
     run_demos("sim:");
 }
 
-static void test_refused_models(void **state)
+static void refused_models(void **state)
 {
     (void)state;
     rknn_context c;
@@ -401,13 +401,13 @@ static void test_refused_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_worker_dies),
-        cmocka_unit_test(test_worker_dies_with_memory),
-        cmocka_unit_test(test_daemon_dies),
-        cmocka_unit_test(test_daemon_dies_during_upload),
-        cmocka_unit_test(test_real_models),
-        cmocka_unit_test(test_refused_models),
+        cmocka_unit_test(programs_of_many_threads),
+        cmocka_unit_test(worker_dies),
+        cmocka_unit_test(worker_dies_with_memory),
+        cmocka_unit_test(daemon_dies),
+        cmocka_unit_test(daemon_dies_during_upload),
+        cmocka_unit_test(real_models),
+        cmocka_unit_test(refused_models),
     };
     return cmocka_run_group_tests(tests, listen_all, close_all);
 }

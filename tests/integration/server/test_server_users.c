@@ -83,7 +83,7 @@ static void names_user_and_limit(const struct error *e, const char *what)
     assert_non_null(strstr(e->text, what));
 }
 
-static void test_contexts_of_all_sessions_count(void **state)
+static void contexts_of_all_sessions_count(void **state)
 {
     struct peer first, second, local;
     struct error e;
@@ -111,7 +111,7 @@ static void test_contexts_of_all_sessions_count(void **state)
     peer_close(&local);
 }
 
-static void test_requests_in_flight(void **state)
+static void requests_in_flight(void **state)
 {
     struct peer first, second, local;
     struct peer_frame f;
@@ -140,7 +140,7 @@ static void test_requests_in_flight(void **state)
     peer_close(&local);
 }
 
-static void test_bytes(void **state)
+static void bytes_of_a_user_are_limited(void **state)
 {
     struct peer p, local;
     struct error e;
@@ -158,9 +158,9 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_contexts_of_all_sessions_count, start_contexts, stop),
-        cmocka_unit_test_setup_teardown(test_requests_in_flight, start_requests, stop),
-        cmocka_unit_test_setup_teardown(test_bytes, start_bytes, stop),
+        cmocka_unit_test_setup_teardown(contexts_of_all_sessions_count, start_contexts, stop),
+        cmocka_unit_test_setup_teardown(requests_in_flight, start_requests, stop),
+        cmocka_unit_test_setup_teardown(bytes_of_a_user_are_limited, start_bytes, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

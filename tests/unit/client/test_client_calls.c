@@ -69,7 +69,7 @@ static void set_inputs(rknn_context c)
 
 // ---- a program as the SDK guide shows it -------------------------------------------------------
 
-static void test_run(void **state)
+static void run_as_the_guide_shows_it(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -99,7 +99,7 @@ static void test_run(void **state)
 }
 
 // Float32 for INT8 shrinks and is converted here; 8-bit data for FP16 would grow and is not.
-static void test_fewer_bytes_travel(void **state)
+static void fewer_bytes_travel(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -119,7 +119,7 @@ static void test_fewer_bytes_travel(void **state)
     rknn_destroy(c);
 }
 
-static void test_pass_through(void **state)
+static void pass_through_inputs_and_outputs(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -138,7 +138,7 @@ static void test_pass_through(void **state)
 }
 
 // An input that is not set again keeps its value.
-static void test_inputs_stay(void **state)
+static void inputs_stay(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -160,7 +160,7 @@ static void test_inputs_stay(void **state)
 
 // ---- questions ---------------------------------------------------------------------------------
 
-static void test_query_attributes(void **state)
+static void query_attributes(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -186,7 +186,7 @@ static void test_query_attributes(void **state)
 }
 
 // Programs built against older headers get the prefix that they know, and not a byte more.
-static void test_query_older_structs(void **state)
+static void query_older_structs(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -214,7 +214,7 @@ static void test_query_older_structs(void **state)
     rknn_destroy(c);
 }
 
-static void test_query_texts(void **state)
+static void query_texts(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -228,7 +228,7 @@ static void test_query_texts(void **state)
     rknn_destroy(c);
 }
 
-static void test_profile(void **state)
+static void layers_of_a_profiled_run(void **state)
 {
     (void)state;
     rknn_context c = open_context(RKNN_FLAG_COLLECT_PERF_MASK);
@@ -265,7 +265,7 @@ static void test_profile(void **state)
 }
 
 // Of a software NPU the table has the chip's times, each rounded so that they add up, and says so.
-static void test_profile_of_software(void **state)
+static void profile_of_software(void **state)
 {
     (void)state;
     rknn_perf_detail detail;
@@ -317,7 +317,7 @@ static void expect_columns(uint32_t n_cores, const char *titles, const char *lay
 }
 
 // Loads of cores where there are several (SDK guide, table 3-2).
-static void test_profile_of_chips(void **state)
+static void profile_of_chips(void **state)
 {
     (void)state;
     expect_columns(1, "MacUsage(%) TaskNumber RW(KB)    FullName\n",
@@ -329,7 +329,7 @@ static void test_profile_of_chips(void **state)
 }
 
 // Without the flag PERF_DETAIL succeeds with what is known.
-static void test_profile_without_flag(void **state)
+static void profile_without_flag(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -343,7 +343,7 @@ static void test_profile_without_flag(void **state)
     rknn_destroy(c);
 }
 
-static void test_rknnd_questions(void **state)
+static void rknnd_questions(void **state)
 {
     (void)state;
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -366,7 +366,7 @@ static void test_rknnd_questions(void **state)
     assert_string_equal(rknnd_version(), RKNND_VERSION);
 }
 
-static void test_run_info(void **state)
+static void run_info(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -381,7 +381,7 @@ static void test_run_info(void **state)
 
 // ---- misuse ------------------------------------------------------------------------------------
 
-static void test_wrong_inputs(void **state)
+static void wrong_inputs(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -432,7 +432,7 @@ static void test_wrong_inputs(void **state)
     rknn_destroy(c);
 }
 
-static void test_wrong_outputs(void **state)
+static void wrong_outputs(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -465,7 +465,7 @@ static void test_wrong_outputs(void **state)
     rknn_destroy(c);
 }
 
-static void test_wrong_contexts(void **state)
+static void wrong_contexts(void **state)
 {
     (void)state;
     rknn_context c = open_context(0), dup;
@@ -492,7 +492,7 @@ static void test_wrong_contexts(void **state)
     rknn_destroy(next);
 }
 
-static void test_wrong_init(void **state)
+static void wrong_init(void **state)
 {
     (void)state;
     rknn_context c;
@@ -513,7 +513,7 @@ static void test_wrong_init(void **state)
     assert_int_equal(server.n_contexts, 0);
 }
 
-static void test_wrong_queries(void **state)
+static void wrong_queries(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -529,7 +529,7 @@ static void test_wrong_queries(void **state)
     rknn_destroy(c);
 }
 
-static void test_cores(void **state)
+static void core_masks_reach_the_server(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -546,7 +546,7 @@ static void test_cores(void **state)
 }
 
 // What was said last counts; a mask that is given up leaves the number.
-static void test_cores_of_batch(void **state)
+static void cores_of_batch(void **state)
 {
     (void)state;
     server.batch = 4;
@@ -568,7 +568,7 @@ static void test_cores_of_batch(void **state)
 }
 
 // What later versions bring answers in an orderly way.
-static void test_not_yet(void **state)
+static void not_yet(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -583,7 +583,7 @@ static void test_not_yet(void **state)
 
 // ---- sessions, servers -------------------------------------------------------------------------
 
-static void test_one_session(void **state)
+static void one_session(void **state)
 {
     (void)state;
     rknn_context a = open_context(0), b = open_context(0), c;
@@ -599,7 +599,7 @@ static void test_one_session(void **state)
     assert_int_equal(server.n_contexts, 0);
 }
 
-static void test_selection_of_server(void **state)
+static void selection_of_server(void **state)
 {
     (void)state;
     rknn_context c;
@@ -631,7 +631,7 @@ static void *server_of_thread(void *arg)
 }
 
 // Before the process's choice and the environment's, and for one thread.
-static void test_selection_of_thread(void **state)
+static void selection_of_thread(void **state)
 {
     (void)state;
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -664,7 +664,7 @@ static void *last_error_of_thread(void *arg)
     return strcmp(rknnd_last_error(), "") == 0 ? arg : NULL;
 }
 
-static void test_last_error_is_per_thread(void **state)
+static void last_error_is_per_thread(void **state)
 {
     (void)state;
     pthread_t t;
@@ -681,31 +681,31 @@ static void test_last_error_is_per_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_run),
-        TEST(test_fewer_bytes_travel),
-        TEST(test_pass_through),
-        TEST(test_inputs_stay),
-        TEST(test_query_attributes),
-        TEST(test_query_older_structs),
-        TEST(test_query_texts),
-        TEST(test_profile),
-        TEST(test_profile_of_software),
-        TEST(test_profile_of_chips),
-        TEST(test_profile_without_flag),
-        TEST(test_rknnd_questions),
-        TEST(test_run_info),
-        TEST(test_wrong_inputs),
-        TEST(test_wrong_outputs),
-        TEST(test_wrong_contexts),
-        TEST(test_wrong_init),
-        TEST(test_wrong_queries),
-        TEST(test_cores),
-        TEST(test_cores_of_batch),
-        TEST(test_not_yet),
-        TEST(test_one_session),
-        TEST(test_selection_of_server),
-        TEST(test_selection_of_thread),
-        TEST(test_last_error_is_per_thread),
+        TEST(run_as_the_guide_shows_it),
+        TEST(fewer_bytes_travel),
+        TEST(pass_through_inputs_and_outputs),
+        TEST(inputs_stay),
+        TEST(query_attributes),
+        TEST(query_older_structs),
+        TEST(query_texts),
+        TEST(layers_of_a_profiled_run),
+        TEST(profile_of_software),
+        TEST(profile_of_chips),
+        TEST(profile_without_flag),
+        TEST(rknnd_questions),
+        TEST(run_info),
+        TEST(wrong_inputs),
+        TEST(wrong_outputs),
+        TEST(wrong_contexts),
+        TEST(wrong_init),
+        TEST(wrong_queries),
+        TEST(core_masks_reach_the_server),
+        TEST(cores_of_batch),
+        TEST(not_yet),
+        TEST(one_session),
+        TEST(selection_of_server),
+        TEST(selection_of_thread),
+        TEST(last_error_is_per_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

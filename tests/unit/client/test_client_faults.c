@@ -93,7 +93,7 @@ static void forget_model(void)
     pthread_mutex_unlock(&server.lock);
 }
 
-static void test_death_at_each_request(void **state)
+static void death_at_each_request(void **state)
 {
     (void)state;
     server.hook = die;
@@ -108,7 +108,7 @@ static void test_death_at_each_request(void **state)
     }
 }
 
-static void test_context_of_a_dead_server(void **state)
+static void context_of_a_dead_server(void **state)
 {
     (void)state;
     rknn_context c = open_context(), dup;
@@ -144,7 +144,7 @@ static enum fake_answer say_goodbye(struct fake_peer *p, const struct frame_head
 }
 
 // What is running ends well; nothing new is begun, and the reason is told.
-static void test_goodbye(void **state)
+static void goodbye_of_the_server(void **state)
 {
     (void)state;
     server.hook = say_goodbye;
@@ -240,7 +240,7 @@ static enum fake_answer tell_lies(struct fake_peer *p, const struct frame_header
     return FAKE_HANG_UP;
 }
 
-static void test_lies_about_each_request(void **state)
+static void lies_about_each_request(void **state)
 {
     (void)state;
     server.hook = tell_lies;
@@ -276,7 +276,7 @@ static enum fake_answer tell_info(struct fake_peer *p, const struct frame_header
     return FAKE_DONE;
 }
 
-static void test_impossible_models(void **state)
+static void impossible_models(void **state)
 {
     (void)state;
     static const rknnd_ContextInfo infos[] = {
@@ -301,7 +301,7 @@ static enum fake_answer refuse_version(struct fake_peer *p, const struct frame_h
     return FAKE_DONE;
 }
 
-static void test_refused_version(void **state)
+static void refused_version(void **state)
 {
     (void)state;
     rknn_context c;
@@ -324,7 +324,7 @@ static enum fake_answer ping_when_idle(struct fake_peer *p, const struct frame_h
 }
 
 // While the program does something else, its contexts answer the server and call on it.
-static void test_idle_context_stays_alive(void **state)
+static void idle_context_stays_alive(void **state)
 {
     (void)state;
     server.heartbeat_ms = 40;
@@ -347,7 +347,7 @@ static enum fake_answer fall_silent(struct fake_peer *p, const struct frame_head
 }
 
 // A call that waits for a server which neither answers nor shows any sign of life.
-static void test_silent_server(void **state)
+static void silent_server(void **state)
 {
     (void)state;
     server.heartbeat_ms = 40;
@@ -384,7 +384,7 @@ static enum fake_answer only_pings(struct fake_peer *p, const struct frame_heade
 }
 
 // A run may take many times the silence that is allowed, as long as the server is alive.
-static void test_long_run(void **state)
+static void long_run(void **state)
 {
     (void)state;
     server.heartbeat_ms = 20;
@@ -414,7 +414,7 @@ static int in_child(rknn_context inherited)
     return 0;
 }
 
-static void test_fork(void **state)
+static void child_of_a_fork(void **state)
 {
     (void)state;
     rknn_context c = open_context();
@@ -439,7 +439,7 @@ static int count_fds(void)
     return n;
 }
 
-static void test_nothing_is_left(void **state)
+static void nothing_is_left(void **state)
 {
     (void)state;
     int before = count_fds();
@@ -461,17 +461,17 @@ static void test_nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_death_at_each_request),
-        TEST(test_context_of_a_dead_server),
-        TEST(test_goodbye),
-        TEST(test_lies_about_each_request),
-        TEST(test_impossible_models),
-        TEST(test_refused_version),
-        TEST(test_idle_context_stays_alive),
-        TEST(test_silent_server),
-        TEST(test_long_run),
-        TEST(test_fork),
-        TEST(test_nothing_is_left),
+        TEST(death_at_each_request),
+        TEST(context_of_a_dead_server),
+        TEST(goodbye_of_the_server),
+        TEST(lies_about_each_request),
+        TEST(impossible_models),
+        TEST(refused_version),
+        TEST(idle_context_stays_alive),
+        TEST(silent_server),
+        TEST(long_run),
+        TEST(child_of_a_fork),
+        TEST(nothing_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static uint8_t get_mark(rknn_context c, uint64_t frame)
 
 // The relay stands still in the middle of a vector. The next ones are set meanwhile, and one is
 // set that has no run.
-static void test_inputs_change_while_they_are_read(void **state)
+static void inputs_change_while_they_are_read(void **state)
 {
     rknn_context c;
     (void)state;
@@ -211,7 +211,7 @@ static void test_inputs_change_while_they_are_read(void **state)
     rknn_destroy(c);
 }
 
-static void test_ends_while_they_are_read(void **state)
+static void ends_while_they_are_read(void **state)
 {
     rknn_context c;
     (void)state;
@@ -229,8 +229,8 @@ static void test_ends_while_they_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_inputs_change_while_they_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ends_while_they_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(inputs_change_while_they_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ends_while_they_are_read, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

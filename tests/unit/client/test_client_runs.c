@@ -109,7 +109,7 @@ static uint8_t get_mark(rknn_context c, uint64_t *frame)
     return bytes[0];
 }
 
-static void test_timeout_and_again(void **state)
+static void timeout_and_again(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -127,7 +127,7 @@ static void test_timeout_and_again(void **state)
     rknn_destroy(c);
 }
 
-static void test_outputs_wait(void **state)
+static void outputs_wait(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -140,7 +140,7 @@ static void test_outputs_wait(void **state)
 }
 
 // The next run goes to the server before the outputs of the last one are fetched.
-static void test_pipeline(void **state)
+static void pipeline(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -159,7 +159,7 @@ static void test_pipeline(void **state)
     rknn_destroy(c);
 }
 
-static void test_inputs_may_change_meanwhile(void **state)
+static void inputs_may_change_meanwhile(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -171,7 +171,7 @@ static void test_inputs_may_change_meanwhile(void **state)
     rknn_destroy(c);
 }
 
-static void test_wrong_waits(void **state)
+static void wrong_waits(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -186,7 +186,7 @@ static void test_wrong_waits(void **state)
     rknn_destroy(c);
 }
 
-static void test_failed_run(void **state)
+static void failed_run(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -207,7 +207,7 @@ static void test_failed_run(void **state)
 }
 
 // A run that nobody waits for makes room, but its failure is told.
-static void test_unwaited_failure_is_told(void **state)
+static void unwaited_failure_is_told(void **state)
 {
     (void)state;
     rknn_context c = open_context(0);
@@ -223,7 +223,7 @@ static void test_unwaited_failure_is_told(void **state)
 }
 
 // RKNN_FLAG_ASYNC_MASK: outputs are those of the run before, and the last run is not waited for.
-static void test_async(void **state)
+static void async(void **state)
 {
     (void)state;
     rknn_context c = open_context(RKNN_FLAG_ASYNC_MASK);
@@ -242,7 +242,7 @@ static void test_async(void **state)
 }
 
 // A context may end with a run on its way; the answer that still comes is read and dropped.
-static void test_destroy_in_flight(void **state)
+static void destroy_in_flight(void **state)
 {
     (void)state;
     rknn_context c = open_context(0), d = open_context(0);
@@ -257,15 +257,9 @@ static void test_destroy_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_timeout_and_again),
-        TEST(test_outputs_wait),
-        TEST(test_pipeline),
-        TEST(test_inputs_may_change_meanwhile),
-        TEST(test_wrong_waits),
-        TEST(test_failed_run),
-        TEST(test_unwaited_failure_is_told),
-        TEST(test_async),
-        TEST(test_destroy_in_flight),
+        TEST(timeout_and_again),           TEST(outputs_wait), TEST(pipeline),
+        TEST(inputs_may_change_meanwhile), TEST(wrong_waits),  TEST(failed_run),
+        TEST(unwaited_failure_is_told),    TEST(async),        TEST(destroy_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static rknn_context open_context(void)
     return c;
 }
 
-static void test_private_daemon(void **state)
+static void private_daemon(void **state)
 {
     (void)state;
     char line[1000], *bar;
@@ -109,7 +109,7 @@ static void test_private_daemon(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
-static void test_killed_daemon_is_replaced(void **state)
+static void killed_daemon_is_replaced(void **state)
 {
     (void)state;
     char line[1000];
@@ -128,7 +128,7 @@ static void test_killed_daemon_is_replaced(void **state)
     rknn_destroy(b);
 }
 
-static void test_daemon_that_does_not_start(void **state)
+static void daemon_that_does_not_start(void **state)
 {
     (void)state;
     rknn_context c;
@@ -146,9 +146,9 @@ static void test_daemon_that_does_not_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_private_daemon),
-        TEST(test_killed_daemon_is_replaced),
-        TEST(test_daemon_that_does_not_start),
+        TEST(private_daemon),
+        TEST(killed_daemon_is_replaced),
+        TEST(daemon_that_does_not_start),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -80,7 +80,7 @@ static void run_threads(void *(*body)(void *))
     }
 }
 
-static void test_own_contexts(void **state)
+static void threads_with_contexts_of_their_own(void **state)
 {
     (void)state;
     run_threads(own_contexts);
@@ -108,7 +108,7 @@ static void *shared_context(void *arg)
     return NULL;
 }
 
-static void test_shared_context_destroyed_in_use(void **state)
+static void shared_context_destroyed_in_use(void **state)
 {
     (void)state;
     assert_int_equal(rknn_init(&shared, model, sizeof model, 0, NULL), RKNN_SUCC);
@@ -122,8 +122,8 @@ static void test_shared_context_destroyed_in_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_own_contexts),
-        TEST(test_shared_context_destroyed_in_use),
+        TEST(threads_with_contexts_of_their_own),
+        TEST(shared_context_destroyed_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void open_and_close(void *data, uint32_t size, rknn_init_extend *extend)
     rknn_destroy(c);
 }
 
-static void test_memory(void **state)
+static void model_in_memory(void **state)
 {
     (void)state;
     open_and_close(model, SIZE, NULL);
@@ -71,7 +71,7 @@ static void test_memory(void **state)
     assert_int_equal(server.n_chunk_bytes, SIZE);
 }
 
-static void test_file(void **state)
+static void model_of_a_file(void **state)
 {
     (void)state;
     open_and_close(path, 0, NULL);
@@ -79,7 +79,7 @@ static void test_file(void **state)
     assert_string_equal(server.last_model_name, path + strlen("/tmp/"));
 }
 
-static void test_part_of_file_and_memory(void **state)
+static void part_of_file_and_memory(void **state)
 {
     (void)state;
     rknn_init_extend part = {.real_model_offset = 100, .real_model_size = 3000};
@@ -104,7 +104,7 @@ static enum fake_answer note_offer(struct fake_peer *p, const struct frame_heade
 }
 
 // A remembered hash is not that of a file that has been written to since.
-static void test_changed_file(void **state)
+static void changed_file(void **state)
 {
     (void)state;
     uint8_t expected[32];
@@ -137,7 +137,7 @@ static void note_progress(void *user, uint64_t done, uint64_t total)
     seen.n++;
 }
 
-static void test_progress(void **state)
+static void progress_is_told(void **state)
 {
     (void)state;
     memset(&seen, 0, sizeof seen);
@@ -169,7 +169,7 @@ static enum fake_answer break_every_fourth(struct fake_peer *p, const struct fra
     return break_often(p, h, m);
 }
 
-static void test_broken_links(void **state)
+static void broken_links(void **state)
 {
     (void)state;
     server.hook = break_every_fourth;
@@ -191,7 +191,7 @@ static enum fake_answer choose_another(struct fake_peer *p, const struct frame_h
     return FAKE_HANG_UP;
 }
 
-static void test_upload_stays_with_its_server(void **state)
+static void upload_stays_with_its_server(void **state)
 {
     (void)state;
     server.hook = choose_another;
@@ -200,7 +200,7 @@ static void test_upload_stays_with_its_server(void **state)
     assert_int_equal(server.n_connections, 2);
 }
 
-static void test_link_that_leads_nowhere(void **state)
+static void link_that_leads_nowhere(void **state)
 {
     (void)state;
     rknn_context c;
@@ -223,7 +223,7 @@ static enum fake_answer refuse_tenth(struct fake_peer *p, const struct frame_hea
     return FAKE_DONE;
 }
 
-static void test_refused_part(void **state)
+static void refused_part(void **state)
 {
     (void)state;
     rknn_context c;
@@ -245,7 +245,7 @@ static enum fake_answer claim_too_much(struct fake_peer *p, const struct frame_h
     return FAKE_DONE;
 }
 
-static void test_impossible_offset(void **state)
+static void impossible_offset(void **state)
 {
     (void)state;
     rknn_context c;
@@ -254,7 +254,7 @@ static void test_impossible_offset(void **state)
     assert_int_equal(server.n_chunk_bytes, 0);
 }
 
-static void test_too_large_for_server(void **state)
+static void too_large_for_server(void **state)
 {
     (void)state;
     rknn_context c;
@@ -272,17 +272,17 @@ static void test_too_large_for_server(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_memory),
-        TEST(test_file),
-        TEST(test_part_of_file_and_memory),
-        TEST(test_changed_file),
-        TEST(test_progress),
-        TEST(test_broken_links),
-        TEST(test_upload_stays_with_its_server),
-        TEST(test_link_that_leads_nowhere),
-        TEST(test_refused_part),
-        TEST(test_impossible_offset),
-        TEST(test_too_large_for_server),
+        TEST(model_in_memory),
+        TEST(model_of_a_file),
+        TEST(part_of_file_and_memory),
+        TEST(changed_file),
+        TEST(progress_is_told),
+        TEST(broken_links),
+        TEST(upload_stays_with_its_server),
+        TEST(link_that_leads_nowhere),
+        TEST(refused_part),
+        TEST(impossible_offset),
+        TEST(too_large_for_server),
     };
     return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
 }

@@ -24,7 +24,7 @@ static void check_row(const struct load_shape *s, uint32_t row, uint32_t n, cons
     assert_memory_equal(load_shape_row(s, row), dims, n * sizeof *dims);
 }
 
-static void test_reads_shapes(void **state)
+static void reads_shapes(void **state)
 {
     struct pool pool = {0};
     struct load_options o;
@@ -43,7 +43,7 @@ static void test_reads_shapes(void **state)
     pool_done(&pool);
 }
 
-static void test_nothing_is_no_option(void **state)
+static void nothing_is_no_option(void **state)
 {
     static const char *const texts[] = {NULL, "", "\n\n"};
     (void)state;
@@ -57,7 +57,7 @@ static void test_nothing_is_no_option(void **state)
     }
 }
 
-static void test_refuses(void **state)
+static void refuses(void **state)
 {
     static const char *const texts[] = {
         "size x=1",
@@ -91,9 +91,9 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_shapes),
-        cmocka_unit_test(test_nothing_is_no_option),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(reads_shapes),
+        cmocka_unit_test(nothing_is_no_option),
+        cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

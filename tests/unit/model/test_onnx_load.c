@@ -27,7 +27,7 @@ static void unload(struct npu_device *device, struct npu_model *m)
     sim_file_free(&file);
 }
 
-static void test_attributes_are_those_of_the_rknn_api(void **state)
+static void attributes_are_those_of_the_rknn_api(void **state)
 {
     (void)state;
     static const char *const chips[] = {"", "rk3588", "rk3576", "rk3568", "rk3562", "rv1106"};
@@ -62,7 +62,7 @@ static void note_done(struct npu_job *job, int status)
 }
 
 // BatchNormalization and Relu are done by the convolution.
-static void test_what_follows_a_convolution_is_one_layer_with_it(void **state)
+static void what_follows_a_convolution_is_one_layer_with_it(void **state)
 {
     (void)state;
     struct npu_device *device;
@@ -93,7 +93,7 @@ static void test_what_follows_a_convolution_is_one_layer_with_it(void **state)
     unload(device, m);
 }
 
-static void test_damaged_files_are_refused(void **state)
+static void damaged_files_are_refused(void **state)
 {
     (void)state;
     for (size_t cut = 1; cut < 60; cut++) {
@@ -106,7 +106,7 @@ static void test_damaged_files_are_refused(void **state)
     }
 }
 
-static void test_a_file_is_described(void **state)
+static void a_file_is_described(void **state)
 {
     (void)state;
     struct npu_device *device;
@@ -127,10 +127,10 @@ static void test_a_file_is_described(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attributes_are_those_of_the_rknn_api),
-        cmocka_unit_test(test_what_follows_a_convolution_is_one_layer_with_it),
-        cmocka_unit_test(test_damaged_files_are_refused),
-        cmocka_unit_test(test_a_file_is_described),
+        cmocka_unit_test(attributes_are_those_of_the_rknn_api),
+        cmocka_unit_test(what_follows_a_convolution_is_one_layer_with_it),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(a_file_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static int try_to_load(const uint8_t *data, size_t size)
     return r;
 }
 
-static void test_cut_off_anywhere(void **state)
+static void cut_off_anywhere(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -50,7 +50,7 @@ static void test_cut_off_anywhere(void **state)
     }
 }
 
-static void test_turned_bits(void **state)
+static void turned_bits(void **state)
 {
     (void)state;
     uint32_t random = 12345;
@@ -82,7 +82,7 @@ static void expect(const char *bytes, size_t size, int code, const char *words)
     free(text);
 }
 
-static void test_other_kinds_are_named(void **state)
+static void other_kinds_are_named(void **state)
 {
     (void)state;
     expect("CYPTRKNN....", 12, STATUS_MODEL_INVALID, "encrypted");
@@ -95,7 +95,7 @@ static void test_other_kinds_are_named(void **state)
     expect("RKNN\0\0\0\0\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, STATUS_MODEL_INVALID, "0x9");
 }
 
-static void test_unknown_options_are_refused(void **state)
+static void unknown_options_are_refused(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -110,10 +110,10 @@ int main(void)
     if (npu_backend.device_open("any", &device, &e) < 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut_off_anywhere),
-        cmocka_unit_test(test_turned_bits),
-        cmocka_unit_test(test_other_kinds_are_named),
-        cmocka_unit_test(test_unknown_options_are_refused),
+        cmocka_unit_test(cut_off_anywhere),
+        cmocka_unit_test(turned_bits),
+        cmocka_unit_test(other_kinds_are_named),
+        cmocka_unit_test(unknown_options_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     npu_backend.device_free(device);

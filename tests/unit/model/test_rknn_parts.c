@@ -22,7 +22,7 @@ static const uint8_t small[] = {16, 0, 0, 0, 'R', 'K', 'N', 'N', 8, 0, 12, 0, 4,
                                 8,  0, 8, 0, 0,   0,   7,   0,   0, 0, 4,  0, 0, 0,
                                 2,  0, 0, 0, 5,   0,   0,   0,   6, 0, 0,  0};
 
-static void test_reads_by_slot(void **state)
+static void reads_by_slot(void **state)
 {
     (void)state;
     struct fb fb = {.all = {small, sizeof small}};
@@ -35,7 +35,7 @@ static void test_reads_by_slot(void **state)
     assert_null(fb_error(&fb));
 }
 
-static void test_a_vtable_may_follow_its_table(void **state)
+static void a_vtable_may_follow_its_table(void **state)
 {
     (void)state;
     static const uint8_t after[] = {8,    0, 0, 0, 'R', 'K', 'N', 'N', 0xf8, 0xff, 0xff,
@@ -46,7 +46,7 @@ static void test_a_vtable_may_follow_its_table(void **state)
     assert_null(fb_error(&fb));
 }
 
-static void test_every_byte_of_a_table_is_checked(void **state)
+static void every_byte_of_a_table_is_checked(void **state)
 {
     (void)state;
     for (size_t at = 0; at < sizeof small; at++)
@@ -81,7 +81,7 @@ static void expect_json(const char *python, const char *json)
     json_decref(v);
 }
 
-static void test_python_literals_become_json(void **state)
+static void python_literals_become_json(void **state)
 {
     (void)state;
     expect_json("{'a': [1, -2.5, True], \"b\": None, 3: ('x',)}",
@@ -91,7 +91,7 @@ static void test_python_literals_become_json(void **state)
     expect_json("'it\\'s'", "\"it's\"");
 }
 
-static void test_what_is_no_literal_is_refused(void **state)
+static void what_is_no_literal_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",
@@ -116,7 +116,7 @@ static void test_what_is_no_literal_is_refused(void **state)
 
 // ---- the lookup table ----
 
-static void test_lookup_table_is_a_line_between_points(void **state)
+static void lookup_table_is_a_line_between_points(void **state)
 {
     (void)state;
     // y = v / 2 as far as the points go, with slopes of 1 and 0 beyond; then y * 2 + 1.
@@ -137,7 +137,7 @@ static void test_lookup_table_is_a_line_between_points(void **state)
 
 // The tasks of several cores follow those of one, which are of the same node where there is only
 // one convolution.
-static void test_tasks_of_one_core_are_told_apart(void **state)
+static void tasks_of_one_core_are_told_apart(void **state)
 {
     (void)state;
     static const char *const files[] = {"float16_conv_rk3588_leaky_relu", "rk3576_rows_1",
@@ -159,13 +159,13 @@ static void test_tasks_of_one_core_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_by_slot),
-        cmocka_unit_test(test_a_vtable_may_follow_its_table),
-        cmocka_unit_test(test_every_byte_of_a_table_is_checked),
-        cmocka_unit_test(test_python_literals_become_json),
-        cmocka_unit_test(test_what_is_no_literal_is_refused),
-        cmocka_unit_test(test_lookup_table_is_a_line_between_points),
-        cmocka_unit_test(test_tasks_of_one_core_are_told_apart),
+        cmocka_unit_test(reads_by_slot),
+        cmocka_unit_test(a_vtable_may_follow_its_table),
+        cmocka_unit_test(every_byte_of_a_table_is_checked),
+        cmocka_unit_test(python_literals_become_json),
+        cmocka_unit_test(what_is_no_literal_is_refused),
+        cmocka_unit_test(lookup_table_is_a_line_between_points),
+        cmocka_unit_test(tasks_of_one_core_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void note_done(struct npu_job *job, int status)
     *(int *)job->owner = status;
 }
 
-static void test_repeats_its_input(void **state)
+static void repeats_its_input(void **state)
 {
     (void)state;
     struct npu_module m = {0};
@@ -55,7 +55,7 @@ static void test_repeats_its_input(void **state)
     npu_module_close(&m);
 }
 
-static void test_refuses_bad_names_and_options(void **state)
+static void refuses_bad_names_and_options(void **state)
 {
     (void)state;
     struct npu_module m = {0};
@@ -70,7 +70,7 @@ static void test_refuses_bad_names_and_options(void **state)
     npu_module_close(&m);
 }
 
-static void test_refuses_stale_modules(void **state)
+static void refuses_stale_modules(void **state)
 {
     (void)state;
     static const struct {
@@ -97,9 +97,9 @@ static void test_refuses_stale_modules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repeats_its_input),
-        cmocka_unit_test(test_refuses_bad_names_and_options),
-        cmocka_unit_test(test_refuses_stale_modules),
+        cmocka_unit_test(repeats_its_input),
+        cmocka_unit_test(refuses_bad_names_and_options),
+        cmocka_unit_test(refuses_stale_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

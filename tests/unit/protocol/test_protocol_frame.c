@@ -181,7 +181,7 @@ static void receive(struct receiver *v, const uint8_t *bytes, size_t size)
     }
 }
 
-static void test_reads_random_streams_in_random_pieces(void **state)
+static void reads_random_streams_in_random_pieces(void **state)
 {
     (void)state;
     for (random_state = 1; random_state <= ROUNDS; random_state++) {
@@ -200,7 +200,7 @@ static void test_reads_random_streams_in_random_pieces(void **state)
 }
 
 // A large payload is not copied: all the reader asks for is the rest of its destination.
-static void test_payload_is_read_in_place(void **state)
+static void payload_is_read_in_place(void **state)
 {
     (void)state;
     struct frame_reader r;
@@ -244,7 +244,7 @@ static int judge(uint8_t *header, size_t size, uint64_t payload_limit)
     return event;
 }
 
-static void test_refuses_bad_headers_before_the_rest_comes(void **state)
+static void refuses_bad_headers_before_the_rest_comes(void **state)
 {
     (void)state;
     static const struct {
@@ -265,7 +265,7 @@ static void test_refuses_bad_headers_before_the_rest_comes(void **state)
     }
 }
 
-static void test_refuses_fds_that_did_not_come(void **state)
+static void refuses_fds_that_did_not_come(void **state)
 {
     (void)state;
     uint8_t header[FRAME_HEADER_SIZE];
@@ -286,7 +286,7 @@ static int new_fd(void)
 }
 
 // Two frames in one read: the fds belong to the second, and the one not taken is closed.
-static void test_fds_belong_to_the_frame_that_names_them(void **state)
+static void fds_belong_to_the_frame_that_names_them(void **state)
 {
     (void)state;
     struct frame_reader r;
@@ -384,7 +384,7 @@ static void drain_some(struct frame_queue *q, struct sink *k)
         assert_false(is_open(taken_fds[i]));
 }
 
-static void test_sends_random_frames_in_random_pieces(void **state)
+static void sends_random_frames_in_random_pieces(void **state)
 {
     (void)state;
     for (random_state = 1; random_state <= ROUNDS; random_state++) {
@@ -411,7 +411,7 @@ static void test_sends_random_frames_in_random_pieces(void **state)
     }
 }
 
-static void test_dropped_frames_are_released_and_their_fds_closed(void **state)
+static void dropped_frames_are_released_and_their_fds_closed(void **state)
 {
     (void)state;
     struct frame_queue q;
@@ -436,13 +436,13 @@ static void test_dropped_frames_are_released_and_their_fds_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_random_streams_in_random_pieces),
-        cmocka_unit_test(test_payload_is_read_in_place),
-        cmocka_unit_test(test_refuses_bad_headers_before_the_rest_comes),
-        cmocka_unit_test(test_refuses_fds_that_did_not_come),
-        cmocka_unit_test(test_fds_belong_to_the_frame_that_names_them),
-        cmocka_unit_test(test_sends_random_frames_in_random_pieces),
-        cmocka_unit_test(test_dropped_frames_are_released_and_their_fds_closed),
+        cmocka_unit_test(reads_random_streams_in_random_pieces),
+        cmocka_unit_test(payload_is_read_in_place),
+        cmocka_unit_test(refuses_bad_headers_before_the_rest_comes),
+        cmocka_unit_test(refuses_fds_that_did_not_come),
+        cmocka_unit_test(fds_belong_to_the_frame_that_names_them),
+        cmocka_unit_test(sends_random_frames_in_random_pieces),
+        cmocka_unit_test(dropped_frames_are_released_and_their_fds_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void check(uint16_t type, const char *name, uint8_t flags, bool payload)
     check_encoding(g, payload, &h, &m);
 }
 
-static void test_every_message(void **state)
+static void every_message(void **state)
 {
     (void)state;
 #define X(number, name, request, reply, request_payload, reply_payload)                            \
@@ -129,7 +129,7 @@ static void test_every_message(void **state)
 #undef X
 }
 
-static void test_error(void **state)
+static void error_frame(void **state)
 {
     (void)state;
     struct golden g = golden("ERROR", "error");
@@ -168,7 +168,7 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *r
     X(Clock)                                                                                       \
     X(ModelStats)
 
-static void test_sequences(void **state)
+static void sequences(void **state)
 {
     (void)state;
 #define X(name) check_sequence(#name, rknnd_##name##_fields, &(rknnd_##name){0});
@@ -177,7 +177,7 @@ static void test_sequences(void **state)
 }
 
 // The layout of PROTOCOL.md, byte by byte.
-static void test_header(void **state)
+static void header_byte_by_byte(void **state)
 {
     (void)state;
     static const uint8_t bytes[FRAME_HEADER_SIZE] = {
@@ -203,7 +203,7 @@ static void test_header(void **state)
     assert_int_equal(h.payload_size, 0x1122334455667788);
 }
 
-static void test_flags(void **state)
+static void flags_that_are_known(void **state)
 {
     (void)state;
     struct frame_header h = {.type = MESSAGE_DUMP};
@@ -219,9 +219,9 @@ static void test_flags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_every_message), cmocka_unit_test(test_error),
-        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(header_byte_by_byte), cmocka_unit_test(flags_that_are_known),
+        cmocka_unit_test(every_message),       cmocka_unit_test(error_frame),
+        cmocka_unit_test(sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

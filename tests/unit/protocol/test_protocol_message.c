@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "protocol/message.h"
 
-static void test_table(void **state)
+static void rows_of_the_message_table(void **state)
 {
     (void)state;
     struct frame_header h = {.type = MESSAGE_INFER};
@@ -35,7 +35,7 @@ static int decode(const pb_msgdesc_t *fields, const void *bytes, size_t size)
     return r;
 }
 
-static void test_bounds_are_kept(void **state)
+static void bounds_are_kept(void **state)
 {
     (void)state;
     uint8_t bytes[600] = {0};
@@ -58,7 +58,7 @@ static void test_bounds_are_kept(void **state)
     assert_int_equal(decode(rknnd_Infer_fields, bytes, 258), STATUS_FAIL);
 }
 
-static void test_unknown_fields_are_skipped_and_missing_ones_are_zero(void **state)
+static void unknown_fields_are_skipped_and_missing_ones_are_zero(void **state)
 {
     (void)state;
     static const uint8_t newer[] = {0x08, 0x05, 0xfa, 0x3f, 0x03, 'n', 'e', 'w'}; // field 1023
@@ -76,7 +76,7 @@ static void test_unknown_fields_are_skipped_and_missing_ones_are_zero(void **sta
 }
 
 // Each text through a field of 8 bytes.
-static void test_texts_are_cut_between_characters(void **state)
+static void texts_are_cut_between_characters(void **state)
 {
     (void)state;
     static const struct {
@@ -108,7 +108,7 @@ static void test_texts_are_cut_between_characters(void **state)
     }
 }
 
-static void test_peers_words_are_made_printable(void **state)
+static void peers_words_are_made_printable(void **state)
 {
     (void)state;
     rknnd_Error m = {.code = STATUS_MODEL_INVALID, .text = "a\x1b[2Jb\n猫\x7f\xc2\x9b\xfe"};
@@ -118,7 +118,7 @@ static void test_peers_words_are_made_printable(void **state)
     assert_string_equal(e.text, "a?[2Jb?猫????");
 }
 
-static void test_peers_codes_are_made_known(void **state)
+static void peers_codes_are_made_known(void **state)
 {
     (void)state;
     static const int strange[] = {0, 1, -14, INT32_MIN, INT32_MAX};
@@ -131,7 +131,7 @@ static void test_peers_codes_are_made_known(void **state)
     }
 }
 
-static void test_longest_words_reach_the_peer(void **state)
+static void longest_words_reach_the_peer(void **state)
 {
     (void)state;
     struct error e = {.code = STATUS_FAIL}, got;
@@ -146,7 +146,7 @@ static void test_longest_words_reach_the_peer(void **state)
     frame_out_free(f);
 }
 
-static void test_sequences(void **state)
+static void delimited_lists(void **state)
 {
     (void)state;
     uint8_t list[64], *at = list;
@@ -177,14 +177,14 @@ static void test_sequences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_bounds_are_kept),
-        cmocka_unit_test(test_unknown_fields_are_skipped_and_missing_ones_are_zero),
-        cmocka_unit_test(test_texts_are_cut_between_characters),
-        cmocka_unit_test(test_peers_words_are_made_printable),
-        cmocka_unit_test(test_peers_codes_are_made_known),
-        cmocka_unit_test(test_longest_words_reach_the_peer),
-        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(rows_of_the_message_table),
+        cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(unknown_fields_are_skipped_and_missing_ones_are_zero),
+        cmocka_unit_test(texts_are_cut_between_characters),
+        cmocka_unit_test(peers_words_are_made_printable),
+        cmocka_unit_test(peers_codes_are_made_known),
+        cmocka_unit_test(longest_words_reach_the_peer),
+        cmocka_unit_test(delimited_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

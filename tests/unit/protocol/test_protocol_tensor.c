@@ -82,7 +82,7 @@ static void assert_io_equal(const struct tensor_io *a, const struct tensor_io *b
     assert_memory_equal(a->preprocess.order, b->preprocess.order, sizeof a->preprocess.order);
 }
 
-static void test_list_round_trip(void **state)
+static void list_round_trip(void **state)
 {
     (void)state;
     const struct tensor_io *list[] = {&picture, &scalar, &picture};
@@ -98,7 +98,7 @@ static void test_list_round_trip(void **state)
     }
 }
 
-static void test_list_of_another_length_is_refused(void **state)
+static void list_of_another_length_is_refused(void **state)
 {
     (void)state;
     const struct tensor_io *list[] = {&picture, &scalar};
@@ -139,7 +139,7 @@ static void refuse(const rknnd_TensorIo *m, const char *word)
         }                                                                                          \
     } while (0)
 
-static void test_attrs_that_lie_are_refused(void **state)
+static void attrs_that_lie_are_refused(void **state)
 {
     (void)state;
     REFUSE_ATTR("type", a->type = TENSOR_TYPE_COUNT);
@@ -160,7 +160,7 @@ static void test_attrs_that_lie_are_refused(void **state)
     REFUSE_ATTR("scale", a->scale = -INFINITY);
 }
 
-static void test_missing_views_are_refused(void **state)
+static void missing_views_are_refused(void **state)
 {
     (void)state;
     rknnd_TensorIo m = {0};
@@ -182,7 +182,7 @@ static void test_missing_views_are_refused(void **state)
         refuse(&m, word);                                                                          \
     } while (0)
 
-static void test_preprocessing_that_cannot_be_is_refused(void **state)
+static void preprocessing_that_cannot_be_is_refused(void **state)
 {
     (void)state;
     REFUSE_PREPROCESS("length", p->mean_count--);
@@ -199,11 +199,11 @@ static void test_preprocessing_that_cannot_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_round_trip),
-        cmocka_unit_test(test_list_of_another_length_is_refused),
-        cmocka_unit_test(test_attrs_that_lie_are_refused),
-        cmocka_unit_test(test_missing_views_are_refused),
-        cmocka_unit_test(test_preprocessing_that_cannot_be_is_refused),
+        cmocka_unit_test(list_round_trip),
+        cmocka_unit_test(list_of_another_length_is_refused),
+        cmocka_unit_test(attrs_that_lie_are_refused),
+        cmocka_unit_test(missing_views_are_refused),
+        cmocka_unit_test(preprocessing_that_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static int parse(const char *header, size_t n, struct tensor_attr *a, struct byt
     return dump_npy_parse((struct bytes){file, 10 + length + n}, a, data, e);
 }
 
-static void test_reads_shapes_and_types(void **state)
+static void reads_shapes_and_types(void **state)
 {
     (void)state;
     struct tensor_attr a;
@@ -46,7 +46,7 @@ static void test_reads_shapes_and_types(void **state)
     assert_int_equal(a.n_elems, 1);
 }
 
-static void test_refuses_what_it_does_not_know(void **state)
+static void refuses_what_it_does_not_know(void **state)
 {
     static const struct {
         const char *header;
@@ -77,8 +77,8 @@ static void test_refuses_what_it_does_not_know(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_shapes_and_types),
-        cmocka_unit_test(test_refuses_what_it_does_not_know),
+        cmocka_unit_test(reads_shapes_and_types),
+        cmocka_unit_test(refuses_what_it_does_not_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

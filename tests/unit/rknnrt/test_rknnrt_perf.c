@@ -29,7 +29,7 @@ static void expect_refused(const char *text, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", e.text, words);
 }
 
-static void test_reads_cycles_in_one_column(void **state)
+static void reads_cycles_in_one_column(void **state)
 {
     (void)state;
     struct perf p = parse(
@@ -64,7 +64,7 @@ static void test_reads_cycles_in_one_column(void **state)
     perf_done(&p);
 }
 
-static void test_reads_titles_of_two_words(void **state)
+static void reads_titles_of_two_words(void **state)
 {
     (void)state;
     struct perf p =
@@ -84,7 +84,7 @@ static void test_reads_titles_of_two_words(void **state)
     perf_done(&p);
 }
 
-static void test_a_long_cell_may_move_the_others(void **state)
+static void a_long_cell_may_move_the_others(void **state)
 {
     (void)state;
     struct perf p = parse("OpType InputShape Time(us) FullName\n"
@@ -95,7 +95,7 @@ static void test_a_long_cell_may_move_the_others(void **state)
     perf_done(&p);
 }
 
-static void test_what_is_not_understood_is_named(void **state)
+static void what_is_not_understood_is_named(void **state)
 {
     (void)state;
     expect_refused("", "no line has the titles");
@@ -113,10 +113,10 @@ static void test_what_is_not_understood_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_cycles_in_one_column),
-        cmocka_unit_test(test_reads_titles_of_two_words),
-        cmocka_unit_test(test_a_long_cell_may_move_the_others),
-        cmocka_unit_test(test_what_is_not_understood_is_named),
+        cmocka_unit_test(reads_cycles_in_one_column),
+        cmocka_unit_test(reads_titles_of_two_words),
+        cmocka_unit_test(a_long_cell_may_move_the_others),
+        cmocka_unit_test(what_is_not_understood_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

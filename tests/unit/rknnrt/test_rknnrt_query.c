@@ -93,7 +93,7 @@ static void drop(struct npu_model_info *info)
     free((void *)info->outputs);
 }
 
-static void test_takes_what_can_be(void **state)
+static void takes_what_can_be(void **state)
 {
     struct npu_model_info info;
     struct error e = {0};
@@ -121,7 +121,7 @@ static void expect_refused(const char *words)
     set_up(NULL);
 }
 
-static void test_refuses_what_cannot_be(void **state)
+static void refuses_what_cannot_be(void **state)
 {
     (void)state;
     answers.count.n_input = 0;
@@ -155,8 +155,8 @@ static void test_refuses_what_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_takes_what_can_be, set_up),
-        cmocka_unit_test_setup(test_refuses_what_cannot_be, set_up),
+        cmocka_unit_test_setup(takes_what_can_be, set_up),
+        cmocka_unit_test_setup(refuses_what_cannot_be, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static struct buffer *get(struct buffer_pool *p, uint64_t in, uint64_t out)
     return b;
 }
 
-static void test_reuses_the_last_one(void **state)
+static void reuses_the_last_one(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -56,7 +56,7 @@ static void test_reuses_the_last_one(void **state)
     assert_int_equal(bytes, 0);
 }
 
-static void test_wastes_at_most_a_fifth_of_large_ones(void **state)
+static void wastes_at_most_a_fifth_of_large_ones(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -73,7 +73,7 @@ static void test_wastes_at_most_a_fifth_of_large_ones(void **state)
     buffer_pool_free(p);
 }
 
-static void test_pool_lives_as_long_as_its_buffers(void **state)
+static void pool_lives_as_long_as_its_buffers(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -97,7 +97,7 @@ static void note_forgotten(struct buffer *b, void *owner)
     *(uint32_t *)owner = b->id;
 }
 
-static void test_trim_forgets_the_longest_unused(void **state)
+static void trim_forgets_the_longest_unused(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -117,7 +117,7 @@ static void test_trim_forgets_the_longest_unused(void **state)
     assert_int_equal(forgotten, 0);
 }
 
-static void test_impossible_sizes_are_refused(void **state)
+static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -135,7 +135,7 @@ static void test_impossible_sizes_are_refused(void **state)
 }
 
 // What a worker could try with the fds it is given.
-static void test_sealed_against_the_worker(void **state)
+static void sealed_against_the_worker(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
@@ -170,12 +170,12 @@ static void test_sealed_against_the_worker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reuses_the_last_one),
-        cmocka_unit_test(test_wastes_at_most_a_fifth_of_large_ones),
-        cmocka_unit_test(test_pool_lives_as_long_as_its_buffers),
-        cmocka_unit_test(test_trim_forgets_the_longest_unused),
-        cmocka_unit_test(test_impossible_sizes_are_refused),
-        cmocka_unit_test(test_sealed_against_the_worker),
+        cmocka_unit_test(reuses_the_last_one),
+        cmocka_unit_test(wastes_at_most_a_fifth_of_large_ones),
+        cmocka_unit_test(pool_lives_as_long_as_its_buffers),
+        cmocka_unit_test(trim_forgets_the_longest_unused),
+        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(sealed_against_the_worker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ static void count(void *owner)
     ++*(unsigned *)owner;
 }
 
-static void test_large_payload_arrives_in_place(void **state)
+static void large_payload_arrives_in_place(void **state)
 {
     struct fixture *f = *state;
     size_t size = 20 << 20;
@@ -157,7 +157,7 @@ static void test_large_payload_arrives_in_place(void **state)
     free(f->b.into);
 }
 
-static void test_pause_holds_back_what_was_read_already(void **state)
+static void pause_holds_back_what_was_read_already(void **state)
 {
     struct fixture *f = *state;
     f->b.pause_after = 3;
@@ -173,7 +173,7 @@ static void test_pause_holds_back_what_was_read_already(void **state)
         assert_int_equal(f->b.tokens[i], i);
 }
 
-static void test_a_turn_ends(void **state)
+static void a_turn_ends(void **state)
 {
     struct fixture *f = *state;
     unsigned n = 3 * CHANNEL_TURN + 1;
@@ -197,7 +197,7 @@ static void test_a_turn_ends(void **state)
     run_until(f, &f->b.turns, turns + 1);
 }
 
-static void test_fds_come_with_their_message(void **state)
+static void fds_come_with_their_message(void **state)
 {
     struct fixture *f = *state;
     int memory = fd_memory("test", 4096, NULL);
@@ -217,7 +217,7 @@ static void test_fds_come_with_their_message(void **state)
     close(memory);
 }
 
-static void test_peer_that_closes_is_reported_once(void **state)
+static void peer_that_closes_is_reported_once(void **state)
 {
     struct fixture *f = *state;
     unsigned released = 0;
@@ -231,7 +231,7 @@ static void test_peer_that_closes_is_reported_once(void **state)
     assert_int_equal(f->a.lost, 1);
 }
 
-static void test_paused_side_notices_that_its_peer_goes(void **state)
+static void paused_side_notices_that_its_peer_goes(void **state)
 {
     struct fixture *f = *state;
     channel_pause(&f->a.channel);
@@ -239,7 +239,7 @@ static void test_paused_side_notices_that_its_peer_goes(void **state)
     run_until(f, &f->a.lost, 1);
 }
 
-static void test_garbage_loses_the_channel(void **state)
+static void garbage_loses_the_channel(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(send(f->b_fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0), 27);
@@ -248,7 +248,7 @@ static void test_garbage_loses_the_channel(void **state)
     assert_non_null(strstr(f->a.channel.why.text, "does not speak"));
 }
 
-static void test_close_drops_what_is_queued(void **state)
+static void close_drops_what_is_queued(void **state)
 {
     struct fixture *f = *state;
     size_t size = 8 << 20;
@@ -267,16 +267,14 @@ static void test_close_drops_what_is_queued(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_large_payload_arrives_in_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pause_holds_back_what_was_read_already, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_a_turn_ends, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fds_come_with_their_message, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_peer_that_closes_is_reported_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_paused_side_notices_that_its_peer_goes, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_garbage_loses_the_channel, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_close_drops_what_is_queued, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_payload_arrives_in_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pause_holds_back_what_was_read_already, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_turn_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fds_come_with_their_message, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(peer_that_closes_is_reported_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(paused_side_notices_that_its_peer_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(garbage_loses_the_channel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(close_drops_what_is_queued, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,7 @@ static void send(struct stream *s, uint64_t n)
     mux_ready(&s->channel);
 }
 
-static void test_bytes_arrive(void **state)
+static void bytes_arrive(void **state)
 {
     (void)state;
     struct rig *r = rig_new(1);
@@ -303,7 +303,7 @@ static void test_bytes_arrive(void **state)
 }
 
 // Who does not consume is sent one window and no more; others are not held up.
-static void test_back_pressure(void **state)
+static void back_pressure(void **state)
 {
     (void)state;
     struct rig *r = rig_new(2);
@@ -325,7 +325,7 @@ static void test_back_pressure(void **state)
 }
 
 // A channel whose credit ends before its block does cannot lend: more comes behind its bytes.
-static void test_lent_to_a_peer_that_takes_nothing(void **state)
+static void lent_to_a_peer_that_takes_nothing(void **state)
 {
     (void)state;
     struct rig *r = rig_new(4);
@@ -346,7 +346,7 @@ static void test_lent_to_a_peer_that_takes_nothing(void **state)
 }
 
 // What it lent goes with it.
-static void test_closed_while_it_lends(void **state)
+static void closed_while_it_lends(void **state)
 {
     (void)state;
     struct rig *r = rig_new(3);
@@ -407,7 +407,7 @@ static struct rig *rig_with_streams(struct stream **streams, unsigned n, bool bu
 }
 
 // What a channel sends is in the very next block, whatever another one has to send.
-static void test_next_block(void **state)
+static void next_block(void **state)
 {
     (void)state;
     struct stream *small;
@@ -434,7 +434,7 @@ static unsigned count_blocks(unsigned n, size_t size, bool bulk)
 
 // Who has sent little does not wait for a bulk transfer. That costs programs who go on sending at
 // most what one of them sends.
-static void test_beside_bulk(void **state)
+static void beside_bulk(void **state)
 {
     (void)state;
     static const size_t sizes[] = {100, 5000, 8192, 150528, 1228800, 4000000};
@@ -449,7 +449,7 @@ static void test_beside_bulk(void **state)
 
 // Two that always have something to send get the same, from whenever on; who was away is ahead by
 // what is kept for him.
-static void test_same_shares(void **state)
+static void same_shares(void **state)
 {
     (void)state;
     struct stream *streams[3];
@@ -471,7 +471,7 @@ static void test_same_shares(void **state)
 }
 
 // Pictures of several programs are sent one after the other.
-static void test_one_after_the_other(void **state)
+static void one_after_the_other(void **state)
 {
     (void)state;
     struct stream *streams[4];
@@ -490,7 +490,7 @@ static void test_one_after_the_other(void **state)
     rig_free(r);
 }
 
-static void test_refused(void **state)
+static void refused(void **state)
 {
     (void)state;
     struct rig *r = rig_new(4);
@@ -508,7 +508,7 @@ static void test_refused(void **state)
 }
 
 // Blocks of an earlier conversation are not mistaken for the new one's.
-static void test_stale_blocks(void **state)
+static void stale_blocks(void **state)
 {
     (void)state;
     struct rig *r = rig_new(5);
@@ -612,7 +612,7 @@ static void forget_closed(struct end *end)
             free_stream(s);
 }
 
-static void test_random_traffic(void **state)
+static void random_traffic(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -636,7 +636,7 @@ static void test_random_traffic(void **state)
 static const uint8_t hello[] = {0, 0, 0, 0, 1, 0, 20, 0, 'R', 'K', 'M', 'X', 1, 0,
                                 0, 0, 0, 0, 1, 0, 7,  0, 0,   0,   0,   0,   0, 0};
 
-static void test_wrong_blocks(void **state)
+static void wrong_blocks(void **state)
 {
     (void)state;
     static const struct {
@@ -668,7 +668,7 @@ static void test_wrong_blocks(void **state)
     }
 }
 
-static void test_too_much_data(void **state)
+static void too_much_data(void **state)
 {
     (void)state;
     struct rig *r = rig_new(6);
@@ -691,7 +691,7 @@ static void test_too_much_data(void **state)
 }
 
 // The board asks for a new start, and the PC's end hears it.
-static void test_restart(void **state)
+static void restart(void **state)
 {
     (void)state;
     struct rig *r = rig_new(8);
@@ -714,20 +714,20 @@ static void test_restart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_arrive),
-        cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_lent_to_a_peer_that_takes_nothing),
-        cmocka_unit_test(test_closed_while_it_lends),
-        cmocka_unit_test(test_next_block),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_beside_bulk),
-        cmocka_unit_test(test_same_shares),
-        cmocka_unit_test(test_one_after_the_other),
-        cmocka_unit_test(test_stale_blocks),
-        cmocka_unit_test(test_random_traffic),
-        cmocka_unit_test(test_wrong_blocks),
-        cmocka_unit_test(test_too_much_data),
-        cmocka_unit_test(test_restart),
+        cmocka_unit_test(bytes_arrive),
+        cmocka_unit_test(back_pressure),
+        cmocka_unit_test(lent_to_a_peer_that_takes_nothing),
+        cmocka_unit_test(closed_while_it_lends),
+        cmocka_unit_test(next_block),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(beside_bulk),
+        cmocka_unit_test(same_shares),
+        cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(stale_blocks),
+        cmocka_unit_test(random_traffic),
+        cmocka_unit_test(wrong_blocks),
+        cmocka_unit_test(too_much_data),
+        cmocka_unit_test(restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static bool in_threads(void **state)
     return *(bool *)*state;
 }
 
-static void test_runs(void **state)
+static void run_models(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "100:250");
@@ -39,7 +39,7 @@ static void test_runs(void **state)
     rig_done(&r);
 }
 
-static void test_many_jobs_at_once_keep_their_order(void **state)
+static void many_jobs_at_once_keep_their_order(void **state)
 {
     struct rig r;
     struct runner_context *c[6];
@@ -66,7 +66,7 @@ static void test_many_jobs_at_once_keep_their_order(void **state)
 }
 
 // What the null backend refuses, it refuses with words; the context can go on.
-static void test_a_refused_job_is_the_jobs_problem(void **state)
+static void a_refused_job_is_the_jobs_problem(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "64:64");
@@ -111,7 +111,7 @@ static void load_fails(bool threads, const char *backend, const char *options, u
     rig_done(&r);
 }
 
-static void test_load_fails_with_words(void **state)
+static void load_fails_with_words(void **state)
 {
     bool t = in_threads(state);
     load_fails(t, "absent", "", 5000, STATUS_DEVICE_UNAVAILABLE, "npu-absent.so");
@@ -121,7 +121,7 @@ static void test_load_fails_with_words(void **state)
     load_fails(t, "null", "", 0, STATUS_MODEL_INVALID, "test");
 }
 
-static void test_options_that_are_too_long(void **state)
+static void options_that_are_too_long(void **state)
 {
     struct rig r;
     struct error e;
@@ -144,7 +144,7 @@ static void test_options_that_are_too_long(void **state)
     rig_done(&r);
 }
 
-static void test_freed_while_it_loads(void **state)
+static void freed_while_it_loads(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "");
@@ -165,7 +165,7 @@ static void must_not_come(void *owner, const struct error *e)
     fail_msg("opened() after runner_context_free(): %s", e ? e->text : "no error");
 }
 
-static void test_contexts_wait_for_the_model(void **state)
+static void contexts_wait_for_the_model(void **state)
 {
     struct rig r;
     struct runner_context *c;
@@ -186,7 +186,7 @@ static void test_contexts_wait_for_the_model(void **state)
 
 // ---- cancelling --------------------------------------------------------------------------------
 
-static void test_cancel_in_flight(void **state)
+static void cancel_in_flight(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "64:64,delay_us=20000");
@@ -215,7 +215,7 @@ static void test_cancel_in_flight(void **state)
 }
 
 // Each would take a minute.
-static void test_stop(void **state)
+static void free_stops_what_runs(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "64:64,delay_us=60000000");
@@ -243,7 +243,7 @@ static void test_stop(void **state)
     rig_done(&r);
 }
 
-static void test_host_freed_with_cancelled_job(void **state)
+static void host_freed_with_cancelled_job(void **state)
 {
     struct rig r;
     struct rig_job j;
@@ -266,7 +266,7 @@ static void free_context(struct runner_job *job, const struct error *e)
     runner_context_free(job->context);
 }
 
-static void test_context_freed_in_done(void **state)
+static void context_freed_in_done(void **state)
 {
     struct rig r;
     struct rig_job j, again;
@@ -312,7 +312,7 @@ static void must_not_profile(void *owner, const struct error *e, const rknnd_Pro
     fail_msg("a profile that nobody waits for");
 }
 
-static void test_profile(void **state)
+static void layers_of_a_profiled_run(void **state)
 {
     struct rig r;
     rig_init(&r, in_threads(state), "");
@@ -342,7 +342,7 @@ static void test_profile(void **state)
 }
 
 // One that waits for a run, and (of a worker) one that is on its way.
-static void test_profiles_are_cancelled(void **state)
+static void profiles_are_cancelled(void **state)
 {
     struct rig r;
     struct rig_job runs, waits;
@@ -400,7 +400,7 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
     memcpy(a->json, json.data, json.size);
 }
 
-static void test_questions(void **state)
+static void probe_and_describe(void **state)
 {
     struct rig r;
     struct answer probe = {0}, description = {0}, bad = {0};
@@ -424,7 +424,7 @@ static void test_questions(void **state)
     rig_done(&r);
 }
 
-static void test_questions_are_cancelled(void **state)
+static void questions_are_cancelled(void **state)
 {
     struct rig r;
     struct answer a = {0};
@@ -453,21 +453,21 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         void *kind = &kinds[i];
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test_prestate(test_runs, kind),
-            cmocka_unit_test_prestate(test_many_jobs_at_once_keep_their_order, kind),
-            cmocka_unit_test_prestate(test_a_refused_job_is_the_jobs_problem, kind),
-            cmocka_unit_test_prestate(test_load_fails_with_words, kind),
-            cmocka_unit_test_prestate(test_options_that_are_too_long, kind),
-            cmocka_unit_test_prestate(test_freed_while_it_loads, kind),
-            cmocka_unit_test_prestate(test_contexts_wait_for_the_model, kind),
-            cmocka_unit_test_prestate(test_cancel_in_flight, kind),
-            cmocka_unit_test_prestate(test_stop, kind),
-            cmocka_unit_test_prestate(test_host_freed_with_cancelled_job, kind),
-            cmocka_unit_test_prestate(test_context_freed_in_done, kind),
-            cmocka_unit_test_prestate(test_profile, kind),
-            cmocka_unit_test_prestate(test_profiles_are_cancelled, kind),
-            cmocka_unit_test_prestate(test_questions, kind),
-            cmocka_unit_test_prestate(test_questions_are_cancelled, kind),
+            cmocka_unit_test_prestate(run_models, kind),
+            cmocka_unit_test_prestate(many_jobs_at_once_keep_their_order, kind),
+            cmocka_unit_test_prestate(a_refused_job_is_the_jobs_problem, kind),
+            cmocka_unit_test_prestate(load_fails_with_words, kind),
+            cmocka_unit_test_prestate(options_that_are_too_long, kind),
+            cmocka_unit_test_prestate(freed_while_it_loads, kind),
+            cmocka_unit_test_prestate(contexts_wait_for_the_model, kind),
+            cmocka_unit_test_prestate(cancel_in_flight, kind),
+            cmocka_unit_test_prestate(free_stops_what_runs, kind),
+            cmocka_unit_test_prestate(host_freed_with_cancelled_job, kind),
+            cmocka_unit_test_prestate(context_freed_in_done, kind),
+            cmocka_unit_test_prestate(layers_of_a_profiled_run, kind),
+            cmocka_unit_test_prestate(profiles_are_cancelled, kind),
+            cmocka_unit_test_prestate(probe_and_describe, kind),
+            cmocka_unit_test_prestate(questions_are_cancelled, kind),
         };
         print_message("in %s:\n", kinds[i] ? "threads" : "processes");
         failed += cmocka_run_group_tests(tests, NULL, NULL);

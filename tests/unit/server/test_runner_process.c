@@ -33,7 +33,7 @@ static void wait_for_deaths(struct rig *r, uint64_t n)
 
 // ---- crashes -----------------------------------------------------------------------------------
 
-static void test_crash_is_survived_once(void **state)
+static void crash_is_survived_once(void **state)
 {
     (void)state;
     struct rig r;
@@ -54,7 +54,7 @@ static void test_crash_is_survived_once(void **state)
     rig_done(&r);
 }
 
-static void test_crash_of_one_model_is_nothing_to_another(void **state)
+static void crash_of_one_model_is_nothing_to_another(void **state)
 {
     (void)state;
     struct rig bad, good;
@@ -84,7 +84,7 @@ static void test_crash_of_one_model_is_nothing_to_another(void **state)
     rig_done(&bad);
 }
 
-static void test_second_crash_is_told(void **state)
+static void second_crash_is_told(void **state)
 {
     (void)state;
     struct rig r;
@@ -105,7 +105,7 @@ static void test_second_crash_is_told(void **state)
 }
 
 // A model that crashes whatever it is given is not tried for ever.
-static void test_crash_loop_ends(void **state)
+static void crash_loop_ends(void **state)
 {
     (void)state;
     struct rig r;
@@ -134,7 +134,7 @@ static void test_crash_loop_ends(void **state)
     rig_done(&r);
 }
 
-static void test_cancelled_job_is_not_run_again(void **state)
+static void cancelled_job_is_not_run_again(void **state)
 {
     (void)state;
     struct rig r;
@@ -156,7 +156,7 @@ static void test_cancelled_job_is_not_run_again(void **state)
 
 // ---- hangs -------------------------------------------------------------------------------------
 
-static void test_hang_is_killed_and_survived_once(void **state)
+static void hang_is_killed_and_survived_once(void **state)
 {
     (void)state;
     struct rig r;
@@ -176,7 +176,7 @@ static void test_hang_is_killed_and_survived_once(void **state)
     rig_done(&r);
 }
 
-static void test_second_hang_is_a_timeout(void **state)
+static void second_hang_is_a_timeout(void **state)
 {
     (void)state;
     struct rig r;
@@ -195,7 +195,7 @@ static void test_second_hang_is_a_timeout(void **state)
     rig_done(&r);
 }
 
-static void test_cancelled_hang_is_killed(void **state)
+static void cancelled_hang_is_killed(void **state)
 {
     (void)state;
     struct rig r;
@@ -266,7 +266,7 @@ static void one_life(struct rig *r, unsigned kill_after_ms)
     assert_int_equal(r->counters.buffer_bytes, 0);
 }
 
-static void test_killed_at_any_moment(void **state)
+static void killed_at_any_moment(void **state)
 {
     (void)state;
     struct rig r;
@@ -285,7 +285,7 @@ static void test_killed_at_any_moment(void **state)
     rig_done(&r);
 }
 
-static void test_idle_worker_is_replaced(void **state)
+static void idle_worker_is_replaced(void **state)
 {
     (void)state;
     struct rig r;
@@ -306,7 +306,7 @@ static void test_idle_worker_is_replaced(void **state)
 
 // With ever more descriptors to be had, whatever comes first fails; it does so with words, and
 // leaves nothing behind.
-static void test_out_of_descriptors(void **state)
+static void out_of_descriptors(void **state)
 {
     (void)state;
     struct rig r;
@@ -338,7 +338,7 @@ static void test_out_of_descriptors(void **state)
 
 // ---- confinement -------------------------------------------------------------------------------
 
-static void test_worker_is_confined(void **state)
+static void worker_is_confined(void **state)
 {
     (void)state;
     struct rig r;
@@ -400,7 +400,7 @@ static void orphan(const char *options)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-static void test_no_orphans(void **state)
+static void no_orphans(void **state)
 {
     (void)state;
     orphan("64:64");
@@ -427,7 +427,7 @@ static void load_with_rogue(const char *kind, int code, const char *word)
     unsetenv(ROGUE);
 }
 
-static void test_rogues_do_not_load(void **state)
+static void rogues_do_not_load(void **state)
 {
     (void)state;
     int gone = STATUS_DEVICE_UNAVAILABLE;
@@ -466,7 +466,7 @@ static void rogue_in_use(const char *kind)
     unsetenv(ROGUE);
 }
 
-static void test_rogues_are_replaced(void **state)
+static void rogues_are_replaced(void **state)
 {
     (void)state;
     rogue_in_use("wrong-id");
@@ -634,21 +634,21 @@ int main(int argc, char **argv)
         return worker_main(fd, module_dir);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crash_is_survived_once),
-        cmocka_unit_test(test_crash_of_one_model_is_nothing_to_another),
-        cmocka_unit_test(test_second_crash_is_told),
-        cmocka_unit_test(test_crash_loop_ends),
-        cmocka_unit_test(test_cancelled_job_is_not_run_again),
-        cmocka_unit_test(test_hang_is_killed_and_survived_once),
-        cmocka_unit_test(test_second_hang_is_a_timeout),
-        cmocka_unit_test(test_cancelled_hang_is_killed),
-        cmocka_unit_test(test_killed_at_any_moment),
-        cmocka_unit_test(test_idle_worker_is_replaced),
-        cmocka_unit_test(test_out_of_descriptors),
-        cmocka_unit_test(test_worker_is_confined),
-        cmocka_unit_test(test_no_orphans),
-        cmocka_unit_test(test_rogues_do_not_load),
-        cmocka_unit_test(test_rogues_are_replaced),
+        cmocka_unit_test(crash_is_survived_once),
+        cmocka_unit_test(crash_of_one_model_is_nothing_to_another),
+        cmocka_unit_test(second_crash_is_told),
+        cmocka_unit_test(crash_loop_ends),
+        cmocka_unit_test(cancelled_job_is_not_run_again),
+        cmocka_unit_test(hang_is_killed_and_survived_once),
+        cmocka_unit_test(second_hang_is_a_timeout),
+        cmocka_unit_test(cancelled_hang_is_killed),
+        cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(idle_worker_is_replaced),
+        cmocka_unit_test(out_of_descriptors),
+        cmocka_unit_test(worker_is_confined),
+        cmocka_unit_test(no_orphans),
+        cmocka_unit_test(rogues_do_not_load),
+        cmocka_unit_test(rogues_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static void hang(void)
     free_abandoned(&r);
 }
 
-static void test_hang(void **state)
+static void job_that_hangs(void **state)
 {
     (void)state;
     in_a_process(hang);
@@ -98,7 +98,7 @@ static void hang_at_the_end(void)
     free_abandoned(&r);
 }
 
-static void test_hang_at_the_end(void **state)
+static void cancelled_job_that_hangs(void **state)
 {
     (void)state;
     in_a_process(hang_at_the_end);
@@ -106,7 +106,7 @@ static void test_hang_at_the_end(void **state)
 
 // A job late by more than its timeout, but not for ever: it failed, and then the runner is as good
 // as before.
-static void test_late_job_gives_its_thread_back(void **state)
+static void late_job_gives_its_thread_back(void **state)
 {
     (void)state;
     struct rig r;
@@ -127,7 +127,7 @@ static void test_late_job_gives_its_thread_back(void **state)
 }
 
 // A job that no thread has begun at its deadline costs no thread.
-static void test_job_that_waits_is_taken_back(void **state)
+static void job_that_waits_is_taken_back(void **state)
 {
     (void)state;
     struct rig r;
@@ -156,10 +156,10 @@ static void test_job_that_waits_is_taken_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hang),
-        cmocka_unit_test(test_hang_at_the_end),
-        cmocka_unit_test(test_late_job_gives_its_thread_back),
-        cmocka_unit_test(test_job_that_waits_is_taken_back),
+        cmocka_unit_test(job_that_hangs),
+        cmocka_unit_test(cancelled_job_that_hangs),
+        cmocka_unit_test(late_job_gives_its_thread_back),
+        cmocka_unit_test(job_that_waits_is_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

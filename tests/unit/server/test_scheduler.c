@@ -67,7 +67,7 @@ static void one_workload(uint32_t seed)
     sim_drain(s);
 }
 
-static void test_random_workloads(void **state)
+static void random_workloads(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 2000; seed++)
@@ -77,7 +77,7 @@ static void test_random_workloads(void **state)
 // A random crowd in which every context always wants more, of all priorities and core sets. The
 // lowest class has its turn every two agings; a job on three cores counts there as three, and what
 // someone had out of turn, because it fitted, once more.
-static void test_nobody_starves(void **state)
+static void nobody_starves(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 100; seed++) {
@@ -107,7 +107,7 @@ static void test_nobody_starves(void **state)
 
 // Between clients that always want more, no one is ahead of another by more than the jobs that can
 // be on their way at once.
-static void test_equal_clients_get_equal_time(void **state)
+static void equal_clients_get_equal_time(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 20; seed++) {
@@ -132,7 +132,7 @@ static void test_equal_clients_get_equal_time(void **state)
 }
 
 // The same for any weights, as long as everyone has contexts enough for his share.
-static void test_random_weights_are_kept(void **state)
+static void random_weights_are_kept(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 200; seed++) {
@@ -156,7 +156,7 @@ static void test_random_weights_are_kept(void **state)
     }
 }
 
-static void test_weights_divide_time(void **state)
+static void weights_divide_time(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 5);
@@ -173,7 +173,7 @@ static void test_weights_divide_time(void **state)
 }
 
 // Two users, one with four clients: half of the device each, and an eighth for each of the four.
-static void test_users_share_before_their_clients(void **state)
+static void users_share_before_their_clients(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 11);
@@ -191,7 +191,7 @@ static void test_users_share_before_their_clients(void **state)
 }
 
 // Any two cores, beside clients that fill all three with short jobs.
-static void test_any_cores_get_their_turn(void **state)
+static void any_cores_get_their_turn(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 12);
@@ -205,7 +205,7 @@ static void test_any_cores_get_their_turn(void **state)
     sim_drain(s);
 }
 
-static void test_absence_gives_no_credit(void **state)
+static void absence_gives_no_credit(void **state)
 {
     (void)state;
     struct sim *s = sim_new(1, 6);
@@ -223,7 +223,7 @@ static void test_absence_gives_no_credit(void **state)
 
 // ---- priorities --------------------------------------------------------------------------------
 
-static void test_high_priority_waits_for_one_job_at_most(void **state)
+static void high_priority_waits_for_one_job_at_most(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 7);
@@ -240,7 +240,7 @@ static void test_high_priority_waits_for_one_job_at_most(void **state)
     sim_drain(s);
 }
 
-static void test_low_priority_is_late_but_not_starved(void **state)
+static void low_priority_is_late_but_not_starved(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 8);
@@ -258,7 +258,7 @@ static void test_low_priority_is_late_but_not_starved(void **state)
 
 // ---- several cores at once ---------------------------------------------------------------------
 
-static void test_gangs_get_their_turn(void **state)
+static void gangs_get_their_turn(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 9);
@@ -282,7 +282,7 @@ static void test_gangs_get_their_turn(void **state)
 }
 
 // A batch takes what is idle, up to what it can use, and never waits for more.
-static void test_a_batch_takes_idle_cores(void **state)
+static void a_batch_takes_idle_cores(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 13);
@@ -305,7 +305,7 @@ static void test_a_batch_takes_idle_cores(void **state)
     sim_drain(s);
 }
 
-static void test_one_core_wanted_by_all(void **state)
+static void one_core_wanted_by_all(void **state)
 {
     (void)state;
     struct sim *s = sim_new(3, 10);
@@ -320,7 +320,7 @@ static void test_one_core_wanted_by_all(void **state)
     sim_drain(s);
 }
 
-static void test_refuses_cores_that_do_not_exist(void **state)
+static void refuses_cores_that_do_not_exist(void **state)
 {
     (void)state;
     struct scheduler s;
@@ -336,20 +336,20 @@ static void test_refuses_cores_that_do_not_exist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_workloads),
-        cmocka_unit_test(test_nobody_starves),
-        cmocka_unit_test(test_equal_clients_get_equal_time),
-        cmocka_unit_test(test_random_weights_are_kept),
-        cmocka_unit_test(test_weights_divide_time),
-        cmocka_unit_test(test_users_share_before_their_clients),
-        cmocka_unit_test(test_any_cores_get_their_turn),
-        cmocka_unit_test(test_absence_gives_no_credit),
-        cmocka_unit_test(test_high_priority_waits_for_one_job_at_most),
-        cmocka_unit_test(test_low_priority_is_late_but_not_starved),
-        cmocka_unit_test(test_gangs_get_their_turn),
-        cmocka_unit_test(test_a_batch_takes_idle_cores),
-        cmocka_unit_test(test_one_core_wanted_by_all),
-        cmocka_unit_test(test_refuses_cores_that_do_not_exist),
+        cmocka_unit_test(random_workloads),
+        cmocka_unit_test(nobody_starves),
+        cmocka_unit_test(equal_clients_get_equal_time),
+        cmocka_unit_test(random_weights_are_kept),
+        cmocka_unit_test(weights_divide_time),
+        cmocka_unit_test(users_share_before_their_clients),
+        cmocka_unit_test(any_cores_get_their_turn),
+        cmocka_unit_test(absence_gives_no_credit),
+        cmocka_unit_test(high_priority_waits_for_one_job_at_most),
+        cmocka_unit_test(low_priority_is_late_but_not_starved),
+        cmocka_unit_test(gangs_get_their_turn),
+        cmocka_unit_test(a_batch_takes_idle_cores),
+        cmocka_unit_test(one_core_wanted_by_all),
+        cmocka_unit_test(refuses_cores_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

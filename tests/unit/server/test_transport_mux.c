@@ -257,7 +257,7 @@ static struct iovec pattern(size_t size)
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_payload_arrives_in_place(void **state)
+static void payload_arrives_in_place(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -275,7 +275,7 @@ static void test_payload_arrives_in_place(void **state)
 }
 
 // More pieces than are read in one turn of the loop: the rest comes in the next ones.
-static void test_payload_in_many_pieces(void **state)
+static void payload_in_many_pieces(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -302,7 +302,7 @@ static void spoil(void *data)
 }
 
 // Without a copy, and nothing is read after its frame has been released.
-static void test_answers_go_out(void **state)
+static void answers_go_out(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -325,7 +325,7 @@ static void test_answers_go_out(void **state)
 }
 
 // Who pauses gets no more than a window, and holds up nobody else.
-static void test_pause(void **state)
+static void paused_side_gets_a_window(void **state)
 {
     struct rig *r = *state;
     struct stream *slow = open_stream(r), *quick = open_stream(r);
@@ -345,7 +345,7 @@ static void test_pause(void **state)
     assert_true(r->sides[0].in_order);
 }
 
-static void test_pauses_at_random(void **state)
+static void pauses_at_random(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -361,7 +361,7 @@ static void test_pauses_at_random(void **state)
     assert_int_equal(side->lost, 0);
 }
 
-static void test_closed_by_a_message(void **state)
+static void closed_by_a_message(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -375,7 +375,7 @@ static void test_closed_by_a_message(void **state)
 }
 
 // A last word arrives before the end.
-static void test_closed_when_drained(void **state)
+static void closed_when_drained(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -392,7 +392,7 @@ static void test_closed_when_drained(void **state)
 }
 
 // What came before the end is valid.
-static void test_peer_closes(void **state)
+static void peer_closes(void **state)
 {
     struct rig *r = *state;
     struct stream *s = open_stream(r);
@@ -407,7 +407,7 @@ static void test_peer_closes(void **state)
     assert_int_equal(r->sides[0].lost, 1);
 }
 
-static void test_unplugged(void **state)
+static void unplugged(void **state)
 {
     struct rig *r = *state;
     struct stream *paused = open_stream(r), *busy = open_stream(r);
@@ -430,7 +430,7 @@ static void test_unplugged(void **state)
     free(data.iov_base);
 }
 
-static void test_refused_at_once(void **state)
+static void refused_at_once(void **state)
 {
     struct rig *r = *state;
     struct error e;
@@ -446,16 +446,16 @@ static void test_refused_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_payload_arrives_in_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_payload_in_many_pieces, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_answers_go_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pause, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pauses_at_random, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_closed_by_a_message, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_closed_when_drained, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_peer_closes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_unplugged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(payload_arrives_in_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(payload_in_many_pieces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(answers_go_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(paused_side_gets_a_window, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pauses_at_random, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closed_by_a_message, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closed_when_drained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(peer_closes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unplugged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refused_at_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

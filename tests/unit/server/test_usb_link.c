@@ -225,7 +225,7 @@ static void assert_no_block_is_lost(const struct end *end)
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_everything_arrives(void **state)
+static void everything_arrives(void **state)
 {
     uv_loop_t *loop = *state;
     for (size_t burst = 1; burst <= USB_LINK_TRANSFERS; burst++) {
@@ -242,7 +242,7 @@ static void test_everything_arrives(void **state)
 }
 
 // Out in the middle, with blocks at every stage; the next conversation knows nothing of them.
-static void test_out_and_in(void **state)
+static void out_and_in(void **state)
 {
     uv_loop_t *loop = *state;
     for (uint32_t i = 1; i < 40; i++) {
@@ -258,7 +258,7 @@ static void test_out_and_in(void **state)
 }
 
 // What cannot be submitted is tried again when something happens, not all the time.
-static void test_refused_transfers(void **state)
+static void refused_transfers(void **state)
 {
     uv_loop_t *loop = *state;
     struct end *ends[] = {pc, board};
@@ -306,9 +306,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_everything_arrives, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_out_and_in, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_transfers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(everything_arrives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(out_and_in, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refused_transfers, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

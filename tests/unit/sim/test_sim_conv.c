@@ -230,7 +230,7 @@ static void compare(const struct net *n, const int8_t *got, unsigned seed)
                 }
 }
 
-static void test_random_convolutions(void **state)
+static void random_convolutions(void **state)
 {
     (void)state;
     for (unsigned seed = 0; seed < CASES; seed++) {
@@ -255,6 +255,6 @@ static void test_random_convolutions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_convolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void check_picture(struct sim_run *s, unsigned digit, unsigned number,
     assert_int_equal(best, digit);
 }
 
-static void test_pictures(void **state)
+static void every_picture(void **state)
 {
     (void)state;
     struct error e = {0};
@@ -72,6 +72,6 @@ static void test_pictures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pictures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_picture)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

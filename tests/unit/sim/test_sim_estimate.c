@@ -76,7 +76,7 @@ static void check_conv(const struct chip *c, const struct conv *v, double ddr_to
 // Figures 8-3 (8.2.1) and 8-4 (8.2.2): all thirteen convolutions. DDR cycles of the former come out
 // to the cycle; the latter, of another network, have layers without lookup table, whose tasks are a
 // few hundred bytes shorter than we think.
-static void test_rk356x_convolutions(void **state)
+static void rk356x_convolutions(void **state)
 {
     (void)state;
     static const struct conv first[] = {
@@ -107,7 +107,7 @@ static void test_rk356x_convolutions(void **state)
 
 // Figures 5-17 and 5-18 (5.11.3), RK3576. Sparsity leaves the NPU cycles as they are; what it does
 // to weights in memory is not modelled, so only cycles of the multipliers are compared.
-static void test_rk3576_convolutions(void **state)
+static void rk3576_convolutions(void **state)
 {
     (void)state;
     static const struct conv rows[] = {
@@ -131,7 +131,7 @@ static double older_ddr_cycles(const struct estimate *cost)
     return (double)(cost->read_bytes + cost->write_bytes) * 900 / 5914;
 }
 
-static void test_mac_usage(void **state)
+static void mac_usage(void **state)
 {
     (void)state;
     static const struct {
@@ -167,7 +167,7 @@ static void test_mac_usage(void **state)
 }
 
 // The same figure: all that Clips read and write.
-static void test_older_clips(void **state)
+static void older_clips(void **state)
 {
     (void)state;
     static const struct {
@@ -187,7 +187,7 @@ static void test_older_clips(void **state)
 
 // Figure 8-3: Add, Concat. Figure 5-18: MaxPool, whose RW is 980 KB, at 297 MHz: the clock
 // that the first row's time and MacUsage give.
-static void test_plain_layers(void **state)
+static void plain_layers(void **state)
 {
     (void)state;
     const uint64_t plane = 32 * 120 * 160;
@@ -224,7 +224,7 @@ static void test_plain_layers(void **state)
     check_near(estimate_us(&slow, 1229312), 4139.1, 0.1);
 }
 
-static void test_cpu_costs_nothing(void **state)
+static void cpu_costs_nothing(void **state)
 {
     (void)state;
     struct estimate_layer l = {.kind = ESTIMATE_CPU, .in_bytes = 100, .out_bytes = 100};
@@ -309,7 +309,7 @@ static void plan_mobilenet(struct sram_tensor tensors[N_RESIDENTS + 1])
     assert_int_equal(sram_plan(tensors, N_RESIDENTS + 1, NULL), 0);
 }
 
-static void test_sram_table(void **state)
+static void sram_table(void **state)
 {
     (void)state;
     struct sram_tensor tensors[N_RESIDENTS + 1];
@@ -329,7 +329,7 @@ static void test_sram_table(void **state)
 
 // Total Weight Memory Size and Predict Weight Memory RW Amount. This model's biases are alone in
 // their tables: per-layer quantization.
-static void test_weight_sizes(void **state)
+static void weight_sizes(void **state)
 {
     (void)state;
     uint64_t space = 0, read = 0;
@@ -355,7 +355,7 @@ static void test_weight_sizes(void **state)
 }
 
 // A tensor that is read late keeps its place.
-static void test_plan_of_a_branch(void **state)
+static void plan_of_a_branch(void **state)
 {
     (void)state;
     struct sram_tensor t[] = {
@@ -402,7 +402,7 @@ static struct estimate_layer lenet_layer(size_t i)
                                    .out_width = lenet[i].height};
 }
 
-static void test_work_loads(void **state)
+static void work_loads(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(lenet); i++) {
@@ -424,11 +424,11 @@ static void test_work_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rk356x_convolutions), cmocka_unit_test(test_rk3576_convolutions),
-        cmocka_unit_test(test_mac_usage),           cmocka_unit_test(test_older_clips),
-        cmocka_unit_test(test_plain_layers),        cmocka_unit_test(test_cpu_costs_nothing),
-        cmocka_unit_test(test_sram_table),          cmocka_unit_test(test_weight_sizes),
-        cmocka_unit_test(test_plan_of_a_branch),    cmocka_unit_test(test_work_loads),
+        cmocka_unit_test(rk356x_convolutions), cmocka_unit_test(rk3576_convolutions),
+        cmocka_unit_test(mac_usage),           cmocka_unit_test(older_clips),
+        cmocka_unit_test(plain_layers),        cmocka_unit_test(cpu_costs_nothing),
+        cmocka_unit_test(sram_table),          cmocka_unit_test(weight_sizes),
+        cmocka_unit_test(plan_of_a_branch),    cmocka_unit_test(work_loads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -526,7 +526,7 @@ struct kind {
     int cases;
 };
 
-static void test_kind(void **state)
+static void kind_of_net(void **state)
 {
     const struct kind *k = *state;
     for (int seed = 0; seed < k->cases; seed++) {
@@ -550,15 +550,15 @@ int main(void)
                        softmax = {make_softmax, check_softmax, CASES},
                        activation = {make_activation, check_activation, 12};
     const struct CMUnitTest tests[] = {
-        {"convolution", test_kind, NULL, NULL, &convolution},
-        {"binary", test_kind, NULL, NULL, &binary},
-        {"norm", test_kind, NULL, NULL, &norm},
-        {"reshape", test_kind, NULL, NULL, &reshape},
-        {"transpose", test_kind, NULL, NULL, &turned},
-        {"pool", test_kind, NULL, NULL, &pool},
-        {"mean", test_kind, NULL, NULL, &mean},
-        {"softmax", test_kind, NULL, NULL, &softmax},
-        {"activation", test_kind, NULL, NULL, &activation},
+        {"convolution", kind_of_net, NULL, NULL, &convolution},
+        {"binary", kind_of_net, NULL, NULL, &binary},
+        {"norm", kind_of_net, NULL, NULL, &norm},
+        {"reshape", kind_of_net, NULL, NULL, &reshape},
+        {"transpose", kind_of_net, NULL, NULL, &turned},
+        {"pool", kind_of_net, NULL, NULL, &pool},
+        {"mean", kind_of_net, NULL, NULL, &mean},
+        {"softmax", kind_of_net, NULL, NULL, &softmax},
+        {"activation", kind_of_net, NULL, NULL, &activation},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

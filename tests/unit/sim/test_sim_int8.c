@@ -39,7 +39,7 @@ static float count(enum graph_op op, float a, float b)
     return op == GRAPH_ADD ? a + b : op == GRAPH_SUB ? a - b : a * b;
 }
 
-static void test_against_rows(void **state)
+static void against_rows(void **state)
 {
     static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL};
     (void)state;
@@ -76,6 +76,6 @@ static void test_against_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

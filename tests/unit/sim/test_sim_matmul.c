@@ -111,7 +111,7 @@ static void try_both(const struct plain_case *p, void *owner)
     (*count)++;
 }
 
-static void test_all_there_are(void **state)
+static void all_there_are(void **state)
 {
     int count = 0;
     (void)state;
@@ -120,7 +120,7 @@ static void test_all_there_are(void **state)
     assert_true(count > 500);
 }
 
-static void test_long_columns(void **state)
+static void long_columns(void **state)
 {
     const struct plain_case cases[] = {
         {.chip = "rk3588", .type = 2, .b_layout = 1, .m = 2, .k = 20480, .n = 64},
@@ -152,7 +152,7 @@ static void test_long_columns(void **state)
     }
 }
 
-static void test_many_rows(void **state)
+static void many_rows(void **state)
 {
     struct plain_case p = {.chip = "rk3588",
                            .type = 9,
@@ -170,7 +170,7 @@ static void test_many_rows(void **state)
 }
 
 // Sums of products of -128 pass 2^31 at K = 131072.
-static void test_integers_saturate(void **state)
+static void integers_saturate(void **state)
 {
     struct plain_case p = {.chip = "rk3588", .type = 2, .m = 1, .k = 140000 / 32 * 32, .n = 32};
     struct plain_problem x;
@@ -187,7 +187,7 @@ static void test_integers_saturate(void **state)
     sim_run_done(&s);
 }
 
-static void test_halves_go_to_even(void **state)
+static void halves_go_to_even(void **state)
 {
     struct plain_case p = {.chip = "rk3588", .type = 3, .m = 1, .k = 32, .n = 32};
     struct plain_problem x;
@@ -209,7 +209,7 @@ static void test_halves_go_to_even(void **state)
     sim_run_done(&s);
 }
 
-static void test_shapes_of_one_model(void **state)
+static void shapes_of_one_model(void **state)
 {
     const struct matmul_shape shapes[] = {{1, 64, 32}, {7, 64, 32}, {130, 32, 64}};
     struct plain_case p = {.chip = "rk3588", .type = 2, .ac_layout = 1, .b_layout = 1};
@@ -229,7 +229,7 @@ static void test_shapes_of_one_model(void **state)
 }
 
 // B stays what it was as long as its version does, also for another number of rows.
-static void test_b_stays(void **state)
+static void b_stays(void **state)
 {
     const struct matmul_shape shapes[] = {{1, 64, 32}, {4, 64, 32}};
     struct plain_case p = {.chip = "rk3588", .type = 2, .m = 1, .k = 64, .n = 32};
@@ -251,7 +251,7 @@ static void test_b_stays(void **state)
     sim_run_done(&s);
 }
 
-static void test_stopped(void **state)
+static void stopped_run(void **state)
 {
     struct plain_case p = {.chip = "rk3588", .type = 2, .m = 4, .k = 64, .n = 32};
     const atomic_bool stop = true;
@@ -283,7 +283,7 @@ static void refuse(const char *chip, struct matmul_kind kind, struct matmul_shap
         fail_msg("\"%s\" does not say \"%s\"", e.text, words);
 }
 
-static void test_refused(void **state)
+static void refused_shapes(void **state)
 {
     const struct matmul_shape good = {4, 64, 64};
     (void)state;
@@ -317,11 +317,11 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_there_are),     cmocka_unit_test(test_long_columns),
-        cmocka_unit_test(test_many_rows),         cmocka_unit_test(test_integers_saturate),
-        cmocka_unit_test(test_halves_go_to_even), cmocka_unit_test(test_shapes_of_one_model),
-        cmocka_unit_test(test_b_stays),           cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(all_there_are),     cmocka_unit_test(long_columns),
+        cmocka_unit_test(many_rows),         cmocka_unit_test(integers_saturate),
+        cmocka_unit_test(halves_go_to_even), cmocka_unit_test(shapes_of_one_model),
+        cmocka_unit_test(b_stays),           cmocka_unit_test(stopped_run),
+        cmocka_unit_test(refused_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static void check_run(const struct net *n, const struct plan *p)
     run_done(&r);
 }
 
-static void test_sharing_changes_no_number(void **state)
+static void sharing_changes_no_number(void **state)
 {
     (void)state;
     static struct net net;
@@ -135,7 +135,7 @@ static void test_sharing_changes_no_number(void **state)
     assert_true(shared < apart);
 }
 
-static void test_a_place_of_the_file_is_kept_unless_it_is_taken(void **state)
+static void a_place_of_the_file_is_kept_unless_it_is_taken(void **state)
 {
     (void)state;
     static struct net net;
@@ -156,8 +156,8 @@ static void test_a_place_of_the_file_is_kept_unless_it_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sharing_changes_no_number),
-        cmocka_unit_test(test_a_place_of_the_file_is_kept_unless_it_is_taken),
+        cmocka_unit_test(sharing_changes_no_number),
+        cmocka_unit_test(a_place_of_the_file_is_kept_unless_it_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

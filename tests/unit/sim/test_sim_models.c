@@ -128,7 +128,7 @@ static void run_model(const char *name, const struct bound *bound)
     sim_file_free(&file);
 }
 
-static void test_model(void **state)
+static void shared_model(void **state)
 {
     size_t i = *(size_t *)*state;
     run_model(models[i].name, models[i].bound);
@@ -148,13 +148,13 @@ static void expect_refusal(const char *name, const char *words)
     sim_file_free(&file);
 }
 
-static void test_compressed_weights_are_refused(void **state)
+static void compressed_weights_are_refused(void **state)
 {
     (void)state;
     expect_refusal("multiple_input_demo_container2.rk3588", "compressed");
 }
 
-static void test_other_chip_is_refused(void **state)
+static void other_chip_is_refused(void **state)
 {
     (void)state;
     struct sim_file file;
@@ -177,7 +177,7 @@ static void test_other_chip_is_refused(void **state)
     sim_file_free(&file);
 }
 
-static void test_every_file_is_described(void **state)
+static void every_file_is_described(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -194,7 +194,7 @@ static void test_every_file_is_described(void **state)
     }
 }
 
-static void test_custom_operators_load(void **state)
+static void custom_operators_load(void **state)
 {
     (void)state;
     static const char *const names[] = {
@@ -224,12 +224,12 @@ int main(void)
     for (size_t i = 0; i < N; i++) {
         index[i] = i;
         tests[i] = (struct CMUnitTest){
-            .name = models[i].name, .test_func = test_model, .initial_state = &index[i]};
+            .name = models[i].name, .test_func = shared_model, .initial_state = &index[i]};
     }
-    tests[N] = (struct CMUnitTest)cmocka_unit_test(test_compressed_weights_are_refused);
-    tests[N + 1] = (struct CMUnitTest)cmocka_unit_test(test_other_chip_is_refused);
-    tests[N + 2] = (struct CMUnitTest)cmocka_unit_test(test_every_file_is_described);
-    tests[N + 3] = (struct CMUnitTest)cmocka_unit_test(test_custom_operators_load);
+    tests[N] = (struct CMUnitTest)cmocka_unit_test(compressed_weights_are_refused);
+    tests[N + 1] = (struct CMUnitTest)cmocka_unit_test(other_chip_is_refused);
+    tests[N + 2] = (struct CMUnitTest)cmocka_unit_test(every_file_is_described);
+    tests[N + 3] = (struct CMUnitTest)cmocka_unit_test(custom_operators_load);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     npu_backend.device_free(device);
     return failed;

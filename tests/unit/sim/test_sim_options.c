@@ -16,7 +16,7 @@
 
 // ---- the text ----------------------------------------------------------------------------------
 
-static void test_reads_options(void **state)
+static void reads_options(void **state)
 {
     struct sim_options o;
     struct error e;
@@ -39,7 +39,7 @@ static void test_reads_options(void **state)
     assert_string_equal(o.faults[2].models, "a b");
 }
 
-static void test_refuses_what_is_not_an_option(void **state)
+static void refuses_what_is_not_an_option(void **state)
 {
     static const char *const bad[] = {
         "rk9999",       "rk3588,",       "any,fast",      "any,speed=",    "any,speed=0",
@@ -83,7 +83,7 @@ static int run_digits(struct digits *d)
 }
 
 // What it has computed before it knows, and only that.
-static void test_paced_outputs_are_computed_ones(void **state)
+static void paced_outputs_are_computed_ones(void **state)
 {
     static const uint8_t grey[] = {0, 0, 90, 90, 0, 90};
     struct digits plain, paced;
@@ -102,7 +102,7 @@ static void test_paced_outputs_are_computed_ones(void **state)
 }
 
 // The network has 88,000 products: no chip does it in a microsecond. At a thousandth of its speed:
-static void test_paced_jobs_take_their_time(void **state)
+static void paced_jobs_take_their_time(void **state)
 {
     struct digits d;
     (void)state;
@@ -132,7 +132,7 @@ static uint64_t sum_of_layers(const struct digits *d, uint64_t *ret_estimate_ns)
 
 // Whether the CPU computes (the first time) or not, layers have what the run took, and the chip's
 // time stays what it is at every pace.
-static void test_paced_layers_add_up_to_the_run(void **state)
+static void paced_layers_add_up_to_the_run(void **state)
 {
     struct digits d;
     uint64_t estimate_ns, first_ns = 0;
@@ -150,7 +150,7 @@ static void test_paced_layers_add_up_to_the_run(void **state)
     sim_run_done(&d.run);
 }
 
-static void test_models_say_what_their_estimate_is_for(void **state)
+static void models_say_what_their_estimate_is_for(void **state)
 {
     static const struct {
         const char *options, *chip;
@@ -166,7 +166,7 @@ static void test_models_say_what_their_estimate_is_for(void **state)
     }
 }
 
-static void test_faults_come_when_they_should(void **state)
+static void faults_come_when_they_should(void **state)
 {
     struct digits d;
     uint8_t right[OUTPUT_SIZE];
@@ -182,7 +182,7 @@ static void test_faults_come_when_they_should(void **state)
     sim_run_done(&d.run);
 }
 
-static void test_chance_of_a_hundred_is_always(void **state)
+static void chance_of_a_hundred_is_always(void **state)
 {
     struct digits d;
     (void)state;
@@ -192,7 +192,7 @@ static void test_chance_of_a_hundred_is_always(void **state)
     sim_run_done(&d.run);
 }
 
-static void test_crash_ends_the_process(void **state)
+static void crash_ends_the_process(void **state)
 {
     int status;
     (void)state;
@@ -211,15 +211,15 @@ static void test_crash_ends_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_options),
-        cmocka_unit_test(test_refuses_what_is_not_an_option),
-        cmocka_unit_test(test_paced_outputs_are_computed_ones),
-        cmocka_unit_test(test_paced_jobs_take_their_time),
-        cmocka_unit_test(test_paced_layers_add_up_to_the_run),
-        cmocka_unit_test(test_models_say_what_their_estimate_is_for),
-        cmocka_unit_test(test_faults_come_when_they_should),
-        cmocka_unit_test(test_chance_of_a_hundred_is_always),
-        cmocka_unit_test(test_crash_ends_the_process),
+        cmocka_unit_test(reads_options),
+        cmocka_unit_test(refuses_what_is_not_an_option),
+        cmocka_unit_test(paced_outputs_are_computed_ones),
+        cmocka_unit_test(paced_jobs_take_their_time),
+        cmocka_unit_test(paced_layers_add_up_to_the_run),
+        cmocka_unit_test(models_say_what_their_estimate_is_for),
+        cmocka_unit_test(faults_come_when_they_should),
+        cmocka_unit_test(chance_of_a_hundred_is_always),
+        cmocka_unit_test(crash_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static int end(void **state)
     return 0;
 }
 
-static void test_each_tensor_once_and_the_output_last(void **state)
+static void each_tensor_once_and_the_output_last(void **state)
 {
     struct sim_run *s = *state;
     struct watcher w = {0};
@@ -101,7 +101,7 @@ static void test_each_tensor_once_and_the_output_last(void **state)
     free(w.last);
 }
 
-static void test_only_what_is_wanted(void **state)
+static void only_what_is_wanted(void **state)
 {
     struct watcher all = {0}, one = {.only = "relu2"};
     uint8_t output[64];
@@ -114,7 +114,7 @@ static void test_only_what_is_wanted(void **state)
     free(one.last);
 }
 
-static void test_who_looks_may_end_the_run(void **state)
+static void who_looks_may_end_the_run(void **state)
 {
     struct watcher w = {.stop_at = 2}, again = {0};
     uint8_t output[64];
@@ -130,9 +130,9 @@ static void test_who_looks_may_end_the_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_tensor_once_and_the_output_last),
-        cmocka_unit_test(test_only_what_is_wanted),
-        cmocka_unit_test(test_who_looks_may_end_the_run),
+        cmocka_unit_test(each_tensor_once_and_the_output_last),
+        cmocka_unit_test(only_what_is_wanted),
+        cmocka_unit_test(who_looks_may_end_the_run),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

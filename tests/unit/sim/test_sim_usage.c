@@ -89,7 +89,7 @@ static void compare(struct model *m, uint32_t n_cores, size_t first, const char 
             compare_node(m, &layers[i], i, n_cores, first);
 }
 
-static void test_rk3588_shares(void **state)
+static void rk3588_shares(void **state)
 {
     (void)state;
     static const char *const names[] = {
@@ -111,7 +111,7 @@ static void test_rk3588_shares(void **state)
 
 // The files' totals: all that nodes use, and two blocks of weights with which later compilers for
 // RK3588 let cores wait for each other.
-static void test_memory_sizes(void **state)
+static void memory_sizes(void **state)
 {
     (void)state;
     static const char *const names[] = {"multiple_input_demo.rk3588", "test_conv_c1.rk3588",
@@ -131,8 +131,8 @@ static void test_memory_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rk3588_shares),
-        cmocka_unit_test(test_memory_sizes),
+        cmocka_unit_test(rk3588_shares),
+        cmocka_unit_test(memory_sizes),
     };
     if (!sim_shared_folder()) {
         print_message("no folder of shared models: skipped\n");

@@ -130,7 +130,7 @@ static void draw(struct parser *p, const char *json)
     free(text);
 }
 
-static void test_branches(void **state)
+static void branches(void **state)
 {
     (void)state;
     struct parser p;
@@ -161,7 +161,7 @@ static void test_branches(void **state)
 }
 
 // Nodes of ONNX files have no device, inputs may have a batch that is left open.
-static void test_what_is_not_known(void **state)
+static void what_is_not_known(void **state)
 {
     (void)state;
     struct parser p;
@@ -173,7 +173,7 @@ static void test_what_is_not_known(void **state)
 }
 
 // Names come from the file.
-static void test_names_that_could_break_out(void **state)
+static void names_that_could_break_out(void **state)
 {
     (void)state;
     struct parser p;
@@ -188,7 +188,7 @@ static void test_names_that_could_break_out(void **state)
     assert_string_equal(find(&p, "i0", "n0")->label, " \\\"");
 }
 
-static void test_descriptions_without_parts(void **state)
+static void descriptions_without_parts(void **state)
 {
     (void)state;
     struct parser p;
@@ -201,10 +201,10 @@ static void test_descriptions_without_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_what_is_not_known),
-        cmocka_unit_test(test_names_that_could_break_out),
-        cmocka_unit_test(test_descriptions_without_parts),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(what_is_not_known),
+        cmocka_unit_test(names_that_could_break_out),
+        cmocka_unit_test(descriptions_without_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
