@@ -2,7 +2,8 @@
 #include "client/handle.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+
+#include "base/array.h"
 
 #define INDEX_BITS 16
 #define MAX_SLOTS  ((1u << INDEX_BITS) - 1)
@@ -17,24 +18,22 @@ struct slot {
 static struct {
     pthread_mutex_t lock;
     struct slot *slots;
-    uint32_t n_slots, free;
+    uint32_t n_slots, room, free;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .free = NO_SLOT};
 
 static int grow(struct error *e)
 {
-    uint32_t n = table.n_slots ? table.n_slots * 2 : 16;
-    n = n < MAX_SLOTS ? n : MAX_SLOTS;
-    if (n == table.n_slots)
+    uint32_t n = table.n_slots;
+    if (n == MAX_SLOTS)
         return error_set(e, STATUS_MALLOC_FAIL, "%u contexts are open, no more are possible", n);
-    struct slot *slots = realloc(table.slots, n * sizeof *slots);
-    if (!slots)
-        return error_no_memory(e, "the table of contexts", n * sizeof *slots);
-    for (uint32_t i = n; i-- > table.n_slots;) {
-        slots[i] = (struct slot){.generation = 1, .next_free = table.free};
+    int r = array_reserve(table.slots, table.room, n + 1, "the table of contexts", e);
+    if (r < 0)
+        return r;
+    table.n_slots = table.room < MAX_SLOTS ? table.room : MAX_SLOTS;
+    for (uint32_t i = table.n_slots; i-- > n;) {
+        table.slots[i] = (struct slot){.generation = 1, .next_free = table.free};
         table.free = i;
     }
-    table.slots = slots;
-    table.n_slots = n;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 // Custom operators of the program.
 #include "client/api/callbacks.h"
 
+#include "base/array.h"
 #include "base/log.h"
 #include "client/link/background_reader.h"
 #include "client/link/payload.h"
@@ -69,12 +70,10 @@ static int prepare(struct context *c, struct error *e)
 
 static int remember(struct registrations *all, const rknn_custom_op *op, struct error *e)
 {
-    rknn_custom_op *ops = realloc(all->ops, (all->n + 1) * sizeof *ops);
-    if (!ops)
-        return error_no_memory(e, "custom operators", sizeof *ops);
-    ops[all->n++] = *op;
-    all->ops = ops;
-    return 0;
+    int r = array_reserve(all->ops, all->room, all->n + 1, "custom operators", e);
+    if (r == 0)
+        all->ops[all->n++] = *op;
+    return r;
 }
 
 // init() is the program's: it may use the context.
@@ -121,9 +120,9 @@ int callbacks_copy_registrations(const struct callbacks *b, struct registrations
     struct registrations copy = {0};
     if (b && b->registered.n) {
         copy.n = b->registered.n;
-        copy.ops = malloc(copy.n * sizeof *copy.ops);
-        if (!copy.ops)
-            return error_no_memory(e, "custom operators", copy.n * sizeof *copy.ops);
+        int r = array_reserve(copy.ops, copy.room, copy.n, "custom operators", e);
+        if (r < 0)
+            return r;
         memcpy(copy.ops, b->registered.ops, copy.n * sizeof *copy.ops);
     }
     *ret = copy;

@@ -14,7 +14,7 @@
 // What rknn_register_custom_ops() was given.
 struct registrations {
     rknn_custom_op *ops;
-    uint32_t n;
+    uint32_t n, room;
 };
 
 struct callbacks;

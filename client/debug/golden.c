@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "client/last_error.h"
@@ -94,14 +95,9 @@ struct keeping {
 
 static int add(struct rknnd_golden *g, const rknnd_tensor *t, struct error *e)
 {
-    if (g->n == g->capacity) {
-        size_t capacity = g->capacity ? 2 * g->capacity : 64;
-        struct kept *tensors = reallocarray(g->tensors, capacity, sizeof *tensors);
-        if (!tensors)
-            return error_no_memory(e, "a list of tensors", capacity * sizeof *tensors);
-        g->tensors = tensors;
-        g->capacity = capacity;
-    }
+    int r = array_reserve(g->tensors, g->capacity, g->n + 1, "a list of tensors", e);
+    if (r < 0)
+        return r;
     char *name = strdup(t->name);
     if (!name)
         return error_no_memory(e, "a tensor's name", strlen(t->name));

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 
 #define MAX_FILES  256
@@ -122,16 +123,11 @@ static bool read_text(int fd, const struct field *f, char text[MAX_NAME])
 
 // ---- pieces ----
 
-static struct piece *add_piece(struct bundle *b)
+// NULL: no memory.
+static struct piece *add_piece(struct bundle *b, struct error *e)
 {
-    if (b->n_pieces == b->room) {
-        size_t room = b->room ? 2 * b->room : 64;
-        struct piece *fresh = reallocarray(b->pieces, room, sizeof *fresh);
-        if (!fresh)
-            return NULL;
-        b->pieces = fresh;
-        b->room = room;
-    }
+    if (array_reserve(b->pieces, b->room, b->n_pieces + 1, "the model's files", e) < 0)
+        return NULL;
     struct piece *p = &b->pieces[b->n_pieces++];
     *p = (struct piece){.fd = -1};
     return p;
@@ -146,9 +142,9 @@ static int add_range(struct bundle *b, int fd, uint64_t offset, uint64_t size, s
         last->size += size;
         return 0;
     }
-    struct piece *p = add_piece(b);
+    struct piece *p = add_piece(b, e);
     if (!p)
-        return error_no_memory(e, "the model's files", b->n_pieces * sizeof *p);
+        return STATUS_MALLOC_FAIL;
     p->fd = fd;
     p->offset = offset;
     p->size = size;
@@ -222,9 +218,9 @@ static int add_data(struct bundle *b, const struct place *p, struct error *e)
                          "tensor %s is to be %llu bytes from %llu on of %s, which has %llu",
                          p->tensor, (unsigned long long)size, (unsigned long long)p->offset,
                          p->location, (unsigned long long)f->size);
-    struct piece *header = add_piece(b);
+    struct piece *header = add_piece(b, e);
     if (!header)
-        return error_no_memory(e, "the model's files", sizeof *header);
+        return STATUS_MALLOC_FAIL;
     set_header(header, TENSOR_RAW, size);
     return add_range(b, f->fd, p->offset, size, e);
 }
@@ -283,7 +279,7 @@ static int add_external(struct bundle *b, const struct field *tensor, const stru
 {
     struct field f;
     size_t first = b->n_pieces;
-    int r = add_piece(b) ? 0 : error_no_memory(e, "the model's files", sizeof(struct piece));
+    int r = add_piece(b, e) ? 0 : STATUS_MALLOC_FAIL;
     for (uint64_t at = tensor->at; r == 0 && next_field(b->fd, &at, tensor->at + tensor->size, &f);)
         if (f.number != TENSOR_EXTERNAL && f.number != TENSOR_LOCATION)
             r = add_range(b, b->fd, f.start, at - f.start, e);
@@ -309,7 +305,7 @@ static int add_graph(struct bundle *b, const struct field *graph, struct error *
     struct field f;
     size_t first = b->n_pieces;
     uint64_t at = graph->at, end = graph->at + graph->size;
-    int r = add_piece(b) ? 0 : error_no_memory(e, "the model's files", sizeof(struct piece));
+    int r = add_piece(b, e) ? 0 : STATUS_MALLOC_FAIL;
     while (r == 0 && next_field(b->fd, &at, end, &f))
         r = add_graph_field(b, &f, at, e);
     if (r == 0)

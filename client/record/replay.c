@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/link/payload.h"
@@ -279,16 +280,10 @@ static bool was_ahead(struct replay *p, size_t place)
 
 static int note_ahead(struct replay *p, size_t place, struct error *e)
 {
-    if (p->n_ahead == p->room_ahead) {
-        size_t room = p->room_ahead ? 2 * p->room_ahead : 64;
-        size_t *more = realloc(p->ahead, room * sizeof *more);
-        if (!more)
-            return error_no_memory(e, "a replay", room * sizeof *more);
-        p->ahead = more;
-        p->room_ahead = room;
-    }
-    p->ahead[p->n_ahead++] = place;
-    return 0;
+    int r = array_reserve(p->ahead, p->room_ahead, p->n_ahead + 1, "a replay", e);
+    if (r == 0)
+        p->ahead[p->n_ahead++] = place;
+    return r;
 }
 
 static bool computes_here(const rknnd_Infer *m)

@@ -43,7 +43,7 @@ struct replay {
     struct list connections;
     struct handles contexts, memories;
     struct recorded_part *models;
-    size_t n_models;
+    size_t n_models, room_models;
     size_t *ahead; // where the frames lie that were taken before their turn
     size_t n_ahead, room_ahead;
     uint64_t n_of_type[REPLAY_TYPES]; // requests so far

@@ -1,21 +1,15 @@
 // What the names in a recording stand for now: handles, models.
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "client/record/replay.h"
 
 int handles_add(struct handles *h, uint64_t recorded, uint64_t now, struct error *e)
 {
-    if (h->n == h->room) {
-        size_t room = h->room ? 2 * h->room : 8;
-        struct handle_pair *pairs = reallocarray(h->pairs, room, sizeof *pairs);
-        if (!pairs)
-            return error_no_memory(e, "handles", room * sizeof *pairs);
-        h->pairs = pairs;
-        h->room = room;
-    }
-    h->pairs[h->n++] = (struct handle_pair){recorded, now};
-    return 0;
+    int r = array_reserve(h->pairs, h->room, h->n + 1, "handles", e);
+    if (r == 0)
+        h->pairs[h->n++] = (struct handle_pair){recorded, now};
+    return r;
 }
 
 // The latest first: another server may have given the same number again.
@@ -31,15 +25,14 @@ int models_add(struct replay *p, const struct recorded *f, struct error *e)
 {
     rknnd_ModelChunk m;
     int r = message_decode(rknnd_ModelChunk_fields, f->message, &m, e);
+    if (r == 0)
+        r = array_reserve(p->models, p->room_models, p->n_models + 1, "models", e);
     if (r < 0)
         return r;
-    struct recorded_part *models = reallocarray(p->models, p->n_models + 1, sizeof *models);
-    if (!models)
-        return error_no_memory(e, "models", (p->n_models + 1) * sizeof *models);
-    p->models = models;
-    models[p->n_models] = (struct recorded_part){
-        .offset = (uint64_t)(f->payload.data - p->recording.file.data), .size = f->payload.size};
-    memcpy(models[p->n_models++].sha256, m.sha256, sizeof m.sha256);
+    struct recorded_part *part = &p->models[p->n_models++];
+    *part = (struct recorded_part){.offset = (uint64_t)(f->payload.data - p->recording.file.data),
+                                   .size = f->payload.size};
+    memcpy(part->sha256, m.sha256, sizeof m.sha256);
     return 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 #define SMALL_BLOCK (64 * 1024)
 #define ALIGNMENT   64
 #define WIDE        512 // pieces of so many bytes are aligned fully
@@ -53,6 +55,21 @@ void *pool_alloc(struct pool *p, size_t n, size_t size)
     b->used += bytes;
     p->total += bytes;
     return piece;
+}
+
+void *pool_grow(struct pool *p, void *items, size_t n, size_t *room, size_t need, size_t max,
+                size_t item_size)
+{
+    if (need <= *room)
+        return items;
+    size_t next = array_next_room(*room, need, max, item_size);
+    void *fresh = next ? pool_alloc(p, next, item_size) : NULL;
+    if (!fresh)
+        return NULL;
+    if (n)
+        memcpy(fresh, items, n * item_size);
+    *room = next;
+    return fresh;
 }
 
 const char *pool_text(struct pool *p, struct bytes text)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 
 #define MAX_COLUMNS 32
@@ -295,14 +296,9 @@ static int read_layers(struct table *t, char **rest, struct perf *p, struct erro
     for (; !ends_table(line); line = next_line(t, rest)) {
         if (p->n == PERF_MAX_LAYERS)
             return error_set(e, STATUS_FAIL, "more than %d layers", PERF_MAX_LAYERS);
-        if (p->n == room) {
-            room = room ? 2 * room : 64;
-            struct npu_layer *layers = realloc(p->layers, room * sizeof *layers);
-            if (!layers)
-                return error_no_memory(e, "layer times", room * sizeof *layers);
-            p->layers = layers;
-        }
-        int r = read_layer(t, line, &p->layers[p->n], e);
+        int r = array_reserve(p->layers, room, p->n + 1, "layer times", e);
+        if (r == 0)
+            r = read_layer(t, line, &p->layers[p->n], e);
         if (r < 0)
             return r;
         p->n++;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/array.h"
 #include "server/clients/user.h"
 
 int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
@@ -86,14 +87,11 @@ void session_unref(struct session *s)
 
 static int grow(struct session *s, struct error *e)
 {
-    uint32_t n = s->n_slots ? 2 * s->n_slots : 4;
-    struct context_slot *slots = reallocarray(s->contexts, n, sizeof *slots);
-    if (!slots)
-        return error_no_memory(e, "a session's contexts", n * sizeof *slots);
-    memset(slots + s->n_slots, 0, (n - s->n_slots) * sizeof *slots);
-    s->contexts = slots;
-    s->n_slots = n;
-    return 0;
+    uint32_t n = s->n_slots;
+    int r = array_reserve(s->contexts, s->n_slots, n + 1, "a session's contexts", e);
+    if (r == 0)
+        memset(s->contexts + n, 0, (s->n_slots - n) * sizeof *s->contexts);
+    return r;
 }
 
 // A handle is the index, plus one, below a number that changes with every handle. The index names

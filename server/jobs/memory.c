@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/dmabuf.h"
 #include "base/fd.h"
 
@@ -125,14 +126,11 @@ void memory_table_done(struct memory_table *t)
 
 static int grow(struct memory_table *t, struct error *e)
 {
-    uint32_t n = t->n_slots ? 2 * t->n_slots : 8;
-    struct memory_slot *slots = reallocarray(t->slots, n, sizeof *slots);
-    if (!slots)
-        return error_no_memory(e, "a session's memories", n * sizeof *slots);
-    memset(slots + t->n_slots, 0, (n - t->n_slots) * sizeof *slots);
-    t->slots = slots;
-    t->n_slots = n;
-    return 0;
+    uint32_t n = t->n_slots;
+    int r = array_reserve(t->slots, t->n_slots, n + 1, "a session's memories", e);
+    if (r == 0)
+        memset(t->slots + n, 0, (t->n_slots - n) * sizeof *t->slots);
+    return r;
 }
 
 int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_handle,

@@ -19,21 +19,6 @@ struct sink {
     size_t fixed_size;
 };
 
-// Room for one more element; the old array stays in the pool, so all take at most twice the last.
-static void *grown(struct pool *pool, void *items, uint32_t n, uint32_t *room, size_t size)
-{
-    if (n < *room)
-        return items;
-    uint32_t more = *room ? *room * 2 : 8;
-    void *fresh = pool_alloc(pool, more, size);
-    if (!fresh)
-        return NULL;
-    if (n)
-        memcpy(fresh, items, n * size);
-    *room = more;
-    return fresh;
-}
-
 static struct bytes rest_of(const pb_istream_t *stream)
 {
     return (struct bytes){stream->state, stream->bytes_left};
@@ -56,11 +41,9 @@ static bool take_slice(pb_istream_t *stream, const pb_field_t *field, void **arg
     struct sink *k = *arg;
     struct onnx_list *l = k->list;
     struct bytes part = rest_of(stream);
-    struct bytes *items =
-        l->n < MAX_ITEMS ? grown(k->pool, l->items, l->n, &l->room, sizeof *items) : NULL;
-    if (!items || (part.size && !lies_in(part, k->file)))
+    if (l->n == MAX_ITEMS || (part.size && !lies_in(part, k->file)) ||
+        !pool_reserve(k->pool, l->items, l->n, l->room, l->n + 1))
         return false;
-    l->items = items;
     l->items[l->n++] = part.size ? part : (struct bytes){(const uint8_t *)"", 0};
     return skip_rest(stream);
 }
@@ -72,10 +55,9 @@ static bool take_varints(pb_istream_t *stream, const pb_field_t *field, void **a
     struct onnx_numbers *l = k->numbers;
     while (stream->bytes_left) {
         uint64_t v;
-        int64_t *items = grown(k->pool, l->items, l->n, &l->room, sizeof *items);
-        if (!items || l->n == UINT32_MAX / 2 || !pb_decode_varint(stream, &v))
+        if (l->n == UINT32_MAX / 2 || !pb_decode_varint(stream, &v) ||
+            !pool_reserve(k->pool, l->items, l->n, l->room, l->n + 1))
             return false;
-        l->items = items;
         l->items[l->n++] = (int64_t)v;
     }
     return true;

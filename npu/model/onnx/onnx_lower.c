@@ -194,17 +194,9 @@ int onnx_shape_broadcast(struct onnx_lowering *l, enum tensor_type type, uint32_
 int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error *e)
 {
     struct graph *g = l->g;
-    if (g->n_tensors == l->room_tensors) {
-        uint32_t room = l->room_tensors ? l->room_tensors * 2 : 256;
-        struct graph_tensor *fresh =
-            room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
-        if (!fresh)
-            return error_no_memory(e, "the graph", 0);
-        if (g->n_tensors)
-            memcpy(fresh, g->tensors, g->n_tensors * sizeof *fresh);
-        g->tensors = fresh;
-        l->room_tensors = room;
-    }
+    if (g->n_tensors == MAX_TENSORS ||
+        !pool_reserve(&g->pool, g->tensors, g->n_tensors, l->room_tensors, g->n_tensors + 1))
+        return error_no_memory(e, "the graph", 0);
     g->tensors[g->n_tensors] = (struct graph_tensor){.name = name, .place = GRAPH_NO_PLACE};
     return (int32_t)g->n_tensors++;
 }
@@ -268,18 +260,10 @@ struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const in
                              uint32_t n_in, const int32_t *out, uint32_t n_out, struct error *e)
 {
     struct graph *g = l->g;
-    if (g->n_nodes == l->room_nodes) {
-        uint32_t room = l->room_nodes ? l->room_nodes * 2 : 128;
-        struct graph_node *fresh =
-            room > MAX_TENSORS ? NULL : pool_alloc(&g->pool, room, sizeof *fresh);
-        if (!fresh) {
-            error_no_memory(e, "the graph", 0);
-            return NULL;
-        }
-        if (g->n_nodes)
-            memcpy(fresh, g->nodes, g->n_nodes * sizeof *fresh);
-        g->nodes = fresh;
-        l->room_nodes = room;
+    if (g->n_nodes == MAX_TENSORS ||
+        !pool_reserve(&g->pool, g->nodes, g->n_nodes, l->room_nodes, g->n_nodes + 1)) {
+        error_no_memory(e, "the graph", 0);
+        return NULL;
     }
     struct graph_node *n = &g->nodes[g->n_nodes];
     *n = (struct graph_node){.op = op,

@@ -10,16 +10,8 @@
 
 static int append(struct qdq *q, const struct graph_node *n, struct error *e)
 {
-    if (q->n_nodes == q->room_nodes) {
-        uint32_t room = q->room_nodes ? 2 * q->room_nodes : 128;
-        struct graph_node *fresh = pool_alloc(&q->g->pool, room, sizeof *fresh);
-        if (!fresh)
-            return error_no_memory(e, "the graph", 0);
-        if (q->n_nodes)
-            memcpy(fresh, q->nodes, q->n_nodes * sizeof *fresh);
-        q->nodes = fresh;
-        q->room_nodes = room;
-    }
+    if (!pool_reserve(&q->g->pool, q->nodes, q->n_nodes, q->room_nodes, q->n_nodes + 1))
+        return error_no_memory(e, "the graph", 0);
     q->nodes[q->n_nodes++] = *n;
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 
 // Of libgomp, which oneDNN is linked with: how many threads the parallel regions have that this
@@ -100,24 +101,11 @@ bool dnn_int8_is_exact(void)
     return isa == dnnl_cpu_isa_avx2_vnni || dnn_has_vnni();
 }
 
-static int make_room(struct dnn_calls *c, struct error *e)
-{
-    if (c->n < c->room)
-        return 0;
-    uint32_t room = c->room ? 2 * c->room : 64;
-    struct call *calls = realloc(c->calls, room * sizeof *calls);
-    if (!calls)
-        return error_no_memory(e, "the plan", room * sizeof *calls);
-    c->calls = calls;
-    c->room = room;
-    return 0;
-}
-
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
                  uint32_t n_args, uint32_t *ret, struct error *e)
 {
     struct dnn_calls *c = s->plan->calls;
-    int r = make_room(c, e);
+    int r = array_reserve(c->calls, c->room, c->n + 1, "the plan", e);
     if (r < 0)
         return r;
     struct call *call = &c->calls[c->n];

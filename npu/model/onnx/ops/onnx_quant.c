@@ -31,16 +31,8 @@ int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
 
 static int note_origin(struct onnx_lowering *l, int64_t axis, struct error *e)
 {
-    if (l->n_origins == l->room_origins) {
-        uint32_t room = l->room_origins ? 2 * l->room_origins : 64;
-        struct onnx_origin *fresh = pool_alloc(&l->g->pool, room, sizeof *fresh);
-        if (!fresh)
-            return error_no_memory(e, "the graph", 0);
-        if (l->n_origins)
-            memcpy(fresh, l->origins, l->n_origins * sizeof *fresh);
-        l->origins = fresh;
-        l->room_origins = room;
-    }
+    if (!pool_reserve(&l->g->pool, l->origins, l->n_origins, l->room_origins, l->n_origins + 1))
+        return error_no_memory(e, "the graph", 0);
     l->origins[l->n_origins++] = (struct onnx_origin){.tensor = l->out[0],
                                                       .q = l->in[0],
                                                       .scale = l->in[1],
