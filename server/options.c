@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/net/uri.h"
 #include "npu/buffer/buffer.h"
-#include "server/net/listen_schemes.h"
+#include "server/listen/listen_schemes.h"
 #include "server/size.h"
 #include "server/spelling.h"
 

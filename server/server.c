@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/net/uri.h"
 #include "server/handle/dispatch.h"
-#include "server/net/listen_schemes.h"
+#include "server/listen/listen_schemes.h"
 #include "server/net/transport_socket.h"
 #include "server/runner/runner_query.h"
 

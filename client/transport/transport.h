@@ -8,7 +8,7 @@
 //      come from the rows.
 //   3. test_transports fails until the places that name all schemes by hand do it, too: rknnd.h,
 //      rknnd-client(7), rknnctl(1), README.md, rknnctl's help and its shell completions.
-// The server's side is server/net/listen_schemes.h.
+// The server's side is server/listen/listen_schemes.h.
 #pragma once
 
 #include "base/list.h"

@@ -5,7 +5,7 @@
 #include "base/who.h"
 #include "server/clients/quota.h"
 #include "server/jobs/scheduler.h"
-#include "server/net/origin.h"
+#include "server/listen/origin.h"
 
 struct options;
 

@@ -1,8 +1,8 @@
 // One client's connection: its state, its limits, and everything that dies with it.
 #pragma once
 
+#include "server/listen/origin.h"
 #include "server/net/channel.h"
-#include "server/net/origin.h"
 #include "server/net/request.h"
 
 struct connections;

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 PATIENCE = 150  # seconds
 

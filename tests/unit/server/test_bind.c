@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "server/net/bind.h"
+#include "server/listen/bind.h"
 
 #define RIVALS 8
 #define ROUNDS 50

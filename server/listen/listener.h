@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
-#include "server/net/origin.h"
+#include "server/listen/origin.h"
 #include "server/net/transport.h"
 
 // Embedded by who serves the connections.

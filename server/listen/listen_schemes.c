@@ -1,10 +1,10 @@
 // The table of what a server can listen on.
-#include "server/net/listen_schemes.h"
+#include "server/listen/listen_schemes.h"
 
 #include <stdlib.h>
 
 #include "base/net/usb.h"
-#include "server/net/bind.h"
+#include "server/listen/bind.h"
 #include "server/usb/usb_board.h"
 
 static int listen_unix(struct listeners *l, const struct uri *uri, const char *text,

@@ -1,5 +1,5 @@
 // What the kernel says of the program at the other end.
-#include "server/net/origin.h"
+#include "server/listen/origin.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/net/uri.h"
-#include "server/net/listener.h"
+#include "server/listen/listener.h"
 
 struct listen_scheme {
     struct uri_scheme uri;

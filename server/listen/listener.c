@@ -1,5 +1,5 @@
 // Listening sockets.
-#include "server/net/listener.h"
+#include "server/listen/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/net/tcp.h"
-#include "server/net/bind.h"
+#include "server/listen/bind.h"
 
 #define ACCEPTS_PER_TURN 32
 #define RETRY_MS         500 // when the process has no file descriptors left

@@ -1,5 +1,5 @@
 // The process that announces the server.
-#include "server/net/announce.h"
+#include "server/listen/announce.h"
 
 #include <errno.h>
 #include <fcntl.h>

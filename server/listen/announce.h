@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "server/net/listener.h"
+#include "server/listen/listener.h"
 #include "server/runner/worker_log.h"
 
 struct announce {

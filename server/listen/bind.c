@@ -1,5 +1,5 @@
 // Addresses to listen on.
-#include "server/net/bind.h"
+#include "server/listen/bind.h"
 
 #include <errno.h>
 #include <fcntl.h>
