@@ -7,9 +7,9 @@
 #include "tensor/custom_node.h"
 #include "tensor/tensor.h"
 
-#define GRAPH_MAX_DIMS 8
-#define GRAPH_MAX_POST 4
-#define GRAPH_NO_PLACE UINT64_MAX
+#define GRAPH_MAX_DIMS  8
+#define GRAPH_MAX_POST  4
+#define GRAPH_NO_OFFSET UINT64_MAX
 
 struct graph_tensor {
     const char *name;
@@ -36,8 +36,8 @@ struct graph_tensor {
     const void *packing; // for unpack
 
     // Of any other: where it lives.
-    uint64_t place;        // offset in the arena; GRAPH_NO_PLACE: the executor finds one
-    uint64_t place_size;   // bytes there
+    uint64_t arena_offset; // offset in the arena; GRAPH_NO_OFFSET: the executor finds one
+    uint64_t arena_bytes;  // bytes there
     uint32_t stride_align; // of a model input: its width stride on the device is a multiple of this
 };
 

@@ -279,7 +279,7 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
         json_t *places = json_array(), *steps = json_array();
         for (uint32_t i = 0; i < g->n_nodes; i++)
             json_array_append_new(steps, json_text(g->nodes[i].name));
-        if (estimate_places(g, add_place, places, NULL) == 0)
+        if (estimate_memory_plan(g, add_place, places, NULL) == 0)
             json_object_set(root, "arena", places);
         json_object_set_new(root, "steps", steps);
         json_decref(places);

@@ -1,17 +1,17 @@
-// Remembers a job.
+// Remembers the last job and its results.
 #include "npu/sim/result_cache.h"
 
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 
-void memo_done(struct memo *m)
+void result_cache_done(struct result_cache *c)
 {
-    free(m->inputs);
-    free(m->outputs);
-    free(m->forms);
-    free(m->block);
-    *m = (struct memo){0};
+    free(c->inputs);
+    free(c->outputs);
+    free(c->forms);
+    free(c->block);
+    *c = (struct result_cache){0};
 }
 
 static bool same_input(const struct npu_input *a, const struct npu_input *b)
@@ -36,23 +36,23 @@ static bool has_output(const struct npu_output *kept, const struct npu_output *w
            (kept->data && kept->size == wanted->size && same_form(kept->form, wanted->form));
 }
 
-bool memo_answer(const struct memo *m, const struct npu_job *job)
+bool result_cache_answer(const struct result_cache *c, const struct npu_job *job)
 {
-    if (!m->block)
+    if (!c->block)
         return false;
-    for (uint32_t i = 0; i < m->n_outputs; i++)
-        if (!has_output(&m->outputs[i], &job->outputs[i]))
+    for (uint32_t i = 0; i < c->n_outputs; i++)
+        if (!has_output(&c->outputs[i], &job->outputs[i]))
             return false;
-    for (uint32_t i = 0; i < m->n_inputs; i++)
-        if (!same_input(&m->inputs[i], &job->inputs[i]))
+    for (uint32_t i = 0; i < c->n_inputs; i++)
+        if (!same_input(&c->inputs[i], &job->inputs[i]))
             return false;
-    for (uint32_t i = 0; i < m->n_outputs; i++)
+    for (uint32_t i = 0; i < c->n_outputs; i++)
         if (job->outputs[i].data)
-            memcpy(job->outputs[i].data, m->outputs[i].data, m->outputs[i].size);
+            memcpy(job->outputs[i].data, c->outputs[i].data, c->outputs[i].size);
     return true;
 }
 
-static size_t bytes_of(const struct npu_job *job, uint32_t n_inputs, uint32_t n_outputs)
+static size_t cache_bytes(const struct npu_job *job, uint32_t n_inputs, uint32_t n_outputs)
 {
     size_t total = 1;
     for (uint32_t i = 0; i < n_inputs; i++)
@@ -62,37 +62,38 @@ static size_t bytes_of(const struct npu_job *job, uint32_t n_inputs, uint32_t n_
     return total;
 }
 
-static void *copy(uint8_t **at, const void *data, size_t size)
+static void *cache_copy(uint8_t **at, const void *data, size_t size)
 {
     void *ret = memcpy(*at, data, size);
     *at += size;
     return ret;
 }
 
-void memo_keep(struct memo *m, const struct npu_job *job, uint32_t n_inputs, uint32_t n_outputs)
+void result_cache_keep(struct result_cache *c, const struct npu_job *job, uint32_t n_inputs,
+                       uint32_t n_outputs)
 {
-    memo_done(m);
-    m->n_inputs = n_inputs;
-    m->n_outputs = n_outputs;
-    m->inputs = calloc(n_inputs + 1, sizeof *m->inputs);
-    m->outputs = calloc(n_outputs + 1, sizeof *m->outputs);
-    uint8_t *at = m->block = malloc(bytes_of(job, n_inputs, n_outputs));
-    m->forms = calloc(n_outputs + 1, sizeof *m->forms);
-    if (!m->inputs || !m->outputs || !m->forms || !m->block) {
-        memo_done(m);
+    result_cache_done(c);
+    c->n_inputs = n_inputs;
+    c->n_outputs = n_outputs;
+    c->inputs = calloc(n_inputs + 1, sizeof *c->inputs);
+    c->outputs = calloc(n_outputs + 1, sizeof *c->outputs);
+    uint8_t *at = c->block = malloc(cache_bytes(job, n_inputs, n_outputs));
+    c->forms = calloc(n_outputs + 1, sizeof *c->forms);
+    if (!c->inputs || !c->outputs || !c->forms || !c->block) {
+        result_cache_done(c);
         return;
     }
     for (uint32_t i = 0; i < n_inputs; i++) {
-        m->inputs[i] = job->inputs[i];
-        m->inputs[i].data = copy(&at, job->inputs[i].data, job->inputs[i].size);
+        c->inputs[i] = job->inputs[i];
+        c->inputs[i].data = cache_copy(&at, job->inputs[i].data, job->inputs[i].size);
     }
     for (uint32_t i = 0; i < n_outputs; i++) {
-        m->outputs[i] = job->outputs[i];
+        c->outputs[i] = job->outputs[i];
         if (job->outputs[i].form) {
-            m->forms[i] = *job->outputs[i].form;
-            m->outputs[i].form = &m->forms[i];
+            c->forms[i] = *job->outputs[i].form;
+            c->outputs[i].form = &c->forms[i];
         }
         if (job->outputs[i].data)
-            m->outputs[i].data = copy(&at, job->outputs[i].data, job->outputs[i].size);
+            c->outputs[i].data = cache_copy(&at, job->outputs[i].data, job->outputs[i].size);
     }
 }

@@ -4,7 +4,7 @@
 #include "npu/npu.h"
 
 // Embedded; zeroed is empty. One thread at a time.
-struct memo {
+struct result_cache {
     struct npu_input *inputs;   // of the job; their data lie in `block`
     struct convert_form *forms; // of outputs that have one
     struct npu_output *outputs; // likewise; where data is NULL, the job did not want it
@@ -12,10 +12,11 @@ struct memo {
     uint8_t *block;
 };
 
-void memo_done(struct memo *m);
+void result_cache_done(struct result_cache *c);
 
-/// Fills the outputs of a job whose inputs are those that the memo has. False: it cannot.
-bool memo_answer(const struct memo *m, const struct npu_job *job);
+/// Fills the outputs of a job whose inputs are those in the cache. False: it cannot.
+bool result_cache_answer(const struct result_cache *c, const struct npu_job *job);
 
 /// Remembers a job that has run; forgets the one before. Without memory it remembers nothing.
-void memo_keep(struct memo *m, const struct npu_job *job, uint32_t n_inputs, uint32_t n_outputs);
+void result_cache_keep(struct result_cache *c, const struct npu_job *job, uint32_t n_inputs,
+                       uint32_t n_outputs);

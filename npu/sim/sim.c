@@ -25,7 +25,7 @@ struct npu_device {
     struct npu_device_info info;
 };
 
-// A graph for each row of shapes, or a product of matrices.
+// A graph for each set of shapes, or a product of matrices.
 struct npu_model {
     struct npu_device *device;
     char *name;
@@ -33,14 +33,14 @@ struct npu_model {
     struct pool pool; // of what follows
     struct load_options options;
     struct rknn_file file;
-    struct sim_row *rows;
+    struct sim_shape_set *shape_sets;
     struct product *product; // NULL: a graph
     struct npu_model_info info;
 };
 
 struct npu_context {
     struct npu_model *model;
-    struct sim_use *uses;           // of each row
+    struct sim_use *uses;           // of each set of shapes
     struct product_state *product;  // NULL: a graph
     const struct npu_layer *layers; // of the last run, if it was measured
     void *internal;                 // context_set_internal()
@@ -93,8 +93,8 @@ static void model_free(struct npu_model *m)
 {
     if (!m)
         return;
-    for (uint32_t i = 0; m->rows && i < m->info.n_rows; i++)
-        sim_row_done(&m->rows[i]);
+    for (uint32_t i = 0; m->shape_sets && i < m->info.n_rows; i++)
+        sim_shape_set_done(&m->shape_sets[i]);
     rknn_file_done(&m->file);
     pool_done(&m->pool);
     free(m->product);
@@ -129,11 +129,11 @@ static void take_any_chip(struct npu_model *m)
     m->info.estimate_assumed = !chip;
 }
 
-static int load_onnx(struct npu_model *m, struct bytes file, uint32_t row, struct graph *ret,
+static int load_onnx(struct npu_model *m, struct bytes file, uint32_t index, struct graph *ret,
                      struct error *e)
 {
     take_any_chip(m);
-    return onnx_graph(ret, file, &m->options, row, e);
+    return onnx_graph(ret, file, &m->options, index, e);
 }
 
 static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, struct error *e)
@@ -150,7 +150,7 @@ static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, 
     return r;
 }
 
-// The first row says how many inputs and outputs there are.
+// The first set of shapes says how many inputs and outputs there are.
 static int make_tables(struct npu_model *m, const struct graph *g, struct error *e)
 {
     size_t n = m->info.n_rows;
@@ -158,18 +158,18 @@ static int make_tables(struct npu_model *m, const struct graph *g, struct error 
     m->info.n_outputs = g->n_outputs;
     m->info.inputs = pool_alloc(&m->pool, n * g->n_inputs, sizeof *m->info.inputs);
     m->info.outputs = pool_alloc(&m->pool, n * g->n_outputs, sizeof *m->info.outputs);
-    m->rows = pool_alloc(&m->pool, n, sizeof *m->rows);
-    return m->info.inputs && m->info.outputs && m->rows
+    m->shape_sets = pool_alloc(&m->pool, n, sizeof *m->shape_sets);
+    return m->info.inputs && m->info.outputs && m->shape_sets
                ? 0
                : error_no_memory(e, "the model's description", 0);
 }
 
-static int load_row(struct npu_model *m, struct bytes file, uint32_t row, struct error *e)
+static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index, struct error *e)
 {
     struct npu_model_info *info = &m->info;
     struct graph g = {0};
-    int r = onnx_is_model(file) ? load_onnx(m, file, row, &g, e) : load_rknn(m, file, &g, e);
-    if (r == 0 && row == 0)
+    int r = onnx_is_model(file) ? load_onnx(m, file, index, &g, e) : load_rknn(m, file, &g, e);
+    if (r == 0 && index == 0)
         r = make_tables(m, &g, e);
     if (r == 0 && info->n_rows == 1) // a node's description has one shape
         r = sim_custom_nodes(&g, &info->custom, &info->n_custom, e);
@@ -177,20 +177,21 @@ static int load_row(struct npu_model *m, struct bytes file, uint32_t row, struct
         graph_done(&g);
         return r;
     }
-    return sim_row_init(&m->rows[row], &g, m->chip, row == 0,
-                        (struct tensor_io *)info->inputs + (size_t)row * info->n_inputs,
-                        (struct tensor_io *)info->outputs + (size_t)row * info->n_outputs, e);
+    return sim_shape_set_init(&m->shape_sets[index], &g, m->chip, index == 0,
+                              (struct tensor_io *)info->inputs + (size_t)index * info->n_inputs,
+                              (struct tensor_io *)info->outputs + (size_t)index * info->n_outputs,
+                              e);
 }
 
-// Memory is that of the row that needs the most.
+// Memory is that of the set of shapes that needs the most.
 static void fill_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;
-    const struct sim_row *first = &m->rows[0];
+    const struct sim_shape_set *first = &m->shape_sets[0];
     uint64_t arena = 0, graphs = 0;
     for (uint32_t i = 0; i < info->n_rows; i++) {
-        arena = m->rows[i].arena_size > arena ? m->rows[i].arena_size : arena;
-        graphs += m->rows[i].graph.pool.total;
+        arena = m->shape_sets[i].arena_size > arena ? m->shape_sets[i].arena_size : arena;
+        graphs += m->shape_sets[i].graph.pool.total;
     }
     info->weight_size = m->file.weight_size ? m->file.weight_size : first->memory.weight_size;
     info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
@@ -216,7 +217,8 @@ static int load_product(struct npu_model *m, struct bytes file, struct error *e)
     return r;
 }
 
-static int load(struct npu_model *m, const struct npu_model_source *source, struct error *e)
+static int model_load_file(struct npu_model *m, const struct npu_model_source *source,
+                           struct error *e)
 {
     if (matmul_model_is(source->file))
         return load_product(m, source->file, e);
@@ -226,7 +228,7 @@ static int load(struct npu_model *m, const struct npu_model_source *source, stru
         r = error_set(e, STATUS_PARAM_INVALID, "%u shapes of an input; %u are possible",
                       m->info.n_rows, NPU_MAX_ROWS);
     for (uint32_t i = 0; i < m->info.n_rows && r == 0; i++)
-        r = load_row(m, source->file, i, e);
+        r = load_shape_set(m, source->file, i, e);
     if (r == 0)
         fill_info(m);
     return r;
@@ -240,7 +242,7 @@ static int model_load(struct npu_device *d, const struct npu_model_source *sourc
         return error_no_memory(e, "a model", sizeof *m);
     m->device = d;
     m->name = strdup(source->name);
-    int r = m->name ? load(m, source, e) : error_no_memory(e, "a model", sizeof *m);
+    int r = m->name ? model_load_file(m, source, e) : error_no_memory(e, "a model", sizeof *m);
     if (r < 0)
         return r;
     *ret = steal_ptr(m);
@@ -286,7 +288,7 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     if (!c->uses)
         return error_no_memory(e, "a context", m->info.n_rows * sizeof *c->uses);
     int r = m->product ? product_state_new(m->product, &c->product, e)
-                       : sim_use_begin(&c->uses[0], &m->rows[0], e);
+                       : sim_use_begin(&c->uses[0], &m->shape_sets[0], e);
     if (r < 0)
         return r;
     *ret = steal_ptr(c);
@@ -336,18 +338,18 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
         c->n_layers = 1;
         return;
     }
-    const struct sim_row *row = &c->model->rows[job->row];
+    const struct sim_shape_set *set = &c->model->shape_sets[job->row];
     struct sim_use *use = &c->uses[job->row];
-    c->n_layers = row->plan.n_steps;
+    c->n_layers = set->plan.n_steps;
     c->layers = use->layers;
     for (size_t i = 0; i < c->n_layers; i++) {
-        use->layers[i] = row->layers[i];
+        use->layers[i] = set->layers[i];
         use->layers[i].time_us = use->step_us[i];
     }
     if (job->divide_batch)
         share_batch(c, job->core_mask, use->layers);
     else
-        estimate_shares(&row->graph, c->model->chip, job->core_mask, use->layers);
+        estimate_shares(&set->graph, c->model->chip, job->core_mask, use->layers);
     for (size_t i = 0; i < c->n_layers; i++)
         use->layers[i].estimate_ns = estimate_layer_ns(c->model->chip, &use->layers[i]);
     if (c->model->device->options.paced)
@@ -362,8 +364,8 @@ static int context_set_internal(struct npu_context *c, void *memory, size_t size
     return 0;
 }
 
-// The memory from outside, if the row's results fit there.
-static int place(struct npu_context *c, struct sim_use *use, struct error *e)
+// The memory from outside, if the results fit there.
+static int run_place_internal(struct npu_context *c, struct sim_use *use, struct error *e)
 {
     bool fits = use->run.plan->arena_size <= c->internal_size && (uintptr_t)c->internal % 64 == 0;
     return run_place(&use->run, fits ? c->internal : NULL, e);
@@ -375,7 +377,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     const struct tensor_io *inputs = info->inputs + (size_t)job->row * info->n_inputs;
     const struct tensor_io *outputs = info->outputs + (size_t)job->row * info->n_outputs;
     struct sim_use *use = &c->uses[job->row];
-    int r = place(c, use, e);
+    int r = run_place_internal(c, use, e);
     for (uint32_t i = 0; i < info->n_inputs && r == 0; i++)
         r = sim_put_input(&use->run, i, &inputs[i], &job->inputs[i], e);
     uint64_t start = clock_us();
@@ -394,7 +396,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 // Microseconds that a job would take on the chip. A batch is done when the core with most of it is.
 static double chip_us(const struct npu_model *m, const struct npu_job *job)
 {
-    const double *us = m->rows[job->row].chip_us;
+    const double *us = m->shape_sets[job->row].chip_us;
     uint32_t n = (uint32_t)__builtin_popcount(job->core_mask);
     if (job->divide_batch)
         return us[1] * batch_part(&m->info, n, 0) / m->info.batch;
@@ -408,12 +410,12 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
     const struct npu_model *m = c->model;
     uint64_t start = clock_us();
     double us = chip_us(m, job) / m->device->options.speed;
-    struct memo *memo = &c->uses[job->row].memo;
+    struct result_cache *cache = &c->uses[job->row].cache;
     int r = 0;
-    if (us <= 0 || job->tap || job->custom || !memo_answer(memo, job)) {
+    if (us <= 0 || job->tap || job->custom || !result_cache_answer(cache, job)) {
         r = run_job(c, job, e);
         if (r == 0 && !job->custom)
-            memo_keep(memo, job, m->info.n_inputs, m->info.n_outputs);
+            result_cache_keep(cache, job, m->info.n_inputs, m->info.n_outputs);
     }
     if (r == 0)
         r = pace_until(job, start + (uint64_t)us, e);
@@ -456,7 +458,8 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     c->n_layers = 0;
     if (job->row >= m->info.n_rows)
         return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->row, m->info.n_rows);
-    int r = c->product ? 0 : sim_use_begin(&c->uses[job->row], &m->rows[job->row], &job->error);
+    int r =
+        c->product ? 0 : sim_use_begin(&c->uses[job->row], &m->shape_sets[job->row], &job->error);
     if (r == 0)
         r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)

@@ -1,7 +1,7 @@
-// A model in one row of its inputs' shapes (a model of fixed shapes has one row), and a context's
+// A model in one set of its inputs' shapes (a model of fixed shapes has one), and a context's
 // memory for it.
 //
-// Every row's graph is there from loading on, so that what a row cannot compute is refused then; of
+// Every set's graph is there from loading on, so that what cannot be computed is refused then; of
 // the plans, which hold the weights in the kernels' form, only those that have been used.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "npu/sim/result_cache.h"
 #include "tensor/chip.h"
 
-struct sim_row {
+struct sim_shape_set {
     struct graph graph;
     struct npu_layer *layers;          // of each node, in the graph's pool
     double chip_us[NPU_MAX_CORES + 1]; // of a job on the chip, by its number of cores
@@ -30,15 +30,16 @@ struct sim_use {
     struct run run;
     uint64_t *step_us;
     struct npu_layer *layers;
-    struct memo memo; // in paced mode
+    struct result_cache cache; // in paced mode
 };
 
-/// Takes over `graph`, also on failure: r is then empty. Refuses what cannot be run, describes its
-/// inputs and outputs, and keeps the plan only with `keep`.
-int sim_row_init(struct sim_row *r, const struct graph *graph, const struct chip *chip, bool keep,
-                 struct tensor_io *inputs, struct tensor_io *outputs, struct error *e);
-void sim_row_done(struct sim_row *r); // zeroed is fine
+/// Takes over `graph`, also on failure: the set is then empty. Refuses what cannot be run,
+/// describes its inputs and outputs, and keeps the plan only with `keep`.
+int sim_shape_set_init(struct sim_shape_set *set, const struct graph *graph,
+                       const struct chip *chip, bool keep, struct tensor_io *inputs,
+                       struct tensor_io *outputs, struct error *e);
+void sim_shape_set_done(struct sim_shape_set *set); // zeroed is fine
 
 /// Makes the plan, if need be, and the context's memory for it. Any thread; `use` is the caller's.
-int sim_use_begin(struct sim_use *use, struct sim_row *r, struct error *e);
+int sim_use_begin(struct sim_use *use, struct sim_shape_set *set, struct error *e);
 void sim_use_done(struct sim_use *use);

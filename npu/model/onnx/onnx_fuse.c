@@ -134,7 +134,7 @@ static int32_t add_bias(struct fusing *f, const char *name, uint32_t n, const fl
                              .size = n * sizeof *bias,
                              .constant = true,
                              .data = {(const uint8_t *)bias, n * sizeof *bias},
-                             .place = GRAPH_NO_PLACE};
+                             .arena_offset = GRAPH_NO_OFFSET};
     return add_constant(f, &t);
 }
 

@@ -197,7 +197,7 @@ int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error 
     if (g->n_tensors == MAX_TENSORS ||
         !pool_reserve(&g->pool, g->tensors, g->n_tensors, l->room_tensors, g->n_tensors + 1))
         return error_no_memory(e, "the graph", 0);
-    g->tensors[g->n_tensors] = (struct graph_tensor){.name = name, .place = GRAPH_NO_PLACE};
+    g->tensors[g->n_tensors] = (struct graph_tensor){.name = name, .arena_offset = GRAPH_NO_OFFSET};
     return (int32_t)g->n_tensors++;
 }
 

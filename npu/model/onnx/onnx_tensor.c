@@ -80,7 +80,7 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e)
 {
     *ret = (struct graph_tensor){
-        .name = t->name, .constant = true, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
+        .name = t->name, .constant = true, .n_dims = t->n_dims, .arena_offset = GRAPH_NO_OFFSET};
     if (t->external)
         return error_set(e, STATUS_MODEL_INVALID,
                          "tensor %s lies in another file: open the model by its path, beside which "

@@ -35,7 +35,8 @@ static bool type_of(uint8_t file_type, enum tensor_type *ret)
 // Tensors that no node works on need not make sense: what is wrong with one shows when it is used.
 static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret)
 {
-    *ret = (struct graph_tensor){.name = t->name, .n_dims = t->n_dims, .place = GRAPH_NO_PLACE};
+    *ret = (struct graph_tensor){
+        .name = t->name, .n_dims = t->n_dims, .arena_offset = GRAPH_NO_OFFSET};
     memcpy(ret->dims, t->dims, sizeof ret->dims);
     bool moving = t->kind >= RKNN_KIND_INPUT && t->kind <= RKNN_KIND_ACTIVATION;
     ret->constant = !moving;
@@ -47,8 +48,8 @@ static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret
     ret->channels_last =
         t->n_dims == 4 && moving && (t->layout == RKNN_NC1HWC2 || t->kind == RKNN_KIND_INPUT);
     if (moving && t->size) {
-        ret->place = t->offset;
-        ret->place_size = t->size;
+        ret->arena_offset = t->offset;
+        ret->arena_bytes = t->size;
     }
 }
 
@@ -349,9 +350,9 @@ static int measure_arena(struct graph *g, struct error *e)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
         struct graph_tensor *t = &g->tensors[i];
-        if (t->place != GRAPH_NO_PLACE && t->place_size < t->size)
-            t->place = GRAPH_NO_PLACE;
-        uint64_t end = t->place == GRAPH_NO_PLACE ? 0 : t->place + t->place_size;
+        if (t->arena_offset != GRAPH_NO_OFFSET && t->arena_bytes < t->size)
+            t->arena_offset = GRAPH_NO_OFFSET;
+        uint64_t end = t->arena_offset == GRAPH_NO_OFFSET ? 0 : t->arena_offset + t->arena_bytes;
         if (end > ARENA_MAX)
             return error_set(e, STATUS_MODEL_INVALID,
                              "tensor %s ends at byte %llu, the chip's memory at 4 GB", t->name,

@@ -12,7 +12,7 @@ static uint64_t bytes_on_chip(const struct graph_tensor *t)
 {
     if (t->constant)
         return t->data.size;
-    return t->place == GRAPH_NO_PLACE ? t->size : t->place_size;
+    return t->arena_offset == GRAPH_NO_OFFSET ? t->size : t->arena_bytes;
 }
 
 static bool is_half(const struct graph_tensor *t)
@@ -216,11 +216,12 @@ static void admit(struct residents *r, const struct graph *g, uint32_t tensor, i
 {
     const struct graph_tensor *t = &g->tensors[tensor];
     bool planned_by_file = g->arena_size > 0;
-    if (t->constant || r->of_tensor[tensor] || (planned_by_file && t->place == GRAPH_NO_PLACE))
+    if (t->constant || r->of_tensor[tensor] ||
+        (planned_by_file && t->arena_offset == GRAPH_NO_OFFSET))
         return;
     r->list[r->n] = (struct sram_tensor){
         .size = bytes_on_chip(t),
-        .offset = planned_by_file ? t->place : SRAM_UNPLACED,
+        .offset = planned_by_file ? t->arena_offset : SRAM_UNPLACED,
         .from = step,
         .to = step,
         .uses = step >= 0, // a program writes the inputs
@@ -317,10 +318,10 @@ int estimate_memory(const struct graph *g, const struct chip *chip, struct estim
     return 0;
 }
 
-int estimate_places(const struct graph *g,
-                    void (*place_of)(void *user, const struct graph_tensor *t,
-                                     const struct sram_tensor *where),
-                    void *user, struct error *e)
+int estimate_memory_plan(const struct graph *g,
+                         void (*place_of)(void *user, const struct graph_tensor *t,
+                                          const struct sram_tensor *where),
+                         void *user, struct error *e)
 {
     cleanup(residents_done) struct residents r = {0};
     int status = residents_init(&r, g, e);

@@ -38,7 +38,7 @@ int estimate_memory(const struct graph *g, const struct chip *chip, struct estim
 
 /// Calls back for each tensor that lies in the internal memory, with its place and the nodes that
 /// write it and read it last.
-int estimate_places(const struct graph *g,
-                    void (*place_of)(void *user, const struct graph_tensor *t,
-                                     const struct sram_tensor *where),
-                    void *user, struct error *e);
+int estimate_memory_plan(const struct graph *g,
+                         void (*place_of)(void *user, const struct graph_tensor *t,
+                                          const struct sram_tensor *where),
+                         void *user, struct error *e);

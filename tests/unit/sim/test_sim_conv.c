@@ -80,7 +80,7 @@ static void make_tensor(struct net *n, int i, const uint32_t *dims, float scale)
                                .quantized = true,
                                .scale = scale,
                                .zp = one_in(4) ? between(0, 1) * 255 - 128 : between(-128, 127),
-                               .place = GRAPH_NO_PLACE};
+                               .arena_offset = GRAPH_NO_OFFSET};
     memcpy(t->dims, dims, 4 * sizeof *dims);
     assert_int_equal(graph_tensor_measure(t, &e), 0);
     n->values[i] = malloc(t->size);

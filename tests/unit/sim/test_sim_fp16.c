@@ -50,8 +50,11 @@ static void add_tensor(struct net *n, uint32_t i, enum tensor_type type, const u
 {
     struct graph_tensor *t = &n->tensors[i];
     struct error e;
-    *t = (struct graph_tensor){
-        .name = "t", .type = type, .n_dims = 4, .channels_last = true, .place = GRAPH_NO_PLACE};
+    *t = (struct graph_tensor){.name = "t",
+                               .type = type,
+                               .n_dims = 4,
+                               .channels_last = true,
+                               .arena_offset = GRAPH_NO_OFFSET};
     memcpy(t->dims, dims, sizeof t->dims / 2);
     assert_int_equal(graph_tensor_measure(t, &e), 0);
     n->values[i] = calloc(t->n_elems + 1, sizeof(float));

@@ -37,7 +37,7 @@ static void set_size(struct graph_tensor *t, uint32_t n)
                                .dims = {1, n},
                                .n_elems = n,
                                .size = n * sizeof(float),
-                               .place = GRAPH_NO_PLACE};
+                               .arena_offset = GRAPH_NO_OFFSET};
 }
 
 // a + b in place, or both one after the other; where they do not fit, -a in place.
@@ -144,7 +144,7 @@ static void a_place_of_the_file_is_kept_unless_it_is_taken(void **state)
     srand(1);
     make_net(&net);
     net.graph.arena_size = 1 << 20;
-    net.tensors[0].place = net.tensors[1].place = 1 << 19; // both live from the start
+    net.tensors[0].arena_offset = net.tensors[1].arena_offset = 1 << 19; // both live from the start
     assert_int_equal(plan_init(&p, &net.graph, &e), 0);
     assert_int_equal(p.offsets[0], 1 << 19);
     assert_int_not_equal(p.offsets[1], 1 << 19);

@@ -84,7 +84,7 @@ static int add_spare(struct rknn_lowering *l, uint32_t i, int32_t *ret, struct e
     t->data = (struct bytes){0};
     t->unpack = NULL;
     t->stride_align = 0;
-    t->place = GRAPH_NO_PLACE;
+    t->arena_offset = GRAPH_NO_OFFSET;
     *ret = (int32_t)g->n_tensors++;
     return graph_tensor_measure(t, e);
 }
