@@ -38,7 +38,7 @@ static void on_end(void *owner)
 }
 
 // Runs until the server has stopped and every handle is closed.
-static void run(struct daemon *d)
+static void daemon_run(struct daemon *d)
 {
     uv_run(&d->loop, UV_RUN_DEFAULT);
     signals_close(&d->signals);
@@ -54,7 +54,7 @@ static int exit_code(const struct error *failed)
     return failed->code == STATUS_PARAM_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
-static int relay(const struct options *o)
+static int daemon_relay(const struct options *o)
 {
     struct error e = {0};
     relay_run(o, &e);
@@ -68,7 +68,7 @@ static void tell_starter(int fd, const struct error *failed)
         send(fd, failed->text, strlen(failed->text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static int serve(const struct options *o)
+static int daemon_serve(const struct options *o)
 {
     struct daemon d = {0};
     struct error e = {0};
@@ -82,7 +82,7 @@ static int serve(const struct options *o)
     signals_init(&d.signals, &d.loop, on_end, &d.server);
     if (server_init(&d.server, &d.loop, o, &e) < 0)
         d.server.failed = e;
-    run(&d);
+    daemon_run(&d);
     r = uv_loop_close(&d.loop);
     if (r < 0)
         log_error("at the end: %s", uv_strerror(r));
@@ -100,7 +100,7 @@ static void raise_fd_limit(void)
     }
 }
 
-static int start(struct options *o, int argc, char **argv)
+static int daemon_start(struct options *o, int argc, char **argv)
 {
     struct error e;
     log_set_level(LOG_INFO);
@@ -124,14 +124,14 @@ static int start(struct options *o, int argc, char **argv)
     log_never_wait();
     raise_fd_limit();
     mallopt(M_ARENA_MAX, 2);
-    return o->relay ? relay(o) : serve(o);
+    return o->relay ? daemon_relay(o) : daemon_serve(o);
 }
 
 int main(int argc, char **argv)
 {
     struct options o;
     options_init(&o);
-    int code = start(&o, argc, argv);
+    int code = daemon_start(&o, argc, argv);
     options_done(&o);
     return code;
 }

@@ -249,7 +249,7 @@ void options_done(struct options *o)
 }
 
 // The option that was meant: NULL if none is near.
-static const char *guess(const char *name)
+static const char *options_guess(const char *name)
 {
     static const char *const others[] = {"config", "help", "version"};
     for (size_t i = 0; i < N_ROWS; i++)
@@ -270,7 +270,7 @@ int options_set(struct options *o, const char *name, const char *value, struct e
                 error_prefix(e, "%s", name);
             return r;
         }
-    const char *meant = guess(name);
+    const char *meant = options_guess(name);
     return meant ? error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"; did you mean %s?",
                              name, meant)
                  : error_set(e, STATUS_PARAM_INVALID, "there is no option \"%s\"", name);
@@ -278,7 +278,7 @@ int options_set(struct options *o, const char *name, const char *value, struct e
 
 // ---- the configuration file ---------------------------------------------------------------------
 
-static char *trim(char *text)
+static char *options_trim(char *text)
 {
     static const char space[] = " \t\r\n";
     text += strspn(text, space);
@@ -290,14 +290,14 @@ static char *trim(char *text)
 
 static int read_line(struct options *o, char *line, struct error *e)
 {
-    line = trim(line);
+    line = options_trim(line);
     if (!*line || *line == '#')
         return 0;
     char *value = strchr(line, '=');
     if (!value)
         return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not of the form name = value", line);
     *value++ = 0;
-    return options_set(o, trim(line), trim(value), e);
+    return options_set(o, options_trim(line), options_trim(value), e);
 }
 
 int options_read_file(struct options *o, const char *path, struct error *e)
@@ -358,14 +358,14 @@ static int refuse_word(const char *word, struct error *e)
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    const char *meant = strncmp(word, "--", 2) == 0 ? guess(name) : NULL;
+    const char *meant = strncmp(word, "--", 2) == 0 ? options_guess(name) : NULL;
     return meant ? error_set(e, STATUS_PARAM_INVALID, "unknown option %s; did you mean --%s?", word,
                              meant)
                  : error_set(e, STATUS_PARAM_INVALID, "unknown option %s (see --help)", word);
 }
 
 // Goes over the command line once: `file` false takes the options, true only the file's name.
-static int walk(struct options *o, int argc, char **argv, bool file, struct error *e)
+static int options_walk(struct options *o, int argc, char **argv, bool file, struct error *e)
 {
     struct option long_options[N_ROWS + 4];
     bool listens = false;
@@ -448,9 +448,9 @@ static int check_group(const struct options *o, struct error *e)
 
 int options_parse(struct options *o, int argc, char **argv, struct error *e)
 {
-    int r = walk(o, argc, argv, true, e);
+    int r = options_walk(o, argc, argv, true, e);
     if (r == 0)
-        r = walk(o, argc, argv, false, e);
+        r = options_walk(o, argc, argv, false, e);
     if (r == 0 && !o->backend)
         r = set_backend(o, "sim", e);
     if (r == 0 && o->relay && o->announce)

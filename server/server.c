@@ -130,7 +130,7 @@ static int open_buffers(struct server *s)
 }
 
 // A server that nobody hears of is still of use to those who know it.
-static void announce(struct server *s)
+static void server_announce(struct server *s)
 {
     struct error e;
     if (s->options->announce &&
@@ -157,7 +157,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
              info->backend, s->jobs.scheduler.n_cores,
              s->options->threads ? "threads" : "processes");
     listeners_start(&s->listeners);
-    announce(s);
+    server_announce(s);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
 }
 
@@ -317,7 +317,7 @@ static void init_services(struct server *s)
 static void init_clients(struct server *s)
 {
     static const struct connection_ops connection_ops = {
-        .on_message = dispatch,
+        .on_message = dispatch_message,
         .on_closing = services_connection_closing,
         .on_less = on_less_to_answer,
     };

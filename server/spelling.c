@@ -5,13 +5,13 @@
 
 #define MAX_NAME 64
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned spelling_least(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
 
 // Damerau's distance: rows[i][j] letters make the first i of `a` the first j of `b`.
-static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
+static unsigned spelling_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     unsigned rows[MAX_NAME + 1][MAX_NAME + 1];
     for (size_t i = 0; i <= na; i++)
@@ -20,10 +20,10 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
                 rows[i][j] = (unsigned)(i + j);
                 continue;
             }
-            rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1,
-                               rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            rows[i][j] = spelling_least(spelling_least(rows[i - 1][j], rows[i][j - 1]) + 1,
+                                        rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
+                rows[i][j] = spelling_least(rows[i][j], rows[i - 2][j - 2] + 1);
         }
     return rows[na][nb];
 }
@@ -31,5 +31,5 @@ static unsigned distance(const char *a, size_t na, const char *b, size_t nb)
 bool spelling_is_near(const char *name, const char *known)
 {
     size_t n = strnlen(name, MAX_NAME), m = strnlen(known, MAX_NAME);
-    return distance(name, n, known, m) <= (n + 2) / 4;
+    return spelling_distance(name, n, known, m) <= (n + 2) / 4;
 }

@@ -44,7 +44,8 @@ static int compute_plugged(struct custom_proxy *c, uint32_t node, struct error *
 
 // ---- npu_custom --------------------------------------------------------------------------------
 
-static int begin(struct npu_custom *npu, uint32_t node, void *const **tensors, struct error *e)
+static int custom_proxy_begin(struct npu_custom *npu, uint32_t node, void *const **tensors,
+                              struct error *e)
 {
     struct custom_proxy *c = container_of(npu, struct custom_proxy, npu);
     const struct custom_node *n = &c->model->custom[node];
@@ -55,20 +56,20 @@ static int begin(struct npu_custom *npu, uint32_t node, void *const **tensors, s
     return 1;
 }
 
-static void post(void *owner)
+static void custom_proxy_post(void *owner)
 {
     struct custom_proxy *c = owner;
     c->post(c);
 }
 
-static int compute(struct npu_custom *npu, uint32_t node, struct error *e)
+static int custom_proxy_compute(struct npu_custom *npu, uint32_t node, struct error *e)
 {
     struct custom_proxy *c = container_of(npu, struct custom_proxy, npu);
     const struct custom_node *n = &c->model->custom[node];
     if (!custom_set_has(&c->set, node))
         return compute_plugged(c, node, e);
     c->node = node;
-    if (gate_wait(c->gate, post, c))
+    if (gate_wait(c->gate, custom_proxy_post, c))
         return 0;
     return error_set(e, STATUS_FAIL, "operator %s (node %s): its program has given up", n->op,
                      n->name);
@@ -79,7 +80,8 @@ static int compute(struct npu_custom *npu, uint32_t node, struct error *e)
 int custom_proxy_init(struct custom_proxy *c, const struct npu_model_info *model,
                       struct plugins *plugins, struct error *e)
 {
-    *c = (struct custom_proxy){.npu = {begin, compute}, .model = model, .plugins = plugins};
+    *c = (struct custom_proxy){
+        .npu = {custom_proxy_begin, custom_proxy_compute}, .model = model, .plugins = plugins};
     c->paths = calloc(model->n_custom + 1, sizeof *c->paths);
     if (!c->paths)
         return error_no_memory(e, "custom operators", model->n_custom * sizeof *c->paths);

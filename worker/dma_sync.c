@@ -5,8 +5,8 @@
 #include "npu/buffer/buffer.h"
 
 // The i-th tensor's dma-buf, or NULL: inputs, then outputs.
-static const struct npu_buffer *tensor(const struct dma_sync *a, const struct npu_job *job,
-                                       uint32_t i, unsigned *ret_access)
+static const struct npu_buffer *dma_sync_tensor(const struct dma_sync *a, const struct npu_job *job,
+                                                uint32_t i, unsigned *ret_access)
 {
     bool input = i < a->n_inputs;
     *ret_access = input ? DMABUF_READ : DMABUF_WRITE;
@@ -17,7 +17,7 @@ bool dma_sync_waits(const struct dma_sync *a, const struct npu_job *job)
 {
     unsigned unused;
     for (uint32_t i = 0; i < a->n_inputs + a->n_outputs; i++)
-        if (tensor(a, job, i, &unused))
+        if (dma_sync_tensor(a, job, i, &unused))
             return true;
     return false;
 }
@@ -27,7 +27,7 @@ int dma_sync_begin(struct dma_sync *a, const struct npu_job *job, struct error *
     uint32_t n = a->n_inputs + a->n_outputs;
     for (a->n_begun = 0; a->n_begun < n; a->n_begun++) {
         unsigned access;
-        const struct npu_buffer *b = tensor(a, job, a->n_begun, &access);
+        const struct npu_buffer *b = dma_sync_tensor(a, job, a->n_begun, &access);
         int r = b ? dmabuf_begin(b->fd, access, e) : 0;
         if (r < 0) {
             dma_sync_end(a, job, NULL);
@@ -42,7 +42,7 @@ int dma_sync_end(struct dma_sync *a, const struct npu_job *job, struct error *e)
     int failed = 0;
     while (a->n_begun > 0) {
         unsigned access;
-        const struct npu_buffer *b = tensor(a, job, --a->n_begun, &access);
+        const struct npu_buffer *b = dma_sync_tensor(a, job, --a->n_begun, &access);
         int r = b ? dmabuf_end(b->fd, access, e) : 0;
         failed = r < 0 ? r : failed;
     }

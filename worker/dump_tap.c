@@ -6,19 +6,19 @@
 #include "base/list.h"
 #include "protocol/tensor_message.h"
 
-static bool wants(struct npu_tap *npu, const char *name)
+static bool dump_tap_wants(struct npu_tap *npu, const char *name)
 {
     const struct dump_tap *t = container_of(npu, struct dump_tap, npu);
     return !t->only[0] || strcmp(t->only, name) == 0 || fnmatch(t->only, name, 0) == 0;
 }
 
-static void post(void *owner)
+static void dump_tap_post(void *owner)
 {
     struct dump_tap *t = owner;
     t->post(t);
 }
 
-static void describe(struct dump_tap *t, const struct npu_tensor *tensor)
+static void dump_tap_describe(struct dump_tap *t, const struct npu_tensor *tensor)
 {
     t->part = (rknnd_DumpReply){.index = t->n_tensors++, .has_tensor = true};
     tensor_attr_to_message(tensor->attr, &t->part.tensor);
@@ -27,7 +27,8 @@ static void describe(struct dump_tap *t, const struct npu_tensor *tensor)
 }
 
 // One part of the tensor after the other goes through the window.
-static int pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted, struct error *e)
+static int dump_tap_pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted,
+                         struct error *e)
 {
     uint64_t size = tensor->attr->size, left = size;
     t->part.wanted = wanted;
@@ -37,7 +38,7 @@ static int pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted
         t->part.size = left < t->window_size ? left : t->window_size;
         if (!wanted)
             memcpy(t->window, data, t->part.size);
-        if (!gate_wait(t->gate, post, t))
+        if (!gate_wait(t->gate, dump_tap_post, t))
             return error_set(e, STATUS_FAIL, "the dump was ended");
         if (wanted)
             memcpy(data, t->window, t->part.size);
@@ -46,14 +47,14 @@ static int pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted
     return 0;
 }
 
-static int show(struct npu_tap *npu, const struct npu_tensor *tensor, struct error *e)
+static int dump_tap_show(struct npu_tap *npu, const struct npu_tensor *tensor, struct error *e)
 {
     struct dump_tap *t = container_of(npu, struct dump_tap, npu);
-    describe(t, tensor);
-    int r = pass(t, tensor, false, e);
+    dump_tap_describe(t, tensor);
+    int r = dump_tap_pass(t, tensor, false, e);
     if (r < 0 || !t->replace)
         return r;
-    r = pass(t, tensor, true, e);
+    r = dump_tap_pass(t, tensor, true, e);
     return r < 0 ? r : 1;
 }
 
@@ -71,7 +72,7 @@ int dump_tap_check(const struct npu_device_info *device, bool replace, struct er
 void dump_tap_start(struct dump_tap *t, const char *only, bool replace, void *window,
                     uint64_t window_size, struct gate *gate, void (*post_part)(struct dump_tap *t))
 {
-    *t = (struct dump_tap){.npu = {wants, show},
+    *t = (struct dump_tap){.npu = {dump_tap_wants, dump_tap_show},
                            .window = window,
                            .window_size = window_size,
                            .replace = replace,

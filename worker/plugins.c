@@ -65,7 +65,7 @@ static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
     return custom_op_check(op, e) < 0 ? error_prefix(e, "plugin %s", path) : 0;
 }
 
-static int load(const char *path, const rknn_custom_op **ret, struct error *e)
+static int plugins_load(const char *path, const rknn_custom_op **ret, struct error *e)
 {
     if (check_file(path, e) < 0)
         return e->code;
@@ -83,7 +83,7 @@ static int load(const char *path, const rknn_custom_op **ret, struct error *e)
     return r;
 }
 
-static void add(struct plugins *p, const char *name)
+static void plugins_add(struct plugins *p, const char *name)
 {
     size_t size = strlen(p->dir) + strlen(name) + 2;
     struct plugin *i = calloc(1, sizeof *i + size);
@@ -94,7 +94,7 @@ static void add(struct plugins *p, const char *name)
     }
     snprintf(i->path, size, "%s/%s", p->dir, name);
     int crumb = breadcrumbs_enter(p->breadcrumbs, "the loading of plugin %s", i->path);
-    int r = load(i->path, &i->op, &e);
+    int r = plugins_load(i->path, &i->op, &e);
     breadcrumbs_leave(p->breadcrumbs, crumb);
     if (r < 0) {
         log_warn("%s", e.text);
@@ -130,14 +130,14 @@ static void open_all(struct plugins *p)
     if (n > 0)
         load_client_library(p);
     for (int i = 0; i < n; i++) {
-        add(p, names[i]->d_name);
+        plugins_add(p, names[i]->d_name);
         free(names[i]);
     }
     if (n > 0)
         free(names);
 }
 
-static const struct plugin *find(const struct plugins *p, const char *type)
+static const struct plugin *plugins_find_loaded(const struct plugins *p, const char *type)
 {
     for (const struct plugin *i = p->first; i; i = i->next)
         if (strcmp(i->op->op_type, type) == 0)
@@ -152,7 +152,7 @@ const rknn_custom_op *plugins_find(struct plugins *p, const char *type, const ch
     if (!p->open)
         open_all(p);
     pthread_mutex_unlock(&p->lock);
-    const struct plugin *i = find(p, type);
+    const struct plugin *i = plugins_find_loaded(p, type);
     if (i) {
         *ret_path = i->path;
         return i->op;

@@ -58,7 +58,7 @@ void worker_answer(struct worker *w, struct frame_out *f)
 
 // ---- requests ----------------------------------------------------------------------------------
 
-static void receive(struct worker *w)
+static void worker_receive(struct worker *w)
 {
     struct frame_reader *r = &w->reader;
     void *space;
@@ -80,14 +80,14 @@ static struct worker_context *next_run(struct worker *w)
         if (event < 0)
             worker_die("%s", e.text);
         if (event == FRAME_NEED_MORE)
-            receive(w);
+            worker_receive(w);
         else
             worker_handle(w, &w->reader.header, frame_reader_message(&w->reader), &run);
     }
     return run;
 }
 
-static void *serve(void *arg)
+static void *worker_serve(void *arg)
 {
     struct worker *w = arg;
     for (;;) {
@@ -103,7 +103,7 @@ int worker_start_threads(struct worker *w, unsigned n, struct error *e)
 {
     for (unsigned i = 1; i < n; i++) {
         pthread_t thread;
-        int r = pthread_create(&thread, NULL, serve, w);
+        int r = pthread_create(&thread, NULL, worker_serve, w);
         if (r != 0)
             return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
         pthread_detach(thread);
@@ -122,7 +122,7 @@ static void close_all_but(int fd)
 }
 
 // A worker runs code and reads files that are not trusted, and must not outlive its daemon.
-static int confine(int fd, struct error *e)
+static int worker_confine(int fd, struct error *e)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
@@ -149,7 +149,7 @@ int worker_main(int fd, const char *module_dir)
     struct error e;
     worker_begin_log();
     struct worker *w = calloc(1, sizeof *w);
-    if (!w || confine(fd, &e) < 0) {
+    if (!w || worker_confine(fd, &e) < 0) {
         log_error("%s", w ? e.text : "no memory");
         free(w);
         return EXIT_BROKEN;
@@ -164,6 +164,6 @@ int worker_main(int fd, const char *module_dir)
         list_init(&w->buffers[i]);
         list_init(&w->memories[i]);
     }
-    serve(w);
+    worker_serve(w);
     return 0;
 }

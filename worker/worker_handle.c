@@ -38,7 +38,7 @@ void worker_add(struct list *buckets, struct worker_object *n, uint32_t number)
 }
 
 // A context that nothing runs on.
-static struct worker_context *context(const struct worker_request *r, uint32_t number)
+static struct worker_context *worker_idle_context(const struct worker_request *r, uint32_t number)
 {
     struct worker_context *c = worker_find(r->worker->contexts, number);
     if (!c || atomic_load(&c->running))
@@ -48,8 +48,8 @@ static struct worker_context *context(const struct worker_request *r, uint32_t n
 
 // ---- answers -----------------------------------------------------------------------------------
 
-static void answer(const struct worker_request *r, const void *message, const void *payload,
-                   size_t size)
+static void worker_reply(const struct worker_request *r, const void *message, const void *payload,
+                         size_t size)
 {
     const struct message_row *row = message_row(r->header->type);
     struct iovec rest = {(void *)payload, size};
@@ -57,7 +57,7 @@ static void answer(const struct worker_request *r, const void *message, const vo
                                            message, &rest, size > 0, NULL, NULL));
 }
 
-static void answer_error(const struct worker_request *r, const struct error *e)
+static void worker_reply_error(const struct worker_request *r, const struct error *e)
 {
     worker_answer(r->worker, message_error_frame(r->header->type, r->header->id, e));
 }
@@ -104,7 +104,7 @@ static int handle_start(struct worker_request *r, struct error *e)
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);
     message_set_text(reply.driver_version, d->driver_version);
-    answer(r, &reply, NULL, 0);
+    worker_reply(r, &reply, NULL, 0);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static int answer_model(const struct worker_request *r, const struct npu_model_i
                                .n_unestimated = m->n_unestimated};
     message_set_text(reply.custom_string, m->custom_string);
     message_set_text(reply.estimate_chip, m->estimate_chip ? m->estimate_chip : "");
-    answer(r, &reply, list, size);
+    worker_reply(r, &reply, list, size);
     return 0;
 }
 
@@ -189,7 +189,7 @@ static int handle_describe(struct worker_request *r, struct error *e)
     if (s == 0)
         s = loaded_backend_describe(loaded, &file, &json, e);
     if (s == 0)
-        answer(r, &(rknnd_Empty){0}, json, strlen(json));
+        worker_reply(r, &(rknnd_Empty){0}, json, strlen(json));
     return s;
 }
 
@@ -240,13 +240,13 @@ static int handle_open(struct worker_request *r, struct error *e)
     if (s < 0)
         return s;
     worker_add(r->worker->contexts, &c->object, r->message->WORKER_OPEN_request.context);
-    answer(r, &(rknnd_Empty){0}, NULL, 0);
+    worker_reply(r, &(rknnd_Empty){0}, NULL, 0);
     return 0;
 }
 
 static int handle_close(struct worker_request *r, struct error *e)
 {
-    struct worker_context *c = context(r, r->message->WORKER_CLOSE_request.context);
+    struct worker_context *c = worker_idle_context(r, r->message->WORKER_CLOSE_request.context);
     (void)e;
     list_remove(&c->object.link);
     context_free(c);
@@ -255,14 +255,14 @@ static int handle_close(struct worker_request *r, struct error *e)
 
 static int handle_profile(struct worker_request *r, struct error *e)
 {
-    struct worker_context *c = context(r, r->message->WORKER_PROFILE_request.context);
+    struct worker_context *c = worker_idle_context(r, r->message->WORKER_PROFILE_request.context);
     size_t n, size;
     const struct npu_layer *layers = r->worker->loaded.backend->context_layers(c->npu, &n);
     cleanup(free_p) uint8_t *list = layer_list_encode(layers, n, &size);
     if (!list)
         return error_no_memory(e, "a profile", n * sizeof *layers);
     rknnd_ProfileReply reply = {.n_layers = (uint32_t)n, .run_us = c->job.run_us};
-    answer(r, &reply, list, size);
+    worker_reply(r, &reply, list, size);
     return 0;
 }
 
@@ -300,7 +300,7 @@ static int handle_bind(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerBind *m = &r->message->WORKER_BIND_request;
     (void)e;
-    worker_bind(context(r, m->context), m);
+    worker_bind(worker_idle_context(r, m->context), m);
     return 0;
 }
 
@@ -308,7 +308,7 @@ static int handle_internal(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerInternal *m = &r->message->WORKER_INTERNAL_request;
     (void)e;
-    worker_set_internal(context(r, m->context), m);
+    worker_set_internal(worker_idle_context(r, m->context), m);
     return 0;
 }
 
@@ -431,7 +431,7 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
 static int handle_run(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
-    struct worker_context *c = context(r, m->context);
+    struct worker_context *c = worker_idle_context(r, m->context);
     const struct worker_buffer *b = worker_buffer_find(r->worker, m->buffer);
     const struct loaded_backend *loaded = &r->worker->loaded;
     const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
@@ -456,7 +456,7 @@ static void post_part(struct dump_tap *t)
 static int handle_dump(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
-    struct worker_context *c = context(r, m->run.context);
+    struct worker_context *c = worker_idle_context(r, m->run.context);
     const struct worker_buffer *b = worker_buffer_find(r->worker, m->run.buffer);
     const struct loaded_backend *loaded = &r->worker->loaded;
     const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
@@ -521,6 +521,6 @@ void worker_handle(struct worker *w, const struct frame_header *h, struct bytes 
     if (message_decode(message_row(h->type)->request, message, &m, &e) < 0)
         worker_die("%s", e.text);
     if (handlers[i].handle(&r, &e) < 0)
-        answer_error(&r, &e);
+        worker_reply_error(&r, &e);
     *ret_run = r.run;
 }

@@ -70,7 +70,7 @@ void worker_buffer_drop(struct worker *w, uint32_t number)
 
 // ---- of clients --------------------------------------------------------------------------------
 
-static struct worker_memory *find(struct worker *w, uint32_t number)
+static struct worker_memory *worker_memory_find(struct worker *w, uint32_t number)
 {
     struct worker_memory *m = worker_find(w->memories, number);
     if (!m)
@@ -97,7 +97,7 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
 
 void worker_memory_drop(struct worker *w, uint32_t number)
 {
-    struct worker_memory *m = find(w, number);
+    struct worker_memory *m = worker_memory_find(w, number);
     list_remove(&m->object.link);
     npu_buffer_done(&m->buffer);
     free(m);
@@ -106,7 +106,7 @@ void worker_memory_drop(struct worker *w, uint32_t number)
 static const struct npu_buffer *find_part(struct worker *w, uint32_t number, uint64_t offset,
                                           uint64_t size)
 {
-    const struct npu_buffer *b = &find(w, number)->buffer;
+    const struct npu_buffer *b = &worker_memory_find(w, number)->buffer;
     if (offset > b->size || size > b->size - offset)
         worker_die("a tensor lies outside memory %u", number);
     return b;

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "server/size.h"
 
-static int set(struct quota *q, const char *key, const char *value, struct error *e)
+static int quota_set(struct quota *q, const char *key, const char *value, struct error *e)
 {
     uint64_t n;
     bool bytes = strcmp(key, "bytes") == 0;
@@ -43,7 +43,7 @@ int quota_parse(const char *text, struct quota *ret, struct error *e)
     strcpy(ret->user, user);
     while (rest) {
         char *value = strsep(&rest, ","), *key = strsep(&value, "=");
-        int r = set(ret, key, value, e);
+        int r = quota_set(ret, key, value, e);
         if (r < 0)
             return r;
     }

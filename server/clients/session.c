@@ -85,7 +85,7 @@ void session_unref(struct session *s)
     free(s);
 }
 
-static int grow(struct session *s, struct error *e)
+static int session_grow(struct session *s, struct error *e)
 {
     uint32_t n = s->n_slots;
     int r = array_reserve(s->contexts, s->n_slots, n + 1, "a session's contexts", e);
@@ -102,7 +102,7 @@ int session_add(struct session *s, struct context *c, uint64_t *ret_handle, stru
     while (i < s->n_slots && s->contexts[i].context)
         i++;
     if (i == s->n_slots) {
-        int r = grow(s, e);
+        int r = session_grow(s, e);
         if (r < 0)
             return r;
     }

@@ -66,8 +66,8 @@ void user_unref(struct user *u)
     free(u);
 }
 
-static int refuse(const struct user *u, const char *what, uint64_t limit, int status,
-                  struct error *e)
+static int user_refuse(const struct user *u, const char *what, uint64_t limit, int status,
+                       struct error *e)
 {
     return error_set(e, status, "user %s has as many %s as the quota allows: %llu (quota %s)",
                      u->name, what, (unsigned long long)limit, u->quota.user);
@@ -76,7 +76,7 @@ static int refuse(const struct user *u, const char *what, uint64_t limit, int st
 int user_take_context(struct user *u, struct error *e)
 {
     if (u->quota.contexts && u->n_contexts >= u->quota.contexts)
-        return refuse(u, "contexts", u->quota.contexts, STATUS_MALLOC_FAIL, e);
+        return user_refuse(u, "contexts", u->quota.contexts, STATUS_MALLOC_FAIL, e);
     u->n_contexts++;
     return 0;
 }
@@ -89,7 +89,7 @@ void user_give_context(struct user *u)
 int user_take_bytes(struct user *u, uint64_t bytes, struct error *e)
 {
     if (u->quota.bytes && (bytes > u->quota.bytes || u->bytes > u->quota.bytes - bytes))
-        return refuse(u, "bytes", u->quota.bytes, STATUS_MALLOC_FAIL, e);
+        return user_refuse(u, "bytes", u->quota.bytes, STATUS_MALLOC_FAIL, e);
     u->bytes += bytes;
     return 0;
 }
@@ -102,7 +102,8 @@ void user_give_bytes(struct user *u, uint64_t bytes)
 int user_take_request(struct user *u, uint64_t bytes, struct error *e)
 {
     if (u->quota.in_flight && u->n_in_flight >= u->quota.in_flight)
-        return refuse(u, "requests in flight", u->quota.in_flight, STATUS_DEVICE_UNAVAILABLE, e);
+        return user_refuse(u, "requests in flight", u->quota.in_flight, STATUS_DEVICE_UNAVAILABLE,
+                           e);
     int r = user_take_bytes(u, bytes, e);
     if (r == 0)
         u->n_in_flight++;

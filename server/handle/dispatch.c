@@ -80,8 +80,8 @@ static int decode_and_handle(struct connection *c, const struct row *row,
     return row->handle(c, h, &m, e);
 }
 
-static void refuse(struct connection *c, const struct row *row, const struct frame_header *h,
-                   const struct error *e)
+static void dispatch_refuse(struct connection *c, const struct row *row,
+                            const struct frame_header *h, const struct error *e)
 {
     bool fresh = c->state == CONNECTION_FRESH;
     if (!row || row->answered)
@@ -99,7 +99,7 @@ static void take_reply(struct connection *c, const struct frame_header *h)
         connection_leave(c, "a reply came that nothing was asked for");
 }
 
-void dispatch(struct connection *c, const struct frame_header *h, struct bytes message)
+void dispatch_message(struct connection *c, const struct frame_header *h, struct bytes message)
 {
     const struct row *row = find_row(h->type);
     struct error e;
@@ -125,5 +125,5 @@ void dispatch(struct connection *c, const struct frame_header *h, struct bytes m
     if (r == 0)
         r = decode_and_handle(c, row, h, message, &e);
     if (r < 0)
-        refuse(c, row, h, &e);
+        dispatch_refuse(c, row, h, &e);
 }

@@ -5,4 +5,4 @@
 
 /// A message of a client, as connection_ops.on_message(). The payload's destination is decided when
 /// this returns, unless the connection has been closed.
-void dispatch(struct connection *c, const struct frame_header *h, struct bytes message);
+void dispatch_message(struct connection *c, const struct frame_header *h, struct bytes message);

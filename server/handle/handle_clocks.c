@@ -32,8 +32,8 @@ static void read_clocks(uv_work_t *work)
 }
 
 // What the software NPU stands for comes first.
-static int encode(const struct npu_device_info *device, const struct reading *r,
-                  struct delimited *q, rknnd_ClocksReply *m, struct error *e)
+static int clocks_encode(const struct npu_device_info *device, const struct reading *r,
+                         struct delimited *q, rknnd_ClocksReply *m, struct error *e)
 {
     rknnd_Clock npu = {.hz = device->clock_hz, .max_hz = device->clock_hz};
     int status = 0;
@@ -59,7 +59,7 @@ static void on_read(uv_work_t *work, int status)
         free(r);
         return;
     }
-    if (encode(r->request.connection->services->device, r, &q, &m, &e) < 0) {
+    if (clocks_encode(r->request.connection->services->device, r, &q, &m, &e) < 0) {
         free(q.data);
         request_fail(&r->request, &e);
     } else {
@@ -70,7 +70,7 @@ static void on_read(uv_work_t *work, int status)
     free(r);
 }
 
-static void start(struct request *request)
+static void clocks_start(struct request *request)
 {
     struct reading *r = container_of(request, struct reading, request);
     uv_queue_work(request->connection->services->loop, &r->work, read_clocks, on_read);
@@ -85,6 +85,6 @@ int handle_clocks(struct connection *c, const struct frame_header *h, const unio
         return error_no_memory(e, "a request", sizeof *r);
     r->root = c->services->options->sysfs ? c->services->options->sysfs : "/sys";
     request_begin(&r->request, &c->requests, h, on_abandoned);
-    request_when_room(&r->request, start);
+    request_when_room(&r->request, clocks_start);
     return 0;
 }

@@ -6,7 +6,7 @@
 #include "server/jobs/job_dump.h"
 #include "server/options.h"
 
-static int check(const rknnd_Dump *m, struct error *e)
+static int dump_check(const rknnd_Dump *m, struct error *e)
 {
     if (m->run.collect_perf || m->run.no_outputs)
         return error_set(e, STATUS_PARAM_INVALID,
@@ -14,7 +14,7 @@ static int check(const rknnd_Dump *m, struct error *e)
     return 0;
 }
 
-static uint64_t window(const struct options *o)
+static uint64_t dump_window(const struct options *o)
 {
     uint64_t limit = o->max_payload;
     return limit < DUMP_WINDOW ? limit : DUMP_WINDOW;
@@ -25,12 +25,12 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
 {
     const rknnd_Dump *m = &any->DUMP_request;
     struct job *j;
-    int r = check(m, e);
+    int r = dump_check(m, e);
     if (r == 0)
-        r = infer_new(c, h, &m->run, window(c->services->options), &j, e);
+        r = infer_new(c, h, &m->run, dump_window(c->services->options), &j, e);
     if (r < 0)
         return r;
-    r = job_dump_new(&j->run, &j->request, m, window(c->services->options), &j->dump, e);
+    r = job_dump_new(&j->run, &j->request, m, dump_window(c->services->options), &j->dump, e);
     if (r < 0) {
         job_drop(j);
         return r;

@@ -9,7 +9,7 @@
 #include "server/observe/trace.h"
 #include "server/options.h"
 
-static int agree(const rknnd_Hello *m, struct error *e)
+static int hello_agree(const rknnd_Hello *m, struct error *e)
 {
     if (m->version_min <= PROTOCOL_VERSION_MAX && m->version_max >= PROTOCOL_VERSION_MIN &&
         m->version_min <= m->version_max)
@@ -23,7 +23,7 @@ static int agree(const rknnd_Hello *m, struct error *e)
 
 // A session that is not there (any more: its last connection has gone, or an earlier daemon had it)
 // is followed by a new one; the client sees that by the id and the secret.
-static int join(struct connection *c, const rknnd_Hello *m, struct error *e)
+static int hello_join(struct connection *c, const rknnd_Hello *m, struct error *e)
 {
     struct session *known = NULL;
     if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
@@ -51,7 +51,7 @@ static void describe_device(const struct npu_device_info *info, rknnd_Device *re
     ret->timing = info->timing;
 }
 
-static rknnd_Limits limits(const struct options *o)
+static rknnd_Limits hello_limits(const struct options *o)
 {
     return (rknnd_Limits){
         .message_size = FRAME_MESSAGE_MAX,
@@ -65,7 +65,7 @@ static rknnd_Limits limits(const struct options *o)
     };
 }
 
-static void welcome(struct connection *c, const struct frame_header *h, const rknnd_Hello *m)
+static void hello_welcome(struct connection *c, const struct frame_header *h, const rknnd_Hello *m)
 {
     rknnd_HelloReply reply = {
         .version = m->version_max < PROTOCOL_VERSION_MAX ? m->version_max : PROTOCOL_VERSION_MAX,
@@ -73,7 +73,7 @@ static void welcome(struct connection *c, const struct frame_header *h, const rk
         .software = "rknnd " RKNND_VERSION,
         .has_device = true,
         .has_limits = true,
-        .limits = limits(c->services->options),
+        .limits = hello_limits(c->services->options),
         .session = c->session->id,
         .session_secret.size = HELLO_SECRET_SIZE,
     };
@@ -89,10 +89,10 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     rknnd_Hello m = any->HELLO_request;
     message_make_printable(m.software);
     message_make_printable(m.program);
-    int r = agree(&m, e);
+    int r = hello_agree(&m, e);
     if (r < 0)
         return r;
-    r = join(c, &m, e);
+    r = hello_join(c, &m, e);
     if (r < 0)
         return r;
     message_set_text(c->program, m.program);
@@ -104,6 +104,6 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);
     trace_add(c->services->trace, TRACE_CONNECT, c->session->id, c->number, 0, c->program);
-    welcome(c, h, &m);
+    hello_welcome(c, h, &m);
     return 0;
 }

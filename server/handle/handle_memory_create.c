@@ -27,7 +27,7 @@ struct creation {
 // ---- what is counted while it is made
 // ------------------------------------------------------------
 
-static int reserve(struct creation *m, struct session *s, struct error *e)
+static int creation_reserve(struct creation *m, struct session *s, struct error *e)
 {
     int r = user_take_bytes(s->user, m->size, e);
     if (r < 0)
@@ -38,7 +38,7 @@ static int reserve(struct creation *m, struct session *s, struct error *e)
     return 0;
 }
 
-static void give_back(struct creation *m)
+static void creation_give_back(struct creation *m)
 {
     struct session *s = steal_ptr(m->session);
     if (!s)
@@ -51,19 +51,19 @@ static void give_back(struct creation *m)
 static void on_abandoned(struct request *r)
 {
     struct creation *m = container_of(r, struct creation, request);
-    give_back(m);
+    creation_give_back(m);
     uv_cancel((uv_req_t *)&m->work); // on_made() comes in any case
 }
 
 // ---- the work ----------------------------------------------------------------------------------
 
-static void make(uv_work_t *work)
+static void creation_make(uv_work_t *work)
 {
     struct creation *m = container_of(work, struct creation, work);
     npu_buffer_new(&m->memories->buffers, m->size, &m->buffer, &m->error);
 }
 
-static int answer(struct creation *m, struct error *e)
+static int creation_answer(struct creation *m, struct error *e)
 {
     cleanup(memory_unref_p) struct memory *memory = NULL;
     struct connection *c = m->request.connection;
@@ -87,9 +87,9 @@ static void on_made(uv_work_t *work, int status)
     struct creation *m = container_of(work, struct creation, work);
     bool wanted = m->session != NULL;
     (void)status; // cancelled, at most, and then not wanted
-    give_back(m);
+    creation_give_back(m);
     if (wanted && m->error.code == 0)
-        answer(m, &m->error);
+        creation_answer(m, &m->error);
     if (wanted && m->error.code < 0)
         request_fail(&m->request, &m->error);
     npu_buffer_done(&m->buffer);
@@ -114,12 +114,12 @@ int handle_memory_create(struct connection *c, const struct frame_header *h,
     m->memories = c->services->memories;
     m->size = request->size;
     m->buffer.fd = -1;
-    r = reserve(m, c->session, e);
+    r = creation_reserve(m, c->session, e);
     if (r < 0) {
         free(m);
         return r;
     }
     request_begin(&m->request, &c->requests, h, on_abandoned);
-    uv_queue_work(c->services->loop, &m->work, make, on_made);
+    uv_queue_work(c->services->loop, &m->work, creation_make, on_made);
     return 0;
 }

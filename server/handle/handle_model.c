@@ -47,7 +47,7 @@ static void on_abandoned(struct request *r)
         describe_free(d);
 }
 
-static void answer(struct describe *d, struct bytes json)
+static void describe_answer(struct describe *d, struct bytes json)
 {
     struct error e;
     struct iovec payload = {malloc(json.size + 1), json.size};
@@ -61,7 +61,7 @@ static void answer(struct describe *d, struct bytes json)
                    payload.iov_base);
 }
 
-static void run_next(struct describes *all);
+static void describes_run_next(struct describes *all);
 
 static void on_described(void *owner, const struct error *e, struct bytes json)
 {
@@ -70,12 +70,12 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
     if (e)
         request_fail(&d->request, e);
     else
-        answer(d, json);
+        describe_answer(d, json);
     describe_free(d);
-    run_next(all);
+    describes_run_next(all);
 }
 
-static bool start(struct describe *d)
+static bool describe_start(struct describe *d)
 {
     struct error e;
     d->running = true;
@@ -86,14 +86,14 @@ static bool start(struct describe *d)
     return false;
 }
 
-static void run_next(struct describes *all)
+static void describes_run_next(struct describes *all)
 {
     struct describe *d, *after;
     unsigned n = 0;
     list_for_each_safe (d, after, &all->waiting, link) {
         if (n == MAX_RUNNING)
             return;
-        n += d->running || start(d);
+        n += d->running || describe_start(d);
     }
 }
 
@@ -101,7 +101,7 @@ static void wait_for_turn(struct request *r)
 {
     struct describe *d = container_of(r, struct describe, request);
     list_append(&d->all->waiting, &d->link);
-    run_next(d->all);
+    describes_run_next(d->all);
 }
 
 int handle_model_describe(struct connection *c, const struct frame_header *h,

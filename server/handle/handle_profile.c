@@ -20,7 +20,7 @@ static void profile_free(struct profile *p)
     free(p);
 }
 
-static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
+static void profile_answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
 {
     struct error e;
     struct iovec payload = {malloc(layers.size + 1), layers.size};
@@ -35,7 +35,7 @@ static void answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes 
 }
 
 // One after the other from the job's start on: when each began is not known.
-static void trace_layers(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
+static void profile_trace(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
 {
     struct context *x = p->context;
     struct trace_event event = {.time_us = x->profiled.started_us,
@@ -55,23 +55,23 @@ static void trace_layers(struct profile *p, const rknnd_ProfileReply *m, struct 
     }
 }
 
-static void got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
-                struct bytes layers)
+static void profile_got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
+                        struct bytes layers)
 {
     struct profile *p = owner;
     if (e) {
         request_fail(&p->request, e);
     } else {
-        trace_layers(p, m, layers);
-        answer(p, m, layers);
+        profile_trace(p, m, layers);
+        profile_answer(p, m, layers);
     }
     profile_free(p);
 }
 
-static void start(struct request *r)
+static void profile_start(struct request *r)
 {
     struct profile *p = container_of(r, struct profile, request);
-    runner_profile(p->context->runner, got, p);
+    runner_profile(p->context->runner, profile_got, p);
 }
 
 // A profile that has started comes, or its context closes.
@@ -102,6 +102,6 @@ int handle_profile(struct connection *c, const struct frame_header *h, const uni
     p->work.closed = on_context_closed;
     list_append(&x->profiles, &p->work.link);
     request_begin(&p->request, &c->requests, h, on_abandoned);
-    request_when_room(&p->request, start);
+    request_when_room(&p->request, profile_start);
     return 0;
 }

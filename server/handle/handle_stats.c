@@ -37,7 +37,8 @@ static const struct connection *connection_of(const struct session *session)
 
 // Of its connections, which one process has, the least. One that is not silent is not stopped, so
 // the kernel is asked about few.
-static void observe(const struct services *s, const struct session *session, rknnd_ClientStats *m)
+static void stats_observe(const struct services *s, const struct session *session,
+                          rknnd_ClientStats *m)
 {
     const struct connection *c, *loudest = NULL;
     uint64_t now_ms = uv_now(s->loop);
@@ -66,7 +67,7 @@ static int put_client(const struct services *s, const struct session *session, s
         .queue_us = session->queue_us,
         .user_bytes = session->user->bytes,
     };
-    observe(s, session, &m);
+    stats_observe(s, session, &m);
     message_set_text(m.user, session->user->name);
     if (c) {
         message_set_text(m.program, c->program);
@@ -136,7 +137,7 @@ static void snapshot_unref(void *owner)
     free(n);
 }
 
-static int fill(const struct services *s, struct stats_snapshot *n, struct error *e)
+static int snapshot_fill(const struct services *s, struct stats_snapshot *n, struct error *e)
 {
     n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
     scheduler_charge(&s->jobs->scheduler, uv_hrtime() / 1000);
@@ -152,7 +153,7 @@ static int snapshot_new(const struct services *s, struct stats_snapshot **ret, s
     if (!n)
         return error_no_memory(e, "a list of clients", sizeof *n);
     n->refs = 1;
-    int r = fill(s, n, e);
+    int r = snapshot_fill(s, n, e);
     if (r < 0)
         snapshot_unref(n);
     else
@@ -172,7 +173,7 @@ static void on_abandoned(struct request *r)
 }
 
 // Another one may be asked for from inside; it is not in `served`.
-static void answer(struct stats_request *q, struct stats_snapshot *n, const struct error *e)
+static void stats_answer(struct stats_request *q, struct stats_snapshot *n, const struct error *e)
 {
     struct iovec payload = {n ? n->lists.data : NULL, n ? n->lists.size : 0};
     list_remove(&q->link);
@@ -195,14 +196,14 @@ static void make_snapshot(struct stats *st)
     if (snapshot_new(st->services, &st->snapshot, &e) < 0) {
         struct stats_request *q;
         while ((q = list_first(&st->served, struct stats_request, link)))
-            answer(q, NULL, &e);
+            stats_answer(q, NULL, &e);
     }
     uint64_t now_us = uv_hrtime() / 1000;
     st->next_us = now_us + STATS_PAUSE * (now_us - began_us);
 }
 
 // Some of those who are to be answered. The rest comes in the next turn of the loop.
-static void answer_some(struct stats *st)
+static void stats_answer_some(struct stats *st)
 {
     struct stats_request *q;
     for (size_t sent = 0; sent < STATS_TURN_BYTES;) {
@@ -210,11 +211,11 @@ static void answer_some(struct stats *st)
         if (!q)
             break;
         sent += st->snapshot->lists.size + FRAME_HEADER_SIZE;
-        answer(q, st->snapshot, NULL);
+        stats_answer(q, st->snapshot, NULL);
     }
 }
 
-static void schedule(struct stats *st);
+static void stats_schedule(struct stats *st);
 
 // Those who were to be answered may all have gone meanwhile.
 static void on_turn(uv_timer_t *timer)
@@ -224,13 +225,13 @@ static void on_turn(uv_timer_t *timer)
         snapshot_unref(steal_ptr(st->snapshot));
     if (list_empty(&st->served) && !list_empty(&st->waiting))
         make_snapshot(st);
-    answer_some(st);
+    stats_answer_some(st);
     if (list_empty(&st->served))
         snapshot_unref(steal_ptr(st->snapshot));
-    schedule(st);
+    stats_schedule(st);
 }
 
-static void schedule(struct stats *st)
+static void stats_schedule(struct stats *st)
 {
     uint64_t now_us = uv_hrtime() / 1000;
     if (uv_is_active((uv_handle_t *)&st->timer) ||
@@ -245,7 +246,7 @@ static void wait_for_snapshot(struct request *r)
     struct stats_request *q = container_of(r, struct stats_request, request);
     struct stats *st = r->connection->services->stats;
     list_append(&st->waiting, &q->link);
-    schedule(st);
+    stats_schedule(st);
 }
 
 int handle_stats(struct connection *c, const struct frame_header *h, const union message_any *any,
@@ -277,7 +278,7 @@ void stats_close(struct stats *st)
 
 // ---- ending a client ----------------------------------------------------------------------------
 
-static struct session *find(const struct sessions *all, uint64_t id)
+static struct session *stats_find_session(const struct sessions *all, uint64_t id)
 {
     struct session *session;
     list_for_each (session, &all->all, link)
@@ -297,7 +298,7 @@ int handle_client_kill(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {
     uint64_t id = any->CLIENT_KILL_request.client;
-    struct session *session = find(c->services->sessions, id);
+    struct session *session = stats_find_session(c->services->sessions, id);
     struct connection *victim, *after;
     if (!session)
         return error_set(e, STATUS_PARAM_INVALID, "there is no client %llu",

@@ -6,7 +6,7 @@
 
 #include "server/runner/model_info.h"
 
-static uint32_t count(const struct binding *b)
+static uint32_t binding_count(const struct binding *b)
 {
     return b->n_inputs + b->n_outputs;
 }
@@ -22,13 +22,13 @@ void binding_unref(struct binding *b)
 {
     if (!b || --b->refs > 0)
         return;
-    for (uint32_t i = 0; i < count(b); i++)
+    for (uint32_t i = 0; i < binding_count(b); i++)
         memory_unref(b->tensors[i].memory);
     memory_unref(b->internal);
     free(b);
 }
 
-static struct binding *copy(const struct binding *old, const struct model_info *info)
+static struct binding *binding_copy(const struct binding *old, const struct model_info *info)
 {
     size_t n = (size_t)info->n_inputs + info->n_outputs;
     size_t size = sizeof(struct binding) + n * sizeof(struct bound);
@@ -49,11 +49,11 @@ static struct binding *copy(const struct binding *old, const struct model_info *
 }
 
 // Makes *b a table that may be changed.
-static int own(struct binding **b, const struct model_info *info, struct error *e)
+static int binding_own(struct binding **b, const struct model_info *info, struct error *e)
 {
     if (*b && (*b)->refs == 1)
         return 0;
-    struct binding *mine = copy(*b, info);
+    struct binding *mine = binding_copy(*b, info);
     if (!mine)
         return error_no_memory(e, "a context's bindings", sizeof *mine);
     binding_unref(*b);
@@ -61,7 +61,7 @@ static int own(struct binding **b, const struct model_info *info, struct error *
     return 0;
 }
 
-static void replace(struct memory **at, struct memory *with)
+static void binding_replace_memory(struct memory **at, struct memory *with)
 {
     struct memory *old = *at;
     *at = with ? memory_ref(with) : NULL;
@@ -71,24 +71,24 @@ static void replace(struct memory **at, struct memory *with)
 int binding_set(struct binding **b, const struct model_info *info, uint32_t tensor,
                 const struct bound *place, struct error *e)
 {
-    int r = own(b, info, e);
+    int r = binding_own(b, info, e);
     if (r < 0)
         return r;
     struct bound *at = &(*b)->tensors[tensor];
     struct memory *memory = at->memory;
     *at = *place;
     at->memory = memory;
-    replace(&at->memory, place->memory);
+    binding_replace_memory(&at->memory, place->memory);
     return 0;
 }
 
 int binding_set_internal(struct binding **b, const struct model_info *info, struct memory *memory,
                          uint64_t offset, struct error *e)
 {
-    int r = own(b, info, e);
+    int r = binding_own(b, info, e);
     if (r < 0)
         return r;
-    replace(&(*b)->internal, memory);
+    binding_replace_memory(&(*b)->internal, memory);
     (*b)->internal_offset = offset;
     return 0;
 }
@@ -131,7 +131,7 @@ uint64_t binding_output_size(const struct binding *b, const struct model_info *i
 int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
                       struct error *e)
 {
-    for (uint32_t i = 0; b && i < count(b); i++) {
+    for (uint32_t i = 0; b && i < binding_count(b); i++) {
         const struct bound *p = binding_find(b, i);
         const struct tensor_attr *now = &model_info_row(info, row)[i].logical;
         if (p && p->row != row &&

@@ -78,7 +78,7 @@ static int map_private(uint64_t size, uint8_t **ret, struct error *e)
     return 0;
 }
 
-static void unmap(struct buffer *b)
+static void buffer_unmap(struct buffer *b)
 {
     if (b->input)
         munmap(b->input, b->input_size);
@@ -88,7 +88,7 @@ static void unmap(struct buffer *b)
     fd_close(b->output_fd);
 }
 
-static int map(struct buffer *b, bool shared, struct error *e)
+static int buffer_map(struct buffer *b, bool shared, struct error *e)
 {
     int r;
     if (shared) {
@@ -101,7 +101,7 @@ static int map(struct buffer *b, bool shared, struct error *e)
             r = map_private(b->output_size, &b->output, e);
     }
     if (r < 0)
-        unmap(b);
+        buffer_unmap(b);
     return r;
 }
 
@@ -118,7 +118,7 @@ static int buffer_new(struct buffer_pool *p, uint64_t input_size, uint64_t outpu
                          .input_size = input_size,
                          .output_size = output_size};
     list_init(&b->link);
-    int r = map(b, p->shared, e);
+    int r = buffer_map(b, p->shared, e);
     if (r < 0) {
         free(b);
         return r;
@@ -134,7 +134,7 @@ static void buffer_free(struct buffer *b)
     struct buffer_pool *p = b->pool;
     if (p->forget)
         p->forget(b, p->owner);
-    unmap(b);
+    buffer_unmap(b);
     *p->bytes -= b->input_size + b->output_size;
     p->n_buffers--;
     free(b);

@@ -16,7 +16,7 @@ static uint64_t now_us(void)
     return uv_hrtime() / 1000;
 }
 
-static void uncharge(struct job *j)
+static void job_uncharge(struct job *j)
 {
     if (j->charged)
         j->charged->held_bytes -= j->held_bytes + j->back_bytes;
@@ -29,8 +29,8 @@ static void detach_context(struct job *j)
     j->context = NULL;
 }
 
-static void trace(const struct job *j, enum trace_kind kind, uint64_t time_us, uint64_t value,
-                  uint32_t cores)
+static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_us, uint64_t value,
+                      uint32_t cores)
 {
     const struct trace_event event = {.time_us = time_us,
                                       .client = j->session->id,
@@ -83,8 +83,8 @@ no_buffer:
 
 static void job_free(struct job *j)
 {
-    trace(j, TRACE_GONE, now_us(), 0, 0);
-    uncharge(j);
+    job_trace(j, TRACE_GONE, now_us(), 0, 0);
+    job_uncharge(j);
     list_remove(&j->work.link);
     list_remove(&j->deadline.link);
     job_dump_free(j->dump);
@@ -101,14 +101,14 @@ void job_drop(struct job *j)
     job_free(j);
 }
 
-static void release(void *owner)
+static void job_release(void *owner)
 {
     job_free(owner);
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-static void fail(struct job *j, const struct error *e)
+static void job_fail(struct job *j, const struct error *e)
 {
     j->all->n_failed++;
     j->session->jobs_failed++;
@@ -116,7 +116,7 @@ static void fail(struct job *j, const struct error *e)
     job_free(j);
 }
 
-static void count_done(struct job *j)
+static void job_count_done(struct job *j)
 {
     j->all->n_done++;
     j->session->jobs_done++;
@@ -154,7 +154,7 @@ static int gather_outputs(const struct job *j, const struct model_info *info,
     return n;
 }
 
-static void answer(struct job *j, const struct model_info *info)
+static void job_answer(struct job *j, const struct model_info *info)
 {
     rknnd_InferReply m = {
         .run_us = j->run.run_us,
@@ -165,18 +165,18 @@ static void answer(struct job *j, const struct model_info *info)
     };
     struct iovec outputs[FRAME_MAX_SEGMENTS];
     int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);
-    count_done(j);
-    request_answer(&j->request, rknnd_InferReply_fields, &m, outputs, n, release, j);
+    job_count_done(j);
+    request_answer(&j->request, rknnd_InferReply_fields, &m, outputs, n, job_release, j);
 }
 
-static void answer_dump(struct job *j)
+static void job_answer_dump(struct job *j)
 {
     rknnd_DumpReply m = {.n_tensors = j->run.n_tensors};
-    count_done(j);
-    request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, release, j);
+    job_count_done(j);
+    request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, job_release, j);
 }
 
-static void conclude(struct job *j, const struct error *e, const struct model_info *info)
+static void job_conclude(struct job *j, const struct error *e, const struct model_info *info)
 {
     if (e && j->request.connection)
         log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
@@ -184,11 +184,11 @@ static void conclude(struct job *j, const struct error *e, const struct model_in
     if (e && !j->request.connection)
         job_free(j); // stopped, or as good as
     else if (e)
-        fail(j, e);
+        job_fail(j, e);
     else if (j->dump)
-        answer_dump(j);
+        job_answer_dump(j);
     else
-        answer(j, info);
+        job_answer(j, info);
 }
 
 static void on_done(struct runner_job *run, const struct error *e)
@@ -200,7 +200,7 @@ static void on_done(struct runner_job *run, const struct error *e)
     j->session->queue_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
     x->model->n_jobs++;
     x->model->run_us += j->run.run_us;
-    trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
+    job_trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
     if (j->run.collect_perf) {
         x->profiled.job = j->number;
         x->profiled.started_us = j->scheduling.started_us;
@@ -209,22 +209,22 @@ static void on_done(struct runner_job *run, const struct error *e)
     detach_context(j);
     list_remove(&j->deadline.link);
     jobs_schedule(all); // first: a core waits for it
-    conclude(j, e, runner_info(x->model->runner));
+    job_conclude(j, e, runner_info(x->model->runner));
     x->n_running--;
     context_check_idle(x);
     all->on_ended(all);
 }
 
-static void leave_queue(struct job *j)
+static void job_leave_queue(struct job *j)
 {
     scheduler_remove(&j->all->scheduler, &j->scheduling);
     job_timer_wake(&j->all->timer);
 }
 
 // Nobody waits for it any more. It keeps its cores until the device has let go of it.
-static void stop(struct job *j)
+static void job_stop(struct job *j)
 {
-    uncharge(j);
+    job_uncharge(j);
     job_dump_abandon(j->dump);
     job_custom_abandon(j->custom);
     if (j->state == JOB_RUNNING)
@@ -235,11 +235,11 @@ static void stop(struct job *j)
 static void on_abandoned(struct request *r)
 {
     struct job *j = container_of(r, struct job, request);
-    stop(j);
+    job_stop(j);
     if (j->state == JOB_RUNNING)
         return;
     if (j->state == JOB_WAITING)
-        leave_queue(j);
+        job_leave_queue(j);
     job_free(j);
 }
 
@@ -249,13 +249,13 @@ static void job_expire(struct job_deadline *d)
     struct error e;
     error_set(&e, STATUS_TIMEOUT, "the run was not done within %u ms, its limit", j->limit_ms);
     if (j->state == JOB_WAITING) {
-        leave_queue(j);
-        fail(j, &e);
+        job_leave_queue(j);
+        job_fail(j, &e);
     } else if (j->state == JOB_RUNNING) {
         request_fail(&j->request, &e);
         j->all->n_failed++;
         j->session->jobs_failed++;
-        stop(j);
+        job_stop(j);
     }
 }
 
@@ -265,11 +265,11 @@ static void job_context_closed(struct context_work *w, const struct error *why)
     if (j->state == JOB_RECEIVING) {
         detach_context(j); // refused when the inputs are complete
     } else if (j->state == JOB_WAITING) {
-        leave_queue(j);
-        fail(j, why);
+        job_leave_queue(j);
+        job_fail(j, why);
     } else {
         request_fail(&j->request, why);
-        stop(j);
+        job_stop(j);
     }
 }
 
@@ -293,9 +293,9 @@ void jobs_kill(struct context *x)
 static void on_lost(struct runner_job *run)
 {
     struct job *j = container_of(run, struct job, run);
-    trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
+    job_trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
     scheduler_give_back(&j->all->scheduler, &j->scheduling, now_us());
-    trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
+    job_trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     j->state = JOB_WAITING;
     j->context->n_running--;
 }
@@ -318,7 +318,7 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
     j->back_bytes = back_size(j);
     c->held_bytes += j->held_bytes + j->back_bytes;
     request_begin(&j->request, &c->requests, h, on_abandoned);
-    trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
+    job_trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
 }
 
 // Jobs that use the same internal memory wait for one another.
@@ -333,18 +333,18 @@ void job_start(struct job *j)
     struct error e;
     if (!j->context) {
         error_set(&e, STATUS_CTX_INVALID, "the context was closed while the inputs came");
-        fail(j, &e);
+        job_fail(j, &e);
         return;
     }
     j->state = JOB_WAITING;
     if (j->limit_ms)
         job_timer_set(&j->all->timer, &j->deadline, j->limit_ms);
     scheduler_add(&j->all->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());
-    trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
+    job_trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     jobs_schedule(j->all);
 }
 
-static void run(struct job *j)
+static void job_run(struct job *j)
 {
     j->state = JOB_RUNNING;
     j->context->n_running++;
@@ -354,11 +354,11 @@ static void run(struct job *j)
     j->run.divide_batch = j->cores.or_fewer;
     j->run.done = on_done;
     j->run.lost = on_lost;
-    trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
+    job_trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
     runner_submit(&j->run);
 }
 
-// A job may end inside run(), and then calls this again.
+// A job may end inside job_run(), and then calls this again.
 void jobs_schedule(struct jobs *all)
 {
     struct scheduler_job *next;
@@ -366,7 +366,7 @@ void jobs_schedule(struct jobs *all)
         return;
     all->scheduling = true;
     while ((next = scheduler_next(&all->scheduler, now_us())))
-        run(container_of(next, struct job, scheduling));
+        job_run(container_of(next, struct job, scheduling));
     all->scheduling = false;
 }
 

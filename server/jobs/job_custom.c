@@ -44,14 +44,14 @@ static void release_buffer(void *owner)
 }
 
 // Where the tensors of the node lie in the job's buffer.
-static void place(const struct job_custom *c, void **tensors)
+static void job_custom_place(const struct job_custom *c, void **tensors)
 {
     const struct runner_job *h = c->run;
     custom_place(&c->nodes[c->node], h->buffer->output + h->custom_inputs,
                  h->buffer->output + h->custom_outputs, tensors);
 }
 
-static void make_call(struct job_custom *c)
+static void job_custom_call(struct job_custom *c)
 {
     const struct custom_node *n = &c->nodes[c->node];
     rknnd_CustomCall call = {.node = c->node, .number = ++c->number};
@@ -61,7 +61,7 @@ static void make_call(struct job_custom *c)
     struct buffer *b = c->run->buffer;
     struct iovec inputs[CUSTOM_MAX_TENSORS];
     void *tensors[CUSTOM_MAX_TENSORS];
-    place(c, tensors);
+    job_custom_place(c, tensors);
     for (uint32_t i = 0; i < n->n_inputs; i++)
         inputs[i] = (struct iovec){tensors[i], n->tensors[i].size};
     c->called = true;
@@ -79,7 +79,7 @@ static void on_call(struct runner_job *run, uint32_t node)
     if (!c->request->connection)
         runner_job_stop(run);
     else if (!c->called)
-        make_call(c);
+        job_custom_call(c);
 }
 
 // ---- answers -----------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ static void on_answered(struct job_custom *c)
     if (!useless)
         runner_job_next(c->run);
     else if (c->stale)
-        make_call(c);
+        job_custom_call(c);
 }
 
 static void on_outputs(struct connection *from, void *owner)
@@ -107,7 +107,7 @@ static void on_outputs(struct connection *from, void *owner)
     on_answered(c);
 }
 
-static void fail(struct job_custom *c, const rknnd_CustomDone *m)
+static void job_custom_fail(struct job_custom *c, const rknnd_CustomDone *m)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct error e;
@@ -119,7 +119,7 @@ static void fail(struct job_custom *c, const rknnd_CustomDone *m)
     runner_job_fail(c->run, &e);
 }
 
-static void refuse(struct job_custom *c, uint64_t payload_size)
+static void job_custom_refuse(struct job_custom *c, uint64_t payload_size)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct error e;
@@ -129,16 +129,16 @@ static void refuse(struct job_custom *c, uint64_t payload_size)
     runner_job_fail(c->run, &e);
 }
 
-static void receive(struct job_custom *c, struct connection *from, uint64_t payload_size)
+static void job_custom_receive(struct job_custom *c, struct connection *from, uint64_t payload_size)
 {
     const struct custom_node *n = &c->nodes[c->node];
     struct iovec outputs[CUSTOM_MAX_TENSORS];
     void *tensors[CUSTOM_MAX_TENSORS];
     if (payload_size != custom_output_size(n)) {
-        refuse(c, payload_size);
+        job_custom_refuse(c, payload_size);
         return;
     }
-    place(c, tensors);
+    job_custom_place(c, tensors);
     for (uint32_t i = 0; i < n->n_outputs; i++)
         outputs[i] = (struct iovec){tensors[n->n_inputs + i], n->tensors[n->n_inputs + i].size};
     if (payload_size == 0) {
@@ -157,9 +157,9 @@ void job_custom_done(struct job_custom *c, struct connection *from, const rknnd_
     if (is_useless(c))
         on_answered(c);
     else if (m->status < 0)
-        fail(c, m);
+        job_custom_fail(c, m);
     else
-        receive(c, from, payload_size);
+        job_custom_receive(c, from, payload_size);
 }
 
 // ---- life --------------------------------------------------------------------------------------

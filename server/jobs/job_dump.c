@@ -17,7 +17,7 @@ struct job_dump {
     char only[sizeof((rknnd_Dump){0}.only)];
 };
 
-static void unref(struct job_dump *d)
+static void job_dump_unref(struct job_dump *d)
 {
     if (--d->refs > 0)
         return;
@@ -25,7 +25,7 @@ static void unref(struct job_dump *d)
     free(d);
 }
 
-static void go_on(struct job_dump *d)
+static void job_dump_go_on(struct job_dump *d)
 {
     if (d->run && d->taken && !d->sending)
         runner_job_next(d->run);
@@ -35,8 +35,8 @@ static void on_sent(void *owner)
 {
     struct job_dump *d = owner;
     d->sending = false;
-    go_on(d);
-    unref(d);
+    job_dump_go_on(d);
+    job_dump_unref(d);
 }
 
 static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
@@ -89,7 +89,7 @@ void job_dump_free(struct job_dump *d)
         return;
     job_dump_abandon(d);
     d->run = NULL;
-    unref(d);
+    job_dump_unref(d);
 }
 
 static void on_received(struct connection *from, void *owner)
@@ -98,10 +98,10 @@ static void on_received(struct connection *from, void *owner)
     (void)from;
     d->receiving = NULL;
     d->taken = true;
-    go_on(d);
+    job_dump_go_on(d);
 }
 
-static void refuse(struct job_dump *d, uint64_t payload_size)
+static void job_dump_refuse(struct job_dump *d, uint64_t payload_size)
 {
     struct error e;
     error_set(&e, STATUS_OUTPUT_INVALID, "%llu bytes for a part of a tensor, it has %llu",
@@ -115,12 +115,12 @@ void job_dump_next(struct job_dump *d, struct connection *from, uint64_t payload
     if (!waits)
         return;
     if (payload_size != d->wanted) {
-        refuse(d, payload_size);
+        job_dump_refuse(d, payload_size);
         return;
     }
     if (payload_size == 0) {
         d->taken = true;
-        go_on(d);
+        job_dump_go_on(d);
         return;
     }
     struct iovec data = {d->buffer->output, (size_t)payload_size};

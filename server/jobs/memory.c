@@ -124,7 +124,7 @@ void memory_table_done(struct memory_table *t)
     *t = (struct memory_table){0};
 }
 
-static int grow(struct memory_table *t, struct error *e)
+static int memory_table_grow(struct memory_table *t, struct error *e)
 {
     uint32_t n = t->n_slots;
     int r = array_reserve(t->slots, t->n_slots, n + 1, "a session's memories", e);
@@ -139,7 +139,7 @@ int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_han
     uint32_t i = 0;
     while (i < t->n_slots && t->slots[i].memory)
         i++;
-    int r = i == t->n_slots ? grow(t, e) : 0;
+    int r = i == t->n_slots ? memory_table_grow(t, e) : 0;
     if (r < 0)
         return r;
     uint64_t handle = (uint64_t)++t->generation << 32 | (i + 1);
@@ -150,7 +150,8 @@ int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_han
     return 0;
 }
 
-static struct memory_slot *find(const struct memory_table *t, uint64_t handle, struct error *e)
+static struct memory_slot *memory_table_slot(const struct memory_table *t, uint64_t handle,
+                                             struct error *e)
 {
     uint32_t i = (uint32_t)handle - 1;
     struct memory_slot *s = (uint32_t)handle && i < t->n_slots ? &t->slots[i] : NULL;
@@ -163,13 +164,13 @@ static struct memory_slot *find(const struct memory_table *t, uint64_t handle, s
 
 struct memory *memory_table_find(const struct memory_table *t, uint64_t handle, struct error *e)
 {
-    struct memory_slot *s = find(t, handle, e);
+    struct memory_slot *s = memory_table_slot(t, handle, e);
     return s ? s->memory : NULL;
 }
 
 int memory_table_free(struct memory_table *t, uint64_t handle, struct error *e)
 {
-    struct memory_slot *s = find(t, handle, e);
+    struct memory_slot *s = memory_table_slot(t, handle, e);
     if (!s)
         return STATUS_PARAM_INVALID;
     free_slot(t, s);

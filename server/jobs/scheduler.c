@@ -72,7 +72,7 @@ static struct scheduler_share *group_share(const struct scheduler_job *j)
 
 // ---- what waits --------------------------------------------------------------------------------
 
-static struct scheduler_job *head(const struct scheduler_queue *q)
+static struct scheduler_job *scheduler_head(const struct scheduler_queue *q)
 {
     return list_first(&q->jobs, struct scheduler_job, link);
 }
@@ -93,13 +93,13 @@ static void count_waiting(struct scheduler *s, struct scheduler_queue *q, int ch
 }
 
 // One more job; who comes back starts where the others are.
-static void activate(struct scheduler_share *share, uint64_t clock)
+static void scheduler_activate(struct scheduler_share *share, uint64_t clock)
 {
     if (share->n_active++ == 0 && share->used < clock)
         share->used = clock;
 }
 
-static void deactivate(struct scheduler_job *j)
+static void scheduler_deactivate(struct scheduler_job *j)
 {
     client_share(j)->n_active--;
     group_share(j)->n_active--;
@@ -112,8 +112,8 @@ void scheduler_add(struct scheduler *s, struct scheduler_job *j, struct schedule
     assert(scheduler_can(s, wanted));
     wanted.mask &= all_cores(s);
     *j = (struct scheduler_job){.queue = q, .wanted = wanted, .waiting_since_us = now_us};
-    activate(client_share(j), q->client->group->clock[q->priority]);
-    activate(group_share(j), class->clock);
+    scheduler_activate(client_share(j), q->client->group->clock[q->priority]);
+    scheduler_activate(group_share(j), class->clock);
     if (class->n_waiting == 0)
         class->served_us = now_us;
     list_append(&q->jobs, &j->link);
@@ -134,14 +134,14 @@ void scheduler_remove(struct scheduler *s, struct scheduler_job *j)
 {
     assert(!j->placed);
     take_out(s, j);
-    deactivate(j);
+    scheduler_deactivate(j);
     update_ready(s, j->queue);
 }
 
 // ---- what runs ---------------------------------------------------------------------------------
 
 // Accounts a running job's time up to now, so that choices see what everyone has had so far.
-static void charge(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+static void scheduler_charge_job(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     struct scheduler_client *c = j->queue->client;
     struct scheduler_group *g = c->group;
@@ -160,7 +160,7 @@ void scheduler_charge(struct scheduler *s, uint64_t now_us)
 {
     struct scheduler_job *j;
     list_for_each (j, &s->running, link)
-        charge(s, j, now_us);
+        scheduler_charge_job(s, j, now_us);
 }
 
 // The first `n` of the cores, or all if they are fewer.
@@ -179,7 +179,7 @@ static void note_passed(const struct scheduler_class *class, const struct schedu
 {
     struct scheduler_queue *q;
     list_for_each (q, &class->ready, link) {
-        struct scheduler_job *j = head(q);
+        struct scheduler_job *j = scheduler_head(q);
         if (!j->passed && q->client->group == by->queue->client->group &&
             j->waiting_since_us < by->waiting_since_us) {
             j->passed = true;
@@ -188,7 +188,8 @@ static void note_passed(const struct scheduler_class *class, const struct schedu
     }
 }
 
-static void start(struct scheduler *s, struct scheduler_job *j, uint32_t idle, uint64_t now_us)
+static void scheduler_start(struct scheduler *s, struct scheduler_job *j, uint32_t idle,
+                            uint64_t now_us)
 {
     struct scheduler_queue *q = j->queue;
     struct scheduler_class *class = &s->classes[q->priority];
@@ -208,12 +209,12 @@ void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us
 {
     struct scheduler_queue *q = j->queue;
     assert(j->placed);
-    charge(s, j, now_us);
+    scheduler_charge_job(s, j, now_us);
     list_remove(&j->link);
     s->busy &= ~j->placed;
     s->n_running--;
     q->client->n_running--;
-    deactivate(j);
+    scheduler_deactivate(j);
     q->running = false;
     update_ready(s, q);
 }
@@ -238,7 +239,7 @@ void scheduler_hold(struct scheduler *s, struct scheduler_queue *q, bool held)
 
 // ---- the choice --------------------------------------------------------------------------------
 
-static bool fits(const struct scheduler_job *j, uint32_t idle)
+static bool scheduler_fits(const struct scheduler_job *j, uint32_t idle)
 {
     if (j->wanted.mask)
         return (j->wanted.mask & ~idle) == 0;
@@ -267,8 +268,8 @@ static struct scheduler_job *first_in_turn(const struct scheduler_class *class, 
     struct scheduler_job *best = NULL;
     struct scheduler_queue *q;
     list_for_each (q, &class->ready, link) {
-        struct scheduler_job *j = head(q);
-        if ((any || fits(j, idle)) && (!best || goes_before(j, best)))
+        struct scheduler_job *j = scheduler_head(q);
+        if ((any || scheduler_fits(j, idle)) && (!best || goes_before(j, best)))
             best = j;
     }
     return best;
@@ -280,15 +281,15 @@ static bool is_overtaken(const struct scheduler *s, const struct scheduler_job *
 }
 
 // The job that was passed longest, if that is too long and it is time for such a job.
-static struct scheduler_job *overtaken(const struct scheduler *s,
-                                       const struct scheduler_class *class, uint64_t now_us)
+static struct scheduler_job *
+scheduler_overtaken(const struct scheduler *s, const struct scheduler_class *class, uint64_t now_us)
 {
     struct scheduler_job *longest = NULL;
     struct scheduler_queue *q;
     if (class->relieved || now_us - class->relieved_us < 2ull * s->aging_us)
         return NULL;
     list_for_each (q, &class->ready, link) {
-        struct scheduler_job *j = head(q);
+        struct scheduler_job *j = scheduler_head(q);
         if (is_overtaken(s, j, now_us) && (!longest || j->passed_us < longest->passed_us))
             longest = j;
     }
@@ -306,7 +307,7 @@ static void note_blocked(struct scheduler *s, struct scheduler_job *j, uint64_t 
         s->reserving = j;
 }
 
-static int64_t level(const struct scheduler *s, int priority, uint64_t now_us)
+static int64_t scheduler_level(const struct scheduler *s, int priority, uint64_t now_us)
 {
     uint64_t unserved_us = now_us - s->classes[priority].served_us;
     return priority - (s->aging_us ? (int64_t)(unserved_us / s->aging_us) : 0);
@@ -320,7 +321,8 @@ static int most_urgent(const struct scheduler *s, unsigned classes, uint64_t now
     for (int i = 0; i < SCHEDULER_PRIORITIES; i++) {
         if (!(classes & 1u << i) || list_empty(&s->classes[i].ready))
             continue;
-        int64_t difference = best < 0 ? -1 : level(s, i, now_us) - level(s, best, now_us);
+        int64_t difference =
+            best < 0 ? -1 : scheduler_level(s, i, now_us) - scheduler_level(s, best, now_us);
         if (difference < 0 ||
             (difference == 0 && s->classes[i].served_us < s->classes[best].served_us))
             best = i;
@@ -329,7 +331,7 @@ static int most_urgent(const struct scheduler *s, unsigned classes, uint64_t now
 }
 
 // The cores that anyone but the job they are kept for may have.
-static uint32_t unreserved(const struct scheduler *s, uint32_t idle)
+static uint32_t scheduler_unreserved(const struct scheduler *s, uint32_t idle)
 {
     if (!s->reserving)
         return idle;
@@ -343,7 +345,8 @@ static void advance_clock(uint64_t *clock, const struct scheduler_share *served)
 }
 
 // A job starts in its turn.
-static struct scheduler_job *serve(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+static struct scheduler_job *scheduler_serve(struct scheduler *s, struct scheduler_job *j,
+                                             uint64_t now_us)
 {
     struct scheduler_queue *q = j->queue;
     struct scheduler_class *class = &s->classes[q->priority];
@@ -357,22 +360,22 @@ static struct scheduler_job *serve(struct scheduler *s, struct scheduler_job *j,
 }
 
 // The next job to start; *idle: in: the idle cores, out: those of them that it may have.
-static struct scheduler_job *choose(struct scheduler *s, uint32_t *idle, uint64_t now_us)
+static struct scheduler_job *scheduler_choose(struct scheduler *s, uint32_t *idle, uint64_t now_us)
 {
     const unsigned all = (1u << SCHEDULER_PRIORITIES) - 1;
     unsigned untried = all;
-    if (s->reserving && fits(s->reserving, *idle))
-        return serve(s, s->reserving, now_us);
+    if (s->reserving && scheduler_fits(s->reserving, *idle))
+        return scheduler_serve(s, s->reserving, now_us);
     for (int i; (i = most_urgent(s, untried, now_us)) >= 0; untried &= ~(1u << i)) {
         struct scheduler_class *class = &s->classes[i];
-        struct scheduler_job *turn = overtaken(s, class, now_us);
+        struct scheduler_job *turn = scheduler_overtaken(s, class, now_us);
         if (!turn)
             turn = first_in_turn(class, *idle, true);
-        if (untried == all && !fits(turn, *idle))
+        if (untried == all && !scheduler_fits(turn, *idle))
             note_blocked(s, turn, now_us);
-        *idle = unreserved(s, *idle);
-        if (fits(turn, *idle))
-            return serve(s, turn, now_us);
+        *idle = scheduler_unreserved(s, *idle);
+        if (scheduler_fits(turn, *idle))
+            return scheduler_serve(s, turn, now_us);
         struct scheduler_job *j = first_in_turn(class, *idle, false);
         if (j)
             return j;
@@ -386,8 +389,8 @@ struct scheduler_job *scheduler_next(struct scheduler *s, uint64_t now_us)
     if (!idle || s->n_waiting == 0)
         return NULL;
     scheduler_charge(s, now_us);
-    struct scheduler_job *j = choose(s, &idle, now_us);
+    struct scheduler_job *j = scheduler_choose(s, &idle, now_us);
     if (j)
-        start(s, j, idle, now_us);
+        scheduler_start(s, j, idle, now_us);
     return j;
 }

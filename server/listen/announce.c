@@ -61,8 +61,8 @@ static void on_process_exit(uv_process_t *process, int64_t status, int number)
     uv_close((uv_handle_t *)process, NULL);
 }
 
-static int spawn(struct announce *a, uv_loop_t *loop, char **args, int input, int log,
-                 struct error *e)
+static int announce_spawn(struct announce *a, uv_loop_t *loop, char **args, int input, int log,
+                          struct error *e)
 {
     uv_stdio_container_t stdio[] = {
         {.flags = UV_INHERIT_FD, .data.fd = input},
@@ -91,7 +91,7 @@ static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, stru
     if (r < 0)
         return r;
     worker_log_set_name(&a->log, "announcing");
-    r = spawn(a, loop, args, input, log, e);
+    r = announce_spawn(a, loop, args, input, log, e);
     fd_close(log);
     if (r < 0)
         worker_log_close(&a->log, on_log_closed);

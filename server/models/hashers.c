@@ -25,7 +25,7 @@ static void end_if_idle(struct hashers *all)
         threads_free(steal_ptr(all->threads), NULL, NULL);
 }
 
-static void work(struct task *task)
+static void hashing_work(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // of this thread
@@ -33,7 +33,7 @@ static void work(struct task *task)
     threads_post(task->threads, task);
 }
 
-static void finish(struct task *task)
+static void hashing_finish(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
     struct hashers *all = h->all;
@@ -45,7 +45,7 @@ static void finish(struct task *task)
 void hashers_do(struct hashers *all, struct hashing *h)
 {
     h->all = all;
-    h->task = (struct task){.work = work, .finish = finish};
+    h->task = (struct task){.work = hashing_work, .finish = hashing_finish};
     all->n_busy++;
     threads_do(all->threads, &h->task);
 }

@@ -47,7 +47,7 @@ static void tell_waiting(struct model *m, const struct error *e)
     }
 }
 
-static void trace(const struct model *m, enum trace_kind kind, uint64_t value)
+static void model_trace(const struct model *m, enum trace_kind kind, uint64_t value)
 {
     trace_add(m->keeper->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
 }
@@ -60,7 +60,7 @@ static void on_loaded(void *owner, const struct error *why)
         why = &e;
     m->state = why ? MODEL_FAILED : MODEL_LOADED;
     m->keeper->n_loaded += !why;
-    trace(m, TRACE_LOADED, why ? (uint64_t)-why->code : 0);
+    model_trace(m, TRACE_LOADED, why ? (uint64_t)-why->code : 0);
     if (why)
         log_warn("model %s: %s", m->file.name, why->text);
     else
@@ -78,14 +78,14 @@ static void on_ready(void *owner, bool ready)
     m->keeper->on_held(m->keeper, m, !ready);
 }
 
-static int load(struct model *m, struct error *e)
+static int model_load(struct model *m, struct error *e)
 {
     static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
     int r = runner_new(m->keeper->runner_options, &m->file, &events, m, &m->runner, e);
     if (r < 0)
         return r;
     m->state = MODEL_LOADING;
-    trace(m, TRACE_LOAD, 0);
+    model_trace(m, TRACE_LOAD, 0);
     model_ref(m);
     return 0;
 }
@@ -98,7 +98,7 @@ void model_use_begin(struct model_use *use, struct model *m,
     list_init(&use->link);
     if (m->state == MODEL_FAILED && m->n_uses == 0)
         model_unload(m);
-    if (m->state == MODEL_COLD && load(m, &e) < 0) {
+    if (m->state == MODEL_COLD && model_load(m, &e) < 0) {
         use->model = NULL;
         ready(use, &e);
         return;
@@ -127,7 +127,7 @@ void model_unload(struct model *m)
 {
     assert(m->n_uses == 0 && m->runner);
     log_debug("model %s is unloaded", m->file.name);
-    trace(m, TRACE_UNLOADED, 0);
+    model_trace(m, TRACE_UNLOADED, 0);
     m->keeper->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));

@@ -52,8 +52,8 @@ static struct model *find_idle(struct store *s, uint64_t now_ms)
     return NULL;
 }
 
-static struct model *find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
-                          const char *options)
+static struct model *store_find_variant(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                                        const char *options)
 {
     struct model *m;
     list_for_each (m, &s->models, link)
@@ -65,12 +65,12 @@ static struct model *find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZ
 
 struct model *store_find(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE])
 {
-    return find(s, sha256, "");
+    return store_find_variant(s, sha256, "");
 }
 
 // With one reference. Takes the fd and text of the file if it succeeds.
-static struct model *add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
-                         const struct model_file *file, struct error *e)
+static struct model *store_add_model(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE],
+                                     const struct model_file *file, struct error *e)
 {
     struct model *m = calloc(1, sizeof *m);
     if (!m) {
@@ -92,7 +92,7 @@ int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, 
     struct model_file file;
     int r = model_file_copy(&file, &(struct model_file){.fd = -1, .size = size, .name = name}, e);
     file.fd = fd;
-    struct model *m = r < 0 ? NULL : add(s, sha256, &file, e);
+    struct model *m = r < 0 ? NULL : store_add_model(s, sha256, &file, e);
     if (!m) {
         model_file_done(&file);
         return STATUS_MALLOC_FAIL;
@@ -111,7 +111,7 @@ static int new_variant(struct model *original, const char *options, struct model
     int r = model_file_copy(&file, &file, e);
     if (r < 0)
         return r;
-    struct model *m = add(store_of(original), original->sha256, &file, e);
+    struct model *m = store_add_model(store_of(original), original->sha256, &file, e);
     if (!m) {
         model_file_done(&file);
         return STATUS_MALLOC_FAIL;
@@ -124,7 +124,7 @@ static int new_variant(struct model *original, const char *options, struct model
 int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const char *options,
               struct model **ret, struct error *e)
 {
-    struct model *m = find(s, sha256, options), *original = store_find(s, sha256);
+    struct model *m = store_find_variant(s, sha256, options), *original = store_find(s, sha256);
     if (!original)
         return error_set(e, STATUS_MODEL_INVALID,
                          "the server does not hold this model (any more); offer it first");

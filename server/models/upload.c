@@ -84,7 +84,7 @@ static void fail_request(struct upload_request *r, const struct error *e)
 
 // ---- one upload ---------------------------------------------------------------------------------
 
-static struct upload *find(struct uploads *all, const uint8_t sha256[MODEL_SHA256_SIZE])
+static struct upload *upload_find(struct uploads *all, const uint8_t sha256[MODEL_SHA256_SIZE])
 {
     struct upload *u;
     list_for_each (u, &all->all, link)
@@ -93,7 +93,7 @@ static struct upload *find(struct uploads *all, const uint8_t sha256[MODEL_SHA25
     return NULL;
 }
 
-static void free_upload(struct upload *u)
+static void upload_free(struct upload *u)
 {
     if (u->map)
         munmap(u->map, (size_t)u->size);
@@ -103,7 +103,7 @@ static void free_upload(struct upload *u)
 }
 
 // Not to be found any more, and not counted.
-static void forget(struct upload *u)
+static void upload_forget(struct upload *u)
 {
     list_remove(&u->link);
     u->uploads->bytes -= u->size;
@@ -111,18 +111,18 @@ static void forget(struct upload *u)
 }
 
 // Of one that is forgotten: freed as soon as no thread hashes it.
-static void let_go(struct upload *u)
+static void upload_let_go(struct upload *u)
 {
     assert(list_empty(&u->waiting) && !u->last);
     u->dropped = true;
     if (!u->hashing)
-        free_upload(u);
+        upload_free(u);
 }
 
-static void drop(struct upload *u)
+static void upload_drop(struct upload *u)
 {
-    forget(u);
-    let_go(u);
+    upload_forget(u);
+    upload_let_go(u);
 }
 
 static int map_file(struct upload *u, struct error *e)
@@ -138,7 +138,7 @@ static int map_file(struct upload *u, struct error *e)
     return sha256_init(&u->hash, e);
 }
 
-static unsigned count_orphans(const struct uploads *all, struct upload **ret_oldest)
+static unsigned uploads_count_orphans(const struct uploads *all, struct upload **ret_oldest)
 {
     struct upload *u;
     unsigned n = 0;
@@ -154,16 +154,16 @@ static unsigned count_orphans(const struct uploads *all, struct upload **ret_old
 
 // Drops unused models, then orphans, oldest first, until `size` more bytes fit the limit. False if
 // they still do not.
-static bool make_room(struct uploads *all, uint64_t size)
+static bool uploads_make_room(struct uploads *all, uint64_t size)
 {
     uint64_t limit = store_max_size(all->store);
     struct upload *oldest;
     while (size > limit || all->store->bytes + all->bytes > limit - size) {
         if (store_evict(all->store))
             continue;
-        if (count_orphans(all, &oldest) == 0)
+        if (uploads_count_orphans(all, &oldest) == 0)
             return false;
-        drop(oldest);
+        upload_drop(oldest);
     }
     return true;
 }
@@ -171,7 +171,7 @@ static bool make_room(struct uploads *all, uint64_t size)
 static int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
                       struct upload **ret, struct error *e)
 {
-    if (!make_room(all, m->size))
+    if (!uploads_make_room(all, m->size))
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the server has no room for a model of %llu bytes (max-models-size is "
                          "%llu and the models in use leave too little)",
@@ -192,7 +192,7 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
     if (r == 0)
         r = map_file(u, e);
     if (r < 0) {
-        free_upload(u);
+        upload_free(u);
         return r;
     }
     u->progress_ms = uv_now(all->loop);
@@ -232,7 +232,7 @@ static void take_away(struct upload *u)
     connection_reply_error(u->owner, &h, &e);
 }
 
-static void hand_over(struct upload *u)
+static void upload_hand_over(struct upload *u)
 {
     struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
     log_debug("c%u goes on with the upload of %s", r->connection->number, u->name);
@@ -253,7 +253,7 @@ static int add_to_store(struct upload *u, struct model **ret, struct error *e)
     return store_add(u->uploads->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret, e);
 }
 
-static void succeed(struct upload *u, struct model *m)
+static void upload_succeed(struct upload *u, struct model *m)
 {
     log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
     trace_add(u->uploads->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size, u->name);
@@ -269,7 +269,7 @@ static void succeed(struct upload *u, struct model *m)
         upload_keep_model(r->connection, m);
         answer_offer(r, true, 0);
     }
-    drop(u);
+    upload_drop(u);
 }
 
 // Those who wait begin again, the first of them with an empty file.
@@ -294,17 +294,17 @@ static void start_again(struct upload *old)
     }
 }
 
-static void fail_upload(struct upload *u, const struct error *e)
+static void upload_fail(struct upload *u, const struct error *e)
 {
     log_info("upload of %s: %s", u->name, e->text);
     if (u->last)
         fail_request(u->last, e);
-    forget(u);
+    upload_forget(u);
     start_again(u);
-    let_go(u);
+    upload_let_go(u);
 }
 
-static void finish(struct upload *u)
+static void upload_finish(struct upload *u)
 {
     uint8_t hash[SHA256_SIZE];
     struct model *m;
@@ -315,11 +315,11 @@ static void finish(struct upload *u)
                   "the %llu bytes that arrived are not the file that was offered (its SHA-256 is "
                   "another one); they were dropped, send it again",
                   (unsigned long long)u->size);
-        fail_upload(u, &e);
+        upload_fail(u, &e);
     } else if (add_to_store(u, &m, &e) < 0) {
-        fail_upload(u, &e);
+        upload_fail(u, &e);
     } else {
-        succeed(u, m);
+        upload_succeed(u, m);
         model_unref(m);
     }
 }
@@ -346,9 +346,9 @@ static void on_hashed(struct hashing *part)
     u->hashing = false;
     u->hashed += part->size;
     if (u->dropped)
-        free_upload(u);
+        upload_free(u);
     else if (u->hashed == u->size)
-        finish(u);
+        upload_finish(u);
     else
         hash_on(u);
 }
@@ -400,7 +400,7 @@ int upload_offer(struct uploads *all, struct connection *c, const struct frame_h
                  const rknnd_ModelOffer *m, struct error *e)
 {
     struct model *held = store_find(all->store, m->sha256);
-    struct upload *u = find(all, m->sha256);
+    struct upload *u = upload_find(all, m->sha256);
     int r = check_offer(all->options, m, e);
     if (r < 0)
         return r;
@@ -459,7 +459,7 @@ int upload_chunk(struct uploads *all, struct connection *c, const struct frame_h
                  const rknnd_ModelChunk *m, struct error *e)
 {
     struct model *held = store_find(all->store, m->sha256);
-    struct upload *u = find(all, m->sha256);
+    struct upload *u = upload_find(all, m->sha256);
     if (held) {
         rknnd_ModelChunkReply reply = {.received = held->file.size, .complete = true};
         upload_keep_model(c, held);
@@ -481,7 +481,7 @@ int upload_chunk(struct uploads *all, struct connection *c, const struct frame_h
 
 // ---- owners that go -----------------------------------------------------------------------------
 
-static void disown(struct upload *u)
+static void upload_disown(struct upload *u)
 {
     struct upload *oldest;
     u->owner = NULL;
@@ -490,11 +490,11 @@ static void disown(struct upload *u)
     if (u->received == u->size)
         return; // the hash decides
     if (!list_empty(&u->waiting))
-        hand_over(u);
+        upload_hand_over(u);
     else if (u->received == 0 || u->uploads->options->upload_ttl_s == 0)
-        drop(u);
-    else if (count_orphans(u->uploads, &oldest) > UPLOAD_MAX_ORPHANS)
-        drop(oldest);
+        upload_drop(u);
+    else if (uploads_count_orphans(u->uploads, &oldest) > UPLOAD_MAX_ORPHANS)
+        upload_drop(oldest);
 }
 
 void uploads_disown(struct uploads *all, struct connection *c)
@@ -502,7 +502,7 @@ void uploads_disown(struct uploads *all, struct connection *c)
     struct upload *u, *after;
     list_for_each_safe (u, after, &all->all, link)
         if (u->owner == c)
-            disown(u);
+            upload_disown(u);
     upload_keep_model(c, NULL);
 }
 
@@ -514,29 +514,29 @@ static bool stands_still(const struct upload *u, uint64_t now_ms)
     return age > u->uploads->options->peer_timeout_ms;
 }
 
-static void sweep(struct upload *u, uint64_t now_ms)
+static void upload_sweep(struct upload *u, uint64_t now_ms)
 {
     const struct options *o = u->uploads->options;
     uint64_t age = now_ms - u->progress_ms;
     if (u->received == u->size)
         return;
     if (!u->owner && age > (uint64_t)o->upload_ttl_s * 1000)
-        drop(u);
+        upload_drop(u);
     else if (u->owner && !list_empty(&u->waiting) && stands_still(u, now_ms))
-        hand_over(u);
+        upload_hand_over(u);
 }
 
 void uploads_sweep(struct uploads *all, uint64_t now_ms)
 {
     struct upload *u, *after;
     list_for_each_safe (u, after, &all->all, link)
-        sweep(u, now_ms);
+        upload_sweep(u, now_ms);
 }
 
 void uploads_close(struct uploads *all)
 {
     struct upload *u, *after;
     list_for_each_safe (u, after, &all->all, link)
-        drop(u);
+        upload_drop(u);
     hashers_close(&all->hashers);
 }

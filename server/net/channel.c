@@ -23,7 +23,7 @@ static void update_events(struct channel *c)
     c->transport->ops->watch(c->transport, events);
 }
 
-static void fail(struct channel *c, const struct error *why)
+static void channel_fail(struct channel *c, const struct error *why)
 {
     if (c->failed || c->lost || c->closing)
         return;
@@ -47,7 +47,7 @@ static bool goes_on(const struct channel *c)
 }
 
 // Hands over what has been read, as long as the owner wants it and its turn lasts.
-static void deliver(struct channel *c)
+static void channel_deliver(struct channel *c)
 {
     struct error e;
     while (goes_on(c)) {
@@ -55,7 +55,7 @@ static void deliver(struct channel *c)
         if (event == FRAME_NEED_MORE)
             return;
         if (event < 0) {
-            fail(c, &e);
+            channel_fail(c, &e);
         } else if (event == FRAME_PAYLOAD) {
             c->ops->on_payload(c);
         } else {
@@ -66,7 +66,7 @@ static void deliver(struct channel *c)
 }
 
 // Reads once. True if there may be more at once.
-static bool receive(struct channel *c)
+static bool channel_receive(struct channel *c)
 {
     void *space;
     struct error e;
@@ -81,17 +81,17 @@ static bool receive(struct channel *c)
             error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
         else
             error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
-        fail(c, &e);
+        channel_fail(c, &e);
         return false;
     }
     c->last_heard_ms = uv_now(c->transport->loop);
     frame_reader_fill(r, (size_t)n);
-    deliver(c);
+    channel_deliver(c);
     return (size_t)n == size;
 }
 
 // Sends what the transport takes now.
-static void flush(struct channel *c)
+static void channel_flush(struct channel *c)
 {
     struct iovec iov[WRITE_VECTORS];
     const int *fds;
@@ -104,7 +104,7 @@ static void flush(struct channel *c)
         if (n < 0) {
             struct error e;
             error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
-            fail(c, &e);
+            channel_fail(c, &e);
             return;
         }
         c->last_sent_ms = uv_now(c->transport->loop);
@@ -118,24 +118,24 @@ static void on_ready(struct transport *transport, int status, int events)
     struct error e;
     if (status < 0) {
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
-        fail(c, &e);
+        channel_fail(c, &e);
     }
     if ((events & UV_DISCONNECT) && c->paused) {
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the peer closed the connection");
-        fail(c, &e);
+        channel_fail(c, &e);
     }
     c->in_callback = true;
     c->work = CHANNEL_TURN;
-    deliver(c);
+    channel_deliver(c);
     if (events & UV_WRITABLE) {
         bool waiting = !list_empty(&c->out.frames);
-        flush(c);
+        channel_flush(c);
         if (waiting && !c->failed && list_empty(&c->out.frames) && c->ops->on_drained)
             c->ops->on_drained(c);
     }
     if (events & UV_READABLE)
         for (int i = 0; i < READS_PER_TURN && goes_on(c); i++)
-            if (!receive(c))
+            if (!channel_receive(c))
                 break;
     if (c->work == 0 && !c->paused)
         channel_wake(c); // what has been read already brings no event
@@ -167,14 +167,14 @@ void channel_send(struct channel *c, struct frame_out *f)
     if (!f) {
         struct error e;
         error_no_memory(&e, "a message", 0);
-        fail(c, &e);
+        channel_fail(c, &e);
         c->transport->ops->wake(c->transport);
         return;
     }
     bool waiting = !list_empty(&c->out.frames);
     frame_queue_push(&c->out, f);
     if (!waiting)
-        flush(c);
+        channel_flush(c);
     if (c->failed)
         c->transport->ops->wake(c->transport);
     if (!c->in_callback)

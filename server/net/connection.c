@@ -234,7 +234,7 @@ void connection_kill(struct connection *c, const char *reason)
     }
 }
 
-static void ping(struct connection *c, uint64_t now_ms)
+static void connection_ping(struct connection *c, uint64_t now_ms)
 {
     rknnd_Ping m = {.token = now_ms};
     c->pinged_ms = now_ms;
@@ -276,6 +276,6 @@ void connection_sweep(struct connection *c, uint64_t now_ms)
     } else {
         connection_update_flow(c); // what jobs held and gave back makes room, too
         if (wants_ping(c, now_ms))
-            ping(c, now_ms);
+            connection_ping(c, now_ms);
     }
 }

@@ -33,7 +33,7 @@ static uint64_t now_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void take(struct log_watcher *w, enum log_level level, const char *text)
+static void logbook_take(struct log_watcher *w, enum log_level level, const char *text)
 {
     struct logbook *b = container_of(w, struct logbook, watcher);
     pthread_mutex_lock(&b->lock);
@@ -63,7 +63,7 @@ static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogR
     return r;
 }
 
-static void answer(struct logbook *b, struct request *request, uint64_t from)
+static void logbook_answer(struct logbook *b, struct request *request, uint64_t from)
 {
     struct delimited lines = {0};
     rknnd_LogReply m;
@@ -91,7 +91,7 @@ static uint64_t end_of(struct logbook *b)
 static void answer_reader(struct request *request)
 {
     struct reader *r = container_of(request, struct reader, request);
-    answer(r->book, request, r->from);
+    logbook_answer(r->book, request, r->from);
     reader_free(r);
 }
 
@@ -139,7 +139,7 @@ int logbook_read(struct logbook *b, struct requests *requests, const struct fram
 
 int logbook_init(struct logbook *b, uv_loop_t *loop, struct error *e)
 {
-    *b = (struct logbook){.watcher.take = take};
+    *b = (struct logbook){.watcher.take = logbook_take};
     int r = log_ring_init(&b->ring, RING_SIZE, e);
     if (r < 0)
         return r;

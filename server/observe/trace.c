@@ -24,7 +24,7 @@ void trace_done(struct trace *t)
     *t = (struct trace){.next = t->next};
 }
 
-static struct trace_event *slot(const struct trace *t, uint64_t number)
+static struct trace_event *trace_slot(const struct trace *t, uint64_t number)
 {
     return &t->events[number & (t->n_slots - 1)];
 }
@@ -33,7 +33,7 @@ void trace_add_event(struct trace *t, const struct trace_event *event, const cha
 {
     if (t->n_slots == 0)
         return;
-    struct trace_event *to = slot(t, t->next++);
+    struct trace_event *to = trace_slot(t, t->next++);
     *to = *event;
     if (text)
         strncpy(to->text, text, sizeof to->text - 1);
@@ -66,5 +66,5 @@ uint64_t trace_oldest(const struct trace *t)
 
 const struct trace_event *trace_event(const struct trace *t, uint64_t number)
 {
-    return slot(t, number);
+    return trace_slot(t, number);
 }

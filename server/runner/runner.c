@@ -18,8 +18,8 @@ struct profile_request {
     void *owner;
 };
 
-static void advance(struct runner_context *c);
-static void resume(struct runner_context *c, bool stop);
+static void runner_context_advance(struct runner_context *c);
+static void runner_context_resume(struct runner_context *c, bool stop);
 
 // ---- life of a runner
 // ----------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static enum job_state state_of(const struct runner_job *job)
 }
 
 // The one way out for a job that is in no list of the runner's any more.
-static void finish(struct runner_job *job, const struct error *e)
+static void runner_job_finish(struct runner_job *job, const struct error *e)
 {
     job->submitted = false;
     job->done(job, e);
@@ -171,9 +171,9 @@ static struct runner_context *find_overdue(struct runner *runner, uint64_t now)
 static void end_waiting(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = steal_ptr(c->job);
-    resume(c, true);
+    runner_context_resume(c, true);
     if (job)
-        finish(job, e);
+        runner_job_finish(job, e);
 }
 
 // Nobody takes the part that is out, or computes the node.
@@ -251,7 +251,7 @@ static void make_busy(struct runner_context *c, uint32_t timeout_ms)
 }
 
 // The job goes on, or ends.
-static void resume(struct runner_context *c, bool stop)
+static void runner_context_resume(struct runner_context *c, bool stop)
 {
     c->waits = WAITS_NOT;
     make_busy(c, c->timeout_ms);
@@ -278,7 +278,7 @@ int runner_context_new(struct runner *runner, void (*opened)(void *owner, const 
     list_init(&c->profiles);
     list_append(&runner->contexts, &c->link);
     *ret = c;
-    advance(c);
+    runner_context_advance(c);
     return 0;
 }
 
@@ -299,7 +299,7 @@ void runner_context_free(struct runner_context *c)
     runner_profile_cancel(c);
     c->freed = true;
     c->opened = NULL;
-    advance(c);
+    runner_context_advance(c);
 }
 
 void runner_context_done(struct runner_context *c)
@@ -311,7 +311,7 @@ void runner_context_done(struct runner_context *c)
 
 // ---- jobs --------------------------------------------------------------------------------------
 
-static void start(struct runner_context *c, struct runner_job *job)
+static void runner_context_start(struct runner_context *c, struct runner_job *job)
 {
     const struct runner_options *o = c->runner->options;
     list_remove(&job->link);
@@ -339,7 +339,7 @@ void runner_submit(struct runner_job *job)
     list_append(&c->waiting, &job->link);
     if (c->state == CONTEXT_BROKEN)
         c->state = CONTEXT_CLOSED; // worth another try
-    advance(c);
+    runner_context_advance(c);
 }
 
 void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part)
@@ -347,7 +347,7 @@ void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part
     struct runner_job *job = c->job;
     c->waits = WAITS_WITH_PART;
     if (!job) {
-        resume(c, true);
+        runner_context_resume(c, true);
         return;
     }
     job->attempts = ATTEMPTS;
@@ -361,7 +361,7 @@ void runner_context_called(struct runner_context *c, uint32_t node)
     c->waits = WAITS_WITH_CALL;
     c->called = node;
     if (!job) {
-        resume(c, true);
+        runner_context_resume(c, true);
         return;
     }
     make_busy(c, c->timeout_ms);
@@ -376,7 +376,7 @@ bool runner_job_waits(const struct runner_job *job)
 void runner_job_next(struct runner_job *job)
 {
     if (state_of(job) == JOB_WAITING)
-        resume(job->context, false);
+        runner_context_resume(job->context, false);
 }
 
 void runner_job_stop(struct runner_job *job)
@@ -384,7 +384,7 @@ void runner_job_stop(struct runner_job *job)
     enum job_state state = state_of(job);
     job->stopped = state != JOB_OUT;
     if (state == JOB_WAITING)
-        resume(job->context, true);
+        runner_context_resume(job->context, true);
     else if (state == JOB_RUNNING)
         job->context->runner->kind->next(job->context, true);
 }
@@ -413,7 +413,7 @@ void runner_context_give_up(struct runner_context *c, const struct error *e)
     if (opened)
         opened(c->owner, e);
     else if (job)
-        finish(job, e);
+        runner_job_finish(job, e);
 }
 
 // A context stays busy while its owner is called: what the owner asks for waits until he returns.
@@ -421,12 +421,12 @@ void runner_context_ran(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = steal_ptr(c->job);
     if (job)
-        finish(job, e);
+        runner_job_finish(job, e);
     buffer_unref(steal_ptr(c->buffer));
     binding_unref(steal_ptr(c->binding));
     c->busy = false;
     c->waits = WAITS_NOT;
-    advance(c);
+    runner_context_advance(c);
 }
 
 void runner_context_opened(struct runner_context *c, const struct error *e)
@@ -438,7 +438,7 @@ void runner_context_opened(struct runner_context *c, const struct error *e)
     if (opened)
         opened(c->owner, e);
     c->busy = false;
-    advance(c);
+    runner_context_advance(c);
 }
 
 void runner_profile(struct runner_context *c,
@@ -455,7 +455,7 @@ void runner_profile(struct runner_context *c,
     }
     *p = (struct profile_request){.got = got, .owner = owner};
     list_append(&c->profiles, &p->link);
-    advance(c);
+    runner_context_advance(c);
 }
 
 static void answer_profile(struct runner_context *c, const struct error *e,
@@ -475,7 +475,7 @@ void runner_context_profiled(struct runner_context *c, const struct error *e,
 {
     answer_profile(c, e, reply, layers);
     c->busy = false;
-    advance(c);
+    runner_context_advance(c);
 }
 
 // ---- what a context does next ------------------------------------------------------------------
@@ -490,7 +490,7 @@ static bool fail_one(struct runner_context *c, const struct error *e)
         opened(c->owner, e);
     } else if (job) {
         list_remove(&job->link);
-        finish(job, e);
+        runner_job_finish(job, e);
     } else if (!list_empty(&c->profiles)) {
         answer_profile(c, e, NULL, (struct bytes){0});
     } else {
@@ -519,14 +519,14 @@ static bool use_context(struct runner_context *c)
     } else if (job && job->stopped) {
         fail_one(c, &stopped);
     } else if (job) {
-        start(c, job);
+        runner_context_start(c, job);
     } else {
         return false;
     }
     return true;
 }
 
-static bool step(struct runner_context *c)
+static bool runner_context_step(struct runner_context *c)
 {
     if (c->runner->failed)
         return fail_one(c, &c->runner->failure);
@@ -542,12 +542,12 @@ static bool step(struct runner_context *c)
 
 // Goes on until the context is busy or has nothing to do. A step may end inside itself, and then
 // comes back here through runner_context_*(): once is enough.
-static void advance(struct runner_context *c)
+static void runner_context_advance(struct runner_context *c)
 {
     if (c->advancing)
         return;
     c->advancing = true;
-    while (!c->busy && !c->freed && step(c))
+    while (!c->busy && !c->freed && runner_context_step(c))
         continue;
     c->advancing = false;
     if (c->freed && !c->busy)
@@ -555,7 +555,7 @@ static void advance(struct runner_context *c)
 }
 
 // Advances every context; a step may free contexts, so it starts over until all had their turn.
-static void advance_all(struct runner *runner)
+static void runner_advance_all(struct runner *runner)
 {
     struct list todo;
     struct runner_context *c;
@@ -567,7 +567,7 @@ static void advance_all(struct runner *runner)
     while ((c = list_first(&todo, struct runner_context, link))) {
         list_remove(&c->link);
         list_append(&runner->contexts, &c->link);
-        advance(c);
+        runner_context_advance(c);
     }
 }
 
@@ -586,7 +586,7 @@ void runner_is_ready(struct runner *runner)
         runner->loaded = true;
         runner->events->on_loaded(runner->owner, NULL);
     }
-    advance_all(runner);
+    runner_advance_all(runner);
 }
 
 void runner_has_failed(struct runner *runner, const struct error *e)
@@ -600,11 +600,11 @@ void runner_has_failed(struct runner *runner, const struct error *e)
         runner->loaded = true;
         runner->events->on_loaded(runner->owner, e);
     }
-    advance_all(runner);
+    runner_advance_all(runner);
 }
 
 // Puts the job that a lost context ran back into its queue, or into `failed`.
-static void requeue(struct runner_context *c, struct list *failed)
+static void runner_context_requeue(struct runner_context *c, struct list *failed)
 {
     struct runner_job *job = steal_ptr(c->job);
     if (job && (job->stopped || job->attempts >= ATTEMPTS))
@@ -647,7 +647,7 @@ void runner_has_lost_contexts(struct runner *runner, const struct error *why)
     list_init(&failed);
     list_init(&lost);
     list_for_each (c, &runner->contexts, link) {
-        requeue(c, c->overdue ? &overdue : &failed);
+        runner_context_requeue(c, c->overdue ? &overdue : &failed);
         take_lost(c, &lost);
         buffer_unref(steal_ptr(c->buffer));
         binding_unref(steal_ptr(c->binding));
@@ -660,14 +660,14 @@ void runner_has_lost_contexts(struct runner *runner, const struct error *why)
               runner->model.name, ATTEMPTS, why->text);
     while ((job = list_first(&overdue, struct runner_job, link))) {
         list_remove(&job->link);
-        finish(job, &e);
+        runner_job_finish(job, &e);
     }
     error_set(&e, STATUS_DEVICE_UNAVAILABLE, "model %s: tried %d times: %s", runner->model.name,
               ATTEMPTS, why->text);
     while ((job = list_first(&failed, struct runner_job, link))) {
         list_remove(&job->link);
-        finish(job, &e);
+        runner_job_finish(job, &e);
     }
     give_back(&lost);
-    advance_all(runner);
+    runner_advance_all(runner);
 }

@@ -95,7 +95,7 @@ static int send_request(struct process_runner *runner, uint16_t type, uint32_t i
 }
 
 // Sends a request of a context, whose answer will find it.
-static void call(struct process_context *c, uint16_t type, const void *message)
+static void process_call(struct process_context *c, uint16_t type, const void *message)
 {
     struct process_runner *runner = runner_of(c->base.runner);
     c->request = next_request(runner);
@@ -116,7 +116,7 @@ static struct process_context *find_call(struct process_runner *runner,
 
 // ---- contexts and jobs -------------------------------------------------------------------------
 
-static void open_context(struct runner_context *base)
+static void process_open(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
     binding_unref(steal_ptr(c->told));
@@ -124,10 +124,10 @@ static void open_context(struct runner_context *base)
         list_init(&c->call);
         c->id = ++runner_of(base->runner)->last_context;
     }
-    call(c, MESSAGE_WORKER_OPEN, &(rknnd_WorkerContext){.context = c->id});
+    process_call(c, MESSAGE_WORKER_OPEN, &(rknnd_WorkerContext){.context = c->id});
 }
 
-static void close_context(struct runner_context *base)
+static void process_close(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
     struct process_runner *runner = runner_of(base->runner);
@@ -220,15 +220,15 @@ static void put_run(const struct process_context *c, const struct runner_job *jo
     m->custom_outputs = job->custom_outputs;
 }
 
-static void dump(struct process_context *c, const struct runner_job *job)
+static void process_dump(struct process_context *c, const struct runner_job *job)
 {
     rknnd_WorkerDump m = {.has_run = true, .window = job->window, .replace = job->replace};
     message_set_text(m.only, job->only);
     put_run(c, job, &m.run);
-    call(c, MESSAGE_WORKER_DUMP, &m);
+    process_call(c, MESSAGE_WORKER_DUMP, &m);
 }
 
-static void run(struct runner_context *base)
+static void process_run(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
     const struct runner_job *job = base->job;
@@ -239,16 +239,16 @@ static void run(struct runner_context *base)
         return;
     }
     if (job->part) {
-        dump(c, job);
+        process_dump(c, job);
         return;
     }
     rknnd_WorkerRun m; // 7 KB, of which only what is counted is ever looked at
     put_run(c, job, &m);
     put_outputs(&base->runner->info, job, &m);
-    call(c, MESSAGE_WORKER_RUN, &m);
+    process_call(c, MESSAGE_WORKER_RUN, &m);
 }
 
-static void next(struct runner_context *base, bool stop)
+static void process_next(struct runner_context *base, bool stop)
 {
     struct process_runner *runner = runner_of(base->runner);
     rknnd_WorkerNext m = {.context = context_of(base)->id, .stop = stop};
@@ -256,10 +256,10 @@ static void next(struct runner_context *base, bool stop)
         send_request(runner, MESSAGE_WORKER_NEXT, next_request(runner), &m, NULL, 0, NULL);
 }
 
-static void profile(struct runner_context *base)
+static void process_profile(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
-    call(c, MESSAGE_WORKER_PROFILE, &(rknnd_WorkerContext){.context = c->id});
+    process_call(c, MESSAGE_WORKER_PROFILE, &(rknnd_WorkerContext){.context = c->id});
 }
 
 // ---- answers -----------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ static void free_worker(struct process_runner *runner)
 }
 
 // The model or its device is refused: no other worker would say anything else.
-static void refuse(struct process_runner *runner, const struct error *e)
+static void process_refuse(struct process_runner *runner, const struct error *e)
 {
     runner->state = FAILED;
     runner_set_deadline(&runner->base, RUNNER_NEVER);
@@ -418,7 +418,7 @@ static int on_call_answered(struct process_runner *runner, struct process_contex
     return 0;
 }
 
-static bool expects(void *owner, const struct frame_header *f)
+static bool process_expects(void *owner, const struct frame_header *f)
 {
     struct process_runner *runner = owner;
     if (runner->state == STARTING)
@@ -444,7 +444,7 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
         return on_call_answered(runner, find_call(runner, f), failed ? &failure : NULL, &m, payload,
                                 e);
     if (failed)
-        refuse(runner, &failure);
+        process_refuse(runner, &failure);
     else if (f->type == MESSAGE_WORKER_START)
         r = on_started(runner, &m.WORKER_START_reply, e);
     else
@@ -457,7 +457,7 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
 static void on_dead(void *owner, const struct error *why);
 
 static const struct worker_events worker_events = {
-    .expects = expects,
+    .expects = process_expects,
     .on_reply = on_reply,
     .on_dead = on_dead,
 };
@@ -511,7 +511,7 @@ static uint64_t pause_ms(const struct process_runner *runner)
     return (uint64_t)FIRST_PAUSE_MS << (runner->deaths - DEATHS_AT_ONCE - 1);
 }
 
-static void died(struct process_runner *runner, const struct error *why)
+static void process_died(struct process_runner *runner, const struct error *why)
 {
     struct error e;
     uint64_t now = uv_now(runner->base.options->loop);
@@ -540,7 +540,7 @@ static void on_dead(void *owner, const struct error *why)
     free_worker(runner);
     runner->base.worker = 0;
     runner->base.deaths++;
-    died(runner, why);
+    process_died(runner, why);
 }
 
 static void runner_overdue(struct process_runner *runner)
@@ -552,11 +552,11 @@ static void runner_overdue(struct process_runner *runner)
                             runner->base.options->load_timeout_ms);
     } else if (runner->state == RESTING && start_worker(runner, &e) < 0) {
         log_error("model %s: %s", runner->base.model.name, e.text);
-        died(runner, &e);
+        process_died(runner, &e);
     }
 }
 
-static void overdue(struct runner *base, struct runner_context *c)
+static void process_overdue(struct runner *base, struct runner_context *c)
 {
     struct process_runner *runner = runner_of(base);
     if (!c) {
@@ -575,25 +575,25 @@ static void on_base_closed(struct runner *base)
     free(runner_of(base));
 }
 
-static void end(struct runner *base)
+static void process_end(struct runner *base)
 {
     struct process_runner *runner = runner_of(base);
     struct runner_context *c;
     free_worker(runner);
     while ((c = list_first(&base->contexts, struct runner_context, link)))
-        close_context(c);
+        process_close(c);
     runner_done(base, on_base_closed);
 }
 
 static const struct runner_kind process_kind = {
     .context_size = sizeof(struct process_context),
-    .end = end,
-    .open = open_context,
-    .run = run,
-    .next = next,
-    .profile = profile,
-    .close = close_context,
-    .overdue = overdue,
+    .end = process_end,
+    .open = process_open,
+    .run = process_run,
+    .next = process_next,
+    .profile = process_profile,
+    .close = process_close,
+    .overdue = process_overdue,
 };
 
 int runner_process_new(const struct runner_options *options, const struct model_file *model,

@@ -55,7 +55,7 @@ static void close_timer(void *owner)
     uv_close((uv_handle_t *)&q->timer, on_timer_closed);
 }
 
-static void release(struct runner_query *q)
+static void query_release(struct runner_query *q)
 {
     if (!q->threads) {
         worker_process_free(q->worker);
@@ -65,17 +65,17 @@ static void release(struct runner_query *q)
     }
 }
 
-static void end(struct runner_query *q)
+static void query_end(struct runner_query *q)
 {
     q->over = true;
     list_remove(&q->link);
 }
 
-static void answer(struct runner_query *q, struct error *e, struct bytes json)
+static void query_answer(struct runner_query *q, struct error *e, struct bytes json)
 {
     if (q->over)
         return;
-    end(q);
+    query_end(q);
     if (e)
         error_prefix(e, "%s %s", q->described ? "describing" : "asking backend", q->model.name);
     if (q->described)
@@ -92,10 +92,10 @@ static void on_timeout(uv_timer_t *timer)
     if (q->threads) {
         log_error("%s: a thread hangs", q->model.name);
         threads_abandon(q->threads, close_timer, q);
-        answer(q, &e, (struct bytes){0});
+        query_answer(q, &e, (struct bytes){0});
     } else {
-        answer(q, &e, (struct bytes){0});
-        release(q);
+        query_answer(q, &e, (struct bytes){0});
+        query_release(q);
     }
 }
 
@@ -103,14 +103,14 @@ void runner_cancel_all(const struct runner_options *options)
 {
     struct runner_query *q;
     while ((q = list_first(&options->counters->queries, struct runner_query, link))) {
-        end(q);
-        release(q);
+        query_end(q);
+        query_release(q);
     }
 }
 
 // ---- in a worker -------------------------------------------------------------------------------
 
-static bool expects(void *owner, const struct frame_header *f)
+static bool query_expects(void *owner, const struct frame_header *f)
 {
     struct runner_query *q = owner;
     return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
@@ -134,8 +134,8 @@ static int on_reply(void *owner, const struct frame_header *f, struct bytes mess
         if (r < 0 || q->described)
             return r; // the other answer is still to come
     }
-    answer(q, failed ? &failure : NULL, payload);
-    release(q);
+    query_answer(q, failed ? &failure : NULL, payload);
+    query_release(q);
     return 0;
 }
 
@@ -144,12 +144,12 @@ static void on_dead(void *owner, const struct error *why)
     struct runner_query *q = owner;
     struct error e = *why;
     q->options->counters->worker_deaths++;
-    answer(q, &e, (struct bytes){0});
-    release(q);
+    query_answer(q, &e, (struct bytes){0});
+    query_release(q);
 }
 
 static const struct worker_events worker_events = {
-    .expects = expects,
+    .expects = query_expects,
     .on_reply = on_reply,
     .on_dead = on_dead,
 };
@@ -179,7 +179,7 @@ static int ask_worker(struct runner_query *q, struct error *e)
 
 // ---- on a thread -------------------------------------------------------------------------------
 
-static void work(struct task *t)
+static void query_work(struct task *t)
 {
     struct runner_query *q = container_of(t, struct runner_query, task);
     const struct runner_options *o = q->options;
@@ -194,13 +194,13 @@ static void work(struct task *t)
     threads_post(t->threads, t);
 }
 
-static void finish(struct task *t)
+static void query_finish(struct task *t)
 {
     struct runner_query *q = container_of(t, struct runner_query, task);
     struct bytes json = {(const uint8_t *)q->json, q->json ? strlen(q->json) : 0};
     q->working = false;
-    answer(q, q->status < 0 ? &q->error : NULL, json);
-    release(q);
+    query_answer(q, q->status < 0 ? &q->error : NULL, json);
+    query_release(q);
 }
 
 static int ask_thread(struct runner_query *q, struct error *e)
@@ -208,8 +208,8 @@ static int ask_thread(struct runner_query *q, struct error *e)
     int r = threads_new(q->options->loop, &q->threads, e);
     if (r < 0)
         return r;
-    q->task.work = work;
-    q->task.finish = finish;
+    q->task.work = query_work;
+    q->task.finish = query_finish;
     q->working = true;
     threads_do(q->threads, &q->task);
     return 0;
@@ -232,13 +232,13 @@ static int query_new(const struct runner_options *options, const struct model_fi
     return r;
 }
 
-static int ask(struct runner_query *q, struct error *e)
+static int query_ask(struct runner_query *q, struct error *e)
 {
     const struct runner_options *o = q->options;
     uv_timer_init(o->loop, &q->timer);
     int r = (o->threads ? ask_thread : ask_worker)(q, e);
     if (r < 0) {
-        release(q);
+        query_release(q);
         return r;
     }
     uv_timer_start(&q->timer, on_timeout, o->load_timeout_ms, 0);
@@ -254,7 +254,7 @@ int runner_probe(const struct runner_options *options, probed *got, void *owner,
     if (r < 0)
         return r;
     q->probed = got;
-    return ask(q, e);
+    return query_ask(q, e);
 }
 
 int runner_describe(const struct runner_options *options, const struct model_file *model,
@@ -265,5 +265,5 @@ int runner_describe(const struct runner_options *options, const struct model_fil
     if (r < 0)
         return r;
     q->described = got;
-    return ask(q, e);
+    return query_ask(q, e);
 }

@@ -105,7 +105,7 @@ static void continue_end(struct thread_runner *runner)
     }
 }
 
-static void end(struct runner *base)
+static void thread_end(struct runner *base)
 {
     struct thread_runner *runner = runner_of(base);
     runner->ending = true;
@@ -280,7 +280,7 @@ static int make_tables(struct thread_context *c, struct error *e)
                                               &runner_of_context(c)->plugins, e);
 }
 
-static void open_context(struct runner_context *base)
+static void thread_open(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     struct thread_runner *runner = runner_of_context(c);
@@ -316,7 +316,7 @@ static void finish_close_context(struct task *t)
     continue_end(runner);
 }
 
-static void close_context(struct runner_context *base)
+static void thread_close(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     if (!c->npu) {
@@ -346,7 +346,7 @@ static void on_job_done(struct npu_job *job, int status)
 }
 
 // True: the run has ended. Else on_job_done() will post the task.
-static bool submit(struct thread_context *c)
+static bool thread_submit(struct thread_context *c)
 {
     const struct npu_backend *backend = runner_of_context(c)->loaded.backend;
     struct error e;
@@ -364,7 +364,7 @@ static bool submit(struct thread_context *c)
 
 static void work_run(struct task *t)
 {
-    if (submit(container_of(t, struct thread_context, task)))
+    if (thread_submit(container_of(t, struct thread_context, task)))
         threads_post(t->threads, t);
 }
 
@@ -408,7 +408,7 @@ static void finish_call(struct task *t)
     runner_context_called(&c->base, c->proxy.node);
 }
 
-static void next(struct runner_context *base, bool stop)
+static void thread_next(struct runner_context *base, bool stop)
 {
     gate_open(&context_of(base)->gate, stop);
 }
@@ -452,7 +452,7 @@ static void prepare_job(struct thread_context *c)
         c->job.custom = &c->proxy.npu;
 }
 
-static void run(struct runner_context *base)
+static void thread_run(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     struct thread_runner *runner = runner_of_context(c);
@@ -468,11 +468,11 @@ static void run(struct runner_context *base)
     c->task.finish = finish_run;
     if (!base->runner->info.device.never_blocks || dma_sync_waits(&c->sync, &c->job))
         threads_do(runner->threads, &c->task);
-    else if (submit(c))
+    else if (thread_submit(c))
         end_run(c);
 }
 
-static void profile(struct runner_context *base)
+static void thread_profile(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
     rknnd_ProfileReply reply = {.run_us = c->job.run_us};
@@ -511,7 +511,7 @@ static void context_overdue(struct thread_context *c)
     continue_end(runner);
 }
 
-static void overdue(struct runner *base, struct runner_context *c)
+static void thread_overdue(struct runner *base, struct runner_context *c)
 {
     struct thread_runner *runner = runner_of(base);
     struct error e;
@@ -530,11 +530,11 @@ static void overdue(struct runner *base, struct runner_context *c)
 
 static const struct runner_kind thread_kind = {
     .context_size = sizeof(struct thread_context),
-    .end = end,
-    .open = open_context,
-    .run = run,
-    .next = next,
-    .profile = profile,
-    .close = close_context,
-    .overdue = overdue,
+    .end = thread_end,
+    .open = thread_open,
+    .run = thread_run,
+    .next = thread_next,
+    .profile = thread_profile,
+    .close = thread_close,
+    .overdue = thread_overdue,
 };

@@ -54,7 +54,7 @@ static bool is_known(const struct worker_memories *w, const struct memory *m)
     return false;
 }
 
-static int pass(struct worker_memories *w, struct memory *m, struct error *e)
+static int worker_pass_memory(struct worker_memories *w, struct memory *m, struct error *e)
 {
     if (!m || is_known(w, m))
         return 0;
@@ -124,9 +124,9 @@ static void bind_internal(struct worker_memories *w, uint32_t context, const str
 
 static int pass_all(struct worker_memories *w, const struct binding *b, struct error *e)
 {
-    int r = b ? pass(w, b->internal, e) : 0;
+    int r = b ? worker_pass_memory(w, b->internal, e) : 0;
     for (uint32_t i = 0; b && i < b->n_inputs + b->n_outputs && r == 0; i++)
-        r = pass(w, b->tensors[i].memory, e);
+        r = worker_pass_memory(w, b->tensors[i].memory, e);
     return r;
 }
 

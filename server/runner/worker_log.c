@@ -47,7 +47,7 @@ static void end_line(struct worker_log *l)
     l->cut = false;
 }
 
-static void take(struct worker_log *l, const char *text, size_t n)
+static void worker_log_take(struct worker_log *l, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (text[i] == '\n' || !text[i])
@@ -64,7 +64,7 @@ static ssize_t read_some(struct worker_log *l)
     char text[4096];
     ssize_t n = read(l->fd, text, sizeof text);
     if (n > 0)
-        take(l, text, (size_t)n);
+        worker_log_take(l, text, (size_t)n);
     return n;
 }
 

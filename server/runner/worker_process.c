@@ -162,8 +162,8 @@ void worker_process_free(struct worker_process *w)
 
 // ---- frames ------------------------------------------------------------------------------------
 
-static void deliver(struct worker_process *w, const struct frame_header *h, struct bytes message,
-                    struct bytes payload)
+static void worker_process_deliver(struct worker_process *w, const struct frame_header *h,
+                                   struct bytes message, struct bytes payload)
 {
     struct error e;
     if (w->events->on_reply(w->owner, h, message, payload, &e) < 0)
@@ -188,7 +188,7 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
         return;
     }
     if (h->payload_size == 0) {
-        deliver(w, h, message, (struct bytes){0});
+        worker_process_deliver(w, h, message, (struct bytes){0});
         return;
     }
     w->answer = malloc(message.size + h->payload_size);
@@ -209,7 +209,7 @@ static void on_payload(struct channel *c)
     cleanup(free_p) uint8_t *answer = steal_ptr(w->answer);
     struct bytes message = {answer, w->header.message_size};
     struct bytes payload = {answer + message.size, w->header.payload_size};
-    deliver(w, &w->header, message, payload);
+    worker_process_deliver(w, &w->header, message, payload);
 }
 
 // The end of the stream is the end of the process, or shall be; on_process_exit() finds the words.
@@ -265,7 +265,7 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 
 // ---- the start ---------------------------------------------------------------------------------
 
-static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
+static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
     uv_stdio_container_t stdio[WORKER_FD + 1] = {
@@ -290,7 +290,7 @@ static int spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 }
 
 // Frees a worker that never came to life, once the loop has closed its handles.
-static int drop(struct worker_process *w, int code)
+static int worker_process_drop(struct worker_process *w, int code)
 {
     w->killed = w->freed = true;
     list_remove(&w->link);
@@ -361,8 +361,10 @@ static int make_start(const struct runner_options *o, struct frame_out **ret, st
     return *ret ? 0 : error_no_memory(e, "a message", sizeof m);
 }
 
-static struct worker_process *allocate(const struct runner_options *options, const char *name,
-                                       const struct worker_events *events, void *owner)
+static struct worker_process *worker_process_allocate(const struct runner_options *options,
+                                                      const char *name,
+                                                      const struct worker_events *events,
+                                                      void *owner)
 {
     struct worker_process *w = calloc(1, sizeof *w);
     if (!w)
@@ -375,7 +377,7 @@ static struct worker_process *allocate(const struct runner_options *options, con
 }
 
 // Takes the frame in any case.
-static int start(struct worker_process *w, struct frame_out *first, struct error *e)
+static int worker_process_start(struct worker_process *w, struct frame_out *first, struct error *e)
 {
     cleanup(fd_close_p) int far_end = -1, log_end = -1;
     int r = connect_to(w, &far_end, &log_end, e);
@@ -392,9 +394,9 @@ static int start(struct worker_process *w, struct frame_out *first, struct error
     uv_timer_init(w->options->loop, &w->reap);
     w->reap.data = w->process.data = w;
     w->n_handles += 2;
-    r = spawn(w, far_end, log_end, e);
+    r = worker_process_spawn(w, far_end, log_end, e);
     channel_send(&w->channel, first);
-    return r < 0 ? drop(w, r) : 0;
+    return r < 0 ? worker_process_drop(w, r) : 0;
 }
 
 int worker_process_new(const struct runner_options *options, const char *name,
@@ -405,7 +407,7 @@ int worker_process_new(const struct runner_options *options, const char *name,
     int r = make_start(options, &first, e);
     if (r < 0)
         return r;
-    struct worker_process *w = allocate(options, name, events, owner);
+    struct worker_process *w = worker_process_allocate(options, name, events, owner);
     if (!w) {
         frame_out_free(first);
         return error_no_memory(e, "a worker", sizeof *w);
@@ -417,7 +419,7 @@ int worker_process_new(const struct runner_options *options, const char *name,
         return r;
     }
     first->n_fds = 1;
-    r = start(w, first, e);
+    r = worker_process_start(w, first, e);
     if (r == 0)
         *ret = w;
     return r;
