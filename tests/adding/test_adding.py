@@ -16,7 +16,7 @@ LEFT_OUT = {"build", ".git", "__pycache__"}
 # Before the first import of it: its paths are the copy's.
 os.environ["RKNND_BUILD"] = str(COPY_BUILD)
 from adding import pages  # pylint: disable=wrong-import-position
-from support.service import PATIENCE, Daemon  # pylint: disable=wrong-import-position
+from support.service import PATIENCE, Daemon, wait_for  # pylint: disable=wrong-import-position
 
 TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "test_protocol_golden")
 
@@ -75,6 +75,22 @@ class Added(unittest.TestCase):
         daemon = Daemon("--backend", "null")
         self.assertEqual(self.rknnctl(daemon.uri, "greet", "lamp"), "good morning, lamp\n")
         self.assertIn("whom to greet is not said", daemon.rknnctl("greet", "").stderr)
+
+    def test_transport(self):
+        uri = f"abstract:rknnd-test-{os.getpid()}"
+        daemon = subprocess.Popen([COPY_BUILD / "bin/rknnd", "--listen", uri, "--backend", "null"],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.kill)
+        ping = [COPY_BUILD / "bin/rknnctl", "--server", uri, "ping"]
+        wait_for("the daemon to listen", lambda: subprocess.run(ping, capture_output=True, check=False).returncode == 0)
+        self.assertIn(uri, self.rknnctl(uri, "info"))
+        self.assertIn("abstract:NAME", subprocess.run([*ping[:1], "--server", "x:y", "ping"], capture_output=True,
+                                                      text=True, check=False).stderr)
+
+    def test_chip(self):
+        self.assertIn("rk9976", self.rknnctl("sim:rk9976", "info"))
+        self.assertIn("2 cores", self.rknnctl("sim:rk9976", "info"))
 
     def test_message_has_golden_bytes(self):
         changed = (TREE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines()
