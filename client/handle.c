@@ -100,12 +100,13 @@ struct handle *handle_remove(rknn_context number)
     return h;
 }
 
-bool handle_put(struct handle *h)
+void handle_put(struct handle *h)
 {
     pthread_mutex_lock(&table.lock);
     bool last = --h->refs == 0;
     pthread_mutex_unlock(&table.lock);
-    return last;
+    if (last)
+        h->end(h);
 }
 
 void handle_before_fork(void)

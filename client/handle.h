@@ -12,6 +12,7 @@
 struct handle {
     rknn_context number;
     unsigned refs; // one of the table while the handle is alive, one of each handle_take()
+    void (*end)(struct handle *h); // the last reference has gone: closes and frees the object
 };
 
 /// Enters *h (refs: 1) and gives it a number.
@@ -27,8 +28,8 @@ rknn_context handle_find(bool (*matches)(const struct handle *h, const void *wit
 /// Ends a number and hands the table's reference to the caller; NULL as above.
 struct handle *handle_remove(rknn_context number);
 
-/// Gives a reference back. True for the last one: the caller frees the object.
-bool handle_put(struct handle *h);
+/// Gives a reference back; the last one ends the object. No lock is held.
+void handle_put(struct handle *h);
 
 /// Around fork(): the table is whole in the child.
 void handle_before_fork(void);

@@ -2,8 +2,8 @@
 // know: tcp:HOST:PORT, usb:SERIAL.
 //
 // Nobody knows all schemes. Whoever takes addresses has a table of those that it understands:
-// client/transport/transports.c of the ways to a server, server/listen/listen_schemes.c of those that
-// a server can listen on.
+// client/transport/transports.c of the ways to a server, server/listen/listen_schemes.c of those
+// that a server can listen on.
 #pragma once
 
 #include <stdbool.h>

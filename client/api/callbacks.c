@@ -15,9 +15,9 @@ struct callbacks {
 
 // ---- registering -------------------------------------------------------------------------------
 
-bool callbacks_leave_to_reader(struct callbacks *b)
+bool callbacks_leave_to_reader(struct callbacks *b, void (*finish)(struct context *c))
 {
-    return b && background_reader_inherit(b->reader);
+    return b && background_reader_inherit(b->reader, finish);
 }
 
 void callbacks_stop(struct callbacks *b)

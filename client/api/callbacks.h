@@ -27,9 +27,9 @@ int callbacks_register(rknn_context context, const rknn_custom_op *ops, uint32_t
 int callbacks_copy_registrations(const struct callbacks *b, struct registrations *ret,
                                  struct error *e);
 
-/// Whether this is its thread, in a callback: then it is that thread which calls context_finish().
+/// Whether this is its thread, in a callback: then it is that thread which calls finish().
 /// NULL is fine.
-bool callbacks_leave_to_reader(struct callbacks *b);
+bool callbacks_leave_to_reader(struct callbacks *b, void (*finish)(struct context *c));
 
 /// Ends its thread. NULL is fine.
 void callbacks_stop(struct callbacks *b);

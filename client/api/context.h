@@ -83,11 +83,6 @@ struct context {
     struct matmul *matmul;       // matmul.h; NULL: a model
 };
 
-/// What a context is made of: the answer to ContextOpen or ContextDup on `c`. Takes `c` (also on
-/// failure) and gives the context a handle.
-int context_open(struct connection *c, uint16_t type, const void *message, uint32_t flags,
-                 rknn_context *ret, struct error *e);
-
 /// The context of a number, referenced and locked until context_leave(). STATUS_CTX_INVALID for
 /// what is not one, STATUS_DEVICE_UNAVAILABLE for one whose server is gone, and for one that was
 /// opened in the parent before a fork().
@@ -112,17 +107,11 @@ int context_check_free(const struct context *c, struct error *e);
 void context_lock(struct context *c);
 void context_unlock(struct context *c);
 
-/// Closes and frees a context that nobody refers to any more, with that thread.
-void context_finish(struct context *c);
-
 /// Ends a number. What it stood for is closed when the last call on it returns.
 int context_end(rknn_context number, struct error *e);
 
 /// The place in memory of input or output `i`; NULL when it is not bound.
 struct bound *context_bound(const struct context *c, bool output, uint32_t i);
-
-/// The same, when what the server has there is a copy.
-struct bound *context_bound_copy(const struct context *c, bool output, uint32_t i);
 
 /// A context of this session, referenced and locked as by context_enter(); NULL: there is none any
 /// more.

@@ -7,8 +7,6 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-#include "client/api/run.h"
-
 static int check(int fd, struct error *e)
 {
     struct sync_file_info info = {0};
@@ -41,7 +39,7 @@ static int wait_for(int fd, uint64_t until, struct error *e)
     return check(fd, e);
 }
 
-int fence_wait(struct context *c, const rknn_run_extend *extend, struct error *e)
+int fence_wait(struct context *c, const rknn_run_extend *extend, uint64_t until, struct error *e)
 {
     if (!(c->flags & RKNN_FLAG_FENCE_IN_OUTSIDE))
         return 0;
@@ -53,7 +51,6 @@ int fence_wait(struct context *c, const rknn_run_extend *extend, struct error *e
     if (extend->fence_fd == -1)
         return 0;
     int fd = extend->fence_fd;
-    uint64_t until = run_deadline(extend->timeout_ms);
     context_unlock(c);
     int r = wait_for(fd, until, e);
     context_lock(c);

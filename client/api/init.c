@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "client/api/callbacks.h"
-#include "client/api/context.h"
+#include "client/api/context_open.h"
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/link/server_selection.h"

@@ -148,6 +148,12 @@ int mem_before_copy(const struct mem *m, struct error *e)
     return r < 0 ? r : mem_from_device(m, e);
 }
 
+struct bound *mem_bound_copy(const struct context *c, bool output, uint32_t i)
+{
+    struct bound *b = context_bound(c, output, i);
+    return b && !b->home->shared ? b : NULL;
+}
+
 void mem_before_fork(void)
 {
     pthread_mutex_lock(&table.lock);

@@ -81,7 +81,7 @@ int mem_copy_changes(struct context *c, rknnd_Infer *m, struct iovec *segments, 
     unsigned room = FRAME_MAX_SEGMENTS - n_inputs;
     room = room < MAX_WRITES ? room : MAX_WRITES;
     for (uint32_t i = 0; i < n_inputs; i++) {
-        struct bound *b = context_bound_copy(c, false, i);
+        struct bound *b = mem_bound_copy(c, false, i);
         const uint8_t *data;
         if (!b)
             continue;
@@ -108,7 +108,7 @@ int mem_copy_changes(struct context *c, rknnd_Infer *m, struct iovec *segments, 
 void mem_copy_results(const struct context *c, rknnd_Infer *m)
 {
     for (uint32_t i = 0; i < c->info.n_outputs; i++)
-        if (context_bound_copy(c, true, i))
+        if (mem_bound_copy(c, true, i))
             m->outputs_back[m->outputs_back_count++] = i;
 }
 
@@ -132,9 +132,9 @@ void mem_copy_ran(struct context *c, bool good)
 {
     struct bound *b;
     for (uint32_t i = 0; i < c->info.n_outputs && good; i++)
-        if ((b = context_bound_copy(c, true, i)))
+        if ((b = mem_bound_copy(c, true, i)))
             note_output(b);
     for (uint32_t i = 0; i < c->info.n_inputs && !good; i++)
-        if ((b = context_bound_copy(c, false, i)))
+        if ((b = mem_bound_copy(c, false, i)))
             doubt_input(b);
 }

@@ -32,7 +32,7 @@ static uint64_t answer_size(const struct context *c, uint32_t row, bool *ret_cop
     uint64_t size = 0;
     *ret_copied = false;
     for (uint32_t i = 0; i < c->info.n_outputs; i++) {
-        const struct bound *copy = context_bound_copy(c, true, i);
+        const struct bound *copy = mem_bound_copy(c, true, i);
         if (!context_bound(c, true, i))
             size += context_output_in(c, row, i)->logical.size;
         else if (copy)
@@ -66,7 +66,7 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
         return 1;
     }
     for (uint32_t i = 0; i < c->info.n_outputs; i++) {
-        const struct bound *copy = context_bound_copy(c, true, i);
+        const struct bound *copy = mem_bound_copy(c, true, i);
         size_t own = context_bound(c, true, i) ? 0 : context_output_in(c, r->row, i)->logical.size;
         if (copy)
             segments[n++] = (struct iovec){copy->mem->map + copy->mem->offset, (size_t)copy->size};
@@ -275,7 +275,7 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
 {
     struct run *r = NULL;
     bool async = c->flags & RKNN_FLAG_ASYNC_MASK;
-    int s = fence_wait(c, extend, e);
+    int s = fence_wait(c, extend, run_deadline(extend ? extend->timeout_ms : 0), e);
     if (s == 0)
         s = start(c, &r, e);
     if (s < 0)

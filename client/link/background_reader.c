@@ -10,8 +10,8 @@
 struct background_reader {
     struct context *context;
     pthread_t thread;
-    int wake;      // eventfd
-    bool inherits; // the thread's own
+    int wake;                          // eventfd
+    void (*finish)(struct context *c); // the thread's own; NULL: it has not inherited the context
     atomic_bool stop;
 };
 
@@ -43,8 +43,8 @@ static void *run(void *arg)
     uint64_t count;
     while (!atomic_load(&a->stop)) {
         struct pollfd p[] = {{a->wake, POLLIN, 0}, attend(a)};
-        if (a->inherits) {
-            context_finish(a->context); // and with it *a
+        if (a->finish) {
+            a->finish(a->context); // and with it *a
             break;
         }
         poll(p, 2, -1);
@@ -89,11 +89,11 @@ void background_reader_wake(struct background_reader *a)
         continue;
 }
 
-bool background_reader_inherit(struct background_reader *a)
+bool background_reader_inherit(struct background_reader *a, void (*finish)(struct context *c))
 {
     if (!a || !pthread_equal(a->thread, pthread_self()))
         return false;
-    a->inherits = true;
+    a->finish = finish;
     return true;
 }
 

@@ -11,9 +11,9 @@ int background_reader_new(struct context *c, struct background_reader **ret, str
 /// A run has begun.
 void background_reader_wake(struct background_reader *a);
 
-/// In the thread itself: true, and it will call context_finish() when it comes back from the
-/// callback that it is in. In others, and for NULL: false.
-bool background_reader_inherit(struct background_reader *a);
+/// In the thread itself: true, and it will call finish(context), which may free the reader, when it
+/// comes back from the callback that it is in. In others, and for NULL: false.
+bool background_reader_inherit(struct background_reader *a, void (*finish)(struct context *c));
 
 /// Ends the thread and waits for its end; in that thread itself, it ends when this returns to it.
 /// The context's lock is not held. NULL is fine.

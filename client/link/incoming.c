@@ -1,6 +1,7 @@
 // What a server says. Nothing in here trusts it.
 #include "client/link/incoming.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "client/record/record.h"
 

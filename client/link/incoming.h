@@ -1,7 +1,7 @@
 // What a server says: answers to our requests, and its own heartbeats.
 #pragma once
 
-#include "client/link/connection.h"
+#include "client/link/connection_state.h"
 
 /// Works off what the connection's reader holds. Negative: the stream is useless (the caller loses
 /// the connection).

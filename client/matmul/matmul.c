@@ -10,25 +10,7 @@
 #include "client/api/init.h"
 #include "client/last_error.h"
 
-void matmul_free(struct matmul *m)
-{
-    if (!m)
-        return;
-    for (int i = 0; i < 3; i++)
-        mem_put(m->memory[i].mem);
-    free((void *)m->scales.data);
-    free(m->shapes);
-    free(m);
-}
-
 CLEANUP_DEFINE(struct matmul, matmul_free)
-
-void matmul_take_scales(struct matmul *m, struct bytes scales)
-{
-    free((void *)m->scales.data);
-    m->scales = scales;
-    matmul_touch_b(m);
-}
 
 int matmul_enter(rknn_matmul_ctx number, struct context **ret, struct error *e)
 {

@@ -1,46 +1,11 @@
-// Products of matrices: what a context of rknn_matmul_create() has beside what every context has.
+// Products of matrices: contexts of rknn_matmul_create().
 #pragma once
 
-#include "client/api/context.h"
-#include "client/api/mem.h"
+#include "client/matmul/matmul_state.h"
 #include "rknn_matmul_api.h"
-#include "tensor/matmul_model.h"
-
-// A product is a model to the server (tensor/matmul_model.h). Matrices lie where the program and
-// the server have them both, if that can be. Else A goes with each run and C comes with it, and B
-// goes with the first run after rknn_matmul_set_io_mem(), as B's scales always do; the server keeps
-// them.
-struct matmul {
-    struct matmul_kind kind;
-    uint32_t n_shapes;
-    struct matmul_shape *shapes;
-    struct matmul_matrix matrices[3]; // A, B, C of the current shape
-    struct matmul_place {
-        struct mem *mem; // the program's; NULL: not set. One reference
-        uint8_t *data;
-        bool shared; // the server works in it
-    } memory[3];
-    struct matmul_run run;
-    struct bytes scales; // of B, as they are sent; malloc'ed
-    struct {
-        uint64_t version; // run.b_version; 0: none
-        uint32_t k, n;
-    } held; // the B that the server has
-};
-
-void matmul_free(struct matmul *m);
 
 /// Enters a context that must be of a product; STATUS_CTX_INVALID for any other.
 int matmul_enter(rknn_matmul_ctx number, struct context **ret, struct error *e);
 
 /// The matrix of this name: 0, 1, 2 for "A", "B", "C".
 int matmul_find(const char name[RKNN_MAX_NAME_LEN], uint32_t *ret, struct error *e);
-
-/// B, or how it is read, is another from the next run on.
-static inline void matmul_touch_b(struct matmul *m)
-{
-    m->run.b_version++;
-}
-
-/// Takes over scales of B (malloc'ed).
-void matmul_take_scales(struct matmul *m, struct bytes scales);

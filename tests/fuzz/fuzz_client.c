@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "client/api/context.h"
+#include "client/api/context_open.h"
 #include "client/link/hello.h"
 #include "client/model/upload.h"
 #include "rknnd.h"
