@@ -1,4 +1,9 @@
-// Notes of workers.
+// Breadcrumbs of workers.
+//
+// The memory is a memfd that the daemon has mapped as well, so it is there after a crash. A thread
+// takes a free slot with an atomic test-and-set and writes its text; nothing is locked, because a
+// crash would leave the lock taken. The daemon reads it only when the worker is dead, and then
+// trusts neither the text's end nor its characters.
 #include "worker/breadcrumbs.h"
 
 #include <stdarg.h>

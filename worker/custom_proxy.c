@@ -1,4 +1,11 @@
 // Custom operators in runs.
+//
+// The backend calls begin() before a node and compute() for it, on the thread of the run. Nodes of
+// the run's set belong to the client: compute() posts the node and waits at the gate; inputs and
+// outputs lie in the job's buffer, where the daemon reads and writes them. Of the others, those
+// that the device knows are left to it; the rest go to plugins, which are looked for when such a
+// node is met and stay for the context's life. A plugin's code may crash: a breadcrumb names it
+// meanwhile.
 #include "worker/custom_proxy.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-// CPU access to dma-bufs around a run.
+// CPU access to dma-bufs.
+//
+// A backend on the CPU reads and writes buffers that a camera or another device also has. Before
+// the run each is opened for the CPU (caches are invalidated), after it closed (written back).
+// Inputs are opened for reading, outputs for writing; n_begun says how far that has come, so that a
+// failure in the middle closes just those.
 #include "worker/dma_sync.h"
 
 #include "base/dmabuf.h"

@@ -1,4 +1,6 @@
-// The tap of a dump.
+// The tap of a dump. Runs on the thread of the run: for each tensor it fills the window with a
+// part, posts it, and waits at the gate until the part has been taken (or has come back, to replace
+// it).
 #include "worker/dump_tap.h"
 
 #include <fnmatch.h>

@@ -1,4 +1,9 @@
 // Runs that wait.
+//
+// The run's thread posts what it needs (a part of a dump, a call of a custom operator) and sleeps
+// in gate_wait(); the loop, or the thread that reads the daemon's requests, lets it go on. `waits`
+// is set before post(), so that an answer which comes from inside of post() is not lost. `stopped`
+// stays for the rest of the run: the backend sees it between layers, too.
 #include "worker/gate.h"
 
 void gate_init(struct gate *p)

@@ -1,4 +1,7 @@
 // A backend with its device and one model.
+//
+// The file is mapped read-only and stays so: backends may point into it. One thread at a time
+// opens, loads and closes; runs follow npu.h's rules.
 #include "worker/loaded_backend.h"
 
 #include <assert.h>

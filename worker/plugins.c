@@ -1,4 +1,8 @@
 // Plugins.
+//
+// The folder is searched once, when a model first has an operator that the device does not know.
+// Libraries stay loaded for the process's life: what their code may have left behind, as threads
+// and exit handlers, still needs it.
 #include "worker/plugins.h"
 
 #include <dirent.h>

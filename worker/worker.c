@@ -1,4 +1,13 @@
 // The worker process: confinement, threads, reading and writing.
+//
+// All threads are alike. The one that holds `reading` reads requests and handles them at once, but
+// for a run: then it lets go of `reading`, so that another thread reads on, does the run itself and
+// answers it. So a run needs no hand-over between threads, and no thread waits for another.
+//
+//     thread 1: lock reading -> read RUN a -> unlock -> run a ......... -> answer a -> lock reading
+//     thread 2:                  lock reading -> read RUN b -> unlock -> run b ... -> answer b
+//
+// Answers are written whole, under `writing`, in the order in which they become ready.
 #include "worker/worker.h"
 
 #include <errno.h>

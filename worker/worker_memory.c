@@ -1,4 +1,8 @@
-// Memory in a worker.
+// Memory in a worker: maps what the daemon passes as file descriptors, and gives it back.
+//
+// A job's inputs are mapped read-only, so that code of the model cannot change what a second run,
+// after this worker's death, would read. The daemon's numbers are checked all the same: a wrong one
+// is the daemon's bug, and ends the process before anything is written out of bounds.
 #include "worker/worker_memory.h"
 
 #include <errno.h>

@@ -1,4 +1,10 @@
 // Sessions and their handles.
+//
+// A session is one client process: all its connections share the handles of contexts and memories,
+// so a program may open a context on one thread's connection and use it on another's. The first
+// connection makes the session; later ones prove with its secret that they belong to it. It ends
+// with the last reference: connections, contexts and jobs hold them, so it outlives its connections
+// while something of it still runs.
 #include "server/clients/session.h"
 
 #include <errno.h>

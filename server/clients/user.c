@@ -1,4 +1,5 @@
-// Users and their quotas.
+// Users and their quotas. A user is there while a session of his is; what is taken is counted for
+// all his programs together, and given back by whoever took it.
 #include "server/clients/user.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
-// The table of requests, and the order of checks.
+// The table of requests, and the order of checks: state of the connection, size of the payload, id,
+// permission, then the message itself. A peer that breaks the rules of frames is sent away; one
+// that asks for what it may not have is told so.
 #include "server/handle/dispatch.h"
 
 #include "base/log.h"

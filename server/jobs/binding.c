@@ -1,4 +1,8 @@
 // Bindings of tensors to memory.
+//
+// Copy on write: a job takes a reference to the table there is, and a change while anyone else has
+// one makes a new table. So what a job reads and writes is settled when it comes, and a worker
+// needs to be told only when the pointer differs from the one of the last run.
 #include "server/jobs/binding.h"
 
 #include <stdlib.h>

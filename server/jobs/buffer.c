@@ -1,4 +1,8 @@
-// Shared memory for jobs.
+// Buffers of jobs.
+//
+// Allocating and zeroing shared memory costs more than a small inference, so buffers are kept: the
+// last one that was used comes first, its pages are still in the caches. The pool outlives its
+// owner while buffers are in use, because a reply may still be on its way out of one.
 #include "server/jobs/buffer.h"
 
 #include <assert.h>

@@ -1,4 +1,14 @@
 // Contexts: opening, closing, and what closing waits for.
+//
+//     context_open()         the model is loaded     the runner has opened its own
+//          v                       v                         v
+//       waits for the model --> on_ready() ------------> on_opened(): has a handle, is answered
+//          |                       | fails                   |
+//          +-----------------------+-------------------------+--> context_close()
+//
+// context_close() makes it unknown to its client at once (`connection` is NULL, the handle is
+// free); what runs on the device goes on, and context_check_idle() frees the context behind the
+// last of it. Until then it keeps its references to session and model.
 #include "server/jobs/context.h"
 
 #include <stdlib.h>

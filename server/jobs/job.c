@@ -1,4 +1,31 @@
 // Jobs: received, scheduled, run, answered.
+//
+//            job_new(), job_charge()
+//                     v
+//                 RECEIVING       the connection reads the inputs into the job's buffer
+//                     | job_start(): they are complete
+//                     v
+//        +-------> WAITING        in a queue of the scheduler, for cores
+//        |            | jobs_schedule(): its turn, and the cores are idle
+//        | on_lost()  v
+//        +--------- RUNNING       the runner has it; the cores are taken
+//                     | on_done(): outputs are in the buffer, or an error is there
+//                     v
+//                   DONE          the reply points into the buffer; freed when it has been sent
+//
+// How a job ends early depends on who does not want it any more:
+//
+//                 | the client (gone,   | its own limit       | its context closes
+//                 | cancelled)          |                     |
+//   RECEIVING     | freed               | (not yet counted)   | refused when the inputs are there
+//   WAITING       | freed               | fails               | fails
+//   RUNNING       | stopped, no answer  | answered, stopped   | answered, stopped
+//   DONE          | freed with the reply| -                   | -
+//
+// A job that is stopped keeps its cores, buffer and context until the runner lets go of it, because
+// the device may still write to its memory. A job belongs to nobody but itself: it holds references
+// to its session, its buffer and its bindings, and frees itself at one of the ends above. All of
+// this is on the loop's thread.
 #include "server/jobs/job.h"
 
 #include <stdlib.h>
@@ -16,6 +43,7 @@ static uint64_t now_us(void)
     return uv_hrtime() / 1000;
 }
 
+// The connection does not count the job's bytes any more: the reply has gone, or nobody reads it.
 static void job_uncharge(struct job *j)
 {
     if (j->charged)
@@ -23,6 +51,7 @@ static void job_uncharge(struct job *j)
     j->charged = NULL;
 }
 
+// From here on the context may close and be freed without the job.
 static void detach_context(struct job *j)
 {
     list_remove(&j->work.link);

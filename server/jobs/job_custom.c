@@ -1,4 +1,10 @@
 // Custom operators of a job.
+//
+// One call at a time goes to the client: `called` is set from job_custom_call() to its CUSTOM_DONE,
+// and `number` tells which call an answer is for. When the worker dies during a call, the run
+// begins again and reaches the same or another node while the old call is still out: then `stale`
+// says that the answer to come is thrown away, and only after it the new call is made. The client
+// so never sees two calls of one run at once.
 #include "server/jobs/job_custom.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 // Dumps.
+//
+// A part is out until two things have happened, in either order: the frame has left the buffer
+// (on_sent), and the client has said that it took it (job_dump_next). Only then does the run go on
+// and overwrite the window.
 #include "server/jobs/job_dump.h"
 
 #include <stdlib.h>

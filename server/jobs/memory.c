@@ -1,4 +1,9 @@
-// Memories and their handles.
+// Memories and the handles of sessions.
+//
+// A memory is known by its file (device and inode), so that one which is imported twice, by one
+// program or by two, is one memory with two handles. Handles count against the session and its
+// user; references (handles, bindings, runs) keep the mapping. When the last reference goes,
+// workers that have it mapped are told through memory_user.gone().
 #include "server/jobs/memory.h"
 
 #include <errno.h>

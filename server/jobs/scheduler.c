@@ -1,4 +1,20 @@
 // The scheduler.
+//
+// Fairness is start-time fair queueing at two levels, in each of the three priorities: users share
+// the device by weight, and the clients of a user share what it gets. Each has a virtual time
+// (`share.used`: device time had, divided by its weight), and who has the smallest goes next. The
+// clock of a level is the virtual time of whoever was served last; one who comes back from being
+// idle starts there, so that it neither pays for having waited nor collects credit by not working.
+//
+//   scheduler_next():  the reserved job, if its cores are free now
+//                      else, for each priority from the most urgent:
+//                         turn = a job that was passed for too long, or the smallest virtual time
+//                         turn fits the idle cores  -> start it
+//                         else another job that fits -> start that one (cores never stand idle for
+//                                                      fairness), and note that `turn` was blocked
+//
+// A job blocked for patience_us reserves its cores: nobody else gets them, so that a job that wants
+// several at once is not overtaken for ever by jobs that want one.
 #include "server/jobs/scheduler.h"
 
 #include <assert.h>
@@ -307,6 +323,7 @@ static void note_blocked(struct scheduler *s, struct scheduler_job *j, uint64_t 
         s->reserving = j;
 }
 
+// A priority's place now: its number, less one for each aging_us in which nothing of it was served.
 static int64_t scheduler_level(const struct scheduler *s, int priority, uint64_t now_us)
 {
     uint64_t unserved_us = now_us - s->classes[priority].served_us;

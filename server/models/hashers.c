@@ -1,4 +1,7 @@
-// Hashing on threads.
+// Threads that hash.
+//
+// They are nicer than the loop: hashing costs more than all else that an upload does, and nobody
+// waits for a hash before the file is complete.
 #include "server/models/hashers.h"
 
 #include <sys/resource.h>

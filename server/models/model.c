@@ -1,4 +1,16 @@
 // Loading and unloading of models.
+//
+//            first use           loaded
+//     COLD ------------> LOADING ------> LOADED
+//      ^                    | fails        |
+//      |                    v              | no uses for worker_idle_s
+//      +----------------- FAILED           |
+//      |   at once, from the loop          |
+//      +-----------------------------------+
+//
+// There are two counts. References (model_ref) keep the file: its clients, the contexts, and the
+// runner have them. Uses (model_use) keep it loaded: one for each context that is open or waits to
+// be. A model that is not COLD has a runner, and the runner's reference keeps the model.
 #include "server/models/model.h"
 
 #include <assert.h>

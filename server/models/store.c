@@ -1,4 +1,10 @@
 // Model files by hash.
+//
+// A model is in the list from its upload to its end. Without references it is cached: it stays, at
+// the end of the list, until the cache is over its limit or an upload needs the room; then the
+// model at the front, which has been unused for longest, goes first. The same file with other load
+// options is a variant: a model of its own with the same bytes, which is never cached, since the
+// original keeps the file.
 #include "server/models/store.h"
 
 #include <assert.h>

@@ -1,4 +1,22 @@
 // Uploads: offers, chunks, hashing, and what becomes of broken ones.
+//
+//     upload_offer(): nobody sends this file yet
+//           v         the owner's connection has gone, nobody waits
+//       OWNED <--------------------------------------> ORPHAN --> dropped: too old, too many,
+//           |                                                     or others need the room
+//           |          another offer of the same file
+//           | the last chunk is there: received == size
+//           v
+//       HASHING   its owner may go now, the hash decides
+//           | hash equals the offer's         | it does not
+//           v                                 v
+//       sealed, given to the store        dropped; those who wait begin again
+//
+// Only the owner may send chunks. Other connections that offer the same file wait in `waiting`:
+// they are answered when the file is complete, or the first of them becomes the owner when the
+// present one goes or stands still. Chunks are hashed on other threads (hashers.h) while later ones
+// arrive; the loop writes to the map from `received` on, the thread reads what lies before. An
+// upload that is dropped while it is hashed is freed when the thread has finished.
 #include "server/models/upload.h"
 
 #include <assert.h>

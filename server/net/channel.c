@@ -1,4 +1,9 @@
-// Frames over a transport.
+// Frames over a transport, on the loop.
+//
+// Reading and writing are done at once, when the transport is ready, until it is not any more or
+// the turn's work is used up; what is left comes in the next turn of the loop, so that one busy
+// peer does not keep the others waiting. What cannot be sent waits in `out`, and the owner hears of
+// its end.
 #include "server/net/channel.h"
 
 #include <assert.h>

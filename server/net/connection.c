@@ -1,4 +1,23 @@
 // Connections: life, limits, heartbeats.
+//
+//     connection_new()
+//           v     HELLO           GOODBYE of the client
+//         FRESH ---------> READY ------------------------> ENDING
+//           |                |                                | (answers still go out)
+//           | refused        | connection_leave()             | connection_leave()
+//           v                v                                v
+//        LEAVING: nothing is read any more; what is queued goes out
+//           | all of it has gone, or takes too long
+//           v
+//        connection_close(), which may also come in any other state: the stream has ended
+//
+// connection_close() ends all that hangs on the connection from the inside out: first its requests
+// are abandoned (which ends jobs), then the contexts, uploads and the session of it are given up
+// (connection_ops.on_closing), then the channel closes. The struct itself is freed on the loop,
+// when the channel's handles have closed.
+//
+// Reading stops (back-pressure) while a client has more requests, more bytes in job buffers or more
+// unread answers than its limits allow. A client that keeps to what HELLO announced never notices.
 #include "server/net/connection.h"
 
 #include <stdlib.h>

@@ -1,4 +1,12 @@
 // Requests that are answered later.
+//
+//   request_begin() ---> waiting ---> request_answer(), request_fail(): `connection` becomes NULL
+//                           |
+//                           +-------> requests_abandon(), or CANCEL: abandoned() is called
+//
+// A request is embedded in the work behind it, which outlives it as often as not: a job goes on
+// until the device has finished, although its client has gone. So every answer looks at
+// `connection` first, and drops what nobody waits for.
 #include "server/net/request.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,7 @@
 // The log's last lines and their readers.
+//
+// Lines come from any thread (log_watcher), under `lock`; the loop is woken by uv_async_t, which
+// merges many lines into one wake-up. Readers are requests of the loop's thread.
 #include "server/observe/logbook.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-// The flight recorder.
+// The flight recorder: a ring of fixed events, one cache line each, so that recording costs no more
+// than writing it. Readers ask from a number on and see by the first one that comes what they
+// missed.
 #include "server/observe/trace.h"
 
 #include <stdlib.h>

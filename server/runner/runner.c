@@ -1,4 +1,19 @@
 // Runners: contexts, the order of their jobs, deadlines.
+//
+// What the two kinds have in common is here: each context does one thing at a time, and
+// runner_context_advance() decides what is next, in this order: open it, tell layer times, run the
+// first job that waits. A kind answers through runner_context_opened(), _ran() and so on, from
+// inside or later, and each answer advances the context again.
+//
+//            first need                answer                worker lost
+//     CLOSED -----------> OPENING -----------------> OPEN -----------------> CLOSED
+//                            | error                                           ^
+//                            v               another job is submitted          |
+//                          BROKEN ---------------------------------------------+
+//
+// Callbacks of whoever has the runner come in the middle of this, and may submit, cancel and free.
+// So `busy` stays set while an owner is called, lists are begun anew after each call, and a context
+// that is freed while it is busy is closed by whatever ends its business.
 #include "server/runner/runner.h"
 
 #include <assert.h>
@@ -603,7 +618,8 @@ void runner_has_failed(struct runner *runner, const struct error *e)
     runner_advance_all(runner);
 }
 
-// Puts the job that a lost context ran back into its queue, or into `failed`.
+// Puts the job that a lost context ran back to the front of its queue, or into `failed` when it has
+// had its attempts.
 static void runner_context_requeue(struct runner_context *c, struct list *failed)
 {
     struct runner_job *job = steal_ptr(c->job);

@@ -1,4 +1,6 @@
-// Memory and bindings, as a worker process gets to know them.
+// Which memories a worker knows, and where it believes that a context's tensors lie. Only what
+// differs from the last run is sent. A worker that is replaced knows nothing, and is told all of it
+// again.
 #include "server/runner/worker_binding.h"
 
 #include <errno.h>

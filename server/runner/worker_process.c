@@ -1,4 +1,13 @@
 // The daemon's end of a worker process.
+//
+//     worker_process_new() --> alive --> killed: by us, or its stream has ended
+//                                          | the kernel says that it has exited,
+//                                          v or REAP_MS are over: it hangs in a driver
+//                                        on_dead(), once --> worker_process_free()
+//
+// A frame that makes no sense kills it: whoever sends one has lost control of itself. The struct
+// goes when it is freed by its owner and libuv has closed all its handles (n_handles), in whichever
+// order these come.
 #include "server/runner/worker_process.h"
 
 #include <assert.h>
