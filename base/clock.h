@@ -1,4 +1,4 @@
-// The clock of everything that waits.
+// The clock of everything that waits or measures.
 #pragma once
 
 #include <errno.h>
@@ -8,11 +8,16 @@
 #define CLOCK_FOREVER  UINT64_MAX
 #define CLOCK_AWAKE_US 50 // a sleep seldom ends later than that after its time
 
-static inline uint64_t clock_us(void)
+static inline uint64_t clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_us(void)
+{
+    return clock_ns() / 1000;
 }
 
 static inline uint64_t clock_ms(void)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client/api/context.h"
 #include "client/debug/profile.h"
 #include "client/last_error.h"
@@ -98,23 +99,16 @@ RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *st
     return last_error_keep("rknnd_get_server_status", r, &e);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         rknnd_Ping message = {.token = i + 1}, reply;
         struct request request = {.type = MESSAGE_PING, .reply = &reply};
-        uint64_t start = now_ns();
+        uint64_t start = clock_ns();
         int r = connection_call(c, &request, &message, e);
         if (r < 0)
             return r;
-        round_trip_ns[i] = now_ns() - start;
+        round_trip_ns[i] = clock_ns() - start;
         if (reply.token != message.token)
             return error_set(e, STATUS_FAIL, "server %s answers a Ping with other bytes", c->uri);
     }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/format.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"

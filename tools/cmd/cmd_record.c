@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/format.h"
 #include "tools/format/output_file.h"
 #include "tools/rknnctl.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/run/comparison.h"

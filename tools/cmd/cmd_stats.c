@@ -1,7 +1,7 @@
 // rknnctl stats: how the device is shared, once.
 #include <stdio.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"

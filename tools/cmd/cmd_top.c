@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"

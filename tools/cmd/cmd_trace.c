@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
-#include "tools/clock.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"

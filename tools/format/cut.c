@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 
 // Bytes that continue a character do not count.
 size_t cut_width(const char *text)

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 
 static int fail(const char *path, int error, struct failure *f)
 {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "tools/format/csv.h"
 #include "tools/format/cut.h"
 #include "tools/ui/terminal.h"
@@ -29,15 +30,9 @@ void table_done(struct table *t)
 
 void table_cell(struct table *t, const char *format, ...)
 {
-    if (t->n_cells == t->capacity) {
-        size_t capacity = t->capacity ? 2 * t->capacity : 64;
-        char **cells = reallocarray(t->cells, capacity, sizeof *cells);
-        if (!cells) {
-            t->failed = 1;
-            return;
-        }
-        t->cells = cells;
-        t->capacity = capacity;
+    if (array_reserve(t->cells, t->room, t->n_cells + 1, "a table", NULL) < 0) {
+        t->failed = 1;
+        return;
     }
     char *text;
     va_list args;

@@ -18,7 +18,7 @@ struct table_column {
 
 struct table {
     const struct table_column *columns; // outlive the table
-    size_t n_columns, n_cells, capacity;
+    size_t n_columns, n_cells, room;
     char **cells; // row by row
     int failed;   // out of memory at some cell
 };

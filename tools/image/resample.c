@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 
 // What goes into an output pixel: n input pixels from `first` on, and how much of each.
 struct tap {

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/cleanup.h"
+#include "base/array.h"
+#include "base/cleanup.h"
 
 #define FIRST_ROOM (1u << 16)
 #define MAX_SIZE   (UINT32_MAX + (size_t)(1u << 20)) // the RKNN API's largest input, and a header
@@ -38,10 +39,8 @@ static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure
             return failure_set(f, EXIT_INPUT, "more than 4 GiB, which no input takes");
         if (size < room)
             continue;
-        char *more = realloc(data, room *= 2);
-        if (!more)
+        if (array_reserve(data, room, room + 1, "an input", NULL) < 0)
             return failure_no_memory(f);
-        data = more;
     }
     if (!data)
         return failure_no_memory(f);

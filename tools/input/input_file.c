@@ -5,14 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/format.h"
-#include "tools/format/npy.h"
+#include "tools/format/npy_file.h"
 #include "tools/input/input_bytes.h"
 #include "tools/input/input_check.h"
-
-#define NPY_MAGIC      "\x93NUMPY"
-#define NPY_MAGIC_SIZE 6
 
 struct job {
     const rknn_tensor_attr *attr, *native;
@@ -25,15 +22,17 @@ static int check_native_array(const rknn_tensor_attr *native, const struct npy *
 {
     struct format_buffer dims;
     char shape[200];
-    uint64_t flat = native->size / (npy_type_size(native->type) ? npy_type_size(native->type) : 1);
+    size_t element = npy_file_type_size(native->type);
+    rknn_tensor_type type = (rknn_tensor_type)a->type;
+    uint64_t flat = native->size / (element ? element : 1);
     inputs_shape_text(a->shape, a->n_dims, shape, sizeof shape);
-    if (a->type == native->type &&
+    if (type == native->type &&
         (inputs_same_shape(native->dims, native->n_dims, a->shape, a->n_dims) ||
          (a->n_dims == 1 && a->shape[0] == flat)))
         return 0;
     return failure_set(
         f, EXIT_INPUT, "%s %s, but the model's own form, which is passed through, is %s %s (%s)",
-        get_type_string(a->type), shape, get_type_string(native->type),
+        get_type_string(type), shape, get_type_string(native->type),
         format_dims(&dims, native->dims, native->n_dims), get_format_string(native->fmt));
 }
 
@@ -46,7 +45,7 @@ static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failu
     if (in->size != native->size || native->size == native->size_with_stride || width == 0 ||
         native->w_stride <= width)
         return 0;
-    size_t pixel = npy_type_size(native->type), to = 0;
+    size_t pixel = npy_file_type_size(native->type), to = 0;
     for (uint32_t i = at + 1; i < native->n_dims; i++)
         pixel *= native->dims[i];
     char *padded = calloc(native->size_with_stride, 1);
@@ -64,27 +63,37 @@ static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failu
     return 0;
 }
 
+// NULL: no memory. An input of no bytes has memory, too.
+static void *copy_bytes(struct bytes b)
+{
+    void *copy = malloc(b.size ? b.size : 1);
+    return copy && b.size ? memcpy(copy, b.data, b.size) : copy;
+}
+
 static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
 {
     struct npy a;
     const rknn_tensor_attr *attr = j->attr;
     rknn_tensor_format layout = j->form->layout;
-    int r = npy_parse(j->bytes->data, j->bytes->size, &a, f);
+    struct error e;
+    struct bytes file = {j->bytes->data, j->bytes->size};
+    if (npy_parse(file, &a, &e) < 0)
+        return failure_set(f, EXIT_INPUT, "%s", e.text);
+    int r = j->form->native ? check_native_array(j->native, &a, f)
+                            : inputs_check_shape(attr, layout, a.shape, a.n_dims, f);
     if (r)
         return r;
-    r = j->form->native ? check_native_array(j->native, &a, f)
-                        : inputs_check_shape(attr, layout, a.shape, a.n_dims, f);
-    if (r == 0 && a.size > UINT32_MAX)
-        r = failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB", a.size);
-    if (r) {
-        npy_done(&a);
-        return r;
-    }
+    if (a.data.size > UINT32_MAX)
+        return failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB",
+                           a.data.size);
+    void *data = copy_bytes(a.data);
+    if (!data)
+        return failure_no_memory(f);
     *ret = (rknn_input){.index = attr->index,
-                        .buf = a.data,
-                        .size = (uint32_t)a.size,
+                        .buf = data,
+                        .size = (uint32_t)a.data.size,
                         .pass_through = j->form->native,
-                        .type = a.type,
+                        .type = (rknn_tensor_type)a.type,
                         .fmt = attr->n_dims == 4 ? layout : RKNN_TENSOR_UNDEFINED};
     return 0;
 }
@@ -94,13 +103,13 @@ static int check_raw_size(const struct job *j, rknn_tensor_type type, struct fai
     const struct input_form *form = j->form;
     const rknn_tensor_attr *a = form->native ? j->native : j->attr;
     struct format_buffer dims;
-    uint64_t want = (uint64_t)a->n_elems * npy_type_size(type);
+    uint64_t want = (uint64_t)a->n_elems * npy_file_type_size(type);
     bool fits = form->native ? j->bytes->size == a->size || j->bytes->size == a->size_with_stride
                              : j->bytes->size == want && want <= UINT32_MAX;
     const char *looks = image_format(j->bytes->data, j->bytes->size);
     if (fits)
         return 0;
-    if (j->bytes->size > NPY_MAGIC_SIZE && memcmp(j->bytes->data, NPY_MAGIC, NPY_MAGIC_SIZE) == 0)
+    if (bytes_start_with((struct bytes){j->bytes->data, j->bytes->size}, NPY_MAGIC))
         looks = ".npy";
     return failure_set(
         f, EXIT_INPUT, "%zu bytes of raw data, but the input, %s %s%s, takes %llu%s%s%s",
@@ -117,10 +126,9 @@ static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
     int r = check_raw_size(j, type, f);
     if (r)
         return r;
-    void *data = malloc(j->bytes->size);
+    void *data = copy_bytes((struct bytes){j->bytes->data, j->bytes->size});
     if (!data)
         return failure_no_memory(f);
-    memcpy(data, j->bytes->data, j->bytes->size);
     *ret = (rknn_input){.index = attr->index,
                         .buf = data,
                         .size = (uint32_t)j->bytes->size,
@@ -196,8 +204,7 @@ static int load(const struct job *j, rknn_input *ret, struct input_file *file, s
     const struct input_bytes *b = j->bytes;
     const struct input_form *form = j->form;
     const char *picture = form->raw ? NULL : image_format(b->data, b->size);
-    bool array =
-        !form->raw && b->size >= NPY_MAGIC_SIZE && memcmp(b->data, NPY_MAGIC, NPY_MAGIC_SIZE) == 0;
+    bool array = !form->raw && bytes_start_with((struct bytes){b->data, b->size}, NPY_MAGIC);
     file->format = picture ? picture : array ? "npy" : "raw";
     if (form->fit_named && !picture)
         return failure_set(f, EXIT_USAGE, "--fit is for pictures, and this is none");

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "tools/format/npy.h"
+#include "tools/format/npy_file.h"
 #include "tools/input/input_check.h"
 #include "tools/ui/parse.h"
 
@@ -26,8 +26,11 @@ static int set_layout(const char *text, struct input_form *form, struct failure 
 static int set_type(const char *text, struct input_form *form, struct failure *f)
 {
     form->raw = true;
-    if (npy_type_named(text, &form->type))
+    enum tensor_type type;
+    if (npy_type_named(text, &type)) {
+        form->type = (rknn_tensor_type)type;
         return 0;
+    }
     return failure_set(f, EXIT_USAGE,
                        "--type: \"%s\" is not float32, float16, int8, uint8, int16, uint16, int32, "
                        "uint32, int64 or bool",

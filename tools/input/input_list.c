@@ -7,25 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
-
-// Room for one more of n items, which there is until n is a power of 2.
-static void *grow(void *items, size_t n, size_t item_size)
-{
-    return n & (n - 1) ? items : reallocarray(items, n ? 2 * n : 1, item_size);
-}
+#include "base/array.h"
+#include "base/cleanup.h"
 
 static int add_path(struct input_list *l, struct text_list *set, const char *folder,
                     const char *word, struct failure *f)
 {
-    char **paths = grow(l->paths, l->n_paths, sizeof *paths);
-    if (!paths)
+    if (array_reserve(l->paths, l->room_paths, l->n_paths + 1, "paths", NULL) < 0)
         return failure_no_memory(f);
-    l->paths = paths;
-    if (asprintf(&paths[l->n_paths], "%s%s%s", *word == '/' ? "" : folder, *word == '/' ? "" : "/",
-                 word) < 0)
+    if (asprintf(&l->paths[l->n_paths], "%s%s%s", *word == '/' ? "" : folder,
+                 *word == '/' ? "" : "/", word) < 0)
         return failure_no_memory(f);
-    return text_list_add(set, paths[l->n_paths++], f);
+    return text_list_add(set, l->paths[l->n_paths++], f);
 }
 
 static int add_set(struct input_list *l, char *line, const char *folder, struct failure *f)
@@ -33,14 +26,12 @@ static int add_set(struct input_list *l, char *line, const char *folder, struct 
     char *rest = NULL, *word = strtok_r(line, " \t\r\n", &rest);
     if (!word)
         return 0;
-    struct text_list *sets = grow(l->sets, l->n, sizeof *sets);
-    if (!sets)
+    if (array_reserve(l->sets, l->room, l->n + 1, "sets", NULL) < 0)
         return failure_no_memory(f);
-    l->sets = sets;
-    sets[l->n++] = (struct text_list){0};
+    l->sets[l->n++] = (struct text_list){0};
     int r = 0;
     for (; word && r == 0; word = strtok_r(NULL, " \t\r\n", &rest))
-        r = add_path(l, &sets[l->n - 1], folder, word, f);
+        r = add_path(l, &l->sets[l->n - 1], folder, word, f);
     return r;
 }
 

@@ -7,9 +7,9 @@
 
 struct input_list {
     struct text_list *sets;
-    size_t n;
+    size_t n, room;
     char **paths; // of all sets
-    size_t n_paths;
+    size_t n_paths, room_paths;
 };
 
 /// Reads the list `path`; NULL: one set, the files of `inputs`. EXIT_INPUT for a list that cannot

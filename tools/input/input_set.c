@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/input/input_check.h"
 
 int input_set_init(struct input_set *s, uint32_t n, struct failure *f)

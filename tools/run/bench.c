@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "rknnd.h"
-#include "tools/cleanup.h"
-#include "tools/clock.h"
 #include "tools/format/order_stats.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/progress.h"

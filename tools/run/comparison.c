@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
-#include "tools/format/npy.h"
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "tools/format/npy_file.h"
 #include "tools/format/tensor_file.h"
 #include "tools/input/golden_inputs.h"
 #include "tools/input/input_list.h"
@@ -31,14 +32,8 @@ struct work {
 
 static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *f)
 {
-    if (c->n == c->capacity) {
-        size_t capacity = c->capacity ? 2 * c->capacity : 128;
-        struct comparison_row *rows = reallocarray(c->rows, capacity, sizeof *rows);
-        if (!rows)
-            return failure_no_memory(f);
-        c->rows = rows;
-        c->capacity = capacity;
-    }
+    if (array_reserve(c->rows, c->room, c->n + 1, "tensors", NULL) < 0)
+        return failure_no_memory(f);
     struct comparison_row *r = &c->rows[c->n++];
     *r = (struct comparison_row){.name = strdup(t->name),
                                  .node = strdup(t->node),
@@ -100,7 +95,8 @@ static int snapshot(struct work *w, const rknnd_comparison *c)
         if (!path)
             r = failure_no_memory(w->f);
         else if (files[i].values)
-            r = npy_write(path, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, files[i].values, w->f);
+            r = npy_file_write(path, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, files[i].values,
+                               w->f);
     }
     return r;
 }

@@ -84,7 +84,7 @@ struct comparison_row {
 struct comparison {
     rknnd_server_info server, golden_server;
     struct comparison_row *rows; // in the order of execution
-    size_t n, capacity, n_sets;
+    size_t n, room, n_sets;
     double limit;
     char why_not_single[256]; // "": it was not wanted, or it is there
     struct comparison_times times;

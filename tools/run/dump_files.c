@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/format.h"
-#include "tools/format/npy.h"
+#include "tools/format/npy_file.h"
 #include "tools/format/table.h"
 #include "tools/format/tensor_file.h"
 #include "tools/format/values.h"
@@ -81,9 +81,9 @@ static int take_tensor(struct dump *d, const rknnd_tensor *t)
     if (r < 0)
         return failure_rknn(f, r, "tensor %s", t->name);
     if (d->plan->raw)
-        r = npy_write(file, t->type, t->dims, t->n_dims, t->data, f);
+        r = npy_file_write(file, t->type, t->dims, t->n_dims, t->data, f);
     else
-        r = npy_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
+        r = npy_file_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
     if (r)
         return failure_prefix(f, "tensor %s", t->name);
     note(d, t, values, file);

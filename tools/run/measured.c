@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"

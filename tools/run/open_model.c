@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/clock.h"
+#include "base/clock.h"
 #include "tools/run/load_option_args.h"
 
 // A file that is not there is the user's mistake; say so before a server is looked for.

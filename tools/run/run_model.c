@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/cleanup.h"
-#include "tools/format/npy.h"
+#include "base/cleanup.h"
+#include "tools/format/npy_file.h"
 #include "tools/format/tensor_file.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
@@ -73,7 +73,7 @@ static int write_output(const struct run_plan *plan, const rknn_tensor_attr *att
     if (asprintf(&file, "%s/out%u.npy", plan->folder, attr->index) < 0)
         return failure_no_memory(f);
     *ret_file = file;
-    return npy_write(file, type, attr->dims, attr->n_dims, data, f);
+    return npy_file_write(file, type, attr->dims, attr->n_dims, data, f);
 }
 
 static int get_output(const struct model *m, uint32_t index, bool want_float, rknn_output *ret,
@@ -147,7 +147,7 @@ static int check_plan(const struct run_plan *plan, const struct model *m, struct
     if (r)
         return r;
     for (uint32_t i = 0; plan->folder && plan->raw && i < m->n_outputs; i++)
-        if (!npy_type_size(m->outputs[i].type))
+        if (!npy_file_type_size(m->outputs[i].type))
             return failure_set(f, EXIT_RUNTIME,
                                "output %u is %s, which numpy has no type for; "
                                "leave out --raw",

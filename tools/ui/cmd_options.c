@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "tools/input/input_form.h"
 #include "tools/ui/nearest.h"
 #include "tools/ui/parse.h"
@@ -40,11 +41,9 @@ void text_list_done(struct text_list *l)
 
 int text_list_add(struct text_list *l, const char *item, struct failure *f)
 {
-    const char **items = reallocarray(l->items, l->n + 1, sizeof *items);
-    if (!items)
+    if (array_reserve(l->items, l->room, l->n + 1, "arguments", NULL) < 0)
         return failure_no_memory(f);
-    items[l->n++] = item;
-    l->items = items;
+    l->items[l->n++] = item;
     return 0;
 }
 

@@ -17,7 +17,7 @@
 
 struct text_list {
     const char **items; // of options: point into argv
-    size_t n;
+    size_t n, room;
 };
 
 /// `item` outlives the list.

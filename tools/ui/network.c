@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/clock.h"
+#include "base/clock.h"
 
 #define SERVICE "_rknnd._tcp"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/format.h"
 #include "tools/ui/terminal.h"
 

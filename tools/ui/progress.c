@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "rknnd.h"
-#include "tools/clock.h"
 #include "tools/format/format.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/terminal.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/csv.h"
 #include "tools/format/format.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 #include "tools/format/table.h"
 #include "tools/ui/terminal.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "tools/cleanup.h"
+#include "base/cleanup.h"
 
 #define DATA_MARK  "@DATA@"
 #define NONCE_MARK "@NONCE@"

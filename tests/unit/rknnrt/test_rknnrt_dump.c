@@ -53,15 +53,16 @@ static void refuses_what_it_does_not_know(void **state)
         size_t n;
         const char *words;
     } bad[] = {
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4, "type"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4, "big-endian"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8, "type"},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", 4, "order"},
-        {"{'descr': '<f4', 'shape': (1,), }", 4, "order"},
-        {"{'descr': '<f4', 'fortran_order': False, }", 4, "shape"},
+        {"{'descr': '<f4', 'shape': (1,), }", 4, "damaged"},
+        {"{'descr': '<f4', 'fortran_order': False, }", 4, "damaged"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", 0, "shape"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4, "shape"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4, "size"},
-        {"{'descr': '|i1', 'fortran_order': False, 'shape': (65536, 65536), }", 0, "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4, "damaged"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4, "says 8"},
+        {"{'descr': '|i1', 'fortran_order': False, 'shape': (65536, 65536), }", 0,
+         "says 4294967296"},
     };
     struct tensor_attr a;
     struct bytes data;

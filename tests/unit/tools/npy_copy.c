@@ -1,22 +1,29 @@
 // npy_copy FROM TO: reads one .npy file and writes it again, for test_npy.py.
 #include <stdio.h>
 
-#include "tools/format/npy.h"
+#include "tools/format/npy_file.h"
+
+static uint8_t file[1 << 20];
 
 int main(int argc, char **argv)
 {
     struct npy a;
-    struct failure f = {0};
-    if (argc != 3)
+    struct error e;
+    struct failure f;
+    uint32_t dims[NPY_MAX_DIMS];
+    FILE *from = argc == 3 ? fopen(argv[1], "rb") : NULL;
+    if (!from)
         return EXIT_USAGE;
-    int r = npy_read(argv[1], &a, &f);
-    if (r == 0) {
-        uint32_t dims[NPY_MAX_DIMS];
-        for (size_t i = 0; i < a.n_dims; i++)
-            dims[i] = (uint32_t)a.shape[i];
-        r = npy_write(argv[2], a.type, dims, (uint32_t)a.n_dims, a.data, &f);
-        npy_done(&a);
+    struct bytes all = {file, fread(file, 1, sizeof file, from)};
+    fclose(from);
+    if (npy_parse(all, &a, &e) < 0) {
+        fprintf(stderr, "%s\n", e.text);
+        return EXIT_INPUT;
     }
+    for (size_t i = 0; i < a.n_dims; i++)
+        dims[i] = (uint32_t)a.shape[i];
+    int r = npy_file_write(argv[2], (rknn_tensor_type)a.type, dims, (uint32_t)a.n_dims, a.data.data,
+                           &f);
     if (r)
         fprintf(stderr, "%s\n", f.text);
     return r;
