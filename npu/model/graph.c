@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/convert.h"
+
 void graph_done(struct graph *g)
 {
     pool_done(&g->pool);
@@ -41,6 +43,51 @@ void graph_tensor_unpack(const struct graph_tensor *t, void *dst)
         t->unpack(t, dst);
     else
         memcpy(dst, t->data.data, t->size);
+}
+
+// Stored elements as they are, without scale; src may lie behind dst in the same memory (its end
+// not before dst's).
+static void graph_load(enum tensor_type type, const uint8_t *src, uint64_t n, float *dst)
+{
+#define EACH(size, number)                                                                         \
+    for (uint64_t i = 0; i < n; i++) {                                                             \
+        const uint8_t *p = src + i * (size);                                                       \
+        dst[i] = (number);                                                                         \
+    }                                                                                              \
+    break
+    switch (type) {
+    case TENSOR_FLOAT32:
+        memmove(dst, src, n * sizeof *dst);
+        break;
+    case TENSOR_FLOAT16:
+        EACH(2, convert_fp16_to_float(read_le16(p)));
+    case TENSOR_INT8:
+        EACH(1, (float)(int8_t)*p);
+    case TENSOR_UINT8:
+    case TENSOR_BOOL:
+        EACH(1, (float)*p);
+    case TENSOR_INT16:
+        EACH(2, (float)(int16_t)read_le16(p));
+    case TENSOR_INT32:
+        EACH(4, (float)(int32_t)read_le32(p));
+    default:
+        EACH(8, (float)(int64_t)read_le64(p));
+    }
+#undef EACH
+}
+
+void graph_tensor_floats(const struct graph_tensor *t, float *dst)
+{
+    const uint8_t *src = t->data.data;
+    if (t->unpack) {
+        // The packed elements are no larger than the floats: unpack behind them, convert forwards.
+        uint8_t *packed = (uint8_t *)dst + t->n_elems * sizeof(float) - t->size;
+        graph_tensor_unpack(t, packed);
+        src = packed;
+    }
+    graph_load(t->type, src, t->n_elems, dst);
+    for (uint64_t i = 0; t->quantized && i < t->n_elems; i++)
+        dst[i] = (dst[i] - (float)t->zp) * t->scale;
 }
 
 int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,

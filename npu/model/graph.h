@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "npu/model/graph_ref.h"
 #include "npu/model/pool.h"
 #include "tensor/custom_node.h"
 #include "tensor/tensor.h"
@@ -84,7 +85,7 @@ struct graph_tensor {
     X(GATHER_ELEMENTS, op_gather_elements, WHOLE) \
     X(CUSTOM, op_custom, WHOLE) /* a program or plugin computes it */ \
     X(MAT_MUL, op_mat_mul, WHOLE) \
-    X(REF, op_ref, WHOLE) /* one of ref.h */ \
+    X(REF, op_ref, WHOLE) /* one of graph_ref.h */ \
     X(QUANTIZE, op_quantize, WHOLE) \
     X(MAP, op_map, WHOLE) /* a table of 256 bytes */
 // clang-format on
@@ -126,8 +127,16 @@ enum graph_post_kind {
     POST_KIND_COUNT
 };
 
-struct graph_lut;    // lut.h
-struct ref_operator; // ref.h
+// The chip's lookup table for activations: two tables of 513 points with straight lines between.
+// A value enters as an integer; [-16384, 0] is covered by below[], [0, 16384] by above[], in steps
+// of 32. What comes out is turned into the stored value by out = y * out_scale + out_offset.
+#define LUT_POINTS 513
+
+struct graph_lut {
+    int16_t below[LUT_POINTS], above[LUT_POINTS];
+    float slope_below, slope_above; // beyond the tables
+    float out_scale, out_offset;
+};
 
 struct graph_post {
     enum graph_post_kind kind;
@@ -228,7 +237,7 @@ struct graph_node {
         bool multiply;     // exMatMul: the product is multiplied by input 2, else that is added
         uint32_t axes;     // ReduceMean: a bit for each dimension
         struct {
-            const struct ref_operator *op;
+            enum graph_ref_op op;
             const int64_t *ints; // what they mean is the operator's affair
             uint32_t n_ints;
             float reals[4];
@@ -261,6 +270,9 @@ int graph_tensor_measure(struct graph_tensor *t, struct error *e);
 
 /// Writes a constant's elements to dst (t->size bytes).
 void graph_tensor_unpack(const struct graph_tensor *t, void *dst);
+
+/// A constant's elements as real numbers. dst takes n_elems.
+void graph_tensor_floats(const struct graph_tensor *t, float *dst);
 
 /// A constant's elements as integers. dst takes n_elems.
 int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,

@@ -4,15 +4,16 @@
 
 #include "base/cleanup.h"
 #include "npu/batch.h"
-#include "npu/model/model_describe.h"
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/pace.h"
+#include "npu/sim/describe/describe.h"
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/exec/run.h"
 #include "npu/sim/fault.h"
 #include "npu/sim/matmul/product.h"
 #include "npu/sim/sim_custom.h"
+#include "npu/sim/sim_executor.h"
 #include "npu/sim/sim_io.h"
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
@@ -133,7 +134,7 @@ static int load_onnx(struct npu_model *m, struct bytes file, uint32_t index, str
                      struct error *e)
 {
     take_any_chip(m);
-    return onnx_graph(ret, file, &m->options, index, e);
+    return onnx_graph(ret, file, &m->options, index, &sim_executor, e);
 }
 
 static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, struct error *e)
@@ -259,8 +260,8 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
 {
     if (matmul_model_is(source->file))
         return product_describe(source->file, ret, e);
-    return onnx_is_model(source->file) ? onnx_describe(source->file, source->options, ret, e)
-                                       : sim_describe(d->options.chip, source->file, ret, e);
+    return onnx_is_model(source->file) ? describe_onnx(source->file, source->options, ret, e)
+                                       : describe_rknn(d->options.chip, source->file, ret, e);
 }
 
 // ---- context ----

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "npu/model/onnx/onnx_graph.h"
+#include "npu/sim/sim_executor.h"
 
 #define ROWS 3 // of shapes that are tried
 
@@ -25,7 +26,7 @@ static void load(const struct load_options *o, struct bytes file)
     for (uint32_t i = 0; i < ROWS && i < o->n_rows; i++) {
         struct graph g;
         struct error e;
-        if (onnx_graph(&g, file, o, i, &e) < 0)
+        if (onnx_graph(&g, file, o, i, &sim_executor, &e) < 0)
             return;
         graph_done(&g);
     }

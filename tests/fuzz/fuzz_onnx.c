@@ -5,6 +5,7 @@
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
+#include "npu/sim/sim_executor.h"
 
 #define SMALL ((uint64_t)1 << 20) // bytes of memory of models that are run
 
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error e = {0};
     struct bytes file = {data, size};
     struct load_options options = {.n_rows = 1};
-    if (!onnx_is_model(file) || onnx_graph(&g, file, &options, 0, &e) < 0)
+    if (!onnx_is_model(file) || onnx_graph(&g, file, &options, 0, &sim_executor, &e) < 0)
         return 0;
     if (plan_init(&p, &g, &e) == 0) {
         run_once(&p);

@@ -1,9 +1,9 @@
 // .rknn files: whatever the bytes, a model that can be described and run, or words.
 #include <stdlib.h>
 
-#include "npu/model/model_describe.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/sim/describe/describe.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "npu/sim/sim_io.h"

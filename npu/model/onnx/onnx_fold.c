@@ -1,27 +1,15 @@
-// Computes nodes of constants while a model is loaded, by the executor itself.
+// Computes nodes of constants while a model is loaded, by the executor that will run it.
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "npu/model/onnx/onnx_lower.h"
-#include "npu/sim/exec/copy.h"
-#include "npu/sim/exec/plan.h"
-#include "npu/sim/exec/run.h"
 
 struct fold {
     struct graph g;
     struct graph_node node;
-    struct plan plan;
-    struct run run;
     int32_t *inputs, *outputs;
     uint32_t *ports;
 };
-
-static void fold_done(struct fold *f)
-{
-    run_done(&f->run);
-    plan_done(&f->plan);
-    graph_done(&f->g);
-}
 
 // A graph of this node alone, whose inputs are the constants.
 static int make_graph(struct fold *f, const struct graph *from, const struct graph_node *n,
@@ -57,47 +45,35 @@ static int make_graph(struct fold *f, const struct graph *from, const struct gra
     return 0;
 }
 
-static void move_elements(const struct graph_tensor *to, void *dst, const struct graph_tensor *from,
-                          const void *src)
+// Makes the node's outputs constants, whose elements are still to be computed.
+static int take_outputs(struct onnx_lowering *l, const struct graph_node *n, void **results,
+                        struct error *e)
 {
-    struct copy c;
-    copy_init_whole(&c, to, from);
-    copy_run(&c, dst, src);
-}
-
-static int take_output(struct onnx_lowering *l, struct fold *f, uint32_t i, int32_t to,
-                       struct error *e)
-{
-    struct graph_tensor *t = &l->g->tensors[to];
-    uint8_t *data = pool_alloc(&l->g->pool, t->size, 1);
-    if (!data)
-        return error_no_memory(e, "a constant", t->size);
-    t->constant = true;
-    t->channels_last = false;
-    t->data = (struct bytes){data, t->size};
-    int32_t own = f->outputs[i];
-    move_elements(t, data, &f->g.tensors[own], run_tensor(&f->run, (uint32_t)own));
+    for (uint32_t i = 0; i < n->n_outputs; i++) {
+        if (n->outputs[i] < 0)
+            continue;
+        struct graph_tensor *t = &l->g->tensors[n->outputs[i]];
+        results[i] = pool_alloc(&l->g->pool, t->size, 1);
+        if (!results[i])
+            return error_no_memory(e, "a constant", t->size);
+        t->constant = true;
+        t->channels_last = false;
+        t->data = (struct bytes){results[i], t->size};
+    }
     return 0;
 }
 
 static int compute(struct onnx_lowering *l, struct fold *f, const struct graph_node *n,
                    struct error *e)
 {
-    const struct graph_tensor *x = &l->g->tensors[n->inputs[0]];
+    const struct bytes x = n->inputs[0] < 0 ? (struct bytes){0} : l->g->tensors[n->inputs[0]].data;
     int r = make_graph(f, l->g, n, e);
+    void **results = pool_alloc(&f->g.pool, n->n_outputs, sizeof *results);
+    if (r == 0 && !results)
+        r = error_no_memory(e, "a constant", 0);
     if (r == 0)
-        r = plan_init(&f->plan, &f->g, e);
-    if (r == 0)
-        r = run_init(&f->run, &f->plan, e);
-    if (r < 0)
-        return r;
-    if (f->inputs[0] >= 0)
-        move_elements(&f->g.tensors[0], run_tensor(&f->run, 0), x, x->data.data);
-    r = run_steps(&f->run, e);
-    for (uint32_t i = 0; i < n->n_outputs && r == 0; i++)
-        if (n->outputs[i] >= 0)
-            r = take_output(l, f, i, n->outputs[i], e);
-    return r;
+        r = take_outputs(l, n, results, e);
+    return r < 0 ? r : l->executor->run_node(&f->g, x.data, results, e);
 }
 
 int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error *e)
@@ -109,7 +85,7 @@ int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error 
                            (unsigned long long)(ONNX_FOLDED_MAX >> 20));
     struct fold f = {0};
     int r = compute(l, &f, n, e);
-    fold_done(&f);
+    graph_done(&f.g);
     return r < 0 && e && e->code == STATUS_FAIL ? error_set(e, STATUS_MODEL_INVALID, "%s", e->text)
                                                 : r;
 }

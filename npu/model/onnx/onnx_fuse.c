@@ -4,7 +4,6 @@
 
 #include "base/cleanup.h"
 #include "npu/model/onnx/onnx_lower.h"
-#include "npu/sim/simd/elements.h"
 
 #define DROPPED GRAPH_OP_COUNT
 
@@ -81,7 +80,7 @@ static float *floats_of(struct fusing *f, int32_t tensor)
     const struct graph_tensor *t = &f->g->tensors[tensor];
     float *v = pool_alloc(&f->g->pool, t->n_elems, sizeof *v);
     if (v)
-        elements_of_constant(t, v);
+        graph_tensor_floats(t, v);
     return v;
 }
 
@@ -106,7 +105,7 @@ static void unpack_scaled(const struct graph_tensor *t, void *dst)
     const struct scaled *p = t->packing;
     float *v = dst;
     size_t each = t->n_elems / t->dims[0];
-    elements_of_constant(&p->weight, v);
+    graph_tensor_floats(&p->weight, v);
     for (uint32_t o = 0; o < t->dims[0]; o++)
         for (size_t k = 0; k < each; k++, v++)
             *v = (float)((double)*v * p->factors[o]);

@@ -317,7 +317,7 @@ static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, i
         return l->out[0];
     *tensor = l->out[0];
     int r = onnx_shape_like(l, 0, &l->g->tensors[l->in[0]], e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_unary, 1, &kind, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_UNARY, 1, &kind, 1, e);
 }
 
 static int take_outputs(struct onnx_lowering *l, struct error *e)
@@ -361,7 +361,8 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
 }
 
 static int lower_file(struct graph *g, const struct onnx_file *f,
-                      const struct load_options *options, uint32_t row, struct error *e)
+                      const struct load_options *options, uint32_t row,
+                      const struct graph_executor *executor, struct error *e)
 {
     uint64_t n_names = (uint64_t)f->n_initializers + f->n_inputs + f->n_nodes;
     for (uint32_t i = 0; i < f->n_nodes; i++)
@@ -381,6 +382,7 @@ static int lower_file(struct graph *g, const struct onnx_file *f,
     l->g = g;
     l->options = options;
     l->row = row;
+    l->executor = executor;
     int r = onnx_names_new(&l->names, (uint32_t)n_names, e);
     if (r == 0)
         r = lower_all(l, e);
@@ -394,13 +396,13 @@ bool onnx_is_model(struct bytes file)
 }
 
 int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
-               struct error *e)
+               const struct graph_executor *executor, struct error *e)
 {
     struct onnx_file f;
     *g = (struct graph){0};
     int r = onnx_file_read(&f, &g->pool, file, e);
     if (r == 0)
-        r = lower_file(g, &f, options, row, e);
+        r = lower_file(g, &f, options, row, executor, e);
     if (r < 0)
         graph_done(g);
     return r;

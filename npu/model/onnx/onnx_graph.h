@@ -1,6 +1,7 @@
 // Turns an ONNX file into a graph that the executor runs.
 #pragma once
 
+#include "npu/model/graph_executor.h"
 #include "npu/model/load_options.h"
 #include "npu/model/onnx/onnx_file.h"
 
@@ -8,12 +9,9 @@
 bool onnx_is_model(struct bytes file);
 
 /// The graph holds everything it needs besides the file's bytes, which must outlive it. Constants
-/// are folded, activations fused. Inputs that the options give shapes have those of their n-th rows
+/// are folded by the executor, activations fused. Inputs that the options give shapes have those of
+/// their n-th rows
 /// (`row`). Refuses whatever is not understood, naming the node and the reason. On failure g is
 /// empty.
 int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
-               struct error *e);
-
-/// What the file says, as JSON, with "refused" where it cannot be run with these load options. *ret
-/// is malloc'ed.
-int onnx_describe(struct bytes file, const char *options, char **ret, struct error *e);
+               const struct graph_executor *executor, struct error *e);

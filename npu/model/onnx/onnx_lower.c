@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_names.h"
-#include "npu/sim/simd/elements.h"
 
 #define MAX_TENSORS (1u << 20)
 
@@ -125,7 +124,7 @@ int onnx_in_floats(const struct onnx_lowering *l, uint32_t i, float *dst, uint32
         return 0;
     if (!t->constant || t->type != TENSOR_FLOAT32 || t->n_elems > ONNX_MAX_SHAPE)
         return onnx_refuse(l, e, "its input %s is not a constant of floats", t->name);
-    elements_of_constant(t, dst);
+    graph_tensor_floats(t, dst);
     *ret_n = (uint32_t)t->n_elems;
     return 0;
 }
@@ -288,8 +287,8 @@ struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint
     return onnx_emit(l, op, l->in, n, l->out, l->n_out, e);
 }
 
-int onnx_emit_ref(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
-                  const int64_t *ints, uint32_t n_ints, struct error *e)
+int onnx_emit_ref(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in, const int64_t *ints,
+                  uint32_t n_ints, struct error *e)
 {
     int64_t *copy = pool_alloc(&l->g->pool, n_ints, sizeof *copy);
     if (!copy)

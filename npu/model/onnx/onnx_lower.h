@@ -1,9 +1,9 @@
 // How ONNX nodes become nodes of the graph: what the files of the ONNX front-end share.
 #pragma once
 
+#include "npu/model/graph_executor.h"
 #include "npu/model/load_options.h"
 #include "npu/model/onnx/onnx_file.h"
-#include "npu/sim/ref/ref.h"
 
 #define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
 
@@ -30,6 +30,7 @@ struct onnx_origin {
 struct onnx_lowering {
     const struct onnx_file *f;
     const struct load_options *options;
+    const struct graph_executor *executor;
     uint32_t row; // of the options' shapes
     struct graph *g;
     struct onnx_names *names;
@@ -124,9 +125,9 @@ struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const in
 struct graph_node *onnx_emit_own(struct onnx_lowering *l, enum graph_op op, uint32_t n_in,
                                  struct error *e);
 
-/// A node that a reference operator (npu/sim/ref/ref.h) computes.
-int onnx_emit_ref(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
-                  const int64_t *ints, uint32_t n_ints, struct error *e);
+/// A node that a reference operator (graph_ref.h) computes.
+int onnx_emit_ref(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in, const int64_t *ints,
+                  uint32_t n_ints, struct error *e);
 
 /// Makes output 0 the same tensor as `tensor`, or a copy where it must be one of its own.
 int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e);

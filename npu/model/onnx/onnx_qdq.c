@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "npu/sim/simd/elements.h"
 
 // ---- the new list ----
 
@@ -105,7 +104,7 @@ static bool form_of(const struct graph *g, const struct graph_node *n, enum tens
     if ((type != TENSOR_INT8 && type != TENSOR_UINT8) || !scale->constant || scale->n_elems != 1 ||
         scale->type != TENSOR_FLOAT32 || (zp && (!zp->constant || zp->type != type)))
         return false;
-    elements_of_constant(scale, &ret->scale);
+    graph_tensor_floats(scale, &ret->scale);
     ret->zp = zp ? (int32_t)qdq_whole_number(zp, 0) : 0;
     ret->counts_from_0 = type == TENSOR_UINT8;
     ret->zp -= ret->counts_from_0 ? 128 : 0;
@@ -136,7 +135,7 @@ static void count(struct qdq *q)
 
 // ---- QuantizeLinear and DequantizeLinear ----
 
-static bool is_ref(const struct graph_node *n, const struct ref_operator *op)
+static bool is_ref(const struct graph_node *n, enum graph_ref_op op)
 {
     return n->op == GRAPH_REF && n->ref.op == op;
 }
@@ -163,7 +162,7 @@ static const struct graph_node *sole_reader(const struct qdq *q, int32_t tensor)
 static bool becomes_unsigned(const struct qdq *q, int32_t stored)
 {
     const struct graph_node *n = sole_reader(q, stored);
-    return n && is_ref(n, &ref_dequantize) && q->n_reads[n->outputs[0]] == 1;
+    return n && is_ref(n, REF_OP_DEQUANTIZE) && q->n_reads[n->outputs[0]] == 1;
 }
 
 static int take_quantize(struct qdq *q, const struct graph_node *n, struct error *e)
@@ -210,14 +209,14 @@ static bool is_quantized_next(const struct qdq *q, const struct graph_node *n)
     do
         n = sole_reader(q, n->outputs[0]);
     while (n && n->op == GRAPH_UNARY);
-    return n && is_ref(n, &ref_quantize);
+    return n && is_ref(n, REF_OP_QUANTIZE);
 }
 
 static int take_node(struct qdq *q, const struct graph_node *n, struct error *e)
 {
-    if (is_ref(n, &ref_quantize))
+    if (is_ref(n, REF_OP_QUANTIZE))
         return take_quantize(q, n, e);
-    if (is_ref(n, &ref_dequantize))
+    if (is_ref(n, REF_OP_DEQUANTIZE))
         return take_dequantize(q, n, e);
     int r = qdq_moved(q, n, e);
     if (r == 0 && n->op == GRAPH_MAT_MUL && !is_quantized_next(q, n))

@@ -2,8 +2,6 @@
 #include <math.h>
 
 #include "npu/model/onnx/onnx_qdq.h"
-#include "npu/sim/ops/ort_int8.h"
-#include "npu/sim/simd/elements.h"
 
 #define MAX_DEPTH 8 // of moves between a node and its quantization
 
@@ -57,14 +55,14 @@ static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
     return true;
 }
 
-static void fill_table(struct qdq_form from, const struct chain *c, struct qdq_form to,
-                       int8_t *table)
+static void fill_table(const struct qdq *q, struct qdq_form from, const struct chain *c,
+                       struct qdq_form to, int8_t *table)
 {
     float v[256];
     for (int i = 0; i < 256; i++)
         v[i] = from.scale * (float)((int8_t)i - from.zp);
     for (uint32_t k = c->n; k-- > 0;)
-        elements_post(&c->posts[k], v, 256);
+        q->l->executor->apply(&c->posts[k], v, 256);
     for (int i = 0; i < 256; i++) {
         float steps = rintf(v[i] / to.scale) + (float)to.zp;
         steps = isnan(steps) ? (float)to.zp : steps;
@@ -82,7 +80,7 @@ static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct
         *ret = c->from;
         return 1;
     }
-    fill_table(from, c, form, table);
+    fill_table(q, from, c, form, table);
     int r = result(q, like, form, ret, e);
     return r < 0 ? r : qdq_emit_map(q, node, table, c->from, *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
 }
@@ -99,7 +97,7 @@ static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
         return -1;
     struct qdq_form form = {.zp = o->zp < 0 ? 0
                                             : (int32_t)qdq_whole_number(&q->g->tensors[o->zp], 0)};
-    elements_of_constant(&q->g->tensors[o->scale], &form.scale);
+    graph_tensor_floats(&q->g->tensors[o->scale], &form.scale);
     uint8_t moved = t->type == TENSOR_UINT8 ? 0x80 : 0;
     uint8_t *data = pool_alloc(&q->g->pool, t->n_elems, 1);
     form.zp -= moved;
@@ -123,9 +121,9 @@ static int emit_joined(struct qdq *q, const struct graph_node *n, int32_t x, int
     int8_t all[256], product[256];
     for (int i = 0; i < 256; i++)
         all[i] = (int8_t)i;
-    struct ort_int8_binary steps =
-        ort_int8_binary(GRAPH_MUL, &q->g->tensors[x], &q->g->tensors[mapped], &q->g->tensors[y]);
-    ort_int8_binary_run(&steps, all, q->map[mapped], product, 256);
+    const struct graph_tensor *forms[] = {&q->g->tensors[x], &q->g->tensors[mapped],
+                                          &q->g->tensors[y]};
+    q->l->executor->multiply(forms, all, q->map[mapped], product, 256);
     return qdq_emit_map(q, n, product, x, y, e);
 }
 

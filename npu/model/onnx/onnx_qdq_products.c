@@ -1,7 +1,6 @@
 // Convolutions and products of matrices on narrow tensors. A product of matrices is a convolution
 // of images of one pixel.
 #include "npu/model/onnx/onnx_qdq.h"
-#include "npu/sim/simd/elements.h"
 
 // What a product is made of. The weight has one scale and zero point, or one for each output.
 struct operands {
@@ -65,7 +64,7 @@ static struct graph_conv_quant *make_quant(struct qdq *q, const struct operands 
         error_no_memory(e, "a product", n);
         return NULL;
     }
-    elements_of_constant(o->scale, scales);
+    graph_tensor_floats(o->scale, scales);
     for (uint32_t c = 0; c < n; c++) {
         uint32_t k = o->scale->n_elems == 1 ? 0 : c;
         int64_t zp = o->zp ? qdq_whole_number(o->zp, k) : 0;

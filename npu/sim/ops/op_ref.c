@@ -198,6 +198,12 @@ static void store(const struct graph_node *n, const struct graph_tensor *t, uint
 
 // ---- the operator ----
 
+static const struct ref_operator *const ref_operators[REF_OP_COUNT] = {
+#define X(symbol, object) [REF_OP_##symbol] = &object,
+    GRAPH_REF_OPS(X)
+#undef X
+};
+
 static int take(struct step *s, const struct graph_tensor *t, struct ref_tensor *w, uint64_t *at,
                 struct error *e)
 {
@@ -223,8 +229,9 @@ static int prepare(struct step *s, struct error *e)
         r = take(s, step_input(s, i), &c.in[i], &p->in[i], e);
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS && r == 0; i++)
         r = take(s, step_output(s, i), &c.out[i], &p->out[i], e);
-    if (r == 0 && s->node->ref.op->check)
-        r = s->node->ref.op->check(&c, &extra, e);
+    const struct ref_operator *op = ref_operators[s->node->ref.op];
+    if (r == 0 && op->check)
+        r = op->check(&c, &extra, e);
     return r < 0 ? r : step_scratch(s, extra * sizeof(union ref_value), &p->extra, e);
 }
 
@@ -255,7 +262,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         if (t)
             c.out[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
     }
-    int status = s->node->ref.op->run(&c, e);
+    int status = ref_operators[s->node->ref.op]->run(&c, e);
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS && status == 0; i++)
         if (c.out[i].t)
             store(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);

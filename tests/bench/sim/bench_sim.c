@@ -15,6 +15,7 @@
 
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/sim/sim_executor.h"
 #include "tests/bench/samples.h"
 #include "tests/bench/sim/conv_times.h"
 #include "tests/bench/sim/copy_times.h"
@@ -98,7 +99,7 @@ static void make_graph(struct loaded *m, struct bytes file, const char *path)
     struct load_options options = {0};
     int r;
     if (onnx_is_model(file)) {
-        r = onnx_graph(&m->graph, file, &options, 0, &e);
+        r = onnx_graph(&m->graph, file, &options, 0, &sim_executor, &e);
     } else {
         r = rknn_file_open(&m->file, file, &e);
         if (r == 0)

@@ -158,5 +158,6 @@ int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < q.out.n; i++)
         dims[i] = q.sizes[q.out.labels[i]];
     int r = onnx_shape(l, 0, onnx_in(l, 0)->type, q.out.n, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_einsum, l->n_in, ints, sizeof ints / sizeof *ints, e);
+    return r < 0 ? r
+                 : onnx_emit_ref(l, REF_OP_EINSUM, l->n_in, ints, sizeof ints / sizeof *ints, e);
 }

@@ -21,7 +21,7 @@ int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e)
     memcpy(dims, a->dims, sizeof dims);
     dims[n - 1] = b->dims[b->n_dims - 1];
     int r = onnx_shape(l, 0, TENSOR_INT32, n, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_mat_mul_integer, 4, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_MAT_MUL_INTEGER, 4, NULL, 0, e);
 }
 
 int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e)
@@ -34,5 +34,5 @@ int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e)
         r = onnx_shape(l, 1, TENSOR_FLOAT32, 0, x->dims, e);
     if (r == 0)
         r = onnx_shape(l, 2, TENSOR_UINT8, 0, x->dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_dynamic_quantize, 1, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_DYNAMIC_QUANTIZE, 1, NULL, 0, e);
 }

@@ -34,7 +34,7 @@ int onnx_lower_range(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "a range of %g numbers", n);
     uint32_t dim = n > 0 ? (uint32_t)n : 0;
     r = onnx_shape(l, 0, onnx_in(l, 0)->type, 1, &dim, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_range, 3, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_RANGE, 3, NULL, 0, e);
 }
 
 int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e)
@@ -47,7 +47,7 @@ int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e)
     if (dtype && !onnx_type_of((int32_t)dtype, &type))
         return onnx_refuse(l, e, "element type %lld is not supported", (long long)dtype);
     int r = onnx_shape(l, 0, type, 2, x->dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_eye, 1, &k, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_EYE, 1, &k, 1, e);
 }
 
 int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e)
@@ -71,5 +71,5 @@ int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i <= n; i++)
         dims[i] = i == axis ? (uint32_t)depth[0] : x->dims[i < axis ? i : i - 1];
     r = onnx_shape(l, 0, values->type, n + 1, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_one_hot, 3, &axis, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_ONE_HOT, 3, &axis, 1, e);
 }

@@ -43,7 +43,7 @@ static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, 
     if (!n || real)
         return n ? 0 : STATUS_MALLOC_FAIL;
     n->on_cpu = true;
-    n->ref.op = &ref_binary;
+    n->ref.op = REF_OP_BINARY;
     n->ref.ints = &a->ref;
     n->ref.n_ints = 1;
     return 0;
@@ -85,7 +85,7 @@ int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     if (a->op == GRAPH_POW && onnx_in(l, 0)->type != onnx_in(l, 1)->type)
-        return onnx_emit_ref(l, &ref_binary, 2, &power, 1, e);
+        return onnx_emit_ref(l, REF_OP_BINARY, 2, &power, 1, e);
     r = check_types(l, e);
     return r < 0 ? r : emit_arithmetic(l, a, l->in, l->out[0], e);
 }
@@ -134,7 +134,7 @@ int onnx_lower_compare(struct onnx_lowering *l, struct error *e)
         r = align_old(l, e);
     if (r == 0)
         r = onnx_shape_broadcast(l, truth ? TENSOR_BOOL : onnx_in(l, 0)->type, 2, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_binary, 2, &kind, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_BINARY, 2, &kind, 1, e);
 }
 
 // ---- one operand ----
@@ -181,7 +181,7 @@ int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
         return emit_post(l, p, e);
     if (ref < 0)
         return onnx_refuse(l, e, "it works on floats");
-    return onnx_emit_ref(l, &ref_unary, 1, &ref, 1, e);
+    return onnx_emit_ref(l, REF_OP_UNARY, 1, &ref, 1, e);
 }
 
 int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
@@ -204,7 +204,7 @@ int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
     }
     int r = onnx_shape(l, 0, truth ? TENSOR_BOOL : x->type, x->n_dims, x->dims, e);
     if (r == 0)
-        r = onnx_emit_ref(l, &ref_unary, 1, &kind, 1, e);
+        r = onnx_emit_ref(l, REF_OP_UNARY, 1, &kind, 1, e);
     if (r == 0) {
         l->g->nodes[l->g->n_nodes - 1].ref.reals[0] = alpha;
         l->g->nodes[l->g->n_nodes - 1].ref.reals[1] = beta;
@@ -222,14 +222,14 @@ int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     if (onnx_in(l, 0)->type != TENSOR_FLOAT32 || (a && !a->constant) || (b && !b->constant))
-        return onnx_emit_ref(l, &ref_clip, 3, NULL, 0, e);
+        return onnx_emit_ref(l, REF_OP_CLIP, 3, NULL, 0, e);
     if ((a && a->n_elems != 1) || (b && b->n_elems != 1))
         return onnx_refuse(l, e, "its bounds are not single numbers");
     r = onnx_in_floats(l, 1, &low, &n, e);
     if (r == 0)
         r = onnx_in_floats(l, 2, &high, &n, e);
     if (r == 0 && low > high)
-        return onnx_emit_ref(l, &ref_clip, 3, NULL, 0, e);
+        return onnx_emit_ref(l, REF_OP_CLIP, 3, NULL, 0, e);
     struct graph_post p = {.kind = POST_CLIP, .alpha = low, .beta = high};
     return r < 0 ? r : emit_post(l, p, e);
 }
@@ -252,13 +252,13 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     if (to == x->type)
         return onnx_same(l, l->in[0], e);
     int r = onnx_shape(l, 0, to, x->n_dims, x->dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_cast, 1, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
 }
 
 int onnx_lower_where(struct onnx_lowering *l, struct error *e)
 {
     int r = onnx_shape_broadcast(l, onnx_in(l, 1)->type, 3, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_where, 3, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_WHERE, 3, NULL, 0, e);
 }
 
 // ---- along axes ----
@@ -320,7 +320,7 @@ int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
         return r;
     return ints[0] == REF_MEAN && onnx_is_float(x->type) && x->n_elems
                ? emit_mean(l, ints + 1, n, e)
-               : onnx_emit_ref(l, &ref_reduce, 1, ints, n + 1, e);
+               : onnx_emit_ref(l, REF_OP_REDUCE, 1, ints, n + 1, e);
 }
 
 int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
@@ -329,7 +329,7 @@ int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
     int r = onnx_axis(l, onnx_int(l, "axis", 0), onnx_in(l, 0)->n_dims, &ints[0], e);
     if (r == 0)
         r = shape_reduced(l, TENSOR_INT64, ints, 1, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_arg_reduce, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_ARG_REDUCE, 1, ints, 3, e);
 }
 
 // Up to set 12 all dimensions from the axis on are one.
@@ -349,7 +349,7 @@ int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
         behind *= x->dims[i];
     if (l->operator->argument != PLAIN ||(old && behind != 1) || !onnx_is_float(x->type) ||
         !x->n_elems)
-        return onnx_emit_ref(l, l->operator->argument == HARD ? &ref_hardmax : & ref_softmax, 1,
+        return onnx_emit_ref(l, l->operator->argument == HARD ? REF_OP_HARDMAX : REF_OP_SOFTMAX, 1,
                              ints, 3, e);
     struct graph_node *n = onnx_emit_own(l, GRAPH_SOFTMAX, 1, e);
     if (!n)
@@ -369,7 +369,7 @@ int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e)
         r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
     ints[1] = onnx_int(l, "exclusive", 0);
     ints[2] = onnx_int(l, "reverse", 0);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_cum_sum, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_CUM_SUM, 1, ints, 3, e);
 }
 
 // The number is an attribute up to set 9, then input 1.
@@ -392,5 +392,5 @@ int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
     r = onnx_shape(l, 0, x->type, x->n_dims, dims, e);
     if (r == 0)
         r = onnx_shape(l, 1, TENSOR_INT64, onnx_in(l, 0)->n_dims, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_top_k, 1, ints, 3, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_TOP_K, 1, ints, 3, e);
 }

@@ -1,8 +1,8 @@
 // LayerNormalization, InstanceNormalization and LRN of ONNX.
 #include "npu/model/onnx/onnx_lower.h"
 
-static int emit(struct onnx_lowering *l, const struct ref_operator *op, int64_t number,
-                const float *reals, uint32_t n, struct error *e)
+static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, const float *reals,
+                uint32_t n, struct error *e)
 {
     int r = onnx_emit_ref(l, op, l->n_in, &number, 1, e);
     if (r == 0)
@@ -23,14 +23,14 @@ int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e)
         dims[i] = i < axis ? x->dims[i] : 1;
     for (uint32_t i = 1; i < 3 && r == 0; i++)
         r = onnx_shape(l, i, TENSOR_FLOAT32, n, dims, e);
-    return r < 0 ? r : emit(l, &ref_layer_norm, axis, &epsilon, 1, e);
+    return r < 0 ? r : emit(l, REF_OP_LAYER_NORM, axis, &epsilon, 1, e);
 }
 
 int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e)
 {
     float epsilon = onnx_float(l, "epsilon", 1e-5f);
     int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
-    return r < 0 ? r : emit(l, &ref_instance_norm, 0, &epsilon, 1, e);
+    return r < 0 ? r : emit(l, REF_OP_INSTANCE_NORM, 0, &epsilon, 1, e);
 }
 
 int onnx_lower_lrn(struct onnx_lowering *l, struct error *e)
@@ -41,5 +41,5 @@ int onnx_lower_lrn(struct onnx_lowering *l, struct error *e)
     int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
     if (r == 0 && (size < 1 || size > 65535))
         return onnx_refuse(l, e, "size %lld", (long long)size);
-    return r < 0 ? r : emit(l, &ref_lrn, size, reals, 3, e);
+    return r < 0 ? r : emit(l, REF_OP_LRN, size, reals, 3, e);
 }

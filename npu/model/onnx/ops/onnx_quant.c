@@ -26,7 +26,7 @@ int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
     int r = take_axis(l, &axis, e);
     if (r == 0)
         r = onnx_shape(l, 0, type, x->n_dims, x->dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_quantize, 3, &axis, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_QUANTIZE, 3, &axis, 1, e);
 }
 
 static int note_origin(struct onnx_lowering *l, int64_t axis, struct error *e)
@@ -138,5 +138,5 @@ int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
         r = note_origin(l, axis, e);
     if (r == 0 && can_pack(l, axis))
         return pack(l, axis, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_dequantize, 3, &axis, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_DEQUANTIZE, 3, &axis, 1, e);
 }

@@ -94,7 +94,7 @@ int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e)
     if (r == 0)
         r = set_shapes(l, ints[2], e);
     if (r == 0)
-        r = onnx_emit_ref(l, &ref_recurrent, l->n_in, ints, 5 + 3 * directions, e);
+        r = onnx_emit_ref(l, REF_OP_RECURRENT, l->n_in, ints, 5 + 3 * directions, e);
     if (r == 0)
         l->g->nodes[l->g->n_nodes - 1].ref.reals[0] = onnx_float(l, "clip", 0);
     return r;

@@ -41,7 +41,7 @@ int onnx_lower_tile(struct onnx_lowering *l, struct error *e)
         dims[i] = (uint32_t)size;
     }
     r = onnx_shape(l, 0, x->type, n, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_tile, 1, NULL, 0, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_TILE, 1, NULL, 0, e);
 }
 
 // ---- Pad ----
@@ -130,7 +130,7 @@ int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
     l->n_in = 2;
     l->in[0] = in[0];
     l->in[1] = in[1];
-    return onnx_emit_ref(l, &ref_pad, 2, ints, n + 1, e);
+    return onnx_emit_ref(l, REF_OP_PAD, 2, ints, n + 1, e);
 }
 
 // ---- Gather and Scatter ----
@@ -150,7 +150,7 @@ int onnx_lower_gather(struct onnx_lowering *l, struct error *e)
             dims[n++] = indices->dims[k];
     }
     r = onnx_shape(l, 0, x->type, n, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_gather, 2, &axis, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER, 2, &axis, 1, e);
 }
 
 int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e)
@@ -160,7 +160,7 @@ int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e)
     int r = onnx_axis(l, onnx_int(l, "axis", 0), x->n_dims, &axis, e);
     if (r == 0)
         r = onnx_shape(l, 0, x->type, indices->n_dims, indices->dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_gather_elements, 2, &axis, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER_ELEMENTS, 2, &axis, 1, e);
 }
 
 int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e)
@@ -176,7 +176,7 @@ int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = (uint32_t)batch + depth; i < x->n_dims; i++)
         dims[n++] = x->dims[i];
     int r = onnx_shape(l, 0, x->type, n, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_gather_nd, 2, &batch, 1, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER_ND, 2, &batch, 1, e);
 }
 
 static int take_reduction(const struct onnx_lowering *l, int64_t *ret, struct error *e)
@@ -199,7 +199,7 @@ int onnx_lower_scatter(struct onnx_lowering *l, struct error *e)
         r = take_reduction(l, &ints[1], e);
     if (r == 0)
         r = onnx_shape_like(l, 0, x, e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_scatter_elements, 3, ints, 2, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_SCATTER_ELEMENTS, 3, ints, 2, e);
 }
 
 int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e)
@@ -208,7 +208,7 @@ int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e)
     int r = take_reduction(l, &ints[1], e);
     if (r == 0)
         r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_scatter_nd, 3, ints, 2, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_SCATTER_ND, 3, ints, 2, e);
 }
 
 int onnx_lower_trilu(struct onnx_lowering *l, struct error *e)
@@ -221,7 +221,7 @@ int onnx_lower_trilu(struct onnx_lowering *l, struct error *e)
     ints[1] = n ? k[0] : 0;
     if (ints[1] > INT32_MAX || ints[1] < INT32_MIN)
         return onnx_refuse(l, e, "diagonal %lld", (long long)ints[1]);
-    return r < 0 ? r : onnx_emit_ref(l, &ref_trilu, 1, ints, 2, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_TRILU, 1, ints, 2, e);
 }
 
 // ---- DepthToSpace and SpaceToDepth: a reshape, a transposition, a reshape ----

@@ -113,7 +113,7 @@ static int window_sizes(const struct onnx_lowering *l, const struct window *w, b
     return 0;
 }
 
-static int emit(struct onnx_lowering *l, const struct ref_operator *op, uint32_t n_in,
+static int emit(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in,
                 const struct window *w, struct error *e)
 {
     int64_t ints[3 + 5 * MAX_SPATIAL] = {w->n, w->groups, w->flags};
@@ -141,7 +141,7 @@ static int lower_conv(struct onnx_lowering *l, struct window *w, enum tensor_typ
     dims[0] = onnx_in(l, 0)->dims[0];
     dims[1] = onnx_in(l, 1)->dims[0];
     r = onnx_shape(l, 0, type, w->n + 2, dims, e);
-    return r < 0 ? r : emit(l, &ref_conv, n_in, w, e);
+    return r < 0 ? r : emit(l, REF_OP_CONV, n_in, w, e);
 }
 
 int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e)
@@ -201,7 +201,7 @@ int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e)
     dims[1] = weight->dims[1] * (uint32_t)w.groups;
     if (r == 0)
         r = onnx_shape(l, 0, x->type, w.n + 2, dims, e);
-    return r < 0 ? r : emit(l, &ref_conv_transpose, 3, &w, e);
+    return r < 0 ? r : emit(l, REF_OP_CONV_TRANSPOSE, 3, &w, e);
 }
 
 // ---- pools ----
@@ -232,5 +232,5 @@ int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e)
     r = onnx_shape(l, 0, x->type, w.n + 2, dims, e);
     if (r == 0)
         r = onnx_shape(l, 1, TENSOR_INT64, w.n + 2, dims, e);
-    return r < 0 ? r : emit(l, max ? &ref_max_pool : &ref_average_pool, 1, &w, e);
+    return r < 0 ? r : emit(l, max ? REF_OP_MAX_POOL : REF_OP_AVERAGE_POOL, 1, &w, e);
 }

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "npu/model/rknn/lower/rknn_lower.h"
-#include "npu/sim/simd/elements.h"
 
 // ---- operators without a window ----
 
@@ -22,7 +21,7 @@ bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret)
     const struct graph_tensor *t = lower_input(l, input);
     if (!t || !t->constant || t->n_elems != 1 || t->unpack)
         return false;
-    elements_of_constant(t, ret);
+    graph_tensor_floats(t, ret);
     return true;
 }
 
@@ -203,7 +202,7 @@ static int take_scales(struct rknn_lowering *l, struct error *e)
     if (lower_input(l, 3) || !t || !t->constant || t->unpack || t->n_elems != 4 || x->n_dims != 4 ||
         y->n_dims != 4)
         return 0;
-    elements_of_constant(t, scales);
+    graph_tensor_floats(t, scales);
     for (int i = 0; i < 2; i++) {
         double exact = (double)scales[2 + i] * x->dims[2 + i], rest = exact - y->dims[2 + i];
         if (!(rest > -ROUNDED && rest < 1))

@@ -1,15 +1,14 @@
 // Nodes of a .rknn file that are computed by the reference operators: integers, truth values, and
 // operators that only the board's CPU has.
 #include "npu/model/rknn/lower/rknn_lower.h"
-#include "npu/sim/ref/ref.h"
 
 static bool holds_integers(const struct graph_tensor *t)
 {
     return !t->quantized && t->type != TENSOR_FLOAT32 && t->type != TENSOR_FLOAT16;
 }
 
-static int emit(struct rknn_lowering *l, const struct ref_operator *op, uint32_t n_in,
-                const int64_t *ints, uint32_t n_ints, struct error *e)
+static int emit(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in, const int64_t *ints,
+                uint32_t n_ints, struct error *e)
 {
     int64_t *own = pool_alloc(&l->g->pool, n_ints, sizeof *own);
     if (!own)
@@ -61,7 +60,7 @@ int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *
         return lower_posts(l, suffix, -1, e);
     if (suffix[0])
         return lower_refuse(l, e, "\"%s\" is not fused into arithmetic of integers", suffix);
-    return emit(l, &ref_binary, 2, &kind, 1, e);
+    return emit(l, REF_OP_BINARY, 2, &kind, 1, e);
 }
 
 // Floats lose their fraction where they become integers.
@@ -70,12 +69,12 @@ int lower_cast(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || !holds_integers(lower_output(l, 0)))
         return r;
-    return emit(l, &ref_cast, 1, NULL, 0, e);
+    return emit(l, REF_OP_CAST, 1, NULL, 0, e);
 }
 
 int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
 {
-    return emit(l, &ref_gather, 2, (int64_t[]){l->out->axis}, 1, e);
+    return emit(l, REF_OP_GATHER, 2, (int64_t[]){l->out->axis}, 1, e);
 }
 
 // ---- reductions ----
@@ -113,7 +112,8 @@ static int lower_reduction(struct rknn_lowering *l, int64_t kind, struct error *
         if (axes >> i & 1)
             ints[n++] = i;
     // A list of no axes would stand for all.
-    return n == 1 ? lower_refuse(l, e, "it reduces nothing") : emit(l, &ref_reduce, 1, ints, n, e);
+    return n == 1 ? lower_refuse(l, e, "it reduces nothing")
+                  : emit(l, REF_OP_REDUCE, 1, ints, n, e);
 }
 
 int lower_mean(struct rknn_lowering *l, struct error *e)
@@ -126,6 +126,15 @@ int lower_mean(struct rknn_lowering *l, struct error *e)
 
 // ---- along an axis ----
 
+// Whether nothing lies behind the axis but dimensions of 1.
+static bool is_innermost(const struct graph_tensor *t, int32_t axis)
+{
+    for (uint32_t i = (uint32_t)axis + 1; i < t->n_dims; i++)
+        if (t->dims[i] != 1)
+            return false;
+    return true;
+}
+
 // Softmax of ONNX 11: of everything from the axis on. The NPU knows no such thing, and takes the
 // axis alone.
 int lower_softmax(struct rknn_lowering *l, struct error *e)
@@ -133,10 +142,9 @@ int lower_softmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, 1, e)) < 0)
         return r;
-    struct nd_axis a = nd_axis(lower_input(l, 0), (uint32_t)l->out->axis);
-    if (a.inner == 1 || !l->out->on_cpu)
+    if (is_innermost(lower_input(l, 0), l->out->axis) || !l->out->on_cpu)
         return 0;
-    return emit(l, &ref_softmax, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
+    return emit(l, REF_OP_SOFTMAX, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
 }
 
 static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
@@ -144,9 +152,9 @@ static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
         return r;
-    if (nd_axis(lower_input(l, 0), (uint32_t)l->out->axis).inner != 1)
+    if (!is_innermost(lower_input(l, 0), l->out->axis))
         return lower_refuse(l, e, "whether it sums over more than its axis is not known");
-    return emit(l, &ref_softmax, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
+    return emit(l, REF_OP_SOFTMAX, 1, (int64_t[]){l->out->axis, 0, 1}, 3, e);
 }
 
 static int lower_hardmax(struct rknn_lowering *l, struct error *e)
@@ -154,7 +162,7 @@ static int lower_hardmax(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, -1, e)) < 0)
         return r;
-    return emit(l, &ref_hardmax, 1, (int64_t[]){l->out->axis, 0}, 2, e);
+    return emit(l, REF_OP_HARDMAX, 1, (int64_t[]){l->out->axis, 0}, 2, e);
 }
 
 static int lower_arg_min(struct rknn_lowering *l, struct error *e)
@@ -163,7 +171,7 @@ static int lower_arg_min(struct rknn_lowering *l, struct error *e)
     int r = lower_inputs(l, 1, e);
     if (r < 0 || (r = lower_axis(l, 0, e)) < 0)
         return r;
-    return emit(l, &ref_arg_reduce, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
+    return emit(l, REF_OP_ARG_REDUCE, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
 }
 
 // Of images, the axes do not lie together in memory.
@@ -179,7 +187,7 @@ int lower_layer_norm(struct rknn_lowering *l, struct error *e)
         l->out->layer_norm.epsilon = epsilon;
         return 0;
     }
-    r = emit(l, &ref_layer_norm, n, (int64_t[]){l->out->axis}, 1, e);
+    r = emit(l, REF_OP_LAYER_NORM, n, (int64_t[]){l->out->axis}, 1, e);
     l->out->ref.reals[0] = epsilon;
     return r;
 }
@@ -190,7 +198,7 @@ static int lower_instance_norm(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 3, e);
     if (r == 0)
-        r = emit(l, &ref_instance_norm, 3, NULL, 0, e);
+        r = emit(l, REF_OP_INSTANCE_NORM, 3, NULL, 0, e);
     if (r == 0)
         l->out->ref.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
     return r;
@@ -208,13 +216,13 @@ static int lower_space(struct rknn_lowering *l, struct error *e)
     }
     int r = lower_inputs(l, 1, e);
     int64_t block = rknn_attr_int(l->node, "blocksize", 0);
-    return r < 0 ? r : emit(l, &ref_space, 1, (int64_t[]){block, kind}, 2, e);
+    return r < 0 ? r : emit(l, REF_OP_SPACE, 1, (int64_t[]){block, kind}, 2, e);
 }
 
 // ---- the others ----
 
-static int lower_several(struct rknn_lowering *l, const struct ref_operator *op, uint32_t n,
-                         int64_t kind, struct error *e)
+static int lower_several(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n, int64_t kind,
+                         struct error *e)
 {
     int r = lower_inputs(l, n, e);
     return r < 0 ? r : emit(l, op, n, &kind, 1, e);
@@ -222,43 +230,43 @@ static int lower_several(struct rknn_lowering *l, const struct ref_operator *op,
 
 int lower_ref(struct rknn_lowering *l, struct error *e)
 {
-    // `lower` NULL: `op` of n inputs, its kind in ints[0]; without it, a reduction.
+    // `lower` NULL: `op` of n inputs, its kind in ints[0]; REF_OP_NONE: a reduction.
     static const struct {
         const char *name;
-        const struct ref_operator *op;
+        enum graph_ref_op op;
         uint32_t n;
         int64_t kind;
         int (*lower)(struct rknn_lowering *l, struct error *e);
     } rows[] = {
-        {"Equal", &ref_binary, 2, REF_EQUAL, NULL},
-        {"Less", &ref_binary, 2, REF_LESS, NULL},
-        {"LessOrEqual", &ref_binary, 2, REF_LESS_EQUAL, NULL},
-        {"Greater", &ref_binary, 2, REF_GREATER, NULL},
-        {"GreaterOrEqual", &ref_binary, 2, REF_GREATER_EQUAL, NULL},
-        {"And", &ref_binary, 2, REF_AND, NULL},
-        {"Or", &ref_binary, 2, REF_OR, NULL},
-        {"Xor", &ref_binary, 2, REF_XOR, NULL},
-        {"Not", &ref_unary, 1, REF_NOT, NULL},
-        {"Sign", &ref_unary, 1, REF_SIGN, NULL},
-        {"Ceil", &ref_unary, 1, REF_CEIL, NULL},
-        {"Round", &ref_unary, 1, REF_ROUND, NULL},
-        {"Sin", &ref_unary, 1, REF_SIN, NULL},
-        {"Cos", &ref_unary, 1, REF_COS, NULL},
-        {"Where", &ref_where, 3, 0, NULL},
-        {"Tile", &ref_tile, 1, 0, NULL},
-        {"ReduceMax", NULL, 1, REF_REDUCE_MAX, NULL},
-        {"ReduceMin", NULL, 1, REF_REDUCE_MIN, NULL},
-        {"ReduceSum", NULL, 1, REF_SUM, NULL},
-        {"ReduceProd", NULL, 1, REF_PROD, NULL},
-        {"ReduceL1", NULL, 1, REF_L1, NULL},
-        {"ReduceL2", NULL, 1, REF_L2, NULL},
-        {"ReduceSumSquare", NULL, 1, REF_SUM_SQUARE, NULL},
-        {"LogSoftmax", NULL, 1, 0, lower_log_softmax},
-        {"Hardmax", NULL, 1, 0, lower_hardmax},
-        {"ArgMin", NULL, 1, 0, lower_arg_min},
-        {"InstanceNormalization", NULL, 3, 0, lower_instance_norm},
-        {"DepthToSpace", NULL, 1, 0, lower_space},
-        {"SpaceToDepth", NULL, 1, 0, lower_space},
+        {"Equal", REF_OP_BINARY, 2, REF_EQUAL, NULL},
+        {"Less", REF_OP_BINARY, 2, REF_LESS, NULL},
+        {"LessOrEqual", REF_OP_BINARY, 2, REF_LESS_EQUAL, NULL},
+        {"Greater", REF_OP_BINARY, 2, REF_GREATER, NULL},
+        {"GreaterOrEqual", REF_OP_BINARY, 2, REF_GREATER_EQUAL, NULL},
+        {"And", REF_OP_BINARY, 2, REF_AND, NULL},
+        {"Or", REF_OP_BINARY, 2, REF_OR, NULL},
+        {"Xor", REF_OP_BINARY, 2, REF_XOR, NULL},
+        {"Not", REF_OP_UNARY, 1, REF_NOT, NULL},
+        {"Sign", REF_OP_UNARY, 1, REF_SIGN, NULL},
+        {"Ceil", REF_OP_UNARY, 1, REF_CEIL, NULL},
+        {"Round", REF_OP_UNARY, 1, REF_ROUND, NULL},
+        {"Sin", REF_OP_UNARY, 1, REF_SIN, NULL},
+        {"Cos", REF_OP_UNARY, 1, REF_COS, NULL},
+        {"Where", REF_OP_WHERE, 3, 0, NULL},
+        {"Tile", REF_OP_TILE, 1, 0, NULL},
+        {"ReduceMax", REF_OP_NONE, 1, REF_REDUCE_MAX, NULL},
+        {"ReduceMin", REF_OP_NONE, 1, REF_REDUCE_MIN, NULL},
+        {"ReduceSum", REF_OP_NONE, 1, REF_SUM, NULL},
+        {"ReduceProd", REF_OP_NONE, 1, REF_PROD, NULL},
+        {"ReduceL1", REF_OP_NONE, 1, REF_L1, NULL},
+        {"ReduceL2", REF_OP_NONE, 1, REF_L2, NULL},
+        {"ReduceSumSquare", REF_OP_NONE, 1, REF_SUM_SQUARE, NULL},
+        {"LogSoftmax", REF_OP_NONE, 1, 0, lower_log_softmax},
+        {"Hardmax", REF_OP_NONE, 1, 0, lower_hardmax},
+        {"ArgMin", REF_OP_NONE, 1, 0, lower_arg_min},
+        {"InstanceNormalization", REF_OP_NONE, 3, 0, lower_instance_norm},
+        {"DepthToSpace", REF_OP_NONE, 1, 0, lower_space},
+        {"SpaceToDepth", REF_OP_NONE, 1, 0, lower_space},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].name, l->node->op) != 0)

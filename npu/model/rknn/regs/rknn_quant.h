@@ -3,7 +3,6 @@
 
 #include "npu/model/graph.h"
 #include "npu/model/rknn/regs/rknn_stages.h"
-#include "npu/sim/simd/lut.h"
 
 /// Fills *ret from `pool`. With `lut`, the scales lead to the table's input and the table's output
 /// scale is set as well, else to real numbers. With `alpha`, it takes the slope of a fused

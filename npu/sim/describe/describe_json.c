@@ -1,5 +1,5 @@
 // Descriptions of model files, as JSON.
-#include "npu/model/json.h"
+#include "npu/sim/describe/describe_json.h"
 
 json_t *json_text(const char *s)
 {

@@ -1,9 +1,10 @@
 // What an ONNX file says, as JSON.
-#include "npu/model/json.h"
-#include "npu/model/model_describe.h"
 #include "npu/model/onnx/onnx_graph.h"
+#include "npu/sim/describe/describe.h"
+#include "npu/sim/describe/describe_json.h"
 #include "npu/sim/exec/memory_plan.h"
 #include "npu/sim/exec/plan.h"
+#include "npu/sim/sim_executor.h"
 
 static json_t *dims_of(const int64_t *dims, uint32_t n)
 {
@@ -220,7 +221,7 @@ static int try_row(json_t *root, json_t *known, struct bytes file,
 {
     struct graph g;
     struct plan p;
-    int r = onnx_graph(&g, file, options, row, e);
+    int r = onnx_graph(&g, file, options, row, &sim_executor, e);
     if (r < 0)
         return r;
     r = plan_init(&p, &g, e);
@@ -242,7 +243,7 @@ static int try_to_load(json_t *root, json_t *known, struct bytes file,
     return r;
 }
 
-int onnx_describe(struct bytes file, const char *options, char **ret, struct error *e)
+int describe_onnx(struct bytes file, const char *options, char **ret, struct error *e)
 {
     struct onnx_file f;
     struct load_options parsed;

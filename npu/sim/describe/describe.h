@@ -1,4 +1,4 @@
-// Everything a model file says, as JSON.
+// What a model file says, and what the executor makes of it, as JSON.
 #pragma once
 
 #include <jansson.h>
@@ -9,7 +9,10 @@
 
 /// *ret is malloc'ed JSON text. A file that cannot be run is described as far as it can be read,
 /// with the reason under "refused"; that is no failure. `wanted` NULL: any chip.
-int sim_describe(const struct chip *wanted, struct bytes file, char **ret, struct error *e);
+int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, struct error *e);
+
+/// The same of an ONNX file, loaded with these options.
+int describe_onnx(struct bytes file, const char *options, char **ret, struct error *e);
 
 /// The chip a file is for; STATUS_TARGET_PLATFORM_UNMATCH when it is unknown or not `wanted`'s.
 int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,

@@ -1,16 +1,16 @@
 // Everything a model file says, as JSON.
-#include "npu/model/model_describe.h"
+#include "npu/sim/describe/describe.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "npu/model/graph_count.h"
-#include "npu/model/json.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_attrs.h"
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/sim/cost/estimate_graph.h"
+#include "npu/sim/describe/describe_json.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/sim_layers.h"
 
@@ -326,7 +326,7 @@ static const char *container_name(const struct rknn_container *c)
     }
 }
 
-int sim_describe(const struct chip *wanted, struct bytes file, char **ret, struct error *e)
+int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, struct error *e)
 {
     struct rknn_file f;
     struct error why = {0};
