@@ -1,4 +1,10 @@
-// Sizes, cycles and traffic.
+// Sizes, cycles and traffic of one layer.
+//
+//   convolution  pixels, rounded up to 16, * taps * ceil(in channels / 32) * ceil(outputs / lanes)
+//   memory       (bytes read + 2 * bytes written) * MHz / (MB/s)
+//   layer        the larger of the two: both work at the same time
+//
+// Checked against the tables in the vendor's manual by test_sim_estimate.
 #include "npu/sim/cost/estimate.h"
 
 #define CBUF_BANK      (32u * 1024)

@@ -1,4 +1,5 @@
-// From nodes and tensors to layers and residents of the arena.
+// What a graph costs: its nodes as layers for estimate.c, its tensors in the arena for
+// sram_arena.c.
 #include "npu/sim/cost/estimate_graph.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-// How cores share a layer. The rules are those by which the shares in files come about, and the
-// work-loads of SDK guide 5.3.2.
+// How cores share a layer: by lines of the image, by blocks of channels, or not at all. The rules
+// are those that give the shares which the vendor's compiler writes into files, and the work-loads
+// of SDK guide 5.3.2. Tested by test_sim_usage.
 #include "npu/sim/cost/estimate.h"
 
 static uint64_t align(uint64_t a, uint64_t to)

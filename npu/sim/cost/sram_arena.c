@@ -1,4 +1,5 @@
-// The arena and its fast beginning.
+// The arena and its fast beginning: tensors are placed first fit in the order in which they are
+// written.
 #include "npu/sim/cost/sram_arena.h"
 
 #include <stdlib.h>

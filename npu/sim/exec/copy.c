@@ -1,4 +1,15 @@
-// Copies between tensors.
+// Copies between tensors: which loop fits.
+//
+//   same stored form (move_all)                 another one (convert_all)
+//     both inner strides 1   memcpy of pieces     int8 to int8   a table, where that is fast
+//     a matrix to transpose  tensor/transpose.h   short pieces   many at a time
+//     NCHW, NHWC of fp16     interleave.h         else           by floats, in chunks
+//     inner stride 2 or 4    int8_take()
+//     else                   element by element
+//
+// Conversion goes by floats and rounds as elements_store() does, except between int32 and int64,
+// which floats could not hold. Measured by bench_sim (copy_times.c); tested by
+// test_sim_cases_moves, test_sim_fp16 and test_onnx_nodes.
 #include "npu/sim/exec/copy.h"
 
 #include "npu/sim/simd/int8.h"
@@ -33,15 +44,15 @@ void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct
     nd_simplify(&c->nd);
 }
 
-#define PLANE_LEAST   4         // lines that are worth to be turned round together
-#define BLOCK         (1 << 14) // elements that are turned round in two steps
+#define PLANE_MIN     4         // lines that are worth to be transposed together
+#define BLOCK         (1 << 14) // elements that are transposed in two passes
 #define BLOCK_COLUMNS 8
 
 typedef uint16_t element_2 __attribute__((aligned(1), may_alias));
 typedef uint32_t element_4 __attribute__((aligned(1), may_alias));
 typedef uint64_t element_8 __attribute__((aligned(1), may_alias));
 
-// n elements at a step on both sides.
+// A loop of n elements, with a stride on both sides.
 struct line {
     size_t n;
     int64_t to, from;
@@ -79,7 +90,7 @@ static void take_bytes(uint8_t *to, const uint8_t *from, struct line outer, stru
         int8_take((const int8_t *)from, (size_t)inner.from, inner.n, (int8_t *)to);
 }
 
-// Some steps that are not one are usual, and fast when they are known.
+// Some strides other than 1 are usual, and fast when the compiler knows them.
 KERNEL static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
                               struct line inner)
 {
@@ -118,9 +129,9 @@ static void move_rows(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t
     }
 }
 
-// A matrix turned round: `rows` lie beside each other in `from`, `row` does in `to`.
-static void turn(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
-                 struct line row)
+// Transposes a matrix: `rows` is contiguous in `from`, `row` in `to`.
+static void copy_transpose(size_t element, uint8_t *to, const uint8_t *from, struct line rows,
+                           struct line row)
 {
     int64_t size = (int64_t)element;
     if (element == 2 && rows.to == (int64_t)row.n && interleave_fits(row.n))
@@ -139,7 +150,7 @@ static void move_plane(size_t element, uint8_t *to, const uint8_t *from, struct 
     if (row.to == 1 && row.from == 1)
         move_rows(to, rows.to * size, from, rows.from * size, row.n * element, rows.n);
     else if (row.to == 1 && rows.from == 1)
-        turn(element, to, from, rows, row);
+        copy_transpose(element, to, from, rows, row);
     else if (row.n < rows.n)
         move_lines(element, to, from, row, rows);
     else
@@ -151,15 +162,15 @@ static struct line line_of(const struct nd *nd, uint32_t dim)
     return (struct line){(size_t)nd->dims[dim], nd->strides[0][dim], nd->strides[1][dim]};
 }
 
-// Brings what lies beside each other in `from` beside the innermost dimension, if that lies so in
-// `to` only: then the two are a matrix that is turned round.
+// Moves the dimension that is contiguous in `from` next to the innermost one, if that is contiguous
+// in `to` only: then the two are a matrix to be transposed.
 static void find_plane(struct nd *nd)
 {
     uint32_t last = nd->n_dims - 1;
     if (nd_stride(nd, 0) != 1 || nd_stride(nd, 1) == 1)
         return;
     for (uint32_t i = 0; i + 1 < last; i++)
-        if (nd->strides[1][i] == 1 && nd->dims[i] >= PLANE_LEAST)
+        if (nd->strides[1][i] == 1 && nd->dims[i] >= PLANE_MIN)
             nd_swap(nd, i, last - 1);
 }
 
@@ -181,8 +192,8 @@ static bool is_block(const struct nd *nd, size_t element, struct block *b)
            b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS && column * BLOCK_COLUMNS <= BLOCK;
 }
 
-// Planes are turned round, and then woven.
-static void turn_block(uint16_t *to, const uint16_t *from, const struct block *b)
+// Planes are transposed, and then interleaved.
+static void transpose_block(uint16_t *to, const uint16_t *from, const struct block *b)
 {
     uint16_t planes[BLOCK];
     size_t column = b->middle.n * b->narrow.n, most = BLOCK / column;
@@ -205,8 +216,8 @@ static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
     if (is_block(&outer, c->to_size, &block)) {
         outer.n_dims -= 2;
         for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
-            turn_block((uint16_t *)to + at.offset[0], (const uint16_t *)from + at.offset[1],
-                       &block);
+            transpose_block((uint16_t *)to + at.offset[0], (const uint16_t *)from + at.offset[1],
+                            &block);
         return;
     }
     nd_split_inner(&outer);
@@ -217,7 +228,7 @@ static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
         move_plane(c->to_size, to + at.offset[0] * size, from + at.offset[1] * size, rows, row);
 }
 
-// At most ELEMENTS_CHUNK elements beside each other.
+// At most ELEMENTS_CHUNK contiguous elements.
 static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from, size_t n)
 {
     float values[ELEMENTS_CHUNK];

@@ -1,5 +1,8 @@
 // Copies from one tensor (or a part of it) into another, in any order, with conversion of the
-// stored form where the two differ.
+// stored form where the two differ. Concat, Split, Slice, Transpose, Reshape, Cast, changes of
+// layout and the way to and from plain floats (plain.h) are all such copies:
+//
+//   to[to_at + Σ i_d * strides[0][d]] = convert(from[from_at + Σ i_d * strides[1][d]])
 #pragma once
 
 #include "npu/sim/exec/nd.h"

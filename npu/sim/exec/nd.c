@@ -45,7 +45,7 @@ void nd_swap(struct nd *nd, uint32_t a, uint32_t b)
     }
 }
 
-static void drop_dim(struct nd *nd, uint32_t d)
+static void nd_drop(struct nd *nd, uint32_t d)
 {
     nd->n_dims--;
     for (uint32_t i = d; i < nd->n_dims; i++)
@@ -53,7 +53,7 @@ static void drop_dim(struct nd *nd, uint32_t d)
 }
 
 // Outer dimension a continues inner dimension b for every operand.
-static bool is_one_row(const struct nd *nd, uint32_t a, uint32_t b)
+static bool nd_joins(const struct nd *nd, uint32_t a, uint32_t b)
 {
     for (uint32_t k = 0; k < nd->n_operands; k++)
         if (nd->strides[k][a] != nd->strides[k][b] * nd->dims[b])
@@ -65,14 +65,14 @@ void nd_simplify(struct nd *nd)
 {
     for (uint32_t i = nd->n_dims; i-- > 0;)
         if (nd->dims[i] == 1)
-            drop_dim(nd, i);
+            nd_drop(nd, i);
     for (uint32_t i = 1; i < nd->n_dims; i++)
         for (uint32_t j = i; j > 0 && nd->strides[0][j - 1] < nd->strides[0][j]; j--)
             nd_swap(nd, j - 1, j);
     for (uint32_t i = nd->n_dims; i-- > 1;)
-        if (is_one_row(nd, i - 1, i)) {
+        if (nd_joins(nd, i - 1, i)) {
             nd->dims[i] *= nd->dims[i - 1];
-            drop_dim(nd, i - 1);
+            nd_drop(nd, i - 1);
         }
     if (!nd->n_dims) {
         nd->n_dims = 1;

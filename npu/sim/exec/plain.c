@@ -1,4 +1,4 @@
-// Whole tensors as real numbers.
+// Whole tensors as floats: a copy (copy.h) in front of an operator and one behind it.
 #include "npu/sim/exec/plain.h"
 
 // The tensor as floats, in the order of its dimensions or as it lies.

@@ -1,5 +1,6 @@
-// Whole tensors as real numbers in the order of their dimensions: for operators that are rare, or
-// awkward in the stored order.
+// Whole tensors as floats in the order of their dimensions, whatever type and layout they are
+// stored in: for operators that are rare, or awkward in the stored order. The floats lie in scratch
+// memory, so an operator that uses this is the simplest to write and not the fastest.
 #pragma once
 
 #include "npu/sim/exec/copy.h"

@@ -1,4 +1,5 @@
-// Windows that move over images.
+// Windows that move over images, in one dimension: output o sees input o * stride - pad + k *
+// dilation at tap k.
 #pragma once
 
 #include "npu/model/graph.h"

@@ -1,5 +1,10 @@
-// Products of matrices (rknn_matmul_api.h) on the CPU: exact for integers; floats are multiplied
-// and summed as float32.
+// Products of matrices (rknn_matmul_api.h) on the CPU: C = A * B with scales and zero points of B
+// for each column or group. Exact for integers; floats are multiplied and summed as float32.
+//
+//   product.c         a product as a model        product_factor.c  B as it is multiplied, kept
+//   product_data.c    reads A and B, writes C     product_run.c     blocks of A, slices of B
+//
+// Tested by test_sim_matmul against sums in 64 bits, and by the conformance programs matmul*.
 #pragma once
 
 #include "npu/product_io.h"

@@ -1,4 +1,6 @@
-// Reading and writing of matrices.
+// Reading and writing of matrices: normal layout (rows of K), the chips' native one (blocks of
+// columns, matmul_at()), int4 packed two to a byte with the lower half first. Integers of C are
+// saturate(rint(value + zp)), ties to even.
 #include "npu/sim/matmul/product_data.h"
 
 #include <math.h>
@@ -69,7 +71,7 @@ typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
 typedef int16_t unaligned_i16 __attribute__((aligned(1), may_alias));
 typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
 
-// What is no number becomes the lowest value.
+// NaN becomes the lowest value.
 static inline double to_integer(double v, double zp, double low, double high)
 {
     double stored = rint(v + zp);

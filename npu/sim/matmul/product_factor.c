@@ -1,4 +1,10 @@
-// The right-hand factor of a product.
+// The right-hand factor of a product: B [k, n], its values unpacked once.
+//
+// K is cut into slices that never cross a group of scales and are short enough for their sums to be
+// exact: 65536 products of int8 fit an int32, 1024 fit the 24 bits of a float's mantissa.
+//
+//   k 0      slice | slice | slice       n ->
+//     |--- group ---|--- group ---|      scales[group][n], sums[slice][n]
 #include "npu/sim/matmul/product_factor.h"
 
 #include <math.h>

@@ -1,5 +1,12 @@
-// Running a product: blocks of rows of A times slices of B, whose sums, with B's scales, are added
-// up in doubles.
+// Runs a product: blocks of BLOCK_ROWS rows of A times slices of B, by oneDNN's gemm.
+//
+//   C[i, j] = Σ_slices scale[slice, j] * Σ_k∈slice (a[i, k] - za) * (b[k, j] - zb[slice, j])
+//
+// Of integers the inner sums are exact (product_factor.c says why); they are scaled and added up in
+// doubles and rounded once, to nearest even, when C is written. Zero points are not subtracted from
+// the elements but from the sums (add_zero_points), so that the multiplication stays one of int8.
+// Fast since blocks keep A, the sums and a slice of B in the caches, and B is unpacked once for
+// many runs.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

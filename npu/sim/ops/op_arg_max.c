@@ -1,4 +1,14 @@
-// ArgMax. Stored numbers are compared where they are in the order of the real ones: 8-bit numbers.
+// ArgMax: y[o, i] = the smallest k for which x[o, k, i] is the largest along the axis.
+//
+// int8 tensors are compared as stored, since a positive scale keeps their order; all others as
+// floats. ELEMENTS_CHUNK outputs at a time, so that the best values and their indices stay in the
+// first cache while k runs outside, and the inner loop over neighbours becomes vector instructions:
+//
+//   k ->  [ x0 x1 x2 … ]   best[i] = max, found[i] = k where it grew
+//         [ x0 x1 x2 … ]
+//
+// Ties go to the first, as ONNX has it; comparisons with NaN are false, so NaN is found at index 0
+// only. Tested by test_sim_cases_reduce, _edges and test_onnx_nodes.
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
 
@@ -70,7 +80,7 @@ arg_max_i8(const struct arg_max *p, const int8_t *x, size_t between, size_t n, f
     ARG_MAX(int8_t, int16_t);
 }
 
-// Few channels beside each other: where their number is known, they are loaded many at a time.
+// Where the stride is a constant that the compiler knows, many elements are loaded at once.
 KERNEL static void compare_stored(const struct arg_max *p, const int8_t *x, size_t n, float *index)
 {
     switch (p->inner_step) {

@@ -1,4 +1,6 @@
-// Operators along one axis or over whole tensors: Softmax, ReduceMean, TopK, Gather.
+// Operators along one axis: Softmax, ReduceMean, TopK, Gather, GatherElements. Tensors are seen as
+// [outer][size][inner] (nd_axis) and worked on as floats (plain.h); rounding is that of
+// elements_store(). Tested by test_sim_cases_reduce, _index and _edges, and by test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -38,6 +40,11 @@ static int take_axis(const struct step *s, struct plain_step *p, struct error *e
 
 // ---- Softmax ----
 
+// y[k] = e^(x[k] - max) / Σ e^(x[j] - max). The maximum is subtracted so that nothing overflows.
+// With inner > 1, neighbours are done together: the loop over them is the one with vectors. Where
+// input and output lie alike the tensor stays in its stored order (plain_as_they_lie), which saves
+// two transpositions of images.
+
 static int prepare_softmax(struct step *s, struct error *e)
 {
     struct plain_step *p = plain_step_new(s, 1, 1, e);
@@ -72,7 +79,7 @@ static void softmax_row(const float *x, size_t n, float *y)
         y[k] /= sum;
 }
 
-// `width` neighbours, at most ELEMENTS_CHUNK, of n elements each, which are `step` apart.
+// `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
 KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
 {
     float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0};
@@ -113,6 +120,9 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
 }
 
 // ---- ReduceMean ----
+
+// y = Σ x / n, added in float in the order in which the input lies in memory: a stride of 0 for the
+// reduced dimensions makes one loop do every choice of axes.
 
 // The input in the order in which it lies in memory, and the sums in that of their dimensions.
 struct mean {
@@ -255,6 +265,9 @@ static int run_top_k(const struct step *s, struct run *r, struct error *e)
 
 // ---- Gather and GatherElements ----
 
+// Gather:         y[o, k, i] = x[o, index[k], i]
+// GatherElements: y[o, k, i] = x[o, index[o, k, i], i]
+
 static int prepare_gather(struct step *s, struct error *e)
 {
     struct plain_step *p = plain_step_new(s, 2, 1, e);
@@ -269,7 +282,7 @@ static int prepare_gather(struct step *s, struct error *e)
     return 0;
 }
 
-// Counted from the end when negative; what lies outside is refused when it is met.
+// Negative indices count from the end. Only the run knows the indices: one outside ends it.
 static int resolve(const struct step *s, float index, size_t size, size_t *ret, struct error *e)
 {
     float at = index < 0 ? index + (float)size : index;

@@ -1,4 +1,7 @@
-// Operators that only move elements: Concat, Split, Slice, Expand, Transpose, Reshape, conversions.
+// Operators that only move elements: Concat, Split, Slice, Expand, Transpose, Reshape, Cast. Each
+// is one copy (copy.h) or several, prepared once: an operator only says at which strides its input
+// is read. Elements keep their bits where both sides have the same form, else they are converted
+// and rounded as elements_store() does. Tested by test_sim_cases_moves and test_onnx_nodes.
 #include "npu/sim/exec/copy.h"
 #include "npu/sim/exec/ops.h"
 
@@ -23,7 +26,7 @@ static struct copies *copies_new(struct step *s, uint32_t n)
     return c;
 }
 
-// Prepares one copy of all of y from x at the given steps.
+// Prepares one copy that fills y from x, read at the given strides (of y's dimensions).
 static int prepare_one(struct step *s, const int64_t *x_strides, int64_t x_at, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -189,8 +192,12 @@ static int prepare_convert(struct step *s, struct error *e)
 
 // ---- Reshape ----
 
-// Reshape keeps the logical order. The dimensions of both sides are cut into common factors; where
-// that does not work, it goes through a plain copy in scratch memory.
+// Reshape keeps the logical order, which is not that of memory where a side is channels last. The
+// dimensions of both sides are cut into common factors, which gives one copy:
+//
+//   [6, 4] -> [3, 8]   factors 3 2 4: x strides 8 4 1, y strides 8 4 1
+//
+// Where that does not work ([2, 3] -> [3, 2]), it goes through a plain copy in scratch.
 struct reshape {
     bool direct;
     struct copy first, second; // direct: only first
@@ -205,16 +212,16 @@ static bool common_factors(const struct graph_tensor *x, const struct graph_tens
     graph_tensor_strides(y, ys);
     *nd = (struct nd){.n_operands = 2};
     uint32_t i = x->n_dims, j = y->n_dims;
-    int64_t x_left = 1, y_left = 1, x_step = 0, y_step = 0;
-    // From the innermost outwards; nd is filled backwards and turned round at the end.
+    int64_t x_left = 1, y_left = 1, x_stride = 0, y_stride = 0;
+    // From the innermost outwards; nd is filled backwards and reversed at the end.
     while (i > 0 || j > 0 || x_left > 1 || y_left > 1) {
         if (x_left == 1 && i > 0) {
             x_left = x->dims[--i];
-            x_step = xs[i];
+            x_stride = xs[i];
         }
         if (y_left == 1 && j > 0) {
             y_left = y->dims[--j];
-            y_step = ys[j];
+            y_stride = ys[j];
         }
         int64_t part = x_left < y_left ? x_left : y_left;
         if (part == 1) {
@@ -225,13 +232,13 @@ static bool common_factors(const struct graph_tensor *x, const struct graph_tens
         if (x_left % part || y_left % part || nd->n_dims == ND_MAX_DIMS)
             return false;
         nd->dims[nd->n_dims] = part;
-        nd->strides[0][nd->n_dims] = y_step;
-        nd->strides[1][nd->n_dims] = x_step;
+        nd->strides[0][nd->n_dims] = y_stride;
+        nd->strides[1][nd->n_dims] = x_stride;
         nd->n_dims++;
         x_left /= part;
         y_left /= part;
-        x_step *= part;
-        y_step *= part;
+        x_stride *= part;
+        y_stride *= part;
     }
     for (uint32_t a = 0, b = nd->n_dims; a + 1 < b; a++) {
         b--;

@@ -1,4 +1,17 @@
-// Operators on each element: arithmetic with broadcasting, activations.
+// Operators on each element: arithmetic of two operands with broadcasting, activations of one.
+//
+//   y[i] = post(a[i] op b[i])      in floats, rounded as elements_store() does
+//
+// The loop over all dimensions is nd's. A patch is what is loaded, computed and stored together, at
+// most ELEMENTS_CHUNK elements, so that the floats between the three passes stay in the first
+// cache:
+//
+//   outer dimensions (nd_next)
+//     plane: [ row ][ row ] …     short rows are taken many at a time, long ones in parts
+//
+// Without floats in memory: fp16 and int8 operands with contiguous inner loops (fp16_binary.h,
+// int8_binary.h, with AVX512), and activations of int8, which are a table of 256 made once.
+// Tested by test_sim_cases_eltwise and _activations, test_sim_fp16, test_sim_int8, test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/nd.h"
@@ -20,13 +33,14 @@ struct rows {
     struct element_form to;
     size_t to_size;
     struct operand operands[2];
-    bool halves, bytes; // all rows are such and contiguous: fp16_binary(), int8_binary() do it all
+    bool fp16,
+        int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
     struct clamp_bounds bounds;
-    bool mapped; // of 8-bit numbers beside each other
+    bool mapped; // contiguous int8 on both sides: by the table
     int8_t table[256];
 };
 
-// What is worked on together: short rows that follow each other, or a part of a long one.
+// What is worked on together: short inner loops that follow each other, or a part of a long one.
 struct patch {
     size_t rows, row;
     size_t y, x; // of its first element
@@ -74,7 +88,7 @@ static const uint8_t *base(const struct step *s, const struct run *r, const stru
     return o->constant ? (const uint8_t *)o->constant : run_input(s, r, o->input);
 }
 
-// `n` values of an operand from p on; a step of 0 repeats one.
+// `n` values of an operand from p on; a stride of 0 repeats one.
 static void load_row(const struct operand *o, const uint8_t *p, int64_t step, size_t n, float *dst)
 {
     if (step) {
@@ -87,27 +101,28 @@ static void load_row(const struct operand *o, const uint8_t *p, int64_t step, si
         dst[i] = one;
 }
 
-// Steps of an operand, between rows and in a row.
-struct steps {
+// Strides of an operand, in elements: between rows, and in a row.
+struct patch_strides {
     int64_t y, x;
 };
 
-static struct steps steps_of(const struct rows *p, uint32_t operand)
+static struct patch_strides strides_of(const struct rows *p, uint32_t operand)
 {
-    return (struct steps){p->nd.strides[operand][p->nd.n_dims - 2], nd_stride(&p->nd, operand)};
+    return (struct patch_strides){p->nd.strides[operand][p->nd.n_dims - 2],
+                                  nd_stride(&p->nd, operand)};
 }
 
-static int64_t offset_of(struct steps step, const struct patch *at)
+static int64_t offset_of(struct patch_strides step, const struct patch *at)
 {
     return (int64_t)at->y * step.y + (int64_t)at->x * step.x;
 }
 
-static bool is_one_row(struct steps step, const struct patch *at)
+static bool is_one_row(struct patch_strides step, const struct patch *at)
 {
     return step.y == (int64_t)at->row * step.x;
 }
 
-static void load(const struct operand *o, const uint8_t *from, struct steps step,
+static void load(const struct operand *o, const uint8_t *from, struct patch_strides step,
                  const struct patch *at, float *dst)
 {
     size_t n = at->row;
@@ -122,8 +137,8 @@ static void load(const struct operand *o, const uint8_t *from, struct steps step
             load_row(o, from + (int64_t)i * step.y * (int64_t)o->size, step.x, n, dst);
 }
 
-static void store(const struct rows *p, uint8_t *to, struct steps step, const struct patch *at,
-                  const float *x)
+static void store(const struct rows *p, uint8_t *to, struct patch_strides step,
+                  const struct patch *at, const float *x)
 {
     size_t n = at->row;
     if (is_one_row(step, at)) {
@@ -181,7 +196,8 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
     }
 }
 
-// Whether all rows are of that type, beside each other, with an operator that is done on them.
+// Whether both operands and the output are of that type and contiguous, with an operator and
+// activations that the vector kernels know.
 static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
     bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
@@ -198,8 +214,8 @@ static int prepare_binary(struct step *s, struct error *e)
     struct rows *p = s->state;
     if (r < 0)
         return r;
-    p->halves = joins(s, p, TENSOR_FLOAT16);
-    p->bytes = joins(s, p, TENSOR_INT8);
+    p->fp16 = joins(s, p, TENSOR_FLOAT16);
+    p->int8 = joins(s, p, TENSOR_INT8);
     return 0;
 }
 
@@ -223,14 +239,14 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
     uint32_t n_operands = p->nd.n_operands - 1;
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
-        struct steps step = steps_of(p, k + 1);
+        struct patch_strides step = strides_of(p, k + 1);
         load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
     }
     if (n_operands == 2)
         combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
     for (uint32_t i = 0; i < s->node->n_post; i++)
         elements_post(&s->node->post[i], values[0], at->rows * at->row);
-    struct steps step = steps_of(p, 0);
+    struct patch_strides step = strides_of(p, 0);
     store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
 }
 
@@ -260,7 +276,7 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
         const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
         const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
         uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
-        if (p->bytes)
+        if (p->int8)
             int8_binary(op, forms, a, b, n, p->bounds, y);
         else
             fp16_binary(op, a, b, n, p->bounds, y);
@@ -281,8 +297,8 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        (p->halves || p->bytes ? join_rows : run_plane)(s, p, planes,
-                                                        to + at.offset[0] * (int64_t)p->to_size);
+        (p->fp16 || p->int8 ? join_rows : run_plane)(s, p, planes,
+                                                     to + at.offset[0] * (int64_t)p->to_size);
     }
     return 0;
 }

@@ -1,10 +1,16 @@
-// Gated linear units: the first half of a dimension times the sigmoid of the second.
+// Gated linear units: y[o, k, i] = x[o, k, i] * sigmoid(x[o, size / 2 + k, i]), k < size / 2.
+//
+//   x: [ a a a a | b b b b ][ a a a a | b b b b ] …     y: [ a*s(b) ][ a*s(b) ] …
+//
+// In floats, a chunk at a time, rounded as elements_store() does. Of images (channels last) only
+// the channels can be halved, since only their halves are contiguous. Tested by
+// test_sim_cases_activations.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 
-// Where the two halves lie, in elements: `n` values of each beside each other, again and again.
+// `rows` times: n contiguous elements of the first half, then n of the second.
 struct glu {
     size_t n, rows;
 };

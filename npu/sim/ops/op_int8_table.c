@@ -1,12 +1,16 @@
-// Each 8-bit number becomes another one by a table.
+// GRAPH_MAP: y[i] = map[x[i]], of 8-bit tensors. Exact: the table holds the rounded results.
+//
+// With AVX512-VBMI 64 bytes are looked up by two shuffles and a blend (int8_map). Elsewhere a table
+// that only changes scale and zero point is recomputed as rint(x * slope + start) instead, which
+// vector instructions do faster than single loads; prepare() compares all 256 results with the
+// table, so that both ways give the same. Tested by test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 
-// Many tables only change the scale. Those are a line that is rounded, which vector instructions
-// compute faster than they look up.
+// The line that the table is, if it is one.
 struct map {
     bool is_line;
     float slope, start;

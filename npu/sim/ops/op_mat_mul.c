@@ -1,4 +1,11 @@
-// Products of matrices of real numbers, with broadcasting over the dimensions before the last two.
+// MatMul and Gemm of real numbers: y = alpha * op(A) * op(B) + beta * C, op being a transposition.
+//
+//   A [… , m, k] * B [… , k, n] -> y [… , m, n]    … is broadcast; each matrix is one dnnl_sgemm
+//
+// In float32 throughout: fp16 and the chips' quantized tensors are turned into floats before
+// (plain.h) and rounded as elements_store() does behind. C is put into y first, since sgemm can add
+// to what is there. Fast since oneDNN's sgemm blocks for the caches. Tested by test_onnx_nodes and
+// test_onnx_against.
 #include <omp.h>
 
 #include "npu/sim/exec/dnn.h"
@@ -11,7 +18,7 @@ struct product {
     uint32_t n_dims; // of what is before the matrices
     uint32_t dims[GRAPH_MAX_DIMS];
     int64_t strides[2][GRAPH_MAX_DIMS]; // in elements
-    int64_t add[2];                     // steps of input 2 along rows and columns
+    int64_t add[2];                     // strides of input 2 over rows and columns
 };
 
 // Dimensions as a matrix product sees them: a vector is a row on the left, a column on the right.

@@ -1,4 +1,6 @@
-// Matrix products and sampling: exMatMul, GridSample; and operators that wait for their program.
+// exMatMul, GridSample, and custom operators that nobody computes. The first two work on floats
+// (plain.h), rounded as elements_store() does; tested by test_sim_cases_eltwise, _float16 and
+// _index.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -74,6 +76,9 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
 }
 
 // ---- GridSample ----
+
+// y[n, c, i, j] = the image x[n, c] at the point grid[n, i, j] = (x, y) in [-1, 1], of the nearest
+// pixel or of the four around it, weighed by their distance.
 
 struct grid_sample {
     struct plain x, grid, y;

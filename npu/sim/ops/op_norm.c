@@ -1,4 +1,5 @@
-// BatchNormalization, LayerNormalization and what is like it.
+// BatchNormalization, LayerNormalization and exNorm: in floats, rounded as elements_store() does.
+// Tested by test_sim_cases_activations, _float16 and _edges, test_sim_fp16 and test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -7,11 +8,18 @@
 
 // ---- BatchNormalization ----
 
-// y = x * factor[c] + term[c]
+// y[n, c, h, w] = (x - mean[c]) / sqrt(variance[c] + epsilon) * scale[c] + bias[c], which
+// preparation turns into y = x * factor[c] + term[c].
+//
+// Channels last, the parameters of a few channels are repeated until they fill a chunk, so that one
+// long loop does many pixels:
+//
+//   x       c0 c1 c2 c0 c1 c2 c0 …
+//   factor  f0 f1 f2 f0 f1 f2 f0 …
 struct batch_norm {
     float *factor, *term;
     size_t together; // channels last: pixels whose parameters these are
-    bool halves;     // fp16_scale() does it all
+    bool fp16;       // fp16_scale() does it all
     struct clamp_bounds bounds;
 };
 
@@ -88,8 +96,8 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         s->node->norm.integer ? take_integers(s, p, channels, e) : take_reals(s, p, channels, e);
     if (r < 0)
         return r;
-    p->halves = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
-                x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
+    p->fp16 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+              x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->together = x->channels_last && channels < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
@@ -111,7 +119,7 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
     struct element_form from = element_form(x), to = element_form(y);
     const float *factor = p->factor + first, *term = p->term + first;
     float v[ELEMENTS_CHUNK];
-    if (p->halves) {
+    if (p->fp16) {
         fp16_scale(src, factor, term, n, p->bounds, dst);
         return;
     }
@@ -149,6 +157,9 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
 }
 
 // ---- LayerNormalization, exNorm ----
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance of each group of n
+// contiguous elements, summed in doubles (rms: without the mean).
 
 struct layer_norm {
     size_t n;            // elements of a group, which lie together in memory

@@ -1,4 +1,7 @@
-// Add, Mul and Softmax between narrow tensors of ONNX, as ONNX Runtime does them (ort_int8.h).
+// Add, Mul and Softmax between int8 tensors of ONNX, bit for bit as ONNX Runtime computes them
+// (ort_int8.h has the arithmetic and its rounding). Add and Mul stay in int8 from end to end; where
+// an operand is broadcast, a chunk of it is gathered first. Tested by test_onnx_against, which
+// compares whole networks with ONNX Runtime.
 #include <float.h>
 #include <math.h>
 
@@ -7,7 +10,7 @@
 #include "npu/sim/exec/plain.h"
 #include "npu/sim/ops/ort_int8.h"
 
-static bool is_narrow(const struct graph_tensor *t)
+static bool is_int8(const struct graph_tensor *t)
 {
     return t && t->type == TENSOR_INT8 && t->quantized && t->rounds_before_zp && !t->unpack;
 }
@@ -16,7 +19,7 @@ static bool is_narrow(const struct graph_tensor *t)
 
 struct binary {
     struct nd nd; // operand 0: the output, then the operands
-    struct ort_int8_binary steps;
+    struct ort_int8_binary how;
 };
 
 // ONNX Runtime starts with the first operand where it repeats one number of it along a row.
@@ -32,21 +35,21 @@ static int prepare_binary(struct step *s, struct error *e)
     struct binary *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (!is_narrow(y) || s->node->n_post)
+    if (!is_int8(y) || s->node->n_post)
         return step_refuse(s, e, "its output is not one of 8-bit numbers");
     nd_init(&p->nd, y);
     for (uint32_t k = 0; k < 2; k++) {
         const struct graph_tensor *x = step_input(s, k);
-        if (!is_narrow(x) || !nd_broadcast(&p->nd, x))
+        if (!is_int8(x) || !nd_broadcast(&p->nd, x))
             return step_refuse(s, e, "its input %u does not fit its output", k);
     }
     nd_simplify(&p->nd);
-    p->steps = ort_int8_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
-    p->steps.a_first = repeats(step_input(s, 0), y);
+    p->how = ort_int8_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
+    p->how.a_first = repeats(step_input(s, 0), y);
     return 0;
 }
 
-// n numbers of an operand, beside each other in memory.
+// n elements of an operand, contiguous: in place, or gathered.
 static const int8_t *take(const struct step *s, const struct run *r, uint32_t k, int64_t at,
                           size_t n, int8_t *gathered)
 {
@@ -77,15 +80,16 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
                 int64_t from = at.offset[k + 1] + (int64_t)done * nd_stride(&p->nd, k + 1);
                 x[k] = take(s, r, k, from, n, room[k]);
             }
-            ort_int8_binary_run(&p->steps, x[0], x[1], y + at.offset[0] + done, n);
+            ort_int8_binary_run(&p->how, x[0], x[1], y + at.offset[0] + done, n);
         }
     return 0;
 }
 
 // ---- Softmax ----
 
-// A row becomes exponentials by a table, which holds them relative to the largest value there can
-// be in a sum of so many.
+// y[k] = rint(e^(x[k] - max) * floor(1 / scale) / Σ e^(x[j] - max)) + zp. The exponentials come
+// from a table of all 256 differences, which are scaled so that the sum of `size` of them stays
+// below FLT_MAX.
 struct softmax {
     struct nd_axis axis;
     float exponentials[256];
@@ -93,8 +97,8 @@ struct softmax {
 
 static void fill_exponentials(struct softmax *p, double scale)
 {
-    double most = log((double)(FLT_MAX / (float)p->axis.size)) - 5;
-    double shift = (most > 0 ? most : 0) / scale;
+    double max = log((double)(FLT_MAX / (float)p->axis.size)) - 5;
+    double shift = (max > 0 ? max : 0) / scale;
     for (int i = 0; i < 256; i++)
         p->exponentials[i] = (float)exp((i - 255 + shift) * scale);
 }
@@ -105,7 +109,7 @@ static int prepare_softmax(struct step *s, struct error *e)
     struct softmax *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    if (!is_narrow(x) || !is_narrow(y) || x->n_elems != y->n_elems || !x->n_elems ||
+    if (!is_int8(x) || !is_int8(y) || x->n_elems != y->n_elems || !x->n_elems ||
         x->channels_last != y->channels_last || s->node->axis < 0 ||
         (uint32_t)s->node->axis >= x->n_dims)
         return step_refuse(s, e, "its input and output do not fit");

@@ -1,4 +1,12 @@
-// Pad.
+// Pad: y[i] = x[i - begin] inside, else a constant, or the pixel that the edge or its mirror gives.
+//
+//   constant   0 0 | a b c d | 0 0
+//   edge       a a | a b c d | d d
+//   reflect    c b | a b c d | c b
+//
+// A constant is stored once and doubled until it fills the output, then the input is copied into
+// the middle (copy.h); the other modes are rare and go element by element (plain.h). Tested by
+// test_sim_cases_moves, _float16 and test_onnx_nodes.
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
 

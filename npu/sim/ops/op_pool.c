@@ -1,4 +1,23 @@
-// MaxPool and AveragePool, global ones too.
+// MaxPool and AveragePool of images (channels last), global ones too.
+//
+//   y[n, c, i, j] = max or mean of x[n, c, i * stride + k * dilation - pad, …] over the window
+//
+// Four ways, by type:
+//   max, same form     stored elements are compared: int8 as they are, fp16 as integers of the same
+//                      order
+//   mean, one scale    sums of up to 256 int8 elements in 16 bits, then one multiplication
+//   mean, ONNX's int8  as ONNX Runtime rounds (ort_int8.h), from sums of integers where the window
+//                      covers the image
+//   else               in floats, tap by tap, rounded as elements_store() does
+//
+// The first two are separable: lines are joined downwards into one, then that along itself, so a
+// window of k x k costs 2k instead of k² operations, on long contiguous loops:
+//
+//   lines under the window   [line 0]
+//                            [line 1]  -> [joined line] -> taps 0 … k-1 along it -> [output]
+//                            [line 2]
+//
+// Tested by test_sim_cases_pool, test_sim_fp16, test_onnx_nodes and test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -9,8 +28,8 @@
 struct pool_step {
     bool max, raw; // raw: stored values are compared as they are
     bool stored;   // averages: stored numbers are added as integers of 16 bits
-    bool steps;    // averages as ONNX Runtime makes them of 8-bit numbers
-    bool whole;    // steps: of all pixels, from sums of integers
+    bool ort;      // averages as ONNX Runtime makes them of int8
+    bool whole;    // ort: of all pixels, from sums of integers
     struct element_form from, to;
     uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line
     uint64_t lines; // stored: the sums of a line's columns, and of its windows
@@ -79,12 +98,12 @@ static int prepare(struct step *s, struct error *e)
         p->to = element_form(y);
     }
     p->max = s->node->op == GRAPH_MAX_POOL;
-    p->steps = !p->max && x->rounds_before_zp && y->rounds_before_zp;
-    p->whole = p->steps && covers_all(&s->node->window, x);
-    if (p->steps)
+    p->ort = !p->max && x->rounds_before_zp && y->rounds_before_zp;
+    p->whole = p->ort && covers_all(&s->node->window, x);
+    if (p->ort)
         p->from = element_form(x);
     p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
-    p->stored = !p->max && !p->steps && adds_stored(&s->node->window, &p->from);
+    p->stored = !p->max && !p->ort && adds_stored(&s->node->window, &p->from);
     int r = check_size(s, x, y, e);
     return r < 0 ? r : take_scratch(s, p, e);
 }
@@ -144,15 +163,15 @@ static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx
     return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-// Integers are in the order of the halves that they are made of: those without sign are theirs, the
-// others are turned round.
-static inline int16_t order_of_half(int16_t bits)
+// The bits of fp16 numbers as integers of the same order: those of positive numbers are so already,
+// those of negative ones have the reverse order, which flipping all bits but the sign mends.
+static inline int16_t fp16_order(int16_t bits)
 {
     return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
 }
 
-// Pixels beside each other in y become what the expression makes of theirs, `a`, and of those of x,
-// `b`, which are `x_step` elements apart.
+// Contiguous pixels of y become what the expression makes of theirs, `a`, and of those of x, `b`,
+// at a stride of `x_step` elements.
 #define JOIN(name, y_type, x_type, expression)                                                     \
     KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
     {                                                                                              \
@@ -168,7 +187,7 @@ static inline int16_t order_of_half(int16_t bits)
 
 JOIN(larger_i8, int8_t, int8_t, a > b ? a : b)
 JOIN(larger_f32, float, float, a > b ? a : b)
-JOIN(larger_f16, int16_t, int16_t, order_of_half(a) > order_of_half(b) ? a : b)
+JOIN(larger_f16, int16_t, int16_t, fp16_order(a) > fp16_order(b) ? a : b)
 JOIN(add_stored_i8, int16_t, int8_t, a + b)
 JOIN(add_stored_i16, int16_t, int16_t, a + b)
 
@@ -186,9 +205,9 @@ static void fill_lowest_f32(void *y, size_t n)
 
 static void fill_lowest_f16(void *y, size_t n)
 {
-    uint16_t *halves = y;
+    uint16_t *bits = y;
     for (size_t i = 0; i < n; i++)
-        halves[i] = 0xfc00; // -infinity
+        bits[i] = 0xfc00; // -infinity
 }
 
 static void fill_zeros_i16(void *y, size_t n)
@@ -327,7 +346,7 @@ static void run_line(const struct pool_step *p, struct run *r, struct window_at 
     }
     for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
         at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
-        if (p->steps) {
+        if (p->ort) {
             pool_steps(at, p, sums, (int8_t *)dst);
             continue;
         }

@@ -1,4 +1,8 @@
-// Runs the reference operators (ref.h) as a step of a plan.
+// Runs the reference operators (ref.h) as a step of a plan: every input is turned into an array of
+// 64-bit integers or doubles in scratch memory, in the order of its dimensions, the operator fills
+// such arrays, and these are stored. Stores wrap integers (as the machine does) and round floats to
+// the type; with `dequantize`, quantized tensors are the real numbers that they stand for, stored
+// as saturate(rint(real / scale + zp)).
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

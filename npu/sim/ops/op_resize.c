@@ -1,4 +1,17 @@
-// Resize of images: nearest, linear and cubic.
+// Resize of images (channels last) in height and width: nearest, linear, cubic.
+//
+//   y[i, j] = Σ_a Σ_b wy[i][a] * wx[j][b] * x[at_y[i][a], at_x[j][b]]
+//
+// with 1, 2 or 4 taps in each dimension, whose positions and weights are worked out once
+// (make_tap). Separable: an input line is first stretched to the output's width, then output lines
+// are sums of up to four stretched lines, which are kept, since neighbours share them:
+//
+//   input line -> widen_line() -> [line at % LINES] --- weigh_lines() -> output line
+//
+// Nearest of one form copies pixels. Linear int8 whose weights are sixteenths (images made 2, 4 or
+// 8 times larger) stays in 16-bit integers: sums of stored elements times 256, rounded to nearest
+// even by a shift; the same result as in floats. All else in floats, rounded as elements_store()
+// does. Tested by test_sim_cases_moves, _float16 and _edges, and by test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -130,7 +143,7 @@ static bool weigh_sixteenths(struct tap *taps, uint32_t n)
     return true;
 }
 
-// Sums of stored numbers round as those of real ones: ties are even in both.
+// Whether sums of stored elements round as those of real numbers: ties go to even in both.
 static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor *y,
                         const struct resize *p)
 {
@@ -195,7 +208,7 @@ KERNEL static void weigh_lines(const float *const *from, const float *weights, u
     weigh(from, weights, n_taps, n, to);
 }
 
-// Neighbours: pixels of `channels` elements.
+// An input line stretched to n_out pixels of `channels` elements.
 KERNEL static void widen_line(const struct resize *p, const float *line, size_t n_out,
                               size_t channels, float *restrict out)
 {
@@ -216,10 +229,10 @@ KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *rest
         y[i] = x[i];
 }
 
-// Without sign, since what lies behind a pixel may be anything.
+// Without sign, so that overflow is defined: what lies behind a pixel may be anything.
 typedef uint16_t lanes __attribute__((vector_size(LANES * sizeof(uint16_t))));
 
-// As widen_line(). What a pixel writes too much the next one overwrites.
+// As widen_line(), LANES elements at once. What a pixel writes too much the next one overwrites.
 KERNEL static void widen_stored(const struct resize *p, const int16_t *line, size_t n_out,
                                 size_t channels, int16_t *restrict out)
 {

@@ -1,12 +1,20 @@
-// The arithmetic of ort_int8.h. Compiled without contraction: where ONNX Runtime fuses a product
-// and a sum it is written so here, and nowhere else.
+// The arithmetic of ort_int8.h. With ra = scale_a / scale_y and rb = scale_b / scale_y:
+//
+//   Add   y = rint(fma(b, rb, fma(a, ra, zp_y - ra zp_a - rb zp_b)))     all signed or unsigned
+//   Mul   y = rint((a - zp_a) * (b - zp_b) * scale_a scale_b / scale_y + zp_y)   likewise
+//   else  dequantizes both, adds or multiplies, quantizes the result     "apart"
+//   mean  y = rint((Σx - n zp_x) * (scale_x / (scale_y n))) + zp_y
+//
+// Compiled without contraction (-ffp-contract=off): where ONNX Runtime fuses a product and a sum
+// fmaf() stands here, and nowhere else. Rounding is to nearest even, saturating, on numbers as ONNX
+// Runtime stores them. Loops are vector instructions by KERNEL. Tested by test_onnx_against.
 #include "npu/sim/ops/ort_int8.h"
 
 #include <math.h>
 
 #include "npu/sim/simd/elements.h"
 
-// What makes a stored number one of ONNX Runtime's.
+// What is added to a stored number to get ONNX Runtime's, where that has no sign.
 static int32_t moved(const struct graph_tensor *t)
 {
     return t->counts_from_0 ? 128 : 0;

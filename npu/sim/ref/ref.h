@@ -1,6 +1,11 @@
 // Reference operators: for what is rare, and for integers. Each works on whole tensors as 64-bit
 // integers or doubles, in the order of their dimensions, one element after the other: slow, exact,
-// and short.
+// and short. op_ref.c converts on the way in and out.
+//
+// To add one: a struct ref_operator in a file of this folder, declared at the end of this header,
+// and in the model readers the row that makes nodes of it (GRAPH_REF). All are tested by
+// test_onnx_nodes, which runs ONNX's own test cases for each operator, and where .rknn files have
+// them by test_sim_cases_index, _reduce and _edges.
 #pragma once
 
 #include "npu/sim/exec/nd.h"

@@ -1,4 +1,8 @@
-// Einsum: sums of products over labelled dimensions.
+// Einsum: y[labels of y] = Σ over all other labels of Π_k x_k[labels of x_k].
+//
+// "bij,bjk->bik" has the labels b i k (those of the output come first) and j. A label may occur
+// twice in one operand: its strides are added, which gives the diagonal. Operands of size 1 are
+// broadcast. Sums in doubles, or in integers that wrap.
 #include "npu/sim/ref/ref.h"
 
 struct sums {

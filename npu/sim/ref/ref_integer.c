@@ -1,4 +1,5 @@
-// Products of 8-bit numbers, and quantization by the range of the numbers at hand.
+// MatMulInteger: y[i, j] = Σ_k (a[i, k] - za[i]) * (b[k, j] - zb[j]), exact in 64 bits.
+// DynamicQuantizeLinear: scale and zero point from the range of the input, in floats as ONNX says.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,4 @@
-// Numbers by rule.
+// Tensors made by a rule: Range, EyeLike, OneHot.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,7 @@
 // Operators on each element: arithmetic, comparisons, functions, conversions.
+//
+// Two operands are broadcast (ref_walk). Integers wrap at 64 bits and are divided towards zero;
+// floats are computed in doubles, so that storing them is the only rounding.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,5 @@
-// Operators that choose or place elements.
+// Operators that choose or place elements: Gather…, Scatter…, Pad, Tile, Trilu. Nothing is rounded.
+// An index outside its axis, which only the run knows, ends the run.
 #include "npu/sim/ref/ref.h"
 
 #define INTS(c) ((c)->node->ref.ints)

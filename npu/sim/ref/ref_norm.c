@@ -1,4 +1,6 @@
-// Normalization.
+// LayerNormalization and InstanceNormalization of each group, resp. each channel of an image:
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias. LRN, over `size` neighbouring channels:
+// y = x / (bias + alpha / size * Σ x²)^beta. In doubles.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,6 @@
-// Quantization.
+// QuantizeLinear and DequantizeLinear, with one scale or one for each element of an axis:
+//
+//   q = saturate(rint(x / scale) + zp)      x = (q - zp) * scale
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,11 @@
-// RNN, LSTM and GRU.
+// RNN, LSTM and GRU, of both directions, with peepholes, clipping and sequence lengths. For each
+// sequence and time step t (W, R: weights; σ: sigmoid or what the node says):
+//
+//   RNN   h = tanh(W x + R h)
+//   LSTM  i, f, o = σ(W x + R h + P c);  c = f c + i tanh(W x + R h);  h = o tanh(c)
+//   GRU   z, r = σ(W x + R h);  n = tanh(W x + R (r h));  h = (1 - z) n + z h
+//
+// Weights are [direction][gate][hidden], gates in ONNX's order: i o f c and z r h. In doubles.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

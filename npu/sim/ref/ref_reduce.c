@@ -1,4 +1,5 @@
-// Operators along axes: reductions, ArgMax, Softmax, sums, TopK.
+// Operators along axes: Reduce… (sums, means, norms, extrema), ArgMax, Softmax, Hardmax, CumSum and
+// TopK. Sums in doubles, or in integers that wrap.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

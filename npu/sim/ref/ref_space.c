@@ -1,5 +1,9 @@
-// DepthToSpace and SpaceToDepth: channels that become blocks of pixels, and back. ints: size of a
+// DepthToSpace and SpaceToDepth: channels that become blocks of pixels, and back. ints: size b of a
 // block, kind.
+//
+//   deep [n, c b b, h, w]   <->   flat [n, c, h b, w b]
+//
+// The channels of the deep image are ordered b b c (DCR, and SpaceToDepth) or c b b (CRD).
 #include "npu/sim/ref/ref.h"
 
 // The flat image with its blocks of pixels, and the deep one with a pixel for each block.

@@ -1,4 +1,10 @@
-// Convolutions and pools of any number of dimensions, of whole numbers, with places of maxima.
+// Convolutions and pools of any number of dimensions, also of integers with zero points
+// (ConvInteger), and MaxPool with the indices of the maxima. The formula, tap by tap:
+//
+//   at = p * stride + k * dilation - pad
+//   y[n, o, p] = bias[o] + Σ_c Σ_k (x[n, c, at] - zx) * (w[o, c, k] - zw)
+//
+// ConvTranspose adds each x times the kernel into y instead. Integers are exact in 64 bits.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"
@@ -78,16 +84,16 @@ static int check_conv(const struct ref_call *c, uint64_t *ret_extra, struct erro
     (void)ret_extra;
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
     struct window s = window_of(c);
-    bool whole = s.flags & REF_ZERO_POINTS, turned = s.flags & REF_TRANSPOSED;
-    bool fits = x && w && y && same_kind(c, whole ? 4 : 3) && x->n_dims == s.n + 2 &&
+    bool integer = s.flags & REF_ZERO_POINTS, transposed = s.flags & REF_TRANSPOSED;
+    bool fits = x && w && y && same_kind(c, integer ? 4 : 3) && x->n_dims == s.n + 2 &&
                 w->n_dims == s.n + 2 && y->n_dims == s.n + 2 && x->dims[0] == y->dims[0];
     for (int64_t i = 0; i < s.n && fits; i++)
         fits = w->dims[2 + i] == s.kernel[i];
-    uint32_t more = turned ? 0 : 1; // which of x and y has a weight's own channels
+    uint32_t more = transposed ? 0 : 1; // which of x and y has a weight's own channels
     const struct graph_tensor *own = more ? y : x, *other = more ? x : y;
     fits = fits && own->dims[1] == w->dims[0] && other->dims[1] == w->dims[1] * s.groups &&
            w->dims[0] % s.groups == 0;
-    if (whole)
+    if (integer)
         fits =
             fits && (!c->in[2].t || c->in[2].t->n_elems == 1) && fits_zero(&c->in[3], y->dims[1]);
     else
@@ -187,17 +193,17 @@ static int check_pool(const struct ref_call *c, uint64_t *ret_extra, struct erro
 static int64_t index_of(const struct window *s, const struct graph_tensor *x, uint64_t plane,
                         int64_t at)
 {
-    int64_t turned = 0, step = 1, left = at, size = (int64_t)image_size(x);
+    int64_t columns_first = 0, step = 1, left = at, size = (int64_t)image_size(x);
     int64_t index[GRAPH_MAX_DIMS];
     for (int64_t i = s->n; i-- > 0;) {
         index[i] = left % x->dims[2 + i];
         left /= x->dims[2 + i];
     }
     for (int64_t i = 0; i < s->n; i++) {
-        turned += index[i] * step;
+        columns_first += index[i] * step;
         step *= x->dims[2 + i];
     }
-    return (int64_t)plane * size + (s->flags & REF_COLUMNS_FIRST ? turned : at);
+    return (int64_t)plane * size + (s->flags & REF_COLUMNS_FIRST ? columns_first : at);
 }
 
 static bool is_more(union ref_value a, union ref_value b, bool real)

@@ -1,4 +1,18 @@
-// Elements in a row, to real numbers and back.
+// Stored elements to floats and back.
+//
+//   load:   real   = (stored - zp) * scale                      (not quantized: zp 0, scale 1)
+//   store:  stored = saturate(rint(real / scale + odd) + rest),  odd + rest = zp
+//
+// rint() rounds to nearest, ties to the even number. The two ways of rounding (graph_tensor.
+// rounds_before_zp) differ in what is even: ONNX rounds real / scale, odd is 0 and the zero point
+// is added behind; the chips round real / scale + zp, of which only the lowest bit of zp matters to
+// a tie, so odd = zp & 1 goes in before rint() and the even rest behind. NaN becomes the lowest
+// value of an int8, the zero point of other integers.
+//
+// Fast since every line of the int8 loops is one vector instruction in all variants that KERNEL
+// makes; int8 and fp16 have loops of their own because most tensors are of these types. Other types
+// go through macros, one loop for each. Tested by test_sim_cases_* and test_onnx_nodes, as the way
+// of nearly all operators.
 #include "npu/sim/simd/elements.h"
 
 #include <math.h>
@@ -109,7 +123,7 @@ void elements_of_constant(const struct graph_tensor *t, float *dst)
 
 // ---- storing ----
 
-// Saturates; what is no number becomes `none`.
+// Saturates; NaN becomes `none`.
 static inline float clamp(float v, float low, float high, float none)
 {
     v = v == v ? v : none;
@@ -117,7 +131,8 @@ static inline float clamp(float v, float low, float high, float none)
     return v > high ? high : v;
 }
 
-// Written so that each line is one vector instruction. What is no number becomes the lowest value.
+// Written so that each line is one vector instruction: a comparison that picks, as maxps does,
+// makes NaN the lowest value.
 static inline int8_t to_i8(float v, float step, int32_t odd, int32_t rest)
 {
     float low = (float)(-128 - rest), high = (float)(127 - rest), steps = v * step + (float)odd;
@@ -140,7 +155,8 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
         dst[(int64_t)i * stride] = to_i8(src[i], step, odd, rest);
 }
 
-// The bounds are the largest floats that the type holds. Neighbours are vectors.
+// The bounds are the largest floats that the type holds. Contiguous elements have a loop of their
+// own, which becomes vector instructions.
 #define STORED(c_type, low, high) (c_type) clamp(rintf(src[i] * step + odd) + rest, low, high, zp)
 #define STORE(c_type, low, high)                                                                   \
     do {                                                                                           \

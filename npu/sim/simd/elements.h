@@ -1,4 +1,9 @@
-// Elements in a row, from stored form to real numbers and back, and what is done to them between.
+// Elements of tensors in their stored form (int8, fp16, … with a scale and a zero point), to floats
+// and back, and the activations that are applied in between. Operators that have no kernel for a
+// type of their own work on chunks of floats that stay in the first cache:
+//
+//   stored -> elements_load() -> float[ELEMENTS_CHUNK] -> compute, elements_post() ->
+//   elements_store() -> stored
 #pragma once
 
 #include "npu/model/graph.h"
@@ -12,7 +17,7 @@ struct element_form {
     bool quantized;
     float scale;
     int32_t zp;
-    int32_t odd; // 1: ties go to the even stored value, which is an odd number of steps
+    int32_t odd; // 1: ties go to the even stored value, which is an odd quantized unit
 };
 
 static inline struct element_form element_form(const struct graph_tensor *t)
@@ -27,11 +32,11 @@ static inline struct element_form element_form(const struct graph_tensor *t)
 }
 
 /// The forms of x and y for an operator that only averages or selects. Where both have one scale it
-/// is left out, so that averages that lie between two steps are rounded as such.
+/// is left out, so that averages that lie between two quantized units are rounded as such.
 void element_forms_of_average(const struct graph_tensor *x, const struct graph_tensor *y,
                               struct element_form *from, struct element_form *to);
 
-/// True for the types below that rows can be made of.
+/// True for the types that the functions below take.
 bool element_type_known(enum tensor_type type);
 
 /// n consecutive stored elements, which need not be aligned, as real numbers. src may lie behind

@@ -1,4 +1,10 @@
-// What is done to rows of real numbers: activations.
+// Activations on contiguous floats.
+//
+// Relu, clip and the like are exact. Exp, sigmoid, tanh and what is made of them use the
+// polynomials below instead of libm, since those become vector instructions; exp is off by one unit
+// in the last place at most, tanh by two. Erf, log, softplus and other rare ones call libm for each
+// element. On 8-bit tensors none of this runs for each element: elements_table() makes a table of
+// 256 once. Tested by test_sim_cases_activations, test_sim_fp16 and test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/simd/elements.h"
@@ -11,7 +17,8 @@ static inline float power_of_two(int32_t n)
 }
 
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
-// x = n ln 2 + r, and Taylor's series for e^r. What is no number stays so.
+// x = n ln 2 + r, and Taylor's series for e^r, |r| <= ln 2 / 2. ln 2 is subtracted in two parts,
+// the first of which is exact. NaN stays NaN.
 static inline float exponential(float x)
 {
     const float rounds = 0x1.8p23f; // what it is added to loses its fraction
@@ -27,7 +34,7 @@ static inline float exponential(float x)
     series = series * r + 1 / 6.0f;
     series = series * r + 1 / 2.0f;
     int32_t power = (int32_t)(float_bits(shifted) - float_bits(rounds));
-    int32_t half = power >> 1; // the power itself may be no number's
+    int32_t half = power >> 1; // 2^power itself may be no float
     return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
 }
 
