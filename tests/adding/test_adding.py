@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
@@ -18,7 +19,7 @@ os.environ["RKNND_BUILD"] = str(COPY_BUILD)
 from adding import pages  # pylint: disable=wrong-import-position
 from support.service import PATIENCE, Daemon, wait_for  # pylint: disable=wrong-import-position
 
-TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "test_protocol_golden")
+TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_golden")
 
 
 def source_files():
@@ -91,6 +92,16 @@ class Added(unittest.TestCase):
     def test_chip(self):
         self.assertIn("rk9976", self.rknnctl("sim:rk9976", "info"))
         self.assertIn("2 cores", self.rknnctl("sim:rk9976", "info"))
+
+    def test_backend(self):
+        daemon = Daemon("--backend", "blink")
+        with tempfile.TemporaryDirectory() as folder:
+            model, bits = pathlib.Path(folder, "model"), pathlib.Path(folder, "bits.bin")
+            model.write_bytes(b"anything")
+            bits.write_bytes(bytes(range(16)))
+            self.rknnctl(daemon.uri, "run", model, "-i", bits, "--type", "uint8", "-o", folder, "--raw")
+            outputs = [p for p in pathlib.Path(folder).iterdir() if p not in (model, bits)]
+            self.assertEqual([p.read_bytes()[-16:] for p in outputs], [bytes(255 - i for i in range(16))])
 
     def test_message_has_golden_bytes(self):
         changed = (TREE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines()
