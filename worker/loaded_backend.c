@@ -90,6 +90,27 @@ const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, 
     return list;
 }
 
+void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextInfo *ret)
+{
+    *ret = (rknnd_ContextInfo){
+        .n_inputs = m->n_inputs,
+        .n_outputs = m->n_outputs,
+        .n_rows = m->n_rows,
+        .native_attrs = m->native_attrs,
+        .no_custom = m->no_custom,
+        .weight_size = m->weight_size,
+        .internal_size = m->internal_size,
+        .memory_size = m->memory_size,
+        .core_limit = m->core_limit,
+        .batch = m->batch,
+        .n_custom = m->n_custom,
+        .estimate_assumed = m->estimate_assumed,
+        .n_unestimated = m->n_unestimated,
+    };
+    message_set_text(ret->custom_string, m->custom_string);
+    message_set_text(ret->estimate_chip, m->estimate_chip ? m->estimate_chip : "");
+}
+
 int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,
                             char **ret, struct error *e)
 {

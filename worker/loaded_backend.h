@@ -3,6 +3,7 @@
 
 #include "npu/module.h"
 #include "npu/npu.h"
+#include "protocol/message.h"
 #include "worker/model_file.h"
 
 // Zero-initialised is closed. One thread at a time, except for what npu.h allows.
@@ -27,6 +28,9 @@ int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *
 /// A loaded model's tensors: of each row of shapes the inputs, then the outputs. A malloc'ed list
 /// of pointers into the model; NULL: no memory.
 const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n);
+
+/// All that is said of a loaded model but for the lists: tensors and custom operators.
+void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextInfo *ret);
 
 /// The backend's description of a model file: JSON text, malloc'ed, the caller's. May block.
 int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,

@@ -142,21 +142,8 @@ static int answer_model(const struct worker_request *r, const struct npu_model_i
     cleanup(free_p) uint8_t *list = encode_model(m, &size);
     if (!list)
         return error_no_memory(e, "a model's description", 0);
-    rknnd_ContextInfo reply = {.n_inputs = m->n_inputs,
-                               .n_outputs = m->n_outputs,
-                               .n_rows = m->n_rows,
-                               .native_attrs = m->native_attrs,
-                               .no_custom = m->no_custom,
-                               .weight_size = m->weight_size,
-                               .internal_size = m->internal_size,
-                               .memory_size = m->memory_size,
-                               .core_limit = m->core_limit,
-                               .batch = m->batch,
-                               .n_custom = m->n_custom,
-                               .estimate_assumed = m->estimate_assumed,
-                               .n_unestimated = m->n_unestimated};
-    message_set_text(reply.custom_string, m->custom_string);
-    message_set_text(reply.estimate_chip, m->estimate_chip ? m->estimate_chip : "");
+    rknnd_ContextInfo reply;
+    loaded_backend_model_message(m, &reply);
     worker_reply(r, &reply, list, size);
     return 0;
 }

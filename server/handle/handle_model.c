@@ -47,20 +47,6 @@ static void on_abandoned(struct request *r)
         describe_free(d);
 }
 
-static void describe_answer(struct describe *d, struct bytes json)
-{
-    struct error e;
-    struct iovec payload = {malloc(json.size + 1), json.size};
-    if (!payload.iov_base) {
-        error_no_memory(&e, "a description", json.size);
-        request_fail(&d->request, &e);
-        return;
-    }
-    memcpy(payload.iov_base, json.data, json.size);
-    request_answer(&d->request, rknnd_Empty_fields, &(rknnd_Empty){0}, &payload, 1, free,
-                   payload.iov_base);
-}
-
 static void describes_run_next(struct describes *all);
 
 static void on_described(void *owner, const struct error *e, struct bytes json)
@@ -70,7 +56,8 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
     if (e)
         request_fail(&d->request, e);
     else
-        describe_answer(d, json);
+        request_answer_copy(&d->request, rknnd_Empty_fields, &(rknnd_Empty){0}, json,
+                            "a description");
     describe_free(d);
     describes_run_next(all);
 }

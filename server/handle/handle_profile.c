@@ -20,20 +20,6 @@ static void profile_free(struct profile *p)
     free(p);
 }
 
-static void profile_answer(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
-{
-    struct error e;
-    struct iovec payload = {malloc(layers.size + 1), layers.size};
-    if (!payload.iov_base) {
-        error_no_memory(&e, "layer times", layers.size);
-        request_fail(&p->request, &e);
-        return;
-    }
-    if (layers.size > 0)
-        memcpy(payload.iov_base, layers.data, layers.size);
-    request_answer(&p->request, rknnd_ProfileReply_fields, m, &payload, 1, free, payload.iov_base);
-}
-
 // One after the other from the job's start on: when each began is not known.
 static void profile_trace(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
 {
@@ -63,7 +49,7 @@ static void profile_got(void *owner, const struct error *e, const rknnd_ProfileR
         request_fail(&p->request, e);
     } else {
         profile_trace(p, m, layers);
-        profile_answer(p, m, layers);
+        request_answer_copy(&p->request, rknnd_ProfileReply_fields, m, layers, "layer times");
     }
     profile_free(p);
 }

@@ -9,6 +9,9 @@
 // `connection` first, and drops what nobody waits for.
 #include "server/net/request.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/cleanup.h"
 
 void requests_init(struct requests *all, const struct requests_ops *ops,
@@ -112,6 +115,21 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
         release(owner);
     if (all)
         request_send(all, f);
+}
+
+void request_answer_copy(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                         struct bytes payload, const char *what)
+{
+    struct iovec copy = {malloc(payload.size + 1), payload.size};
+    struct error e;
+    if (!copy.iov_base) {
+        error_no_memory(&e, what, payload.size);
+        request_fail(r, &e);
+        return;
+    }
+    if (payload.size > 0)
+        memcpy(copy.iov_base, payload.data, payload.size);
+    request_answer(r, fields, message, &copy, 1, free, copy.iov_base);
 }
 
 void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd)

@@ -67,6 +67,11 @@ void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *m
                     const struct iovec *segments, int n_segments, void (*release)(void *owner),
                     void *owner);
 
+/// As request_answer() with a copy of one segment; out of memory for it (`what`, for the words), it
+/// answers with that error.
+void request_answer_copy(struct request *r, const pb_msgdesc_t *fields, const void *message,
+                         struct bytes payload, const char *what);
+
 /// Answers with a message and, if it is not negative, a file descriptor (taken over).
 void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd);
 

@@ -25,6 +25,24 @@ uint64_t model_info_output_size(const struct model_info *info, uint32_t row)
     return size;
 }
 
+void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m)
+{
+    info->n_inputs = m->n_inputs;
+    info->n_outputs = m->n_outputs;
+    info->n_rows = m->n_rows ? m->n_rows : 1;
+    info->native_attrs = m->native_attrs;
+    info->no_custom = m->no_custom;
+    info->weight_size = m->weight_size;
+    info->internal_size = m->internal_size;
+    info->memory_size = m->memory_size;
+    info->core_limit = m->core_limit;
+    info->batch = m->batch;
+    info->estimate_assumed = m->estimate_assumed;
+    info->n_unestimated = m->n_unestimated;
+    message_set_text(info->custom_string, m->custom_string);
+    message_set_text(info->estimate_chip, m->estimate_chip);
+}
+
 int model_info_take_custom(struct model_info *info, struct bytes *payload, uint32_t n,
                            struct error *e)
 {

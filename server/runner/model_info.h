@@ -33,6 +33,9 @@ static inline const struct tensor_io *model_info_row(const struct model_info *in
 }
 uint64_t model_info_output_size(const struct model_info *info, uint32_t row);
 
+/// Takes what the message says; the lists of tensors and custom operators are not in it.
+void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m);
+
 /// Takes the nodes that others may compute, in the form of CustomListReply's payload, from the
 /// front of *payload into the info.
 int model_info_take_custom(struct model_info *info, struct bytes *payload, uint32_t n,

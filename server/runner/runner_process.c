@@ -283,20 +283,7 @@ static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
                                &info->tensors, e);
     if (r < 0)
         return r;
-    info->n_inputs = m->n_inputs;
-    info->n_outputs = m->n_outputs;
-    info->n_rows = n_rows;
-    info->native_attrs = m->native_attrs;
-    info->no_custom = m->no_custom;
-    info->weight_size = m->weight_size;
-    info->internal_size = m->internal_size;
-    info->memory_size = m->memory_size;
-    info->core_limit = m->core_limit;
-    info->batch = m->batch;
-    info->estimate_assumed = m->estimate_assumed;
-    info->n_unestimated = m->n_unestimated;
-    message_set_text(info->custom_string, m->custom_string);
-    message_set_text(info->estimate_chip, m->estimate_chip);
+    model_info_take_message(info, m);
     return 0;
 }
 
@@ -426,30 +413,20 @@ static bool process_expects(void *owner, const struct frame_header *f)
     return find_call(runner, f) != NULL;
 }
 
-static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
-                    struct bytes payload, struct error *e)
+static int process_on_reply(void *owner, const struct frame_header *f, const struct error *failure,
+                            const union message_any *m, struct bytes payload, struct error *e)
 {
     struct process_runner *runner = owner;
-    union message_any m;
-    struct error failure;
-    int r = message_decode(message_fields(f), message, &m, e);
-    if (r < 0)
-        return r;
-    bool failed = f->flags & FRAME_ERROR;
-    if (failed)
-        message_error_take(&m.error, &failure);
     if (f->flags & FRAME_MORE)
-        return on_more(find_call(runner, f), &m, e);
+        return on_more(find_call(runner, f), m, e);
     if (runner->state == READY)
-        return on_call_answered(runner, find_call(runner, f), failed ? &failure : NULL, &m, payload,
-                                e);
-    if (failed)
-        process_refuse(runner, &failure);
-    else if (f->type == MESSAGE_WORKER_START)
-        r = on_started(runner, &m.WORKER_START_reply, e);
-    else
-        r = on_model_loaded(runner, &m.WORKER_LOAD_reply, payload, e);
-    return r;
+        return on_call_answered(runner, find_call(runner, f), failure, m, payload, e);
+    if (!failure && f->type == MESSAGE_WORKER_START)
+        return on_started(runner, &m->WORKER_START_reply, e);
+    if (!failure)
+        return on_model_loaded(runner, &m->WORKER_LOAD_reply, payload, e);
+    process_refuse(runner, failure);
+    return 0;
 }
 
 // ---- workers come and go -----------------------------------------------------------------------
@@ -458,7 +435,7 @@ static void on_dead(void *owner, const struct error *why);
 
 static const struct worker_events worker_events = {
     .expects = process_expects,
-    .on_reply = on_reply,
+    .on_reply = process_on_reply,
     .on_dead = on_dead,
 };
 

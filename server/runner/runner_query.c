@@ -116,25 +116,20 @@ static bool query_expects(void *owner, const struct frame_header *f)
     return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
 }
 
-static int on_reply(void *owner, const struct frame_header *f, struct bytes message,
-                    struct bytes payload, struct error *e)
+static int query_on_reply(void *owner, const struct frame_header *f, const struct error *failure,
+                          const union message_any *m, struct bytes payload, struct error *e)
 {
     struct runner_query *q = owner;
-    union message_any m;
-    struct error failure;
-    int r = message_decode(message_fields(f), message, &m, e);
-    if (r < 0)
-        return r;
-    bool failed = f->flags & FRAME_ERROR;
-    if (failed) {
-        message_error_take(&m.error, &failure);
-    } else if (f->type == MESSAGE_WORKER_START) {
-        r = worker_process_take_device(&m.WORKER_START_reply, &q->info, e);
+    struct error why;
+    if (!failure && f->type == MESSAGE_WORKER_START) {
+        int r = worker_process_take_device(&m->WORKER_START_reply, &q->info, e);
         q->started = true;
         if (r < 0 || q->described)
             return r; // the other answer is still to come
     }
-    query_answer(q, failed ? &failure : NULL, payload);
+    if (failure)
+        why = *failure;
+    query_answer(q, failure ? &why : NULL, payload);
     query_release(q);
     return 0;
 }
@@ -150,7 +145,7 @@ static void on_dead(void *owner, const struct error *why)
 
 static const struct worker_events worker_events = {
     .expects = query_expects,
-    .on_reply = on_reply,
+    .on_reply = query_on_reply,
     .on_dead = on_dead,
 };
 

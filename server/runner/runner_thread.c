@@ -128,6 +128,7 @@ static int fill_info(struct thread_runner *runner, struct error *e)
 {
     const struct npu_model_info *m = runner->loaded.backend->model_info(runner->loaded.model);
     struct model_info *info = &runner->base.info;
+    rknnd_ContextInfo message;
     size_t n;
     cleanup(free_p) const struct tensor_io **tensors = loaded_backend_tensors(m, &n);
     info->tensors = tensors ? calloc(n + 1, sizeof *info->tensors) : NULL;
@@ -136,20 +137,8 @@ static int fill_info(struct thread_runner *runner, struct error *e)
     for (size_t i = 0; i < n; i++)
         info->tensors[i] = *tensors[i];
     info->device = *runner->loaded.backend->device_info(runner->loaded.device);
-    info->n_inputs = m->n_inputs;
-    info->n_outputs = m->n_outputs;
-    info->n_rows = m->n_rows ? m->n_rows : 1;
-    info->native_attrs = m->native_attrs;
-    info->no_custom = m->no_custom;
-    info->weight_size = m->weight_size;
-    info->internal_size = m->internal_size;
-    info->memory_size = m->memory_size;
-    info->core_limit = m->core_limit;
-    info->batch = m->batch;
-    info->estimate_assumed = m->estimate_assumed;
-    info->n_unestimated = m->n_unestimated;
-    message_set_text(info->custom_string, m->custom_string);
-    message_set_text(info->estimate_chip, m->estimate_chip ? m->estimate_chip : "");
+    loaded_backend_model_message(m, &message);
+    model_info_take_message(info, &message);
     return fill_custom(info, m, e);
 }
 

@@ -174,8 +174,15 @@ void worker_process_free(struct worker_process *w)
 static void worker_process_deliver(struct worker_process *w, const struct frame_header *h,
                                    struct bytes message, struct bytes payload)
 {
-    struct error e;
-    if (w->events->on_reply(w->owner, h, message, payload, &e) < 0)
+    bool failed = h->flags & FRAME_ERROR;
+    union message_any m;
+    struct error failure, e;
+    int r = message_decode(message_fields(h), message, &m, &e);
+    if (r == 0 && failed)
+        message_error_take(&m.error, &failure);
+    if (r == 0)
+        r = w->events->on_reply(w->owner, h, failed ? &failure : NULL, &m, payload, &e);
+    if (r < 0)
         worker_process_kill(w, "it talks nonsense: %s", e.text);
 }
 

@@ -13,9 +13,10 @@ struct worker_events {
     /// Is this the answer to a request that is open? (False: the worker talks nonsense.) Asked
     /// before a byte is allocated for its payload.
     bool (*expects)(void *owner, const struct frame_header *h);
-    /// An answer, whole and of its row's type or Error. Negative, with words: it is nonsense.
-    int (*on_reply)(void *owner, const struct frame_header *h, struct bytes message,
-                    struct bytes payload, struct error *e);
+    /// An answer, whole: `m` is of its row's type, or the worker answers with an error (`failure`,
+    /// else NULL). Negative, with words: it is nonsense.
+    int (*on_reply)(void *owner, const struct frame_header *h, const struct error *failure,
+                    const union message_any *m, struct bytes payload, struct error *e);
     /// The process is gone and reaped; *why says how it ended. Comes once.
     void (*on_dead)(void *owner, const struct error *why);
 };
