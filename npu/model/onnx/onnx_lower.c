@@ -223,16 +223,6 @@ int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n
     return t;
 }
 
-int32_t onnx_constant_ints(struct onnx_lowering *l, const int64_t *v, uint32_t n, struct error *e)
-{
-    uint8_t *data = pool_alloc(&l->g->pool, n, 8);
-    if (!data)
-        return error_no_memory(e, "the graph", 0);
-    for (uint32_t i = 0; i < n; i++)
-        write_le64(data + (size_t)8 * i, (uint64_t)v[i]);
-    return onnx_constant(l, TENSOR_INT64, 1, &n, data, e);
-}
-
 int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e)
 {
     (void)e;

@@ -115,7 +115,6 @@ int32_t onnx_temporary(struct onnx_lowering *l, enum tensor_type type, uint32_t 
 /// A constant; data must live in the pool or the file.
 int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
                       const uint32_t *dims, const void *data, struct error *e);
-int32_t onnx_constant_ints(struct onnx_lowering *l, const int64_t *v, uint32_t n, struct error *e);
 
 /// A new node. NULL with words when memory is short. Valid until the next one is made.
 struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const int32_t *in,

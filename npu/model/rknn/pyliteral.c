@@ -57,10 +57,20 @@ static size_t string_character(struct parser *p, char *out)
     return 1;
 }
 
+// Bytes up to the quote that ends a string, or to the end of the text: what escapes stand for is no
+// longer. Only the string is looked at, so that reading a text of many strings stays linear.
+static size_t string_length(const char *at, char quote)
+{
+    size_t n = 0;
+    while (at[n] && at[n] != quote)
+        n += at[n] == '\\' && at[n + 1] ? 2 : 1;
+    return n;
+}
+
 static char *string_text(struct parser *p)
 {
     char quote = *p->at++;
-    char *text = malloc(strlen(p->at) + 1);
+    char *text = malloc(string_length(p->at, quote) + 1);
     size_t n = 0;
     if (!text) {
         fail(p, "no memory");

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -114,6 +115,28 @@ static void what_is_no_literal_is_refused(void **state)
     }
 }
 
+// As many strings as a large model's attributes have, in 4 MB: that takes minutes where each string
+// is measured up to the end of the text, and the test runs into its time limit.
+static void many_strings_take_linear_time(void **state)
+{
+    enum { STRINGS = 1000 * 1000 };
+    static const char item[] = "'a',";
+    (void)state;
+    size_t n = sizeof item - 1;
+    char *text = malloc(STRINGS * n + 3);
+    assert_non_null(text);
+    text[0] = '[';
+    for (size_t i = 0; i < STRINGS; i++)
+        memcpy(text + 1 + i * n, item, n);
+    memcpy(text + 1 + STRINGS * n, "]", 2);
+    struct error e = {0};
+    json_t *v = NULL;
+    assert_int_equal(pyliteral_parse(text, &v, &e), 0);
+    assert_int_equal(json_array_size(v), STRINGS);
+    json_decref(v);
+    free(text);
+}
+
 // ---- the lookup table ----
 
 static void lookup_table_is_a_line_between_points(void **state)
@@ -164,6 +187,7 @@ int main(void)
         cmocka_unit_test(every_byte_of_a_table_is_checked),
         cmocka_unit_test(python_literals_become_json),
         cmocka_unit_test(what_is_no_literal_is_refused),
+        cmocka_unit_test(many_strings_take_linear_time),
         cmocka_unit_test(lookup_table_is_a_line_between_points),
         cmocka_unit_test(tasks_of_one_core_are_told_apart),
     };
