@@ -172,7 +172,7 @@ static void write_line(const char *line, size_t length)
     (void)ignored;
 }
 
-static void confess(unsigned n)
+static void log_confess(unsigned n)
 {
     char line[256];
     size_t head = (size_t)write_head(line, sizeof line, LOG_WARN);
@@ -198,7 +198,7 @@ void log_line(enum log_level level, const char *format, ...)
     line[length++] = '\n';
     unsigned left_out = used->n_left_out ? atomic_exchange(&used->n_left_out, 0) : 0;
     if (left_out && has_room())
-        confess(left_out);
+        log_confess(left_out);
     else if (left_out)
         used->n_left_out += left_out;
     if (has_room())

@@ -21,7 +21,7 @@ static struct {
     uint32_t n_slots, room, free;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .free = NO_SLOT};
 
-static int grow(struct error *e)
+static int handle_grow(struct error *e)
 {
     uint32_t n = table.n_slots;
     if (n == MAX_SLOTS)
@@ -40,7 +40,7 @@ static int grow(struct error *e)
 int handle_add(struct handle *h, struct error *e)
 {
     pthread_mutex_lock(&table.lock);
-    int r = table.free == NO_SLOT ? grow(e) : 0;
+    int r = table.free == NO_SLOT ? handle_grow(e) : 0;
     if (r == 0) {
         uint32_t i = table.free;
         struct slot *s = &table.slots[i];
@@ -53,7 +53,7 @@ int handle_add(struct handle *h, struct error *e)
     return r;
 }
 
-static struct slot *find(rknn_context number)
+static struct slot *handle_find_slot(rknn_context number)
 {
     uint32_t index = (uint32_t)(number & MAX_SLOTS) - 1;
     if (index >= table.n_slots)
@@ -65,7 +65,7 @@ static struct slot *find(rknn_context number)
 struct handle *handle_take(rknn_context number)
 {
     pthread_mutex_lock(&table.lock);
-    struct slot *s = find(number);
+    struct slot *s = handle_find_slot(number);
     struct handle *h = s ? s->handle : NULL;
     if (h)
         h->refs++;
@@ -88,7 +88,7 @@ rknn_context handle_find(bool (*matches)(const struct handle *h, const void *wit
 struct handle *handle_remove(rknn_context number)
 {
     pthread_mutex_lock(&table.lock);
-    struct slot *s = find(number);
+    struct slot *s = handle_find_slot(number);
     struct handle *h = s ? s->handle : NULL;
     if (h) {
         s->handle = NULL;

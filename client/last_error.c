@@ -41,7 +41,7 @@ static _Atomic uint64_t seen[N_SEEN];
 
 // FNV-1a of the words without their numbers (hexadecimal ones begin with 0x), which change from run
 // to run.
-static uint32_t hash(const char *text)
+static uint32_t last_error_hash(const char *text)
 {
     uint32_t h = 2166136261u;
     while (*text) {
@@ -54,9 +54,9 @@ static uint32_t hash(const char *text)
 }
 
 // How often these words have come, with this time.
-static uint32_t count(const char *text)
+static uint32_t last_error_count(const char *text)
 {
-    uint32_t h = hash(text);
+    uint32_t h = last_error_hash(text);
     uint64_t old = seen[h % N_SEEN];
     uint32_t n = old >> 32 == h ? (uint32_t)old : 0;
     n += n < UINT32_MAX;
@@ -77,14 +77,15 @@ static void log_words(enum log_level level, int status)
 {
     if (log_level_now() < level)
         return;
-    uint32_t n = says_all ? 1 : count(words);
+    uint32_t n = says_all ? 1 : last_error_count(words);
     if (n == 1)
         log_line(level, "%s (%d)", words, status);
     else if (is_power_of_ten(n))
         log_line(level, "%s (%d) [%u times by now]", words, status, n);
 }
 
-static int keep(const char *function, int status, const struct error *e, enum log_level level)
+static int last_error_keep_words(const char *function, int status, const struct error *e,
+                                 enum log_level level)
 {
     if (status < 0) {
         last_error_read_log_level();
@@ -96,12 +97,12 @@ static int keep(const char *function, int status, const struct error *e, enum lo
 
 int last_error_keep(const char *function, int status, const struct error *e)
 {
-    return keep(function, status, e, LOG_ERROR);
+    return last_error_keep_words(function, status, e, LOG_ERROR);
 }
 
 int last_error_keep_expected(const char *function, int status, const struct error *e)
 {
-    return keep(function, status, e, LOG_INFO);
+    return last_error_keep_words(function, status, e, LOG_INFO);
 }
 
 RKNN_EXPORT const char *rknnd_last_error(void)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check(uint32_t struct_size, struct error *e)
+static int sized_check(uint32_t struct_size, struct error *e)
 {
     if (struct_size >= sizeof struct_size)
         return 0;
@@ -15,7 +15,7 @@ int sized_give(void *theirs, const void *ours, size_t size, struct error *e)
 {
     uint32_t room;
     memcpy(&room, theirs, sizeof room);
-    int r = check(room, e);
+    int r = sized_check(room, e);
     if (r < 0)
         return r;
     size_t n = room < size ? room : size;
@@ -28,7 +28,7 @@ int sized_take(void *ours, size_t size, const void *theirs, struct error *e)
 {
     uint32_t given, known = (uint32_t)size;
     memcpy(&given, theirs, sizeof given);
-    int r = check(given, e);
+    int r = sized_check(given, e);
     for (size_t i = size; i < given && r == 0; i++)
         if (((const char *)theirs)[i])
             r = error_set(e, STATUS_PARAM_INVALID,

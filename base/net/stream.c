@@ -148,7 +148,7 @@ static ssize_t receive_first(struct stream *s, void *buffer, size_t size)
 // ---- waking -------------------------------------------------------------------------------------
 
 // A socket that is full of these wakes without another one.
-static void ring(struct stream *s)
+static void stream_ring(struct stream *s)
 {
     if (send(s->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EPIPE)
         s->ended = true;
@@ -158,7 +158,7 @@ static void ring_if(struct stream *s, _Atomic uint32_t *waits, uint32_t have)
 {
     uint32_t wanted = atomic_load(waits);
     if (wanted > 0 && have >= wanted && atomic_exchange(waits, 0) > 0)
-        ring(s);
+        stream_ring(s);
 }
 
 void stream_wake(struct stream *s)
@@ -179,19 +179,19 @@ void stream_wake(struct stream *s)
 // ---- bytes --------------------------------------------------------------------------------------
 
 // Bytes that can be read.
-static uint32_t available(const struct stream *s)
+static uint32_t stream_available(const struct stream *s)
 {
     return atomic_load(&s->in->written) - s->n_in;
 }
 
 // Bytes that can be written.
-static uint32_t room(const struct stream *s)
+static uint32_t stream_room(const struct stream *s)
 {
     return PIPE_SIZE - (s->n_out - atomic_load(&s->out->read));
 }
 
 // As much as lies together, of `n`.
-static uint32_t together(uint32_t counter, size_t n)
+static uint32_t stream_together(uint32_t counter, size_t n)
 {
     return (uint32_t)size_min(n, PIPE_SIZE - counter % PIPE_SIZE);
 }
@@ -238,19 +238,19 @@ static ssize_t read_part(struct stream *s, uint8_t *into, size_t size, uint32_t 
 static ssize_t read_pipe(struct stream *s, uint8_t *into, size_t size)
 {
     uint32_t posted = atomic_load(&s->in->posted); // before what was written before it
-    uint32_t n = available(s);
+    uint32_t n = stream_available(s);
     if (n > PIPE_SIZE || s->broken)
         return -EPROTO;
     if (n == 0 && posted != s->n_taken)
         return read_part(s, into, size, posted);
     n = (uint32_t)size_min(n, size);
     for (uint32_t done = 0, part; done < n; done += part) {
-        part = together(s->n_in, n - done);
+        part = stream_together(s->n_in, n - done);
         memcpy(into + done, s->in->bytes + s->n_in % PIPE_SIZE, part);
         s->n_in += part;
     }
     atomic_store(&s->in->read, s->n_in);
-    ring_if(s, &s->in->writer_waits, PIPE_SIZE - available(s));
+    ring_if(s, &s->in->writer_waits, PIPE_SIZE - stream_available(s));
     return n;
 }
 
@@ -259,23 +259,23 @@ static ssize_t write_pipe(struct stream *s, const uint8_t *data, size_t size)
 {
     size_t done = 0;
     while (done < size) {
-        uint32_t space = room(s);
+        uint32_t space = stream_room(s);
         if (space > PIPE_SIZE)
             return -EPROTO;
         if (space == 0)
             break;
         size_t most = size_min(size_min(size - done, space), PIPE_CHUNK);
-        uint32_t part = together(s->n_out, most);
+        uint32_t part = stream_together(s->n_out, most);
         memcpy(s->out->bytes + s->n_out % PIPE_SIZE, data + done, part);
         s->n_out += part;
         done += part;
         atomic_store(&s->out->written, s->n_out);
-        ring_if(s, &s->out->reader_waits, PIPE_SIZE - room(s));
+        ring_if(s, &s->out->reader_waits, PIPE_SIZE - stream_room(s));
     }
     return (ssize_t)done;
 }
 
-static bool post(struct stream *s, const struct iovec *what)
+static bool stream_post(struct stream *s, const struct iovec *what)
 {
     uint64_t size = what->iov_len;
     for (uint32_t i = 0; i < STREAM_AREAS && s->offered && size >= STREAM_AREA_MIN; i++) {
@@ -313,7 +313,7 @@ bool stream_is_posted(const struct stream *s, unsigned number)
 
 static ssize_t send_one(struct stream *s, const struct iovec *what)
 {
-    if (!s->posting && !(s->posting = post(s, what)))
+    if (!s->posting && !(s->posting = stream_post(s, what)))
         return write_pipe(s, what->iov_base, what->iov_len);
     s->posting = !is_taken(s);
     return s->posting ? 0 : (ssize_t)what->iov_len;
@@ -359,7 +359,8 @@ static bool await_bytes(struct stream *s, uint64_t need)
 {
     uint32_t wanted = need < PIPE_SIZE / 2 ? (uint32_t)need : PIPE_SIZE / 2;
     atomic_store(&s->in->reader_waits, wanted);
-    return wanted > 0 && (available(s) >= wanted || atomic_load(&s->in->posted) != s->n_taken);
+    return wanted > 0 &&
+           (stream_available(s) >= wanted || atomic_load(&s->in->posted) != s->n_taken);
 }
 
 static bool await_room(struct stream *s, bool wanted)
@@ -368,7 +369,7 @@ static bool await_room(struct stream *s, bool wanted)
     atomic_store(&s->out->writer_waits, wanted ? what : 0);
     if (s->posting)
         return is_taken(s);
-    return wanted && room(s) >= PIPE_SIZE / 2;
+    return wanted && stream_room(s) >= PIPE_SIZE / 2;
 }
 
 // A socket of bells can always be written to: that wakes at once.

@@ -53,7 +53,7 @@ static int fetch_list(struct context *c, struct custom_list **ret, struct error 
     return s;
 }
 
-static int prepare(struct context *c, struct error *e)
+static int callbacks_prepare(struct context *c, struct error *e)
 {
     if (c->callbacks)
         return 0;
@@ -68,7 +68,7 @@ static int prepare(struct context *c, struct error *e)
     return r;
 }
 
-static int remember(struct registrations *all, const rknn_custom_op *op, struct error *e)
+static int callbacks_remember(struct registrations *all, const rknn_custom_op *op, struct error *e)
 {
     int r = array_reserve(all->ops, all->room, all->n + 1, "custom operators", e);
     if (r == 0)
@@ -77,7 +77,7 @@ static int remember(struct registrations *all, const rknn_custom_op *op, struct 
 }
 
 // init() is the program's: it may use the context.
-static int add(struct context *c, const rknn_custom_op *op, struct error *e)
+static int callbacks_add(struct context *c, const rknn_custom_op *op, struct error *e)
 {
     context_lend(c);
     int r = custom_ops_add(&c->callbacks->ops, op, true, e);
@@ -86,10 +86,10 @@ static int add(struct context *c, const rknn_custom_op *op, struct error *e)
         return r;
     if (r == 0)
         log_warn("the model has no node of type %s that a program could compute", op->op_type);
-    return remember(&c->callbacks->registered, op, e);
+    return callbacks_remember(&c->callbacks->registered, op, e);
 }
 
-static int check(const struct context *c, struct error *e)
+static int callbacks_check(const struct context *c, struct error *e)
 {
     if (c->lent)
         return error_set(e, STATUS_FAIL, "operators cannot be registered by one's own callbacks");
@@ -106,11 +106,11 @@ int callbacks_register(rknn_context context, const rknn_custom_op *ops, uint32_t
         return error_set(e, STATUS_PARAM_INVALID, "no operators are given");
     int r = context_enter_model(context, &c, e);
     if (r == 0)
-        r = check(c, e);
+        r = callbacks_check(c, e);
     if (r == 0)
-        r = prepare(c, e);
+        r = callbacks_prepare(c, e);
     for (uint32_t i = 0; i < n && r == 0; i++)
-        r = add(c, &ops[i], e);
+        r = callbacks_add(c, &ops[i], e);
     return r;
 }
 
@@ -140,7 +140,7 @@ bool callbacks_announce(const struct context *c, rknnd_Infer *m)
     return m->custom_nodes.size > 0;
 }
 
-static struct custom_op *find(const struct context *c, uint32_t node)
+static struct custom_op *callbacks_find(const struct context *c, uint32_t node)
 {
     const struct callbacks *b = c->callbacks;
     return b && node < b->list->n ? b->ops.ops[node] : NULL;
@@ -149,7 +149,7 @@ static struct custom_op *find(const struct context *c, uint32_t node)
 int callbacks_take_inputs(const struct context *c, const rknnd_CustomCall *call, uint64_t size,
                           struct iovec *segments, struct error *e)
 {
-    const struct custom_op *op = find(c, call->node);
+    const struct custom_op *op = callbacks_find(c, call->node);
     if (!op)
         return error_set(e, STATUS_FAIL, "a call for node %u, which is not ours", call->node);
     const struct custom_node *n = &c->callbacks->list->nodes[call->node];
@@ -162,10 +162,10 @@ int callbacks_take_inputs(const struct context *c, const rknnd_CustomCall *call,
     return (int)n->n_inputs;
 }
 
-static void answer(struct context *c, const rknnd_CustomDone *m, uint32_t node)
+static void callbacks_answer(struct context *c, const rknnd_CustomDone *m, uint32_t node)
 {
     const struct custom_node *n = &c->callbacks->list->nodes[node];
-    void *const *tensors = custom_op_tensors(find(c, node)) + n->n_inputs;
+    void *const *tensors = custom_op_tensors(callbacks_find(c, node)) + n->n_inputs;
     struct iovec outputs[CUSTOM_MAX_TENSORS];
     uint32_t count = m->status < 0 ? 0 : n->n_outputs;
     for (uint32_t i = 0; i < count; i++)
@@ -179,7 +179,7 @@ void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomC
     struct error e = {0};
     rknnd_CustomDone m = {.request = r->id, .number = call->number};
     uint32_t node = call->node;
-    struct custom_op *op = find(c, node);
+    struct custom_op *op = callbacks_find(c, node);
     context_lend(c);
     m.status = custom_op_run(op, &e);
     context_take_back(c);
@@ -187,7 +187,7 @@ void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomC
         message_set_text(m.text, e.text);
     r->part = false;
     if (!r->done)
-        answer(c, &m, node);
+        callbacks_answer(c, &m, node);
 }
 
 int callbacks_start_reader(struct context *c, struct error *e)

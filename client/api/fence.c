@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-static int check(int fd, struct error *e)
+static int fence_check(int fd, struct error *e)
 {
     struct sync_file_info info = {0};
     if (ioctl(fd, SYNC_IOC_FILE_INFO, &info) == 0 && info.status < 0)
@@ -36,7 +36,7 @@ static int wait_for(int fd, uint64_t until, struct error *e)
         return error_set(e, STATUS_TIMEOUT, "fence %d has not come in time; nothing was run", fd);
     if (!(p.revents & POLLIN))
         return error_set(e, STATUS_PARAM_INVALID, "fence_fd %d is no fence", fd);
-    return check(fd, e);
+    return fence_check(fd, e);
 }
 
 int fence_wait(struct context *c, const rknn_run_extend *extend, uint64_t until, struct error *e)

@@ -146,7 +146,7 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
 }
 
 // The same program uses it, and need not ask it anything.
-static void inherit(const struct context *from, rknn_context number)
+static void init_inherit(const struct context *from, rknn_context number)
 {
     struct error unwanted; // the next call with it meets it again
     cleanup(context_leave_p) struct context *c = NULL;
@@ -174,12 +174,12 @@ static int open_duplicate(rknn_context from, rknn_context *ret, struct registrat
         return r;
     r = context_open(beside, MESSAGE_CONTEXT_DUP, &message, c->flags, ret, e);
     if (r == 0)
-        inherit(c, *ret);
+        init_inherit(c, *ret);
     return r;
 }
 
 // The duplicate has the custom operators of its origin, with an init() of its own.
-static int duplicate(rknn_context from, rknn_context *ret, struct error *e)
+static int init_duplicate(rknn_context from, rknn_context *ret, struct error *e)
 {
     struct registrations ops = {0};
     struct error unwanted;
@@ -203,7 +203,7 @@ RKNN_EXPORT int rknn_dup_context(rknn_context *context_in, rknn_context *context
     if (!context_in || !context_out)
         r = error_set(&e, STATUS_PARAM_INVALID, "context_in or context_out is NULL");
     else
-        r = duplicate(*context_in, context_out, &e);
+        r = init_duplicate(*context_in, context_out, &e);
     return last_error_keep("rknn_dup_context", r, &e);
 }
 

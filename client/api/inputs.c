@@ -143,7 +143,7 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
 }
 
 // What was set last counts: memory, or what is given here.
-static int unbind(struct context *c, uint32_t index, struct error *e)
+static int inputs_unbind(struct context *c, uint32_t index, struct error *e)
 {
     struct mem *old = NULL;
     int r = context_bound(c, false, index) ? mem_unbind_input(c, index, &old, e) : 0;
@@ -166,7 +166,7 @@ static int set_inputs(struct context *c, uint32_t n, const rknn_input *inputs, s
         if (index >= c->info.n_inputs)
             return error_set(e, STATUS_INPUT_INVALID, "input %u: the model has %u", index,
                              c->info.n_inputs);
-        int r = unbind(c, index, e);
+        int r = inputs_unbind(c, index, e);
         if (r == 0)
             r = set_input(c, &inputs[i], e);
         if (r < 0)

@@ -41,7 +41,7 @@ static int mem_new(uint32_t flags, uint64_t size, struct mem **ret, struct error
 }
 
 // The program has it from here on.
-static rknn_tensor_mem *publish(struct mem *m)
+static rknn_tensor_mem *mem_publish(struct mem *m)
 {
     pthread_mutex_lock(&table.lock);
     list_append(&table.all, &m->link);
@@ -49,7 +49,7 @@ static rknn_tensor_mem *publish(struct mem *m)
     return &m->program;
 }
 
-static struct mem *find(const rknn_tensor_mem *program)
+static struct mem *mem_find(const rknn_tensor_mem *program)
 {
     struct mem *m;
     list_for_each (m, &table.all, link)
@@ -68,7 +68,7 @@ static int no_memory_of_ours(struct error *e)
 struct mem *mem_take(const rknn_tensor_mem *program, struct error *e)
 {
     pthread_mutex_lock(&table.lock);
-    struct mem *m = find(program);
+    struct mem *m = mem_find(program);
     if (m)
         m->refs++;
     pthread_mutex_unlock(&table.lock);
@@ -201,7 +201,7 @@ static bool passes_fds(const struct context *c)
 
 // The server maps the file that is there. It refuses one that could kill whoever maps it
 // (STATUS_PARAM_INVALID).
-static int share(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
+static int mem_share_file(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
     rknnd_MemoryInfo info;
     struct request r = {.type = MESSAGE_MEMORY_IMPORT, .reply = &info, .send_fd = &m->fd};
@@ -223,7 +223,7 @@ static int make_copy(struct context *c, struct mem *m, struct mem_home **ret, st
 
 static int make_home(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
-    int r = passes_fds(c) ? share(c, m, ret, e) : STATUS_PARAM_INVALID;
+    int r = passes_fds(c) ? mem_share_file(c, m, ret, e) : STATUS_PARAM_INVALID;
     return r == STATUS_PARAM_INVALID ? make_copy(c, m, ret, e) : r;
 }
 
@@ -242,7 +242,7 @@ int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct er
 {
     pthread_mutex_lock(&m->lock);
     struct mem_home *h = find_home(m, &c->connection->peer);
-    int r = h || !passes_fds(c) ? 0 : share(c, m, &h, e);
+    int r = h || !passes_fds(c) ? 0 : mem_share_file(c, m, &h, e);
     pthread_mutex_unlock(&m->lock);
     if (r < 0 && r != STATUS_PARAM_INVALID)
         return r;
@@ -280,8 +280,8 @@ static int create_here(struct mem *m, struct error *e)
     return 0;
 }
 
-static int create(rknn_context context, uint64_t size, uint64_t flags, struct mem **ret,
-                  struct error *e)
+static int mem_create(rknn_context context, uint64_t size, uint64_t flags, struct mem **ret,
+                      struct error *e)
 {
     cleanup(mem_put_p) struct mem *m = NULL;
     cleanup(context_leave_p) struct context *c = NULL;
@@ -305,26 +305,26 @@ static int create(rknn_context context, uint64_t size, uint64_t flags, struct me
     return 0;
 }
 
-static rknn_tensor_mem *answer(const char *function, int r, struct mem *m, struct error *e)
+static rknn_tensor_mem *mem_answer(const char *function, int r, struct mem *m, struct error *e)
 {
     last_error_keep(function, r, e);
-    return r == 0 ? publish(m) : NULL;
+    return r == 0 ? mem_publish(m) : NULL;
 }
 
 RKNN_EXPORT rknn_tensor_mem *rknn_create_mem(rknn_context ctx, uint32_t size)
 {
     struct error e;
     struct mem *m = NULL;
-    int r = create(ctx, size, 0, &m, &e);
-    return answer("rknn_create_mem", r, m, &e);
+    int r = mem_create(ctx, size, 0, &m, &e);
+    return mem_answer("rknn_create_mem", r, m, &e);
 }
 
 RKNN_EXPORT rknn_tensor_mem *rknn_create_mem2(rknn_context ctx, uint64_t size, uint64_t alloc_flags)
 {
     struct error e;
     struct mem *m = NULL;
-    int r = create(ctx, size, alloc_flags, &m, &e);
-    return answer("rknn_create_mem2", r, m, &e);
+    int r = mem_create(ctx, size, alloc_flags, &m, &e);
+    return mem_answer("rknn_create_mem2", r, m, &e);
 }
 
 static int check_file(int fd, uint64_t end, struct error *e)
@@ -370,7 +370,7 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_fd(rknn_context ctx, int32_t f
     struct error e;
     struct mem *m = NULL;
     int r = from_fd(ctx, fd, virt_addr, size, offset, &m, &e);
-    return answer("rknn_create_mem_from_fd", r, m, &e);
+    return mem_answer("rknn_create_mem_from_fd", r, m, &e);
 }
 
 RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_phys(rknn_context ctx, uint64_t phys_addr,
@@ -383,7 +383,7 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_phys(rknn_context ctx, uint64_
                   "physical address 0x%llx: memory that another process has to reach is named by "
                   "a file descriptor; use rknn_create_mem_from_fd",
                   (unsigned long long)phys_addr);
-    return answer("rknn_create_mem_from_phys", r, NULL, &e);
+    return mem_answer("rknn_create_mem_from_phys", r, NULL, &e);
 }
 
 RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_mb_blk(rknn_context ctx, void *mb_blk,
@@ -394,16 +394,16 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_mb_blk(rknn_context ctx, void 
     int r = error_set(&e, STATUS_FAIL,
                       "media blocks are not known, nor does the vendor's runtime "
                       "know them; use rknn_create_mem_from_fd");
-    return answer("rknn_create_mem_from_mb_blk", r, NULL, &e);
+    return mem_answer("rknn_create_mem_from_mb_blk", r, NULL, &e);
 }
 
 // ---- the end -----------------------------------------------------------------------------------
 
 // Bindings keep what they need; the context does not matter.
-static int destroy(rknn_tensor_mem *program, struct error *e)
+static int mem_destroy(rknn_tensor_mem *program, struct error *e)
 {
     pthread_mutex_lock(&table.lock);
-    struct mem *m = find(program);
+    struct mem *m = mem_find(program);
     if (m)
         list_remove(&m->link);
     pthread_mutex_unlock(&table.lock);
@@ -417,7 +417,7 @@ RKNN_EXPORT int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem)
 {
     struct error e;
     (void)ctx;
-    return last_error_keep("rknn_destroy_mem", destroy(mem, &e), &e);
+    return last_error_keep("rknn_destroy_mem", mem_destroy(mem, &e), &e);
 }
 
 RKNN_EXPORT int rknn_destory_mem(rknn_context ctx, rknn_tensor_mem *mem)

@@ -14,13 +14,13 @@ struct changes {
     unsigned limit; // of message->writes_count, for this input
 };
 
-static bool same(const struct mem_home *h, const uint8_t *data, uint64_t at, size_t size)
+static bool copy_same(const struct mem_home *h, const uint8_t *data, uint64_t at, size_t size)
 {
     return at >= h->unsure && memcmp(h->shadow + at, data + at, size) == 0;
 }
 
 // Bytes [at, at + size) go. What follows what went before, or is one too many, is added to it.
-static void add(struct changes *c, const struct mem_home *h, uint64_t at, size_t size)
+static void copy_add(struct changes *c, const struct mem_home *h, uint64_t at, size_t size)
 {
     rknnd_Infer *m = c->message;
     rknnd_InferWrite *last = m->writes_count ? &m->writes[m->writes_count - 1] : NULL;
@@ -37,22 +37,22 @@ static void add(struct changes *c, const struct mem_home *h, uint64_t at, size_t
 
 // What differs from what the server has goes out of the shadow, so that it is that which the server
 // then has, whatever the program writes meanwhile.
-static void collect(struct changes *c, struct mem_home *h, const uint8_t *data, uint64_t size)
+static void copy_collect(struct changes *c, struct mem_home *h, const uint8_t *data, uint64_t size)
 {
     for (uint64_t at = 0; at < size; at += BLOCK) {
         size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
-        if (same(h, data, at, n))
+        if (copy_same(h, data, at, n))
             continue;
         memcpy(h->shadow + at, data + at, n);
-        add(c, h, at, n);
+        copy_add(c, h, at, n);
     }
     if (size >= h->unsure)
         h->unsure = 0;
 }
 
 // Another context's changes may still be on their way to the server: all goes again.
-static int prepare(struct context *c, const struct bound *b, const uint8_t **ret_data,
-                   struct error *e)
+static int copy_prepare(struct context *c, const struct bound *b, const uint8_t **ret_data,
+                        struct error *e)
 {
     struct mem_home *h = b->home;
     uint8_t *data;
@@ -92,9 +92,9 @@ int mem_copy_changes(struct context *c, rknnd_Infer *m, struct iovec *segments, 
         changes.limit = m->writes_count + (left + inputs_left - 1) / inputs_left;
         pthread_mutex_lock(&b->mem->lock);
         pb_size_t before = m->writes_count;
-        int r = prepare(c, b, &data, e);
+        int r = copy_prepare(c, b, &data, e);
         if (r == 0)
-            collect(&changes, b->home, data, b->size);
+            copy_collect(&changes, b->home, data, b->size);
         if (m->writes_count > before)
             b->home->writer = c->handle.number;
         pthread_mutex_unlock(&b->mem->lock);

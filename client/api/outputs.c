@@ -20,7 +20,7 @@ static int choose_async(struct context *c, struct run **ret, struct error *e)
     return r;
 }
 
-static int choose(struct context *c, struct run **ret, struct error *e)
+static int outputs_choose(struct context *c, struct run **ret, struct error *e)
 {
     struct run *selected = run_find(c, RUN_SELECTED), *pending = run_find(c, RUN_PENDING);
     if (!selected && !pending)
@@ -159,7 +159,7 @@ static int get_back(struct context *c, struct run **run, struct error *e)
     return run_again(c, run, e);
 }
 
-static void release(uint32_t n, rknn_output *outputs)
+static void outputs_release_all(uint32_t n, rknn_output *outputs)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (outputs[i].is_prealloc)
@@ -199,8 +199,8 @@ static int check_outputs(const struct context *c, uint32_t n, const rknn_output 
     return 0;
 }
 
-static int fetch(struct context *c, struct run **ret_run, uint32_t n, rknn_output *outputs,
-                 struct wanted *wanted, struct error *e)
+static int outputs_fetch(struct context *c, struct run **ret_run, uint32_t n, rknn_output *outputs,
+                         struct wanted *wanted, struct error *e)
 {
     int r = get_back(c, ret_run, e);
     struct run *run = *ret_run;
@@ -221,7 +221,7 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
     struct run *run = NULL;
     int r = check_outputs(c, n, outputs, e);
     if (r == 0)
-        r = choose(c, &run, e);
+        r = outputs_choose(c, &run, e);
     if (r < 0)
         return r;
     cleanup(free_p) struct wanted *wanted = calloc(n, sizeof *wanted);
@@ -234,11 +234,11 @@ static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
         if (!outputs[i].is_prealloc)
             outputs[i].buf = NULL;
     }
-    r = fetch(c, &run, n, outputs, wanted, e);
+    r = outputs_fetch(c, &run, n, outputs, wanted, e);
     if (r == 0 && extend)
         extend->frame_id = run->frame;
     if (r < 0)
-        release(n, outputs);
+        outputs_release_all(n, outputs);
     for (uint32_t i = 0; i < n && r < 0; i++)
         outputs[i].index = wanted[i].index;
     return r;
@@ -266,6 +266,6 @@ RKNN_EXPORT int rknn_outputs_release(rknn_context context, uint32_t n_outputs,
     if (r == 0 && !outputs && n_outputs > 0)
         r = error_set(&e, STATUS_PARAM_INVALID, "outputs is NULL");
     if (r != STATUS_PARAM_INVALID && outputs)
-        release(n_outputs, outputs);
+        outputs_release_all(n_outputs, outputs);
     return last_error_keep("rknn_outputs_release", r, &e);
 }

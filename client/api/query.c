@@ -155,7 +155,7 @@ static int fill_sdk_version(struct context *c, const struct query *q, union answ
     return 0;
 }
 
-static uint32_t clamp(uint64_t n)
+static uint32_t query_clamp(uint64_t n)
 {
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
@@ -179,11 +179,11 @@ static int fill_mem_size(struct context *c, const struct query *q, union answer 
     int r = i->sram_total ? ask_free_sram(c, &sram_free, e) : 0;
     if (r < 0)
         return r;
-    ret->mem_size = (rknn_mem_size){.total_weight_size = clamp(i->weight_size),
-                                    .total_internal_size = clamp(i->internal_size),
+    ret->mem_size = (rknn_mem_size){.total_weight_size = query_clamp(i->weight_size),
+                                    .total_internal_size = query_clamp(i->internal_size),
                                     .total_dma_allocated_size = i->memory_size,
-                                    .total_sram_size = clamp(i->sram_total),
-                                    .free_sram_size = clamp(sram_free)};
+                                    .total_sram_size = query_clamp(i->sram_total),
+                                    .free_sram_size = query_clamp(sram_free)};
     return 0;
 }
 
@@ -254,7 +254,7 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
 }
 
 // Ranges of shapes are too large for the stacks of small threads.
-static int query(struct context *c, int cmd, void *info, uint32_t size, struct error *e)
+static int query_query(struct context *c, int cmd, void *info, uint32_t size, struct error *e)
 {
     const struct query *q = NULL;
     if (!info)
@@ -280,7 +280,7 @@ RKNN_EXPORT int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info,
     cleanup(context_leave_p) struct context *c = NULL;
     int r = context_enter(context, &c, &e);
     if (r == 0)
-        r = query(c, (int)cmd, info, size, &e);
+        r = query_query(c, (int)cmd, info, size, &e);
     // STATUS_FAIL: what this model or chip does not have, which programs try.
     return r == STATUS_FAIL ? last_error_keep_expected("rknn_query", r, &e)
                             : last_error_keep("rknn_query", r, &e);

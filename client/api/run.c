@@ -199,7 +199,7 @@ static bool reads_memory(const struct context *c)
     return false;
 }
 
-static int start(struct context *c, struct run **ret, struct error *e)
+static int run_start(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = NULL;
     struct iovec segments[FRAME_MAX_SEGMENTS];
@@ -271,13 +271,13 @@ int run_select(struct context *c, struct run *r, uint64_t until, struct error *e
     return 0;
 }
 
-static int run(struct context *c, rknn_run_extend *extend, struct error *e)
+static int run_run(struct context *c, rknn_run_extend *extend, struct error *e)
 {
     struct run *r = NULL;
     bool async = c->flags & RKNN_FLAG_ASYNC_MASK;
     int s = fence_wait(c, extend, run_deadline(extend ? extend->timeout_ms : 0), e);
     if (s == 0)
-        s = start(c, &r, e);
+        s = run_start(c, &r, e);
     if (s < 0)
         return s;
     if (extend)
@@ -290,7 +290,7 @@ static int run(struct context *c, rknn_run_extend *extend, struct error *e)
 int run_again(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = NULL;
-    int s = start(c, &r, e);
+    int s = run_start(c, &r, e);
     if (s == 0)
         s = run_select(c, r, CLOCK_FOREVER, e);
     if (s == 0)
@@ -304,7 +304,7 @@ RKNN_EXPORT int rknn_run(rknn_context context, rknn_run_extend *extend)
     cleanup(context_leave_p) struct context *c = NULL;
     int r = context_enter_model(context, &c, &e);
     if (r == 0)
-        r = run(c, extend, &e);
+        r = run_run(c, extend, &e);
     return last_error_keep("rknn_run", r, &e);
 }
 

@@ -11,7 +11,8 @@ static bool has_shape(const struct context *c, uint32_t row, const rknn_tensor_a
     return a->n_dims == t->n_dims && memcmp(a->dims, t->dims, t->n_dims * sizeof *t->dims) == 0;
 }
 
-static bool fits(const struct context *c, uint32_t row, uint32_t n, const rknn_tensor_attr *attrs)
+static bool shape_fits(const struct context *c, uint32_t row, uint32_t n,
+                       const rknn_tensor_attr *attrs)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!has_shape(c, row, &attrs[i]))
@@ -70,7 +71,7 @@ static int set_shapes(struct context *c, uint32_t n, const rknn_tensor_attr *att
         return r;
     for (uint32_t i = 0; i < c->info.n_rows; i++) {
         uint32_t row = (c->row + i) % c->info.n_rows;
-        if (fits(c, row, n, attrs)) {
+        if (shape_fits(c, row, n, attrs)) {
             change_row(c, row);
             return 0;
         }

@@ -47,12 +47,12 @@ void doctor_model(struct checks *checks, const char *path)
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-static void skip(struct checks *checks, const char *name)
+static void doctor_skip(struct checks *checks, const char *name)
 {
     checks_tell(checks, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
 }
 
-static void diagnose(struct checks *checks, const char *model)
+static void doctor_diagnose(struct checks *checks, const char *model)
 {
     struct connection *c = doctor_reach(checks);
     if (c) {
@@ -61,9 +61,9 @@ static void diagnose(struct checks *checks, const char *model)
         if (model)
             doctor_model(checks, model);
     } else {
-        skip(checks, "device");
+        doctor_skip(checks, "device");
         if (model)
-            skip(checks, "model");
+            doctor_skip(checks, "model");
     }
     server_disconnect(c);
     const struct transport *t;
@@ -80,7 +80,7 @@ RKNN_EXPORT int rknnd_diagnose(const char *model, rknnd_check_callback *callback
     int r = callback ? 0 : error_set(&e, STATUS_PARAM_INVALID, "callback is NULL");
     if (r == 0) {
         init_prepare();
-        diagnose(&checks, model);
+        doctor_diagnose(&checks, model);
     }
     if (r == 0 && n_bad)
         *n_bad = checks.n_bad;

@@ -15,7 +15,7 @@ struct probe {
     rknn_tensor_mem *a, *b, *c;
 };
 
-static void fill(int8_t *values, size_t n, unsigned seed)
+static void doctor_fill(int8_t *values, size_t n, unsigned seed)
 {
     for (size_t i = 0; i < n; i++)
         values[i] = (int8_t)((i * 37 + i / 7 * 11 + seed) % 256);
@@ -32,8 +32,8 @@ static int open_probe(struct probe *p)
     p->c = rknn_create_mem(p->context, p->attrs.C.size);
     if (!p->a || !p->b || !p->c)
         return RKNN_ERR_MALLOC_FAIL;
-    fill(p->a->virt_addr, (size_t)M * K, 1);
-    fill(p->b->virt_addr, (size_t)K * N, 2);
+    doctor_fill(p->a->virt_addr, (size_t)M * K, 1);
+    doctor_fill(p->b->virt_addr, (size_t)K * N, 2);
     r = rknn_matmul_set_io_mem(p->context, p->a, &p->attrs.A);
     if (r == 0)
         r = rknn_matmul_set_io_mem(p->context, p->b, &p->attrs.B);

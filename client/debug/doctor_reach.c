@@ -16,7 +16,8 @@ static const char *hello_advice(const struct transport *t, int error)
            "log";
 }
 
-static struct connection *greet(struct checks *checks, const struct transport *t, const char *uri)
+static struct connection *doctor_greet(struct checks *checks, const struct transport *t,
+                                       const char *uri)
 {
     struct error e;
     struct connection *c = NULL;
@@ -29,7 +30,7 @@ static struct connection *greet(struct checks *checks, const struct transport *t
     return c;
 }
 
-static struct connection *reach(struct checks *checks, const char *text)
+static struct connection *doctor_reach_address(struct checks *checks, const char *text)
 {
     struct error e;
     struct uri uri;
@@ -41,7 +42,7 @@ static struct connection *reach(struct checks *checks, const char *text)
         return NULL;
     }
     const struct transport *t = transport_of(&uri);
-    return !t->diagnose || t->diagnose(checks, &uri) ? greet(checks, t, text) : NULL;
+    return !t->diagnose || t->diagnose(checks, &uri) ? doctor_greet(checks, t, text) : NULL;
 }
 
 // What programs get: the first local socket that answers, else the only board.
@@ -54,11 +55,11 @@ static struct connection *reach_default(struct checks *checks,
     struct connection *c = NULL;
     for (unsigned i = 0; i < selection->local.n && !c; i++)
         if (transports_parse(selection->local.uris[i], &uri, &e) < 0 || access(uri.text, F_OK) == 0)
-            c = reach(checks, selection->local.uris[i]);
+            c = doctor_reach_address(checks, selection->local.uris[i]);
     if (c)
         return c;
     if (selection_find_board(&board, &e) == 0)
-        return reach(checks, board.uri);
+        return doctor_reach_address(checks, board.uri);
     checks_tell(checks, RKNND_CHECK_BAD, "socket", CHECKS_START_IT,
                 "no local socket answers, and %s", e.text);
     return NULL;
@@ -86,5 +87,5 @@ struct connection *doctor_reach(struct checks *checks)
     }
     checks_tell(checks, RKNND_CHECK_GOOD, "server", "", "%s, %s", selection.uri,
                 sources[selection.source]);
-    return reach(checks, selection.uri);
+    return doctor_reach_address(checks, selection.uri);
 }

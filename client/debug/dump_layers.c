@@ -118,7 +118,7 @@ static rknnd_tensor to_program(const struct dump *d)
 
 // The program may take its time: meanwhile the connection is free for heartbeats. Nothing comes for
 // this request before it is told to go on.
-static int show(struct dump *d, struct error *e)
+static int dump_layers_show(struct dump *d, struct error *e)
 {
     rknnd_tensor tensor = to_program(d);
     context_lend(d->context);
@@ -130,7 +130,7 @@ static int show(struct dump *d, struct error *e)
 }
 
 // Ends the request on the server; waits until no answer can come any more.
-static void cancel(struct dump *d)
+static void dump_layers_cancel(struct dump *d)
 {
     struct connection *c = d->context->connection;
     struct error ignored;
@@ -148,7 +148,7 @@ static void go_on(struct dump *d)
     connection_tell(d->context->connection, MESSAGE_DUMP_NEXT, &m, &back, d->reply.wanted ? 1 : 0);
 }
 
-static int follow(struct dump *d, struct error *e)
+static int dump_layers_follow(struct dump *d, struct error *e)
 {
     struct connection *c = d->context->connection;
     for (;;) {
@@ -160,9 +160,9 @@ static int follow(struct dump *d, struct error *e)
             continue;
         }
         if (d->whole && !d->reply.wanted)
-            r = show(d, e);
+            r = dump_layers_show(d, e);
         if (r < 0) {
-            cancel(d);
+            dump_layers_cancel(d);
             return r;
         }
         d->request.part = d->whole = false;
@@ -170,7 +170,7 @@ static int follow(struct dump *d, struct error *e)
     }
 }
 
-static int dump(struct dump *d, const char *only, struct error *e)
+static int dump_layers_dump(struct dump *d, const char *only, struct error *e)
 {
     struct context *c = d->context;
     struct iovec segments[FRAME_MAX_SEGMENTS];
@@ -190,7 +190,7 @@ static int dump(struct dump *d, const char *only, struct error *e)
                                   .owner = d};
     int r = connection_send(c->connection, &d->request, &m, segments, n, e);
     if (r == 0)
-        r = follow(d, e);
+        r = dump_layers_follow(d, e);
     mem_copy_ran(c, r == 0);
     return r;
 }
@@ -202,7 +202,7 @@ static int dump_layers(struct dump *d, rknn_context context, const char *only, s
                         : error_set(e, STATUS_PARAM_INVALID, "callback is NULL");
     d->context = c;
     if (r == 0)
-        r = dump(d, only, e);
+        r = dump_layers_dump(d, only, e);
     free(d->data);
     return r;
 }

@@ -70,7 +70,8 @@ static int open_file(int *ret, struct error *e)
     return 0;
 }
 
-static int transfer(int fd, bool out, void *data, size_t size, uint64_t offset, struct error *e)
+static int golden_transfer(int fd, bool out, void *data, size_t size, uint64_t offset,
+                           struct error *e)
 {
     for (uint8_t *at = data; size > 0;) {
         ssize_t n = out ? pwrite(fd, at, size, (off_t)offset) : pread(fd, at, size, (off_t)offset);
@@ -93,7 +94,7 @@ struct keeping {
     struct error error;
 };
 
-static int add(struct rknnd_golden *g, const rknnd_tensor *t, struct error *e)
+static int golden_add(struct rknnd_golden *g, const rknnd_tensor *t, struct error *e)
 {
     int r = array_reserve(g->tensors, g->capacity, g->n + 1, "a list of tensors", e);
     if (r < 0)
@@ -112,9 +113,9 @@ static int on_golden_tensor(void *user, const rknnd_tensor *t)
     uint64_t offset = k->golden->size;
     int r = to_floats(t, &k->floats, &k->error);
     if (r == 0)
-        r = transfer(k->golden->fd, true, k->floats.values, t->n_elems * sizeof(float), offset,
-                     &k->error);
-    return r < 0 ? r : add(k->golden, t, &k->error);
+        r = golden_transfer(k->golden->fd, true, k->floats.values, t->n_elems * sizeof(float),
+                            offset, &k->error);
+    return r < 0 ? r : golden_add(k->golden, t, &k->error);
 }
 
 RKNN_EXPORT int rknnd_golden_new(rknn_context context, rknnd_golden **golden)
@@ -175,7 +176,8 @@ static const char *golden_name(const rknnd_compare_options *o, const char *name)
 }
 
 // The last one of this name: a file may compute a name again.
-static const struct kept *find(const struct rknnd_golden *g, const char *name, uint32_t n_elems)
+static const struct kept *golden_find(const struct rknnd_golden *g, const char *name,
+                                      uint32_t n_elems)
 {
     for (size_t i = g->n; i-- > 0;)
         if (g->tensors[i].n_elems == n_elems && strcmp(g->tensors[i].name, name) == 0)
@@ -183,7 +185,7 @@ static const struct kept *find(const struct rknnd_golden *g, const char *name, u
     return NULL;
 }
 
-static rknnd_distance distance(const float *x, const float *g, size_t n)
+static rknnd_distance golden_distance(const float *x, const float *g, size_t n)
 {
     double xx = 0, gg = 0, xg = 0, dd = 0, largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -231,7 +233,7 @@ static int compare_stored(struct comparing *c, rknnd_comparison *ret, struct err
         return r;
     r = to_floats(&t, &c->stored_floats, e);
     if (r == 0)
-        c->from_stored = distance(ret->values, c->stored_floats.values, t.n_elems);
+        c->from_stored = golden_distance(ret->values, c->stored_floats.values, t.n_elems);
     return r;
 }
 
@@ -241,15 +243,15 @@ static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comp
     struct floats *g = &c->golden_floats;
     int r = floats_reserve(g, (size_t)kept->n_elems + 1, e);
     if (r == 0)
-        r = transfer(c->golden->fd, false, g->values, kept->n_elems * sizeof(float), kept->offset,
-                     e);
+        r = golden_transfer(c->golden->fd, false, g->values, kept->n_elems * sizeof(float),
+                            kept->offset, e);
     if (r < 0)
         return r;
     ret->golden_name = kept->name;
     ret->golden = g->values;
     ret->distance = &c->from_golden;
     ret->stored = &c->from_stored;
-    c->from_golden = distance(ret->values, g->values, kept->n_elems);
+    c->from_golden = golden_distance(ret->values, g->values, kept->n_elems);
     return compare_stored(c, ret, e);
 }
 
@@ -257,7 +259,7 @@ static int on_tensor(void *user, const rknnd_tensor *t)
 {
     struct comparing *c = user;
     rknnd_comparison shown = {.struct_size = sizeof shown, .tensor = t};
-    const struct kept *kept = find(c->golden, golden_name(&c->options, t->name), t->n_elems);
+    const struct kept *kept = golden_find(c->golden, golden_name(&c->options, t->name), t->n_elems);
     int r = to_floats(t, &c->floats, &c->error);
     shown.values = c->floats.values;
     if (r == 0 && kept)

@@ -70,7 +70,7 @@ static void add_up(struct sums *s, const rknnd_Layer *l, uint64_t time_us)
 
 // ---- layers ------------------------------------------------------------------------------------
 
-static void rule(FILE *f, const char *title)
+static void perf_rule(FILE *f, const char *title)
 {
     static const char dashes[] = "--------------------------------------------------------------"
                                  "--------------------------------------------------------------"
@@ -176,9 +176,9 @@ static int write_layers(FILE *f, const struct profile *p, unsigned n_cores, stru
                         struct error *e)
 {
     struct bytes rest = profile_list(p);
-    rule(f, "Network Layer Information Table");
+    perf_rule(f, "Network Layer Information Table");
     write_titles(f, n_cores);
-    rule(f, "");
+    perf_rule(f, "");
     for (unsigned i = 0; i < p->reply.n_layers; i++) {
         rknnd_Layer l;
         int r = profile_take(&rest, &l, e);
@@ -188,7 +188,7 @@ static int write_layers(FILE *f, const struct profile *p, unsigned n_cores, stru
         write_layer(f, i + 1, &l, time_us, n_cores);
         add_up(s, &l, time_us);
     }
-    rule(f, "");
+    perf_rule(f, "");
     return 0;
 }
 
@@ -203,10 +203,10 @@ static int by_time(const void *a, const void *b)
 static void write_ranking(FILE *f, struct sums *s)
 {
     qsort(s->kinds, s->n_kinds, sizeof *s->kinds, by_time);
-    rule(f, "Operator Time Consuming Ranking Table");
+    perf_rule(f, "Operator Time Consuming Ranking Table");
     fprintf(f, "%-20s %-12s %-12s %-12s %-12s %-14s %s\n", "OpType", "CallNumber", "CPUTime(us)",
             "GPUTime(us)", "NPUTime(us)", "TotalTime(us)", "TimeRatio(%)");
-    rule(f, "");
+    perf_rule(f, "");
     for (size_t i = 0; i < s->n_kinds; i++) {
         const struct kind *k = &s->kinds[i];
         double ratio = s->time_us ? 100.0 * (double)kind_time(k) / (double)s->time_us : 0;
@@ -214,7 +214,7 @@ static void write_ranking(FILE *f, struct sums *s)
                 "%-20s %-12u %-12" PRIu64 " %-12" PRIu64 " %-12" PRIu64 " %-14" PRIu64 " %.2f%%\n",
                 k->op, k->n, k->cpu_us, k->gpu_us, k->npu_us, kind_time(k), ratio);
     }
-    rule(f, "");
+    perf_rule(f, "");
 }
 
 // A line more than the vendor's table has: no time is taken for what it is not.

@@ -99,7 +99,7 @@ RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *st
     return last_error_keep("rknnd_get_server_status", r, &e);
 }
 
-static int ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
+static int info_ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         rknnd_Ping message = {.token = i + 1}, reply;
@@ -122,13 +122,13 @@ RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
     int r = round_trip_ns || !n ? one_shot_begin(uri, &c, &e)
                                 : error_set(&e, STATUS_PARAM_INVALID, "round_trip_ns is NULL");
     if (r == 0)
-        r = ping(c, n, round_trip_ns, &e);
+        r = info_ping(c, n, round_trip_ns, &e);
     return last_error_keep("rknnd_ping", r, &e);
 }
 
 // ---- models ------------------------------------------------------------------------------------
 
-static int describe(struct connection *c, const struct model *m, char **json, struct error *e)
+static int info_describe(struct connection *c, const struct model *m, char **json, struct error *e)
 {
     uint64_t held = 0;
     struct payload text = {.limit = LIMIT_TEXT_BYTES};
@@ -156,7 +156,7 @@ RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **j
     if (r == 0)
         r = one_shot_begin(uri, &c, &e);
     if (r == 0)
-        r = describe(c, &m, json, &e);
+        r = info_describe(c, &m, json, &e);
     model_done(&m);
     return last_error_keep("rknnd_describe_model", r, &e);
 }

@@ -17,7 +17,7 @@ struct reading {
 };
 
 // The program may take its time: meanwhile the connection is free for heartbeats.
-static void show(struct reading *g, const rknnd_log_line *line)
+static void server_log_show(struct reading *g, const rknnd_log_line *line)
 {
     pthread_mutex_unlock(&g->connection->lock);
     g->ended = g->callback(g->user, line) != 0;
@@ -37,12 +37,12 @@ static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struc
                            .time_us = m.time_us,
                            .lost = lost,
                            .text = m.text};
-    show(g, &line);
+    server_log_show(g, &line);
     g->next++;
     return 0;
 }
 
-static int check(const struct reading *g, const rknnd_LogReply *m, struct error *e)
+static int server_log_check(const struct reading *g, const rknnd_LogReply *m, struct error *e)
 {
     if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first)
         return 0;
@@ -53,7 +53,7 @@ static int check(const struct reading *g, const rknnd_LogReply *m, struct error 
 static int show_all(struct reading *g, const rknnd_LogReply *m, struct bytes rest, struct error *e)
 {
     uint64_t lost = g->next ? m->first - g->next : 0;
-    int r = check(g, m, e);
+    int r = server_log_check(g, m, e);
     if (r < 0)
         return r;
     g->next = m->first;
@@ -62,7 +62,7 @@ static int show_all(struct reading *g, const rknnd_LogReply *m, struct bytes res
     return r;
 }
 
-static void cancel(struct reading *g, struct request *request)
+static void server_log_cancel(struct reading *g, struct request *request)
 {
     struct error ignored;
     connection_tell(g->connection, MESSAGE_CANCEL, &(rknnd_Cancel){request->id}, NULL, 0);
@@ -75,9 +75,9 @@ static int wait_for_lines(struct reading *g, struct request *request, struct err
         int r = connection_wait(g->connection, request, clock_ms() + LOOK_UP_MS, e);
         if (request->done)
             return r;
-        show(g, NULL);
+        server_log_show(g, NULL);
         if (g->ended) {
-            cancel(g, request);
+            server_log_cancel(g, request);
             return 0;
         }
     }

@@ -18,7 +18,7 @@ struct reading {
     uint64_t next; // number of the event that is wanted; 0: the oldest
 };
 
-static int check(const struct reading *g, const rknnd_TraceReply *m, struct error *e)
+static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m, struct error *e)
 {
     if (m->first >= g->next && m->end >= m->first && m->end - m->first >= m->n_events &&
         m->n_events <= LIMIT_LIST_BYTES)
@@ -45,7 +45,8 @@ static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)
     return 0;
 }
 
-static int show(struct reading *g, const rknnd_TraceReply *m, struct bytes rest, struct error *e)
+static int server_trace_show(struct reading *g, const rknnd_TraceReply *m, struct bytes rest,
+                             struct error *e)
 {
     size_t size = (m->n_events + 1) * sizeof(rknnd_event);
     cleanup(free_p) rknnd_event *events = malloc(size);
@@ -78,9 +79,9 @@ static int read_part(struct reading *g, bool *ret_end, struct error *e)
     int r = connection_call(g->connection, &request, &(rknnd_Trace){g->next}, e);
     pthread_mutex_unlock(&g->connection->lock);
     if (r == 0)
-        r = check(g, &reply, e);
+        r = server_trace_check(g, &reply, e);
     if (r == 0)
-        r = show(g, &reply, (struct bytes){list.data, list.size}, e);
+        r = server_trace_show(g, &reply, (struct bytes){list.data, list.size}, e);
     *ret_end = r == 0 && g->next >= reply.end;
     payload_done(&list);
     return r;

@@ -12,7 +12,7 @@
 #define MAX_CORES   1024
 #define MAX_ENTRIES 100000 // clients, or models
 
-static int check(const rknnd_StatsReply *m, struct error *e)
+static int statistics_check(const rknnd_StatsReply *m, struct error *e)
 {
     if (m->n_cores <= MAX_CORES && m->n_clients <= MAX_ENTRIES && m->n_models <= MAX_ENTRIES)
         return 0;
@@ -120,7 +120,7 @@ RKNN_EXPORT int rknnd_get_stats(const char *uri, rknnd_stats **stats)
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0)
-        r = check(&reply, &e);
+        r = statistics_check(&reply, &e);
     if (r == 0)
         r = take_stats(&reply, (struct bytes){lists.data, lists.size}, stats, &e);
     payload_done(&lists);

@@ -24,7 +24,7 @@ static bool has_work(const struct context *c)
 }
 
 // Returns the socket and what to wait for, as far as there is something; else no socket.
-static struct pollfd attend(struct background_reader *a)
+static struct pollfd reader_attend(struct background_reader *a)
 {
     struct context *c = a->context;
     struct pollfd ret = {-1, 0, 0};
@@ -37,12 +37,12 @@ static struct pollfd attend(struct background_reader *a)
     return ret;
 }
 
-static void *run(void *arg)
+static void *reader_run(void *arg)
 {
     struct background_reader *a = arg;
     uint64_t count;
     while (!atomic_load(&a->stop)) {
-        struct pollfd p[] = {{a->wake, POLLIN, 0}, attend(a)};
+        struct pollfd p[] = {{a->wake, POLLIN, 0}, reader_attend(a)};
         if (a->finish) {
             a->finish(a->context); // and with it *a
             break;
@@ -54,12 +54,12 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start(struct background_reader *a, struct error *e)
+static int reader_start(struct background_reader *a, struct error *e)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int r = pthread_create(&a->thread, NULL, run, a);
+    int r = pthread_create(&a->thread, NULL, reader_run, a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return r ? error_set_errno(e, STATUS_FAIL, r, "a thread for custom operators") : 0;
 }
@@ -72,7 +72,7 @@ int background_reader_new(struct context *c, struct background_reader **ret, str
     a->context = c;
     a->wake = eventfd(0, EFD_CLOEXEC);
     int r = a->wake < 0 ? error_set_errno(e, STATUS_FAIL, errno, "a thread for custom operators")
-                        : start(a, e);
+                        : reader_start(a, e);
     if (r == 0) {
         *ret = a;
         return 0;

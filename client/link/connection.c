@@ -86,7 +86,7 @@ static bool read_once(struct connection *c, struct error *e)
 }
 
 // Puts a payload that was held back where it belongs by itself.
-static void settle(struct connection *c)
+static void connection_settle(struct connection *c)
 {
     struct error e;
     if (c->held && incoming_settle(c, &e) < 0)
@@ -97,7 +97,7 @@ static void read_some(struct connection *c)
 {
     struct error e;
     stream_wake(&c->stream);
-    settle(c);
+    connection_settle(c);
     for (int i = 0; i < READS_PER_TURN && !c->lost && !c->held && read_once(c, &e); i++)
         continue;
 }
@@ -125,7 +125,7 @@ static void write_some(struct connection *c)
 }
 
 // Queues a frame and sends what goes of it.
-static void queue(struct connection *c, struct frame_out *f)
+static void connection_queue(struct connection *c, struct frame_out *f)
 {
     struct error e;
     if (f) {
@@ -157,7 +157,7 @@ static void count_silence(struct connection *c, uint64_t now)
     c->looked_ms = now;
 }
 
-static void heartbeat(struct connection *c, uint64_t now)
+static void connection_heartbeat(struct connection *c, uint64_t now)
 {
     const rknnd_Limits *l = &c->peer.limits;
     if (c->lost || !l->heartbeat_ms)
@@ -173,8 +173,8 @@ static void heartbeat(struct connection *c, uint64_t now)
     if (c->lost || c->out.bytes || now < c->last_sent_ms + l->heartbeat_ms / 2)
         return;
     rknnd_Ping ping = {.token = now};
-    queue(c, message_frame(MESSAGE_PING, 0, c->next_id++, rknnd_Ping_fields, &ping, NULL, 0, NULL,
-                           NULL));
+    connection_queue(c, message_frame(MESSAGE_PING, 0, c->next_id++, rknnd_Ping_fields, &ping, NULL,
+                                      0, NULL, NULL));
 }
 
 static struct pollfd what_to_poll(struct connection *c)
@@ -185,11 +185,11 @@ static struct pollfd what_to_poll(struct connection *c)
 }
 
 // Waits until the socket can be used or `until`, and uses it.
-static void turn(struct connection *c, uint64_t until)
+static void connection_turn(struct connection *c, uint64_t until)
 {
     uint64_t now = clock_ms();
-    settle(c);
-    heartbeat(c, now);
+    connection_settle(c);
+    connection_heartbeat(c, now);
     if (c->lost)
         return;
     uint64_t due = heartbeat_due(c);
@@ -227,9 +227,9 @@ int connection_send(struct connection *c, struct request *r, const void *message
     if (f && r->send_fd)
         f->n_fds = 1;
     list_append(&c->waiting, &r->link);
-    queue(c, f);
+    connection_queue(c, f);
     while (!c->lost && c->out.bytes > stream_posted(&c->stream))
-        turn(c, CLOCK_FOREVER);
+        connection_turn(c, CLOCK_FOREVER);
     if (c->lost) {
         *e = c->why;
         return e->code;
@@ -238,7 +238,7 @@ int connection_send(struct connection *c, struct request *r, const void *message
 }
 
 // True: there was something.
-static bool serve(struct connection *c)
+static bool connection_serve(struct connection *c)
 {
     struct request *r = steal_ptr(c->to_serve);
     if (r)
@@ -250,10 +250,10 @@ static int wait_until(struct connection *c, struct request *r, const bool *there
                       struct error *e)
 {
     while (!*there && !r->done) {
-        if (serve(c))
+        if (connection_serve(c))
             continue;
         bool late = until != CLOCK_FOREVER && clock_ms() >= until;
-        turn(c, until); // also late: it may be us who slept
+        connection_turn(c, until); // also late: it may be us who slept
         if (late && !*there && !r->done && !c->to_serve)
             return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
                              message_row(r->type)->name);
@@ -318,9 +318,9 @@ void connection_tell(struct connection *c, uint16_t type, const void *message,
         connection_lose(c, &e);
         return;
     }
-    queue(c, f);
+    connection_queue(c, f);
     while (!c->lost && c->out.bytes)
-        turn(c, CLOCK_FOREVER);
+        connection_turn(c, CLOCK_FOREVER);
 }
 
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e)
@@ -335,13 +335,13 @@ void connection_tend(struct connection *c)
         read_some(c);
     if (!c->lost)
         write_some(c);
-    heartbeat(c, clock_ms());
+    connection_heartbeat(c, clock_ms());
 }
 
 void connection_attend(struct connection *c, struct pollfd *ret)
 {
     connection_tend(c);
-    serve(c);
+    connection_serve(c);
     *ret = what_to_poll(c);
 }
 
@@ -349,8 +349,8 @@ static void say_goodbye(struct connection *c)
 {
     rknnd_Goodbye m = {.reason = "closed"};
     if (!c->lost && !c->out.bytes && c->peer.version)
-        queue(c, message_frame(MESSAGE_GOODBYE, 0, c->next_id++, rknnd_Goodbye_fields, &m, NULL, 0,
-                               NULL, NULL));
+        connection_queue(c, message_frame(MESSAGE_GOODBYE, 0, c->next_id++, rknnd_Goodbye_fields,
+                                          &m, NULL, 0, NULL, NULL));
 }
 
 void connection_free(struct connection *c)

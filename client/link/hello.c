@@ -11,17 +11,18 @@
 
 // Descriptors cannot be recorded. The adb server's end of an adb: connection may be a Unix socket;
 // ours is not.
-static uint64_t features(const struct connection *c)
+static uint64_t hello_features(const struct connection *c)
 {
     bool fds = fd_is_unix(c->stream.fd) && !record_wanted();
     return fds ? PROTOCOL_FEATURES : PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS;
 }
 
-static void introduce(const struct connection *c, const struct session *session, rknnd_Hello *m)
+static void hello_introduce(const struct connection *c, const struct session *session,
+                            rknnd_Hello *m)
 {
     *m = (rknnd_Hello){.version_min = PROTOCOL_VERSION_MIN,
                        .version_max = PROTOCOL_VERSION_MAX,
-                       .features = features(c),
+                       .features = hello_features(c),
                        .session = session->id};
     message_set_text(m->software, "librknnrt " RKNND_VERSION);
     char program[sizeof m->program];
@@ -55,7 +56,7 @@ static int check_limits(const rknnd_Limits *l, struct error *e)
     return 0;
 }
 
-static int check(const rknnd_HelloReply *m, struct error *e)
+static int hello_check(const rknnd_HelloReply *m, struct error *e)
 {
     if (m->version < PROTOCOL_VERSION_MIN || m->version > PROTOCOL_VERSION_MAX)
         return error_set(e, STATUS_DEVICE_UNMATCH,
@@ -86,7 +87,7 @@ int hello_exchange(struct connection *c, struct session *session, uint32_t limit
     rknnd_Hello hello;
     rknnd_HelloReply reply;
     struct request r = {.type = MESSAGE_HELLO, .reply = &reply};
-    introduce(c, session, &hello);
+    hello_introduce(c, session, &hello);
     int s = record_join(&c->record, e);
     if (s < 0)
         return s;
@@ -96,7 +97,7 @@ int hello_exchange(struct connection *c, struct session *session, uint32_t limit
     if (s == STATUS_TIMEOUT)
         s = error_set(e, STATUS_TIMEOUT, "does not answer (%u ms)", limit_ms);
     if (s == 0)
-        s = check(&reply, e);
+        s = hello_check(&reply, e);
     if (s < 0) {
         if (!c->lost)
             error_prefix(e, "server %s", c->uri);

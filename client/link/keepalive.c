@@ -59,7 +59,7 @@ static void *keep_alive(void *turn)
     return NULL;
 }
 
-static int start(struct error *e)
+static int keepalive_start(struct error *e)
 {
     sigset_t all, old;
     void *turn = (void *)(uintptr_t)keeper.turn;
@@ -78,7 +78,7 @@ int keepalive_add(struct connection *c, struct error *e)
 {
     pthread_once(&once, init_condition);
     pthread_mutex_lock(&keeper.lock);
-    int r = keeper.running ? 0 : start(e);
+    int r = keeper.running ? 0 : keepalive_start(e);
     if (r == 0) {
         c->fork_number = keepalive_fork_number();
         list_append(&keeper.connections, &c->link);

@@ -16,7 +16,7 @@ static char chosen[256];                      // by rknnd_set_server(); "": none
 static _Thread_local char thread_chosen[256]; // by rknnd_set_thread_server(); "": none
 
 // Into `to`, in normal form; "" for NULL.
-static int normalize(const char *uri, char to[static 256], struct error *e)
+static int selection_normalize(const char *uri, char to[static 256], struct error *e)
 {
     struct uri parsed;
     int r = uri ? transports_parse(uri, &parsed, e) : 0;
@@ -30,7 +30,7 @@ RKNN_EXPORT int rknnd_set_server(const char *uri)
 {
     struct error e;
     char normal[sizeof chosen];
-    int r = normalize(uri, normal, &e);
+    int r = selection_normalize(uri, normal, &e);
     if (r == 0) {
         pthread_mutex_lock(&lock);
         memcpy(chosen, normal, sizeof chosen);
@@ -43,7 +43,7 @@ RKNN_EXPORT int rknnd_set_thread_server(const char *uri)
 {
     struct error e;
     char normal[sizeof thread_chosen];
-    int r = normalize(uri, normal, &e);
+    int r = selection_normalize(uri, normal, &e);
     if (r == 0)
         memcpy(thread_chosen, normal, sizeof thread_chosen);
     return last_error_keep("rknnd_set_thread_server", r, &e);

@@ -23,7 +23,7 @@ struct server {
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list servers = {&servers, &servers};
 
-static struct server *find(const char *uri)
+static struct server *server_find(const char *uri)
 {
     struct server *s;
     list_for_each (s, &servers, link)
@@ -32,12 +32,12 @@ static struct server *find(const char *uri)
     return NULL;
 }
 
-static int get(const struct uri *address, struct server **ret, struct error *e)
+static int server_get(const struct uri *address, struct server **ret, struct error *e)
 {
     char uri[sizeof((*ret)->uri)];
     uri_format(address, uri, sizeof uri);
     pthread_mutex_lock(&list_lock);
-    struct server *s = find(uri);
+    struct server *s = server_find(uri);
     if (!s && (s = calloc(1, sizeof *s))) {
         memcpy(s->uri, uri, sizeof uri);
         s->address = *address;
@@ -52,7 +52,7 @@ static int get(const struct uri *address, struct server **ret, struct error *e)
     return s ? 0 : error_no_memory(e, "a server", sizeof *s);
 }
 
-static void put(struct server *s)
+static void server_put(struct server *s)
 {
     if (!s)
         return;
@@ -68,7 +68,7 @@ static void put(struct server *s)
     free(s);
 }
 
-CLEANUP_DEFINE(struct server, put)
+CLEANUP_DEFINE(struct server, server_put)
 
 // What a connection ended with that was cut off without a word from the other side: it is not
 // there any more, or another one has taken its place.
@@ -98,8 +98,8 @@ static int introduce_over(struct server *s, int fd, const struct transport_attem
 }
 
 // Tries until HELLO is answered, or the transport gives up.
-static int introduce(struct server *s, struct session *session, struct connection **ret,
-                     struct error *e)
+static int server_introduce(struct server *s, struct session *session, struct connection **ret,
+                            struct error *e)
 {
     const struct transport *t = transport_of(&s->address);
     uint64_t began = clock_ms();
@@ -123,14 +123,14 @@ static int introduce(struct server *s, struct session *session, struct connectio
 
 // The first connection to a server makes the session; others that come meanwhile wait for it. A
 // server that has forgotten it (another daemon has taken its place) answers with a new one.
-static int join(struct server *s, struct connection **ret, struct error *e)
+static int server_join(struct server *s, struct connection **ret, struct error *e)
 {
     pthread_mutex_lock(&s->lock);
     struct session session = s->session;
     bool first = session.id == 0;
     if (!first)
         pthread_mutex_unlock(&s->lock);
-    int r = introduce(s, &session, ret, e);
+    int r = server_introduce(s, &session, ret, e);
     if (!first)
         pthread_mutex_lock(&s->lock);
     if (r == 0)
@@ -140,7 +140,8 @@ static int join(struct server *s, struct connection **ret, struct error *e)
 }
 
 // Hands the reference to `s` to a connection that is through its hello.
-static int enlist(struct connection *c, struct server **s, struct connection **ret, struct error *e)
+static int server_enlist(struct connection *c, struct server **s, struct connection **ret,
+                         struct error *e)
 {
     int r = keepalive_add(c, e);
     if (r < 0) {
@@ -155,27 +156,27 @@ static int enlist(struct connection *c, struct server **s, struct connection **r
 int server_connect(const char *uri, struct connection **ret, struct error *e)
 {
     struct uri address;
-    cleanup(put_p) struct server *s = NULL;
+    cleanup(server_put_p) struct server *s = NULL;
     struct connection *c = NULL;
     int r = transports_parse(uri, &address, e);
     if (r == 0 && transport_of(&address)->resolve)
         r = transport_of(&address)->resolve(&address, e);
     if (r == 0)
-        r = get(&address, &s, e);
+        r = server_get(&address, &s, e);
     if (r == 0)
-        r = join(s, &c, e);
-    return r < 0 ? r : enlist(c, &s, ret, e);
+        r = server_join(s, &c, e);
+    return r < 0 ? r : server_enlist(c, &s, ret, e);
 }
 
 int server_connect_beside(const struct connection *other, struct connection **ret, struct error *e)
 {
-    cleanup(put_p) struct server *s = NULL;
+    cleanup(server_put_p) struct server *s = NULL;
     struct connection *c = NULL;
     struct session session = {.id = other->peer.session};
     memcpy(session.secret, other->peer.session_secret.bytes, sizeof session.secret);
-    int r = get(&other->server->address, &s, e);
+    int r = server_get(&other->server->address, &s, e);
     if (r == 0)
-        r = introduce(s, &session, &c, e);
+        r = server_introduce(s, &session, &c, e);
     if (r < 0)
         return r;
     if (session.id != other->peer.session ||
@@ -185,7 +186,7 @@ int server_connect_beside(const struct connection *other, struct connection **re
             e, STATUS_DEVICE_UNAVAILABLE,
             "server %s no longer knows the session: another daemon has taken its place", s->uri);
     }
-    return enlist(c, &s, ret, e);
+    return server_enlist(c, &s, ret, e);
 }
 
 void server_disconnect(struct connection *c)
@@ -198,7 +199,7 @@ void server_disconnect(struct connection *c)
         keepalive_remove(c);
     connection_free(c);
     if (!inherited)
-        put(s);
+        server_put(s);
 }
 
 void server_before_fork(void)

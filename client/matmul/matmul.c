@@ -82,8 +82,8 @@ static int set_defaults(struct matmul *m, struct error *e)
     return 0;
 }
 
-static int make(const rknn_matmul_info *info, uint32_t n, const rknn_matmul_shape *shapes,
-                struct matmul **ret, struct error *e)
+static int matmul_make(const rknn_matmul_info *info, uint32_t n, const rknn_matmul_shape *shapes,
+                       struct matmul **ret, struct error *e)
 {
     cleanup(matmul_free_p) struct matmul *m = calloc(1, sizeof *m);
     if (m)
@@ -145,8 +145,9 @@ static int open_context(struct matmul *m, rknn_context *ret, struct error *e)
     return r;
 }
 
-static int create(rknn_matmul_ctx *ret, rknn_matmul_info *info, int n, rknn_matmul_shape *shapes,
-                  rknn_matmul_io_attr *attrs, struct error *e)
+static int matmul_create_context(rknn_matmul_ctx *ret, rknn_matmul_info *info, int n,
+                                 rknn_matmul_shape *shapes, rknn_matmul_io_attr *attrs,
+                                 struct error *e)
 {
     cleanup(matmul_free_p) struct matmul *m = NULL;
     rknn_context number = 0;
@@ -155,7 +156,7 @@ static int create(rknn_matmul_ctx *ret, rknn_matmul_info *info, int n, rknn_matm
         return error_set(e, STATUS_PARAM_INVALID, "the context, info, shapes or io_attr is NULL");
     if (n < 1)
         return error_set(e, STATUS_PARAM_INVALID, "%d shapes", n);
-    int r = make(info, (uint32_t)n, shapes, &m, e);
+    int r = matmul_make(info, (uint32_t)n, shapes, &m, e);
     if (r == 0)
         r = open_context(m, &number, e);
     if (r < 0)
@@ -180,7 +181,7 @@ RKNN_EXPORT int rknn_matmul_create(rknn_matmul_ctx *ctx, rknn_matmul_info *info,
     rknn_matmul_shape shape = {0};
     if (info)
         shape = (rknn_matmul_shape){info->M, info->K, info->N};
-    int r = create(ctx, info, 1, &shape, io_attr, &e);
+    int r = matmul_create_context(ctx, info, 1, &shape, io_attr, &e);
     return last_error_keep("rknn_matmul_create", r, &e);
 }
 
@@ -189,7 +190,7 @@ RKNN_EXPORT int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matm
                                                  rknn_matmul_io_attr io_attrs[])
 {
     struct error e;
-    int r = create(ctx, info, shape_num, dynamic_shapes, io_attrs, &e);
+    int r = matmul_create_context(ctx, info, shape_num, dynamic_shapes, io_attrs, &e);
     return last_error_keep("rknn_matmul_create_dynamic_shape", r, &e);
 }
 
@@ -233,7 +234,7 @@ RKNN_EXPORT int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_s
 }
 
 // Has the server work in the matrix's new memory, if it can.
-static int share(struct context *c, uint32_t i, struct mem *mem, bool *ret, struct error *e)
+static int matmul_share(struct context *c, uint32_t i, struct mem *mem, bool *ret, struct error *e)
 {
     const struct matmul_place *now = &c->matmul->memory[i];
     bool output = i == MATMUL_C;
@@ -277,7 +278,7 @@ static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_ten
     r = mem_data(new, &place.data, e);
     pthread_mutex_unlock(&new->lock);
     if (r == 0)
-        r = share(c, i, new, &place.shared, e);
+        r = matmul_share(c, i, new, &place.shared, e);
     if (r < 0)
         return r;
     *mem = m->memory[i].mem;

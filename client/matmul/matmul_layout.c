@@ -30,15 +30,16 @@ static void move_int4(const struct matmul_matrix *x, const uint8_t *from, uint8_
         }
 }
 
-static void move(const struct matmul_matrix *x, const uint8_t *from, uint8_t *to, size_t size)
+static void layout_move(const struct matmul_matrix *x, const uint8_t *from, uint8_t *to,
+                        size_t size)
 {
     for (uint32_t n = 0; n < x->rows; n++)
         for (uint32_t k = 0; k < x->columns; k++)
             memcpy(to + matmul_at(x, n, k) * size, from + ((uint64_t)k * x->rows + n) * size, size);
 }
 
-static int rearrange(const void *from, void *to, int k, int n, const rknn_matmul_info *info,
-                     struct error *e)
+static int layout_rearrange(const void *from, void *to, int k, int n, const rknn_matmul_info *info,
+                            struct error *e)
 {
     char chip[32];
     struct matmul_matrix x[3];
@@ -58,7 +59,7 @@ static int rearrange(const void *from, void *to, int k, int n, const rknn_matmul
     if (b->type == TENSOR_INT4)
         move_int4(b, from, to);
     else
-        move(b, from, to, tensor_type_size(b->type));
+        layout_move(b, from, to, tensor_type_size(b->type));
     return 0;
 }
 
@@ -66,6 +67,6 @@ RKNN_EXPORT int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_out
                                                       rknn_matmul_info *info)
 {
     struct error e;
-    int r = rearrange(B_input, B_output, K, N, info, &e);
+    int r = layout_rearrange(B_input, B_output, K, N, info, &e);
     return last_error_keep("rknn_B_normal_layout_to_native_layout", r, &e);
 }

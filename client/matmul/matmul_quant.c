@@ -11,7 +11,7 @@ static bool is_integer(enum tensor_type type)
            type == TENSOR_INT32;
 }
 
-static bool fits(enum tensor_type type, int32_t zp)
+static bool quant_fits(enum tensor_type type, int32_t zp)
 {
     int32_t most = type == TENSOR_INT4 ? 7 : type == TENSOR_INT8 ? 127 : INT32_MAX;
     return zp >= -most - 1 && zp <= most;
@@ -31,7 +31,7 @@ static int check_values(const rknn_quant_params *p, const struct matmul_matrix *
                              "zero point %d of %s is %d; the context was made for symmetric "
                              "quantization (type %u)",
                              i, x->name, zp, quant);
-        if (!fits(x->type, zp))
+        if (!quant_fits(x->type, zp))
             return error_set(e, STATUS_PARAM_INVALID, "zero point %d of %s is %d, too large for %s",
                              i, x->name, zp, tensor_type_name(x->type));
         if (!is_integer(x->type) && (scale != 1 || zp != 0))

@@ -103,7 +103,7 @@ static int send_run(struct context *c, bool with_b, struct error *e)
 }
 
 // A server whose worker has died since does not have B any more.
-static int run(struct context *c, struct error *e)
+static int matmul_run_run(struct context *c, struct error *e)
 {
     struct matmul *m = c->matmul;
     int r = check_memory(m, e);
@@ -126,6 +126,6 @@ RKNN_EXPORT int rknn_matmul_run(rknn_matmul_ctx ctx)
     cleanup(context_leave_p) struct context *c = NULL;
     int r = matmul_enter(ctx, &c, &e);
     if (r == 0)
-        r = run(c, &e);
+        r = matmul_run_run(c, &e);
     return last_error_keep("rknn_matmul_run", r, &e);
 }

@@ -88,7 +88,7 @@ static bool take_varint(const uint8_t *from, size_t size, size_t *at, uint64_t *
 }
 
 // Size of the content, whose header's number is known; false: it is none.
-static bool measure(struct field *f, const uint8_t *header, size_t n, size_t *at)
+static bool bundle_measure(struct field *f, const uint8_t *header, size_t n, size_t *at)
 {
     f->size = f->wire == 1 ? 8 : f->wire == 5 ? 4 : 0;
     if (f->wire == 0)
@@ -105,7 +105,7 @@ static bool next_field(int fd, uint64_t *at, uint64_t end, struct field *f)
     if (n == 0 || read_at(fd, *at, n, header, NULL) < 0 || !take_varint(header, n, &used, &tag))
         return false;
     *f = (struct field){.number = (uint32_t)(tag >> 3), .wire = tag & 7, .start = *at};
-    if (!measure(f, header, n, &used) || f->size > end - *at - used)
+    if (!bundle_measure(f, header, n, &used) || f->size > end - *at - used)
         return false;
     f->at = *at + used;
     *at = f->at + f->size;

@@ -41,7 +41,7 @@ static bool same_file(const struct known *a, const struct known *b)
            a->offset == b->offset && a->size == b->size;
 }
 
-static bool recall(struct known *k)
+static bool model_recall(struct known *k)
 {
     bool found = false;
     pthread_mutex_lock(&known_lock);
@@ -54,7 +54,7 @@ static bool recall(struct known *k)
     return found;
 }
 
-static void remember(const struct known *k)
+static void model_remember(const struct known *k)
 {
     pthread_mutex_lock(&known_lock);
     known[next_known++ % N_KNOWN] = *k;
@@ -113,7 +113,7 @@ static int hash_by_parts(struct model *m, struct sha256 *h, struct error *e)
     return 0;
 }
 
-static int hash(struct model *m, struct error *e)
+static int model_hash(struct model *m, struct error *e)
 {
     struct sha256 h;
     int r = sha256_init(&h, e);
@@ -151,7 +151,7 @@ int model_from_memory(struct model *m, const void *data, uint64_t all, uint64_t 
     if (r < 0)
         return r;
     m->data = (const uint8_t *)data + m->offset;
-    return hash(m, e);
+    return model_hash(m, e);
 }
 
 static int hash_file(struct model *m, const struct stat *st, struct error *e)
@@ -163,14 +163,14 @@ static int hash_file(struct model *m, const struct stat *st, struct error *e)
                       .changed = st->st_ctim,
                       .offset = m->offset,
                       .size = m->size};
-    if (recall(&k)) {
+    if (model_recall(&k)) {
         memcpy(m->sha256, k.sha256, sizeof k.sha256);
         return 0;
     }
-    int r = hash(m, e);
+    int r = model_hash(m, e);
     if (r == 0) {
         memcpy(k.sha256, m->sha256, sizeof k.sha256);
-        remember(&k);
+        model_remember(&k);
     }
     return r;
 }
@@ -227,7 +227,7 @@ int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t
     if (r == 0 && m->size == (uint64_t)st.st_size && may_have_others(path))
         r = join_files(m, path, e);
     if (r == 0)
-        r = m->bundle ? hash(m, e) : hash_file(m, &st, e);
+        r = m->bundle ? model_hash(m, e) : hash_file(m, &st, e);
     if (r < 0)
         m->fd = -1;
     else

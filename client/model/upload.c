@@ -37,7 +37,7 @@ struct upload {
     size_t part_size;
 };
 
-static void tell(uint64_t done, uint64_t total)
+static void upload_tell(uint64_t done, uint64_t total)
 {
     if (progress.report)
         progress.report(progress.user, done, total);
@@ -76,12 +76,12 @@ static int take_answer(struct upload *u, struct error *e)
                          u->c->uri, (unsigned long long)p->reply.received,
                          (unsigned long long)p->end);
     u->complete = p->reply.complete;
-    tell(p->end, u->model->size);
+    upload_tell(p->end, u->model->size);
     return 0;
 }
 
 // Requests on the stack must not outlive it: whatever happened, all answers are waited for.
-static void drain(struct upload *u)
+static void upload_drain(struct upload *u)
 {
     struct error ignored;
     while (u->first != u->next)
@@ -92,20 +92,20 @@ static void drain(struct upload *u)
 static int send_all(struct upload *u, struct error *e)
 {
     int r = 0;
-    tell(u->at, u->model->size);
+    upload_tell(u->at, u->model->size);
     while (r == 0 && (u->at < u->model->size || u->first != u->next)) {
         bool room = u->next - u->first < u->window;
         r = u->at < u->model->size && room ? send_part(u, e) : take_answer(u, e);
     }
-    drain(u);
+    upload_drain(u);
     if (r == 0 && !u->complete)
         r = error_set(e, STATUS_DEVICE_UNAVAILABLE,
                       "server %s has all of the model and says that it is not complete", u->c->uri);
     return r;
 }
 
-static int offer(struct connection *c, const struct model *m, rknnd_ModelOfferReply *ret,
-                 struct error *e)
+static int upload_offer_model(struct connection *c, const struct model *m,
+                              rknnd_ModelOfferReply *ret, struct error *e)
 {
     rknnd_ModelOffer message = {.size = m->size};
     struct request r = {.type = MESSAGE_MODEL_OFFER, .reply = ret};
@@ -151,7 +151,7 @@ int upload_model(struct connection *c, const struct model *m, uint64_t *held, st
     int r = record_model(c->record, m, e);
     // A program that was stopped may find that another has gone on with its upload.
     for (unsigned i = 0; r == 0 && i < LIMIT_UPLOAD_ATTEMPTS; i++) {
-        r = offer(c, m, &reply, e);
+        r = upload_offer_model(c, m, &reply, e);
         if (r < 0 || reply.held)
             return r;
         *held = reply.offset;

@@ -4,42 +4,42 @@
 #include <endian.h>
 #include <string.h>
 
-static void put32(uint8_t *to, uint32_t value)
+static void recording_put32(uint8_t *to, uint32_t value)
 {
     value = htole32(value);
     memcpy(to, &value, sizeof value);
 }
 
-static uint32_t get32(const uint8_t *from)
+static uint32_t recording_get32(const uint8_t *from)
 {
     uint32_t value;
     memcpy(&value, from, sizeof value);
     return le32toh(value);
 }
 
-static void put64(uint8_t *to, uint64_t value)
+static void recording_put64(uint8_t *to, uint64_t value)
 {
-    put32(to, (uint32_t)value);
-    put32(to + 4, (uint32_t)(value >> 32));
+    recording_put32(to, (uint32_t)value);
+    recording_put32(to + 4, (uint32_t)(value >> 32));
 }
 
-static uint64_t get64(const uint8_t *from)
+static uint64_t recording_get64(const uint8_t *from)
 {
-    return get32(from) | (uint64_t)get32(from + 4) << 32;
+    return recording_get32(from) | (uint64_t)recording_get32(from + 4) << 32;
 }
 
 void recording_write_file_head(uint8_t ret[RECORDING_HEAD_SIZE])
 {
     memset(ret, 0, RECORDING_HEAD_SIZE);
     memcpy(ret, RECORDING_MAGIC, strlen(RECORDING_MAGIC));
-    put32(ret + 8, RECORDING_VERSION);
+    recording_put32(ret + 8, RECORDING_VERSION);
 }
 
 void recording_write_head(uint32_t connection, uint64_t time_us, uint8_t ret[RECORDING_HEAD_SIZE])
 {
     memset(ret, 0, RECORDING_HEAD_SIZE);
-    put32(ret, connection);
-    put64(ret + 8, time_us);
+    recording_put32(ret, connection);
+    recording_put64(ret + 8, time_us);
 }
 
 int recording_open(struct recording *r, struct bytes file, struct error *e)
@@ -47,7 +47,7 @@ int recording_open(struct recording *r, struct bytes file, struct error *e)
     if (file.size < RECORDING_HEAD_SIZE ||
         memcmp(file.data, RECORDING_MAGIC, strlen(RECORDING_MAGIC)) != 0)
         return error_set(e, STATUS_PARAM_INVALID, "the file is no recording of rknnd");
-    uint32_t version = get32(file.data + 8);
+    uint32_t version = recording_get32(file.data + 8);
     if (version != RECORDING_VERSION)
         return error_set(e, STATUS_PARAM_INVALID, "a recording of version %u, known is %u", version,
                          RECORDING_VERSION);
@@ -69,8 +69,8 @@ int recording_next(struct recording *r, struct recorded *ret, struct error *e)
     struct recorded f;
     if (left < RECORDING_HEAD_SIZE + FRAME_HEADER_SIZE)
         return end_in_the_middle(r);
-    f.connection = get32(from);
-    f.time_us = get64(from + 8);
+    f.connection = recording_get32(from);
+    f.time_us = recording_get64(from + 8);
     if (f.connection > RECORDING_MAX_CONNECTION)
         return error_set(e, STATUS_PARAM_INVALID, "connection %u at byte %zu", f.connection, r->at);
     int s = frame_header_read(from + RECORDING_HEAD_SIZE, &f.header, e);

@@ -81,11 +81,11 @@ static void connection_end(struct replay_connection *c)
 
 // ---- differences -------------------------------------------------------------------------------
 
-static void differs(struct replay *p, const struct recorded *f, const char *format, ...)
+static void replay_differs(struct replay *p, const struct recorded *f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 // The first one has words.
-static void differs(struct replay *p, const struct recorded *f, const char *format, ...)
+static void replay_differs(struct replay *p, const struct recorded *f, const char *format, ...)
 {
     char what[160];
     va_list args;
@@ -104,14 +104,14 @@ static void compare_payload(struct replay *p, const struct recorded *f, const st
 {
     size_t at = 0;
     if (now->size != f->payload.size) {
-        differs(p, f, "%zu bytes, recorded are %zu", now->size, f->payload.size);
+        replay_differs(p, f, "%zu bytes, recorded are %zu", now->size, f->payload.size);
         return;
     }
     while (at < now->size && now->data[at] == f->payload.data[at])
         at++;
     if (at < now->size)
-        differs(p, f, "byte %zu of %zu is 0x%02x, recorded is 0x%02x", at, now->size, now->data[at],
-                f->payload.data[at]);
+        replay_differs(p, f, "byte %zu of %zu is 0x%02x, recorded is 0x%02x", at, now->size,
+                       now->data[at], f->payload.data[at]);
 }
 
 static int compare_status(struct replay *p, const struct recorded *f,
@@ -127,9 +127,9 @@ static int compare_status(struct replay *p, const struct recorded *f,
     if (r->raced && (now == STATUS_CTX_INVALID || recorded.code == STATUS_CTX_INVALID))
         return 0;
     if (now != recorded.code)
-        differs(p, f, "%s (%d%s%.100s), recorded is %s (%d)", status_text(now), now,
-                now < 0 ? ": " : "", now < 0 ? r->request.error.text : "",
-                status_text(recorded.code), recorded.code);
+        replay_differs(p, f, "%s (%d%s%.100s), recorded is %s (%d)", status_text(now), now,
+                       now < 0 ? ": " : "", now < 0 ? r->request.error.text : "",
+                       status_text(recorded.code), recorded.code);
     return now == 0 && recorded.code == 0;
 }
 
@@ -199,8 +199,8 @@ static int take_answer(struct replay *p, const struct recorded *f, struct error 
 
 // ---- requests ----------------------------------------------------------------------------------
 
-static int upload(struct replay *p, struct replay_connection *c,
-                  const uint8_t sha256[MODEL_SHA256_SIZE], struct error *e)
+static int replay_upload(struct replay *p, struct replay_connection *c,
+                         const uint8_t sha256[MODEL_SHA256_SIZE], struct error *e)
 {
     struct model m = {.fd = -1};
     uint64_t held = 0;
@@ -217,8 +217,8 @@ static int upload(struct replay *p, struct replay_connection *c,
     return r;
 }
 
-static int ask(struct replay *p, struct replay_connection *c, const struct recorded *f,
-               const union message_any *m, struct error *e)
+static int replay_ask(struct replay *p, struct replay_connection *c, const struct recorded *f,
+                      const union message_any *m, struct error *e)
 {
     struct iovec payload = {(void *)f->payload.data, f->payload.size};
     struct replay_request *r = calloc(1, sizeof *r);
@@ -242,7 +242,7 @@ static int ask(struct replay *p, struct replay_connection *c, const struct recor
 }
 
 // Tells the server what a node of the program's computed, as it was recorded.
-static void tell(struct replay_connection *c, const struct recorded *f, rknnd_CustomDone *m)
+static void replay_tell(struct replay_connection *c, const struct recorded *f, rknnd_CustomDone *m)
 {
     struct iovec payload = {(void *)f->payload.data, f->payload.size};
     const struct replay_request *r = find_request(c, m->request);
@@ -315,7 +315,7 @@ static bool ends_runs(const struct recorded *f, const struct recorded *run)
 
 // Each such run to its end (or that of its context) before the next: runs that wait for their
 // program hold cores, and in another order than the recorded one they would wait for each other.
-static int converse(struct replay *p, const struct recorded *run, struct error *e)
+static int replay_converse(struct replay *p, const struct recorded *run, struct error *e)
 {
     struct recording rest = p->recording;
     struct recorded f;
@@ -353,18 +353,18 @@ static int make_request(struct replay *p, const struct recorded *f, struct error
     if (r < 0)
         return r;
     if (f->header.type == MESSAGE_CUSTOM_DONE) {
-        tell(c, f, &m.CUSTOM_DONE_request);
+        replay_tell(c, f, &m.CUSTOM_DONE_request);
         return 0;
     }
     if (f->header.type == MESSAGE_CONTEXT_OPEN)
-        r = upload(p, c, m.CONTEXT_OPEN_request.sha256, e);
+        r = replay_upload(p, c, m.CONTEXT_OPEN_request.sha256, e);
     if (f->header.type == MESSAGE_CONTEXT_CLOSE)
         note_race(c);
     replay_translate(p, f->header.type, &m);
     if (r == 0)
-        r = ask(p, c, f, &m, e);
+        r = replay_ask(p, c, f, &m, e);
     return r == 0 && f->header.type == MESSAGE_INFER && computes_here(&m.INFER_request)
-               ? converse(p, f, e)
+               ? replay_converse(p, f, e)
                : r;
 }
 

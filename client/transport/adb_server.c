@@ -65,7 +65,7 @@ static int open_server(struct adb *a, struct error *e)
 
 // ---- requests -----------------------------------------------------------------------------------
 
-static int await(const struct adb *a, short events)
+static int adb_await(const struct adb *a, short events)
 {
     struct pollfd p = {a->fd, events, 0};
     int r;
@@ -75,7 +75,7 @@ static int await(const struct adb *a, short events)
     return r == 0 ? -ETIMEDOUT : r < 0 ? -errno : 0;
 }
 
-static int transfer(const struct adb *a, bool out, char *text, size_t size)
+static int adb_transfer(const struct adb *a, bool out, char *text, size_t size)
 {
     for (size_t done = 0; done < size;) {
         ssize_t n = out ? send(a->fd, text + done, size - done, MSG_NOSIGNAL)
@@ -86,7 +86,7 @@ static int transfer(const struct adb *a, bool out, char *text, size_t size)
         if (n > 0)
             done += (size_t)n;
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
-            r = await(a, out ? POLLOUT : POLLIN);
+            r = adb_await(a, out ? POLLOUT : POLLIN);
         else if (errno != EINTR)
             r = -errno;
         if (r < 0)
@@ -100,29 +100,29 @@ static int read_text(const struct adb *a, char *ret, size_t size)
 {
     char digits[5] = "", drop[64];
     char *end;
-    int r = transfer(a, false, digits, 4);
+    int r = adb_transfer(a, false, digits, 4);
     size_t length = r == 0 ? strtoul(digits, &end, 16) : 0;
     if (r < 0 || end != digits + 4)
         return r < 0 ? r : -EPROTO;
     size_t kept = length < size ? length : size - 1;
-    r = transfer(a, false, ret, kept);
+    r = adb_transfer(a, false, ret, kept);
     ret[r == 0 ? kept : 0] = 0;
     for (size_t left = length - kept; r == 0 && left > 0;) {
         size_t part = left < sizeof drop ? left : sizeof drop;
-        r = transfer(a, false, drop, part);
+        r = adb_transfer(a, false, drop, part);
         left -= part;
     }
     return r;
 }
 
 // Returns 0, or a status; what the server said stands in e as it said it.
-static int request(const struct adb *a, const char *text, struct error *e)
+static int adb_request(const struct adb *a, const char *text, struct error *e)
 {
     char message[300], answer[5] = "", said[300] = "";
     snprintf(message, sizeof message, "%04x%s", (unsigned)strlen(text), text);
-    int r = transfer(a, true, message, strlen(message));
+    int r = adb_transfer(a, true, message, strlen(message));
     if (r == 0)
-        r = transfer(a, false, answer, 4);
+        r = adb_transfer(a, false, answer, 4);
     if (r == 0 && strcmp(answer, "OKAY") == 0)
         return 0;
     if (r == 0)
@@ -160,7 +160,7 @@ static int choose_board(const struct adb *a, const char *serial, struct error *e
 {
     char text[200];
     snprintf(text, sizeof text, *serial ? "host:transport:%s" : "host:transport-any", serial);
-    int r = request(a, text, e);
+    int r = adb_request(a, text, e);
     if (r == 0)
         return 0;
     struct error said = *e;
@@ -178,7 +178,7 @@ static int try_service(const char *serial, const char *service, bool *chosen, st
     r = choose_board(&a, serial, e);
     *chosen = r == 0;
     if (r == 0)
-        r = request(&a, service, e);
+        r = adb_request(&a, service, e);
     if (r == 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int));
     return r < 0 ? r : steal_fd(&fd);
@@ -227,7 +227,7 @@ int adb_version(unsigned *ret, struct error *e)
     if (r < 0)
         return r;
     unsigned long version = 0;
-    if (request(&a, "host:version", NULL) == 0 && read_text(&a, text, sizeof text) == 0)
+    if (adb_request(&a, "host:version", NULL) == 0 && read_text(&a, text, sizeof text) == 0)
         version = strtoul(text, &end, 16);
     fd_close(a.fd);
     if (end != text + 4 || *end)
@@ -239,7 +239,7 @@ int adb_version(unsigned *ret, struct error *e)
 static int ask_devices(const struct adb *a, struct adb_device *ret, int max, struct error *e)
 {
     char text[8192];
-    int r = request(a, "host:devices", e);
+    int r = adb_request(a, "host:devices", e);
     if (r < 0)
         return r;
     r = read_text(a, text, sizeof text);

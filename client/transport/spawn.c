@@ -173,7 +173,7 @@ int spawn_set_value(struct spawn_command *c, struct error *e, const char *format
                : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
 }
 
-static int start(struct spawn *s, const struct spawn_command *command, struct error *e)
+static int spawn_start(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     char path[PATH_MAX];
     int r = find_daemon(path, e);
@@ -212,7 +212,7 @@ static int pass_connection(int control)
 static int start_and_pass(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     s->control = fd_close(s->control);
-    int r = start(s, command, e);
+    int r = spawn_start(s, command, e);
     if (r < 0)
         return r;
     s->n_started++;

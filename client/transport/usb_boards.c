@@ -58,7 +58,7 @@ bool usb_is_board(const char *sysfs, const char *device)
 }
 
 // `interface` is "1-2:1.0", of the device "1-2". False: it has just been unplugged.
-static bool describe(const char *sysfs, const char *interface, struct usb_board_info *ret)
+static bool usb_describe(const char *sysfs, const char *interface, struct usb_board_info *ret)
 {
     char device[64], bus[16], number[16], path[600];
     snprintf(device, sizeof device, "%.*s", (int)strcspn(interface, ":"), interface);
@@ -75,7 +75,7 @@ static bool describe(const char *sysfs, const char *interface, struct usb_board_
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int usb_compare(const void *a, const void *b)
 {
     const struct usb_board_info *x = a, *y = b;
     int order = strcmp(x->serial, y->serial);
@@ -90,14 +90,14 @@ unsigned usb_list(const char *sysfs, struct usb_board_info *ret, unsigned max)
     unsigned n = 0;
     while (folder && (entry = readdir(folder))) {
         if (!strchr(entry->d_name, ':') || !is_ours(sysfs, entry->d_name) ||
-            !describe(sysfs, entry->d_name, &board))
+            !usb_describe(sysfs, entry->d_name, &board))
             continue;
         if (n < max)
             ret[n] = board;
         n++;
     }
     if (max > 0)
-        qsort(ret, n < max ? n : max, sizeof *ret, compare);
+        qsort(ret, n < max ? n : max, sizeof *ret, usb_compare);
     return n;
 }
 

@@ -51,7 +51,8 @@ struct announcer {
 // ---- words -------------------------------------------------------------------------------------
 
 // What has been said is not said again with each attempt.
-static void say(struct announcer *a, enum log_level level, const char *what, const char *detail)
+static void announcer_say(struct announcer *a, enum log_level level, const char *what,
+                          const char *detail)
 {
     char text[sizeof a->said];
     snprintf(text, sizeof text, "%s%s", what, detail);
@@ -62,14 +63,14 @@ static void say(struct announcer *a, enum log_level level, const char *what, con
 
 static void say_failed(struct announcer *a, int error)
 {
-    say(a, LOG_WARN,
-        "Avahi cannot announce this server (is avahi-daemon installed, does it run?): ",
-        avahi_strerror(error));
+    announcer_say(a, LOG_WARN,
+                  "Avahi cannot announce this server (is avahi-daemon installed, does it run?): ",
+                  avahi_strerror(error));
 }
 
 // ---- publishing --------------------------------------------------------------------------------
 
-static void publish(struct announcer *a);
+static void announcer_publish(struct announcer *a);
 
 // Somebody else has the name: "board #2".
 static void rename_service(struct announcer *a)
@@ -84,11 +85,11 @@ static void on_group(AvahiEntryGroup *group, AvahiEntryGroupState state, void *o
     struct announcer *a = owner;
     a->group = group;
     if (state == AVAHI_ENTRY_GROUP_ESTABLISHED) {
-        say(a, LOG_INFO, "announced on the network as ", a->name);
+        announcer_say(a, LOG_INFO, "announced on the network as ", a->name);
     } else if (state == AVAHI_ENTRY_GROUP_COLLISION) {
         rename_service(a);
         avahi_entry_group_reset(group);
-        publish(a);
+        announcer_publish(a);
     } else if (state == AVAHI_ENTRY_GROUP_FAILURE) {
         say_failed(a, avahi_client_errno(a->client));
     }
@@ -105,7 +106,7 @@ static int add_places(struct announcer *a)
     return r;
 }
 
-static void publish(struct announcer *a)
+static void announcer_publish(struct announcer *a)
 {
     int r = AVAHI_OK;
     if (!a->name)
@@ -123,7 +124,7 @@ static void publish(struct announcer *a)
 }
 
 // The host is getting another name, which becomes the service's.
-static void withdraw(struct announcer *a)
+static void announcer_withdraw(struct announcer *a)
 {
     if (a->group)
         avahi_entry_group_reset(a->group);
@@ -137,11 +138,11 @@ static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
     a->client = client;
     switch (state) {
     case AVAHI_CLIENT_S_RUNNING:
-        publish(a);
+        announcer_publish(a);
         break;
     case AVAHI_CLIENT_S_REGISTERING:
     case AVAHI_CLIENT_S_COLLISION:
-        withdraw(a);
+        announcer_withdraw(a);
         break;
     case AVAHI_CLIENT_CONNECTING:
         say_failed(a, AVAHI_ERR_NO_DAEMON);
@@ -184,7 +185,7 @@ static void on_stdin(AvahiWatch *watch, int fd, AvahiWatchEvent event, void *own
 }
 
 // Until standard input ends.
-static void run(struct announcer *a)
+static void announcer_run(struct announcer *a)
 {
     struct pollfd input = {STDIN_FILENO, POLLIN, 0};
     for (;;) {
@@ -265,7 +266,7 @@ static int add_place(struct announcer *a, const char *text, struct error *e)
     return 0;
 }
 
-static int parse(struct announcer *a, int argc, char **argv, struct error *e)
+static int announcer_parse(struct announcer *a, int argc, char **argv, struct error *e)
 {
     static const struct option options[] = {
         {"txt", required_argument, NULL, 't'}, {"log-level", required_argument, NULL, 'l'}, {0}};
@@ -282,13 +283,13 @@ static int parse(struct announcer *a, int argc, char **argv, struct error *e)
     return r;
 }
 
-static int start(struct announcer *a, struct error *e)
+static int announcer_start(struct announcer *a, struct error *e)
 {
     a->poll = avahi_simple_poll_new();
     const AvahiPoll *api = a->poll ? avahi_simple_poll_get(a->poll) : NULL;
     if (!api || !api->watch_new(api, STDIN_FILENO, AVAHI_WATCH_IN, on_stdin, a))
         return error_no_memory(e, "a loop", 0);
-    run(a);
+    announcer_run(a);
     return 0;
 }
 
@@ -298,9 +299,9 @@ int main(int argc, char **argv)
     struct error e;
     log_set_level(LOG_INFO);
     log_mark_levels();
-    int r = parse(&a, argc, argv, &e);
+    int r = announcer_parse(&a, argc, argv, &e);
     if (r == 0)
-        r = start(&a, &e);
+        r = announcer_start(&a, &e);
     if (r < 0)
         log_error("%s", e.text);
     drop_client(&a);

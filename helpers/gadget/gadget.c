@@ -26,7 +26,7 @@ struct settings {
     const char *gadget, *udc, *serial, *user; // NULL: find one; user: root
 };
 
-static int failed(struct error *e, int r, const char *what)
+static int gadget_failed(struct error *e, int r, const char *what)
 {
     return error_set(e, STATUS_FAIL, "%s: %s", what, usbg_strerror((usbg_error)r));
 }
@@ -62,7 +62,7 @@ static int make_gadget(usbg_state *state, const struct settings *s, usbg_gadget 
     int r = usbg_create_gadget(state, s->gadget ? s->gadget : NAME, &attrs, &strings, ret);
     if (r == USBG_SUCCESS)
         r = usbg_create_config(*ret, 1, "c", NULL, &configuration, &config);
-    return r == USBG_SUCCESS ? 0 : failed(e, r, "a gadget cannot be made");
+    return r == USBG_SUCCESS ? 0 : gadget_failed(e, r, "a gadget cannot be made");
 }
 
 // Lets Windows ask for the descriptors by which it loads WinUSB, if the gadget does not already.
@@ -100,7 +100,7 @@ static int add_function(usbg_gadget *gadget, struct error *e)
     if (!find_binding(gadget))
         r = usbg_add_config_function(config, NAME, function);
     if (r != USBG_SUCCESS)
-        return failed(e, r, "the function cannot be added");
+        return gadget_failed(e, r, "the function cannot be added");
     offer_os_descriptors(gadget, config);
     return 0;
 }
@@ -115,13 +115,14 @@ static int connect_gadget(usbg_state *state, const struct settings *s, usbg_gadg
     int r = usbg_enable_gadget(gadget, udc);
     return r == USBG_SUCCESS
                ? 0
-               : failed(e, r, "the gadget cannot be connected (does rknnd --listen usb run?)");
+               : gadget_failed(e, r,
+                               "the gadget cannot be connected (does rknnd --listen usb run?)");
 }
 
 static int disconnect_gadget(usbg_gadget *gadget, struct error *e)
 {
     int r = usbg_get_gadget_udc(gadget) ? usbg_disable_gadget(gadget) : USBG_SUCCESS;
-    return r == USBG_SUCCESS ? 0 : failed(e, r, "the gadget cannot be disconnected");
+    return r == USBG_SUCCESS ? 0 : gadget_failed(e, r, "the gadget cannot be disconnected");
 }
 
 static int make_folder(const char *path, struct error *e)
@@ -157,7 +158,7 @@ static int mount_function(const struct settings *s, struct error *e)
 // ---- commands -----------------------------------------------------------------------------------
 
 // A gadget that is connected stays so: the function is not in it yet.
-static int up(usbg_state *state, const struct settings *s, struct error *e)
+static int gadget_up(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_function *function;
     usbg_gadget *gadget = find_gadget(state, s);
@@ -167,7 +168,8 @@ static int up(usbg_state *state, const struct settings *s, struct error *e)
     if (!usbg_get_function(gadget, USBG_F_FFS, NAME)) {
         r = usbg_create_function(gadget, USBG_F_FFS, NAME, NULL, &function);
         if (r != USBG_SUCCESS)
-            return failed(e, r, "the function cannot be made (is the module usb_f_fs loaded?)");
+            return gadget_failed(e, r,
+                                 "the function cannot be made (is the module usb_f_fs loaded?)");
     }
     return mount_function(s, e);
 }
@@ -198,12 +200,12 @@ static int unbind_gadget(usbg_state *state, const struct settings *s, struct err
         return r;
     r = usbg_rm_binding(binding);
     if (r != USBG_SUCCESS)
-        return failed(e, r, "the function cannot be taken out of the gadget");
+        return gadget_failed(e, r, "the function cannot be taken out of the gadget");
     bool others = usbg_get_first_binding(usbg_get_first_config(gadget));
     return others ? connect_gadget(state, s, gadget, e) : 0;
 }
 
-static int down(usbg_state *state, const struct settings *s, struct error *e)
+static int gadget_down(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_gadget *gadget = find_gadget(state, s);
     usbg_function *function = gadget ? usbg_get_function(gadget, USBG_F_FFS, NAME) : NULL;
@@ -216,15 +218,16 @@ static int down(usbg_state *state, const struct settings *s, struct error *e)
     umount2(USB_FOLDER, MNT_DETACH);
     r = ours ? usbg_rm_gadget(gadget, USBG_RM_RECURSE)
              : usbg_rm_function(function, USBG_RM_RECURSE);
-    return r == USBG_SUCCESS ? 0 : failed(e, r, "the function cannot be removed");
+    return r == USBG_SUCCESS ? 0 : gadget_failed(e, r, "the function cannot be removed");
 }
 
 static const struct {
     const char *name;
     int (*run)(usbg_state *state, const struct settings *s, struct error *e);
-} commands[] = {{"up", up}, {"bind", bind_gadget}, {"unbind", unbind_gadget}, {"down", down}};
+} commands[] = {
+    {"up", gadget_up}, {"bind", bind_gadget}, {"unbind", unbind_gadget}, {"down", gadget_down}};
 
-static int run(const char *command, const struct settings *s, struct error *e)
+static int gadget_run(const char *command, const struct settings *s, struct error *e)
 {
     usbg_state *state;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -232,8 +235,8 @@ static int run(const char *command, const struct settings *s, struct error *e)
             continue;
         int r = usbg_init("/sys/kernel/config", &state);
         if (r != USBG_SUCCESS)
-            return failed(e, r,
-                          "the kernel's gadget folder (are configfs and libcomposite there?)");
+            return gadget_failed(
+                e, r, "the kernel's gadget folder (are configfs and libcomposite there?)");
         r = commands[i].run(state, s, e);
         usbg_cleanup(state);
         return r;
@@ -275,7 +278,7 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
-    if (run(argv[optind], &s, &e) == 0)
+    if (gadget_run(argv[optind], &s, &e) == 0)
         return 0;
     fprintf(stderr, "rknnd-gadget: %s\n", e.text);
     return 1;

@@ -22,7 +22,7 @@
 // ---- Unix ---------------------------------------------------------------------------------------
 
 // 0: a server answers there; else why not, an errno.
-static int probe(const struct sockaddr_un *address)
+static int bind_probe(const struct sockaddr_un *address)
 {
     cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -45,7 +45,7 @@ bool bind_unix_is_taken(const char *path)
 {
     struct sockaddr_un address;
     struct error e;
-    return set_address(&address, path, &e) == 0 && probe(&address) == 0;
+    return set_address(&address, path, &e) == 0 && bind_probe(&address) == 0;
 }
 
 // Removes what an earlier server left at the path.
@@ -57,7 +57,7 @@ static int remove_stale(const struct sockaddr_un *address, struct error *e)
         return 0;
     if (!S_ISSOCK(st.st_mode))
         return error_set(e, STATUS_PARAM_INVALID, "%s is there and is not a socket", path);
-    int silence = probe(address);
+    int silence = bind_probe(address);
     if (silence == 0)
         return error_set(e, STATUS_FAIL, "another server listens on %s", path);
     if (silence != ECONNREFUSED)
@@ -109,7 +109,7 @@ static bool is_there_still(const struct bind_lock *l)
            ours.st_dev == there.st_dev;
 }
 
-static int lock(struct bind_lock *l, const char *path, struct error *e)
+static int bind_lock_take(struct bind_lock *l, const char *path, struct error *e)
 {
     snprintf(l->path, sizeof l->path, "%s.lock", path);
     for (;;) {
@@ -122,7 +122,7 @@ static int lock(struct bind_lock *l, const char *path, struct error *e)
     }
 }
 
-static void unlock(struct bind_lock *l)
+static void bind_unlock(struct bind_lock *l)
 {
     if (l->fd < 0)
         return;
@@ -134,10 +134,10 @@ int bind_unix(const char *path, const char *group, bind_taker *take, void *owner
 {
     struct sockaddr_un address;
     char name[sizeof address.sun_path + 8];
-    cleanup(unlock) struct bind_lock turn = {.fd = -1};
+    cleanup(bind_unlock) struct bind_lock turn = {.fd = -1};
     int r = set_address(&address, path, e);
     if (r == 0)
-        r = lock(&turn, path, e);
+        r = bind_lock_take(&turn, path, e);
     if (r == 0)
         r = remove_stale(&address, e);
     if (r < 0)

@@ -38,14 +38,14 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     l->take(l);
 }
 
-static void start(struct listener *l)
+static void listener_start(struct listener *l)
 {
     uv_poll_start(&l->poll, UV_READABLE, on_readable);
 }
 
 static void on_retry(uv_timer_t *timer)
 {
-    start(container_of(timer, struct listener, retry));
+    listener_start(container_of(timer, struct listener, retry));
 }
 
 static void pause_accepting(struct listener *l, const char *why)
@@ -156,8 +156,8 @@ static void take_by_message(struct listener *l)
 // ---- life ---------------------------------------------------------------------------------------
 
 // Takes over fd.
-static int add(struct listeners *all, int fd, const char *name, const char *unlink_path,
-               void (*take)(struct listener *l), struct error *e)
+static int listener_add(struct listeners *all, int fd, const char *name, const char *unlink_path,
+                        void (*take)(struct listener *l), struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;
     struct listener *l = calloc(1, sizeof *l);
@@ -192,7 +192,7 @@ int listener_open_fd(struct listeners *all, int fd, const char *name, struct err
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", name);
     if (!listening)
         return error_set(e, STATUS_PARAM_INVALID, "%s is not a socket that listens", name);
-    return add(all, fd, name, NULL, take_by_accept, e);
+    return listener_add(all, fd, name, NULL, take_by_accept, e);
 }
 
 int listener_adopt(struct listeners *all, int fd, struct error *e)
@@ -203,13 +203,13 @@ int listener_adopt(struct listeners *all, int fd, struct error *e)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "--adopt %d", fd);
     if (domain != AF_UNIX)
         return error_set(e, STATUS_PARAM_INVALID, "--adopt %d is not a Unix socket", fd);
-    return add(all, fd, "adopted connections", NULL, take_by_message, e);
+    return listener_add(all, fd, "adopted connections", NULL, take_by_message, e);
 }
 
 int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
                        struct error *e)
 {
-    return add(owner, fd, name, unlink_path, take_by_accept, e);
+    return listener_add(owner, fd, name, unlink_path, take_by_accept, e);
 }
 
 unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
@@ -231,7 +231,7 @@ void listeners_start(struct listeners *all)
         if (uv_is_active((uv_handle_t *)&l->poll))
             continue;
         log_info("listening on %s", l->name);
-        start(l);
+        listener_start(l);
     }
 }
 

@@ -44,7 +44,7 @@ static int events_now(const struct transport_mux *w)
 
 static void on_turn(uv_idle_t *turn);
 
-static void update(struct transport_mux *w)
+static void transport_mux_update(struct transport_mux *w)
 {
     if (w->closing)
         return;
@@ -59,22 +59,22 @@ static void on_turn(uv_idle_t *turn)
     struct transport_mux *w = container_of(turn, struct transport_mux, turn);
     w->woken = false;
     w->transport.ready(&w->transport, 0, events_now(w));
-    update(w);
+    transport_mux_update(w);
 }
 
-static void watch(struct transport *transport, int events)
+static void transport_mux_watch(struct transport *transport, int events)
 {
     struct transport_mux *w = of_transport(transport);
     w->watched = events;
     if (events & UV_WRITABLE)
         mux_ready(&w->channel);
-    update(w);
+    transport_mux_update(w);
 }
 
-static void wake(struct transport *transport)
+static void transport_mux_wake(struct transport *transport)
 {
     of_transport(transport)->woken = true;
-    update(of_transport(transport));
+    transport_mux_update(of_transport(transport));
 }
 
 // ---- receiving ----------------------------------------------------------------------------------
@@ -102,8 +102,8 @@ static size_t read_block(struct transport_mux *w, uint8_t *into, size_t size)
     return n;
 }
 
-static ssize_t receive(struct transport *transport, void *buffer, size_t size, int *fds, int *n_fds,
-                       int max_fds)
+static ssize_t transport_mux_receive(struct transport *transport, void *buffer, size_t size,
+                                     int *fds, int *n_fds, int max_fds)
 {
     struct transport_mux *w = of_transport(transport);
     (void)fds;
@@ -130,13 +130,13 @@ void transport_mux_push(struct mux_channel *ch, struct bytes data)
     if (w->block.size > 0 && !w->closing)
         w->broken = !ring_put(&w->waiting, w->block);
     w->block = (struct bytes){0};
-    update(w);
+    transport_mux_update(w);
 }
 
 // ---- sending ------------------------------------------------------------------------------------
 
 // What is not sent whole by this block stays where it is until the next one is pulled.
-static bool lend(struct transport_mux *w, const struct iovec *from, size_t size)
+static bool transport_mux_lend(struct transport_mux *w, const struct iovec *from, size_t size)
 {
     bool stays = size == w->room && size < from->iov_len;
     return stays && size >= LEND_MIN && mux_lend(&w->channel, (struct bytes){from->iov_base, size});
@@ -152,7 +152,7 @@ static ssize_t send_some(struct transport *transport, const struct iovec *iov, i
     assert(n_fds == 0);
     for (int i = 0; i < n_iov && w->room > 0; i++) {
         size_t part = size_min(iov[i].iov_len, w->room);
-        if (!lend(w, &iov[i], part))
+        if (!transport_mux_lend(w, &iov[i], part))
             memcpy(w->into, iov[i].iov_base, part);
         w->into += part;
         w->room -= part;
@@ -177,7 +177,7 @@ int transport_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 
 void transport_mux_closed(struct mux_channel *ch)
 {
-    update(of_channel(ch));
+    transport_mux_update(of_channel(ch));
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -200,9 +200,9 @@ static void close_channel(struct transport *transport)
 
 static const struct transport_ops ops = {
     .send = send_some,
-    .receive = receive,
-    .watch = watch,
-    .wake = wake,
+    .receive = transport_mux_receive,
+    .watch = transport_mux_watch,
+    .wake = transport_mux_wake,
     .close = close_channel,
 };
 

@@ -27,7 +27,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 
 // A socket that can be written to wakes the loop at once, and one that cannot has either a reader
 // at its other end or an error.
-static void update(struct transport_socket *s)
+static void transport_socket_update(struct transport_socket *s)
 {
     int events = s->watched | (s->woken ? UV_WRITABLE : 0);
     if (events == s->events || s->closing)
@@ -44,7 +44,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct transport_socket *s = container_of(poll, struct transport_socket, poll);
     s->woken = false;
     s->transport.ready(&s->transport, status, events);
-    update(s);
+    transport_socket_update(s);
 }
 
 static ssize_t send_some(struct transport *w, const struct iovec *iov, int n_iov, const int *fds,
@@ -59,16 +59,16 @@ static ssize_t receive_some(struct transport *w, void *buffer, size_t size, int 
     return fd_receive(socket_of(w)->fd, buffer, size, fds, n_fds, max_fds);
 }
 
-static void watch(struct transport *w, int events)
+static void transport_socket_watch(struct transport *w, int events)
 {
     socket_of(w)->watched = events;
-    update(socket_of(w));
+    transport_socket_update(socket_of(w));
 }
 
-static void wake(struct transport *w)
+static void transport_socket_wake(struct transport *w)
 {
     socket_of(w)->woken = true;
-    update(socket_of(w));
+    transport_socket_update(socket_of(w));
 }
 
 static bool is_gone(struct transport *w, uint64_t now_ms)
@@ -102,8 +102,8 @@ static void close_socket(struct transport *w)
 static const struct transport_ops ops = {
     .send = send_some,
     .receive = receive_some,
-    .watch = watch,
-    .wake = wake,
+    .watch = transport_socket_watch,
+    .wake = transport_socket_wake,
     .is_gone = is_gone,
     .close = close_socket,
 };

@@ -29,7 +29,7 @@ void mux_init(struct mux *m, bool host, const struct mux_ops *ops)
     list_init(&m->ready);
 }
 
-static void wake(struct mux *m)
+static void mux_wake(struct mux *m)
 {
     if (m->state != MUX_DOWN)
         m->ops->wake(m);
@@ -37,7 +37,7 @@ static void wake(struct mux *m)
 
 // ---- channels -----------------------------------------------------------------------------------
 
-static void enlist(struct mux *m, struct mux_channel *ch, uint32_t number, bool announced)
+static void mux_enlist(struct mux *m, struct mux_channel *ch, uint32_t number, bool announced)
 {
     *ch = (struct mux_channel){
         .mux = m, .number = number, .announced = announced, .credit = m->window};
@@ -46,7 +46,7 @@ static void enlist(struct mux *m, struct mux_channel *ch, uint32_t number, bool 
     m->n_channels++;
 }
 
-static bool owes(const struct mux_channel *ch)
+static bool mux_owes(const struct mux_channel *ch)
 {
     return ch->owed >= MUX_WINDOW / 4;
 }
@@ -56,10 +56,10 @@ static struct mux_channel *of_turn(struct list *turn)
     return container_of(turn, struct mux_channel, turn);
 }
 
-static void forget(struct mux_channel *ch)
+static void mux_forget(struct mux_channel *ch)
 {
     struct mux *m = ch->mux;
-    m->n_owing -= owes(ch);
+    m->n_owing -= mux_owes(ch);
     list_remove(&ch->turn);
     list_remove(&ch->link);
     m->n_channels--;
@@ -75,7 +75,7 @@ static void tell_closed(struct mux *m, uint32_t number)
 static void end_channel(struct mux_channel *ch)
 {
     struct mux *m = ch->mux;
-    forget(ch);
+    mux_forget(ch);
     m->ops->closed(ch);
 }
 
@@ -101,7 +101,7 @@ int mux_open(struct mux *m, struct mux_channel *ch, struct error *e)
     if (!has_room(m))
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%u connections share the cable already",
                          MUX_CHANNELS);
-    enlist(m, ch, m->next++, false);
+    mux_enlist(m, ch, m->next++, false);
     mux_ready(ch);
     return 0;
 }
@@ -109,11 +109,11 @@ int mux_open(struct mux *m, struct mux_channel *ch, struct error *e)
 void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number)
 {
     assert(!m->host);
-    enlist(m, ch, number, true);
+    mux_enlist(m, ch, number, true);
 }
 
 // Behind all that have sent less and, unless it goes on with its turn, as much.
-static void queue(struct mux_channel *ch, bool goes_on)
+static void mux_queue(struct mux_channel *ch, bool goes_on)
 {
     struct mux *m = ch->mux;
     struct list *after = &m->ready;
@@ -133,8 +133,8 @@ void mux_ready(struct mux_channel *ch)
         return;
     ch->ready = true;
     if ((ch->credit > 0 || !ch->announced) && list_empty(&ch->turn)) {
-        queue(ch, false);
-        wake(ch->mux);
+        mux_queue(ch, false);
+        mux_wake(ch->mux);
     }
 }
 
@@ -142,13 +142,13 @@ void mux_consumed(struct mux_channel *ch, size_t n)
 {
     if (!ch->mux)
         return;
-    bool owed = owes(ch);
+    bool owed = mux_owes(ch);
     assert(n <= ch->held);
     ch->held -= (uint32_t)n;
     ch->owed += (uint32_t)n;
-    if (owes(ch) && !owed) {
+    if (mux_owes(ch) && !owed) {
         ch->mux->n_owing++;
-        wake(ch->mux);
+        mux_wake(ch->mux);
     }
 }
 
@@ -159,8 +159,8 @@ void mux_close(struct mux_channel *ch)
         return;
     if (ch->announced)
         tell_closed(m, ch->number);
-    forget(ch);
-    wake(m);
+    mux_forget(ch);
+    mux_wake(m);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
@@ -178,14 +178,14 @@ void mux_start(struct mux *m, uint64_t nonce)
 {
     start_over(m, nonce);
     m->say_hello = m->host;
-    wake(m);
+    mux_wake(m);
 }
 
 void mux_refuse(struct mux *m)
 {
     start_over(m, 0);
     m->say_restart = true;
-    wake(m);
+    mux_wake(m);
 }
 
 void mux_stop(struct mux *m)
@@ -202,7 +202,7 @@ struct packet {
     struct bytes data;
 };
 
-static int bad(const char *what, struct error *e)
+static int mux_bad(const char *what, struct error *e)
 {
     return error_set(e, STATUS_FAIL, "the other end of the cable sent %s", what);
 }
@@ -217,7 +217,7 @@ static bool next_packet(struct bytes *block, struct packet *ret)
     return true;
 }
 
-static struct mux_channel *find(struct mux *m, uint32_t number)
+static struct mux_channel *mux_find(struct mux *m, uint32_t number)
 {
     struct mux_channel *ch;
     list_for_each (ch, &m->all, link)
@@ -229,7 +229,7 @@ static struct mux_channel *find(struct mux *m, uint32_t number)
 static int take_hello(struct mux *m, struct bytes data, struct error *e)
 {
     if (data.size < HELLO_SIZE || read_le32(data.data) != MAGIC)
-        return bad("a greeting that is none of rknnd's", e);
+        return mux_bad("a greeting that is none of rknnd's", e);
     if (read_le16(data.data + 4) != MUX_VERSION)
         return error_set(e, STATUS_FAIL,
                          "the other end of the cable speaks version %u, this one version %u; "
@@ -244,26 +244,26 @@ static int take_hello(struct mux *m, struct bytes data, struct error *e)
     }
     m->window = read_le32(data.data + 8);
     m->state = MUX_UP;
-    wake(m);
+    mux_wake(m);
     return 0;
 }
 
 static int take_open(struct mux *m, uint32_t number, struct error *e)
 {
-    if (m->host || number == 0 || find(m, number))
-        return bad("an OPEN that cannot be", e);
+    if (m->host || number == 0 || mux_find(m, number))
+        return mux_bad("an OPEN that cannot be", e);
     if (!has_room(m))
-        return bad("more channels than there may be", e);
+        return mux_bad("more channels than there may be", e);
     if (!m->ops->open(m, number))
         tell_closed(m, number);
-    wake(m);
+    mux_wake(m);
     return 0;
 }
 
 static int take_data(struct mux_channel *ch, struct bytes data, struct error *e)
 {
     if (data.size > MUX_WINDOW - ch->held - ch->owed)
-        return bad("more than it has credit for", e);
+        return mux_bad("more than it has credit for", e);
     ch->held += (uint32_t)data.size;
     ch->mux->ops->push(ch, data);
     return 0;
@@ -272,7 +272,7 @@ static int take_data(struct mux_channel *ch, struct bytes data, struct error *e)
 static int take_credit(struct mux_channel *ch, struct bytes data, struct error *e)
 {
     if (data.size != CREDIT_SIZE || read_le32(data.data) > ch->mux->window - ch->credit)
-        return bad("credit that cannot be", e);
+        return mux_bad("credit that cannot be", e);
     ch->credit += read_le32(data.data);
     if (ch->ready)
         mux_ready(ch);
@@ -286,7 +286,7 @@ static int take_packet(struct mux *m, const struct packet *p, struct error *e)
         return 0;
     if (p->type == PACKET_OPEN)
         return take_open(m, p->channel, e);
-    struct mux_channel *ch = find(m, p->channel);
+    struct mux_channel *ch = mux_find(m, p->channel);
     switch (p->type) {
     case PACKET_DATA:
         return ch ? take_data(ch, p->data, e) : 0;
@@ -297,7 +297,7 @@ static int take_packet(struct mux *m, const struct packet *p, struct error *e)
             end_channel(ch);
         return 0;
     default:
-        return bad("a packet of an unknown type", e);
+        return mux_bad("a packet of an unknown type", e);
     }
 }
 
@@ -307,12 +307,12 @@ int mux_receive(struct mux *m, struct bytes block, struct error *e)
     bool first = true;
     while (block.size > 0 && m->state != MUX_DOWN) {
         if (!next_packet(&block, &p))
-            return m->state == MUX_UP ? bad("half a packet", e) : 0;
+            return m->state == MUX_UP ? mux_bad("half a packet", e) : 0;
         int r = 0;
         if (first && p.type == PACKET_HELLO)
             r = take_hello(m, p.data, e);
         else if (first && m->host && p.type == PACKET_RESTART)
-            r = bad("a wish to start over", e);
+            r = mux_bad("a wish to start over", e);
         else if (m->state == MUX_UP)
             r = take_packet(m, &p, e);
         if (r < 0)
@@ -329,12 +329,12 @@ struct filling {
     size_t used;
 };
 
-static size_t room(const struct filling *f)
+static size_t mux_room(const struct filling *f)
 {
     return f->used + HEADER < CONTENT ? CONTENT - f->used - HEADER : 0;
 }
 
-static uint8_t *begin(struct filling *f, uint32_t channel, enum packet_type type, size_t size)
+static uint8_t *mux_begin(struct filling *f, uint32_t channel, enum packet_type type, size_t size)
 {
     uint8_t *header = f->block + f->used;
     write_le32(header, channel);
@@ -347,7 +347,7 @@ static uint8_t *begin(struct filling *f, uint32_t channel, enum packet_type type
 
 static void put_hello(struct mux *m, struct filling *f)
 {
-    uint8_t *p = begin(f, 0, PACKET_HELLO, HELLO_SIZE);
+    uint8_t *p = mux_begin(f, 0, PACKET_HELLO, HELLO_SIZE);
     write_le32(p, MAGIC);
     write_le16(p + 4, MUX_VERSION);
     write_le16(p + 6, 0);
@@ -358,19 +358,19 @@ static void put_hello(struct mux *m, struct filling *f)
 
 static void put_closes(struct mux *m, struct filling *f)
 {
-    while (m->n_closes > 0 && room(f) > 0)
-        begin(f, m->closes[--m->n_closes], PACKET_CLOSE, 0);
+    while (m->n_closes > 0 && mux_room(f) > 0)
+        mux_begin(f, m->closes[--m->n_closes], PACKET_CLOSE, 0);
 }
 
 static void put_credit(struct mux *m, struct filling *f)
 {
     struct mux_channel *ch;
     list_for_each (ch, &m->all, link) {
-        if (m->n_owing == 0 || room(f) < CREDIT_SIZE)
+        if (m->n_owing == 0 || mux_room(f) < CREDIT_SIZE)
             return;
-        if (!owes(ch))
+        if (!mux_owes(ch))
             continue;
-        write_le32(begin(f, ch->number, PACKET_CREDIT, CREDIT_SIZE), ch->owed);
+        write_le32(mux_begin(f, ch->number, PACKET_CREDIT, CREDIT_SIZE), ch->owed);
         ch->owed = 0;
         m->n_owing--;
     }
@@ -380,11 +380,11 @@ static void put_credit(struct mux *m, struct filling *f)
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
     uint32_t number = ch->number;
-    size_t want = size_min(room(f), ch->credit);
-    m->fills = want == room(f);
+    size_t want = size_min(mux_room(f), ch->credit);
+    m->fills = want == mux_room(f);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
-        begin(f, number, PACKET_CLOSE, 0);
+        mux_begin(f, number, PACKET_CLOSE, 0);
         end_channel(ch);
         return;
     }
@@ -393,24 +393,24 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
         *m->lent = (struct bytes){0};
     }
     if (n > 0)
-        begin(f, number, PACKET_DATA, (size_t)n);
+        mux_begin(f, number, PACKET_DATA, (size_t)n);
     if (!ch->mux)
         return;
     ch->credit -= (uint32_t)n;
     ch->sent += (uint32_t)n;
     ch->ready = (size_t)n == want;
     if (ch->ready && ch->credit > 0 && list_empty(&ch->turn))
-        queue(ch, true);
+        mux_queue(ch, true);
 }
 
 static void put_channels(struct mux *m, struct filling *f)
 {
     struct mux_channel *ch;
-    while (room(f) >= WORTHWHILE && (ch = list_first(&m->ready, struct mux_channel, turn))) {
+    while (mux_room(f) >= WORTHWHILE && (ch = list_first(&m->ready, struct mux_channel, turn))) {
         list_remove(&ch->turn);
         m->sent = ch->sent > m->sent ? ch->sent : m->sent;
         if (!ch->announced)
-            begin(f, ch->number, PACKET_OPEN, 0);
+            mux_begin(f, ch->number, PACKET_OPEN, 0);
         ch->announced = true;
         put_data(m, ch, f);
     }
@@ -418,21 +418,21 @@ static void put_channels(struct mux *m, struct filling *f)
 
 // Every transfer is to end with a short packet. It is longer than 64 bytes because of a fault in
 // dummy_hcd, the controller in virtual machines (tests/vm/guest/board.py).
-static void pad(struct filling *f)
+static void mux_pad(struct filling *f)
 {
     if (f->used >= SHORTEST && f->used % 64 != 0)
         return;
     size_t size = f->used + HEADER < SHORTEST ? SHORTEST - f->used - HEADER : 0;
-    memset(begin(f, 0, PACKET_PAD, size), 0, size);
+    memset(mux_begin(f, 0, PACKET_PAD, size), 0, size);
 }
 
-static size_t fill(struct mux *m, uint8_t *block)
+static size_t mux_fill_block(struct mux *m, uint8_t *block)
 {
     struct filling f = {block, 0};
     if (m->state == MUX_DOWN)
         return 0;
     if (m->say_restart)
-        begin(&f, 0, PACKET_RESTART, 0);
+        mux_begin(&f, 0, PACKET_RESTART, 0);
     m->say_restart = false;
     if (m->say_hello)
         put_hello(m, &f);
@@ -442,14 +442,14 @@ static size_t fill(struct mux *m, uint8_t *block)
         put_channels(m, &f);
     }
     if (f.used > 0)
-        pad(&f);
+        mux_pad(&f);
     return f.used;
 }
 
 size_t mux_fill(struct mux *m, uint8_t *block)
 {
     m->lent = NULL;
-    return fill(m, block);
+    return mux_fill_block(m, block);
 }
 
 bool mux_lend(struct mux_channel *ch, struct bytes data)
@@ -465,7 +465,7 @@ size_t mux_fill_and_lend(struct mux *m, uint8_t *block, struct bytes *ret_lent)
 {
     *ret_lent = (struct bytes){0};
     m->lent = ret_lent;
-    size_t size = fill(m, block);
+    size_t size = mux_fill_block(m, block);
     m->lent = NULL;
     assert(ret_lent->size == 0 || size == CONTENT);
     return size - ret_lent->size;

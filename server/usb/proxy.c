@@ -25,7 +25,7 @@ struct proxy {
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void watch(struct proxy *p)
+static void proxy_watch(struct proxy *p)
 {
     if (p->closing)
         return;
@@ -51,7 +51,7 @@ static void on_closed(uv_handle_t *handle)
         all->idle(all);
 }
 
-static void end(struct proxy *p)
+static void proxy_end(struct proxy *p)
 {
     if (p->closing)
         return;
@@ -64,7 +64,7 @@ static void end(struct proxy *p)
 // ---- from the cable to the socket ---------------------------------------------------------------
 
 // How many bytes the socket took; negative: it is broken.
-static ssize_t give(struct proxy *p, struct bytes data)
+static ssize_t proxy_give(struct proxy *p, struct bytes data)
 {
     struct iovec iov = {(void *)data.data, data.size};
     ssize_t n = stream_send(&p->stream, &iov, 1, NULL, 0);
@@ -74,15 +74,15 @@ static ssize_t give(struct proxy *p, struct bytes data)
 void proxy_push(struct mux_channel *ch, struct bytes data)
 {
     struct proxy *p = container_of(ch, struct proxy, channel);
-    ssize_t n = p->queue.n > 0 ? 0 : give(p, data);
+    ssize_t n = p->queue.n > 0 ? 0 : proxy_give(p, data);
     if (n > 0)
         mux_consumed(ch, (size_t)n);
     if (n >= 0 && (size_t)n == data.size)
         return;
     if (n < 0 || !ring_put(&p->queue, (struct bytes){data.data + n, data.size - (size_t)n}))
-        end(p);
+        proxy_end(p);
     else
-        watch(p);
+        proxy_watch(p);
 }
 
 // What came before the end of the channel still goes to the socket.
@@ -91,18 +91,18 @@ void proxy_closed(struct mux_channel *ch)
     struct proxy *p = container_of(ch, struct proxy, channel);
     p->hungry = false;
     if (p->queue.n == 0)
-        end(p);
+        proxy_end(p);
     else
-        watch(p);
+        proxy_watch(p);
 }
 
-static void drain(struct proxy *p)
+static void proxy_drain(struct proxy *p)
 {
     while (p->queue.n > 0) {
         struct bytes part = ring_peek(&p->queue);
-        ssize_t n = give(p, part);
+        ssize_t n = proxy_give(p, part);
         if (n < 0) {
-            end(p);
+            proxy_end(p);
             return;
         }
         ring_drop(&p->queue, (size_t)n);
@@ -111,7 +111,7 @@ static void drain(struct proxy *p)
             return;
     }
     if (!p->channel.mux)
-        end(p);
+        proxy_end(p);
 }
 
 // ---- from the socket to the cable ---------------------------------------------------------------
@@ -126,7 +126,7 @@ int proxy_pull(struct mux_channel *ch, uint8_t *into, size_t size)
     if (n == 0 || (n < 0 && !none))
         return -1;
     p->hungry = none || (size_t)n < size;
-    watch(p); // receiving may have taken a wake-up for sending
+    proxy_watch(p); // receiving may have taken a wake-up for sending
     return none ? 0 : (int)n;
 }
 
@@ -134,7 +134,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct proxy *p = container_of(poll, struct proxy, poll);
     if (status < 0) {
-        end(p);
+        proxy_end(p);
         return;
     }
     stream_wake(&p->stream);
@@ -142,8 +142,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         p->hungry = false;
         mux_ready(&p->channel);
     }
-    drain(p);
-    watch(p);
+    proxy_drain(p);
+    proxy_watch(p);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ static struct proxy *proxy_new(struct proxies *all, int fd, struct error *e)
     p->hungry = true;
     list_append(&all->all, &p->link);
     all->n++;
-    watch(p);
+    proxy_watch(p);
     return p;
 }
 
@@ -186,7 +186,7 @@ int proxy_open(struct proxies *all, struct mux *m, int fd, struct error *e)
         return e->code;
     int r = mux_open(m, &p->channel, e);
     if (r < 0)
-        end(p);
+        proxy_end(p);
     return r;
 }
 
@@ -194,5 +194,5 @@ void proxies_close(struct proxies *all)
 {
     struct proxy *p, *after;
     list_for_each_safe (p, after, &all->all, link)
-        end(p);
+        proxy_end(p);
 }

@@ -81,7 +81,7 @@ static void start_checking(struct relay *r)
         uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
 }
 
-static void take(struct listeners *l, int fd, const struct origin *origin)
+static void relay_take(struct listeners *l, int fd, const struct origin *origin)
 {
     struct relay *r = container_of(l, struct relay, listeners);
     log_debug("a client (%s)", origin->text);
@@ -99,7 +99,7 @@ static void take(struct listeners *l, int fd, const struct origin *origin)
     start_checking(r);
 }
 
-static void dismiss(struct guest *g)
+static void relay_dismiss(struct guest *g)
 {
     list_remove(&g->link);
     free(g);
@@ -111,7 +111,7 @@ static void on_changed(void *owner)
     struct guest *g;
     while (usb_host_is_up(r->usb) && (g = list_first(&r->guests, struct guest, link))) {
         connect_guest(r, g->fd);
-        dismiss(g);
+        relay_dismiss(g);
     }
 }
 
@@ -154,7 +154,7 @@ static int give_way(const struct relay *r, const char *serial, struct error *e)
 }
 
 // Does nothing where the user has said where to listen.
-static int share(struct relay *r, const char *serial, struct error *e)
+static int relay_share(struct relay *r, const char *serial, struct error *e)
 {
     const char *folder = own_folder();
     if (r->options->n_listen > 0)
@@ -169,7 +169,7 @@ static int share(struct relay *r, const char *serial, struct error *e)
 static int on_found(void *owner, const char *serial, struct error *e)
 {
     struct relay *r = owner;
-    int n = share(r, serial, e);
+    int n = relay_share(r, serial, e);
     if (n == 0) {
         listeners_start(&r->listeners);
         return 0;
@@ -189,13 +189,13 @@ static int open_listeners(struct relay *r, const char *serial, struct error *e)
     for (uint32_t i = 0; i < o->n_listen && n == 0; i++)
         n = listen_at(&r->listeners, o->listen[i], e);
     if (n == 0 && *serial)
-        n = share(r, serial, e);
+        n = relay_share(r, serial, e);
     return n == 0 && o->adopt_fd >= 0 ? listener_adopt(&r->listeners, (int)o->adopt_fd, e) : n;
 }
 
 // ---- life ---------------------------------------------------------------------------------------
 
-static void stop(struct relay *r)
+static void relay_stop(struct relay *r)
 {
     struct guest *g;
     if (r->stopping)
@@ -204,7 +204,7 @@ static void stop(struct relay *r)
     listeners_close(&r->listeners);
     while ((g = list_first(&r->guests, struct guest, link))) {
         fd_close(g->fd);
-        dismiss(g);
+        relay_dismiss(g);
     }
     usb_host_close(steal_ptr(r->usb));
     notify_close(&r->notify);
@@ -217,24 +217,24 @@ static void on_timer(uv_timer_t *timer)
     struct relay *r = container_of(timer, struct relay, timer);
     struct guest *g;
     if (r->failed.code < 0) {
-        stop(r);
+        relay_stop(r);
         return;
     }
     while ((g = list_first(&r->guests, struct guest, link)) && g->until_ms <= uv_now(&r->loop)) {
         send_away(g->fd, usb_host_why(r->usb));
-        dismiss(g);
+        relay_dismiss(g);
     }
     if (!list_empty(&r->guests))
         return;
     if (!r->orphaned)
         uv_timer_stop(timer);
     else if (usb_host_connections(r->usb) == 0)
-        stop(r);
+        relay_stop(r);
 }
 
 static void on_end(void *owner)
 {
-    stop(owner);
+    relay_stop(owner);
 }
 
 // Others go on coming as long as somebody uses the board.
@@ -245,7 +245,7 @@ static void on_orphaned(struct listeners *l)
     start_checking(r);
 }
 
-static int begin(struct relay *r, struct error *e)
+static int relay_begin(struct relay *r, struct error *e)
 {
     const struct options *o = r->options;
     static const struct uri_scheme usb = {
@@ -269,11 +269,11 @@ static int begin(struct relay *r, struct error *e)
     return n;
 }
 
-static void init(struct relay *r, const struct options *o)
+static void relay_init(struct relay *r, const struct options *o)
 {
     r->options = o;
     listeners_init(&r->listeners, &r->loop);
-    r->listeners.take = take;
+    r->listeners.take = relay_take;
     r->listeners.orphaned = on_orphaned;
     r->listeners.socket_group = o->socket_group;
     r->listeners.insecure = o->insecure;
@@ -288,9 +288,9 @@ int relay_run(const struct options *o, struct error *e)
     int n = uv_loop_init(&r.loop);
     if (n < 0)
         return error_set(e, STATUS_FAIL, "no event loop: %s", uv_strerror(n));
-    init(&r, o);
-    if (begin(&r, &r.failed) < 0)
-        stop(&r);
+    relay_init(&r, o);
+    if (relay_begin(&r, &r.failed) < 0)
+        relay_stop(&r);
     uv_run(&r.loop, UV_RUN_DEFAULT);
     int left = uv_loop_close(&r.loop);
     if (left < 0)

@@ -45,7 +45,7 @@ struct usb_board {
 
 // What was refused is lost, so everything starts over; but most often the cable is out, which is
 // told next.
-static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
+static bool usb_board_submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
     struct transfer *t = container_of(base, struct transfer, base);
     struct usb_board *b = t->board;
@@ -65,7 +65,7 @@ static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t si
     return false;
 }
 
-static void plug(struct usb_board *b)
+static void usb_board_plug(struct usb_board *b)
 {
     log_info("usb: a PC is connected");
     b->age++;
@@ -73,7 +73,7 @@ static void plug(struct usb_board *b)
     usb_link_start(&b->link);
 }
 
-static void unplug(struct usb_board *b, const char *why)
+static void usb_board_unplug(struct usb_board *b, const char *why)
 {
     if (b->link.up)
         log_info("usb: the PC is gone (%s)", why);
@@ -90,12 +90,12 @@ static void take_block(struct usb_link *c, struct bytes block)
 }
 
 // A transfer of an earlier plugging ends in whatever way; its place is used again.
-static void finish(struct transfer *t, long result)
+static void usb_board_finish(struct transfer *t, long result)
 {
     struct usb_board *b = t->board;
     bool counts = t->age == b->age && b->link.up;
     if (counts && result < 0)
-        unplug(b, strerror((int)-result));
+        usb_board_unplug(b, strerror((int)-result));
     if (t->out)
         usb_link_received(&b->link, &t->base, counts && result > 0 ? (size_t)result : 0);
     else
@@ -113,13 +113,13 @@ static void on_done(uv_poll_t *poll, int status, int events)
         return;
     int n = io_getevents(b->io, 0, 2 * USB_LINK_TRANSFERS, done, NULL);
     for (int i = 0; i < n; i++)
-        finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
+        usb_board_finish(container_of(done[i].obj, struct transfer, io), (long)done[i].res);
 }
 
 // ---- control ------------------------------------------------------------------------------------
 
 // There are no requests of ours: any is refused, by I/O in the wrong direction.
-static void refuse(struct usb_board *b, const struct usb_ctrlrequest *setup)
+static void usb_board_refuse(struct usb_board *b, const struct usb_ctrlrequest *setup)
 {
     ssize_t n =
         setup->bRequestType & USB_DIR_IN ? read(b->control, NULL, 0) : write(b->control, NULL, 0);
@@ -130,17 +130,17 @@ static void take_event(struct usb_board *b, const struct usb_functionfs_event *e
 {
     switch (event->type) {
     case FUNCTIONFS_ENABLE:
-        unplug(b, "configured again");
-        plug(b);
+        usb_board_unplug(b, "configured again");
+        usb_board_plug(b);
         break;
     case FUNCTIONFS_DISABLE:
-        unplug(b, "unplugged");
+        usb_board_unplug(b, "unplugged");
         break;
     case FUNCTIONFS_UNBIND:
-        unplug(b, "the gadget is off");
+        usb_board_unplug(b, "the gadget is off");
         break;
     case FUNCTIONFS_SETUP:
-        refuse(b, &event->u.setup);
+        usb_board_refuse(b, &event->u.setup);
         break;
     default:
         break; // bound, suspended, resumed: nothing to do
@@ -159,7 +159,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
     if (n <= 0) {
         log_error("usb: the function is gone (%s); restart rknnd when it is back",
                   n < 0 ? strerror(errno) : "end of file");
-        unplug(b, "error");
+        usb_board_unplug(b, "error");
         uv_poll_stop(poll);
         return;
     }
@@ -169,7 +169,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-static void release(struct usb_board *b)
+static void usb_board_release(struct usb_board *b)
 {
     if (b->io)
         io_destroy(b->io); // cancels what is under way
@@ -183,7 +183,7 @@ static void release(struct usb_board *b)
 static void check_closed(struct usb_board *b)
 {
     if (b->link_closed && b->n_open == 0)
-        release(b);
+        usb_board_release(b);
 }
 
 static void on_usb_link_closed(struct usb_link *c)
@@ -204,7 +204,7 @@ void usb_board_close(struct usb_board *b)
 {
     if (!b)
         return;
-    unplug(b, "rknnd stops");
+    usb_board_unplug(b, "rknnd stops");
     uv_close((uv_handle_t *)&b->control_poll, on_handle_closed);
     uv_close((uv_handle_t *)&b->event_poll, on_handle_closed);
     usb_link_close(&b->link);
@@ -228,7 +228,7 @@ static const struct mux_ops mux_ops = {
 };
 
 static const struct usb_link_ops usb_link_ops = {
-    .submit = submit, .take = take_block, .closed = on_usb_link_closed};
+    .submit = usb_board_submit, .take = take_block, .closed = on_usb_link_closed};
 
 static int open_file(const char *folder, const char *name, int *ret, struct error *e)
 {
@@ -260,7 +260,7 @@ static int open_files(struct usb_board *b, const char *folder, struct error *e)
                                  "asynchronous I/O for USB");
 }
 
-static void start(struct usb_board *b, uv_loop_t *loop)
+static void usb_board_start(struct usb_board *b, uv_loop_t *loop)
 {
     uv_poll_init(loop, &b->control_poll, b->control);
     uv_poll_init(loop, &b->event_poll, b->event);
@@ -291,10 +291,10 @@ int usb_board_open(struct usb_board **ret, uv_loop_t *loop, const char *folder,
     b->control = b->in = b->out = b->event = -1;
     int r = open_files(b, folder, e);
     if (r < 0) {
-        release(b);
+        usb_board_release(b);
         return r;
     }
-    start(b, loop);
+    usb_board_start(b, loop);
     *ret = b;
     return 0;
 }

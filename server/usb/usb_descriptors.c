@@ -124,7 +124,7 @@ static const struct {
     .name = USB_NAME,
 };
 
-static int give(int ep0, const void *data, size_t size)
+static int descriptors_give(int ep0, const void *data, size_t size)
 {
     return write(ep0, data, size) < 0 ? -errno : 0;
 }
@@ -133,12 +133,12 @@ static int give(int ep0, const void *data, size_t size)
 // later ones rightly.
 int usb_descriptors_give(int ep0, struct error *e)
 {
-    int r = give(ep0, &current, sizeof current);
+    int r = descriptors_give(ep0, &current, sizeof current);
     if (r == -EINVAL)
-        r = give(ep0, &older, sizeof older);
+        r = descriptors_give(ep0, &older, sizeof older);
     if (r < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the USB descriptors");
-    r = give(ep0, &strings, sizeof strings);
+    r = descriptors_give(ep0, &strings, sizeof strings);
     if (r < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r, "the USB strings");
     return 0;

@@ -25,7 +25,7 @@ struct guarded {
 };
 
 // In a session of its own: no terminal's, and the kernel tells nobody there of its end.
-static int spawn(int input, struct error *e)
+static int usb_guard_spawn(int input, struct error *e)
 {
     char *args[] = {(char *)"rknnd", (char *)"--guard", (char *)"0", NULL};
     posix_spawn_file_actions_t actions;
@@ -48,7 +48,7 @@ int usb_guard_start(int *ret_fd, struct error *e)
     if (pipe2(ends, O_CLOEXEC) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "a pipe");
     cleanup(fd_close_p) int theirs = ends[0], ours = ends[1];
-    int r = spawn(theirs, e);
+    int r = usb_guard_spawn(theirs, e);
     if (r < 0)
         return r;
     fd_unblock(ours);

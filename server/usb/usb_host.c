@@ -61,7 +61,7 @@ struct usb_host {
     uint8_t blocks[2 * USB_LINK_BLOCKS][MUX_BLOCK];
 };
 
-static void say(struct usb_host *u, const struct error *why)
+static void usb_host_say(struct usb_host *u, const struct error *why)
 {
     bool same = why->code == u->why.code && (why->code == 0 || strcmp(why->text, u->why.text) == 0);
     u->why = *why;
@@ -91,7 +91,7 @@ static void let_go(struct usb_host *u)
         usb_guard_name(u->guard, NULL, 0); // what comes next is up to this relay
 }
 
-static void cancel(struct usb_host *u)
+static void usb_host_cancel(struct usb_host *u)
 {
     for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
         if (u->ins[i].base.busy)
@@ -101,22 +101,22 @@ static void cancel(struct usb_host *u)
     }
 }
 
-static void lose(struct usb_host *u, const char *why)
+static void usb_host_lose(struct usb_host *u, const char *why)
 {
     struct error e;
     if (u->broken)
         return;
     u->broken = true;
     error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection to the board is gone: %s", why);
-    say(u, &e);
+    usb_host_say(u, &e);
     usb_link_stop(&u->link);
-    cancel(u);
+    usb_host_cancel(u);
     uv_timer_start(&u->timer, u->timer.timer_cb, 0, SCAN_MS);
 }
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
+static bool usb_host_submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
     struct usb_host *u = container_of(c, struct usb_host, link);
     struct transfer *t = container_of(base, struct transfer, base);
@@ -125,7 +125,7 @@ static bool submit(struct usb_link *c, struct usb_link_transfer *base, size_t si
     int r = libusb_submit_transfer(t->usb);
     u->n_busy += r == 0;
     if (r < 0)
-        lose(u, libusb_strerror(r));
+        usb_host_lose(u, libusb_strerror(r));
     return r == 0;
 }
 
@@ -134,14 +134,14 @@ static void take_block(struct usb_link *c, struct bytes block)
     struct usb_host *u = container_of(c, struct usb_host, link);
     struct error e, none = {0};
     if (mux_receive(&c->mux, block, &e) < 0)
-        lose(u, e.text);
+        usb_host_lose(u, e.text);
     else if (c->mux.state == MUX_UP && u->why.code < 0) {
-        uv_timer_stop(&u->timer); // lose() starts it again
-        say(u, &none);
+        uv_timer_stop(&u->timer); // usb_host_lose() starts it again
+        usb_host_say(u, &none);
     }
 }
 
-static const char *complaint(enum libusb_transfer_status status)
+static const char *usb_host_complaint(enum libusb_transfer_status status)
 {
     switch (status) {
     case LIBUSB_TRANSFER_NO_DEVICE:
@@ -161,14 +161,14 @@ static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
     struct usb_host *u = t->host;
     u->n_busy--;
     if (usb->status != LIBUSB_TRANSFER_COMPLETED)
-        lose(u, complaint(usb->status));
+        usb_host_lose(u, usb_host_complaint(usb->status));
     if (usb->endpoint & LIBUSB_ENDPOINT_IN)
         usb_link_received(&u->link, &t->base, (size_t)usb->actual_length);
     else
         usb_link_sent(&u->link, &t->base);
 }
 
-static void prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
+static void usb_host_prepare(struct usb_host *u, struct transfer *t, uint8_t endpoint)
 {
     libusb_fill_bulk_transfer(t->usb, u->device, endpoint, NULL, 0, on_transfer, t, 0);
 }
@@ -197,14 +197,14 @@ static uint64_t new_nonce(void)
     return nonce;
 }
 
-static void converse(struct usb_host *u)
+static void usb_host_converse(struct usb_host *u)
 {
     uv_timer_start(&u->timer, u->timer.timer_cb, GREETING_MS, SCAN_MS);
     mux_start(&u->link.mux, new_nonce());
     map_blocks(u);
     for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
-        prepare(u, &u->ins[i], u->interface.in);
-        prepare(u, &u->outs[i], u->interface.out);
+        usb_host_prepare(u, &u->ins[i], u->interface.in);
+        usb_host_prepare(u, &u->outs[i], u->interface.out);
     }
     usb_link_start(&u->link);
 }
@@ -253,7 +253,7 @@ static void name_node(libusb_device *device, char ret[48])
              libusb_get_device_address(device));
 }
 
-static int refused(int r, libusb_device *device, struct error *e)
+static int usb_host_refused(int r, libusb_device *device, struct error *e)
 {
     char node[48], advice[160];
     name_node(device, node);
@@ -272,12 +272,12 @@ static int refused(int r, libusb_device *device, struct error *e)
 
 // Choosing the interface's setting again, as the first thing, makes the board drop what an earlier
 // owner of the cable left behind.
-static int claim(libusb_device_handle *handle, int interface, struct error *e)
+static int usb_host_claim(libusb_device_handle *handle, int interface, struct error *e)
 {
     int r = libusb_claim_interface(handle, interface);
     if (r == 0 && (r = libusb_set_interface_alt_setting(handle, interface, 0)) < 0)
         libusb_release_interface(handle, interface);
-    return r < 0 ? refused(r, libusb_get_device(handle), e) : 0;
+    return r < 0 ? usb_host_refused(r, libusb_get_device(handle), e) : 0;
 }
 
 static void read_serial(libusb_device *device, libusb_device_handle *handle, char *ret, int size)
@@ -300,7 +300,7 @@ struct census {
     struct error why;
 };
 
-static void count(const struct usb_host *u, struct census *census, libusb_device *device)
+static void usb_host_count(const struct usb_host *u, struct census *census, libusb_device *device)
 {
     libusb_device_handle *handle;
     struct interface interface;
@@ -310,7 +310,7 @@ static void count(const struct usb_host *u, struct census *census, libusb_device
     census->n++;
     int r = libusb_open(device, &handle);
     if (r < 0) {
-        refused(r, device, &census->why);
+        usb_host_refused(r, device, &census->why);
         return;
     }
     read_serial(device, handle, serial, sizeof serial);
@@ -327,7 +327,7 @@ static void count(const struct usb_host *u, struct census *census, libusb_device
     }
 }
 
-static int judge(const struct usb_host *u, const struct census *census, struct error *e)
+static int usb_host_judge(const struct usb_host *u, const struct census *census, struct error *e)
 {
     unsigned n_meant = *u->serial ? census->n_wanted : census->n;
     if (n_meant > 1)
@@ -354,7 +354,7 @@ static int take_board(struct usb_host *u, struct census *census, struct error *e
     char node[48];
     int r = u->calls->found(u->owner, census->serial, e);
     if (r == 0)
-        r = claim(census->handle, census->interface.number, e);
+        r = usb_host_claim(census->handle, census->interface.number, e);
     if (r < 0)
         return r;
     memcpy(u->serial, census->serial, sizeof u->serial);
@@ -365,15 +365,15 @@ static int take_board(struct usb_host *u, struct census *census, struct error *e
     return 0;
 }
 
-static void scan(struct usb_host *u)
+static void usb_host_scan(struct usb_host *u)
 {
     struct census census = {0};
     struct error e;
     libusb_device **list;
     ssize_t n = libusb_get_device_list(u->usb, &list);
     for (ssize_t i = 0; i < n; i++)
-        count(u, &census, list[i]);
-    int r = judge(u, &census, &e);
+        usb_host_count(u, &census, list[i]);
+    int r = usb_host_judge(u, &census, &e);
     if (r == 0)
         r = take_board(u, &census, &e);
     if (census.handle)
@@ -381,9 +381,9 @@ static void scan(struct usb_host *u)
     if (n >= 0)
         libusb_free_device_list(list, 1);
     if (r == 0)
-        converse(u);
+        usb_host_converse(u);
     else
-        say(u, &e);
+        usb_host_say(u, &e);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -392,9 +392,9 @@ static void on_timer(uv_timer_t *timer)
     if (u->broken)
         let_go(u);
     else if (!u->device)
-        scan(u);
+        usb_host_scan(u);
     else if (u->link.mux.state != MUX_UP)
-        lose(u, "it does not answer");
+        usb_host_lose(u, "it does not answer");
 }
 
 // ---- libusb's descriptors -----------------------------------------------------------------------
@@ -526,7 +526,7 @@ static const struct mux_ops mux_ops = {
 static void on_usb_link_closed(struct usb_link *c);
 
 static const struct usb_link_ops usb_link_ops = {
-    .submit = submit, .take = take_block, .closed = on_usb_link_closed};
+    .submit = usb_host_submit, .take = take_block, .closed = on_usb_link_closed};
 
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
                  const struct usb_host_owner *calls, void *owner, struct error *e)
@@ -584,7 +584,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static void wait_for_transfers(struct usb_host *u)
 {
     u->broken = true;
-    cancel(u);
+    usb_host_cancel(u);
     while (u->n_busy > 0)
         libusb_handle_events_timeout_completed(u->usb, &(struct timeval){0, 100000}, NULL);
     let_go(u);

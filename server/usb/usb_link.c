@@ -5,13 +5,13 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static void put(struct usb_link_queue *q, uint8_t *block, size_t size)
+static void usb_link_put(struct usb_link_queue *q, uint8_t *block, size_t size)
 {
     assert(q->n < USB_LINK_BLOCKS);
     q->blocks[(q->first + q->n++) % USB_LINK_BLOCKS] = (struct usb_link_block){block, size};
 }
 
-static struct usb_link_block take(struct usb_link_queue *q)
+static struct usb_link_block usb_link_take(struct usb_link_queue *q)
 {
     struct usb_link_block b = q->blocks[q->first];
     assert(q->n > 0);
@@ -23,7 +23,7 @@ static struct usb_link_block take(struct usb_link_queue *q)
 static void move_all(struct usb_link_queue *from, struct usb_link_queue *to)
 {
     while (from->n > 0)
-        put(to, take(from).data, 0);
+        usb_link_put(to, usb_link_take(from).data, 0);
 }
 
 // ---- transfers ----------------------------------------------------------------------------------
@@ -31,12 +31,12 @@ static void move_all(struct usb_link_queue *from, struct usb_link_queue *to)
 static void give_back(struct usb_link_transfer *t, struct usb_link_queue *empty)
 {
     if (t->block)
-        put(empty, t->block, 0);
+        usb_link_put(empty, t->block, 0);
     t->block = NULL;
 }
 
-static bool start(struct usb_link *c, struct usb_link_transfer *t, struct usb_link_block b,
-                  struct usb_link_queue *empty)
+static bool usb_link_start_transfer(struct usb_link *c, struct usb_link_transfer *t,
+                                    struct usb_link_block b, struct usb_link_queue *empty)
 {
     t->block = b.data;
     t->busy = true;
@@ -51,8 +51,9 @@ static void receive_more(struct usb_link *c)
 {
     for (size_t i = 0; i < USB_LINK_TRANSFERS && c->up && c->empty_in.n > 0; i++)
         if (!c->receiving[i]->busy)
-            start(c, c->receiving[i], (struct usb_link_block){take(&c->empty_in).data, MUX_BLOCK},
-                  &c->empty_in);
+            usb_link_start_transfer(
+                c, c->receiving[i],
+                (struct usb_link_block){usb_link_take(&c->empty_in).data, MUX_BLOCK}, &c->empty_in);
 }
 
 static struct usb_link_transfer *idle_sender(struct usb_link *c)
@@ -67,7 +68,7 @@ static struct usb_link_transfer *idle_sender(struct usb_link *c)
 static bool send_made(struct usb_link *c)
 {
     struct usb_link_transfer *t = c->made.n > 0 ? idle_sender(c) : NULL;
-    return t && start(c, t, take(&c->made), &c->empty_out);
+    return t && usb_link_start_transfer(c, t, usb_link_take(&c->made), &c->empty_out);
 }
 
 // A block that lends cannot wait, and is made quickly: none is made ahead.
@@ -76,11 +77,11 @@ static bool send_lent(struct usb_link *c)
     struct usb_link_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
     if (!t)
         return false;
-    struct usb_link_block b = take(&c->empty_out);
+    struct usb_link_block b = usb_link_take(&c->empty_out);
     b.size = mux_fill_and_lend(&c->mux, b.data, &t->lent);
     if (b.size > 0)
-        return start(c, t, b, &c->empty_out);
-    put(&c->empty_out, b.data, 0);
+        return usb_link_start_transfer(c, t, b, &c->empty_out);
+    usb_link_put(&c->empty_out, b.data, 0);
     return false;
 }
 
@@ -94,7 +95,7 @@ void usb_link_received(struct usb_link *c, struct usb_link_transfer *t, size_t s
 {
     t->busy = false;
     if (c->up && size > 0 && t->block) {
-        put(&c->came, t->block, size);
+        usb_link_put(&c->came, t->block, size);
         t->block = NULL;
     }
     give_back(t, &c->empty_in);
@@ -116,18 +117,18 @@ static bool make_block(struct usb_link *c)
 {
     if (!c->up || c->empty_out.n == 0)
         return false;
-    struct usb_link_block b = take(&c->empty_out);
+    struct usb_link_block b = usb_link_take(&c->empty_out);
     b.size = mux_fill(&c->mux, b.data);
-    put(b.size > 0 ? &c->made : &c->empty_out, b.data, b.size);
+    usb_link_put(b.size > 0 ? &c->made : &c->empty_out, b.data, b.size);
     return b.size > 0;
 }
 
 static void work_off(struct usb_link *c)
 {
     for (unsigned n = c->came.n; n > 0 && c->came.n > 0; n--) {
-        struct usb_link_block b = take(&c->came);
+        struct usb_link_block b = usb_link_take(&c->came);
         c->ops->take(c, (struct bytes){b.data, b.size});
-        put(&c->empty_in, b.data, 0);
+        usb_link_put(&c->empty_in, b.data, 0);
         receive_more(c);
     }
 }
@@ -178,8 +179,8 @@ void usb_link_use(struct usb_link *c, uint8_t (*in)[MUX_BLOCK], uint8_t (*out)[M
 {
     c->came = c->made = c->empty_in = c->empty_out = (struct usb_link_queue){.n = 0};
     for (size_t i = 0; i < USB_LINK_BLOCKS; i++) {
-        put(&c->empty_in, in[i], 0);
-        put(&c->empty_out, out[i], 0);
+        usb_link_put(&c->empty_in, in[i], 0);
+        usb_link_put(&c->empty_out, out[i], 0);
     }
     for (size_t i = 0; i < USB_LINK_TRANSFERS; i++)
         c->receiving[i]->block = c->sending[i]->block = NULL;
