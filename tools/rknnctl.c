@@ -18,7 +18,7 @@ static const struct command commands[] = {COMMAND_LIST(X)};
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
-static const struct command *find(const char *name)
+static const struct command *find_command(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -59,13 +59,13 @@ static const struct options no_command = {
     .stop_at_argument = true,
 };
 
-static int help(const struct settings *settings, int argc, char **argv, struct failure *f)
+static int print_help(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     if (argc > 2)
         return failure_set(f, EXIT_USAGE,
                            "unexpected argument \"%s\"; usage: rknnctl help [COMMAND]", argv[2]);
     const char *name = argc == 2 && argv[1][0] != '-' ? argv[1] : "help";
-    const struct command *command = find(name);
+    const struct command *command = find_command(name);
     if (command)
         return command->run(settings, 2, (char *[]){argv[1], (char *)"--help", NULL}, f);
     if (strcmp(name, "help") != 0)
@@ -99,15 +99,15 @@ static int dispatch_command(struct settings *settings, int argc, char **argv, st
     argc -= first;
     argv += first;
     if (strcmp(argv[0], "help") == 0)
-        return help(settings, argc, argv, f);
-    const struct command *command = find(argv[0]);
+        return print_help(settings, argc, argv, f);
+    const struct command *command = find_command(argv[0]);
     if (!command)
         return unknown_command(argv[0], f);
     r = command->run(settings, argc, argv, f);
     return r > 0 ? failure_prefix(f, "%s", command->name) : r;
 }
 
-static int dispatch(int argc, char **argv, struct failure *f)
+static int run_command(int argc, char **argv, struct failure *f)
 {
     struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};
     struct option_call server = {set_server, &settings}, version = {print_version, NULL};
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     struct failure f = {0};
     terminal_keep_standard_streams();
     interrupt_init();
-    int r = flush_output(dispatch(argc, argv, &f), &f);
+    int r = flush_output(run_command(argc, argv, &f), &f);
     if (r > 0)
         fprintf(stderr, "%srknnctl:%s %s\n", terminal_style(stderr, STYLE_RED),
                 terminal_style(stderr, STYLE_PLAIN), f.text);

@@ -1,13 +1,13 @@
 // rknnctl accuracy: what a converted model computes, against the float model.
+#include "tools/compare/comparison.h"
 #include "tools/rknnctl.h"
-#include "tools/run/comparison.h"
 
 struct accuracy {
     struct comparison_plan plan;
     bool json, csv;
 };
 
-static int parse(int argc, char **argv, struct accuracy *a, struct failure *f)
+static int parse_options(int argc, char **argv, struct accuracy *a, struct failure *f)
 {
     struct comparison_plan *p = &a->plan;
     const struct option_row rows[] = {
@@ -36,7 +36,7 @@ int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct 
 {
     struct accuracy a = {.plan = COMPARISON_PLAN_INIT};
     a.plan.golden_server = "sim:";
-    int r = parse(argc, argv, &a, f);
+    int r = parse_options(argc, argv, &a, f);
     a.plan.server = settings->server;
     if (r == 0)
         r = comparison_run(&a.plan, f);

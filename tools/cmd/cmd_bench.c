@@ -17,7 +17,7 @@ struct bench_command {
     bool json, csv;
 };
 
-static int parse(int argc, char **argv, struct bench_command *c, struct failure *f)
+static int parse_options(int argc, char **argv, struct bench_command *c, struct failure *f)
 {
     struct bench_plan *p = &c->plan;
     const struct option_row rows[] = {
@@ -152,7 +152,8 @@ static int print_csv(const struct bench_command *c, const struct bench_result *r
 }
 
 // The limits that were given.
-static int judge(const struct bench_command *c, const struct bench_result *r, struct failure *f)
+static int judge_limits(const struct bench_command *c, const struct bench_result *r,
+                        struct failure *f)
 {
     double p99_ms = (double)stats_percentile(r->latency_ns, r->n, 99) / 1e6;
     if (per_second(r) < c->fail_below)
@@ -166,8 +167,8 @@ static int judge(const struct bench_command *c, const struct bench_result *r, st
     return 0;
 }
 
-static int show(const struct bench_command *c, const rknnd_server_info *info,
-                const struct bench_result *r, struct failure *f)
+static int show_result(const struct bench_command *c, const rknnd_server_info *info,
+                       const struct bench_result *r, struct failure *f)
 {
     if (c->csv)
         return print_csv(c, r, f);
@@ -178,7 +179,8 @@ static int show(const struct bench_command *c, const rknnd_server_info *info,
 }
 
 // A failure in the middle takes nothing away from what was measured.
-static int measure(const struct bench_command *c, const struct input_set *inputs, struct failure *f)
+static int measure_model(const struct bench_command *c, const struct input_set *inputs,
+                         struct failure *f)
 {
     rknnd_server_info info;
     struct bench_result result = {0};
@@ -190,11 +192,11 @@ static int measure(const struct bench_command *c, const struct input_set *inputs
         r = failure_set(f, EXIT_RUNTIME, "interrupted before the first run");
     if (result.n > 0) {
         struct failure ignored;
-        int shown = show(c, &info, &result, r ? &ignored : f);
+        int shown = show_result(c, &info, &result, r ? &ignored : f);
         if (r)
             failure_prefix(f, "ended after %zu runs", result.n);
         else
-            r = shown ? shown : judge(c, &result, f);
+            r = shown ? shown : judge_limits(c, &result, f);
     }
     bench_result_done(&result);
     return r;
@@ -212,7 +214,7 @@ static int open_and_measure(const struct bench_command *c, struct failure *f)
     else if (r == 0)
         r = input_set_random(&inputs, &model, c->seed, f);
     if (r == 0)
-        r = measure(c, &inputs, f);
+        r = measure_model(c, &inputs, f);
     input_set_done(&inputs);
     model_close(&model);
     return r;
@@ -223,7 +225,7 @@ int cmd_bench(const struct settings *settings, int argc, char **argv, struct fai
     (void)settings;
     struct bench_command c = {.plan = {.task = TASK_INIT, .clients = 1, .loop = 100, .warmup = 3},
                               .seed = 1};
-    int r = parse(argc, argv, &c, f);
+    int r = parse_options(argc, argv, &c, f);
     if (r == 0)
         r = open_and_measure(&c, f);
     task_done(&c.plan.task);

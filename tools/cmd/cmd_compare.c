@@ -1,14 +1,14 @@
 // rknnctl compare: what a model computes, against another file, server or backend.
+#include "tools/compare/comparison.h"
 #include "tools/rknnctl.h"
-#include "tools/run/comparison.h"
 
 struct compare {
     struct comparison_plan plan;
     bool json, csv;
 };
 
-static int parse(const struct settings *settings, int argc, char **argv, struct compare *c,
-                 struct failure *f)
+static int parse_options(const struct settings *settings, int argc, char **argv, struct compare *c,
+                         struct failure *f)
 {
     struct comparison_plan *p = &c->plan;
     const char *with = NULL;
@@ -55,7 +55,7 @@ int cmd_compare(const struct settings *settings, int argc, char **argv, struct f
 {
     struct compare c = {.plan = COMPARISON_PLAN_INIT};
     c.plan.loop = 10;
-    int r = parse(settings, argc, argv, &c, f);
+    int r = parse_options(settings, argc, argv, &c, f);
     if (r == 0)
         r = comparison_run(&c.plan, f);
     text_list_done(&c.plan.map);

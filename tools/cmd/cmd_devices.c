@@ -110,7 +110,7 @@ static void find_devices(struct device_list *l, const struct places *places)
         add_network(l, places->network);
 }
 
-static void probe(struct device *d)
+static void probe_server(struct device *d)
 {
     d->info = (rknnd_server_info){.struct_size = sizeof d->info};
     d->result = RKNN_ERR_DEVICE_UNAVAILABLE;
@@ -128,13 +128,13 @@ static size_t probe_all(struct device_list *l)
 {
     size_t n_up = 0;
     for (size_t i = 0; i < l->n; i++) {
-        probe(&l->items[i]);
+        probe_server(&l->items[i]);
         n_up += l->items[i].result == RKNN_SUCC;
     }
     return n_up;
 }
 
-static const char *state(const struct device *d)
+static const char *state_name(const struct device *d)
 {
     if (d->result == RKNN_SUCC)
         return "up";
@@ -146,7 +146,7 @@ static json_t *device_json(const struct device *d)
     json_t *o = d->result < 0 ? json_pack("{s:s, s:i, s:s}", "uri", d->device.uri, "code",
                                           d->result, "reason", d->why.text)
                               : report_server_json(&d->info);
-    json_object_set_new(o, "state", json_string(state(d)));
+    json_object_set_new(o, "state", json_string(state_name(d)));
     if (*d->device.serial)
         json_object_set_new(o, "serial", json_string(d->device.serial));
     if (*d->name)
@@ -180,7 +180,7 @@ static void add_row(struct table *t, const struct device *d, bool with_name)
         table_cell(t, "-");
     table_cell(t, "%s", up ? d->info.backend : "-");
     table_cell(t, "%s", up ? d->info.software : "-");
-    table_cell(t, "%s", state(d));
+    table_cell(t, "%s", state_name(d));
 }
 
 static int print_table(const struct device_list *l, bool with_name, bool csv, struct failure *f)
@@ -208,7 +208,7 @@ static int print_table(const struct device_list *l, bool with_name, bool csv, st
 
 // ---- --watch -----------------------------------------------------------------------------------
 
-static bool has(const struct device_list *l, const struct device *d)
+static bool has_device(const struct device_list *l, const struct device *d)
 {
     for (size_t i = 0; i < l->n; i++)
         if (strcmp(l->items[i].device.uri, d->device.uri) == 0 &&
@@ -230,10 +230,10 @@ static void print_new(const struct device *d)
 static void print_changes(const struct device_list *before, const struct device_list *now)
 {
     for (size_t i = 0; i < before->n; i++)
-        if (!has(now, &before->items[i]))
+        if (!has_device(now, &before->items[i]))
             printf("- %s\n", before->items[i].device.uri);
     for (size_t i = 0; i < now->n; i++)
-        if (!has(before, &now->items[i]))
+        if (!has_device(before, &now->items[i]))
             print_new(&now->items[i]);
     fflush(stdout);
 }
@@ -247,7 +247,7 @@ static int pause_watching(const struct places *places, struct failure *f)
 }
 
 // What there is, then what comes and goes, until Ctrl-C. Nothing is connected to.
-static int watch(const struct places *places, struct failure *f)
+static int watch_devices(const struct places *places, struct failure *f)
 {
     int r = 0;
     struct device_list *lists = calloc(2, sizeof *lists);
@@ -275,7 +275,7 @@ static int nobody_answers(const struct device_list *l, struct failure *f)
     return failure_set(f, EXIT_UNREACHABLE, "no server answers; start rknnd or give --server URI");
 }
 
-static int list(const struct places *places, bool json, bool csv, struct failure *f)
+static int list_devices(const struct places *places, bool json, bool csv, struct failure *f)
 {
     struct device_list l = {0};
     find_devices(&l, places);
@@ -318,7 +318,7 @@ int cmd_devices(const struct settings *settings, int argc, char **argv, struct f
     if (r == 0 && network)
         r = network_wait(places.network, NETWORK_MS, true, f);
     if (r == 0)
-        r = watching ? watch(&places, f) : list(&places, json, csv, f);
+        r = watching ? watch_devices(&places, f) : list_devices(&places, json, csv, f);
     network_close(places.network);
     return r;
 }

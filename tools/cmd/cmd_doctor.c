@@ -36,7 +36,7 @@ static void print_check(const rknnd_check *c)
     fflush(stdout);
 }
 
-static void show(struct doctor *d, const rknnd_check *c)
+static void show_finding(struct doctor *d, const rknnd_check *c)
 {
     static const char *const words[] = {"good", "note", "bad", "skipped"};
     if (d->checks)
@@ -47,7 +47,7 @@ static void show(struct doctor *d, const rknnd_check *c)
         print_check(c);
 }
 
-static const char *member(json_t *description, const char *key)
+static const char *json_member(json_t *description, const char *key)
 {
     const char *text = json_string_value(json_object_get(description, key));
     return text && *text ? text : "not said";
@@ -62,9 +62,9 @@ static void show_file(struct doctor *d)
     if (description_get(&d->task, &description, &ignored) != 0)
         return;
     snprintf(found, sizeof found, "container: %s; chip: %s; made by: %s",
-             member(description, "container"), member(description, "chip"),
-             member(description, "toolkit"));
-    show(d, &(rknnd_check){.name = "file", .found = found, .advice = ""});
+             json_member(description, "container"), json_member(description, "chip"),
+             json_member(description, "toolkit"));
+    show_finding(d, &(rknnd_check){.name = "file", .found = found, .advice = ""});
     json_decref(description);
 }
 
@@ -74,10 +74,10 @@ static void on_check(void *user, const rknnd_check *c)
     progress_erase(&d->progress);
     if (strcmp(c->name, "model") == 0 && c->verdict != RKNND_CHECK_SKIPPED)
         show_file(d);
-    show(d, c);
+    show_finding(d, c);
 }
 
-static int diagnose(struct doctor *d, struct failure *f)
+static int diagnose_server(struct doctor *d, struct failure *f)
 {
     uint32_t n_bad;
     int r = load_options_set(&d->task.shapes, f);
@@ -117,7 +117,7 @@ int cmd_doctor(const struct settings *settings, int argc, char **argv, struct fa
     if (r == 0) {
         d.model = d.task.model = first < argc ? argv[first] : NULL;
         d.checks = json ? json_array() : NULL;
-        r = diagnose(&d, f);
+        r = diagnose_server(&d, f);
     }
     task_done(&d.task);
     return r;

@@ -2,7 +2,7 @@
 #include "tools/rknnctl.h"
 #include "tools/run/dump_files.h"
 
-static int parse(int argc, char **argv, struct dump_plan *p, struct failure *f)
+static int parse_options(int argc, char **argv, struct dump_plan *p, struct failure *f)
 {
     const struct option_row rows[] = {
         TASK_INPUTS(&p->task),
@@ -32,7 +32,7 @@ int cmd_dump(const struct settings *settings, int argc, char **argv, struct fail
 {
     (void)settings;
     struct dump_plan plan = {.task = TASK_INIT};
-    int r = parse(argc, argv, &plan, f);
+    int r = parse_options(argc, argv, &plan, f);
     if (r == 0)
         r = dump_execute(&plan, f);
     task_done(&plan.task);

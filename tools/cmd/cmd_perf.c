@@ -8,7 +8,7 @@ struct perf {
     bool json, csv;
 };
 
-static int parse(int argc, char **argv, struct perf *p, struct failure *f)
+static int parse_options(int argc, char **argv, struct perf *p, struct failure *f)
 {
     struct profile_plan *plan = &p->plan;
     const struct option_row rows[] = {
@@ -36,7 +36,7 @@ static int parse(int argc, char **argv, struct perf *p, struct failure *f)
     return r ? r : options_check_form(p->json, p->csv, f);
 }
 
-static int show(const struct perf *p, const struct profile *profile, struct failure *f)
+static int show_profile(const struct perf *p, const struct profile *profile, struct failure *f)
 {
     if (p->csv) {
         layers_csv(&profile->layers, stdout);
@@ -59,13 +59,13 @@ int cmd_perf(const struct settings *settings, int argc, char **argv, struct fail
     (void)settings;
     struct perf p = {.plan = {.task = TASK_INIT, .loop = 10, .warmup = 3, .seed = 1}};
     struct profile profile = {0};
-    int r = parse(argc, argv, &p, f);
+    int r = parse_options(argc, argv, &p, f);
     if (r == 0)
         r = profile_measure(&profile, &p.plan, f);
     struct failure ignored;
     if (r == 0)
-        r = show(&p, &profile, f);
-    else if (profile.n_runs > 0 && show(&p, &profile, &ignored) == 0)
+        r = show_profile(&p, &profile, f);
+    else if (profile.n_runs > 0 && show_profile(&p, &profile, &ignored) == 0)
         failure_prefix(f, "ended after %u run%s", profile.n_runs, profile.n_runs == 1 ? "" : "s");
     profile_done(&profile);
     task_done(&p.plan.task);

@@ -21,8 +21,8 @@ static void print_text(const rknnd_server_info *info, const uint64_t *sorted, ui
            format_ns(&p99, stats_percentile(sorted, n, 99)), format_ns(&max, sorted[n - 1]));
 }
 
-static int show(bool json, const rknnd_server_info *info, const uint64_t *sorted, uint32_t n,
-                struct failure *f)
+static int show_times(bool json, const rknnd_server_info *info, const uint64_t *sorted, uint32_t n,
+                      struct failure *f)
 {
     if (!json) {
         print_text(info, sorted, n);
@@ -34,7 +34,7 @@ static int show(bool json, const rknnd_server_info *info, const uint64_t *sorted
 }
 
 // Ctrl-C ends it early, with one portion at least. Returns an exit code; *ret_n are done.
-static int measure(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
+static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
 {
     struct progress progress;
     int r = 0;
@@ -76,11 +76,11 @@ int cmd_ping(const struct settings *settings, int argc, char **argv, struct fail
     r = report_get_server(&info, f);
     if (r)
         return r;
-    r = measure(ns, count, &n, f);
+    r = measure_pings(ns, count, &n, f);
     if (n == 0)
         return r;
     struct failure ignored;
     stats_sort(ns, n);
-    int shown = show(json, &info, ns, n, r ? &ignored : f);
+    int shown = show_times(json, &info, ns, n, r ? &ignored : f);
     return r ? failure_prefix(f, "ended after %u round trips", n) : shown;
 }

@@ -62,7 +62,7 @@ _Noreturn static void become(const struct settings *settings, const char *path, 
     _exit(EXIT_NOT_FOUND);
 }
 
-static int report(const struct place *p, int status, struct failure *f)
+static int report_recording(const struct place *p, int status, struct failure *f)
 {
     struct stat st;
     struct format_buffer b;
@@ -80,8 +80,8 @@ static int report(const struct place *p, int status, struct failure *f)
     return ended ? failure_set(f, ended, "the program ended with exit status %d", ended) : 0;
 }
 
-static int run(const struct settings *settings, const struct place *p, char **argv,
-               struct failure *f)
+static int run_program(const struct settings *settings, const struct place *p, char **argv,
+                       struct failure *f)
 {
     int status;
     interrupt_defer(); // Ctrl-C is the program's
@@ -94,14 +94,15 @@ static int run(const struct settings *settings, const struct place *p, char **ar
         if (errno != EINTR)
             return failure_set(f, EXIT_RUNTIME, "the program cannot be waited for: %s",
                                strerror(errno));
-    return report(p, status, f);
+    return report_recording(p, status, f);
 }
 
-static int record(const struct settings *settings, const char *path, char **argv, struct failure *f)
+static int record_program(const struct settings *settings, const char *path, char **argv,
+                          struct failure *f)
 {
     cleanup(place_done) struct place p;
     int r = make_place(&p, path, f);
-    return r ? r : run(settings, &p, argv, f);
+    return r ? r : run_program(settings, &p, argv, f);
 }
 
 int cmd_record(const struct settings *settings, int argc, char **argv, struct failure *f)
@@ -125,5 +126,5 @@ int cmd_record(const struct settings *settings, int argc, char **argv, struct fa
         return failure_set(f, EXIT_USAGE, "no file: give one with -o FILE");
     if (first == argc)
         return failure_set(f, EXIT_USAGE, "no program; see rknnctl record --help");
-    return record(settings, path, argv + first, f);
+    return record_program(settings, path, argv + first, f);
 }

@@ -29,7 +29,7 @@ static json_t *to_json(const rknnd_replay_result *r)
                      "first_difference", r->difference);
 }
 
-static void print(const rknnd_replay_result *r)
+static void print_result(const rknnd_replay_result *r)
 {
     struct format_buffer then, now;
     printf("%" PRIu64 " requests on %u connection%s, %" PRIu64 " of them runs\n", r->n_requests,
@@ -40,7 +40,8 @@ static void print(const rknnd_replay_result *r)
 }
 
 // What is wrong with what has been replayed, or with what there was of it.
-static int judge(const char *path, const rknnd_replay_result *r, bool allow_cut, struct failure *f)
+static int judge_result(const char *path, const rknnd_replay_result *r, bool allow_cut,
+                        struct failure *f)
 {
     if (r->n_different > 0)
         return failure_set(f, EXIT_RUNTIME, "%" PRIu64 " of %" PRIu64 " answers differ, first: %s",
@@ -93,6 +94,6 @@ int cmd_replay(const struct settings *settings, int argc, char **argv, struct fa
     if (json)
         r = report_json(to_json(&result), f);
     else
-        print(&result);
-    return r ? r : judge(argv[first], &result, allow_cut, f);
+        print_result(&result);
+    return r ? r : judge_result(argv[first], &result, allow_cut, f);
 }

@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "tools/compare/comparison.h"
 #include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
-#include "tools/run/comparison.h"
 #include "tools/run/measured.h"
 #include "tools/run/memory_use.h"
 #include "tools/ui/print.h"
@@ -18,7 +18,7 @@ struct report {
     const char *file;
 };
 
-static int parse(int argc, char **argv, struct report *p, struct failure *f)
+static int parse_options(int argc, char **argv, struct report *p, struct failure *f)
 {
     struct profile_plan *plan = &p->profile;
     struct comparison_plan *c = &p->comparison;
@@ -108,7 +108,7 @@ static int add_tensors(const struct report *p, json_t *data, struct failure *f)
 }
 
 // "2026-01-31T12:00:00Z".
-static json_t *now(void)
+static json_t *time_now(void)
 {
     char text[32];
     struct tm tm;
@@ -131,11 +131,11 @@ static int write_page(const struct report *p, json_t *data, struct failure *f)
     return r;
 }
 
-static int make(const struct report *p, struct failure *f)
+static int make_page(const struct report *p, struct failure *f)
 {
-    json_t *data =
-        json_pack("{s:o, s:s, s:o, s:b}", "model", report_text(p->profile.task.model), "tool",
-                  rknnd_version(), "date", now(), "made_up_inputs", p->profile.task.inputs.n == 0);
+    json_t *data = json_pack("{s:o, s:s, s:o, s:b}", "model", report_text(p->profile.task.model),
+                             "tool", rknnd_version(), "date", time_now(), "made_up_inputs",
+                             p->profile.task.inputs.n == 0);
     int r = data ? output_file_check(p->file, f) : failure_no_memory(f);
     if (r == 0)
         r = add_tensors(p, data, f);
@@ -157,10 +157,10 @@ int cmd_report(const struct settings *settings, int argc, char **argv, struct fa
                        .comparison = COMPARISON_PLAN_INIT,
                        .file = "report.html"};
     p.comparison.golden_server = "sim:";
-    int r = parse(argc, argv, &p, f);
+    int r = parse_options(argc, argv, &p, f);
     p.comparison.server = settings->server;
     if (r == 0)
-        r = make(&p, f);
+        r = make_page(&p, f);
     text_list_done(&p.comparison.map);
     task_done(&p.profile.task);
     return r;

@@ -2,7 +2,7 @@
 #include "tools/rknnctl.h"
 #include "tools/run/run_model.h"
 
-static int parse(int argc, char **argv, struct run_plan *p, struct failure *f)
+static int parse_options(int argc, char **argv, struct run_plan *p, struct failure *f)
 {
     const struct option_row rows[] = {
         TASK_INPUTS(&p->task),
@@ -43,7 +43,7 @@ int cmd_run(const struct settings *settings, int argc, char **argv, struct failu
 {
     (void)settings;
     struct run_plan plan = {.task = TASK_INIT, .loop = 1, .top = 5};
-    int r = parse(argc, argv, &plan, f);
+    int r = parse_options(argc, argv, &plan, f);
     if (r == 0)
         r = run_and_show(&plan, f);
     task_done(&plan.task);

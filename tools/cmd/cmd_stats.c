@@ -40,10 +40,10 @@ int cmd_stats(const struct settings *settings, int argc, char **argv, struct fai
     if (r < 0)
         return failure_rknn(f, r, "%s", "");
     if (json)
-        return report_json(shares_json(s), f);
+        return report_json(usage_json(s), f);
     if (prometheus)
-        shares_prometheus(s, stdout);
-    else if (shares_print(NULL, s, stdout, terminal_width(stdout)) < 0)
+        usage_prometheus(s, stdout);
+    else if (usage_print(NULL, s, stdout, terminal_width(stdout)) < 0)
         return failure_no_memory(f);
     return 0;
 }

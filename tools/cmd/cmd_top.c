@@ -20,7 +20,7 @@ struct top {
     bool json;
 };
 
-static int look(struct top *t, struct failure *f)
+static int look_once(struct top *t, struct failure *f)
 {
     rknnd_free(t->before);
     t->before = t->now;
@@ -40,7 +40,7 @@ static void draw_lines(char *text)
     refresh();
 }
 
-static int draw(const struct top *t, struct failure *f)
+static int draw_screen(const struct top *t, struct failure *f)
 {
     cleanup(free_p) char *text = NULL;
     size_t size;
@@ -49,7 +49,7 @@ static int draw(const struct top *t, struct failure *f)
         return failure_no_memory(f);
     fprintf(out, "%s: %s, %s, %s        q ends\n", t->server.uri, t->server.software,
             t->server.chip, t->server.backend);
-    int r = shares_print(t->before, t->now, out, (size_t)COLS);
+    int r = usage_print(t->before, t->now, out, (size_t)COLS);
     if (fclose(out) != 0 || r < 0)
         return failure_no_memory(f);
     draw_lines(text);
@@ -58,7 +58,7 @@ static int draw(const struct top *t, struct failure *f)
 
 static int run_screen(struct top *t, struct failure *f)
 {
-    int r = look(t, f), key = ERR;
+    int r = look_once(t, f), key = ERR;
     setlocale(LC_CTYPE, "");
     if (r)
         return r;
@@ -69,10 +69,10 @@ static int run_screen(struct top *t, struct failure *f)
     curs_set(0);
     timeout((int)t->interval_ms);
     while (r == 0 && key != 'q' && !interrupt_seen()) {
-        r = draw(t, f);
+        r = draw_screen(t, f);
         key = r ? ERR : getch();
         if (r == 0 && key != 'q')
-            r = look(t, f);
+            r = look_once(t, f);
     }
     endwin();
     return r;
@@ -80,7 +80,7 @@ static int run_screen(struct top *t, struct failure *f)
 
 // ---- one after the other ------------------------------------------------------------------------
 
-static void rest(uint32_t ms)
+static void rest_until(uint32_t ms)
 {
     nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
@@ -89,7 +89,7 @@ static void rest(uint32_t ms)
 static int print_look(const struct top *t, bool first, struct failure *f)
 {
     if (t->json) {
-        json_t *o = shares_json(t->now);
+        json_t *o = usage_json(t->now);
         int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
         json_decref(o);
         putchar('\n');
@@ -97,18 +97,17 @@ static int print_look(const struct top *t, bool first, struct failure *f)
     }
     if (!first)
         putchar('\n');
-    return shares_print(t->before, t->now, stdout, terminal_width(stdout)) < 0
-               ? failure_no_memory(f)
-               : 0;
+    return usage_print(t->before, t->now, stdout, terminal_width(stdout)) < 0 ? failure_no_memory(f)
+                                                                              : 0;
 }
 
 static int run_batch(struct top *t, uint32_t n, struct failure *f)
 {
-    int r = look(t, f);
+    int r = look_once(t, f);
     interrupt_defer();
     for (uint32_t i = 0; r == 0 && i < n && !interrupt_seen(); i++) {
-        rest(t->interval_ms);
-        r = look(t, f);
+        rest_until(t->interval_ms);
+        r = look_once(t, f);
         if (r == 0)
             r = print_look(t, i == 0, f);
         fflush(stdout);

@@ -23,7 +23,7 @@ static void free_stats(rknnd_stats **s)
     rknnd_free(*s);
 }
 
-static void say(const struct trace *t, uint64_t left_ns)
+static void say_written(const struct trace *t, uint64_t left_ns)
 {
     if (!terminal_is(stderr))
         return;
@@ -44,18 +44,18 @@ static int on_events(void *user, const rknnd_events *part)
     t->n_lost += part->lost;
     if (!t->end_ns)
         return t->timeline.failed;
-    say(t, t->end_ns > now ? t->end_ns - now : 0);
+    say_written(t, t->end_ns > now ? t->end_ns - now : 0);
     return t->timeline.failed || interrupt_seen() || now >= t->end_ns;
 }
 
-static int watch(struct trace *t, uint32_t seconds, struct failure *f)
+static int watch_server(struct trace *t, uint32_t seconds, struct failure *f)
 {
     if (seconds) {
         interrupt_defer();
         t->end_ns = clock_ns() + (uint64_t)seconds * 1000000000;
     }
     int r = rknnd_read_events(NULL, seconds > 0, on_events, t);
-    say(t, 0);
+    say_written(t, 0);
     return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
 }
 
@@ -94,7 +94,7 @@ static int write_file(struct trace *t, const char *path, struct failure *f)
 static int record_and_write(struct trace *t, const char *path, uint32_t seconds, struct failure *f)
 {
     struct failure ignored;
-    int r = watch(t, seconds, f);
+    int r = watch_server(t, seconds, f);
     if (r && t->n_events == 0)
         return r;
     if (r == 0)

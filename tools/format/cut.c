@@ -50,7 +50,7 @@ struct candidate {
 };
 
 // With `head` characters of its start; as it is if it fits.
-static char *cut(const char *name, size_t width, size_t head)
+static char *cut_text(const char *name, size_t width, size_t head)
 {
     size_t all = cut_width(name);
     char *text;
@@ -83,7 +83,7 @@ static int try_head(struct names *s, struct candidate *list, size_t head)
 {
     int r = 0;
     for (size_t i = 0; i < s->n; i++) {
-        list[i] = (struct candidate){cut(name_at(s, i), s->width, head), i, true};
+        list[i] = (struct candidate){cut_text(name_at(s, i), s->width, head), i, true};
         if (!list[i].text)
             r = -1;
     }
@@ -100,7 +100,7 @@ static int try_head(struct names *s, struct candidate *list, size_t head)
     return r;
 }
 
-static int number(struct names *s, size_t i)
+static int cut_number(struct names *s, size_t i)
 {
     char suffix[24], *text;
     const char *name = name_at(s, i);
@@ -131,6 +131,6 @@ int cut_names(char *const *names, size_t n, size_t step, size_t width, char **re
     }
     for (size_t i = 0; i < n && r == 0; i++)
         if (is_open(&s, i))
-            r = number(&s, i);
+            r = cut_number(&s, i);
     return r;
 }

@@ -9,8 +9,8 @@ static int digits_after_point(double value)
     return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
 }
 
-static const char *scaled(struct format_buffer *b, uint64_t number, double step,
-                          const char *const units[], size_t n_units)
+static const char *format_scaled(struct format_buffer *b, uint64_t number, double step,
+                                 const char *const units[], size_t n_units)
 {
     double value = (double)number;
     size_t unit = 0;
@@ -26,19 +26,19 @@ static const char *scaled(struct format_buffer *b, uint64_t number, double step,
 const char *format_bytes(struct format_buffer *b, uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    return scaled(b, bytes, 1024, units, sizeof units / sizeof *units);
+    return format_scaled(b, bytes, 1024, units, sizeof units / sizeof *units);
 }
 
 const char *format_ns(struct format_buffer *b, uint64_t ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
-    return scaled(b, ns, 1000, units, sizeof units / sizeof *units);
+    return format_scaled(b, ns, 1000, units, sizeof units / sizeof *units);
 }
 
 const char *format_us(struct format_buffer *b, uint64_t us)
 {
     static const char *const units[] = {"us", "ms", "s"};
-    return scaled(b, us, 1000, units, sizeof units / sizeof *units);
+    return format_scaled(b, us, 1000, units, sizeof units / sizeof *units);
 }
 
 const char *format_dims(struct format_buffer *b, const uint32_t *dims, uint32_t n_dims)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -11,7 +11,7 @@ static int compare(const void *a, const void *b)
 
 void stats_sort(uint64_t *values, size_t n)
 {
-    qsort(values, n, sizeof *values, compare);
+    qsort(values, n, sizeof *values, compare_numbers);
 }
 
 uint64_t stats_percentile(const uint64_t *sorted, size_t n, unsigned percent)

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-static int fail(const char *path, int error, struct failure *f)
+static int fail_errno(const char *path, int error, struct failure *f)
 {
     return failure_set(f, EXIT_RUNTIME, "%s: %s", path, strerror(error));
 }
@@ -54,13 +54,13 @@ static int open_beside(struct output_file *o, struct failure *f)
 {
     struct stat st;
     if (stat(o->path, &st) == 0 && S_ISDIR(st.st_mode))
-        return fail(o->path, EISDIR, f);
+        return fail_errno(o->path, EISDIR, f);
     int r = make_names(o->path, &o->target, &o->temporary, f);
     if (r)
         return r;
     o->stream = fopen(o->temporary, "we");
     if (!o->stream)
-        return fail(o->path, errno, f);
+        return fail_errno(o->path, errno, f);
     if (stat(o->target, &st) == 0)
         fchmod(fileno(o->stream), st.st_mode & 0777); // where it cannot be kept it is a new file's
     return 0;
@@ -75,7 +75,7 @@ int output_file_open(struct output_file *o, const char *path, struct failure *f)
     }
     if (is_special(path)) {
         o->stream = fopen(path, "we");
-        return o->stream ? 0 : fail(path, errno, f);
+        return o->stream ? 0 : fail_errno(path, errno, f);
     }
     int r = open_beside(o, f);
     if (r)
@@ -107,7 +107,7 @@ int output_file_close(struct output_file *o, struct failure *f)
     if (error == 0 && o->temporary && rename(o->temporary, o->target) < 0)
         error = errno;
     if (error)
-        fail(is_stdout(o->path) ? "standard output" : o->path, error, f);
+        fail_errno(is_stdout(o->path) ? "standard output" : o->path, error, f);
     else {
         free(o->temporary);
         o->temporary = NULL;

@@ -45,7 +45,7 @@ void table_cell(struct table *t, const char *format, ...)
         t->cells[t->n_cells++] = text;
 }
 
-static void measure(const struct table *t, size_t *widths)
+static void measure_columns(const struct table *t, size_t *widths)
 {
     for (size_t c = 0; c < t->n_columns; c++)
         widths[c] = cut_width(t->columns[c].title);
@@ -67,7 +67,7 @@ static size_t total_width(const struct table *t, const size_t *widths)
 size_t table_width(const struct table *t)
 {
     size_t widths[t->n_columns];
-    measure(t, widths);
+    measure_columns(t, widths);
     return total_width(t, widths);
 }
 
@@ -104,7 +104,7 @@ static void leave_out(const struct table *t, size_t *widths, size_t limit)
 }
 
 // Takes what is too much from the flexible columns, the widest first.
-static void shrink(const struct table *t, size_t *widths, size_t limit)
+static void shrink_columns(const struct table *t, size_t *widths, size_t limit)
 {
     for (size_t total = line_width(t, widths, SIZE_MAX); total > limit; total--) {
         size_t widest = t->n_columns;
@@ -192,11 +192,11 @@ int table_print(const struct table *t, FILE *out, const char *indent, size_t wid
     size_t widths[t->n_columns], margin = strlen(indent);
     if (t->failed)
         return -1;
-    measure(t, widths);
+    measure_columns(t, widths);
     if (width) {
         size_t limit = width > margin ? width - margin : 1;
         leave_out(t, widths, limit);
-        shrink(t, widths, limit);
+        shrink_columns(t, widths, limit);
     }
     char **cells = cut_cells(t, widths);
     if (!cells)

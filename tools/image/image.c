@@ -31,7 +31,7 @@ static const struct magic foreign[] = {
     {"Netpbm", 0, "P6\n", 3},      {"Netpbm", 0, "P5\n", 3},
 };
 
-static const char *find(const struct magic *table, size_t n, const void *bytes, size_t size)
+static const char *find_format(const struct magic *table, size_t n, const void *bytes, size_t size)
 {
     for (size_t i = 0; i < n; i++)
         if (size >= table[i].at + table[i].size &&
@@ -42,14 +42,14 @@ static const char *find(const struct magic *table, size_t n, const void *bytes, 
 
 const char *image_format(const void *bytes, size_t size)
 {
-    const char *name = find(readable, sizeof readable / sizeof *readable, bytes, size);
+    const char *name = find_format(readable, sizeof readable / sizeof *readable, bytes, size);
     bool bmp = name && strcmp(name, "BMP") == 0;
     return bmp && (size < 10 || memcmp((const char *)bytes + 6, "\0\0\0\0", 4) != 0) ? NULL : name;
 }
 
 const char *image_foreign_format(const void *bytes, size_t size)
 {
-    return find(foreign, sizeof foreign / sizeof *foreign, bytes, size);
+    return find_format(foreign, sizeof foreign / sizeof *foreign, bytes, size);
 }
 
 void image_done(struct image *i)

@@ -1,6 +1,7 @@
 // BMP (Windows bitmaps, and OS/2's first form), uncompressed.
 #include <string.h>
 
+#include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
 #define FILE_HEADER 14
@@ -25,7 +26,7 @@ struct bmp {
     struct field fields[4]; // red, green, blue, alpha
 };
 
-static uint32_t number(const uint8_t *at, size_t n)
+static uint32_t read_number(const uint8_t *at, size_t n)
 {
     uint32_t v = 0;
     while (n-- > 0)
@@ -33,7 +34,7 @@ static uint32_t number(const uint8_t *at, size_t n)
     return v;
 }
 
-static int damaged(struct failure *f, const char *what)
+static int refuse_damaged(struct failure *f, const char *what)
 {
     return failure_set(f, EXIT_INPUT, "BMP: %s", what);
 }
@@ -45,16 +46,16 @@ static int read_size(struct bmp *b, struct failure *f)
     if (!core && (b->header < INFO_HEADER || b->header > 124))
         return failure_set(f, EXIT_INPUT, "BMP: a header of %zu bytes is unknown", b->header);
     if (b->header > b->size - FILE_HEADER)
-        return damaged(f, "it ends in its header");
-    int32_t width = core ? (int32_t)number(at, 2) : (int32_t)number(at, 4);
-    int32_t height = core ? (int32_t)number(at + 2, 2) : (int32_t)number(at + 4, 4);
+        return refuse_damaged(f, "it ends in its header");
+    int32_t width = core ? (int32_t)read_number(at, 2) : (int32_t)read_number(at, 4);
+    int32_t height = core ? (int32_t)read_number(at + 2, 2) : (int32_t)read_number(at + 4, 4);
     if (width <= 0 || height == 0 || height == INT32_MIN)
         return failure_set(f, EXIT_INPUT, "BMP: a size of %dx%d", width, height);
     b->width = (uint32_t)width;
     b->from_top = height < 0;
     b->height = (uint32_t)(height < 0 ? -height : height);
-    b->depth = number(at + (core ? 6 : 10), 2);
-    b->compression = core ? COMPRESSION_NONE : number(at + 12, 4);
+    b->depth = read_number(at + (core ? 6 : 10), 2);
+    b->compression = core ? COMPRESSION_NONE : read_number(at + 12, 4);
     return 0;
 }
 
@@ -82,12 +83,12 @@ static int read_palette(struct bmp *b, struct failure *f)
 {
     uint32_t full = 1u << b->depth;
     bool core = b->header == CORE_HEADER;
-    uint32_t given = core ? 0 : number(b->bytes + FILE_HEADER + 32, 4);
+    uint32_t given = core ? 0 : read_number(b->bytes + FILE_HEADER + 32, 4);
     b->n_colours = given > 0 && given < full ? given : full;
     b->colour_size = core ? 3 : 4;
     b->palette = b->bytes + FILE_HEADER + b->header;
     if ((size_t)b->n_colours * b->colour_size > b->size - FILE_HEADER - b->header)
-        return damaged(f, "it ends in its palette");
+        return refuse_damaged(f, "it ends in its palette");
     return 0;
 }
 
@@ -108,9 +109,9 @@ static int read_fields(struct bmp *b, struct failure *f)
     memcpy(masks, usual[b->depth == 32], sizeof masks);
     if (b->compression != COMPRESSION_NONE) {
         if (room < INFO_HEADER + MASKS + (alpha ? 4 : 0))
-            return damaged(f, "it ends in its masks");
+            return refuse_damaged(f, "it ends in its masks");
         for (size_t i = 0; i < (alpha ? 4 : 3); i++)
-            masks[i] = number(b->bytes + FILE_HEADER + INFO_HEADER + 4 * i, 4);
+            masks[i] = read_number(b->bytes + FILE_HEADER + INFO_HEADER + 4 * i, 4);
     }
     for (size_t i = 0; i < 4; i++)
         if (!set_field(&b->fields[i], masks[i]) || (i < 3 && masks[i] == 0))
@@ -118,7 +119,7 @@ static int read_fields(struct bmp *b, struct failure *f)
     return 0;
 }
 
-static uint8_t sample(const struct field *field, uint32_t pixel)
+static uint8_t read_sample(const struct field *field, uint32_t pixel)
 {
     uint64_t largest = field->mask >> field->shift, v = (pixel & field->mask) >> field->shift;
     return (uint8_t)(largest ? (v * 255 + largest / 2) / largest : 255);
@@ -140,14 +141,14 @@ static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_
         for (size_t c = 0; c < 3; c++)
             ret[c] = row[3 * (size_t)x + 2 - c];
     } else {
-        uint32_t pixel = number(row + (size_t)x * (b->depth / 8), b->depth / 8);
+        uint32_t pixel = read_number(row + (size_t)x * (b->depth / 8), b->depth / 8);
         for (size_t c = 0; c < 4; c++)
-            ret[c] = sample(&b->fields[c], pixel);
+            ret[c] = read_sample(&b->fields[c], pixel);
     }
     return 0;
 }
 
-static int convert(const struct bmp *b, struct image *image, struct failure *f)
+static int convert_row(const struct bmp *b, struct image *image, struct failure *f)
 {
     uint8_t *to = image->pixels, pixel[4];
     for (uint32_t y = 0; y < b->height; y++) {
@@ -170,9 +171,9 @@ int image_read_bmp(const uint8_t *bytes, size_t size, struct image *ret, struct 
 {
     struct bmp b = {.bytes = bytes, .size = size};
     if (size < FILE_HEADER + CORE_HEADER)
-        return damaged(f, "it ends in its header");
-    b.pixels = number(bytes + 10, 4);
-    b.header = number(bytes + FILE_HEADER, 4);
+        return refuse_damaged(f, "it ends in its header");
+    b.pixels = read_number(bytes + 10, 4);
+    b.header = read_number(bytes + FILE_HEADER, 4);
     int r = read_size(&b, f);
     if (r == 0)
         r = check_compression(&b, f);
@@ -187,5 +188,5 @@ int image_read_bmp(const uint8_t *bytes, size_t size, struct image *ret, struct 
                            b.width, b.height, size);
     ret->lost_alpha = b.fields[3].mask != 0 && ret->channels != 4;
     r = image_alloc(ret, b.width, b.height, f);
-    return r ? r : convert(&b, ret, f);
+    return r ? r : convert_row(&b, ret, f);
 }

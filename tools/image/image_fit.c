@@ -11,7 +11,7 @@ const char *image_fit_name(enum image_fit fit)
 }
 
 // The side that the scaled picture has, rounded as detectors' own preparation does.
-static uint32_t scaled(uint32_t side, double scale, uint32_t room)
+static uint32_t scale_side(uint32_t side, double scale, uint32_t room)
 {
     double n = rint(side * scale);
     return n < 1 ? 1 : n > room ? room : (uint32_t)n;
@@ -20,8 +20,8 @@ static uint32_t scaled(uint32_t side, double scale, uint32_t room)
 static void plan_letterbox(struct image_fitted *p)
 {
     double scale = fmin((double)p->width / p->from_width, (double)p->height / p->from_height);
-    p->fitted_width = scaled(p->from_width, scale, p->width);
-    p->fitted_height = scaled(p->from_height, scale, p->height);
+    p->fitted_width = scale_side(p->from_width, scale, p->width);
+    p->fitted_height = scale_side(p->from_height, scale, p->height);
     p->left = (p->width - p->fitted_width) / 2;
     p->top = (p->height - p->fitted_height) / 2;
 }
@@ -36,7 +36,7 @@ static void plan_crop(struct image_fitted *p)
     w->y = (p->from_height - w->height) / 2;
 }
 
-static void fill(const struct image_fitted *p, uint32_t channels, uint8_t *to)
+static void fill_pad(const struct image_fitted *p, uint32_t channels, uint8_t *to)
 {
     for (size_t i = 0; i < (size_t)p->width * p->height; i++, to += channels)
         memcpy(to, p->colour, channels);
@@ -69,7 +69,7 @@ int image_place(const struct image *from, enum image_fit fit, const uint8_t colo
     else if (p.fit == IMAGE_CROP)
         plan_crop(&p);
     if (p.fit == IMAGE_LETTERBOX)
-        fill(&p, from->channels, to);
+        fill_pad(&p, from->channels, to);
     if (same)
         memcpy(to, from->pixels, stride * height);
     else

@@ -1,9 +1,11 @@
 // Between image.c and its readers.
 #pragma once
 
+#include <stdint.h>
 #include <stdio.h>
 
-#include "tools/image/image.h"
+struct failure;
+struct image;
 
 // Each fills `ret`, with ret->channels set by the caller, and allocates its pixels last of all that
 // can fail without data: image_done() after a failure too. *ret_orientation is 1 to 8 as EXIF

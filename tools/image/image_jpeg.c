@@ -6,6 +6,7 @@
 
 #include <jpeglib.h>
 
+#include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
 #define EXIF_MARKER (JPEG_APP0 + 1)

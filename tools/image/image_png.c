@@ -2,6 +2,7 @@
 #include <png.h>
 #include <stdlib.h>
 
+#include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
 // BT.601 luma in libpng's fixed point (100,000 = 1).

@@ -2,13 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
 #define TAG_ORIENTATION 0x0112
 #define TYPE_SHORT      3
 #define ENTRY_SIZE      12
 
-static unsigned number(const uint8_t *at, size_t n, bool big)
+static unsigned read_number(const uint8_t *at, size_t n, bool big)
 {
     unsigned v = 0;
     for (size_t i = 0; i < n; i++)
@@ -21,14 +22,14 @@ unsigned image_exif_orientation(const uint8_t *data, size_t size)
     if (size < 10 || (memcmp(data, "II*\0", 4) != 0 && memcmp(data, "MM\0*", 4) != 0))
         return 1;
     bool big = *data == 'M';
-    size_t at = number(data + 4, 4, big);
+    size_t at = read_number(data + 4, 4, big);
     if (at > size - 2)
         return 1;
-    size_t n = number(data + at, 2, big);
+    size_t n = read_number(data + at, 2, big);
     for (at += 2; n > 0 && size - at >= ENTRY_SIZE; n--, at += ENTRY_SIZE) {
-        unsigned value = number(data + at + 8, 2, big);
-        if (number(data + at, 2, big) == TAG_ORIENTATION &&
-            number(data + at + 2, 2, big) == TYPE_SHORT)
+        unsigned value = read_number(data + at + 8, 2, big);
+        if (read_number(data + at, 2, big) == TAG_ORIENTATION &&
+            read_number(data + at + 2, 2, big) == TYPE_SHORT)
             return value >= 1 && value <= 8 ? value : 1;
     }
     return 1;

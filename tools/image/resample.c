@@ -80,8 +80,9 @@ static void add_rows(const struct tap *t, const float *rows, size_t length, floa
         to[x] = sum[x] >= 255 ? 255 : (uint8_t)sum[x];
 }
 
-static int squeeze(const struct image *from, const struct axis *columns, const struct axis *rows,
-                   uint8_t *to, size_t stride, uint32_t width, uint32_t height, struct failure *f)
+static int squeeze_byte(const struct image *from, const struct axis *columns,
+                        const struct axis *rows, uint8_t *to, size_t stride, uint32_t width,
+                        uint32_t height, struct failure *f)
 {
     size_t length = (size_t)width * from->channels, row = (size_t)from->width * from->channels;
     // Only the rows that are asked for.
@@ -109,7 +110,7 @@ int resample(const struct image *from, const struct resample_window *window, uin
     if (r == 0)
         r = axis_init(&rows, height, window->y, window->height, from->height, f);
     if (r == 0)
-        r = squeeze(from, &columns, &rows, to, stride, width, height, f);
+        r = squeeze_byte(from, &columns, &rows, to, stride, width, height, f);
     axis_done(&columns);
     axis_done(&rows);
     return r;

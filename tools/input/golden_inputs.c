@@ -62,19 +62,19 @@ static bool has_values(rknn_tensor_type type)
 }
 
 // Elements between two channels of a pixel, and between two pixels.
-static void strides(const rknn_input *in, const rknn_tensor_attr *attr, size_t channels,
-                    size_t *ret_channel, size_t *ret_pixel)
+static void find_strides(const rknn_input *in, const rknn_tensor_attr *attr, size_t channels,
+                         size_t *ret_channel, size_t *ret_pixel)
 {
     bool planes = in->fmt == RKNN_TENSOR_NCHW;
     *ret_channel = planes ? attr->n_elems / attr->dims[0] / channels : 1;
     *ret_pixel = planes ? 1 : channels;
 }
 
-static void prepare(const struct preparation *p, const rknn_input *in, const rknn_tensor_attr *attr,
-                    float *values)
+static void prepare_input(const struct preparation *p, const rknn_input *in,
+                          const rknn_tensor_attr *attr, float *values)
 {
     size_t channel, pixel, n = attr->n_elems, image = n / attr->dims[0];
-    strides(in, attr, p->n, &channel, &pixel);
+    find_strides(in, attr, p->n, &channel, &pixel);
     for (size_t i = 0; i < n; i++) {
         size_t c = i % image / channel % p->n, first = i - c * channel;
         double x = value_of(in, first + p->order[c] * channel);
@@ -88,7 +88,7 @@ static void copy_values(const rknn_input *in, size_t n, float *values)
         values[i] = (float)value_of(in, i);
 }
 
-static int copy(const rknn_input *in, uint32_t index, rknn_input *ret, struct failure *f)
+static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, struct failure *f)
 {
     *ret = *in;
     ret->index = index;
@@ -99,8 +99,9 @@ static int copy(const rknn_input *in, uint32_t index, rknn_input *ret, struct fa
     return 0;
 }
 
-static int convert(const struct preparation *p, const rknn_input *in, const rknn_tensor_attr *attr,
-                   uint32_t index, rknn_input *ret, struct failure *f)
+static int convert_input(const struct preparation *p, const rknn_input *in,
+                         const rknn_tensor_attr *attr, uint32_t index, rknn_input *ret,
+                         struct failure *f)
 {
     if (!has_values(in->type))
         return failure_set(f, EXIT_INPUT,
@@ -111,7 +112,7 @@ static int convert(const struct preparation *p, const rknn_input *in, const rknn
     if (!values)
         return failure_no_memory(f);
     if (p->n)
-        prepare(p, in, attr, values);
+        prepare_input(p, in, attr, values);
     else
         copy_values(in, attr->n_elems, values);
     *ret = (rknn_input){.index = index,
@@ -122,7 +123,7 @@ static int convert(const struct preparation *p, const rknn_input *in, const rknn
     return 0;
 }
 
-static uint32_t find(const struct model *m, const char *name, uint32_t index)
+static uint32_t find_input(const struct model *m, const char *name, uint32_t index)
 {
     for (uint32_t i = 0; i < m->n_inputs; i++)
         if (strcmp(m->inputs[i].name, name) == 0)
@@ -140,7 +141,7 @@ int golden_inputs_make(struct input_set *ret, const struct model *golden,
                            golden->path, golden->n_inputs);
     r = input_set_init(ret, golden->n_inputs, f);
     for (uint32_t i = 0; i < ret->n && r == 0; i++) {
-        uint32_t from = find(m, golden->inputs[i].name, i);
+        uint32_t from = find_input(m, golden->inputs[i].name, i);
         const rknn_tensor_attr *attr = &m->inputs[from];
         const struct preparation p = preparation_of(description, from);
         bool same = p.n == 0 || preparation_of(golden_description, i).n > 0;
@@ -153,10 +154,10 @@ int golden_inputs_make(struct input_set *ret, const struct model *golden,
             r = failure_set(f, EXIT_MODEL, "input \"%s\" has %u elements, and in %s %u", attr->name,
                             attr->n_elems, golden->path, golden->inputs[i].n_elems);
         else if (same && !(is_real(golden->inputs[i].type) && has_values(given->inputs[from].type)))
-            r = copy(&given->inputs[from], i, &ret->inputs[i], f);
+            r = copy_element(&given->inputs[from], i, &ret->inputs[i], f);
         else
-            r = convert(same ? &(struct preparation){0} : &p, &given->inputs[from], attr, i,
-                        &ret->inputs[i], f);
+            r = convert_input(same ? &(struct preparation){0} : &p, &given->inputs[from], attr, i,
+                              &ret->inputs[i], f);
     }
     return r;
 }

@@ -185,7 +185,7 @@ static int load_picture(const struct job *j, rknn_input *ret, struct input_file 
     return r;
 }
 
-static int refuse(const struct input_bytes *bytes, struct failure *f)
+static int refuse_file(const struct input_bytes *bytes, struct failure *f)
 {
     const char *foreign = image_foreign_format(bytes->data, bytes->size);
     if (foreign)
@@ -199,7 +199,8 @@ static int refuse(const struct input_bytes *bytes, struct failure *f)
                        "of raw data say the type: --type float32");
 }
 
-static int load(const struct job *j, rknn_input *ret, struct input_file *file, struct failure *f)
+static int load_file(const struct job *j, rknn_input *ret, struct input_file *file,
+                     struct failure *f)
 {
     const struct input_bytes *b = j->bytes;
     const struct input_form *form = j->form;
@@ -212,7 +213,7 @@ static int load(const struct job *j, rknn_input *ret, struct input_file *file, s
         return load_picture(j, ret, file, f);
     if (array)
         return load_array(j, ret, f);
-    return form->raw || form->native ? load_raw(j, ret, f) : refuse(b, f);
+    return form->raw || form->native ? load_raw(j, ret, f) : refuse_file(b, f);
 }
 
 int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
@@ -226,7 +227,7 @@ int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native
         return r;
     const struct job j = {attr, native, form, &bytes};
     rknn_input input = {0};
-    r = load(&j, &input, &file, f);
+    r = load_file(&j, &input, &file, f);
     input_bytes_done(&bytes);
     if (r == 0 && form->native)
         r = pad_rows(native, &input, f);

@@ -95,9 +95,9 @@ int input_option_check(enum input_option option, const char *text, struct failur
 }
 
 // Those without an input first, so that those with one count.
-static int apply(enum input_option option, const struct text_list *list,
-                 const rknn_tensor_attr *attrs, uint32_t n, struct input_form *forms,
-                 struct failure *f)
+static int apply_choice(enum input_option option, const struct text_list *list,
+                        const rknn_tensor_attr *attrs, uint32_t n, struct input_form *forms,
+                        struct failure *f)
 {
     int r = 0;
     for (size_t i = 0; i < list->n && r == 0; i++)
@@ -125,12 +125,12 @@ int input_forms_make(const struct input_options *o, const rknn_tensor_attr *attr
                                      .native = o->pass_through,
                                      .colour = {DEFAULT_COLOUR, DEFAULT_COLOUR, DEFAULT_COLOUR},
                                      .n_colour = 1};
-    int r = apply(INPUT_LAYOUT, &o->layouts, attrs, n, ret, f);
+    int r = apply_choice(INPUT_LAYOUT, &o->layouts, attrs, n, ret, f);
     if (r == 0)
-        r = apply(INPUT_TYPE, &o->types, attrs, n, ret, f);
+        r = apply_choice(INPUT_TYPE, &o->types, attrs, n, ret, f);
     if (r == 0)
-        r = apply(INPUT_FIT, &o->fits, attrs, n, ret, f);
-    return r ? r : apply(INPUT_PAD, &o->pads, attrs, n, ret, f);
+        r = apply_choice(INPUT_FIT, &o->fits, attrs, n, ret, f);
+    return r ? r : apply_choice(INPUT_PAD, &o->pads, attrs, n, ret, f);
 }
 
 void input_options_done(struct input_options *o)

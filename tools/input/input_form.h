@@ -3,7 +3,7 @@
 
 #include "rknn_api.h"
 #include "tools/image/image_fit.h"
-#include "tools/ui/cmd_options.h"
+#include "tools/ui/text_list.h"
 
 // As given: [INPUT=]VALUE each, where INPUT is a name or a number and without it all inputs are
 // meant that are not named. What is given last counts.

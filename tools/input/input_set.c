@@ -176,7 +176,7 @@ static rknn_tensor_type random_type(rknn_tensor_type type)
     }
 }
 
-static void fill(void *data, rknn_tensor_type type, uint32_t n, uint64_t *state)
+static void fill_random(void *data, rknn_tensor_type type, uint32_t n, uint64_t *state)
 {
     size_t size = element_size(type);
     for (uint32_t i = 0; i < n; i++) {
@@ -204,7 +204,7 @@ int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, 
         void *data = malloc(size ? size : 1);
         if (!data)
             return failure_no_memory(f);
-        fill(data, type, attr->n_elems, &state);
+        fill_random(data, type, attr->n_elems, &state);
         s->inputs[i] = (rknn_input){
             .index = i, .buf = data, .size = (uint32_t)size, .type = type, .fmt = attr->fmt};
     }

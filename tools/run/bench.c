@@ -58,7 +58,7 @@ static int prepare_outputs(struct client *c)
     return 0;
 }
 
-static int prepare(struct client *c)
+static int prepare_clients(struct client *c)
 {
     int r = task_open(&c->bench->plan->task, 0, &c->model, &c->failure);
     return r ? r : prepare_outputs(c);
@@ -86,7 +86,7 @@ static bool go_on(const struct client *c)
     return c->result == 0 && !atomic_load(&c->bench->stop) && !interrupt_seen();
 }
 
-static void measure(struct client *c)
+static void measure_client(struct client *c)
 {
     c->start_ns = clock_ns();
     while (c->n < c->bench->plan->loop && go_on(c)) {
@@ -119,13 +119,13 @@ static void *client_thread(void *argument)
     struct client *c = argument;
     uint64_t latency;
     rknnd_run_info info;
-    c->result = prepare(c);
+    c->result = prepare_clients(c);
     for (uint32_t i = 0; i < c->bench->plan->warmup && go_on(c); i++)
         c->result = run_once(c, &latency, &info);
     if (c->result)
         atomic_store(&c->bench->stop, true);
     wait_for_go(c->bench);
-    measure(c);
+    measure_client(c);
     if (c->result)
         atomic_store(&c->bench->stop, true);
     return NULL;
@@ -182,7 +182,7 @@ static void init_client(struct client *c, struct bench *b, const struct bench_re
 }
 
 // Moves the clients' runs together, after Ctrl-C with gaps between them, and sorts them.
-static void collect(const struct client *clients, uint32_t n_clients, struct bench_result *r)
+static void collect_times(const struct client *clients, uint32_t n_clients, struct bench_result *r)
 {
     uint64_t start = UINT64_MAX, end = 0;
     for (uint32_t i = 0; i < n_clients; i++) {
@@ -231,7 +231,7 @@ int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
     progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);
     r = run_clients(&b, clients, f);
     progress_end(&b.progress);
-    collect(clients, plan->clients, ret);
+    collect_times(clients, plan->clients, ret);
     for (uint32_t i = 0; i < plan->clients; i++)
         client_done(&clients[i]);
     return r;

@@ -61,7 +61,7 @@ static void add_row(struct table *table, const rknnd_tensor *t, const struct val
     table_cell(table, "%.6g", range->mean);
 }
 
-static void note(struct dump *d, const rknnd_tensor *t, const float *values, const char *file)
+static void note_file(struct dump *d, const rknnd_tensor *t, const float *values, const char *file)
 {
     struct value_range range = values_range(values, t->n_elems);
     if (d->plan->json)
@@ -86,7 +86,7 @@ static int take_tensor(struct dump *d, const rknnd_tensor *t)
         r = npy_file_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
     if (r)
         return failure_prefix(f, "tensor %s", t->name);
-    note(d, t, values, file);
+    note_file(d, t, values, file);
     d->n++;
     return 0;
 }
@@ -116,7 +116,7 @@ static int refuse_only(const struct dump *d)
     return r;
 }
 
-static int print(struct dump *d)
+static int print_files(struct dump *d)
 {
     if (d->n == 0 && d->plan->only)
         return refuse_only(d);
@@ -131,7 +131,7 @@ static int print(struct dump *d)
                                                                           : 0;
 }
 
-static int run(struct dump *d, const struct model *m, const struct input_set *inputs)
+static int run_dump(struct dump *d, const struct model *m, const struct input_set *inputs)
 {
     int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
     progress_start_counting(&d->progress, "tensors", 0);
@@ -140,7 +140,7 @@ static int run(struct dump *d, const struct model *m, const struct input_set *in
     progress_end(&d->progress);
     if (d->f->code) // a tensor's
         return d->f->code;
-    return r < 0 ? failure_model(d->f, r, m->path) : print(d);
+    return r < 0 ? failure_model(d->f, r, m->path) : print_files(d);
 }
 
 int dump_execute(const struct dump_plan *plan, struct failure *f)
@@ -155,7 +155,7 @@ int dump_execute(const struct dump_plan *plan, struct failure *f)
     if (r == 0)
         r = tensor_folder_make(plan->folder, f);
     if (r == 0)
-        r = run(&d, &m, &inputs);
+        r = run_dump(&d, &m, &inputs);
     json_decref(d.list);
     table_done(&d.table);
     input_set_done(&inputs);

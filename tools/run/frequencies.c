@@ -30,7 +30,7 @@ static bool is_first_of_domain(const struct frequencies *q, uint32_t i)
     return true;
 }
 
-static double mhz(uint64_t hz)
+static double format_mhz(uint64_t hz)
 {
     return (double)hz / 1e6;
 }
@@ -39,10 +39,10 @@ static void print_one(const char *title, const rknnd_clock *c)
 {
     char most[40] = "", governor[64] = "";
     if (c->max_hz && c->max_hz != c->hz)
-        snprintf(most, sizeof most, " of %.0f", mhz(c->max_hz));
+        snprintf(most, sizeof most, " of %.0f", format_mhz(c->max_hz));
     if (*c->governor)
         snprintf(governor, sizeof governor, ", %s", c->governor);
-    report_line(title, "%.0f%s MHz (%s%s)", mhz(c->hz), most, c->name, governor);
+    report_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), most, c->name, governor);
 }
 
 static void print_domain(const struct frequencies *q, uint32_t first)
@@ -60,7 +60,7 @@ static void print_domain(const struct frequencies *q, uint32_t first)
         n++;
     }
     if (n > MAX_SHOWN)
-        report_line(title, "%.0f to %.0f MHz, %u clocks", mhz(least), mhz(most), n);
+        report_line(title, "%.0f to %.0f MHz, %u clocks", format_mhz(least), format_mhz(most), n);
     for (uint32_t i = first; i < q->list->n && n <= MAX_SHOWN; i++)
         if (strcmp(rknnd_clock_at(q->list, i)->domain, domain) == 0)
             print_one(i == first ? title : "", rknnd_clock_at(q->list, i));

@@ -13,7 +13,7 @@
 
 // ---- measuring ---------------------------------------------------------------------------------
 
-static int init(struct profile *p, uint32_t loop, struct failure *f)
+static int measured_init(struct profile *p, uint32_t loop, struct failure *f)
 {
     p->run_us = calloc(loop, sizeof *p->run_us);
     p->queue_us = calloc(loop, sizeof *p->queue_us);
@@ -61,7 +61,7 @@ static int run_once(struct profile *p, const struct model *m, uint32_t loop, str
 }
 
 // Rows of layer times as long as there were runs, each sorted.
-static void finish(struct profile *p, uint32_t loop)
+static void measured_finish(struct profile *p, uint32_t loop)
 {
     uint32_t n = p->n_runs;
     for (size_t i = 0; i < p->layer_list->n; i++) {
@@ -93,7 +93,7 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
     }
     progress_end(&progress);
     if (p->n_runs)
-        finish(p, plan->loop);
+        measured_finish(p, plan->loop);
     if (p->n_runs && plan->sort) {
         struct failure ignored;
         int sorted = layers_sort(&p->layers, plan->sort, &p->order, r ? &ignored : f);
@@ -103,8 +103,8 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
     return r;
 }
 
-static int measure(struct profile *p, const struct model *m, const struct profile_plan *plan,
-                   struct failure *f)
+static int measured_runs(struct profile *p, const struct model *m, const struct profile_plan *plan,
+                         struct failure *f)
 {
     cleanup(input_set_done) struct input_set inputs = {0};
     int r = plan->task.inputs.n ? task_load(&plan->task, m, &inputs, f)
@@ -115,7 +115,7 @@ static int measure(struct profile *p, const struct model *m, const struct profil
     if (r < 0)
         return failure_model(f, r, m->path);
     interrupt_defer();
-    r = init(p, plan->loop, f);
+    r = measured_init(p, plan->loop, f);
     return r ? r : run_all(p, m, plan, f);
 }
 
@@ -127,7 +127,7 @@ int profile_measure(struct profile *p, const struct profile_plan *plan, struct f
     if (r == 0)
         r = report_get_server(&p->server, f);
     if (r == 0)
-        r = measure(p, &m, plan, f);
+        r = measured_runs(p, &m, plan, f);
     if (r == 0)
         r = frequencies_get(&p->frequencies, f);
     model_close(&m);

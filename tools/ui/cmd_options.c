@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "tools/input/input_form.h"
 #include "tools/ui/nearest.h"
 #include "tools/ui/parse.h"
@@ -31,20 +30,6 @@ static const struct option_row *row_at(const struct options *o, size_t i)
     if (i < o->n_rows)
         return &o->rows[i];
     return i - o->n_rows < n_global_rows ? &global_rows[i - o->n_rows] : NULL;
-}
-
-void text_list_done(struct text_list *l)
-{
-    free(l->items);
-    *l = (struct text_list){0};
-}
-
-int text_list_add(struct text_list *l, const char *item, struct failure *f)
-{
-    if (array_reserve(l->items, l->room, l->n + 1, "arguments", NULL) < 0)
-        return failure_no_memory(f);
-    l->items[l->n++] = item;
-    return 0;
 }
 
 static void print_row(char letter, const char *name, const char *argument, const char *help)
@@ -78,7 +63,7 @@ static int take_form(enum input_option option, const struct option_row *row, con
     return r ? r : text_list_add(row->target, text, f);
 }
 
-static int take(const struct option_row *row, const char *text, struct failure *f)
+static int take_value(const struct option_row *row, const char *text, struct failure *f)
 {
     char what[40];
     switch (row->kind) {
@@ -115,7 +100,7 @@ static int take(const struct option_row *row, const char *text, struct failure *
 }
 
 // getopt_long's two forms of the table. `letters` has room for ":" and "x:" of each row.
-static void translate(const struct options *o, char *letters, struct option *names)
+static void translate_rows(const struct options *o, char *letters, struct option *names)
 {
     char *p = letters;
     const struct option_row *row;
@@ -139,7 +124,7 @@ static void translate(const struct options *o, char *letters, struct option *nam
     *names = (struct option){0};
 }
 
-static const struct option_row *find(const struct options *o, int value)
+static const struct option_row *find_row(const struct options *o, int value)
 {
     const struct option_row *row;
     for (size_t i = 0; (row = row_at(o, i)); i++)
@@ -148,7 +133,7 @@ static const struct option_row *find(const struct options *o, int value)
     return row;
 }
 
-static const char *where(const struct options *o)
+static const char *name_option(const struct options *o)
 {
     return o->rows || !o->stop_at_argument ? " (see --help)"
                                            : "; a command's own options stand behind the command";
@@ -175,21 +160,21 @@ static int refuse_name(const struct options *o, const char *word, struct failure
     if (length > 0 && n_begin > 1)
         return failure_set(f, EXIT_USAGE, "option %s may be %s", word, names);
     return failure_set(f, EXIT_USAGE, "unknown option %s%s%s", word,
-                       nearest_question(&near, "--", names), where(o));
+                       nearest_question(&near, "--", names), name_option(o));
 }
 
 // getopt_long has stopped at argv[optind - 1], or inside a group of letters (optopt).
-static int refuse(const struct options *o, int value, char **argv, struct failure *f)
+static int refuse_option(const struct options *o, int value, char **argv, struct failure *f)
 {
     const char *word = argv[optind - 1];
     char letter[3] = {'-', (char)optopt, 0};
     bool is_letter = optopt > 0 && optopt < LONG_ONLY && strncmp(word, "--", 2) != 0;
-    const struct option_row *row = find(o, optopt);
+    const struct option_row *row = find_row(o, optopt);
     if (value == ':')
         return failure_set(f, EXIT_USAGE, "option %s needs a value (see --help)",
                            is_letter ? letter : word);
     if (is_letter)
-        return failure_set(f, EXIT_USAGE, "unknown option %s%s", letter, where(o));
+        return failure_set(f, EXIT_USAGE, "unknown option %s%s", letter, name_option(o));
     if (optopt && strchr(word, '='))
         return failure_set(f, EXIT_USAGE, "option --%s takes no value", row ? row->name : "help");
     return refuse_name(o, word, f);
@@ -199,7 +184,7 @@ int options_parse(const struct options *o, int argc, char **argv, int *ret_first
 {
     char letters[2 * OPTIONS_MAX_ROWS + 4];
     struct option names[OPTIONS_MAX_ROWS + 2];
-    translate(o, letters, names);
+    translate_rows(o, letters, names);
     opterr = 0;
     optind = 0;
     for (;;) {
@@ -207,12 +192,12 @@ int options_parse(const struct options *o, int argc, char **argv, int *ret_first
         if (value == -1)
             break;
         if (value == '?' || value == ':')
-            return refuse(o, value, argv, f);
+            return refuse_option(o, value, argv, f);
         if (value == 'h') {
             options_help(o);
             return OPTIONS_HELP;
         }
-        int r = take(find(o, value), optarg, f);
+        int r = take_value(find_row(o, value), optarg, f);
         if (r)
             return r;
     }

@@ -14,15 +14,7 @@
 #include <stdint.h>
 
 #include "tools/ui/failure.h"
-
-struct text_list {
-    const char **items; // of options: point into argv
-    size_t n, room;
-};
-
-/// `item` outlives the list.
-int text_list_add(struct text_list *l, const char *item, struct failure *f);
-void text_list_done(struct text_list *l);
+#include "tools/ui/text_list.h"
 
 enum option_kind {
     OPTION_FLAG,   // bool

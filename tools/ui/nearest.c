@@ -8,18 +8,18 @@
 
 #define MAX_NAME 100 // of a longer one only the beginning is compared
 
-static bool same(char a, char b)
+static bool same_letter(char a, char b)
 {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned least_of(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
 
 // How many letters must be added, left out, changed or swapped with the next (Damerau).
-static unsigned distance(const char *a, const char *b)
+static unsigned edit_distance(const char *a, const char *b)
 {
     size_t na = strnlen(a, MAX_NAME), nb = strnlen(b, MAX_NAME);
     unsigned rows[3][MAX_NAME + 1];
@@ -29,9 +29,11 @@ static unsigned distance(const char *a, const char *b)
     for (size_t i = 1; i <= na; i++) {
         now[0] = (unsigned)i;
         for (size_t j = 1; j <= nb; j++) {
-            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + !same(a[i - 1], b[j - 1]));
-            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
-                now[j] = least(now[j], before[j - 2] + 1);
+            now[j] = least_of(least_of(last[j], now[j - 1]) + 1,
+                              last[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]))
+                now[j] = least_of(now[j], before[j - 2] + 1);
         }
         unsigned *free_row = before;
         before = last;
@@ -58,7 +60,7 @@ void nearest_add(struct nearest *n, const char *known)
 {
     size_t length = strnlen(n->name, MAX_NAME);
     bool begins = length >= 3 && strncmp(known, n->name, length) == 0;
-    unsigned d = begins ? 1 : distance(n->name, known);
+    unsigned d = begins ? 1 : edit_distance(n->name, known);
     if (d > (length + 2) / 3 || (n->n > 0 && d > n->distance) || is_known(n, known))
         return;
     if (d < n->distance)

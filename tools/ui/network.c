@@ -167,7 +167,7 @@ static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
         n->error = avahi_client_errno(client);
 }
 
-static int fail(struct failure *f, int error)
+static int fail_avahi(struct failure *f, int error)
 {
     return failure_set(f, EXIT_UNREACHABLE,
                        "the network cannot be searched: Avahi: %s (is avahi-daemon installed, and "
@@ -175,17 +175,17 @@ static int fail(struct failure *f, int error)
                        avahi_strerror(error));
 }
 
-static int start(struct network *n, struct failure *f)
+static int start_browsing(struct network *n, struct failure *f)
 {
     int error = AVAHI_ERR_NO_MEMORY;
     n->poll = avahi_simple_poll_new();
     if (n->poll)
         n->client = avahi_client_new(avahi_simple_poll_get(n->poll), 0, on_client, n, &error);
     if (!n->client)
-        return fail(f, error);
+        return fail_avahi(f, error);
     n->browser = avahi_service_browser_new(n->client, AVAHI_IF_UNSPEC, AVAHI_PROTO_UNSPEC, SERVICE,
                                            NULL, 0, on_browsed, n);
-    return n->browser ? 0 : fail(f, avahi_client_errno(n->client));
+    return n->browser ? 0 : fail_avahi(f, avahi_client_errno(n->client));
 }
 
 int network_open(struct network **ret, struct failure *f)
@@ -193,7 +193,7 @@ int network_open(struct network **ret, struct failure *f)
     struct network *n = calloc(1, sizeof *n);
     if (!n)
         return failure_no_memory(f);
-    int r = start(n, f);
+    int r = start_browsing(n, f);
     if (r)
         network_close(n);
     else
@@ -231,11 +231,11 @@ int network_wait(struct network *n, unsigned ms, bool until_known, struct failur
     for (;;) {
         uint64_t now = clock_ns();
         if (n->error)
-            return fail(f, n->error);
+            return fail_avahi(f, n->error);
         if (now >= until || (until_known && all_known(n)))
             return 0;
         if (avahi_simple_poll_iterate(n->poll, (int)((until - now) / 1000000) + 1) != 0)
-            return fail(f, AVAHI_ERR_OS);
+            return fail_avahi(f, AVAHI_ERR_OS);
     }
 }
 

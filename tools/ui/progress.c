@@ -38,8 +38,8 @@ static const char *short_label(const char *path)
 }
 
 // "12.3 MiB of 27.0 MiB  8.10 MiB/s" or "45 of 100  1.2 s".
-static int describe(const struct progress *p, uint64_t done, uint64_t total, char *text,
-                    size_t size)
+static int describe_line(const struct progress *p, uint64_t done, uint64_t total, char *text,
+                         size_t size)
 {
     struct format_buffer has, all, speed;
     double seconds = (double)(clock_ns() - p->start_ns) / 1e9;
@@ -58,7 +58,7 @@ static void draw_bar(const struct progress *p, uint64_t done, uint64_t total)
     char right[100], left[MAX_LABEL + 8];
     double part = done < total ? (double)done / (double)total : 1;
     int n = snprintf(right, sizeof right, "%3u%%  ", (unsigned)(100 * part));
-    n += describe(p, done, total, right + n, sizeof right - (size_t)n);
+    n += describe_line(p, done, total, right + n, sizeof right - (size_t)n);
     n += snprintf(left, sizeof left, "%.*s", MAX_LABEL, short_label(p->label));
     int bar = (int)terminal_width(stderr) - n - 6;
     bar = bar > MAX_BAR ? MAX_BAR : bar;
@@ -82,7 +82,7 @@ static void draw_spinner(const struct progress *p, uint64_t done, uint64_t total
 }
 
 // With the lock held.
-static void draw(void)
+static void draw_line(void)
 {
     struct progress *p = drawer.shown;
     uint64_t now = clock_ns(), done = p->done, total = p->total;
@@ -98,7 +98,7 @@ static void draw(void)
     fflush(stderr);
 }
 
-static void erase(void)
+static void erase_line(void)
 {
     if (!drawer.drawn_ns)
         return;
@@ -121,7 +121,7 @@ static void *draw_again(void *unused)
         at.tv_nsec %= 1000000000;
         pthread_cond_clockwait(&drawer.changed, &drawer.lock, CLOCK_MONOTONIC, &at);
         if (drawer.shown && clock_ns() - drawer.drawn_ns >= REDRAW_NS)
-            draw();
+            draw_line();
     }
     pthread_mutex_unlock(&drawer.lock);
     return unused;
@@ -138,7 +138,7 @@ static bool start_thread(void)
     return r == 0;
 }
 
-static void show(struct progress *p)
+static void show_line(struct progress *p)
 {
     if (!terminal_is(stderr))
         return;
@@ -152,7 +152,7 @@ static void show(struct progress *p)
     pthread_mutex_unlock(&drawer.lock);
 }
 
-static void hide(struct progress *p)
+static void hide_line(struct progress *p)
 {
     pthread_mutex_lock(&drawer.lock);
     bool shown = drawer.shown == p;
@@ -160,7 +160,7 @@ static void hide(struct progress *p)
     if (shown) {
         drawer.shown = NULL;
         pthread_cond_signal(&drawer.changed);
-        erase();
+        erase_line();
     }
     pthread_mutex_unlock(&drawer.lock);
     if (shown)
@@ -186,7 +186,7 @@ static void on_upload(void *user, uint64_t done, uint64_t total)
     pthread_mutex_unlock(&drawer.lock);
 }
 
-static void start(struct progress *p, const char *label, uint64_t total)
+static void start_progress(struct progress *p, const char *label, uint64_t total)
 {
     p->label = label;
     p->start_ns = clock_ns();
@@ -197,25 +197,25 @@ static void start(struct progress *p, const char *label, uint64_t total)
 
 void progress_start(struct progress *p, const char *label)
 {
-    start(p, label, 0);
+    start_progress(p, label, 0);
     p->uploads = p->bytes = true;
     rknnd_set_progress(on_upload, p);
-    show(p);
+    show_line(p);
 }
 
 void progress_start_counting(struct progress *p, const char *label, uint64_t total)
 {
-    start(p, label, total);
+    start_progress(p, label, total);
     p->uploads = p->bytes = false;
-    show(p);
+    show_line(p);
 }
 
 void progress_start_bytes(struct progress *p, const char *label)
 {
-    start(p, label, 0);
+    start_progress(p, label, 0);
     p->uploads = false;
     p->bytes = true;
-    show(p);
+    show_line(p);
 }
 
 void progress_count(struct progress *p, uint64_t done, uint64_t total)
@@ -234,7 +234,7 @@ void progress_erase(struct progress *p)
 {
     pthread_mutex_lock(&drawer.lock);
     if (drawer.shown == p) {
-        erase();
+        erase_line();
         drawer.hidden = true;
     }
     pthread_mutex_unlock(&drawer.lock);
@@ -244,7 +244,7 @@ void progress_end(struct progress *p)
 {
     if (p->uploads)
         rknnd_set_progress(NULL, NULL);
-    hide(p);
+    hide_line(p);
 }
 
 uint64_t progress_ns(const struct progress *p)

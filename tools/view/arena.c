@@ -18,7 +18,7 @@ struct place {
     json_int_t from, to;
 };
 
-static uint64_t number(json_t *object, const char *key)
+static uint64_t arena_number(json_t *object, const char *key)
 {
     json_int_t n = json_integer_value(json_object_get(object, key));
     return n > 0 ? (uint64_t)n : 0;
@@ -31,7 +31,7 @@ static size_t read_places(json_t *list, struct place *places, uint64_t *ret_size
     json_t *item;
     json_array_foreach(list, i, item)
     {
-        struct place p = {number(item, "offset"), number(item, "size"),
+        struct place p = {arena_number(item, "offset"), arena_number(item, "size"),
                           json_integer_value(json_object_get(item, "from")),
                           json_integer_value(json_object_get(item, "to"))};
         if (json_is_true(json_object_get(item, "outside")) || p.size > UINT64_MAX - p.offset)
@@ -51,8 +51,8 @@ static int by_offset(const void *a, const void *b)
 
 // '#' where something lies that the node computes, '=' where something else is kept. Returns the
 // bytes in use: tensors may share theirs.
-static uint64_t fill(const struct place *places, size_t n, json_int_t step, uint64_t size,
-                     char *bar, size_t width)
+static uint64_t fill_row(const struct place *places, size_t n, json_int_t step, uint64_t size,
+                         char *bar, size_t width)
 {
     uint64_t used = 0, reach = 0;
     double cell = (double)size / (double)width;
@@ -97,7 +97,7 @@ void arena_print(json_t *model, FILE *out, size_t width)
     json_array_foreach(json_object_get(model, "steps"), i, step)
     {
         struct format_buffer b;
-        uint64_t used = fill(places, n, (json_int_t)i, size, bar, bar_width);
+        uint64_t used = fill_row(places, n, (json_int_t)i, size, bar, bar_width);
         const char *name = json_string_value(step);
         fprintf(out, "%4zu  ", i + 1);
         print_name(out, name ? name : "");
@@ -121,7 +121,7 @@ void arena_csv(json_t *model, FILE *out)
         const char *name = json_string_value(step);
         char used[24];
         snprintf(used, sizeof used, "%llu",
-                 (unsigned long long)fill(places, n, (json_int_t)i, size, bar, 1));
+                 (unsigned long long)fill_row(places, n, (json_int_t)i, size, bar, 1));
         csv_cell(out, name ? name : "", true, false);
         csv_cell(out, used, false, true);
     }

@@ -19,7 +19,7 @@ static uint64_t core_work(const rknnd_layer *l, size_t core)
     return core < l->n_core_work ? l->core_work[core] : 0;
 }
 
-static uint64_t percentile(const struct layer_times *t, uint32_t layer, unsigned percent)
+static uint64_t layer_percentile(const struct layer_times *t, uint32_t layer, unsigned percent)
 {
     if (!t->us)
         return layer_at(t, layer)->time_us;
@@ -28,12 +28,12 @@ static uint64_t percentile(const struct layer_times *t, uint32_t layer, unsigned
 
 uint64_t layers_median_us(const struct layer_times *t, uint32_t layer)
 {
-    return percentile(t, layer, 50);
+    return layer_percentile(t, layer, 50);
 }
 
 uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer)
 {
-    return percentile(t, layer, 75) - percentile(t, layer, 25);
+    return layer_percentile(t, layer, 75) - layer_percentile(t, layer, 25);
 }
 
 uint64_t layers_total_us(const struct layer_times *t)
@@ -94,14 +94,14 @@ static const char *work_load(const rknnd_layer *l, struct cell *c)
     return c->text;
 }
 
-static const char *number(uint64_t value, struct cell *c)
+static const char *layer_number(uint64_t value, struct cell *c)
 {
     snprintf(c->text, sizeof c->text, "%llu", (unsigned long long)value);
     return c->text;
 }
 
 // "12.3"; "-" where it is not known.
-static const char *estimate(const rknnd_layer *l, struct cell *c)
+static const char *layer_estimate(const rknnd_layer *l, struct cell *c)
 {
     if (!l->estimate_ns)
         return "-";
@@ -134,7 +134,7 @@ static const char *layer_cell(const struct layer_times *t, uint32_t i, enum what
     const rknnd_layer *l = layer_at(t, i);
     switch (what) {
     case ID:
-        return number(i + 1, c);
+        return layer_number(i + 1, c);
     case OP:
         return l->op;
     case TYPE:
@@ -146,23 +146,23 @@ static const char *layer_cell(const struct layer_times *t, uint32_t i, enum what
     case OUTPUTS:
         return l->output_shapes;
     case DDR_CYCLES:
-        return number(l->ddr_cycles, c);
+        return layer_number(l->ddr_cycles, c);
     case NPU_CYCLES:
-        return number(l->npu_cycles, c);
+        return layer_number(l->npu_cycles, c);
     case MAX_CYCLES:
-        return number(l->total_cycles, c);
+        return layer_number(l->total_cycles, c);
     case TIME:
-        return number(layers_median_us(t, i), c);
+        return layer_number(layers_median_us(t, i), c);
     case ESTIMATE:
-        return estimate(l, c);
+        return layer_estimate(l, c);
     case SPREAD:
-        return number(layers_spread_us(t, i), c);
+        return layer_number(layers_spread_us(t, i), c);
     case MAC_USAGE:
         return mac_usage(l, c);
     case WORK_LOAD:
         return work_load(l, c);
     case MOVED:
-        return number((l->read_bytes + l->write_bytes) / 1024, c);
+        return layer_number((l->read_bytes + l->write_bytes) / 1024, c);
     default:
         return l->name;
     }
@@ -199,7 +199,7 @@ static const struct column {
 #define MAX_COLUMNS (sizeof all_columns / sizeof *all_columns)
 
 // Those that a device has.
-static size_t choose(const struct layer_times *t, const struct column *ret[MAX_COLUMNS])
+static size_t choose_columns(const struct layer_times *t, const struct column *ret[MAX_COLUMNS])
 {
     enum whose whose = t->timing.software ? OF_SOFTWARE : OF_NPU;
     size_t n = 0;
@@ -209,7 +209,7 @@ static size_t choose(const struct layer_times *t, const struct column *ret[MAX_C
     return n;
 }
 
-static uint32_t shown(const struct layer_times *t, uint32_t place)
+static uint32_t is_shown(const struct layer_times *t, uint32_t place)
 {
     return t->order ? t->order[place] : place;
 }
@@ -220,13 +220,13 @@ int layers_print(const struct layer_times *t, FILE *out, const char *indent, siz
     struct table_column looks[MAX_COLUMNS];
     struct table table;
     struct cell c;
-    size_t n = choose(t, columns);
+    size_t n = choose_columns(t, columns);
     for (size_t i = 0; i < n; i++)
         looks[i] = columns[i]->look;
     table_init(&table, looks, n);
     for (uint32_t i = 0; i < t->layers->n; i++)
         for (size_t k = 0; k < n; k++)
-            table_cell(&table, "%s", layer_cell(t, shown(t, i), columns[k]->what, &c));
+            table_cell(&table, "%s", layer_cell(t, is_shown(t, i), columns[k]->what, &c));
     int r = table_print(&table, out, indent, width);
     table_done(&table);
     return r;
@@ -236,12 +236,12 @@ void layers_csv(const struct layer_times *t, FILE *out)
 {
     const struct column *columns[MAX_COLUMNS];
     struct cell c;
-    size_t n = choose(t, columns);
+    size_t n = choose_columns(t, columns);
     for (size_t k = 0; k < n; k++)
         csv_cell(out, columns[k]->look.title, k == 0, k + 1 == n);
     for (uint32_t i = 0; i < t->layers->n; i++)
         for (size_t k = 0; k < n; k++)
-            csv_cell(out, layer_cell(t, shown(t, i), columns[k]->what, &c), k == 0, k + 1 == n);
+            csv_cell(out, layer_cell(t, is_shown(t, i), columns[k]->what, &c), k == 0, k + 1 == n);
 }
 
 static json_t *layer_json(const struct layer_times *t, uint32_t i)
@@ -261,8 +261,8 @@ static json_t *layer_json(const struct layer_times *t, uint32_t i)
         const char *name;
         uint64_t us;
     } measured[] = {{"spread_us", layers_spread_us(t, i)},
-                    {"min_us", percentile(t, i, 0)},
-                    {"max_us", percentile(t, i, 100)}};
+                    {"min_us", layer_percentile(t, i, 0)},
+                    {"max_us", layer_percentile(t, i, 100)}};
     timing_put(&t->timing, o, "time_us", json_integer((json_int_t)layers_median_us(t, i)),
                timing_estimate(l->estimate_ns));
     for (size_t k = 0; k < sizeof measured / sizeof *measured; k++)
@@ -275,6 +275,6 @@ json_t *layers_json(const struct layer_times *t)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < t->layers->n; i++)
-        json_array_append_new(list, layer_json(t, shown(t, i)));
+        json_array_append_new(list, layer_json(t, is_shown(t, i)));
     return list;
 }

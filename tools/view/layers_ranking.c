@@ -18,7 +18,7 @@ struct ranking {
     uint64_t total_us, estimate_ns;
 };
 
-static struct kind *find(struct ranking *r, const char *op)
+static struct kind *find_kind(struct ranking *r, const char *op)
 {
     size_t i = 0;
     while (i < r->n && strcmp(r->kinds[i].op, op) != 0)
@@ -28,9 +28,9 @@ static struct kind *find(struct ranking *r, const char *op)
     return &r->kinds[i];
 }
 
-static void add(struct ranking *r, const rknnd_layer *l, uint64_t us, bool software)
+static void add_layer(struct ranking *r, const rknnd_layer *l, uint64_t us, bool software)
 {
-    struct kind *k = find(r, l->op);
+    struct kind *k = find_kind(r, l->op);
     uint64_t *target = strcmp(l->target, "CPU") == 0   ? &k->cpu_us
                        : strcmp(l->target, "GPU") == 0 ? &k->gpu_us
                                                        : &k->npu_us;
@@ -54,18 +54,18 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->op, y->op);
 }
 
-static int make(struct ranking *r, const struct layer_times *t)
+static int make_ranking(struct ranking *r, const struct layer_times *t)
 {
     *r = (struct ranking){.kinds = calloc((size_t)t->layers->n + 1, sizeof *r->kinds)};
     if (!r->kinds)
         return -1;
     for (uint32_t i = 0; i < t->layers->n; i++)
-        add(r, rknnd_layer_at(t->layers, i), layers_median_us(t, i), t->timing.software);
+        add_layer(r, rknnd_layer_at(t->layers, i), layers_median_us(t, i), t->timing.software);
     qsort(r->kinds, r->n, sizeof *r->kinds, by_time);
     return 0;
 }
 
-static double percent(uint64_t part, uint64_t whole)
+static double percent_of(uint64_t part, uint64_t whole)
 {
     return whole ? 100 * (double)part / (double)whole : 0;
 }
@@ -78,7 +78,7 @@ static void add_row(struct table *t, const struct ranking *r, const struct kind 
     table_cell(t, "%llu", (unsigned long long)k->gpu_us);
     table_cell(t, "%llu", (unsigned long long)k->npu_us);
     table_cell(t, "%llu", (unsigned long long)k->total_us);
-    table_cell(t, "%.2f", percent(k->total_us, r->total_us));
+    table_cell(t, "%.2f", percent_of(k->total_us, r->total_us));
 }
 
 static void add_software_row(struct table *t, const struct ranking *r, const struct kind *k)
@@ -89,9 +89,9 @@ static void add_software_row(struct table *t, const struct ranking *r, const str
         table_cell(t, "%.1f", (double)k->estimate_ns / 1e3);
     else
         table_cell(t, "-");
-    table_cell(t, "%.2f", percent(k->estimate_ns, r->estimate_ns));
+    table_cell(t, "%.2f", percent_of(k->estimate_ns, r->estimate_ns));
     table_cell(t, "%llu", (unsigned long long)k->total_us);
-    table_cell(t, "%.2f", percent(k->total_us, r->total_us));
+    table_cell(t, "%.2f", percent_of(k->total_us, r->total_us));
 }
 
 static const struct table_column columns[] = {
@@ -114,7 +114,7 @@ int layers_print_ranking(const struct layer_times *t, FILE *out, const char *ind
     bool software = t->timing.software;
     struct ranking ranking;
     struct table table;
-    if (make(&ranking, t) < 0)
+    if (make_ranking(&ranking, t) < 0)
         return -1;
     if (software)
         table_init(&table, software_columns, sizeof software_columns / sizeof *software_columns);
@@ -133,19 +133,19 @@ static json_t *kind_json(const struct ranking *r, const struct kind *k, bool sof
     if (software)
         return json_pack("{s:s, s:I, s:o, s:f, s:I, s:f}", "op", k->op, "calls", (json_int_t)k->n,
                          "estimate_us", timing_estimate(k->estimate_ns), "estimate_percent",
-                         percent(k->estimate_ns, r->estimate_ns), "machine_us",
+                         percent_of(k->estimate_ns, r->estimate_ns), "machine_us",
                          (json_int_t)k->total_us, "machine_percent",
-                         percent(k->total_us, r->total_us));
+                         percent_of(k->total_us, r->total_us));
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f}", "op", k->op, "calls", (json_int_t)k->n,
                      "cpu_us", (json_int_t)k->cpu_us, "gpu_us", (json_int_t)k->gpu_us, "npu_us",
                      (json_int_t)k->npu_us, "total_us", (json_int_t)k->total_us, "percent",
-                     percent(k->total_us, r->total_us));
+                     percent_of(k->total_us, r->total_us));
 }
 
 json_t *layers_ranking_json(const struct layer_times *t)
 {
     struct ranking r;
-    if (make(&r, t) < 0)
+    if (make_ranking(&r, t) < 0)
         return NULL;
     json_t *list = json_array();
     for (size_t i = 0; i < r.n; i++)

@@ -60,7 +60,7 @@ static const struct sort {
     {"op", NULL, op_text, false},           {"name", NULL, name_text, false},
 };
 
-static const struct sort *find(const char *by)
+static const struct sort *find_key(const char *by)
 {
     for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++)
         if (strcmp(sorts[i].name, by) == 0)
@@ -70,8 +70,9 @@ static const struct sort *find(const char *by)
 
 int layers_check_sort(const char *by, struct failure *f)
 {
-    return find(by) ? 0
-                    : failure_set(f, EXIT_USAGE, "--sort %s: it is one of %s", by, LAYERS_SORTS);
+    return find_key(by)
+               ? 0
+               : failure_set(f, EXIT_USAGE, "--sort %s: it is one of %s", by, LAYERS_SORTS);
 }
 
 struct sorting {
@@ -79,7 +80,7 @@ struct sorting {
     const struct sort *sort;
 };
 
-static int compare(const void *a, const void *b, void *user)
+static int compare_layers(const void *a, const void *b, void *user)
 {
     const struct sorting *s = user;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -96,7 +97,7 @@ static int compare(const void *a, const void *b, void *user)
 
 int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f)
 {
-    struct sorting s = {t, find(by)};
+    struct sorting s = {t, find_key(by)};
     int r = layers_check_sort(by, f);
     if (r)
         return r;
@@ -107,7 +108,7 @@ int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, str
         return failure_no_memory(f);
     for (uint32_t i = 0; i < t->layers->n; i++)
         order[i] = i;
-    qsort_r(order, t->layers->n, sizeof *order, compare, &s);
+    qsort_r(order, t->layers->n, sizeof *order, compare_layers, &s);
     *ret = order;
     return 0;
 }

@@ -27,7 +27,7 @@ void timeline_done(struct timeline *t)
 
 // ---- events of the format ----------------------------------------------------------------------
 
-static void append(struct timeline *t, json_t *event)
+static void append_event(struct timeline *t, json_t *event)
 {
     if (json_array_append_new(t->events, event) < 0)
         t->failed = 1;
@@ -35,8 +35,8 @@ static void append(struct timeline *t, json_t *event)
 
 static void name_group(struct timeline *t, enum group group, const char *name)
 {
-    append(t, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name", "pid",
-                        (int)group, "args", "name", name));
+    append_event(t, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name", "pid",
+                              (int)group, "args", "name", name));
 }
 
 // The first name of a track holds.
@@ -54,8 +54,8 @@ static void name_track(struct timeline *t, enum group group, uint64_t track, con
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     json_object_set_new(t->seen, key, json_true());
-    append(t, json_pack("{s:s, s:s, s:i, s:I, s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
-                        (int)group, "tid", (json_int_t)track, "args", "name", name));
+    append_event(t, json_pack("{s:s, s:s, s:i, s:I, s:{s:s}}", "ph", "M", "name", "thread_name",
+                              "pid", (int)group, "tid", (json_int_t)track, "args", "name", name));
 }
 
 // The beginning ("b") or end ("e") of something that overlaps with others of its track.
@@ -64,17 +64,18 @@ static void add_edge(struct timeline *t, const char *edge, enum group group, con
 {
     char id[24];
     snprintf(id, sizeof id, "0x%" PRIx64, e->id);
-    append(t, json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I}", "ph", edge, "cat", kind, "id", id,
-                        "name", name, "pid", (int)group, "tid", (json_int_t)e->client, "ts",
-                        (json_int_t)e->time_us));
+    append_event(t, json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I}", "ph", edge, "cat", kind, "id",
+                              id, "name", name, "pid", (int)group, "tid", (json_int_t)e->client,
+                              "ts", (json_int_t)e->time_us));
 }
 
 static void add_moment(struct timeline *t, enum group group, const rknnd_event *e, const char *what)
 {
     char name[100];
     snprintf(name, sizeof name, "%s%s%s", what, *e->text ? " " : "", e->text);
-    append(t, json_pack("{s:s, s:s, s:s, s:i, s:I, s:I}", "ph", "i", "s", "t", "name", name, "pid",
-                        (int)group, "tid", (json_int_t)e->client, "ts", (json_int_t)e->time_us));
+    append_event(t, json_pack("{s:s, s:s, s:s, s:i, s:I, s:I}", "ph", "i", "s", "t", "name", name,
+                              "pid", (int)group, "tid", (json_int_t)e->client, "ts",
+                              (json_int_t)e->time_us));
 }
 
 // A slice of a core; what takes less than a microsecond is a moment, because viewers take a slice
@@ -100,15 +101,16 @@ static void add_work(struct timeline *t, const rknnd_event *e, uint64_t start, u
     for (uint32_t core = 0; core < 32; core++)
         if (e->cores >> core & 1) {
             name_track(t, GROUP_CORES, core, "core %u", core);
-            append(t, work(e, core, start, duration, name));
+            append_event(t, work(e, core, start, duration, name));
         }
 }
 
 static void add_counts(struct timeline *t, const rknnd_event *e)
 {
-    append(t, json_pack("{s:s, s:s, s:i, s:I, s:{s:I, s:I}}", "ph", "C", "name", "runs", "pid",
-                        (int)GROUP_CORES, "ts", (json_int_t)e->time_us, "args", "waiting",
-                        (json_int_t)t->n_waiting, "running", (json_int_t)t->n_running));
+    append_event(t,
+                 json_pack("{s:s, s:s, s:i, s:I, s:{s:I, s:I}}", "ph", "C", "name", "runs", "pid",
+                           (int)GROUP_CORES, "ts", (json_int_t)e->time_us, "args", "waiting",
+                           (json_int_t)t->n_waiting, "running", (json_int_t)t->n_running));
 }
 
 // ---- runs --------------------------------------------------------------------------------------

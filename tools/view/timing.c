@@ -14,7 +14,7 @@ struct timing timing_of(const rknnd_run_info *info)
     return t;
 }
 
-static const char *prefixed(const char *prefix, const char *name, char room[static 64])
+static const char *add_prefix(const char *prefix, const char *name, char room[static 64])
 {
     snprintf(room, 64, "%s%s", prefix, strcmp(name, "time_us") == 0 ? "us" : name);
     return room;
@@ -22,7 +22,7 @@ static const char *prefixed(const char *prefix, const char *name, char room[stat
 
 const char *timing_name(const struct timing *t, const char *name, char room[static 64])
 {
-    return t->software ? prefixed("machine_", name, room) : name;
+    return t->software ? add_prefix("machine_", name, room) : name;
 }
 
 void timing_put(const struct timing *t, json_t *o, const char *name, json_t *measured,
@@ -31,7 +31,7 @@ void timing_put(const struct timing *t, json_t *o, const char *name, json_t *mea
     char room[64];
     json_object_set_new(o, timing_name(t, name, room), measured);
     if (t->software)
-        json_object_set_new(o, prefixed("estimate_", name, room), estimate);
+        json_object_set_new(o, add_prefix("estimate_", name, room), estimate);
     else
         json_decref(estimate);
 }

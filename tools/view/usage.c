@@ -38,7 +38,7 @@ static double per_second(const struct span *s, uint64_t now, uint64_t before)
     return s->seconds > 0 ? (double)(now - before) / s->seconds : 0;
 }
 
-static double percent(const struct span *s, uint64_t now_us, uint64_t before_us)
+static double usage_percent(const struct span *s, uint64_t now_us, uint64_t before_us)
 {
     return per_second(s, now_us, before_us) / 1e4;
 }
@@ -67,7 +67,8 @@ static void print_head(const struct span *s, FILE *out)
         uint64_t before = s->before && i < s->before->cores->n
                               ? rknnd_core_stats_at(s->before->cores, i)->busy_us
                               : 0;
-        fprintf(out, " %.0f%%", percent(s, rknnd_core_stats_at(s->now->cores, i)->busy_us, before));
+        fprintf(out, " %.0f%%",
+                usage_percent(s, rknnd_core_stats_at(s->now->cores, i)->busy_us, before));
     }
     fputs("\n\n", out);
 }
@@ -125,7 +126,7 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
         table_cell(&t, "%u", c->contexts);
         table_cell(&t, "%u", c->jobs_waiting);
         table_cell(&t, "%.1f", per_second(s, c->jobs_done, old->jobs_done));
-        table_cell(&t, "%.0f%%", percent(s, c->core_us, old->core_us));
+        table_cell(&t, "%.0f%%", usage_percent(s, c->core_us, old->core_us));
         mean_cell(&t, c->queue_us - old->queue_us,
                   c->jobs_done + c->jobs_failed - old->jobs_done - old->jobs_failed);
         table_cell(&t, "%llu", (unsigned long long)c->jobs_failed);
@@ -168,7 +169,7 @@ static int print_models(const struct span *s, FILE *out, size_t width)
     return r;
 }
 
-int shares_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, size_t width)
+int usage_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, size_t width)
 {
     uint64_t ms = now->uptime_ms - (before ? before->uptime_ms : 0);
     const struct span s = {before, now, (double)ms / 1e3};

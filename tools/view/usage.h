@@ -9,10 +9,10 @@
 /// Cores, clients that have contexts, and models, with their rates between two looks; `before`
 /// NULL: since the server began. Lines fit `width` columns (0: no limit). Returns 0, or -1 when
 /// memory ran out.
-int shares_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, size_t width);
+int usage_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, size_t width);
 
 /// Everything. NULL: out of memory.
-json_t *shares_json(const rknnd_stats *s);
+json_t *usage_json(const rknnd_stats *s);
 
 /// Everything in Prometheus's text format, version 0.0.4.
-void shares_prometheus(const rknnd_stats *s, FILE *out);
+void usage_prometheus(const rknnd_stats *s, FILE *out);

@@ -39,7 +39,7 @@ static json_t *models_json(const rknnd_stats *s)
     return list;
 }
 
-json_t *shares_json(const rknnd_stats *s)
+json_t *usage_json(const rknnd_stats *s)
 {
     json_t *cores = json_array();
     for (uint32_t i = 0; i < s->cores->n; i++)
@@ -151,7 +151,7 @@ static void put_models(const rknnd_stats *s, FILE *out)
     }
 }
 
-void shares_prometheus(const rknnd_stats *s, FILE *out)
+void usage_prometheus(const rknnd_stats *s, FILE *out)
 {
     put_head(out, "rknnd_uptime_seconds", "counter", "Time since the server began.");
     fprintf(out, "rknnd_uptime_seconds %" PRIu64 ".%03" PRIu64 "\n", s->uptime_ms / 1000,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
 #define WIDTH  19

@@ -2,38 +2,38 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/compare/comparison.h"
 #include "tools/format/csv.h"
 #include "tools/format/format.h"
-#include "tools/run/comparison.h"
 
-static void text(const char *value, bool last)
+static void csv_text(const char *value, bool last)
 {
     csv_cell(stdout, value, false, last);
 }
 
-static void number(bool there, double value, bool last)
+static void csv_number(bool there, double value, bool last)
 {
     char cell[40] = "";
     if (there)
         snprintf(cell, sizeof cell, "%.9g", value);
-    text(cell, last);
+    csv_text(cell, last);
 }
 
-static void distance(const struct comparison_distance *d)
+static void csv_distance(const struct comparison_distance *d)
 {
     const double values[] = {d->real.cosine, d->real.euclidean, d->real.relative, d->real.gain};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        number(d->there, values[i], false);
+        csv_number(d->there, values[i], false);
 }
 
 // NULL: the layer has no times, or they are in the row of its first tensor.
-static void times(const struct comparison *c, const struct time_pair *p)
+static void csv_times(const struct comparison *c, const struct time_pair *p)
 {
     struct time_number numbers[TIME_COLUMNS] = {{0}};
     if (p)
         comparison_time_numbers(&c->times, p, numbers);
     for (int i = 0; i < TIME_COLUMNS; i++)
-        number(numbers[i].there, numbers[i].value, i + 1 == TIME_COLUMNS);
+        csv_number(numbers[i].there, numbers[i].value, i + 1 == TIME_COLUMNS);
 }
 
 static bool is_first_of_node(const struct comparison *c, size_t row)
@@ -46,13 +46,13 @@ static void print_row(const struct comparison *c, size_t i)
     const struct comparison_row *r = &c->rows[i];
     struct format_buffer b;
     csv_cell(stdout, r->op, true, false);
-    text(r->name, false);
-    text(r->node, false);
-    text(get_type_string(r->type), false);
-    text(format_dims(&b, r->dims, r->n_dims), false);
-    distance(&r->entire);
-    distance(&r->single);
-    times(c, is_first_of_node(c, i) ? comparison_times_find(&c->times, r->node) : NULL);
+    csv_text(r->name, false);
+    csv_text(r->node, false);
+    csv_text(get_type_string(r->type), false);
+    csv_text(format_dims(&b, r->dims, r->n_dims), false);
+    csv_distance(&r->entire);
+    csv_distance(&r->single);
+    csv_times(c, is_first_of_node(c, i) ? comparison_times_find(&c->times, r->node) : NULL);
 }
 
 static bool has_row(const struct comparison *c, const struct time_pair *p)
@@ -69,13 +69,13 @@ static void print_time(const struct comparison *c, const struct time_pair *p)
     const rknnd_layer *l = p->layer ? p->layer : p->reference;
     const struct comparison_distance none = {0};
     csv_cell(stdout, l->op, true, false);
-    text("", false);
-    text(l->name, false);
-    text(l->type, false);
-    text("", false);
-    distance(&none);
-    distance(&none);
-    times(c, p);
+    csv_text("", false);
+    csv_text(l->name, false);
+    csv_text(l->type, false);
+    csv_text("", false);
+    csv_distance(&none);
+    csv_distance(&none);
+    csv_times(c, p);
 }
 
 void comparison_csv(const struct comparison *c)

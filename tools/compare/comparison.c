@@ -1,5 +1,5 @@
 // A model's tensors against those of a golden one.
-#include "tools/run/comparison.h"
+#include "tools/compare/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,22 +45,22 @@ static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *
 }
 
 // What is not a number stays.
-static double larger(double a, double b)
+static double larger_or_nan(double a, double b)
 {
     return isnan(a) || a > b ? a : b;
 }
 
 static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
 {
-    d->cosine = -larger(-d->cosine, -now->cosine);
-    d->euclidean = larger(d->euclidean, now->euclidean);
-    d->relative = larger(d->relative, now->relative);
-    d->largest = larger(d->largest, now->largest);
+    d->cosine = -larger_or_nan(-d->cosine, -now->cosine);
+    d->euclidean = larger_or_nan(d->euclidean, now->euclidean);
+    d->relative = larger_or_nan(d->relative, now->relative);
+    d->largest = larger_or_nan(d->largest, now->largest);
     if (isnan(now->gain) || fabs(now->gain - 1) > fabs(d->gain - 1))
         d->gain = now->gain;
 }
 
-static void note(struct comparison_row *row, const rknnd_comparison *c, bool single)
+static void note_tensor(struct comparison_row *row, const rknnd_comparison *c, bool single)
 {
     struct comparison_distance *d = single ? &row->single : &row->entire;
     if (!c->golden)
@@ -75,7 +75,7 @@ static void note(struct comparison_row *row, const rknnd_comparison *c, bool sin
 
 // ---- tensors as they come ----------------------------------------------------------------------
 
-static int snapshot(struct work *w, const rknnd_comparison *c)
+static int take_snapshot(struct work *w, const rknnd_comparison *c)
 {
     const struct comparison_plan *plan = w->plan;
     const rknnd_tensor *t = c->tensor;
@@ -101,17 +101,17 @@ static int snapshot(struct work *w, const rknnd_comparison *c)
     return r;
 }
 
-static int take(struct work *w, const rknnd_comparison *c)
+static int take_tensor(struct work *w, const rknnd_comparison *c)
 {
     struct comparison *result = w->result;
     int r = w->at == result->n && !w->single && w->set == 0 ? add_row(result, c->tensor, w->f) : 0;
     if (r == 0 && w->at >= result->n)
         r = failure_set(w->f, EXIT_RUNTIME, "the model computes other tensors in each run");
     if (r == 0 && w->plan->folder)
-        r = snapshot(w, c);
+        r = take_snapshot(w, c);
     if (r)
         return r;
-    note(&result->rows[w->at++], c, w->single);
+    note_tensor(&result->rows[w->at++], c, w->single);
     w->n_done += w->n_done < w->n_steps;
     progress_count(&w->progress, w->n_done, w->n_steps);
     return 0;
@@ -119,7 +119,7 @@ static int take(struct work *w, const rknnd_comparison *c)
 
 static int on_tensor(void *user, const rknnd_comparison *c)
 {
-    return take(user, c) ? RKNN_ERR_FAIL : RKNN_SUCC;
+    return take_tensor(user, c) ? RKNN_ERR_FAIL : RKNN_SUCC;
 }
 
 // ---- runs --------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ static int set_inputs(const struct model *m, const struct input_set *s, struct f
     return r < 0 ? failure_model(f, r, m->path) : 0;
 }
 
-static int compare(struct work *w, const rknnd_golden *golden, bool single)
+static int compare_set(struct work *w, const rknnd_golden *golden, bool single)
 {
     const rknnd_list pairs = {.struct_size = sizeof pairs,
                               .n = (uint32_t)w->plan->map.n,
@@ -179,9 +179,9 @@ static int run_set(struct work *w, const struct text_list *files)
     if (r == 0)
         r = set_inputs(&w->model, &inputs, w->f);
     if (r == 0)
-        r = compare(w, golden, false);
+        r = compare_set(w, golden, false);
     if (r == 0 && !w->plan->entire_only && !*result->why_not_single)
-        r = compare(w, golden, true);
+        r = compare_set(w, golden, true);
     rknnd_golden_free(golden);
     return r;
 }

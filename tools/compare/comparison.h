@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "tools/run/comparison_times.h"
+#include "tools/compare/comparison_times.h"
 
 struct comparison_plan {
     struct task task; // what is looked at

@@ -1,13 +1,13 @@
 // What a comparison of tensors says.
 #include <math.h>
 
+#include "tools/compare/comparison.h"
 #include "tools/format/format.h"
 #include "tools/format/table.h"
-#include "tools/run/comparison.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 
-static const struct comparison_distance *deciding(const struct comparison_row *r)
+static const struct comparison_distance *deciding_distance(const struct comparison_row *r)
 {
     return r->single.there ? &r->single : &r->entire;
 }
@@ -20,7 +20,7 @@ static double error_of(const rknnd_distance *d)
 
 double comparison_error(const struct comparison_row *r)
 {
-    const struct comparison_distance *d = deciding(r);
+    const struct comparison_distance *d = deciding_distance(r);
     return d->there ? error_of(&d->real) : 0;
 }
 
@@ -43,13 +43,13 @@ static bool is_marked(const struct comparison *c, const struct comparison_row *r
 // The error that rounding to the tensor's type does not explain.
 static double beyond_rounding(const struct comparison_row *r)
 {
-    const struct comparison_distance *d = deciding(r);
+    const struct comparison_distance *d = deciding_distance(r);
     return d->there ? error_of(&d->stored) : 0;
 }
 
 // Orders layers: what is over the limit by its error, below it the others by what rounding does not
 // explain.
-static double badness(const struct comparison *c, const struct comparison_row *r)
+static double row_badness(const struct comparison *c, const struct comparison_row *r)
 {
     double error = comparison_error(r);
     if (is_over(error, limit_of(c)) || error == 0)
@@ -62,7 +62,7 @@ const struct comparison_row *comparison_worst(const struct comparison *c)
     const struct comparison_row *worst = NULL;
     double most = 0;
     for (size_t i = 0; i < c->n && !isnan(most); i++) {
-        double bad = badness(c, &c->rows[i]);
+        double bad = row_badness(c, &c->rows[i]);
         if (is_over(bad, most)) {
             worst = &c->rows[i];
             most = bad;
@@ -117,7 +117,7 @@ static void add_row(struct table *t, const struct comparison *c, size_t i)
     distance_cells(t, &r->entire);
     distance_cells(t, &r->single);
     if (r->entire.there)
-        table_cell(t, "%+.2f%%", 100 * (deciding(r)->real.gain - 1));
+        table_cell(t, "%+.2f%%", 100 * (deciding_distance(r)->real.gain - 1));
     else
         table_cell(t, "-");
     table_cell(t, "%s", !over ? "" : r == comparison_worst(c) ? "!!" : "!");
@@ -129,7 +129,7 @@ static void print_named(const char *what, const struct comparison_row *r, const 
         report_line(what, "none: %s", none);
         return;
     }
-    const rknnd_distance *d = &deciding(r)->real;
+    const rknnd_distance *d = &deciding_distance(r)->real;
     report_line(what, "%s, %s\n    of node %s: error %.2f%% (%.2f%% off, gain %+.2f%%%s)", r->op,
                 r->name, r->node, 100 * comparison_error(r), 100 * d->relative, 100 * (d->gain - 1),
                 r->single.there ? ", by itself" : "");
@@ -220,7 +220,8 @@ json_t *comparison_json(const struct comparison *c)
                      c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
 
-static int show(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+static int show_rows(const struct comparison *c, const struct comparison_plan *plan,
+                     struct failure *f)
 {
     if (plan->form == COMPARISON_CSV) {
         comparison_csv(c);
@@ -253,7 +254,8 @@ int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struc
 }
 
 // What was asked to be good enough. That nothing was compared is not.
-static int judge(const struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+static int judge_limit(const struct comparison *c, const struct comparison_plan *plan,
+                       struct failure *f)
 {
     const struct comparison_row *worst = NULL;
     size_t n_compared = 0, n_over = 0;
@@ -285,9 +287,9 @@ int comparison_run(const struct comparison_plan *plan, struct failure *f)
     struct comparison c = {0};
     int r = comparison_make(&c, plan, f);
     if (r == 0)
-        r = show(&c, plan, f);
+        r = show_rows(&c, plan, f);
     if (r == 0)
-        r = judge(&c, plan, f);
+        r = judge_limit(&c, plan, f);
     comparison_done(&c);
     return r;
 }

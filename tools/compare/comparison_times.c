@@ -1,5 +1,5 @@
 // How long both models of a comparison take.
-#include "tools/run/comparison_times.h"
+#include "tools/compare/comparison_times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static struct time_pair *find_partner(struct comparison_times *t, const rknnd_la
     return NULL;
 }
 
-static int pair(struct comparison_times *t, struct failure *f)
+static int pair_layers(struct comparison_times *t, struct failure *f)
 {
     const struct layer_times *model = &t->model.layers, *reference = &t->reference.layers;
     t->pairs = calloc((size_t)model->layers->n + reference->layers->n + 1, sizeof *t->pairs);
@@ -78,7 +78,7 @@ int comparison_times_measure(struct comparison_times *t, const struct profile_pl
     int r = measure_on(reference_server, reference, &t->reference, f);
     if (r == 0)
         r = measure_on(server, model, &t->model, f);
-    return r ? r : pair(t, f);
+    return r ? r : pair_layers(t, f);
 }
 
 void comparison_times_done(struct comparison_times *t)
@@ -105,14 +105,15 @@ static const char *const keys[TIME_COLUMNS] = {"time_us",
                                                "machine_ratio"};
 
 // Of one side: the measured time is the NPU's or the machine's.
-static void put(const struct timing *t, uint64_t us, uint64_t estimate_ns, struct time_number *ret)
+static void put_time(const struct timing *t, uint64_t us, uint64_t estimate_ns,
+                     struct time_number *ret)
 {
     ret[t->software ? TIME_MACHINE : TIME_MEASURED] = (struct time_number){true, (double)us};
     ret[TIME_ESTIMATE] =
         (struct time_number){t->software && estimate_ns, (double)estimate_ns / 1e3};
 }
 
-static struct time_number ratio(struct time_number x, struct time_number y)
+static struct time_number time_ratio(struct time_number x, struct time_number y)
 {
     bool there = x.there && y.there && x.value > 0 && y.value > 0;
     return (struct time_number){there, there ? x.value / y.value : 0};
@@ -126,8 +127,8 @@ static struct time_number of_chip(const struct time_number *side)
 static void put_ratios(struct time_number ret[TIME_COLUMNS])
 {
     const struct time_number *reference = ret + TIME_REFERENCE_MEASURED;
-    ret[TIME_RATIO] = ratio(of_chip(ret), of_chip(reference));
-    ret[TIME_MACHINE_RATIO] = ratio(ret[TIME_MACHINE], reference[TIME_MACHINE]);
+    ret[TIME_RATIO] = time_ratio(of_chip(ret), of_chip(reference));
+    ret[TIME_MACHINE_RATIO] = time_ratio(ret[TIME_MACHINE], reference[TIME_MACHINE]);
 }
 
 void comparison_time_numbers(const struct comparison_times *t, const struct time_pair *p,
@@ -135,10 +136,10 @@ void comparison_time_numbers(const struct comparison_times *t, const struct time
 {
     memset(ret, 0, TIME_COLUMNS * sizeof *ret);
     if (p->layer)
-        put(&t->model.layers.timing, p->us, p->layer->estimate_ns, ret);
+        put_time(&t->model.layers.timing, p->us, p->layer->estimate_ns, ret);
     if (p->reference)
-        put(&t->reference.layers.timing, p->reference_us, p->reference->estimate_ns,
-            ret + TIME_REFERENCE_MEASURED);
+        put_time(&t->reference.layers.timing, p->reference_us, p->reference->estimate_ns,
+                 ret + TIME_REFERENCE_MEASURED);
     put_ratios(ret);
 }
 
@@ -153,11 +154,11 @@ static void put_sum(const struct profile *p, enum sum sum, struct time_number *r
 {
     const struct timing *t = &p->layers.timing;
     if (sum == SUM_LAYERS)
-        put(t, layers_total_us(&p->layers), layers_estimate_ns(&p->layers), ret);
+        put_time(t, layers_total_us(&p->layers), layers_estimate_ns(&p->layers), ret);
     else if (sum == SUM_RUN)
-        put(t, stats_percentile(p->run_us, p->n_runs, 50), p->estimate_ns, ret);
+        put_time(t, stats_percentile(p->run_us, p->n_runs, 50), p->estimate_ns, ret);
     else
-        put(t, stats_percentile(p->total_us, p->n_runs, 50), 0, ret);
+        put_time(t, stats_percentile(p->total_us, p->n_runs, 50), 0, ret);
 }
 
 static void sum_numbers(const struct comparison_times *t, enum sum sum,

@@ -1,0 +1,15 @@
+// Texts of a command line, in their order.
+#pragma once
+
+#include <stddef.h>
+
+#include "tools/ui/failure.h"
+
+struct text_list {
+    const char **items; // of options: point into argv
+    size_t n, room;
+};
+
+/// `item` outlives the list.
+int text_list_add(struct text_list *l, const char *item, struct failure *f);
+void text_list_done(struct text_list *l);
