@@ -16,7 +16,7 @@ void faults_init(struct faults *f, const struct sim_options *options)
 }
 
 // Each worker draws its own numbers, or one that crashed would crash its successor.
-static bool happens(double chance)
+static bool fault_happens(double chance)
 {
     uint32_t n;
     if (chance <= 0 || getrandom(&n, sizeof n, 0) != sizeof n)
@@ -24,18 +24,18 @@ static bool happens(double chance)
     return n < chance * 4294967296.0;
 }
 
-static bool applies(struct faults *f, unsigned i)
+static bool fault_applies(struct faults *f, unsigned i)
 {
     const struct sim_fault_rule *rule = &f->options->faults[i];
     unsigned long long job = atomic_fetch_add(&f->n_jobs[i], 1) + 1;
-    return rule->at_job ? job == rule->at_job : happens(rule->chance);
+    return rule->at_job ? job == rule->at_job : fault_happens(rule->chance);
 }
 
 enum sim_fault faults_next(struct faults *f, const char *model)
 {
     enum sim_fault ret = FAULT_NONE;
     for (unsigned i = 0; i < f->options->n_faults; i++)
-        if (fnmatch(f->options->faults[i].models, model, 0) == 0 && applies(f, i) && !ret)
+        if (fnmatch(f->options->faults[i].models, model, 0) == 0 && fault_applies(f, i) && !ret)
             ret = f->options->faults[i].kind;
     return ret;
 }

@@ -9,7 +9,7 @@
 // ---- descriptions ------------------------------------------------------------------------------
 
 // As the tensor is exchanged: reals of 32 bits, but for integers of 64.
-static struct graph_tensor exchanged(const struct graph_tensor *t)
+static struct graph_tensor custom_exchanged(const struct graph_tensor *t)
 {
     struct graph_tensor x = *t;
     bool wide = t->type == TENSOR_INT64 && !t->quantized;
@@ -23,7 +23,7 @@ static struct graph_tensor exchanged(const struct graph_tensor *t)
 static int describe_tensor(const struct graph_node *n, const struct graph_tensor *t,
                            struct tensor_attr *ret, struct error *e)
 {
-    struct graph_tensor x = exchanged(t);
+    struct graph_tensor x = custom_exchanged(t);
     if (!element_type_known(t->type))
         return graph_refuse(n, e, "tensor %s: programs cannot have type %s", t->name,
                             tensor_type_name(t->type));
@@ -66,8 +66,8 @@ static size_t attribute_bytes(const struct graph_node *n)
     return size;
 }
 
-static int describe(struct graph *g, const struct graph_node *n, size_t room,
-                    struct custom_node *ret, struct error *e)
+static int custom_describe(struct graph *g, const struct graph_node *n, size_t room,
+                           struct custom_node *ret, struct error *e)
 {
     *ret = (struct custom_node){.name = n->name,
                                 .op = n->type,
@@ -101,7 +101,7 @@ static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uin
             return known ? 0
                          : graph_refuse(node, e, "the model has more than %d custom operators",
                                         CUSTOM_MAX_NODES);
-        int r = describe(g, node, room, &nodes[*n], known ? &unsuited : e);
+        int r = custom_describe(g, node, room, &nodes[*n], known ? &unsuited : e);
         if (r < 0 && !known)
             return r;
         if (r < 0)
@@ -134,8 +134,8 @@ int sim_custom_nodes(struct graph *g, const struct custom_node **ret, uint32_t *
 
 // ---- data --------------------------------------------------------------------------------------
 
-static void convert(const struct graph_tensor *to, void *dst, const struct graph_tensor *from,
-                    const void *src)
+static void custom_convert(const struct graph_tensor *to, void *dst,
+                           const struct graph_tensor *from, const void *src)
 {
     struct copy c;
     copy_init_whole(&c, to, from);
@@ -145,9 +145,9 @@ static void convert(const struct graph_tensor *to, void *dst, const struct graph
 static void put_input(const struct run *r, const struct step *s, uint32_t i, void *dst)
 {
     const struct graph_tensor *t = step_input(s, i);
-    struct graph_tensor x = exchanged(t);
+    struct graph_tensor x = custom_exchanged(t);
     if (!t->constant)
-        convert(&x, dst, t, run_input(s, r, i));
+        custom_convert(&x, dst, t, run_input(s, r, i));
     else if (x.type == TENSOR_INT64)
         graph_tensor_unpack(t, dst);
     else
@@ -157,8 +157,8 @@ static void put_input(const struct run *r, const struct step *s, uint32_t i, voi
 static void take_output(const struct run *r, const struct step *s, uint32_t i, const void *src)
 {
     const struct graph_tensor *t = step_output(s, i);
-    struct graph_tensor x = exchanged(t);
-    convert(t, run_output(s, r, i), &x, src);
+    struct graph_tensor x = custom_exchanged(t);
+    custom_convert(t, run_output(s, r, i), &x, src);
 }
 
 int sim_custom(void *custom, const struct run *r, const struct step *s, struct error *e)

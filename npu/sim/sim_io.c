@@ -26,7 +26,7 @@ static int set_size(struct tensor_attr *a, struct error *e)
     return 0;
 }
 
-static struct tensor_attr common(const struct graph_tensor *t)
+static struct tensor_attr io_common(const struct graph_tensor *t)
 {
     struct tensor_attr a = {.type = t->type, .scale = 1};
     if (t->quantized) {
@@ -67,7 +67,8 @@ int sim_describe_input(const struct graph *g, const struct chip *chip, uint32_t 
                        struct tensor_io *ret, struct error *e)
 {
     const struct graph_tensor *t = &g->tensors[g->inputs[i]];
-    struct tensor_io io = {.logical = common(t), .native = common(t), .native_nhwc = common(t)};
+    struct tensor_io io = {
+        .logical = io_common(t), .native = io_common(t), .native_nhwc = io_common(t)};
     io.preprocess = g->preprocess[i];
     if (t->n_dims == 4) {
         uint32_t w = t->dims[3], c = t->dims[1];
@@ -95,7 +96,8 @@ int sim_describe_output(const struct graph *g, const struct chip *chip, uint32_t
                         struct tensor_io *ret, struct error *e)
 {
     const struct graph_tensor *t = &g->tensors[g->outputs[i]];
-    struct tensor_io io = {.logical = common(t), .native = common(t), .native_nhwc = common(t)};
+    struct tensor_io io = {
+        .logical = io_common(t), .native = io_common(t), .native_nhwc = io_common(t)};
     set_plain(&io.logical, t);
     set_plain(&io.native, t);
     set_plain(&io.native_nhwc, t);
@@ -112,7 +114,7 @@ int sim_describe_output(const struct graph *g, const struct chip *chip, uint32_t
 
 int sim_describe_tensor(const struct graph_tensor *t, struct tensor_attr *ret, struct error *e)
 {
-    struct tensor_attr a = common(t);
+    struct tensor_attr a = io_common(t);
     set_plain(&a, t);
     int r = set_size(&a, e);
     if (r == 0)

@@ -18,8 +18,8 @@ static size_t append_shape(char *text, size_t at, const struct graph_tensor *t)
 }
 
 // "(1,3,224,224),(64,3,7,7)", cut to fit.
-static const char *shapes(const struct graph *g, struct pool *pool, const int32_t *indices,
-                          uint32_t n)
+static const char *layer_shapes(const struct graph *g, struct pool *pool, const int32_t *indices,
+                                uint32_t n)
 {
     char text[SHAPES_LENGTH + 1] = "";
     size_t at = 0;
@@ -44,8 +44,8 @@ int sim_layers(const struct graph *g, const struct chip *chip, struct pool *pool
         l->type = has_output ? tensor_type_name(g->tensors[n->outputs[0]].type) : "";
         l->target = n->on_cpu ? "CPU" : "NPU";
         l->n_tasks = n->n_tasks;
-        l->input_shapes = shapes(g, pool, n->inputs, n->n_inputs);
-        l->output_shapes = shapes(g, pool, n->outputs, n->n_outputs);
+        l->input_shapes = layer_shapes(g, pool, n->inputs, n->n_inputs);
+        l->output_shapes = layer_shapes(g, pool, n->outputs, n->n_outputs);
         if (!l->input_shapes || !l->output_shapes)
             return error_no_memory(e, "the layers", 0);
     }

@@ -24,7 +24,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-static uint64_t align(uint64_t a, uint64_t to)
+static uint64_t estimate_align(uint64_t a, uint64_t to)
 {
     return ceil_div(a, to) * to;
 }
@@ -34,13 +34,13 @@ static uint64_t element_size(bool half)
     return half ? 2 : 1;
 }
 
-static uint32_t block(const struct chip *chip, bool half)
+static uint32_t estimate_block(const struct chip *chip, bool half)
 {
     return half ? chip->c2_fp16 : chip->c2_int8;
 }
 
 // Channels that come out of the multipliers at once.
-static uint32_t lanes(const struct chip *chip, enum estimate_kind kind, bool half)
+static uint32_t estimate_lanes(const struct chip *chip, enum estimate_kind kind, bool half)
 {
     if (kind == ESTIMATE_DEPTHWISE)
         return half ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
@@ -53,31 +53,31 @@ struct estimate_native estimate_native(const struct chip *chip, enum estimate_ki
                                        uint32_t channels, uint32_t height, uint32_t width)
 {
     uint64_t pixels = (uint64_t)height * width, element = element_size(half);
-    uint32_t c2 = block(chip, half), unit = c2;
+    uint32_t c2 = estimate_block(chip, half), unit = c2;
     if (kind == ESTIMATE_INPUT && channels <= 4) // an image: as it comes
         return (struct estimate_native){1, channels, pixels * channels * element};
     if (kind == ESTIMATE_CONV || kind == ESTIMATE_DEPTHWISE)
-        unit = lanes(chip, kind, half);
-    uint64_t plane = pixels > 1 ? align(pixels, 4) : pixels;
-    uint64_t elements = align(align(channels, unit), c2) * plane;
+        unit = estimate_lanes(chip, kind, half);
+    uint64_t plane = pixels > 1 ? estimate_align(pixels, 4) : pixels;
+    uint64_t elements = estimate_align(estimate_align(channels, unit), c2) * plane;
     uint64_t c1 = pixels ? elements / (pixels * c2) : 0;
     return (struct estimate_native){(uint32_t)c1, c2, elements * element};
 }
 
 uint64_t estimate_weight_bytes(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint64_t taps = (uint64_t)l->kernel[0] * l->kernel[1], c2 = block(chip, l->half);
+    uint64_t taps = (uint64_t)l->kernel[0] * l->kernel[1], c2 = estimate_block(chip, l->half);
     uint64_t element = element_size(l->half);
     if (l->kind == ESTIMATE_DEPTHWISE)
-        return taps * align(l->out_channels, c2) * element;
+        return taps * estimate_align(l->out_channels, c2) * element;
     uint64_t inputs = l->in_channels / l->groups;
-    return taps * l->out_channels * align(inputs, inputs <= c2 ? c2 : 16) * element;
+    return taps * l->out_channels * estimate_align(inputs, inputs <= c2 ? c2 : 16) * element;
 }
 
 uint64_t estimate_bias_bytes(const struct chip *chip, const struct estimate_layer *l, bool full)
 {
     uint64_t record = full && !l->half ? 8 : 4; // 16-bit convolutions have plain floats
-    return align(l->out_channels, lanes(chip, l->kind, l->half)) * record;
+    return estimate_align(l->out_channels, estimate_lanes(chip, l->kind, l->half)) * record;
 }
 
 // ---- in time ----
@@ -97,21 +97,22 @@ static uint64_t conv_macs(const struct estimate_layer *l)
 // it takes a step for each tap is a guess.
 static uint64_t conv_cycles(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint64_t pixels = align((uint64_t)l->batch * l->out_height * l->out_width, PIXELS_AT_ONCE);
+    uint64_t pixels =
+        estimate_align((uint64_t)l->batch * l->out_height * l->out_width, PIXELS_AT_ONCE);
     uint64_t steps = (uint64_t)l->kernel[0] * l->kernel[1];
     if (l->kind == ESTIMATE_CONV)
         steps *= ceil_div(l->in_channels / l->groups, INPUTS_AT_ONCE);
     if (!l->half && steps < LEAST_STEPS)
         steps = LEAST_STEPS;
-    return pixels * steps * ceil_div(l->out_channels, lanes(chip, l->kind, l->half));
+    return pixels * steps * ceil_div(l->out_channels, estimate_lanes(chip, l->kind, l->half));
 }
 
 // Runs over the rows, so that input rows and weights fit into the convolution buffer.
-static uint64_t tiles(const struct chip *chip, const struct estimate_layer *l)
+static uint64_t estimate_tiles(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint32_t c2 = block(chip, l->half);
+    uint32_t c2 = estimate_block(chip, l->half);
     uint64_t unit = l->in_channels <= c2 ? c2 : INPUTS_AT_ONCE;
-    uint64_t row = l->in_width * align(l->in_channels, unit) * element_size(l->half);
+    uint64_t row = l->in_width * estimate_align(l->in_channels, unit) * element_size(l->half);
     uint64_t banks = ceil_div(l->weight_bytes, CBUF_BANK);
     uint64_t room =
         (chip->buffer_banks - (banks < WEIGHT_BANKS ? banks : WEIGHT_BANKS)) * CBUF_BANK;
@@ -123,7 +124,7 @@ static uint64_t tiles(const struct chip *chip, const struct estimate_layer *l)
 
 static uint64_t conv_read(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint64_t n = tiles(chip, l) * l->batch;
+    uint64_t n = estimate_tiles(chip, l) * l->batch;
     bool weights_stay = l->weight_bytes <= WEIGHT_BANKS * CBUF_BANK;
     return l->in_bytes + n * (CONV_COMMANDS + l->bias_bytes) +
            (weights_stay ? 1 : n) * l->weight_bytes;

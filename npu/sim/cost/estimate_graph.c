@@ -21,7 +21,7 @@ static bool is_half(const struct graph_tensor *t)
     return t->type != TENSOR_INT8 && t->type != TENSOR_UINT8;
 }
 
-static uint32_t dim(const struct graph_tensor *t, uint32_t i)
+static uint32_t layer_dim(const struct graph_tensor *t, uint32_t i)
 {
     return i < t->n_dims ? t->dims[i] : 1;
 }
@@ -29,7 +29,7 @@ static uint32_t dim(const struct graph_tensor *t, uint32_t i)
 // Batch, channels and height of any shape; all that is left is its width.
 static uint32_t width_of(const struct graph_tensor *t)
 {
-    uint64_t rest = (uint64_t)dim(t, 0) * dim(t, 1) * dim(t, 2);
+    uint64_t rest = (uint64_t)layer_dim(t, 0) * layer_dim(t, 1) * layer_dim(t, 2);
     uint64_t width = rest ? t->n_elems / rest : 0;
     return width < UINT32_MAX ? (uint32_t)width : UINT32_MAX;
 }
@@ -64,7 +64,7 @@ static bool repeats_rows(const struct graph *g, const struct graph_node *n)
     const struct graph_tensor *y = &g->tensors[n->outputs[0]];
     for (uint32_t i = 0; i < n->n_inputs; i++) {
         const struct graph_tensor *x = n->inputs[i] < 0 ? y : &g->tensors[n->inputs[i]];
-        if (dim(x, 2) == 1 && dim(y, 2) > 1 && dim(x, 3) > 1)
+        if (layer_dim(x, 2) == 1 && layer_dim(y, 2) > 1 && layer_dim(x, 3) > 1)
             return true;
     }
     return false;
@@ -99,10 +99,10 @@ static void add_conv(const struct graph *g, const struct graph_node *n, struct e
 {
     const struct graph_tensor *x = &g->tensors[n->inputs[0]], *w = &g->tensors[n->inputs[1]];
     ret->half = w->type != TENSOR_INT8;
-    ret->in_channels = dim(x, 1);
+    ret->in_channels = layer_dim(x, 1);
     ret->in_width = width_of(x);
-    ret->kernel[0] = dim(w, 2);
-    ret->kernel[1] = dim(w, 3);
+    ret->kernel[0] = layer_dim(w, 2);
+    ret->kernel[1] = layer_dim(w, 3);
     ret->stride = n->op == GRAPH_CONV ? n->window.stride[0] : 1;
     ret->groups = n->window.groups;
     if (n->n_inputs > 2 && n->inputs[2] >= 0) {
@@ -118,9 +118,9 @@ void estimate_of_node(const struct graph *g, const struct graph_node *n, struct 
         return;
     const struct graph_tensor *y = &g->tensors[n->outputs[0]];
     ret->half = is_half(y);
-    ret->batch = dim(y, 0);
-    ret->out_channels = dim(y, 1);
-    ret->out_height = dim(y, 2);
+    ret->batch = layer_dim(y, 0);
+    ret->out_channels = layer_dim(y, 1);
+    ret->out_height = layer_dim(y, 2);
     ret->out_width = width_of(y);
     for (uint32_t i = 0; i < n->n_inputs; i++)
         add_input(g, n->inputs[i], ret);
@@ -213,7 +213,7 @@ struct residents {
     size_t n;
 };
 
-static void admit(struct residents *r, const struct graph *g, uint32_t tensor, int32_t step)
+static void layer_admit(struct residents *r, const struct graph *g, uint32_t tensor, int32_t step)
 {
     const struct graph_tensor *t = &g->tensors[tensor];
     bool planned_by_file = g->arena_size > 0;
@@ -231,7 +231,7 @@ static void admit(struct residents *r, const struct graph *g, uint32_t tensor, i
     r->of_tensor[tensor] = (uint32_t)++r->n;
 }
 
-static void use(struct residents *r, int32_t tensor, int32_t step)
+static void layer_use(struct residents *r, int32_t tensor, int32_t step)
 {
     uint32_t at = tensor < 0 ? 0 : r->of_tensor[tensor];
     if (at == 0)
@@ -240,17 +240,17 @@ static void use(struct residents *r, int32_t tensor, int32_t step)
     r->list[at - 1].uses++;
 }
 
-static void visit(struct residents *r, const struct graph *g, int32_t step)
+static void layer_visit(struct residents *r, const struct graph *g, int32_t step)
 {
     const struct graph_node *n = &g->nodes[step];
     for (uint32_t i = 0; i < n->n_inputs; i++)
-        use(r, n->inputs[i], step);
+        layer_use(r, n->inputs[i], step);
     for (uint32_t i = 0; i < n->n_post; i++)
         if (n->post[i].kind == POST_ADD)
-            use(r, n->post[i].operand, step);
+            layer_use(r, n->post[i].operand, step);
     for (uint32_t i = 0; i < n->n_outputs; i++)
         if (n->outputs[i] >= 0)
-            admit(r, g, (uint32_t)n->outputs[i], step);
+            layer_admit(r, g, (uint32_t)n->outputs[i], step);
 }
 
 // Constants that no node has are for other purposes: commands, tables that are loaded with them.
@@ -276,12 +276,12 @@ static void count_constants(struct residents *r, const struct graph *g, const st
 
 // Who lives in the internal memory, from which node to which; `list` and `of_tensor` are zeroed and
 // have room for all tensors.
-static int place(const struct graph *g, struct residents *r, struct error *e)
+static int layer_place(const struct graph *g, struct residents *r, struct error *e)
 {
     for (uint32_t i = 0; i < g->n_inputs; i++)
-        admit(r, g, g->inputs[i], -1);
+        layer_admit(r, g, g->inputs[i], -1);
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        visit(r, g, (int32_t)i);
+        layer_visit(r, g, (int32_t)i);
     for (uint32_t i = 0; i < g->n_outputs; i++)
         if (r->of_tensor[g->outputs[i]])
             r->list[r->of_tensor[g->outputs[i]] - 1].outside = true;
@@ -310,7 +310,7 @@ int estimate_memory(const struct graph *g, const struct chip *chip, struct estim
     *ret = (struct estimate_memory){0};
     int status = residents_init(&r, g, e);
     if (status == 0)
-        status = place(g, &r, e);
+        status = layer_place(g, &r, e);
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < g->n_nodes; i++)
@@ -327,7 +327,7 @@ int estimate_memory_plan(const struct graph *g,
     cleanup(residents_done) struct residents r = {0};
     int status = residents_init(&r, g, e);
     if (status == 0)
-        status = place(g, &r, e);
+        status = layer_place(g, &r, e);
     for (uint32_t i = 0; i < g->n_tensors && status == 0; i++)
         if (r.of_tensor[i])
             place_of(user, &g->tensors[i], &r.list[r.of_tensor[i] - 1]);

@@ -3,13 +3,13 @@
 // of SDK guide 5.3.2. Tested by test_sim_usage.
 #include "npu/sim/cost/estimate.h"
 
-static uint64_t align(uint64_t a, uint64_t to)
+static uint64_t split_align(uint64_t a, uint64_t to)
 {
     return (a + to - 1) / to * to;
 }
 
 // Channels of a block that only one core can do.
-static uint32_t unit(const struct chip *chip, const struct estimate_layer *l)
+static uint32_t split_unit(const struct chip *chip, const struct estimate_layer *l)
 {
     switch (l->kind) {
     case ESTIMATE_CONV:
@@ -34,7 +34,7 @@ static enum way find_way(const struct chip *chip, const struct estimate_layer *l
         return WHOLE;
     if (l->out_height >= (values ? n_cores : 2))
         return BY_ROWS;
-    if ((values || conv) && l->out_channels / unit(chip, l) >= n_cores)
+    if ((values || conv) && l->out_channels / split_unit(chip, l) >= n_cores)
         return BY_CHANNELS;
     return values && l->out_width >= n_cores ? BY_WIDTH : WHOLE;
 }
@@ -54,7 +54,7 @@ static uint64_t even_share(uint64_t n, uint32_t n_cores, uint32_t core)
 static uint64_t channel_share(const struct chip *chip, const struct estimate_layer *l,
                               uint32_t n_cores, uint32_t core)
 {
-    uint64_t u = unit(chip, l), blocks = align(l->out_channels, u) / u;
+    uint64_t u = split_unit(chip, l), blocks = split_align(l->out_channels, u) / u;
     if (l->kind != ESTIMATE_CONV || l->half)
         return even_share(blocks, n_cores, core) * u;
     uint64_t each = l->out_channels / n_cores / u;
@@ -62,10 +62,10 @@ static uint64_t channel_share(const struct chip *chip, const struct estimate_lay
 }
 
 // Output elements of one core.
-static uint64_t share(const struct chip *chip, const struct estimate_layer *l, enum way way,
-                      uint32_t n_cores, uint32_t core)
+static uint64_t split_share(const struct chip *chip, const struct estimate_layer *l, enum way way,
+                            uint32_t n_cores, uint32_t core)
 {
-    uint64_t channels = align(l->out_channels, unit(chip, l)), rows = l->out_height;
+    uint64_t channels = split_align(l->out_channels, split_unit(chip, l)), rows = l->out_height;
     uint64_t width = l->out_width;
     if (way == BY_ROWS)
         rows = even_share(rows, n_cores, core);
@@ -85,7 +85,7 @@ void estimate_share(const struct chip *chip, const struct estimate_layer *l, uin
     if (l->kind == ESTIMATE_CPU || l->kind == ESTIMATE_INPUT)
         n = 0;
     for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++)
-        ret[i] = i < n ? share(chip, l, way, n, i) : 0;
+        ret[i] = i < n ? split_share(chip, l, way, n, i) : 0;
     for (uint32_t i = 0; i < n && closes; i++)
         ret[i] += ret[i] ? chip->share_work : 0;
 }

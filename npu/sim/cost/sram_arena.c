@@ -21,7 +21,7 @@ static uint64_t end_of(const struct sram_tensor *t)
     return align_up(t->offset + t->size, ALIGNMENT);
 }
 
-static void dismiss(struct residents *r, int32_t step)
+static void sram_dismiss(struct residents *r, int32_t step)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->n; i++)
@@ -30,7 +30,7 @@ static void dismiss(struct residents *r, int32_t step)
     r->n = kept;
 }
 
-static void admit(struct residents *r, const struct sram_tensor *t)
+static void sram_admit(struct residents *r, const struct sram_tensor *t)
 {
     size_t i = r->n++;
     for (; i > 0 && r->list[i - 1]->offset > t->offset; i--)
@@ -54,10 +54,10 @@ int sram_plan(struct sram_tensor *tensors, size_t n, struct error *e)
         return error_no_memory(e, "a memory plan", n * sizeof *list);
     struct residents r = {list, 0};
     for (size_t i = 0; i < n; i++) {
-        dismiss(&r, tensors[i].from);
+        sram_dismiss(&r, tensors[i].from);
         if (tensors[i].offset == SRAM_UNPLACED)
             tensors[i].offset = lowest_place(&r, tensors[i].size);
-        admit(&r, &tensors[i]);
+        sram_admit(&r, &tensors[i]);
     }
     return 0;
 }

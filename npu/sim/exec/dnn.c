@@ -28,7 +28,7 @@ struct dnn_bound {
     dnnl_exec_arg_t (*args)[STEP_MAX_ARGS]; // of each call
 };
 
-static const char *words(dnnl_status_t status)
+static const char *dnn_words(dnnl_status_t status)
 {
     switch (status) {
     case dnnl_out_of_memory:
@@ -46,7 +46,7 @@ int dnn_error(const struct step *s, dnnl_status_t status, const char *what, stru
 {
     return error_set(e, status == dnnl_out_of_memory ? STATUS_MALLOC_FAIL : STATUS_FAIL,
                      "node %s (%s): oneDNN: %s: %s", s->node->name, s->node->type, what,
-                     words(status));
+                     dnn_words(status));
 }
 
 int dnn_calls_new(struct dnn_calls **ret, struct error *e)
@@ -58,7 +58,7 @@ int dnn_calls_new(struct dnn_calls **ret, struct error *e)
     dnnl_status_t status = dnnl_engine_create(&c->engine, dnnl_cpu, 0);
     if (status != dnnl_success) {
         free(c);
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "oneDNN: no engine: %s", words(status));
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "oneDNN: no engine: %s", dnn_words(status));
     }
     *ret = c;
     return 0;
@@ -129,7 +129,7 @@ int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dn
 
 // ---- binding ----
 
-static void *address(const struct run *r, const struct dnn_arg *a)
+static void *dnn_address(const struct run *r, const struct dnn_arg *a)
 {
     switch (a->where) {
     case DNN_TENSOR:
@@ -156,11 +156,13 @@ int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e)
         for (uint32_t k = 0; k < c->calls[i].n_args && status == dnnl_success; k++) {
             const struct dnn_arg *a = &c->calls[i].args[k];
             b->args[i][k].arg = a->arg;
-            status = dnnl_memory_create(&b->args[i][k].memory, &a->md, c->engine, address(r, a));
+            status =
+                dnnl_memory_create(&b->args[i][k].memory, &a->md, c->engine, dnn_address(r, a));
         }
     if (status != dnnl_success) {
         dnn_bound_free(b);
-        return error_set(e, STATUS_MALLOC_FAIL, "oneDNN: a context's memory: %s", words(status));
+        return error_set(e, STATUS_MALLOC_FAIL, "oneDNN: a context's memory: %s",
+                         dnn_words(status));
     }
     *ret = b;
     return 0;

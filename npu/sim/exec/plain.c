@@ -24,8 +24,8 @@ static void set_copy(const struct graph_tensor *t, bool output, bool as_it_lies,
     copy_init_whole(&p->copy, output ? t : &real, output ? &real : t);
 }
 
-static int prepare(struct step *s, const struct graph_tensor *t, bool output, struct plain *p,
-                   struct error *e)
+static int plain_prepare(struct step *s, const struct graph_tensor *t, bool output, struct plain *p,
+                         struct error *e)
 {
     set_copy(t, output, false, p);
     return step_scratch(s, t->n_elems * sizeof(float), &p->at, e);
@@ -38,7 +38,7 @@ int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e)
     int r = check_type(s, t, e);
     if (r < 0)
         return r;
-    return t->constant ? step_floats(s, t, &p->constant, e) : prepare(s, t, false, p, e);
+    return t->constant ? step_floats(s, t, &p->constant, e) : plain_prepare(s, t, false, p, e);
 }
 
 int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e)
@@ -46,7 +46,7 @@ int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e)
     const struct graph_tensor *t = step_output(s, i);
     *p = (struct plain){.index = i};
     int r = check_type(s, t, e);
-    return r < 0 ? r : prepare(s, t, true, p, e);
+    return r < 0 ? r : plain_prepare(s, t, true, p, e);
 }
 
 bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out)

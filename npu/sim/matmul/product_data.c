@@ -18,7 +18,7 @@ KERNEL static void unpack_int4(const uint8_t *restrict src, size_t n, int8_t *re
     }
 }
 
-KERNEL static void widen(const int8_t *restrict src, size_t n, float *restrict dst)
+KERNEL static void matrix_widen(const int8_t *restrict src, size_t n, float *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)src[i];
@@ -45,7 +45,7 @@ static void read_floats(enum tensor_type type, const uint8_t *data, uint64_t at,
     for (size_t i = 0, part; i < n; i += part) {
         part = n - i < ELEMENTS_CHUNK ? n - i : ELEMENTS_CHUNK;
         read_int8(type, data, at + i, part, integers);
-        widen(integers, part, dst + i);
+        matrix_widen(integers, part, dst + i);
     }
 }
 

@@ -94,7 +94,7 @@ static void take_values(struct factor *f, const uint8_t *data)
     }
 }
 
-static double value(const struct factor *f, uint32_t k, uint32_t n)
+static double factor_value(const struct factor *f, uint32_t k, uint32_t n)
 {
     size_t i = f->matrix.transposed ? (size_t)n * f->k + k : (size_t)k * f->n + n;
     return f->way == FACTOR_INT8 ? (double)((const int8_t *)f->values)[i]
@@ -108,7 +108,7 @@ static void take_sums(struct factor *f)
         end = k + factor_slice(f, k);
         for (uint32_t c = 0; c < f->n; c++)
             for (uint32_t i = k; i < end; i++)
-                row[c] += value(f, i, c);
+                row[c] += factor_value(f, i, c);
     }
 }
 
@@ -122,7 +122,7 @@ static size_t count_slices(const struct factor *f)
     return n;
 }
 
-static int allocate(struct factor *f, bool zero_points, bool sums, struct error *e)
+static int factor_allocate(struct factor *f, bool zero_points, bool sums, struct error *e)
 {
     size_t values = (size_t)f->k * f->n, scales = (size_t)(f->k / f->group) * f->n;
     size_t n_sums = sums ? count_slices(f) * f->n : 0;
@@ -160,7 +160,7 @@ int factor_make(struct factor *f, const struct matmul_kind *kind, const struct m
                          .way = way,
                          .group = groups ? kind->group_size : k,
                          .slice = slices[way]};
-    int r = allocate(f, has_zero_points(scales), sums, e);
+    int r = factor_allocate(f, has_zero_points(scales), sums, e);
     if (r < 0)
         return r;
     take_scales(f, scales);

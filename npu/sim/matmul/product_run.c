@@ -39,8 +39,8 @@ struct product_state {
 
 // ---- one block of rows ----
 
-static int multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
-                    struct error *e)
+static int product_multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
+                            struct error *e)
 {
     const struct factor *f = &s->factor;
     char order = f->matrix.transposed ? 'T' : 'N';
@@ -148,7 +148,7 @@ static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32
         product_read_floats(&s->job.a, a, row, n, s->rows);
     for (uint32_t k = 0, length; k < f->k && r == 0; k += length) {
         length = factor_slice(f, k);
-        r = multiply(s, k, length, n, e);
+        r = product_multiply(s, k, length, n, e);
         add_slice(s, k, length, b_sums, n);
         b_sums = b_sums ? b_sums + f->n : NULL;
     }

@@ -34,7 +34,7 @@ static void take_raw(const struct step *s, struct arg_max *p)
     p->inner_step = p->size;
 }
 
-static int prepare(struct step *s, struct error *e)
+static int arg_max_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct arg_max *p = s->state = step_alloc(s, 1, sizeof *p);
@@ -104,7 +104,7 @@ KERNEL static void compare_real(const struct arg_max *p, const float *x, size_t 
     ARG_MAX(float, int32_t);
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int arg_max_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct arg_max *p = s->state;
@@ -124,4 +124,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_arg_max = {.prepare = prepare, .run = run};
+const struct op op_arg_max = {.prepare = arg_max_prepare, .run = arg_max_run};

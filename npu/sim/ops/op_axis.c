@@ -283,7 +283,8 @@ static int prepare_gather(struct step *s, struct error *e)
 }
 
 // Negative indices count from the end. Only the run knows the indices: one outside ends it.
-static int resolve(const struct step *s, float index, size_t size, size_t *ret, struct error *e)
+static int axis_resolve(const struct step *s, float index, size_t size, size_t *ret,
+                        struct error *e)
 {
     float at = index < 0 ? index + (float)size : index;
     if (!(at >= 0 && at < (float)size))
@@ -302,7 +303,7 @@ static int run_gather(const struct step *s, struct run *r, struct error *e)
     size_t n = step_input(s, 1)->n_elems, at = 0;
     for (size_t o = 0; o < a.outer; o++)
         for (size_t k = 0; k < n; k++) {
-            int status = resolve(s, indices[k], a.size, &at, e);
+            int status = axis_resolve(s, indices[k], a.size, &at, e);
             if (status < 0)
                 return status;
             memcpy(y + (o * n + k) * a.inner, x + (o * a.size + at) * a.inner, a.inner * sizeof *y);
@@ -336,7 +337,7 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
     size_t n = step_input(s, 1)->dims[s->node->axis], from = 0;
     for (size_t k = 0; k < step_output(s, 0)->n_elems; k++) {
         size_t inner = k % a.inner, outer = k / a.inner / n;
-        int status = resolve(s, indices[k], a.size, &from, e);
+        int status = axis_resolve(s, indices[k], a.size, &from, e);
         if (status < 0)
             return status;
         y[k] = x[(outer * a.size + from) * a.inner + inner];

@@ -62,7 +62,7 @@ static int take_operand(struct step *s, struct rows *p, uint32_t k, struct error
     return step_floats(s, t, &o->constant, e);
 }
 
-static int prepare(struct step *s, uint32_t n_operands, struct error *e)
+static int elementwise_prepare(struct step *s, uint32_t n_operands, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct rows *p = s->state = step_alloc(s, 1, sizeof *p);
@@ -83,7 +83,8 @@ static int prepare(struct step *s, uint32_t n_operands, struct error *e)
     return 0;
 }
 
-static const uint8_t *base(const struct step *s, const struct run *r, const struct operand *o)
+static const uint8_t *elementwise_base(const struct step *s, const struct run *r,
+                                       const struct operand *o)
 {
     return o->constant ? (const uint8_t *)o->constant : run_input(s, r, o->input);
 }
@@ -122,8 +123,8 @@ static bool is_one_row(struct patch_strides step, const struct patch *at)
     return step.y == (int64_t)at->row * step.x;
 }
 
-static void load(const struct operand *o, const uint8_t *from, struct patch_strides step,
-                 const struct patch *at, float *dst)
+static void elementwise_load(const struct operand *o, const uint8_t *from,
+                             struct patch_strides step, const struct patch *at, float *dst)
 {
     size_t n = at->row;
     if (is_one_row(step, at)) {
@@ -137,8 +138,8 @@ static void load(const struct operand *o, const uint8_t *from, struct patch_stri
             load_row(o, from + (int64_t)i * step.y * (int64_t)o->size, step.x, n, dst);
 }
 
-static void store(const struct rows *p, uint8_t *to, struct patch_strides step,
-                  const struct patch *at, const float *x)
+static void elementwise_store(const struct rows *p, uint8_t *to, struct patch_strides step,
+                              const struct patch *at, const float *x)
 {
     size_t n = at->row;
     if (is_one_row(step, at)) {
@@ -149,7 +150,7 @@ static void store(const struct rows *p, uint8_t *to, struct patch_strides step,
         elements_store_strided(&p->to, to, step.x, n, x);
 }
 
-KERNEL static void combine(enum graph_op op, float *a, const float *b, size_t n)
+KERNEL static void elementwise_combine(enum graph_op op, float *a, const float *b, size_t n)
 {
 #define EACH(expression)                                                                           \
     for (size_t i = 0; i < n; i++)                                                                 \
@@ -184,7 +185,7 @@ KERNEL static bool all_are(const float *v, float wanted, size_t n)
 static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
 {
     if (op == GRAPH_POW && all_are(b, 2, n)) {
-        combine(GRAPH_MUL, a, a, n);
+        elementwise_combine(GRAPH_MUL, a, a, n);
     } else if (op == GRAPH_POW) {
         for (size_t i = 0; i < n; i++)
             a[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
@@ -192,13 +193,13 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
         for (size_t i = 0; i < n; i++) // the sign of the divisor, as ONNX has it for integers
             a[i] -= b[i] * floorf(a[i] / b[i]);
     } else {
-        combine(op, a, b, n);
+        elementwise_combine(op, a, b, n);
     }
 }
 
 // Whether both operands and the output are of that type and contiguous, with an operator and
 // activations that the vector kernels know.
-static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
+static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type)
 {
     bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
@@ -210,18 +211,18 @@ static bool joins(const struct step *s, struct rows *p, enum tensor_type type)
 
 static int prepare_binary(struct step *s, struct error *e)
 {
-    int r = prepare(s, 2, e);
+    int r = elementwise_prepare(s, 2, e);
     struct rows *p = s->state;
     if (r < 0)
         return r;
-    p->fp16 = joins(s, p, TENSOR_FLOAT16);
-    p->int8 = joins(s, p, TENSOR_INT8);
+    p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16);
+    p->int8 = elementwise_joins(s, p, TENSOR_INT8);
     return 0;
 }
 
 static int prepare_unary(struct step *s, struct error *e)
 {
-    int r = prepare(s, 1, e);
+    int r = elementwise_prepare(s, 1, e);
     struct rows *p = s->state;
     if (r < 0)
         return r;
@@ -240,14 +241,14 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
         struct patch_strides step = strides_of(p, k + 1);
-        load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
+        elementwise_load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
     }
     if (n_operands == 2)
         combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
     for (uint32_t i = 0; i < s->node->n_post; i++)
         elements_post(&s->node->post[i], values[0], at->rows * at->row);
     struct patch_strides step = strides_of(p, 0);
-    store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
+    elementwise_store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
 }
 
 // The two innermost dimensions.
@@ -293,7 +294,7 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     struct nd_position at;
     outer.n_dims--;
     for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
-        from[k] = base(s, r, &p->operands[k]);
+        from[k] = elementwise_base(s, r, &p->operands[k]);
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
@@ -316,7 +317,7 @@ static int run_unary(const struct step *s, struct run *r, struct error *e)
     const struct rows *p = s->state;
     if (!p->mapped)
         return run_each(s, r, e);
-    map_rows(p, base(s, r, &p->operands[0]), run_output(s, r, 0));
+    map_rows(p, elementwise_base(s, r, &p->operands[0]), run_output(s, r, 0));
     return 0;
 }
 

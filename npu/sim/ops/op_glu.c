@@ -15,7 +15,7 @@ struct glu {
     size_t n, rows;
 };
 
-static int prepare(struct step *s, struct error *e)
+static int glu_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     uint32_t axis = (uint32_t)s->node->axis;
@@ -39,7 +39,7 @@ static int prepare(struct step *s, struct error *e)
     return 0;
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int glu_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct glu *p = s->state;
@@ -64,4 +64,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_glu = {.prepare = prepare, .run = run};
+const struct op op_glu = {.prepare = glu_prepare, .run = glu_run};

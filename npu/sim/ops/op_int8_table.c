@@ -2,7 +2,7 @@
 //
 // With AVX512-VBMI 64 bytes are looked up by two shuffles and a blend (int8_map). Elsewhere a table
 // that only changes scale and zero point is recomputed as rint(x * slope + start) instead, which
-// vector instructions do faster than single loads; prepare() compares all 256 results with the
+// vector instructions do faster than single loads; map_prepare() compares all 256 results with the
 // table, so that both ways give the same. Tested by test_onnx_against.
 #include <math.h>
 
@@ -45,7 +45,7 @@ static bool is_eight_bits(enum tensor_type type)
     return type == TENSOR_INT8 || type == TENSOR_UINT8;
 }
 
-static int prepare(struct step *s, struct error *e)
+static int map_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct map *m = s->state = step_alloc(s, 1, sizeof *m);
@@ -59,7 +59,7 @@ static int prepare(struct step *s, struct error *e)
     return 0;
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int map_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct map *m = s->state;
@@ -73,4 +73,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_map = {.prepare = prepare, .run = run, .in_place = true};
+const struct op op_map = {.prepare = map_prepare, .run = map_run, .in_place = true};

@@ -27,7 +27,7 @@ struct operand {
     int64_t rows, columns;
 };
 
-static void see(const struct graph_tensor *t, bool right, bool transpose, struct operand *o)
+static void mat_mul_see(const struct graph_tensor *t, bool right, bool transpose, struct operand *o)
 {
     uint32_t n = t->n_dims;
     *o = (struct operand){.n_dims = n > 2 ? n - 2 : 0, .rows = 1, .columns = 1};
@@ -59,8 +59,8 @@ static bool take_shapes(struct step *s, struct product *p)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct operand a, b;
-    see(step_input(s, 0), false, s->node->product.transpose[0], &a);
-    see(step_input(s, 1), true, s->node->product.transpose[1], &b);
+    mat_mul_see(step_input(s, 0), false, s->node->product.transpose[0], &a);
+    mat_mul_see(step_input(s, 1), true, s->node->product.transpose[1], &b);
     const struct operand *longer = a.n_dims > b.n_dims ? &a : &b;
     uint64_t n = (uint64_t)(a.rows * b.columns);
     p->m = a.rows;
@@ -96,7 +96,7 @@ static bool is_real(const struct graph_tensor *t)
            (t->quantized && !t->rounds_before_zp);
 }
 
-static int prepare(struct step *s, struct error *e)
+static int mat_mul_prepare(struct step *s, struct error *e)
 {
     struct product *p = s->state = step_alloc(s, 1, sizeof *p);
     if (!p)
@@ -123,8 +123,8 @@ static void fill_addend(const struct step *s, const struct product *p, const flo
             y[i * p->n + j] = s->node->product.beta * add[i * p->add[0] + j * p->add[1]];
 }
 
-static int multiply(const struct step *s, const struct product *p, const float *a, const float *b,
-                    float *y, bool add, struct error *e)
+static int mat_mul_multiply(const struct step *s, const struct product *p, const float *a,
+                            const float *b, float *y, bool add, struct error *e)
 {
     const bool *transpose = s->node->product.transpose;
     if (!p->k) {
@@ -139,7 +139,7 @@ static int multiply(const struct step *s, const struct product *p, const float *
     return status == dnnl_success ? 0 : dnn_error(s, status, "a product", e);
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int mat_mul_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct product *p = s->state;
     bool add = step_input(s, 2) != NULL;
@@ -155,7 +155,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         for (uint32_t d = p->n_dims; d-- > 0; rest /= p->dims[d])
             for (int k = 0; k < 2; k++)
                 at[k] += (int64_t)(rest % p->dims[d]) * p->strides[k][d];
-        int status = multiply(s, p, a + at[0], b + at[1], y + i * size, add, e);
+        int status = mat_mul_multiply(s, p, a + at[0], b + at[1], y + i * size, add, e);
         if (status < 0)
             return status;
     }
@@ -169,4 +169,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_mat_mul = {.prepare = prepare, .run = run, .on_constant = true};
+const struct op op_mat_mul = {.prepare = mat_mul_prepare, .run = mat_mul_run, .on_constant = true};

@@ -123,8 +123,8 @@ static float pixel_or_zero(const float *plane, const struct graph_tensor *x, flo
     return plane[(size_t)iy * x->dims[3] + (size_t)ix];
 }
 
-static float sample(const struct graph_node *n, const float *plane, const struct graph_tensor *x,
-                    float py, float px)
+static float matrix_sample(const struct graph_node *n, const float *plane,
+                           const struct graph_tensor *x, float py, float px)
 {
     if (n->grid.nearest)
         return pixel_or_zero(plane, x, rintf(py), rintf(px));
@@ -150,7 +150,8 @@ static int run_grid_sample(const struct step *s, struct run *r, struct error *e)
             float py = grid_pixel(s->node, at[1], x->dims[2]);
             for (size_t c = 0; c < x->dims[1]; c++) {
                 size_t channel = n * x->dims[1] + c;
-                out[channel * pixels + i] = sample(s->node, image + channel * plane, x, py, px);
+                out[channel * pixels + i] =
+                    matrix_sample(s->node, image + channel * plane, x, py, px);
             }
         }
     plain_store(s, r, &p->y);

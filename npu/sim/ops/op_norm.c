@@ -168,7 +168,7 @@ struct layer_norm {
     uint64_t scratch;
 };
 
-static bool fits(const struct step *s)
+static bool norm_fits(const struct step *s)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     return x->n_elems == y->n_elems && x->n_elems && x->n_dims == y->n_dims &&
@@ -201,7 +201,7 @@ static int prepare_layer_norm(struct step *s, struct error *e)
         return error_no_memory(e, "a step", sizeof *p);
     if (image && !x->channels_last)
         return step_refuse(s, e, "it works on tensors with image layout only");
-    if (!fits(s))
+    if (!norm_fits(s))
         return step_refuse(s, e, "input and output do not fit together");
     p->n = group_size(s->node, x);
     p->period = image ? x->dims[1] : p->n;
@@ -211,7 +211,7 @@ static int prepare_layer_norm(struct step *s, struct error *e)
     return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
 }
 
-static void normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
+static void norm_normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
 {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < p->n && !how->rms; i++)
@@ -236,7 +236,7 @@ static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
     float *v = run_scratch(r, p->scratch);
     for (size_t at = 0; at < x->n_elems; at += p->n) {
         elements_load(&from, src + at * tensor_type_size(x->type), p->n, v);
-        normalize(p, &s->node->layer_norm, v);
+        norm_normalize(p, &s->node->layer_norm, v);
         elements_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
     }
     return 0;

@@ -23,7 +23,7 @@ struct binary {
 };
 
 // ONNX Runtime starts with the first operand where it repeats one number of it along a row.
-static bool repeats(const struct graph_tensor *x, const struct graph_tensor *y)
+static bool ort_repeats(const struct graph_tensor *x, const struct graph_tensor *y)
 {
     return y->n_dims && y->dims[y->n_dims - 1] > 1 &&
            (x->n_dims == 0 || x->dims[x->n_dims - 1] == 1);
@@ -45,13 +45,13 @@ static int prepare_binary(struct step *s, struct error *e)
     }
     nd_simplify(&p->nd);
     p->how = ort_int8_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
-    p->how.a_first = repeats(step_input(s, 0), y);
+    p->how.a_first = ort_repeats(step_input(s, 0), y);
     return 0;
 }
 
 // n elements of an operand, contiguous: in place, or gathered.
-static const int8_t *take(const struct step *s, const struct run *r, uint32_t k, int64_t at,
-                          size_t n, int8_t *gathered)
+static const int8_t *ort_take(const struct step *s, const struct run *r, uint32_t k, int64_t at,
+                              size_t n, int8_t *gathered)
 {
     const struct binary *p = s->state;
     int64_t step = nd_stride(&p->nd, k + 1);
@@ -78,7 +78,7 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
             const int8_t *x[2];
             for (uint32_t k = 0; k < 2; k++) {
                 int64_t from = at.offset[k + 1] + (int64_t)done * nd_stride(&p->nd, k + 1);
-                x[k] = take(s, r, k, from, n, room[k]);
+                x[k] = ort_take(s, r, k, from, n, room[k]);
             }
             ort_int8_binary_run(&p->how, x[0], x[1], y + at.offset[0] + done, n);
         }
@@ -122,8 +122,8 @@ static int prepare_softmax(struct step *s, struct error *e)
     return 0;
 }
 
-static void softmax(const struct softmax *p, const struct graph_tensor *form, const int8_t *x,
-                    int8_t *y)
+static void ort_softmax(const struct softmax *p, const struct graph_tensor *form, const int8_t *x,
+                        int8_t *y)
 {
     size_t n = p->axis.size, step = p->axis.inner;
     float sum = 0, steps = fminf(floorf(1 / form->scale), 1e30f);
@@ -149,7 +149,7 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     for (size_t o = 0; o < a.outer; o++)
         for (size_t i = 0; i < a.inner; i++) {
             size_t at = o * a.size * a.inner + i;
-            softmax(p, step_output(s, 0), x + at, y + at);
+            ort_softmax(p, step_output(s, 0), x + at, y + at);
         }
     return 0;
 }

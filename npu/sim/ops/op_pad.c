@@ -36,7 +36,7 @@ static void prepare_constant(const struct step *s, struct pad *p)
         p->copy.to_at += s->node->pad.begin[i] * strides[i];
 }
 
-static int prepare(struct step *s, struct error *e)
+static int pad_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct pad *p = s->state = step_alloc(s, 1, sizeof *p);
@@ -58,7 +58,7 @@ static int prepare(struct step *s, struct error *e)
 }
 
 // Each copy is as long as all that is there already.
-static void fill(uint8_t *y, size_t size, const uint8_t *value, size_t element)
+static void pad_fill(uint8_t *y, size_t size, const uint8_t *value, size_t element)
 {
     memcpy(y, value, element);
     for (size_t done = element, n; done < size; done += n) {
@@ -78,7 +78,7 @@ static int64_t source_of(const struct graph_node *n, int64_t at, int64_t size)
     return inside < size ? inside : period - inside;
 }
 
-static void repeat(const struct step *s, const float *from, float *to)
+static void pad_repeat(const struct step *s, const float *from, float *to)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     int64_t strides[GRAPH_MAX_DIMS], step = 1;
@@ -96,18 +96,18 @@ static void repeat(const struct step *s, const float *from, float *to)
     }
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int pad_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct pad *p = s->state;
     if (s->node->pad.mode == PAD_CONSTANT) {
-        fill(run_output(s, r, 0), step_output(s, 0)->size, p->value, p->size);
+        pad_fill(run_output(s, r, 0), step_output(s, 0)->size, p->value, p->size);
         copy_run(&p->copy, run_output(s, r, 0), run_input(s, r, 0));
         return 0;
     }
-    repeat(s, plain_load(s, r, &p->in), plain_values(r, &p->out));
+    pad_repeat(s, plain_load(s, r, &p->in), plain_values(r, &p->out));
     plain_store(s, r, &p->out);
     return 0;
 }
 
-const struct op op_pad = {.prepare = prepare, .run = run};
+const struct op op_pad = {.prepare = pad_prepare, .run = pad_run};

@@ -82,7 +82,7 @@ static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
     return step_scratch(s, p->raw ? line : pixels, &p->sums, e);
 }
 
-static int prepare(struct step *s, struct error *e)
+static int pool_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct pool_step *p = s->state = step_alloc(s, 1, sizeof *p);
@@ -156,7 +156,7 @@ static const uint8_t *image_line(const struct window_at *at, uint32_t ky)
     return at->image + iy * x->dims[3] * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-static const uint8_t *pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
+static const uint8_t *pool_pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
 {
     const struct graph_tensor *x = step_input(at->s, 0);
     int64_t ix = at->x.start + (int64_t)kx * at->s->node->window.dilation[1];
@@ -268,7 +268,7 @@ static void gather_real(const struct window_at *at, const struct pool_step *p, f
         sums[i] = p->max ? -INFINITY : 0;
     for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
         for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
-            elements_load(&p->from, pixel(at, ky, kx), channels, values);
+            elements_load(&p->from, pool_pixel(at, ky, kx), channels, values);
             if (p->max)
                 max_f32(sums, values, channels);
             else
@@ -357,7 +357,7 @@ static void run_line(const struct pool_step *p, struct run *r, struct window_at 
     }
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int pool_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct pool_step *p = s->state;
@@ -376,4 +376,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_pool = {.prepare = prepare, .run = run};
+const struct op op_pool = {.prepare = pool_prepare, .run = pool_run};

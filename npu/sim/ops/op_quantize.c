@@ -7,7 +7,7 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 
-static int prepare(struct step *s, struct error *e)
+static int quantize_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     if (x->type != TENSOR_FLOAT32 || y->type != TENSOR_INT8 || !y->quantized ||
@@ -16,7 +16,7 @@ static int prepare(struct step *s, struct error *e)
     return 0;
 }
 
-KERNEL static void quantize(const float *x, int8_t *y, size_t n, float scale, float zp)
+KERNEL static void quantize_quantize(const float *x, int8_t *y, size_t n, float scale, float zp)
 {
     for (size_t i = 0; i < n; i++) {
         float v = rintf(x[i] / scale) + zp;
@@ -26,12 +26,12 @@ KERNEL static void quantize(const float *x, int8_t *y, size_t n, float scale, fl
     }
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int quantize_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct graph_tensor *y = step_output(s, 0);
-    quantize(run_input(s, r, 0), run_output(s, r, 0), y->n_elems, y->scale, (float)y->zp);
+    quantize_quantize(run_input(s, r, 0), run_output(s, r, 0), y->n_elems, y->scale, (float)y->zp);
     return 0;
 }
 
-const struct op op_quantize = {.prepare = prepare, .run = run};
+const struct op op_quantize = {.prepare = quantize_prepare, .run = quantize_run};

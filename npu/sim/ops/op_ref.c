@@ -154,12 +154,12 @@ static bool is_real(const struct graph_node *n, const struct graph_tensor *t)
     return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 || is_dequantized(n, t);
 }
 
-static union ref_value dequantize(const struct graph_tensor *t, union ref_value v)
+static union ref_value value_dequantize(const struct graph_tensor *t, union ref_value v)
 {
     return (union ref_value){.r = (double)(v.i - t->zp) * (double)t->scale};
 }
 
-static union ref_value quantize(const struct graph_tensor *t, union ref_value v)
+static union ref_value value_quantize(const struct graph_tensor *t, union ref_value v)
 {
     double low = t->type == TENSOR_UINT8 ? 0 : t->type == TENSOR_INT8 ? INT8_MIN : INT16_MIN;
     double high = t->type == TENSOR_UINT8  ? UINT8_MAX
@@ -169,8 +169,8 @@ static union ref_value quantize(const struct graph_tensor *t, union ref_value v)
     return (union ref_value){.i = (int64_t)fmin(fmax(steps, low), high)};
 }
 
-static void load(const struct graph_node *n, const struct graph_tensor *t, const uint8_t *src,
-                 union ref_value *dst)
+static void value_load_all(const struct graph_node *n, const struct graph_tensor *t,
+                           const uint8_t *src, union ref_value *dst)
 {
     bool reals = is_dequantized(n, t);
     int64_t strides[GRAPH_MAX_DIMS];
@@ -183,12 +183,12 @@ static void load(const struct graph_node *n, const struct graph_tensor *t, const
     for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w)) {
         dst[k] = load_one(t->type, src + w.at[0] * (int64_t)element);
         if (reals)
-            dst[k] = dequantize(t, dst[k]);
+            dst[k] = value_dequantize(t, dst[k]);
     }
 }
 
-static void store(const struct graph_node *n, const struct graph_tensor *t, uint8_t *dst,
-                  const union ref_value *src)
+static void value_store_all(const struct graph_node *n, const struct graph_tensor *t, uint8_t *dst,
+                            const union ref_value *src)
 {
     bool reals = is_dequantized(n, t);
     size_t element = tensor_type_size(t->type);
@@ -197,7 +197,8 @@ static void store(const struct graph_node *n, const struct graph_tensor *t, uint
     graph_tensor_strides(t, w.strides[0]);
     w.n_operands = 1;
     for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w))
-        store_one(t->type, dst + w.at[0] * (int64_t)element, reals ? quantize(t, src[k]) : src[k]);
+        store_one(t->type, dst + w.at[0] * (int64_t)element,
+                  reals ? value_quantize(t, src[k]) : src[k]);
 }
 
 // ---- the operator ----
@@ -208,8 +209,8 @@ static const struct ref_operator *const ref_operators[REF_OP_COUNT] = {
 #undef X
 };
 
-static int take(struct step *s, const struct graph_tensor *t, struct ref_tensor *w, uint64_t *at,
-                struct error *e)
+static int ref_take(struct step *s, const struct graph_tensor *t, struct ref_tensor *w,
+                    uint64_t *at, struct error *e)
 {
     *w = (struct ref_tensor){.t = t};
     if (!t)
@@ -221,7 +222,7 @@ static int take(struct step *s, const struct graph_tensor *t, struct ref_tensor 
     return step_scratch(s, t->n_elems * sizeof(union ref_value), at, e);
 }
 
-static int prepare(struct step *s, struct error *e)
+static int ref_prepare_step(struct step *s, struct error *e)
 {
     struct ref_step *p = s->state = step_alloc(s, 1, sizeof *p);
     struct ref_call c = {.node = s->node};
@@ -230,9 +231,9 @@ static int prepare(struct step *s, struct error *e)
     if (s->node->n_inputs > REF_MAX_INPUTS || s->node->n_outputs > REF_MAX_OUTPUTS)
         return step_refuse(s, e, "it has too many inputs or outputs");
     for (uint32_t i = 0; i < REF_MAX_INPUTS && r == 0; i++)
-        r = take(s, step_input(s, i), &c.in[i], &p->in[i], e);
+        r = ref_take(s, step_input(s, i), &c.in[i], &p->in[i], e);
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS && r == 0; i++)
-        r = take(s, step_output(s, i), &c.out[i], &p->out[i], e);
+        r = ref_take(s, step_output(s, i), &c.out[i], &p->out[i], e);
     const struct ref_operator *op = ref_operators[s->node->ref.op];
     if (r == 0 && op->check)
         r = op->check(&c, &extra, e);
@@ -248,7 +249,7 @@ static bool gives_nothing(const struct step *s)
     return n == 0;
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int ref_run_step(const struct step *s, struct run *r, struct error *e)
 {
     if (gives_nothing(s))
         return 0;
@@ -259,7 +260,7 @@ static int run(const struct step *s, struct run *r, struct error *e)
         if (!t)
             continue;
         c.in[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
-        load(s->node, t, run_input(s, r, i), c.in[i].v);
+        value_load_all(s->node, t, run_input(s, r, i), c.in[i].v);
     }
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS; i++) {
         const struct graph_tensor *t = step_output(s, i);
@@ -269,8 +270,8 @@ static int run(const struct step *s, struct run *r, struct error *e)
     int status = ref_operators[s->node->ref.op]->run(&c, e);
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS && status == 0; i++)
         if (c.out[i].t)
-            store(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
+            value_store_all(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
     return status;
 }
 
-const struct op op_ref = {.prepare = prepare, .run = run, .on_constant = true};
+const struct op op_ref = {.prepare = ref_prepare_step, .run = ref_run_step, .on_constant = true};

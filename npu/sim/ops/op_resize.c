@@ -38,8 +38,8 @@ struct resize {
 };
 
 // Of height (i 0) or width.
-static float source(const struct graph_resize *r, int i, uint32_t out, uint32_t n_out,
-                    uint32_t n_in)
+static float resize_source(const struct graph_resize *r, int i, uint32_t out, uint32_t n_out,
+                           uint32_t n_in)
 {
     float scale = r->scale[i] > 0 ? r->scale[i] : (float)n_out / (float)n_in, x = (float)out;
     float last = scale * (float)n_in - 1; // align_corners: in the same fractions
@@ -58,12 +58,12 @@ static float source(const struct graph_resize *r, int i, uint32_t out, uint32_t 
     }
 }
 
-static uint32_t inside(float at, uint32_t n)
+static uint32_t resize_inside(float at, uint32_t n)
 {
     return at < 0 ? 0 : at > (float)(n - 1) ? n - 1 : (uint32_t)at;
 }
 
-static float nearest(const struct graph_resize *r, float at)
+static float resize_nearest(const struct graph_resize *r, float at)
 {
     switch (r->nearest) {
     case NEAREST_ROUND_DOWN:
@@ -103,21 +103,21 @@ static void exclude_outside(struct tap *t, float low, uint32_t n)
 static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_t out,
                      uint32_t n_out, uint32_t n_in)
 {
-    float at = source(r, i, out, n_out, n_in), low = floorf(at);
+    float at = resize_source(r, i, out, n_out, n_in), low = floorf(at);
     *t = (struct tap){.weight = {1}};
     switch (r->mode) {
     case INTERPOLATE_NEAREST:
-        t->at[0] = inside(nearest(r, at), n_in);
+        t->at[0] = resize_inside(resize_nearest(r, at), n_in);
         break;
     case INTERPOLATE_LINEAR:
-        t->at[0] = inside(low, n_in);
-        t->at[1] = inside(low + 1, n_in);
+        t->at[0] = resize_inside(low, n_in);
+        t->at[1] = resize_inside(low + 1, n_in);
         t->weight[1] = at - low;
         t->weight[0] = 1 - t->weight[1];
         break;
     default:
         for (int k = 0; k < 4; k++)
-            t->at[k] = inside(low - 1 + (float)k, n_in);
+            t->at[k] = resize_inside(low - 1 + (float)k, n_in);
         cubic_weights(r->cubic_a, at - low, t->weight);
         if (r->exclude_outside)
             exclude_outside(t, low, n_in);
@@ -153,7 +153,7 @@ static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor 
            weigh_sixteenths(p->taps[1], y->dims[3]);
 }
 
-static int prepare(struct step *s, struct error *e)
+static int resize_prepare(struct step *s, struct error *e)
 {
     static const uint32_t counts[] = {1, 2, 4};
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -184,8 +184,10 @@ static int prepare(struct step *s, struct error *e)
 }
 
 // n elements, each the sum of its taps: two at once, which are the most usual.
-static inline __attribute__((always_inline)) void
-weigh(const float *const *from, const float *weights, uint32_t n_taps, size_t n, float *restrict to)
+static inline __attribute__((always_inline)) void resize_weigh(const float *const *from,
+                                                               const float *weights,
+                                                               uint32_t n_taps, size_t n,
+                                                               float *restrict to)
 {
     const float *first = from[0], *second = from[1];
     float w = weights[0], v = weights[1];
@@ -205,7 +207,7 @@ weigh(const float *const *from, const float *weights, uint32_t n_taps, size_t n,
 KERNEL static void weigh_lines(const float *const *from, const float *weights, uint32_t n_taps,
                                size_t n, float *restrict to)
 {
-    weigh(from, weights, n_taps, n, to);
+    resize_weigh(from, weights, n_taps, n, to);
 }
 
 // An input line stretched to n_out pixels of `channels` elements.
@@ -217,7 +219,7 @@ KERNEL static void widen_line(const struct resize *p, const float *line, size_t 
         const float *from[LINES];
         for (int k = 0; k < LINES; k++)
             from[k] = line + t->at[k] * channels;
-        weigh(from, t->weight, p->n_taps, channels, out);
+        resize_weigh(from, t->weight, p->n_taps, channels, out);
     }
 }
 
@@ -346,7 +348,7 @@ static void copy_line(const struct step *s, const struct resize *p, const uint8_
         memcpy(dst, line + p->taps[1][ox].at[0] * pixel, pixel);
 }
 
-static int run(const struct step *s, struct run *r, struct error *e)
+static int resize_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct resize *p = s->state;
@@ -368,4 +370,4 @@ static int run(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_resize = {.prepare = prepare, .run = run};
+const struct op op_resize = {.prepare = resize_prepare, .run = resize_run};

@@ -15,17 +15,17 @@
 #include "npu/sim/simd/elements.h"
 
 // What is added to a stored number to get ONNX Runtime's, where that has no sign.
-static int32_t moved(const struct graph_tensor *t)
+static int32_t ort_moved(const struct graph_tensor *t)
 {
     return t->counts_from_0 ? 128 : 0;
 }
 
 static float zero_point(const struct graph_tensor *t)
 {
-    return (float)(t->zp + moved(t));
+    return (float)(t->zp + ort_moved(t));
 }
 
-static inline int8_t rounded(float v, int32_t move)
+static inline int8_t ort_rounded(float v, int32_t move)
 {
     float low = (float)(-128 + move), high = (float)(127 + move);
     v = v > low ? v : low;
@@ -47,11 +47,12 @@ struct sum {
     int32_t move;
 };
 
-KERNEL static void add(struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y, size_t n)
+KERNEL static void ort_add(struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y,
+                           size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float sum = fmaf((float)(inner[i] + s.move), s.inner, s.fixed);
-        y[i] = rounded(fmaf((float)(outer[i] + s.move), s.outer, sum), s.move);
+        y[i] = ort_rounded(fmaf((float)(outer[i] + s.move), s.outer, sum), s.move);
     }
 }
 
@@ -60,7 +61,7 @@ static struct sum make_sum(const struct ort_int8_binary *s)
     float a = s->a->scale / s->y->scale, b = s->b->scale / s->y->scale;
     float zeros = fmaf(a, zero_point(s->a), b * zero_point(s->b));
     return (struct sum){s->a_first ? a : b, s->a_first ? b : a, zero_point(s->y) - zeros,
-                        moved(s->y)};
+                        ort_moved(s->y)};
 }
 
 struct product {
@@ -68,18 +69,19 @@ struct product {
     float ratio, zero;
 };
 
-KERNEL static void multiply(struct product p, const int8_t *a, const int8_t *b, int8_t *y, size_t n)
+KERNEL static void ort_multiply(struct product p, const int8_t *a, const int8_t *b, int8_t *y,
+                                size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int32_t v = (a[i] - p.zp[0]) * (b[i] - p.zp[1]);
-        y[i] = rounded((float)v * p.ratio + p.zero, p.move);
+        y[i] = ort_rounded((float)v * p.ratio + p.zero, p.move);
     }
 }
 
 static struct product make_product(const struct ort_int8_binary *s)
 {
     return (struct product){.zp = {s->a->zp, s->b->zp},
-                            .move = moved(s->y),
+                            .move = ort_moved(s->y),
                             .ratio = s->a->scale * s->b->scale / s->y->scale,
                             .zero = zero_point(s->y)};
 }
@@ -98,23 +100,23 @@ static inline float real_of(struct real r, int8_t v)
     return ((float)v - r.zp) * r.scale;
 }
 
-static inline int8_t quantized(struct real r, float v)
+static inline int8_t ort_quantized(struct real r, float v)
 {
-    return rounded(rintf(v / r.scale) + r.zp, 0);
+    return ort_rounded(rintf(v / r.scale) + r.zp, 0);
 }
 
 KERNEL static void add_apart(struct real a, struct real b, struct real to, const int8_t *x,
                              const int8_t *w, int8_t *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = quantized(to, real_of(a, x[i]) + real_of(b, w[i]));
+        y[i] = ort_quantized(to, real_of(a, x[i]) + real_of(b, w[i]));
 }
 
 KERNEL static void multiply_apart(struct real a, struct real b, struct real to, const int8_t *x,
                                   const int8_t *w, int8_t *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = quantized(to, real_of(a, x[i]) * real_of(b, w[i]));
+        y[i] = ort_quantized(to, real_of(a, x[i]) * real_of(b, w[i]));
 }
 
 void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const int8_t *b,
@@ -124,9 +126,9 @@ void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const
         (s->op == GRAPH_ADD ? add_apart : multiply_apart)(make_real(s->a), make_real(s->b),
                                                           make_real(s->y), a, b, y, n);
     else if (s->op == GRAPH_ADD)
-        add(make_sum(s), s->a_first ? a : b, s->a_first ? b : a, y, n);
+        ort_add(make_sum(s), s->a_first ? a : b, s->a_first ? b : a, y, n);
     else
-        multiply(make_product(s), a, b, y, n);
+        ort_multiply(make_product(s), a, b, y, n);
 }
 
 // ---- averages ----
@@ -154,11 +156,11 @@ KERNEL static void divide_reals(const float *real, float divisor, float scale, f
                                 int32_t move, int8_t *y, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = rounded(real[i] / divisor / scale + zp, move);
+        y[i] = ort_rounded(real[i] / divisor / scale + zp, move);
 }
 
 void ort_int8_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
                        size_t n)
 {
-    divide_reals(real, divisor, form->scale, zero_point(form), moved(form), y, n);
+    divide_reals(real, divisor, form->scale, zero_point(form), ort_moved(form), y, n);
 }

@@ -17,7 +17,7 @@ static const int64_t *labels_of(const struct ref_call *c, uint32_t input)
     return c->node->ref.ints + 2 + (size_t)input * GRAPH_MAX_DIMS;
 }
 
-static void measure(const struct ref_call *c, struct sums *s)
+static void einsum_measure(const struct ref_call *c, struct sums *s)
 {
     *s = (struct sums){.n_labels = (uint32_t)c->node->ref.ints[0],
                        .n_out = (uint32_t)c->node->ref.ints[1],
@@ -46,7 +46,7 @@ static int check_einsum(const struct ref_call *c, uint64_t *ret_extra, struct er
         fits = c->in[k].t && c->in[k].t->n_elems && c->in[k].real == c->out[0].real;
     if (!fits)
         return ref_refuse(c, e, "its inputs are empty, or not of one kind");
-    measure(c, &s);
+    einsum_measure(c, &s);
     for (uint32_t k = 0; k < s.n_in; k++)
         for (uint32_t d = 0; d < c->in[k].t->n_dims; d++) {
             uint32_t size = c->in[k].t->dims[d];
@@ -66,7 +66,7 @@ struct place {
 };
 
 // The next place of the labels [from, to). False: it was the last one, and the first is next.
-static bool next(const struct sums *s, struct place *p, uint32_t from, uint32_t to)
+static bool einsum_next(const struct sums *s, struct place *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = to; i-- > from;) {
         bool more = ++p->index[i] < s->sizes[i];
@@ -85,7 +85,7 @@ static int run_einsum(struct ref_call *c, struct error *e)
     (void)e;
     struct sums s;
     struct place p = {0};
-    measure(c, &s);
+    einsum_measure(c, &s);
     for (uint64_t o = 0; o < c->out[0].t->n_elems; o++) {
         double real = 0;
         uint64_t whole = 0;
@@ -98,10 +98,10 @@ static int run_einsum(struct ref_call *c, struct error *e)
             }
             real += r;
             whole += w;
-        } while (next(&s, &p, s.n_out, s.n_labels));
+        } while (einsum_next(&s, &p, s.n_out, s.n_labels));
         c->out[0].v[o] =
             c->out[0].real ? (union ref_value){.r = real} : (union ref_value){.i = (int64_t)whole};
-        next(&s, &p, 0, s.n_out);
+        einsum_next(&s, &p, 0, s.n_out);
     }
     return 0;
 }

@@ -6,7 +6,7 @@
 
 #include "npu/sim/ref/ref.h"
 
-static double number(const struct ref_tensor *t, uint64_t i)
+static double math_number(const struct ref_tensor *t, uint64_t i)
 {
     return t->real ? t->v[i].r : (double)t->v[i].i;
 }
@@ -49,7 +49,7 @@ static int64_t integer_power(int64_t a, int64_t b)
     return (int64_t)product;
 }
 
-static int64_t quotient(int64_t a, int64_t b)
+static int64_t math_quotient(int64_t a, int64_t b)
 {
     return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
@@ -72,7 +72,7 @@ static int64_t integer_binary(int64_t kind, int64_t a, int64_t b)
     case REF_MUL:
         return (int64_t)(x * y);
     case REF_DIV:
-        return quotient(a, b);
+        return math_quotient(a, b);
     case REF_MOD:
     case REF_FMOD:
         return remainder_of(a, b, kind == REF_MOD);
@@ -127,7 +127,7 @@ static int check_binary(const struct ref_call *c, uint64_t *ret_extra, struct er
 }
 
 // A count or truth value, where the output may be quantized.
-static union ref_value whole(const struct ref_tensor *y, int64_t v)
+static union ref_value math_whole(const struct ref_tensor *y, int64_t v)
 {
     return y->real ? (union ref_value){.r = (double)v} : (union ref_value){.i = v};
 }
@@ -145,9 +145,9 @@ static int run_binary(struct ref_call *c, struct error *e)
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w)) {
         uint64_t i = (uint64_t)w.at[0], j = (uint64_t)w.at[1];
         if (real) {
-            double u = number(a, i), v = number(b, j);
+            double u = math_number(a, i), v = math_number(b, j);
             if (is_comparison(kind))
-                y[k] = whole(&c->out[0], COMPARE(u, v));
+                y[k] = math_whole(&c->out[0], COMPARE(u, v));
             else if (c->out[0].real)
                 y[k].r = real_binary(kind, u, v);
             else
@@ -157,7 +157,8 @@ static int run_binary(struct ref_call *c, struct error *e)
         int64_t u = a->v[i].i, v = b->v[j].i;
         if (v == 0 && (kind == REF_DIV || kind == REF_MOD || kind == REF_FMOD))
             return ref_fail(c, e, "an integer is divided by zero");
-        y[k] = whole(&c->out[0], is_comparison(kind) ? COMPARE(u, v) : integer_binary(kind, u, v));
+        y[k] = math_whole(&c->out[0],
+                          is_comparison(kind) ? COMPARE(u, v) : integer_binary(kind, u, v));
     }
     return 0;
 }
@@ -262,9 +263,9 @@ static int run_unary(struct ref_call *c, struct error *e)
     union ref_value *y = c->out[0].v;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
         if (kind == REF_IS_NAN)
-            y[k] = whole(&c->out[0], isnan(x[k].r));
+            y[k] = math_whole(&c->out[0], isnan(x[k].r));
         else if (kind == REF_IS_INF)
-            y[k] = whole(&c->out[0], isinf(x[k].r) && (x[k].r < 0 ? a != 0 : b != 0));
+            y[k] = math_whole(&c->out[0], isinf(x[k].r) && (x[k].r < 0 ? a != 0 : b != 0));
         else if (c->in[0].real)
             y[k].r = real_unary(kind, x[k].r, a, b);
         else
@@ -340,7 +341,7 @@ static int run_cast(struct ref_call *c, struct error *e)
     bool truth = c->out[0].t->type == TENSOR_BOOL;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
         if (c->out[0].real)
-            c->out[0].v[k].r = number(x, k);
+            c->out[0].v[k].r = math_number(x, k);
         else if (truth)
             c->out[0].v[k].i = x->real ? x->v[k].r != 0 : x->v[k].i != 0;
         else

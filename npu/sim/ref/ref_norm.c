@@ -14,8 +14,8 @@ static bool all_real(const struct ref_call *c, uint32_t n)
 }
 
 // Mean and 1 / deviation of n values.
-static void moments(const union ref_value *x, uint64_t n, double epsilon, double *mean,
-                    double *inverse)
+static void norm_moments(const union ref_value *x, uint64_t n, double epsilon, double *mean,
+                         double *inverse)
 {
     double sum = 0, squares = 0;
     for (uint64_t i = 0; i < n; i++)
@@ -65,7 +65,7 @@ static int run_layer_norm(struct ref_call *c, struct error *e)
         ref_walk_broadcast(&w, c->in[2].t);
     for (uint64_t k = 0; k < count; k++, ref_walk_next(&w)) {
         if (k % n == 0) {
-            moments(c->in[0].v + k, n, epsilon, &mean, &inverse);
+            norm_moments(c->in[0].v + k, n, epsilon, &mean, &inverse);
             if (c->out[1].t)
                 c->out[1].v[k / n].r = mean;
             if (c->out[2].t)
@@ -95,7 +95,7 @@ static int run_instance_norm(struct ref_call *c, struct error *e)
     for (uint64_t k = 0; k < a.outer * a.size; k++) {
         const union ref_value *x = c->in[0].v + k * a.inner;
         double mean, inverse, scale = c->in[1].v[k % a.size].r, bias = c->in[2].v[k % a.size].r;
-        moments(x, a.inner, (double)c->node->ref.reals[0], &mean, &inverse);
+        norm_moments(x, a.inner, (double)c->node->ref.reals[0], &mean, &inverse);
         for (uint64_t i = 0; i < a.inner; i++)
             c->out[0].v[k * a.inner + i].r = (x[i].r - mean) * inverse * scale + bias;
     }

@@ -35,7 +35,7 @@ static uint64_t which_scale(const struct ref_call *c, uint64_t k)
 }
 
 // As ONNX Runtime does it: the quotient of floats is rounded to even, then the zero point added.
-static int64_t quantized(double x, double scale, int64_t zp, enum tensor_type type)
+static int64_t quant_quantized(double x, double scale, int64_t zp, enum tensor_type type)
 {
     double low, high, v = (double)rintf((float)x / (float)scale) + (double)zp;
     range_of(type, &low, &high);
@@ -48,8 +48,8 @@ static int run_quantize(struct ref_call *c, struct error *e)
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
         uint64_t s = which_scale(c, k);
         double x = c->in[0].real ? c->in[0].v[k].r : (double)c->in[0].v[k].i;
-        c->out[0].v[k].i =
-            quantized(x, c->in[1].v[s].r, c->in[2].t ? c->in[2].v[s].i : 0, c->out[0].t->type);
+        c->out[0].v[k].i = quant_quantized(x, c->in[1].v[s].r, c->in[2].t ? c->in[2].v[s].i : 0,
+                                           c->out[0].t->type);
     }
     return 0;
 }

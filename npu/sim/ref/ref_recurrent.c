@@ -77,7 +77,7 @@ static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct
     return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
-static double apply(int64_t function, double x)
+static double rnn_apply(int64_t function, double x)
 {
     switch (function) {
     case REF_GATE_TANH:
@@ -89,45 +89,45 @@ static double apply(int64_t function, double x)
     }
 }
 
-static double clipped(const struct walker *s, double x)
+static double rnn_clipped(const struct walker *s, double x)
 {
     return s->clip > 0 ? fmax(-s->clip, fmin(s->clip, x)) : x;
 }
 
-static double gate(const struct walker *s, int64_t function, double x)
+static double rnn_gate(const struct walker *s, int64_t function, double x)
 {
-    return apply(function, clipped(s, x));
+    return rnn_apply(function, rnn_clipped(s, x));
 }
 
-static double bias(const struct walker *s, uint64_t part, uint64_t row)
+static double rnn_bias(const struct walker *s, uint64_t part, uint64_t row)
 {
     const struct ref_tensor *b = &s->c->in[IN_B];
     return b->t ? b->v[(s->direction * 2 + part) * s->n_gates * s->hidden + row].r : 0;
 }
 
 // A row of R times the state, its bias included.
-static double recur(const struct walker *s, uint64_t row, const double *h)
+static double rnn_recur(const struct walker *s, uint64_t row, const double *h)
 {
     const union ref_value *r =
         s->c->in[IN_R].v + (s->direction * s->n_gates * s->hidden + row) * s->hidden;
-    double sum = bias(s, 1, row);
+    double sum = rnn_bias(s, 1, row);
     for (uint64_t i = 0; i < s->hidden; i++)
         sum += r[i].r * h[i];
     return sum;
 }
 
 // A row of W times the input, its bias included.
-static double enter(const struct walker *s, uint64_t row, const union ref_value *x)
+static double rnn_enter(const struct walker *s, uint64_t row, const union ref_value *x)
 {
     const union ref_value *w =
         s->c->in[IN_W].v + (s->direction * s->n_gates * s->hidden + row) * s->inputs;
-    double sum = bias(s, 0, row);
+    double sum = rnn_bias(s, 0, row);
     for (uint64_t i = 0; i < s->inputs; i++)
         sum += w[i].r * x[i].r;
     return sum;
 }
 
-static double peephole(const struct walker *s, uint64_t which, uint64_t i, double cell)
+static double rnn_peephole(const struct walker *s, uint64_t which, uint64_t i, double cell)
 {
     const struct ref_tensor *p = &s->c->in[IN_P];
     return p->t ? p->v[(s->direction * 3 + which) * s->hidden + i].r * cell : 0;
@@ -136,7 +136,7 @@ static double peephole(const struct walker *s, uint64_t which, uint64_t i, doubl
 static void step_rnn(struct walker *s, const union ref_value *x)
 {
     for (uint64_t i = 0; i < s->hidden; i++)
-        s->gates[i] = gate(s, s->functions[0], enter(s, i, x) + recur(s, i, s->h));
+        s->gates[i] = rnn_gate(s, s->functions[0], rnn_enter(s, i, x) + rnn_recur(s, i, s->h));
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
@@ -144,17 +144,18 @@ static void step_lstm(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
     for (uint64_t k = 0; k < 4 * n; k++)
-        s->gates[k] = enter(s, k, x) + recur(s, k, s->h);
+        s->gates[k] = rnn_enter(s, k, x) + rnn_recur(s, k, s->h);
     for (uint64_t i = 0; i < n; i++) {
         double old = s->cell[i];
-        double in = gate(s, s->functions[0], s->gates[i] + peephole(s, 0, i, old));
-        double forget = s->input_forget ? 1 - in
-                                        : gate(s, s->functions[0],
-                                               s->gates[2 * n + i] + peephole(s, 2, i, old));
-        double cell = forget * old + in * gate(s, s->functions[1], s->gates[3 * n + i]);
-        double out = gate(s, s->functions[0], s->gates[n + i] + peephole(s, 1, i, cell));
+        double in = rnn_gate(s, s->functions[0], s->gates[i] + rnn_peephole(s, 0, i, old));
+        double forget =
+            s->input_forget
+                ? 1 - in
+                : rnn_gate(s, s->functions[0], s->gates[2 * n + i] + rnn_peephole(s, 2, i, old));
+        double cell = forget * old + in * rnn_gate(s, s->functions[1], s->gates[3 * n + i]);
+        double out = rnn_gate(s, s->functions[0], s->gates[n + i] + rnn_peephole(s, 1, i, cell));
         s->cell[i] = cell;
-        s->h[i] = out * apply(s->functions[2], cell);
+        s->h[i] = out * rnn_apply(s->functions[2], cell);
     }
 }
 
@@ -162,13 +163,13 @@ static void step_gru(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
     for (uint64_t k = 0; k < 2 * n; k++)
-        s->gates[k] = gate(s, s->functions[0], enter(s, k, x) + recur(s, k, s->h));
+        s->gates[k] = rnn_gate(s, s->functions[0], rnn_enter(s, k, x) + rnn_recur(s, k, s->h));
     for (uint64_t i = 0; i < n; i++)
         s->carried[i] = s->gates[n + i] * s->h[i];
     for (uint64_t i = 0; i < n; i++) {
-        double past = s->before_reset ? s->gates[n + i] * recur(s, 2 * n + i, s->h)
-                                      : recur(s, 2 * n + i, s->carried);
-        s->gates[2 * n + i] = gate(s, s->functions[1], enter(s, 2 * n + i, x) + past);
+        double past = s->before_reset ? s->gates[n + i] * rnn_recur(s, 2 * n + i, s->h)
+                                      : rnn_recur(s, 2 * n + i, s->carried);
+        s->gates[2 * n + i] = rnn_gate(s, s->functions[1], rnn_enter(s, 2 * n + i, x) + past);
     }
     for (uint64_t i = 0; i < n; i++)
         s->h[i] = (1 - s->gates[i]) * s->gates[2 * n + i] + s->gates[i] * s->h[i];
@@ -190,13 +191,13 @@ static uint64_t output_at(const struct walker *s, uint64_t batch, uint64_t step)
                           : step * state * s->batch_size + state_at(s, batch);
 }
 
-static void begin(const struct ref_tensor *from, double *to, uint64_t at, uint64_t n)
+static void rnn_begin(const struct ref_tensor *from, double *to, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         to[i] = from->t ? from->v[at + i].r : 0;
 }
 
-static void give(const struct ref_tensor *to, const double *from, uint64_t at, uint64_t n)
+static void rnn_give(const struct ref_tensor *to, const double *from, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n && to->t; i++)
         to->v[at + i].r = from ? from[i] : 0;
@@ -211,20 +212,20 @@ static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
     bool back = s->direction == 1 || c->node->ref.ints[1] == REF_BACKWARD;
     if (length < 0 || length > (int64_t)s->steps)
         return ref_fail(c, e, "a sequence of %lld steps", (long long)length);
-    begin(&c->in[IN_H], s->h, state_at(s, batch), s->hidden);
-    begin(&c->in[IN_C], s->cell, state_at(s, batch), s->hidden);
+    rnn_begin(&c->in[IN_H], s->h, state_at(s, batch), s->hidden);
+    rnn_begin(&c->in[IN_C], s->cell, state_at(s, batch), s->hidden);
     for (uint64_t k = 0; k < s->steps; k++) {
         if (k >= (uint64_t)length) {
-            give(&c->out[OUT_Y], NULL, output_at(s, batch, k), s->hidden);
+            rnn_give(&c->out[OUT_Y], NULL, output_at(s, batch, k), s->hidden);
             continue;
         }
         uint64_t step = back ? (uint64_t)length - 1 - k : k;
         uint64_t x = s->batch_first ? batch * s->steps + step : step * s->batch_size + batch;
         steps[s->kind](s, c->in[IN_X].v + x * s->inputs);
-        give(&c->out[OUT_Y], s->h, output_at(s, batch, step), s->hidden);
+        rnn_give(&c->out[OUT_Y], s->h, output_at(s, batch, step), s->hidden);
     }
-    give(&c->out[OUT_H], s->h, state_at(s, batch), s->hidden);
-    give(&c->out[OUT_C], s->cell, state_at(s, batch), s->hidden);
+    rnn_give(&c->out[OUT_H], s->h, state_at(s, batch), s->hidden);
+    rnn_give(&c->out[OUT_C], s->cell, state_at(s, batch), s->hidden);
     return 0;
 }
 

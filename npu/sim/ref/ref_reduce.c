@@ -30,7 +30,7 @@ static int check_reduce(const struct ref_call *c, uint64_t *ret_extra, struct er
     return 0;
 }
 
-static double start(int64_t kind)
+static double reduce_start(int64_t kind)
 {
     switch (kind) {
     case REF_PROD:
@@ -95,17 +95,17 @@ static void gather_integer(int64_t kind, int64_t x, int64_t *sum)
     }
 }
 
-static union ref_value first(const struct ref_call *c, int64_t kind)
+static union ref_value reduce_first(const struct ref_call *c, int64_t kind)
 {
     if (c->in[0].real)
-        return (union ref_value){.r = start(kind)};
+        return (union ref_value){.r = reduce_start(kind)};
     return (union ref_value){.i = kind == REF_PROD         ? 1
                                   : kind == REF_REDUCE_MAX ? INT64_MIN
                                   : kind == REF_REDUCE_MIN ? INT64_MAX
                                                            : 0};
 }
 
-static void finish(const struct ref_call *c, int64_t kind, double count, union ref_value *v)
+static void reduce_finish(const struct ref_call *c, int64_t kind, double count, union ref_value *v)
 {
     if (!c->in[0].real) {
         v->i = kind == REF_MEAN ? v->i / (int64_t)count
@@ -152,7 +152,7 @@ static int run_reduce(struct ref_call *c, struct error *e)
     union ref_value *y = c->out[0].v;
     uint64_t n = c->out[0].t->n_elems;
     for (uint64_t k = 0; k < n; k++)
-        y[k] = first(c, kind);
+        y[k] = reduce_first(c, kind);
     walk_reduced(c, &w);
     for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, ref_walk_next(&w))
         if (c->in[0].real)
@@ -162,7 +162,7 @@ static int run_reduce(struct ref_call *c, struct error *e)
     if (kind == REF_LOG_SUM_EXP)
         log_sum_exp(c);
     for (uint64_t k = 0; k < n; k++)
-        finish(c, kind, (double)c->in[0].t->n_elems / (double)n, &y[k]);
+        reduce_finish(c, kind, (double)c->in[0].t->n_elems / (double)n, &y[k]);
     return 0;
 }
 
@@ -186,7 +186,7 @@ static int check_same(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return r;
 }
 
-static bool less(const struct ref_call *c, union ref_value a, union ref_value b)
+static bool reduce_less(const struct ref_call *c, union ref_value a, union ref_value b)
 {
     return c->in[0].real ? a.r < b.r : a.i < b.i;
 }
@@ -214,8 +214,8 @@ static int run_arg_reduce(struct ref_call *c, struct error *e)
         uint64_t best = 0;
         for (uint64_t i = 1; i < a.size; i++) {
             union ref_value v = x[i * a.inner], old = x[best * a.inner];
-            bool better = ints[1] ? less(c, v, old) : less(c, old, v);
-            bool worse = ints[1] ? less(c, old, v) : less(c, v, old);
+            bool better = ints[1] ? reduce_less(c, v, old) : reduce_less(c, old, v);
+            bool worse = ints[1] ? reduce_less(c, old, v) : reduce_less(c, v, old);
             best = better || (ints[2] && !worse) ? i : best;
         }
         c->out[0].v[k].i = (int64_t)best;
@@ -315,7 +315,7 @@ static bool comes_first(const struct ref_call *c, const union ref_value *x, uint
                         uint64_t i, uint64_t j)
 {
     union ref_value a = x[i * step], b = x[j * step];
-    return c->node->ref.ints[2] ? less(c, b, a) : less(c, a, b);
+    return c->node->ref.ints[2] ? reduce_less(c, b, a) : reduce_less(c, a, b);
 }
 
 static int run_top_k(struct ref_call *c, struct error *e)

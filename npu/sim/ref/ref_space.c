@@ -13,7 +13,7 @@ struct images {
     bool channel_first;
 };
 
-static void see(const struct ref_call *c, struct images *i)
+static void space_see(const struct ref_call *c, struct images *i)
 {
     bool to_depth = c->node->ref.ints[1] == REF_SPACE_TO_DEPTH;
     *i = (struct images){.flat = to_depth ? &c->in[0] : &c->out[0],
@@ -23,11 +23,11 @@ static void see(const struct ref_call *c, struct images *i)
     i->channels = i->flat->t && i->flat->t->n_dims == 4 ? i->flat->t->dims[1] : 0;
 }
 
-static int check(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
+static int space_check(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct images i;
     (void)ret_extra;
-    see(c, &i);
+    space_see(c, &i);
     bool fits = c->in[0].t && c->in[0].real == c->out[0].real && i.flat->t->n_dims == 4 &&
                 i.deep->t->n_dims == 4 && i.block >= 1 && i.block <= UINT16_MAX;
     if (fits) {
@@ -39,7 +39,7 @@ static int check(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 }
 
 // Where element k of the flat image lies in the deep one.
-static uint64_t place(const struct images *i, uint64_t k)
+static uint64_t space_place(const struct images *i, uint64_t k)
 {
     const uint32_t *flat = i->flat->t->dims, *deep = i->deep->t->dims;
     uint64_t x = k % flat[3], y = k / flat[3] % flat[2], plane = k / flat[3] / flat[2];
@@ -49,13 +49,13 @@ static uint64_t place(const struct images *i, uint64_t k)
     return ((n * deep[1] + channel) * deep[2] + y / b) * deep[3] + x / b;
 }
 
-static int run(struct ref_call *c, struct error *e)
+static int space_run(struct ref_call *c, struct error *e)
 {
     struct images i;
     (void)e;
-    see(c, &i);
+    space_see(c, &i);
     for (uint64_t k = 0; k < i.flat->t->n_elems; k++) {
-        union ref_value *flat = i.flat->v + k, *deep = i.deep->v + place(&i, k);
+        union ref_value *flat = i.flat->v + k, *deep = i.deep->v + space_place(&i, k);
         if (i.deep == &c->out[0])
             *deep = *flat;
         else
@@ -64,4 +64,4 @@ static int run(struct ref_call *c, struct error *e)
     return 0;
 }
 
-const struct ref_operator ref_space = {.check = check, .run = run};
+const struct ref_operator ref_space = {.check = space_check, .run = space_run};

@@ -22,7 +22,7 @@ static struct window window_of(const struct ref_call *c)
     return (struct window){n, v[1], v[2], of, of + n, of + 2 * n, of + 3 * n, of + 4 * n};
 }
 
-static uint64_t product(const int64_t *v, int64_t n)
+static uint64_t window_product(const int64_t *v, int64_t n)
 {
     uint64_t p = 1;
     for (int64_t i = 0; i < n; i++)
@@ -32,8 +32,8 @@ static uint64_t product(const int64_t *v, int64_t n)
 
 // Where tap `tap` of the window at `index` (both counted in plain order, of a space of `over`) lies
 // in an image of `dims`: an offset, or -1 outside. *padded: in the padding at most.
-static int64_t place(const struct window *w, uint64_t index, const uint32_t *over, uint64_t tap,
-                     const uint32_t *dims, bool *padded)
+static int64_t window_place(const struct window *w, uint64_t index, const uint32_t *over,
+                            uint64_t tap, const uint32_t *dims, bool *padded)
 {
     int64_t at = 0, step = 1;
     bool inside = true;
@@ -56,7 +56,8 @@ static uint64_t image_size(const struct graph_tensor *t)
     return nd_axis(t, 1).inner;
 }
 
-static union ref_value times(union ref_value a, union ref_value b, bool real, union ref_value sum)
+static union ref_value window_times(union ref_value a, union ref_value b, bool real,
+                                    union ref_value sum)
 {
     return real
                ? (union ref_value){.r = sum.r + a.r * b.r}
@@ -108,21 +109,21 @@ static void subtract_zero(const struct ref_tensor *x, const struct ref_tensor *z
         x->v[k].i -= zero->v[k / each].i;
 }
 
-static union ref_value convolve(const struct ref_call *c, const struct window *s, uint64_t image,
-                                uint64_t channel, uint64_t index)
+static union ref_value window_convolve(const struct ref_call *c, const struct window *s,
+                                       uint64_t image, uint64_t channel, uint64_t index)
 {
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
-    uint64_t taps = product(s->kernel, s->n), pixels = image_size(x), inputs = w->dims[1];
+    uint64_t taps = window_product(s->kernel, s->n), pixels = image_size(x), inputs = w->dims[1];
     uint64_t group = channel / (y->dims[1] / (uint64_t)s->groups);
     const union ref_value *from = c->in[0].v + (image * x->dims[1] + group * inputs) * pixels;
     const union ref_value *weight = c->in[1].v + channel * inputs * taps;
     bool bias = c->in[2].t && !(s->flags & REF_ZERO_POINTS), padded;
     union ref_value sum = bias ? c->in[2].v[channel] : (union ref_value){0};
     for (uint64_t tap = 0; tap < taps; tap++) {
-        int64_t at = place(s, index, y->dims + 2, tap, x->dims + 2, &padded);
+        int64_t at = window_place(s, index, y->dims + 2, tap, x->dims + 2, &padded);
         for (uint64_t i = 0; i < inputs && at >= 0; i++)
-            sum =
-                times(from[i * pixels + (uint64_t)at], weight[i * taps + tap], c->in[0].real, sum);
+            sum = window_times(from[i * pixels + (uint64_t)at], weight[i * taps + tap],
+                               c->in[0].real, sum);
     }
     return sum;
 }
@@ -139,23 +140,23 @@ static int run_conv(struct ref_call *c, struct error *e)
     }
     for (uint64_t k = 0; k < y->n_elems; k++)
         c->out[0].v[k] =
-            convolve(c, &s, k / pixels / y->dims[1], k / pixels % y->dims[1], k % pixels);
+            window_convolve(c, &s, k / pixels / y->dims[1], k / pixels % y->dims[1], k % pixels);
     return 0;
 }
 
 // Adds what one element of x gives to an output channel.
-static void spread(const struct ref_call *c, const struct window *s, uint64_t k, uint64_t output,
-                   union ref_value *to)
+static void window_spread(const struct ref_call *c, const struct window *s, uint64_t k,
+                          uint64_t output, union ref_value *to)
 {
     const struct graph_tensor *x = c->in[0].t, *w = c->in[1].t, *y = c->out[0].t;
-    uint64_t taps = product(s->kernel, s->n), pixels = image_size(x);
+    uint64_t taps = window_product(s->kernel, s->n), pixels = image_size(x);
     uint64_t channel = k / pixels % x->dims[1];
     const union ref_value *weight = c->in[1].v + (channel * w->dims[1] + output) * taps;
     bool padded;
     for (uint64_t tap = 0; tap < taps; tap++) {
-        int64_t at = place(s, k % pixels, x->dims + 2, tap, y->dims + 2, &padded);
+        int64_t at = window_place(s, k % pixels, x->dims + 2, tap, y->dims + 2, &padded);
         if (at >= 0)
-            to[at] = times(c->in[0].v[k], weight[tap], c->in[0].real, to[at]);
+            to[at] = window_times(c->in[0].v[k], weight[tap], c->in[0].real, to[at]);
     }
 }
 
@@ -172,7 +173,7 @@ static int run_conv_transpose(struct ref_call *c, struct error *e)
         uint64_t image = k / pixels / x->dims[1], group = k / pixels % x->dims[1] / inputs;
         union ref_value *to = c->out[0].v + (image * y->dims[1] + group * outputs) * size;
         for (uint64_t o = 0; o < outputs; o++)
-            spread(c, &s, k, o, to + o * size);
+            window_spread(c, &s, k, o, to + o * size);
     }
     return 0;
 }
@@ -215,13 +216,13 @@ static int run_max_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
-    uint64_t pixels = image_size(x), size = image_size(y), taps = product(s.kernel, s.n);
+    uint64_t pixels = image_size(x), size = image_size(y), taps = window_product(s.kernel, s.n);
     bool padded;
     for (uint64_t k = 0; k < y->n_elems; k++) {
         const union ref_value *from = c->in[0].v + k / size * pixels;
         int64_t best = -1;
         for (uint64_t tap = 0; tap < taps; tap++) {
-            int64_t at = place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
+            int64_t at = window_place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
             if (at >= 0 && (best < 0 || is_more(from[at], from[best], c->in[0].real)))
                 best = at;
         }
@@ -238,13 +239,13 @@ static int run_average_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
-    uint64_t pixels = image_size(x), size = image_size(y), taps = product(s.kernel, s.n);
+    uint64_t pixels = image_size(x), size = image_size(y), taps = window_product(s.kernel, s.n);
     for (uint64_t k = 0; k < y->n_elems; k++) {
         const union ref_value *from = c->in[0].v + k / size * pixels;
         double sum = 0, count = 0;
         for (uint64_t tap = 0; tap < taps; tap++) {
             bool padded;
-            int64_t at = place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
+            int64_t at = window_place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
             sum += at >= 0 ? from[at].r : 0;
             count += s.flags & REF_COUNT_PAD ? padded : at >= 0;
         }
