@@ -12,13 +12,13 @@ struct convert_form {
     uint32_t h_stride;         // rows from plane to plane; 0: height
 };
 
-/// IEEE half to float and back; to half rounds to nearest even.
+/// fp16 to float, exactly, and back: to nearest, ties to even.
 float convert_fp16_to_float(uint16_t h);
 uint16_t convert_float_to_fp16(float f);
 
-/// real -> stored: real / scale + zp, rounded with halves to the even stored value (as the NPU
+/// real -> stored: real / scale + zp, rounded with ties to the even stored value (as the NPU
 /// does: docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate
-/// rounding moves a value over a half.
+/// rounding moves a value over a tie.
 int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 
 /// Turns an input as a program gives it into the form the model stores.
@@ -31,7 +31,7 @@ int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 /// `src`    exactly as many bytes as convert_form_bytes() says; need not be aligned
 /// `dst`    io->logical.size bytes, packed, in io->logical's layout and type; may not overlap
 ///
-/// Does, in this order: channel order, mean and std, quantization (or rounding to half). The types
+/// Does, in this order: channel order, mean and std, quantization (or rounding to fp16). The types
 /// FLOAT32, FLOAT16, INT8, UINT8, INT16, INT32, INT64 and BOOL are known; a pair that the SDK does
 /// not convert (section 5.2.3, table 5-3; 10.3) is STATUS_INPUT_INVALID. An INT8 source for a
 /// quantized INT8 input is real data (-128..127), not stored values: that is pass_through.
@@ -49,7 +49,7 @@ int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src
 /// `dims`   N, C, H, W of the tensor; {1, 1, 1, n_elems} when it is not 4-D
 /// `from`   the form of `src`; of attr->type
 /// `to`     the form wanted: attr->type, or FLOAT32 or FLOAT16 for the real values (as
-///          convert_to_float(), then rounded to half once)
+///          convert_to_float(), then rounded to fp16 once)
 /// The channels that fill a block of NC1HWC2 become 0; other padding of `dst` is undefined.
 int convert_output(const struct tensor_attr *attr, const uint32_t dims[4],
                    const struct convert_form *from, const void *src, size_t src_size,

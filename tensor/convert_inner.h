@@ -1,4 +1,4 @@
-// What the parts of the conversion share.
+// What the parts of the conversion (convert_*.c) share.
 #pragma once
 
 #include "tensor/convert.h"
@@ -19,7 +19,13 @@ bool convert_strides_of(const uint32_t dims[4], const struct convert_form *f,
 /// n elements as real numbers of the type; the stride is in elements, nothing needs to be aligned.
 void convert_load(enum tensor_type type, const uint8_t *src, size_t stride, size_t n, double *ret);
 
-/// To float with the last bit set if anything was lost: a second rounding, to half, is then exact.
+/// Stores (x[i] - mean) / std in the type and the quantization of `a`: FLOAT32, FLOAT16, INT8,
+/// UINT8 or INT16.
+void convert_store(const struct tensor_attr *a, const double *x, double mean, double std,
+                   uint8_t *dst, size_t stride, size_t n);
+
+/// To float, with the last bit set if anything was lost: rounding that to fp16 is then rounding
+/// once.
 float convert_round_to_odd(double x);
 
 /// Types between which values are converted.

@@ -1,4 +1,17 @@
-// Conversion of tensors between layouts and strides.
+// Elements from one layout and stride to another, unchanged.
+//
+//   NCHW      [image][channel][row][column]                  c2 = 1
+//   NHWC      [image][row][column][channel]                  c2 = channels
+//   NC1HWC2   [image][channel / c2][row][column][channel % c2]
+//
+// All three are NC1HWC2 with some c2 (struct convert_strides): channel c of a pixel is at
+//   row * row stride + c / c2 * block stride + column * c2 + c % c2
+//
+// Between equal layouts whole rows are copied; between channels outermost and channels innermost an
+// image is a matrix [channel][pixel] that is transposed (transpose.h); the rest goes row by row
+// with the channels inside, so that both sides of a row stay in the cache.
+//
+// Tests: test_tensor_convert (layouts_move_and_pad, impossible_layouts_are_refused).
 #include <string.h>
 
 #include "tensor/convert_inner.h"
@@ -45,7 +58,7 @@ int convert_form_bytes(const uint32_t dims[4], const struct convert_form *form, 
                      tensor_layout_name(form->layout), form->w_stride, form->h_stride);
 }
 
-// The other side's bytes as they are, where one side is UNDEFINED.
+// A form that is UNDEFINED is taken as the other side's.
 static const struct convert_form *layout_defined_form(const struct convert_form *a,
                                                       const struct convert_form *b)
 {
@@ -95,13 +108,13 @@ static void layout_move_rows(const uint32_t dims[4], const struct convert_stride
                    dims[3] * from->column * element);
 }
 
-// Steps between channels, where all have the same; 0: they have not.
+// The stride from channel to channel, where it is the same for all; else 0.
 static size_t layout_channel_stride(const uint32_t dims[4], const struct convert_strides *s)
 {
     return s->c2 == 1 ? s->block : s->c2 >= dims[1] ? s->channel : 0;
 }
 
-// Between channels that are innermost and channels that are outermost. False: it is not that.
+// From channels innermost to channels outermost, or back. False: it is neither.
 static bool layout_transpose_image(const uint32_t dims[4], const struct convert_strides *from,
                                    const uint8_t *src, const struct convert_strides *to,
                                    uint8_t *dst, size_t element)
@@ -117,15 +130,15 @@ static bool layout_transpose_image(const uint32_t dims[4], const struct convert_
     }
     for (size_t h = 0; h < rows; h++, src += from->row * size, dst += to->row * size)
         if (inner)
-            transpose(src, (ptrdiff_t)(from->column * size), dst, (ptrdiff_t)(b * size), columns,
-                      dims[1], size);
+            transpose_matrix(src, (ptrdiff_t)(from->column * size), dst, (ptrdiff_t)(b * size),
+                             columns, dims[1], size);
         else
-            transpose(src, (ptrdiff_t)(a * size), dst, (ptrdiff_t)(to->column * size), dims[1],
-                      columns, size);
+            transpose_matrix(src, (ptrdiff_t)(a * size), dst, (ptrdiff_t)(to->column * size),
+                             dims[1], columns, size);
     return true;
 }
 
-// Row by row with the channels inside: both sides of a row stay in the cache.
+// Any other pair of layouts.
 static void layout_move_image(const uint32_t dims[4], const struct convert_strides *from,
                               const uint8_t *src, const struct convert_strides *to, uint8_t *dst,
                               size_t element)

@@ -1,4 +1,10 @@
-// Conversion of outputs: real values, and the forms in which programs want them.
+// Stored outputs as real values, and in the forms in which programs want them.
+//
+//   real = (stored - zp) * scale      in doubles, then rounded once, to float or fp16, ties to even
+//
+// Layout and type change in one pass, a row of one channel at a time (convert_layout.c has the
+// layouts). Tests: test_tensor_convert (stored_values_become_real,
+// large_integers_are_rounded_once).
 #include <string.h>
 
 #include "tensor/convert_inner.h"

@@ -3,9 +3,9 @@
 
 #include "base/bytes.h"
 
-// At most CUSTOM_MAX_TENSORS sizes of 32 bits: nothing here overflows.
+// At max CUSTOM_MAX_TENSORS sizes of 32 bits: nothing here overflows.
 
-static uint64_t sum(const struct tensor_attr *tensors, uint32_t n)
+static uint64_t custom_sum_sizes(const struct tensor_attr *tensors, uint32_t n)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -15,15 +15,16 @@ static uint64_t sum(const struct tensor_attr *tensors, uint32_t n)
 
 uint64_t custom_input_size(const struct custom_node *n)
 {
-    return sum(n->tensors, n->n_inputs);
+    return custom_sum_sizes(n->tensors, n->n_inputs);
 }
 
 uint64_t custom_output_size(const struct custom_node *n)
 {
-    return sum(n->tensors + n->n_inputs, n->n_outputs);
+    return custom_sum_sizes(n->tensors + n->n_inputs, n->n_outputs);
 }
 
-static void place(const struct tensor_attr *tensors, uint32_t n, uint8_t *at, void **ret)
+static void custom_place_tensors(const struct tensor_attr *tensors, uint32_t n, uint8_t *at,
+                                 void **ret)
 {
     for (uint32_t i = 0; i < n; i++) {
         ret[i] = at;
@@ -33,11 +34,11 @@ static void place(const struct tensor_attr *tensors, uint32_t n, uint8_t *at, vo
 
 void custom_place(const struct custom_node *n, uint8_t *inputs, uint8_t *outputs, void **tensors)
 {
-    place(n->tensors, n->n_inputs, inputs, tensors);
-    place(n->tensors + n->n_inputs, n->n_outputs, outputs, tensors + n->n_inputs);
+    custom_place_tensors(n->tensors, n->n_inputs, inputs, tensors);
+    custom_place_tensors(n->tensors + n->n_inputs, n->n_outputs, outputs, tensors + n->n_inputs);
 }
 
-static uint64_t room(const struct tensor_attr *tensors, uint32_t n)
+static uint64_t custom_room(const struct tensor_attr *tensors, uint32_t n)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -47,21 +48,21 @@ static uint64_t room(const struct tensor_attr *tensors, uint32_t n)
 
 uint64_t custom_input_room(const struct custom_node *nodes, const struct custom_set *s)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     for (uint32_t i = 0; i < CUSTOM_MAX_NODES; i++) {
-        uint64_t size = custom_set_has(s, i) ? room(nodes[i].tensors, nodes[i].n_inputs) : 0;
-        most = size > most ? size : most;
+        uint64_t size = custom_set_has(s, i) ? custom_room(nodes[i].tensors, nodes[i].n_inputs) : 0;
+        max = size > max ? size : max;
     }
-    return most;
+    return max;
 }
 
 uint64_t custom_output_room(const struct custom_node *nodes, const struct custom_set *s)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     for (uint32_t i = 0; i < CUSTOM_MAX_NODES; i++) {
         const struct custom_node *n = custom_set_has(s, i) ? &nodes[i] : NULL;
-        uint64_t size = n ? room(n->tensors + n->n_inputs, n->n_outputs) : 0;
-        most = size > most ? size : most;
+        uint64_t size = n ? custom_room(n->tensors + n->n_inputs, n->n_outputs) : 0;
+        max = size > max ? size : max;
     }
-    return most;
+    return max;
 }

@@ -1,4 +1,23 @@
-// Products of matrices: what chips offer, and how matrices lie.
+// Matrix products: what chips offer, and how matrices lie in memory.
+//
+//   C[m][n] = Σ over k: A[m][k] * B[k][n]
+//
+// Layouts (struct matmul_matrix has the numbers, matmul_at() an element's place):
+//
+//   NORM          A, B, C: rows, one after the other
+//   TP_NORM       B: N rows of K
+//   NATIVE A, C   [K / u][M][u]                  columns of u = 16 bytes (A of old chips: 8)
+//   NATIVE B      [N / n][K / k][n][k]           blocks of n rows of k; of B transposed
+//
+//          K
+//      +-------+-------+        A block is contiguous, row by row; blocks follow along K, then N.
+//    n | blk 0 | blk 1 |        Some chips store only `segment` columns of K at a time: each
+//      +-------+-------+  N     segment is a matrix of its own.
+//    n | blk 2 | blk 3 |
+//      +-------+-------+
+//          k
+//
+// Tests: test_sim_matmul, tests/conformance/matmul.
 #include "tensor/matmul_types.h"
 
 #include <string.h>
@@ -12,7 +31,7 @@ struct types {
     enum tensor_type a, b, c;
 };
 
-// By number; those that no chip offers are missing.
+// By number (rknn_matmul_type); those that no chip offers are missing.
 static const struct types types[] = {
     [1] = {"FLOAT16_MM_FLOAT16_TO_FLOAT32", TENSOR_FLOAT16, TENSOR_FLOAT16, TENSOR_FLOAT32},
     [2] = {"INT8_MM_INT8_TO_INT32", TENSOR_INT8, TENSOR_INT8, TENSOR_INT32},

@@ -1,4 +1,23 @@
-// Matrices turned round: squares of as many elements as a vector has, the rest one by one.
+// Matrices transposed by squares of N x N elements, N being the elements of a vector; what is left,
+// element by element.
+//
+// A square is N vectors. In log2 N rounds each row of the upper half is interleaved with its row of
+// the lower half; each round moves one bit of the row number into the column number. For N = 4:
+//
+//   a0 a1 a2 a3        a0 c0 a1 c1        a0 b0 c0 d0
+//   b0 b1 b2 b3  --->  a2 c2 a3 c3  --->  a1 b1 c1 d1
+//   c0 c1 c2 c3        b0 d0 b1 d1        a2 b2 c2 d2
+//   d0 d1 d2 d3        b2 d2 b3 d3        a3 b3 c3 d3
+//
+//   element    1 byte                2 bytes             4 bytes   8 bytes
+//   square     16 x 16               8 x 8               4 x 4     element by element
+//   AVX512     4 of them, 64 x 16    16 x 16 (32-byte vectors)
+//
+// Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
+// log2 N shuffles for each vector. The last squares are moved back so that they end where the
+// matrix ends: some elements are written twice. Values are never changed.
+//
+// Tests: test_tensor_transpose (every_size, many_rows_of_bytes, rows_from_the_end).
 #include "tensor/transpose.h"
 
 #include <stdbool.h>
@@ -26,7 +45,7 @@ typedef uint16_t vector_2 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint16_t vector_2_wide __attribute__((vector_size(WIDE_BYTES)));
 
-// The lower and the upper halves of two vectors, in turns.
+// The lower and the upper halves of two vectors, interleaved.
 #define LOW_1(a, b)                                                                                \
     __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_1(a, b)                                                                               \
@@ -51,9 +70,9 @@ static inline __attribute__((always_inline)) void transpose_store(uint8_t *dst, 
     memcpy(dst + rest, v + rest, half);
 }
 
-// The first `n_in` rows of a square are read (what stands for the others does not matter), the
-// first `n_out` of what comes out written. Each shuffle of the upper half of the rows with the
-// lower one moves one bit of a row's number to the column's. Whole squares stay in registers.
+// A square: of its rows the first n_in are read (the first one again in place of the others), and
+// the first n_out of the transposed ones are written. Constant numbers keep whole squares in
+// registers.
 #define SQUARE(type, size, bytes, target)                                                          \
     target static inline __attribute__((always_inline)) void square_##type(                        \
         const uint8_t *src, ptrdiff_t src_pitch, size_t n_in, uint8_t *dst, ptrdiff_t dst_pitch,   \
@@ -96,7 +115,7 @@ typedef void transpose_square(const struct matrix *m, size_t row, size_t n_in, s
 static transpose_square *const transpose_square_of[] = {
     [1] = transpose_square_1, [2] = transpose_square_2, [4] = transpose_square_4};
 
-// With AVX512 a shuffle of a wide vector is one instruction too.
+// With AVX512 a shuffle of a vector of 32 bytes is one instruction, too.
 #ifdef __x86_64__
 SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
 
@@ -107,7 +126,8 @@ static bool transpose_wide_fits(const struct matrix *m, size_t element)
            __builtin_cpu_supports("avx512vl");
 }
 
-// Four squares of bytes beside each other, one in each lane of the vectors.
+// Four squares of bytes below each other, one in each 128-bit lane of the vectors: the columns come
+// out as 64 contiguous bytes.
 #define TALL_ROWS    64
 #define TALL_COLUMNS 16
 #define AVX512BW     __attribute__((target("avx512bw")))
@@ -139,7 +159,7 @@ AVX512BW static void transpose_four(const struct matrix *m, size_t row, size_t c
         _mm512_storeu_si512(dst, a[i]);
 }
 
-// The last ones are moved back so that they end where the matrix ends. False: it has too few.
+// False: the matrix is too small.
 static bool transpose_tall(const struct matrix *m, size_t element)
 {
     if (element != 1 || m->rows < TALL_ROWS || m->columns < TALL_COLUMNS ||
@@ -191,8 +211,7 @@ static void transpose_rest(const struct matrix *m, size_t row, size_t element)
     }
 }
 
-// Squares of a matrix that is wide enough for them. The last ones are moved back so that they end
-// where it ends.
+// Squares of a matrix that is wide enough for them.
 static void transpose_squares(const struct matrix *m, size_t n, transpose_square *turn)
 {
     size_t n_in = m->rows < n ? m->rows : n;
@@ -202,7 +221,8 @@ static void transpose_squares(const struct matrix *m, size_t n, transpose_square
                  column + n > m->columns ? m->columns - n : column, n);
 }
 
-// Squares that reach into what follows the matrix's rows, as long as that is the matrix too.
+// A matrix narrower than a square: vectors are read beyond the end of its rows, as long as that is
+// still inside the matrix.
 static void transpose_narrow(const struct matrix *m, size_t n, size_t element)
 {
     size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
@@ -211,8 +231,8 @@ static void transpose_narrow(const struct matrix *m, size_t n, size_t element)
     transpose_rest(m, row, element);
 }
 
-void transpose(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch, size_t rows,
-               size_t columns, size_t element)
+void transpose_matrix(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t dst_pitch,
+                      size_t rows, size_t columns, size_t element)
 {
     const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
     size_t n = VECTOR_BYTES / element;

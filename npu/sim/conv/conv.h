@@ -1,52 +1,67 @@
 // Convolution: what its parts (op_conv.c, conv_*.c) share.
 //
-// The image is brought into the form that a kernel takes, a kernel sums up products, and
-// conv_epilogue() turns sums into outputs: bias, zero points of weights, scale, activations,
-// addends, quantization. All images lie in memory as N, H, W, C.
+// For an output pixel (y, x) and an output channel o of group g, with taps (ky, kx) and the input
+// channels i of the group:
+//   real[o] = scale[o] * (Σ (x[iy][ix][i] - x_zp) * (w[o][i][ky][kx] + nz[o]) + bias[o])
+//   iy = y * stride + ky * dilation - pad, ix likewise; outside the image x is x_zp, so adds
+//   nothing
+//
+//   image ---> (lines in the kernel's form) ---> sums, int32 or float ---> outputs
+//              conv_lines.c                      a kernel                  conv_epilogue()
+//
+// The epilogue turns sums into outputs: bias, zero points of weights, scale, activations, addends,
+// quantization. Kernels for integers take over as much of it as they can (conv_requantize.h).
+//
+// Words: all images lie in memory as N, H, W, C. A line is a line of pixels of the image or of the
+// output; a row is a row of taps of the window; a tap is one (ky, kx) of the window.
 #pragma once
 
 #include "npu/sim/exec/dnn.h"
+#include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/fp16_binary.h"
 
 enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
-    CONV_PLAIN,     // exact integers where oneDNN's are not
-    CONV_DEPTHWISE, // one filter for each channel: integers, and floats that are stored as others
+    CONV_PLAIN,     // exact integers on any CPU
+    CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
     CONV_VNNI,      // integers, one group, with AVX512-VNNI
     CONV_INT16,     // integers, with AVX2
 };
 
-// How many elements are worked on together. Arrays of sums and of channels have this many more than
-// are used.
+// Channels of a vector. Arrays of sums and of channels have this many more than are used, so that
+// whole vectors can be read and written at their end.
 #define CONV_LANES 16
 
-// What a sum of each channel is multiplied by: in doubles, the nearest float, and the floats next
-// to it on both sides.
+// What a sum of each channel is multiplied by: as a double, as the nearest float, and as the floats
+// just below and above it (all three are one where the double is a float).
 struct requant_multiplier {
     double *exact;
     float *nearest, *low, *high;
 };
 
+// How sums become int8: not here but through real numbers (conv_epilogue.c), clamped only, with
+// LeakyRelu, with an addend (and perhaps LeakyRelu), or in floats as ONNX Runtime does.
 enum requant_kind { REQUANT_NONE, REQUANT_PLAIN, REQUANT_LEAKY, REQUANT_ADD, REQUANT_FLOAT32 };
 
-// How an int8 output is made from sums when nothing is done to it that takes other real numbers.
-// `v` is in steps of the output: v = unit[c] * sum, or that of `below` where the sum is negative;
-// v += addend; v is rounded, put into its bounds and stored.
+// How an int8 output is made from sums where only activations that can be applied to quantized
+// units follow. Everything is counted in units of the output (1 unit = its scale):
+//   v = positive[c] * sum, or negative[c] * sum where sum < 0 (LeakyRelu)
+//   v += (addend - addend_zp) * addend_multiplier
+//   stored = min(max(round(v + zp), low + zp), high + zp)
 struct conv_requant {
     enum requant_kind kind;
-    bool in_doubles; // floats do not do
+    bool in_doubles; // sums are too large for floats
     bool vnni;       // there is AVX512-VNNI
     struct requant_multiplier positive, negative;
-    double low, high; // whole numbers
-    double alpha;     // LeakyRelu, 1: none
+    double low, high; // integers, without the zero point
+    double alpha;     // of LeakyRelu; 1: none
     int32_t addend;   // a tensor; -1: none
     int32_t addend_zp;
     double addend_multiplier;
     struct element_form form; // of the output
 };
 
-// Lines of the output that oneDNN computes in one call: so many that their sums stay in the second
+// Lines of the output that oneDNN computes in one call: so many that their sums stay in the L2
 // cache until conv_epilogue() has made outputs of them.
 struct conv_tile {
     uint32_t call;
@@ -63,7 +78,7 @@ struct conv {
     enum conv_kernel kernel;
 
     // Scratch memory: the image as the kernel takes it (when it is not taken from the tensor
-    // itself) or lines of it, the sums, the sums of image windows, and what these are made of.
+    // itself) or lines of it, the sums, the window sums, and what these are made of.
     bool own_image;
     uint64_t image_at, sums_at, window_at, lines_at, image_lines_at, quads_at;
     uint32_t n_tiles; // CONV_DNN
@@ -71,20 +86,23 @@ struct conv {
 
     // Integers: real = scale[c] * (sum + nz[c] * window sum + bias[c]).
     int32_t x_zp;
-    int32_t *bias, *nz; // nz NULL: all 0, or in the weights already
+    int32_t *bias, *nz; // nz: zero points of weights; NULL: all 0, or in the weights already
     float *scale;
     uint64_t max_sum; // no sum with its bias is larger
     struct conv_requant requant;
     int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
-    void *taps;       // CONV_DEPTHWISE: [ky][kx][c, padded to CONV_LANES], floats, bias behind,
-    int32_t *tap_min; // or, where this is not NULL, four int8 above it, of four ky
+    // CONV_DEPTHWISE: floats [ky][kx][unit], those of floats with the bias behind them; or, where
+    // tap_min is not NULL, quads of uint8 [four ky][kx][unit], each less the least tap of its
+    // channel.
+    void *taps;
+    int32_t *tap_min;
     struct conv_vnni *vnni;
     struct conv_int16 *int16;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias;              // NULL: none
     uint32_t n_fused;               // so many of the node's
-    bool direct;                    // nothing is left: it writes the output
+    bool direct;                    // nothing is left to the epilogue: oneDNN writes the output
     struct element_form image_form; // CONV_DEPTHWISE
     bool fp16;                      // … from the image to the output, in these bounds
     struct clamp_bounds bounds;
@@ -99,13 +117,13 @@ static inline size_t conv_pixels(const struct conv *c)
     return (size_t)c->n * c->oh * c->ow;
 }
 
-/// Most lines of the output in a tile; those of all images when one tile holds them.
+/// How many lines of the output a tile has at most; those of all images when one tile holds them.
 uint32_t conv_tile_lines(const struct conv *c);
 
 /// How many of the node's first activations oneDNN does with floats.
 uint32_t conv_dnn_fuses(const struct graph_node *n);
 
-/// Whether oneDNN computes an integer convolution of these sizes, and rightly.
+/// Whether oneDNN has an integer convolution of these sizes that gives the right sums.
 bool conv_dnn_is_exact(const struct step *s, const struct conv *c);
 
 /// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
@@ -118,23 +136,17 @@ int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o
 /// Prepares integer weights and zero points: `w` is [oc][ic of a group][kh][kw].
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e);
 
-// Sums of the channels [from, from + n) of some pixels, on their way to outputs.
-struct conv_part {
-    const int32_t *sums, *windows; // of the first pixel
-    size_t pixels, from, n;
-};
-
-/// Runs the plain integer kernel with conv_epilogue() row by row.
+/// CONV_PLAIN: weights with their zero points as int16, and the kernel, output line by output line.
+int conv_plain_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 void conv_plain_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
-/// Scratch memory for the sums of (x - zp) over each output's window, per group, and their
-/// counting.
+/// Window sums, Σ (x - x_zp) over each output pixel's window and each group, at c->window_at as
+/// [pixel][group]: what the zero points of weights are multiplied by. And their scratch memory.
 int conv_window_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_window_sums(const struct conv *c, struct run *r, const int8_t *image);
 
-/// CONV_DEPTHWISE: sums may be counted in floats, which hold those of integers exactly where
-/// conv_depthwise_fits(). Weights as above; those of floats must be finite, since padding is
-/// multiplied too.
+/// CONV_DEPTHWISE: integers are summed in floats, exactly where conv_depthwise_fits(). Weights are
+/// laid out as above; floats must be finite, since padding is multiplied too.
 bool conv_depthwise_fits(const struct step *s);
 bool conv_depthwise_fits_floats(const struct conv *c, const float *w);
 int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
@@ -143,7 +155,7 @@ int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image);
 
-/// CONV_VNNI (conv_vnni.h). It leaves nothing of bias and zero points to conv_epilogue().
+/// CONV_VNNI (conv_vnni.h). Its sums contain bias and zero points already.
 bool conv_vnni_fits(const struct conv *c);
 int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e);
@@ -155,10 +167,10 @@ int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct e
 int conv_int16_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
 
-/// Prepares c->requant where it does.
+/// Sets c->requant; its kind stays REQUANT_NONE where outputs must be made from real numbers.
 int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e);
 
-/// As conv_epilogue(), for c->requant.
+/// conv_epilogue() where c->requant has another kind.
 void conv_requantize(const struct step *s, const struct conv *c, struct run *r, const int32_t *sums,
                      size_t first, size_t n_pixels);
 

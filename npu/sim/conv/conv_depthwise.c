@@ -1,19 +1,37 @@
 // Convolutions with one filter for each channel.
 //
-// Lines of the image become floats, less their zero point, with zeros for the padding: then a tap
-// is one multiplication and addition of whole lanes, whatever the zero points of its weights.
-// Below 2^24 floats hold sums of integers exactly.
+//   sum[c] = Σ over taps k: x[pixel under k][c] * w[k][c]          (+ bias[c], of floats)
 //
-// With AVX512-VNNI four lines become one, each element of which has a byte of each of them. Taps
-// are then lowered by the tap_min one of their channel, so that they need no sign, and what that
-// takes from the sum comes back with the sum of the window:
-//   Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
+// Channels are contiguous both in the image and in the taps, so a tap is one multiplication and
+// addition of whole vectors of channels; there is nothing to broadcast and nothing to add across.
+// Three ways, each with its form of image lines:
+//
+//   integers, any CPU    lines of floats, x - x_zp; taps of floats, w + nz. Sums below 2^24 are
+//                        exact in floats; conv_depthwise_fits() makes sure of that.
+//   integers, VNNI       quads: four lines become one whose elements are a byte of each of them,
+//                        so one instruction does four taps below each other:
+//                          line y+0   a0 a1 a2 …            element i of the joined line:
+//                          line y+1   b0 b1 b2 …   --->       | ai | bi | ci | di |   32 bits
+//                          line y+2   c0 c1 c2 …
+//                          line y+3   d0 d1 d2 …
+//                        One factor must be unsigned: taps are lowered by the least of their
+//                        channel, and the window sum brings that back:
+//                          Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
+//   floats               lines of floats, or of fp16 (conv_depthwise_fp16.c)
+//
+// Padding is part of a line (0, or x_zp in quads), so the loops have no borders. Sums of integers
+// are exact, wrapping at 32 bits with VNNI as the chips do; sums of floats are rounded tap by tap.
+//
+// A unit is what the kernels take for a pixel: one pixel, or with stride 1 as many neighbouring
+// ones as fill vectors (3 channels: 16 pixels), so that few channels lose no lanes.
+//
+// Tests: test_sim_conv (integers), test_sim_fp16, test_sim_cases_depthwise.
 #include <math.h>
 
 #include "npu/sim/conv/conv_depthwise.h"
 
 #define MAX_EXACT (1 << 24)
-#define MAX_INPUT 255 // of an int8 less its zero point
+#define MAX_INPUT 255 // size of an int8 less its zero point
 
 typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
@@ -41,8 +59,7 @@ bool conv_depthwise_fits_floats(const struct conv *c, const float *w)
            c->ic == c->oc;
 }
 
-// Elements that are worked on as one pixel of so many channels: a pixel, or with stride 1 the next
-// ones too, as many as fill lanes.
+// Elements of a unit.
 static size_t depthwise_unit_size(const struct conv *c)
 {
     size_t size = c->oc;
@@ -51,13 +68,13 @@ static size_t depthwise_unit_size(const struct conv *c)
     return c->window.stride[1] == 1 && size <= (size_t)c->ow * c->oc ? size : c->oc;
 }
 
-// A unit's, and those of a last vector that it does not fill.
+// Elements of a unit, rounded up to whole vectors.
 static size_t depthwise_padded_unit(const struct conv *c)
 {
     return (depthwise_unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
 }
 
-// With its zero point.
+// A weight with its zero point.
 static int32_t depthwise_weight(const struct step *s, const struct conv *c, const int8_t *w,
                                 size_t o, size_t tap)
 {
@@ -72,7 +89,7 @@ static size_t depthwise_n_quads(const struct conv *c)
     return ((size_t)c->window.kernel[0] + 3) / 4;
 }
 
-// The tap_min tap of each channel, and whether they all are bytes above it.
+// The least tap of each channel. False: a channel's taps are more than 255 apart.
 static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, const int8_t *w,
                                     int32_t *tap_min)
 {
@@ -93,19 +110,21 @@ static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, 
     return true;
 }
 
-// Rows that the window does not have are multiplied by 0.
+// The taps (4 * quad … 4 * quad + 3, x) of a channel, less its tap_min, one in each byte. Rows that
+// the window does not have are 0.
 static int32_t depthwise_quad(const struct step *s, const struct conv *c, const int8_t *w, size_t o,
-                              size_t four, size_t x)
+                              size_t quad, size_t x)
 {
     uint32_t bytes = 0;
-    for (size_t i = 0; i < 4 && four * 4 + i < c->window.kernel[0]; i++) {
-        size_t tap = (four * 4 + i) * c->window.kernel[1] + x;
+    for (size_t i = 0; i < 4 && quad * 4 + i < c->window.kernel[0]; i++) {
+        size_t tap = (quad * 4 + i) * c->window.kernel[1] + x;
         bytes |= (uint32_t)(depthwise_weight(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
     }
     return (int32_t)bytes;
 }
 
-// The bias of a channel, and of those that are read in its place where few share lanes.
+// Subtracts x_zp * Σ w from the bias of a channel, and from its copies, which are read where few
+// channels share a vector.
 static void depthwise_lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
 {
     uint32_t sum = 0;
@@ -227,7 +246,7 @@ static void depthwise_load_line(const struct conv_lines *l, const int8_t *x, voi
     memset(to + before + size, 0, l->size - before - size);
 }
 
-// The lines of bytes under a window become fours.
+// Joins the lines of bytes under a window to lines of quads; rows[i] becomes the i-th of these.
 static void depthwise_make_quads(const struct conv *c, struct run *r, const void **rows)
 {
     size_t size = depthwise_line_size(c), n = size / sizeof(uint32_t) - CONV_LANES;
@@ -241,8 +260,8 @@ static void depthwise_make_quads(const struct conv *c, struct run *r, const void
 
 // ---- sums of floats ----
 
-// The sums of n neighbours, CONV_LANES elements each. Real numbers get their bias, which lies
-// behind the taps.
+// The sums of n neighbouring units, CONV_LANES elements each: n registers of sums, and one tap that
+// is loaded for all of them. Floats get their bias, which lies behind the taps.
 static inline __attribute__((always_inline)) void
 depthwise_sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, const int n,
                     const bool real)
@@ -289,7 +308,7 @@ KERNEL static void depthwise_sum_floats(const struct depthwise_line *l)
 
 // ---- running ----
 
-// Rows of the window, each of which has a line, or four.
+// Rows of taps: of the window, or of quads.
 static size_t depthwise_n_rows(const struct conv *c)
 {
     return c->tap_min ? depthwise_n_quads(c) : c->window.kernel[0];

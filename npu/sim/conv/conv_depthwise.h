@@ -1,28 +1,33 @@
-// What the kernels of conv_depthwise.c share: one line of the output, in units of a pixel, or of as
-// many pixels as fill lanes.
+// What the kernels of depthwise convolutions share: one line of the output, in units (a pixel, or
+// as many neighbouring pixels as fill vectors; conv_depthwise.c).
+//
+//   sources[k] ---> x[unit 0] x[unit 1] …     image elements under tap k, `in` apart
+//   taps       ---> [k][unit, padded]         `tap` apart
+//   to         ---> y[unit 0] y[unit 1] …     `out` apart
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
 
-#define DEPTHWISE_UNROLL 8 // units
+#define DEPTHWISE_UNROLL 8 // units whose sums are in registers at a time
 #define DEPTHWISE_TAPS   512
 
 struct depthwise_line {
-    const void *sources[DEPTHWISE_TAPS]; // in the image, under each tap of the first unit; or fours
+    const void *sources[DEPTHWISE_TAPS]; // under each tap of the first unit
     const void *taps;
-    const int32_t *tap_min;     // of fours: what taps have been lowered by, for each channel
+    const int32_t *tap_min;     // of quads: what taps have been lowered by, for each channel
     size_t n_taps, tap;         // tap: elements from one to the next
     size_t n, in, out;          // units; elements between neighbours
-    size_t size;                // elements of the output: less than another unit may be left
-    void *to;                   // sums, or halves of the output
-    struct clamp_bounds bounds; // of halves
+    size_t size;                // elements of the output: n units, and perhaps a part of one
+    void *to;                   // sums, or fp16 outputs
+    struct clamp_bounds bounds; // of fp16 outputs
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
-/// Calls `sum` for all of the line: for n neighbouring units, 1 or DEPTHWISE_UNROLL, from the
-/// elements `in` and `out` on, the CONV_LANES elements that begin at the o-th of each. The last of
-/// many units are moved back so that they end where the line ends, and so are the last lanes of
-/// many channels. Those of few write too much, which is overwritten by the next unit.
+/// Calls `sum` for all of the line: for n neighbouring units, 1 or DEPTHWISE_UNROLL, whose first
+/// elements are `in` in the sources and `out` in the output, the CONV_LANES elements from the o-th
+/// of each on. The last units of many are moved back so that they end where the line ends, and so
+/// is a unit's last vector: some outputs are computed twice. Units smaller than a vector write too
+/// much, which the next unit overwrites.
 static inline __attribute__((always_inline)) void
 depthwise_each(const struct depthwise_line *l,
                void (*sum)(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n))
@@ -44,13 +49,14 @@ depthwise_each(const struct depthwise_line *l,
     }
 }
 
-/// The kernel for fours of rows, with AVX512-VNNI: elements are the bytes of four lines, those of
-/// taps without sign.
+/// The kernel for quads, with AVX512-VNNI: elements are an int8 of each of four lines, taps four
+/// uint8.
 void depthwise_sum_vnni(const struct depthwise_line *l);
 
-/// The kernel for halves that become halves, with AVX512, and whether it can be used.
+/// The kernel from fp16 to fp16, with AVX512, and whether it can be used.
 void depthwise_sum_fp16(const struct depthwise_line *l);
 bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds);
 
-/// Elements of n_rows lines of n bytes, or of the first four.
+/// Joins lines to quads: byte i of to[k] is rows[i][k], for the first four of n_rows lines of n
+/// bytes, and 0 where there are fewer.
 void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to);

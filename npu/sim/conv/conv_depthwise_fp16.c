@@ -1,12 +1,22 @@
-// Convolutions of halves with one filter for each channel, with AVX512: nothing lies in memory
-// between the image and the output. Each tap converts the image again, which, as long as these are
-// few for each pixel, takes less time than lines of floats.
+// Depthwise convolutions from fp16 to fp16, with AVX512.
+//
+//   y[c] = fp16(clamp(Σ over taps k: x[k][c] * w[k][c] + bias[c]))    in floats, fused multiply-add
+//
+// Rounding: each tap once (fma), the bias once, the output once, to nearest, ties to even; bounds
+// are applied before the output is rounded.
+//
+// Why it is fast: nothing is in memory between image and output. Eight units share the load of a
+// tap; their 8 sums are in registers. Each tap converts its inputs again (vcvtph2ps from memory),
+// which takes less time than writing and reading lines of floats as long as a pixel is under few
+// taps: MAX_CONVERSIONS.
+//
+// Tests: test_sim_fp16, test_sim_cases_float16_conv.
 #include <stdlib.h>
 
 #include "npu/sim/conv/conv_depthwise.h"
 #include "npu/sim/simd/avx512.h"
 
-#define MAX_CONVERSIONS 9 // that a pixel is converted
+#define MAX_CONVERSIONS 9 // of a pixel
 
 bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds)
 {
@@ -17,7 +27,7 @@ bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clam
 }
 
 #ifdef KERNEL_AVX512
-// The sums of n neighbours, AVX512_LANES elements each, on their way to outputs.
+// The outputs of n neighbouring units, AVX512_LANES elements each.
 AVX512_INLINE void depthwise_fp16_sum_lanes(const struct depthwise_line *l, size_t in, size_t out,
                                             size_t o, const int n)
 {

@@ -1,4 +1,16 @@
-// The innermost loops of convolutions with one filter for each channel, with AVX512-VNNI.
+// The inner loops of depthwise convolutions of integers with AVX512-VNNI (conv_depthwise.c has the
+// formula and how four lines are joined to quads).
+//
+//   sums[c]        += Σ over 4 rows: tap[row][c] (uint8) * x[row][c] (int8)      one vpdpbusd
+//   window_sums[c] += Σ over 4 rows: 1 * x[row][c]                              another one
+//   result[c]       = sums[c] + tap_min[c] * window_sums[c]                      exact, 32 bits
+//   that wrap
+//
+// Why it is fast: a vpdpbusd does 64 of the multiplications, for four rows and 16 channels; 8 units
+// have 16 registers of sums and share the load of a tap. The bound is two vpdpbusd for each 16
+// channels, unit and four rows.
+//
+// Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include <stdlib.h>
 
 #include "npu/sim/conv/conv_depthwise.h"
@@ -6,16 +18,16 @@
 
 #ifdef __x86_64__
 
-// The sums of n neighbours, CONV_LANES elements each, and those of their windows.
+// The sums of n neighbouring units, CONV_LANES elements each.
 VNNI_INLINE void depthwise_vnni_sum_lanes(const struct depthwise_line *l, size_t in, size_t out,
                                           size_t o, const int n)
 {
     const int32_t *taps = (const int32_t *)l->taps + o;
     const __m512i ones = _mm512_set1_epi8(1), tap_min = _mm512_loadu_si512(l->tap_min + o);
-    __m512i sums[DEPTHWISE_UNROLL], windows[DEPTHWISE_UNROLL];
+    __m512i sums[DEPTHWISE_UNROLL], window_sums[DEPTHWISE_UNROLL];
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
-        sums[i] = windows[i] = _mm512_setzero_si512();
+        sums[i] = window_sums[i] = _mm512_setzero_si512();
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
         const int32_t *x = (const int32_t *)l->sources[k] + in + o;
         __m512i tap = _mm512_loadu_si512(taps);
@@ -23,13 +35,13 @@ VNNI_INLINE void depthwise_vnni_sum_lanes(const struct depthwise_line *l, size_t
         for (int i = 0; i < n; i++) {
             __m512i quad = _mm512_loadu_si512(x + (size_t)i * l->in);
             vnni_add_products(&sums[i], tap, quad);
-            vnni_add_products(&windows[i], ones, quad);
+            vnni_add_products(&window_sums[i], ones, quad);
         }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < n; i++)
         _mm512_storeu_si512((int32_t *)l->to + out + o + (size_t)i * l->out,
-                            _mm512_add_epi32(sums[i], _mm512_mullo_epi32(windows[i], tap_min)));
+                            _mm512_add_epi32(sums[i], _mm512_mullo_epi32(window_sums[i], tap_min)));
 }
 
 VNNI void depthwise_sum_vnni(const struct depthwise_line *l)

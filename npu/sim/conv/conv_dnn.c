@@ -1,9 +1,25 @@
-// Convolutions by oneDNN.
+// Convolutions by oneDNN: int8 x int8 -> int32 sums, or float x float -> float.
+//
+// Images are NHWC, as tensors are; weights are reordered once into the order that the primitive
+// asks for. An integer primitive subtracts the image's zero point; what else there is (zero points
+// of weights, bias, scale) is done by the epilogue. A float primitive adds the bias and applies the
+// first activations itself. Integer sums are exact, so nothing is rounded here.
+//
+// Where an epilogue follows, the output is computed in tiles of lines, so small that the epilogue
+// finds the sums (TILE_BYTES) in the L2 cache. Tiles that see as much image and padding share a
+// primitive:
+//
+//   output lines      computed from
+//   tile 0            padding above + first lines         its own primitive
+//   tile 1, 2, …      lines of the image only             one primitive for all
+//   last tile         last lines + padding below          its own primitive
+//
+// Tests: test_sim_conv_AVX2_VNNI (integers), test_sim_models (floats).
 #include <string.h>
 
 #include "npu/sim/conv/conv.h"
 
-// A good part of the second cache: the tile's inputs and the weights need some of it too.
+// A good part of the L2 cache: the tile's inputs and the weights need some of it too.
 #define TILE_BYTES (256 << 10)
 #define TILE_KINDS 8
 
@@ -131,9 +147,9 @@ static dnnl_status_t conv_dnn_make_primitive(const struct step *s, const struct 
     return status;
 }
 
-// In groups oneDNN 2.6 gets some integer convolutions wrong, whatever the numbers are: by products
-// of matrices (128 -> 62 channels in 2 groups with a kernel and a padding of 1, for one), and with
-// one filter of 8 taps for each channel where a CPU has AVX-VNNI.
+// oneDNN 2.6 computes some integer convolutions in groups wrongly, whatever the numbers are: by
+// matrix products (for example 128 -> 62 channels in 2 groups with a kernel and a padding of 1),
+// and depthwise ones of 8 taps where the CPU has AVX-VNNI.
 static bool conv_dnn_is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
@@ -177,7 +193,7 @@ static int conv_dnn_add_call(struct step *s, const struct conv *c, const struct 
 
 // ---- tiles ----
 
-// Every window must reach into the image: oneDNN takes no padding that is cut off.
+// Every window must reach into the image: oneDNN refuses padding that no window needs.
 static bool conv_dnn_can_tile(const struct conv *c)
 {
     const struct graph_window *w = &c->window;
@@ -194,7 +210,7 @@ uint32_t conv_tile_lines(const struct conv *c)
     return conv_dnn_can_tile(c) ? (uint32_t)((c->oh + n - 1) / n) : c->oh;
 }
 
-// What the lines [first, first + n) of the output are computed from, and the image's first line.
+// The part of the image that the output lines [first, first + n) need; *ret_line is its first line.
 static struct dnn_part conv_dnn_find_part(const struct conv *c, uint32_t first, uint32_t n,
                                           uint32_t *ret_line)
 {
@@ -211,7 +227,7 @@ static struct dnn_part conv_dnn_find_part(const struct conv *c, uint32_t first, 
                              .after = (uint32_t)(end - high)};
 }
 
-// Tiles whose parts are alike have one primitive.
+// The primitives so far, by the part that each computes from.
 struct dnn_tiling {
     struct dnn_arg args[4];
     struct dnn_part parts[TILE_KINDS];
@@ -284,7 +300,7 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
     t.args[2] = (struct dnn_arg){.arg = DNNL_ARG_WEIGHTS, .where = DNN_CONSTANT};
     t.args[3] =
         (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};
-    // Without a finish there is nothing to keep in the cache.
+    // Without an epilogue there is nothing to keep in the cache.
     bool whole = c->direct || conv_tile_lines(c) == (uint64_t)c->n * c->oh;
     return whole ? conv_dnn_add_whole(s, c, &t, e) : conv_dnn_add_tiles(s, c, &t, e);
 }

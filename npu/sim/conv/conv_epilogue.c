@@ -1,7 +1,29 @@
-// From the sums of a convolution to its stored outputs.
+// From the sums of a convolution to its stored outputs, through real numbers.
+//
+//   integers: real[o] = (float)(sum + bias[o] + nz[o] * window sum) * scale[o]
+//   floats:   real[o] = sum, with the bias in it already
+//   then the activations and addends that are left, in order, and elements_store(): round(real /
+//   y_scale
+//   + zp), ties to even, saturated (simd/elements.h says which zero points move ties).
+//
+// The sum in brackets is 32 bits that wrap, as the chips have it. The reals are floats: a product
+// near a tie may be rounded to the other side. So where outputs are int8 and all that follows can
+// be done in units of the output, conv_requantize(), which is exact, is used instead. A chunk of
+// ELEMENTS_CHUNK reals stays in the L1 cache:
+//
+//   sums:   [pixel][o], window sums: [pixel][group], both int32; reals: [pixel][o in chunk]
+//
+// Tests: test_sim_conv, test_sim_cases, test_sim_fp16.
 #include "npu/sim/conv/conv.h"
 
-// The innermost loops get plain pointers: then the compiler needs no checks for each pixel.
+// Sums of the channels [from, from + n) of some pixels.
+struct epilogue_part {
+    const int32_t *sums, *window_sums; // of the first pixel
+    size_t pixels, from, n;
+};
+
+// One pixel. The innermost loops take restrict pointers, so that the compiler makes vectors without
+// checking for overlap at each pixel.
 static inline void epilogue_pixel_with_nz(const int32_t *restrict sums,
                                           const int32_t *restrict bias, const int32_t *restrict nz,
                                           uint32_t window, const float *restrict scale, size_t n,
@@ -20,7 +42,7 @@ static inline void epilogue_pixel(const int32_t *restrict sums, const int32_t *r
         dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct conv_part *p,
+KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct epilogue_part *p,
                                           float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
@@ -30,12 +52,12 @@ KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct con
         epilogue_pixel(sums + k * step, bias, scale, n, dst + k * n);
 }
 
-// As the chip does it: 32 bits that wrap.
-KERNEL static void epilogue_to_real_with_nz(const struct conv *c, const struct conv_part *p,
+// With zero points of weights, and one group.
+KERNEL static void epilogue_to_real_with_nz(const struct conv *c, const struct epilogue_part *p,
                                             float *dst)
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
-    const int32_t *sums = p->sums + p->from, *windows = p->windows;
+    const int32_t *sums = p->sums + p->from, *windows = p->window_sums;
     const int32_t *bias = c->bias + p->from, *nz = c->nz + p->from;
     const float *scale = c->scale + p->from;
     for (size_t k = 0; k < pixels; k++)
@@ -43,22 +65,22 @@ KERNEL static void epilogue_to_real_with_nz(const struct conv *c, const struct c
                                dst + k * n);
 }
 
-static void epilogue_to_real_with_group_nz(const struct conv *c, const struct conv_part *p,
+static void epilogue_to_real_with_group_nz(const struct conv *c, const struct epilogue_part *p,
                                            float *dst)
 {
     size_t groups = c->window.groups, outputs = c->oc / groups;
     for (size_t k = 0; k < p->pixels; k++)
         for (size_t i = 0; i < p->n; i++) {
             size_t o = p->from + i;
-            uint32_t window = (uint32_t)p->windows[k * groups + o / outputs];
+            uint32_t window = (uint32_t)p->window_sums[k * groups + o / outputs];
             uint32_t sum = (uint32_t)p->sums[k * c->oc + o] + (uint32_t)c->bias[o];
             *dst++ = (float)(int32_t)(sum + (uint32_t)c->nz[o] * window) * c->scale[o];
         }
 }
 
-static void epilogue_to_real(const struct conv *c, const struct conv_part *p, float *dst)
+static void epilogue_to_real(const struct conv *c, const struct epilogue_part *p, float *dst)
 {
-    if (!p->windows)
+    if (!p->window_sums)
         epilogue_to_real_plain(c, p, dst);
     else if (c->window.groups == 1)
         epilogue_to_real_with_nz(c, p, dst);
@@ -83,7 +105,7 @@ static void epilogue_add_operand(const struct step *s, const struct run *r,
     epilogue_add(v, operand, n);
 }
 
-// Elements [at, at+n) of the output, which follow each other in memory.
+// Activations, addends and storing of the elements [at, at + n) of the output.
 static void epilogue_store(const struct step *s, const struct conv *c, const struct run *r,
                            size_t at, float *v, size_t n)
 {
@@ -129,11 +151,12 @@ void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, vo
         size_t n = n_pixels - p < pixels_at_once ? n_pixels - p : pixels_at_once;
         for (size_t from = 0; from < channels; from += part) {
             size_t count = channels - from < part ? channels - from : part;
-            struct conv_part at = {.sums = (const int32_t *)sums + p * channels,
-                                   .windows = windows ? windows + (first + p) * groups : NULL,
-                                   .pixels = n,
-                                   .from = from,
-                                   .n = count};
+            struct epilogue_part at = {.sums = (const int32_t *)sums + p * channels,
+                                       .window_sums =
+                                           windows ? windows + (first + p) * groups : NULL,
+                                       .pixels = n,
+                                       .from = from,
+                                       .n = count};
             epilogue_to_real(c, &at, v);
             epilogue_store(s, c, r, (first + p) * channels + from, v, n * count);
         }

@@ -1,9 +1,16 @@
-// Convolutions of integers with words: the order of weights, the way through the image.
+// Integer convolutions with int16: packing the weights, and the way through the image. conv_int16.h
+// has formula and layout, conv_int16_sum.c the inner loops.
+//
+// Each line of the image is widened to int16 once, however many windows it is under, and kept in a
+// ring of as many lines as a window is high. Sums of a chunk of pixels, all their channels, stay in
+// the L1 cache until the epilogue has read them.
+//
+// Tests: test_sim_conv_AVX2, test_sim_conv_AVX512_CORE.
 #include "npu/sim/conv/conv_int16.h"
 
-#define MAX_SUMS       4096 // sums that are kept: they stay in the first cache
-#define MAX_LINE       4096 // words of lines that become one
-#define PIXEL_MULTIPLE 12   // pixels: as many as those that conv_int16_sum() takes at a time divide
+#define MAX_SUMS       4096 // sums of a chunk: they stay in the L1 cache
+#define MAX_LINE       4096 // elements of lines that are joined to one
+#define PIXEL_MULTIPLE 12   // pixels of a chunk: whole tiles of 6
 
 bool conv_int16_fits(const struct conv *c)
 {
@@ -12,7 +19,8 @@ bool conv_int16_fits(const struct conv *c)
 
 // ---- preparation ----
 
-// Where each pixel is a window of its own, neighbouring lines are taken for one.
+// Where each pixel is a window of its own (1x1, no stride, no padding), lines of the image are
+// joined to longer ones: fewer calls, and chunks that are full.
 static void int16_join_lines(struct conv *c)
 {
     const struct graph_window *w = &c->window;
@@ -38,7 +46,8 @@ static void int16_describe_window(const struct conv *c, struct conv_int16 *v)
                    : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
 }
 
-// A word that is too much for the segment is multiplied by 0.
+// Weights of one channel, taps in segments of `together`. The memory is zeroed: the element that an
+// odd segment lacks is multiplied by 0.
 static void int16_pack_channel(const struct step *s, const struct conv *c, const int8_t *w,
                                size_t o, int16_t *to)
 {
@@ -83,7 +92,7 @@ int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct e
     return int16_pack(s, c, w, e);
 }
 
-// One word behind a line is read with the last one of a segment.
+// One element behind a line is read as the second of an odd segment's last pair.
 static uint64_t int16_line_size(const struct conv *c)
 {
     return conv_lines_size(c, sizeof(int16_t), 1);

@@ -1,34 +1,42 @@
-// Convolutions of integers with the multiplication of 16-bit words that AVX2 has: for CPUs that do
-// not multiply bytes exactly, and for what those that do have no kernel for.
+// Integer convolutions by AVX2's multiplication of int16 (vpmaddwd): for CPUs that do not multiply
+// bytes exactly, and for what those that do have no kernel for (groups).
 //
-// It multiplies words two by two and adds up both products. Those of the image are less its zero
-// point, weights have theirs added, so sums need nothing else.
+//   sum[o] = Σ over pairs (a, b) of neighbouring inputs: x[a] * w[o][a] + x[b] * w[o][b]
 //
-// The segments of the window (conv_lines.h) are taken two words by two.
+// x is the image less its zero point, w the weight plus its own, both int16: so padding is 0, and
+// sums need nothing but the bias. They are exact, and wrap at 32 bits as the chips' do.
+//
+// Layout. A window is a list of segments (conv_lines.h), a segment a run of inputs that are
+// contiguous in a line, taken pair by pair; an odd last one is paired with a weight of 0:
+//
+//   line    | x0 x1 | x2 x3 | x4 … |       a pair is broadcast to 8 lanes, twice (CONV_LANES = 16)
+//   weights   [block][segment][pair][o of the block: 16][a, b]      64 bytes for each pair
+//
+//   pair p, block of channels o0 … o15:  w00a w00b w01a w01b … w15a w15b
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
 
 #define INT16_SEGMENTS 512
 
-// Channels of the output that are worked on together, all of one group.
+// Channels of the output that the kernel computes at a time, all of one group.
 struct int16_block {
     size_t from, count;     // CONV_LANES at most
     size_t image;           // the group's first channel of the image
-    const int16_t *weights; // [segment][two words][CONV_LANES][word], as they are read
+    const int16_t *weights; // [segment][pair][CONV_LANES][2], as they are read
 };
 
 struct conv_int16 {
-    size_t n_segments, segment, pairs; // segment: its words; pairs: twos of them
+    size_t n_segments, segment, pairs; // of a segment: its elements, and pairs of them
     size_t n_blocks;
     struct int16_block *blocks;
-    size_t chunk; // pixels whose sums are kept
+    size_t chunk; // pixels whose sums are in the scratch memory at a time
 };
 
 // Pixels of a line of the output.
 struct int16_pixels {
     const int16_t *segments[INT16_SEGMENTS]; // of the first one
-    size_t n_segments, pairs, pitch;         // pitch: words from pixel to pixel
+    size_t n_segments, pairs, pitch;         // pitch: elements of the image from pixel to pixel
     size_t channels;                         // of the output: from pixel to pixel
 };
 

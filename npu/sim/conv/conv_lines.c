@@ -1,9 +1,9 @@
-// Lines of a convolution's image.
+// Lines of a convolution's image (conv_lines.h).
 #include "npu/sim/conv/conv_lines.h"
 
-#define BEHIND 3 // bytes that may be read
+#define BEHIND 3 // bytes behind a line that kernels may read: the rest of a quad
 
-// As many lines as a window reaches over.
+// Lines of the image from a window's first row to its last.
 static size_t lines_in_window(const struct conv *c)
 {
     return (size_t)c->window.dilation[0] * (c->window.kernel[0] - 1) + 1;

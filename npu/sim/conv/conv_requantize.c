@@ -1,18 +1,35 @@
-// From the sums of an integer convolution to int8, counted in steps of the output. All that is
-// known of their rounding is here:
+// From the sums of an integer convolution to int8, in units of the output. All that is known of the
+// rounding is here.
 //
-// The chips store the int8 that is nearest to the real number, ties to the even one. A float would
-// now and then move a number over a half, and one such step in an early layer becomes many in a
-// deep net. So it is counted twice in floats, once with all roundings up and once down: where both
-// give the same int8 it is the right one, and the few others are counted in doubles. ONNX Runtime
-// counts in floats, and so does REQUANT_FLOAT32. What counts is compiled without contracted
-// products.
+//   v      = multiplier[o] * (sum + bias[o] + nz[o] * window sum)      multiplier = scale / y_scale
+//   v     += (addend - addend_zp) * (addend scale / y_scale)
+//   stored = round(v + zp) to nearest, ties to the even stored value, from low + zp to high + zp
+//
+// The sum is 32 bits that wrap. The chips' rounding is that of the exact real number; a float would
+// now and then move one over a tie, and one such unit in an early layer becomes many in a deep net.
+// So v is computed twice in floats, with the multiplier rounded down and rounded up (or an addend
+// moved down and up by the largest error, requant_bound_addend()): the exact v lies between, and
+// where both give the same int8, so does it. The few others are computed again in doubles.
+// REQUANT_FLOAT32 is ONNX Runtime's: one float product, rounded to nearest, ties to even, before zp
+// is added.
+//
+// Rounding costs one addition: a float near 1.5 * 2^23 has units of 1, so adding that number (and
+// zp) to v leaves round(v + zp) in the lowest bits of the sum, by the FPU's own ties to even.
+// Positive floats are ordered as their bits are, and negative ones are negative integers, so
+// clamping is an integer min and max on the bits, and "the same int8" is "the same bits".
+//
+//   v + 0x1.8p23:   0 10010110 1…0 | round(v) in the lowest byte
+//
+// Compiled without contracted products, so that each rounding is where the source has it.
+//
+// Tests: test_sim_conv on every instruction set: against long doubles, a third of the scales powers
+// of two, which make ties.
 #include "npu/sim/conv/conv_requantize.h"
 
 #include <math.h>
 
-// Added to a number below 2^51, or to a float below 2^22, they leave the nearest integer (ties to
-// even) in the lowest bits.
+// 1.5 * 2^52 and 1.5 * 2^23: added to a double below 2^51, or to a float below 2^22, they leave the
+// nearest integer (ties to even) in the lowest bits.
 #define TO_INTEGER       6755399441055744.0
 #define TO_INTEGER_FLOAT 12582912.0f
 
@@ -26,34 +43,34 @@ static bool requant_is_clip(const struct graph_post *post)
 }
 
 static bool requant_take_addend(const struct step *s, struct conv_requant *f,
-                                const struct graph_post *post, double step)
+                                const struct graph_post *post, double unit)
 {
     const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
     f->addend = post->operand;
     f->addend_zp = t->zp;
-    f->addend_multiplier = (double)t->scale / step;
+    f->addend_multiplier = (double)t->scale / unit;
     return t->type == TENSOR_INT8 && t->quantized;
 }
 
-// Takes what is done to outputs, as far as it comes in the order of struct conv_requant.
-static bool requant_take_posts(const struct step *s, struct conv_requant *f, double step)
+// Takes the activations, if they come in the order LeakyRelu, Add, bounds. False: they do not.
+static bool requant_take_posts(const struct step *s, struct conv_requant *f, double unit)
 {
     const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
-    bool floats = s->node->quant->in_output_units, fits = true; // of floats only bounds are known
+    bool floats = s->node->quant->in_output_units, fits = true; // ONNX Runtime has bounds only
     if (post < end && !floats && post->kind == POST_LEAKY_RELU)
         f->alpha = (double)post++->alpha;
     if (post < end && !floats && post->kind == POST_ADD)
-        fits = requant_take_addend(s, f, post++, step);
+        fits = requant_take_addend(s, f, post++, unit);
     for (; post < end && requant_is_clip(post); post++) {
         bool relu = post->kind == POST_RELU;
-        f->low = fmax(f->low, relu ? 0 : (double)post->alpha / step);
-        f->high = fmin(f->high, relu ? INFINITY : (double)post->beta / step);
+        f->low = fmax(f->low, relu ? 0 : (double)post->alpha / unit);
+        f->high = fmin(f->high, relu ? INFINITY : (double)post->beta / unit);
     }
     f->high = fmax(f->high, -128 - f->form.zp);
     return fits && post == end;
 }
 
-// Bounds are rounded as what lies beyond them would be.
+// Bounds are rounded as values are: then clamping after the rounding is clamping before it.
 static void requant_choose_kind(const struct step *s, struct conv_requant *f)
 {
     int32_t odd = f->form.odd;
@@ -65,7 +82,7 @@ static void requant_choose_kind(const struct step *s, struct conv_requant *f)
                                               : REQUANT_PLAIN;
 }
 
-// The floats next to a number, on both sides.
+// The nearest floats that are not above, and not below a number.
 static void requant_bracket(double v, float *low, float *high)
 {
     float near = (float)v;
@@ -91,16 +108,16 @@ static bool requant_take_multiplier(struct step *s, struct requant_multiplier *u
     return true;
 }
 
-// Below 2^24 sums are exact as floats; from there on what they give must lie beyond all bounds.
+// Sums below 2^24 are exact as floats; whether what larger ones give is beyond all bounds anyway.
 static bool requant_fits_floats(const struct conv *c)
 {
     const struct conv_requant *f = &c->requant;
-    double most = 257 + 256 * f->addend_multiplier;
+    double max = 257 + 256 * f->addend_multiplier;
     if (c->max_sum < MAX_EXACT)
         return true;
     for (size_t i = 0; i < c->oc; i++) {
-        double unit = fabs(f->positive.exact[i]), below = fabs(f->negative.exact[i]);
-        if (unit * MAX_EXACT < most || (below > 0 && below * MAX_EXACT < most))
+        double positive = fabs(f->positive.exact[i]), negative = fabs(f->negative.exact[i]);
+        if (positive * MAX_EXACT < max || (negative > 0 && negative * MAX_EXACT < max))
             return false;
     }
     return true;
@@ -110,15 +127,15 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct conv_requant *f = &c->requant;
-    double step = s->node->quant->in_output_units ? 1 : (double)y->scale;
+    double unit = s->node->quant->in_output_units ? 1 : (double)y->scale;
     *f = (struct conv_requant){.alpha = 1, .addend = -1, .form = element_form(y)};
     f->low = -128 - f->form.zp;
     f->high = 127 - f->form.zp;
-    if (y->type != TENSOR_INT8 || !y->quantized || !requant_take_posts(s, f, step))
+    if (y->type != TENSOR_INT8 || !y->quantized || !requant_take_posts(s, f, unit))
         return 0;
     requant_choose_kind(s, f);
-    if (!requant_take_multiplier(s, &f->positive, c->oc, 1 / step) ||
-        !requant_take_multiplier(s, &f->negative, c->oc, f->alpha / step))
+    if (!requant_take_multiplier(s, &f->positive, c->oc, 1 / unit) ||
+        !requant_take_multiplier(s, &f->negative, c->oc, f->alpha / unit))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     f->vnni = dnn_has_vnni();
     f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
@@ -127,16 +144,17 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 
 // ---- running ----
 
-// What lies in bounds (257 steps, and as much as the addend more for the product) is rounded in its
-// unit, as a sum and, for what is added, in its step (twice), as the product with the zero point,
-// when that is moved, and as a sum: each by 2^-24 of it at most.
+// The largest error of v with an addend. Where the result is within bounds, |v| is at most 257
+// units and the product at most as much as the addend more (256 multipliers). Each rounding is off
+// by 2^-24 of its result at most: of the multipliers of the sum and of the addend, of the products
+// (that with the zero point too), and of the sums.
 static void requant_bound_addend(struct requant_job *t)
 {
-    float steps = (float)t->addend_multiplier;
-    float error = 0x1p-24f * (520 + 1040 * steps);
-    t->addend_nearest = steps;
-    t->addend_low = (float)-t->addend_zp * steps - error;
-    t->addend_high = (float)-t->addend_zp * steps + error;
+    float multiplier = (float)t->addend_multiplier;
+    float error = 0x1p-24f * (520 + 1040 * multiplier);
+    t->addend_nearest = multiplier;
+    t->addend_low = (float)-t->addend_zp * multiplier - error;
+    t->addend_high = (float)-t->addend_zp * multiplier + error;
 }
 
 struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
@@ -169,7 +187,8 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
     return t;
 }
 
-// Few channels: those of several groups, as many as fill the lanes, are taken for those of one.
+// Few channels: several pixels, as many as fill a vector, are taken for one with more channels.
+// What is left of them is done as it is.
 static void requant_run(struct requant_job *t, bool vnni)
 {
     size_t groups_at_once =
@@ -198,7 +217,7 @@ void conv_requantize(const struct step *s, const struct conv *c, struct run *r, 
     t.sums = sums;
     t.dst += first * c->oc;
     if (t.nz)
-        t.windows = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
+        t.window_sums = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
     if (t.addend)
         t.addend += first * c->oc;
     requant_run(&t, c->requant.vnni);

@@ -1,39 +1,45 @@
-// From sums of an integer convolution to int8: what conv_requantize.c and the kernels that do it
-// share.
+// From the sums of an integer convolution to int8: what conv_requantize.c, which has formula and
+// rounding, shares with the kernels that compute it.
 #pragma once
 
 #include "npu/sim/conv/conv.h"
 
-// Sums of so many pixels x groups, one after the other, and what they become. Kernels work on a
-// copy, which no store can change.
+// The sums of n groups of channels (one for each pixel, or several), one after the other, and what
+// they become:
+//
+//   sums, addend, dst   [pixel][group][channel]       window_sums  [pixel][group]
+//   bias, nz, multipliers  [group][channel]
+//
+// Kernels work on a copy: the compiler then knows that no store changes it.
 struct requant_job {
     enum requant_kind kind;
     bool in_doubles;
-    size_t n, groups, channels;                // pixels x groups; channels of a group
-    const int32_t *sums, *windows, *bias, *nz; // nz NULL: there are none
+    size_t n, groups, channels;                    // n: pixels x groups; channels: of a group
+    const int32_t *sums, *window_sums, *bias, *nz; // nz NULL: there are none
     struct requant_multiplier positive, negative;
     const int8_t *addend;
     int8_t *dst;
-    double to_stored, low, high, addend_multiplier; // bounds with to_stored
+    double to_stored, low, high, addend_multiplier; // to_stored: rounds, adds zp; in bounds
     float float_to_stored, float_low, float_high;
-    float addend_nearest, addend_low, addend_high; // steps of one; what its product is moved by
+    float addend_nearest, addend_low, addend_high; // a multiplier, and the two bounds' terms for zp
     int32_t addend_zp, zp_after;
 };
 
-/// Of the whole output. The caller sets n, sums and windows.
+/// For the whole output. The caller sets n, sums and window_sums, and moves dst and addend.
 struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
                                          const struct run *r);
 
-// Channels [from, from + count) of n pixels x groups from `first` on, whose sums lie `step` apart.
+// Channels [from, from + count) of n groups from `first` on, whose sums are `pitch` apart.
 struct requant_part {
     const int32_t *sums;
-    size_t step, first, n, from, count;
+    size_t pitch, first, n, from, count;
 };
 
-/// Counts them in doubles.
+/// Computes these in doubles.
 void conv_requantize_exact(const struct requant_job *t, const struct requant_part *part);
 
-/// name(t), by kernels finish(t, nz, kind) of the source's own, inlined and compiled with `target`.
+/// Defines name(t): calls kernel(t, nz, kind), which is inlined and compiled with `target` once for
+/// each kind, with and without zero points of weights.
 #define CONV_REQUANTIZE(name, target, kernel)                                                      \
     CONV_REQUANTIZE_KERNEL(target, kernel, plain, false, REQUANT_PLAIN)                            \
     CONV_REQUANTIZE_KERNEL(target, kernel, plain_nz, true, REQUANT_PLAIN)                          \
@@ -60,6 +66,6 @@ void conv_requantize_exact(const struct requant_job *t, const struct requant_par
         kernel(t, nz, kind);                                                                       \
     }
 
-/// Finishes all. The second one takes CONV_LANES channels or more, and AVX512-VNNI.
+/// Computes all outputs of a job. The second takes CONV_LANES channels or more, and AVX512-VNNI.
 void conv_requantize_any(const struct requant_job *t);
 void conv_requantize_avx512(const struct requant_job *t);

@@ -1,10 +1,19 @@
-// From sums of integer convolutions to int8 (see conv_requantize.c), with the vectors of any CPU.
+// From sums of integer convolutions to int8, with the vectors of any CPU (conv_requantize.c has
+// formula and rounding), and the computation in doubles that all kernels fall back to.
+//
+// Loops over CONV_LANES channels, which compilers turn into vectors. The outer loop is over vectors
+// of channels, the inner one over pixels: what belongs to channels (bias, zero points, multipliers)
+// stays in registers. Addends are widened to int32 before, and outputs narrowed to int8 behind,
+// whole arrays at a time, in the L1 cache. A vector of channels in which any bounds differ
+// (`differ`, collected by "or") is computed again in doubles, with all its pixels.
+//
+// Tests: test_sim_conv_AVX2, test_sim_conv_SSE41.
 #include <math.h>
 
 #include "npu/sim/conv/conv_requantize.h"
 
 #define MAX_SUMS          4096
-#define MAX_ADDEND_GROUPS 8 // in a part with addends
+#define MAX_ADDEND_GROUPS 8 // fewer where there are addends: less is computed again
 
 static inline int32_t requant_bits(float v)
 {
@@ -20,7 +29,7 @@ static inline int32_t requant_low_bits(double v)
     return (int32_t)both.bits;
 }
 
-// As the chip does it: 32 bits that wrap.
+// 32 bits that wrap, as on the chips.
 static inline int32_t requant_wrapping_sum(int32_t sum, int32_t bias, int32_t nz, int32_t window)
 {
     return (int32_t)((uint32_t)sum + (uint32_t)bias + (uint32_t)nz * (uint32_t)window);
@@ -34,13 +43,13 @@ KERNEL void conv_requantize_exact(const struct requant_job *call, const struct r
     for (size_t g = 0; g < part.n; g++)
         for (size_t i = 0; i < part.count; i++) {
             size_t k = channel + i, at = (part.first + g) * t.channels + part.from + i;
-            int32_t window = t.nz ? t.windows[part.first + g] : 0;
-            int32_t sum = requant_wrapping_sum(part.sums[g * part.step + i], t.bias[k],
+            int32_t window = t.nz ? t.window_sums[part.first + g] : 0;
+            int32_t sum = requant_wrapping_sum(part.sums[g * part.pitch + i], t.bias[k],
                                                t.nz ? t.nz[k] : 0, window);
-            double unit = sum < 0 ? t.negative.exact[k] : t.positive.exact[k];
-            double v = fma(sum, unit, t.to_stored);
+            double multiplier = sum < 0 ? t.negative.exact[k] : t.positive.exact[k];
+            double v = fma(sum, multiplier, t.to_stored);
             if (t.addend)
-                v = fma(sum, unit, (t.addend[at] - t.addend_zp) * t.addend_multiplier) +
+                v = fma(sum, multiplier, (t.addend[at] - t.addend_zp) * t.addend_multiplier) +
                     t.to_stored;
             v = v > t.low ? v : t.low;
             t.dst[at] = (int8_t)requant_low_bits(v < t.high ? v : t.high);
@@ -49,11 +58,11 @@ KERNEL void conv_requantize_exact(const struct requant_job *call, const struct r
 
 // CONV_LANES channels from `channel` on, of n groups.
 struct requant_lanes {
-    const int32_t *sums, *windows, *addend;
+    const int32_t *sums, *window_sums, *addend;
     size_t channel, n;
 };
 
-// What a sum gives, with all roundings down and up.
+// The bits of both bounds of what a sum gives.
 static inline __attribute__((always_inline)) void
 requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t addend,
                  const enum requant_kind kind, int32_t *low, int32_t *high)
@@ -62,23 +71,25 @@ requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t add
     if (kind == REQUANT_FLOAT32) {
         *low = *high = requant_bits(v * t->positive.nearest[k] + to);
     } else if (kind == REQUANT_ADD) {
-        float unit = t->positive.nearest[k], below = t->negative.nearest[k], more = (float)addend;
-        unit = sum < 0 ? below : unit;
-        *low = requant_bits(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_low)) + to);
-        *high = requant_bits(fmaf(v, unit, fmaf(more, t->addend_nearest, t->addend_high)) + to);
+        float multiplier = t->positive.nearest[k], negative = t->negative.nearest[k],
+              more = (float)addend;
+        multiplier = sum < 0 ? negative : multiplier;
+        *low = requant_bits(fmaf(v, multiplier, fmaf(more, t->addend_nearest, t->addend_low)) + to);
+        *high =
+            requant_bits(fmaf(v, multiplier, fmaf(more, t->addend_nearest, t->addend_high)) + to);
     } else {
-        float unit_low = t->positive.low[k], unit_high = t->positive.high[k];
+        float low_multiplier = t->positive.low[k], high_multiplier = t->positive.high[k];
         if (kind == REQUANT_LEAKY) {
             float negative_low = t->negative.low[k], negative_high = t->negative.high[k];
-            unit_low = sum < 0 ? negative_low : unit_low;
-            unit_high = sum < 0 ? negative_high : unit_high;
+            low_multiplier = sum < 0 ? negative_low : low_multiplier;
+            high_multiplier = sum < 0 ? negative_high : high_multiplier;
         }
-        *low = requant_bits(fmaf(v, unit_low, to));
-        *high = requant_bits(fmaf(v, unit_high, to));
+        *low = requant_bits(fmaf(v, low_multiplier, to));
+        *high = requant_bits(fmaf(v, high_multiplier, to));
     }
 }
 
-// False: some of them must be counted in doubles.
+// False: some of them must be computed in doubles.
 static inline __attribute__((always_inline)) bool
 requant_any_lanes(const struct requant_job *call, const struct requant_lanes *run,
                   int32_t *restrict stored, bool nz, const enum requant_kind kind)
@@ -88,7 +99,7 @@ requant_any_lanes(const struct requant_job *call, const struct requant_lanes *ru
     int32_t min = requant_bits(t.float_low), max = requant_bits(t.float_high);
     int32_t differ[CONV_LANES] = {0}, all = 0;
     for (size_t g = 0; g < l.n; g++) {
-        int32_t low, high, window = nz ? l.windows[g] : 0;
+        int32_t low, high, window = nz ? l.window_sums[g] : 0;
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
             int32_t sum = requant_wrapping_sum(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
@@ -116,10 +127,9 @@ static inline void requant_narrow(const int32_t *restrict x, size_t n, int8_t *r
         dst[i] = (int8_t)x[i];
 }
 
-// Elements that follow each other: `count` channels from `from` on, of n groups from `first` on.
-// Lanes of channels go through all groups, so that what belongs to them stays in registers. The
-// last of many lanes are moved back so that they end where the channels end. Few are kept with
-// more behind them, which the next group overwrites.
+// `count` channels from `from` on, of n groups from `first` on; contiguous, so count is t->channels
+// where n > 1. The last vector of channels is moved back so that it ends where they end; fewer
+// channels than a vector write too much, which the next group overwrites.
 static inline __attribute__((always_inline)) void
 requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t from, size_t count,
                  bool nz, const enum requant_kind kind)
@@ -134,7 +144,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
     for (size_t i = 0; i < count; i += CONV_LANES) {
         size_t k = i < last ? i : last;
         struct requant_lanes l = {.sums = t->sums + at + k,
-                                  .windows = nz ? t->windows + first : NULL,
+                                  .window_sums = nz ? t->window_sums + first : NULL,
                                   .addend = addend + k,
                                   .channel = o + k,
                                   .n = n};
@@ -143,7 +153,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
     requant_narrow(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         struct requant_part part = {.sums = t->sums + at + i,
-                                    .step = t->channels,
+                                    .pitch = t->channels,
                                     .first = first,
                                     .n = n,
                                     .from = from + i,

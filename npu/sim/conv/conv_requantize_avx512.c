@@ -1,13 +1,21 @@
-// From sums of integer convolutions in memory to int8 with AVX512.
+// From sums of integer convolutions in memory to int8, with AVX512: for kernels whose sums are not
+// in registers. conv_requantize_avx512.h has the arithmetic, conv_requantize.c formula and
+// rounding.
+//
+//   sums [pixel][channel]:   16 channels, pixel after pixel, then the next 16 channels
+//
+// Why it is fast: bias and multipliers of 16 channels stay in registers for all pixels of a chunk,
+// whose sums (MAX_SUMS) stay in the L1 cache for the next channels.
+//
+// Tests: test_sim_conv (on CPUs with AVX512-VNNI: depthwise ones, and those whose sums are kept).
 #include "npu/sim/conv/conv_requantize_avx512.h"
 
 #include <stdlib.h>
 
 #ifdef __x86_64__
-#define MAX_SUMS 4096 // sums: they stay in the first cache
+#define MAX_SUMS 4096 // of a chunk
 
-// CONV_LANES channels from `from` on; what belongs to them stays in registers. False: some must be
-// counted in doubles.
+// CONV_LANES channels from `from` on. False: some must be computed in doubles.
 VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t first, size_t n,
                                       size_t from, const bool nz, const enum requant_kind kind)
 {
@@ -19,16 +27,16 @@ VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t fir
     for (size_t g = 0; g < n; g++, at += t.channels) {
         __m512i sums = _mm512_add_epi32(_mm512_loadu_si512(t.sums + at), bias);
         if (nz)
-            sums =
-                _mm512_add_epi32(sums, _mm512_mullo_epi32(_mm512_set1_epi32(t.windows[first + g]),
-                                                          _mm512_loadu_si512(t.nz + k)));
+            sums = _mm512_add_epi32(sums,
+                                    _mm512_mullo_epi32(_mm512_set1_epi32(t.window_sums[first + g]),
+                                                       _mm512_loadu_si512(t.nz + k)));
         __m512i stored = requant_sums(&t, kind, sums, &units, at, &differ);
         _mm_storeu_si128((void *)(t.dst + at), _mm512_cvtepi32_epi8(stored));
     }
     return _mm512_test_epi32_mask(differ, differ) == 0;
 }
 
-// The last lanes are moved back so that they end where the channels end.
+// The last vector of channels is moved back so that it ends where they end.
 VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
                                     const enum requant_kind kind)
 {
@@ -41,7 +49,7 @@ VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
             if (!t->in_doubles && requant_avx512_lanes(t, i, n, from, nz, kind))
                 continue;
             struct requant_part part = {.sums = t->sums + i * t->channels + from,
-                                        .step = t->channels,
+                                        .pitch = t->channels,
                                         .first = i,
                                         .n = n,
                                         .from = from,

@@ -1,12 +1,18 @@
-// From sums of integer convolutions to int8 with AVX512, CONV_LANES channels at a time: for kernels
-// that have sums in registers. Sources that include it are compiled without contracted products.
+// The arithmetic of conv_requantize.c on 16 sums in a register, with AVX512.
+//
+// Two fused multiply-adds give both bounds, rounded and with zp; their bits are compared, and those
+// of one clamped as integers and narrowed. Sources that include this are compiled without
+// contracted products.
+//
+// Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #pragma once
 
 #include "npu/sim/conv/conv_requantize.h"
 #include "npu/sim/simd/vnni.h"
 
 #ifdef __x86_64__
-// The units of CONV_LANES channels: the near one alone, or those on both sides of it.
+// The multipliers of CONV_LANES channels: those below and above the exact one, or the nearest as
+// both.
 struct requant_multipliers {
     __m512 low, high, negative_low, negative_high;
 };
@@ -15,44 +21,44 @@ VNNI_INLINE struct requant_multipliers requant_multipliers(const struct requant_
                                                            const enum requant_kind kind, size_t k)
 {
     struct requant_multipliers u;
-    bool near = kind == REQUANT_FLOAT32 || kind == REQUANT_ADD;
-    u.low = _mm512_loadu_ps((near ? t->positive.nearest : t->positive.low) + k);
-    u.high = near ? u.low : _mm512_loadu_ps(t->positive.high + k);
-    u.negative_low = _mm512_loadu_ps((near ? t->negative.nearest : t->negative.low) + k);
-    u.negative_high = near ? u.negative_low : _mm512_loadu_ps(t->negative.high + k);
+    bool nearest = kind == REQUANT_FLOAT32 || kind == REQUANT_ADD;
+    u.low = _mm512_loadu_ps((nearest ? t->positive.nearest : t->positive.low) + k);
+    u.high = nearest ? u.low : _mm512_loadu_ps(t->positive.high + k);
+    u.negative_low = _mm512_loadu_ps((nearest ? t->negative.nearest : t->negative.low) + k);
+    u.negative_high = nearest ? u.negative_low : _mm512_loadu_ps(t->negative.high + k);
     return u;
 }
 
-VNNI_INLINE __m512 requant_addend(const struct requant_job *t, size_t at, float moved)
+VNNI_INLINE __m512 requant_addend(const struct requant_job *t, size_t at, float term)
 {
     __m512 v =
         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(t->addend + at))));
-    return _mm512_fmadd_ps(v, _mm512_set1_ps(t->addend_nearest), _mm512_set1_ps(moved));
+    return _mm512_fmadd_ps(v, _mm512_set1_ps(t->addend_nearest), _mm512_set1_ps(term));
 }
 
-/// The int8 that sums become, in the lowest bytes. Bits of *differ are set where they must be
-/// counted in doubles. at: of the output.
+/// The int8 that sums become, in the lowest bytes of each lane. Bits of *differ are set where they
+/// must be computed in doubles. `at` is the output element of the first lane.
 VNNI_INLINE __m512i requant_sums(const struct requant_job *t, const enum requant_kind kind,
                                  __m512i sums, const struct requant_multipliers *u, size_t at,
                                  __m512i *differ)
 {
     __m512 v = _mm512_cvtepi32_ps(sums), to = _mm512_set1_ps(t->float_to_stored), low, high;
-    __m512 unit_low = u->low, unit_high = u->high;
+    __m512 low_multiplier = u->low, high_multiplier = u->high;
     if (kind == REQUANT_ADD || kind == REQUANT_LEAKY) {
         __mmask16 negative = _mm512_cmplt_epi32_mask(sums, _mm512_setzero_si512());
-        unit_low = _mm512_mask_mov_ps(unit_low, negative, u->negative_low);
-        unit_high = _mm512_mask_mov_ps(unit_high, negative, u->negative_high);
+        low_multiplier = _mm512_mask_mov_ps(low_multiplier, negative, u->negative_low);
+        high_multiplier = _mm512_mask_mov_ps(high_multiplier, negative, u->negative_high);
     }
     if (kind == REQUANT_FLOAT32) {
-        low = high = _mm512_add_ps(_mm512_mul_ps(v, unit_low), to);
+        low = high = _mm512_add_ps(_mm512_mul_ps(v, low_multiplier), to);
     } else if (kind == REQUANT_ADD) {
-        low = _mm512_fmadd_ps(v, unit_low, requant_addend(t, at, t->addend_low));
-        high = _mm512_fmadd_ps(v, unit_low, requant_addend(t, at, t->addend_high));
+        low = _mm512_fmadd_ps(v, low_multiplier, requant_addend(t, at, t->addend_low));
+        high = _mm512_fmadd_ps(v, low_multiplier, requant_addend(t, at, t->addend_high));
         low = _mm512_add_ps(low, to);
         high = _mm512_add_ps(high, to);
     } else {
-        low = _mm512_fmadd_ps(v, unit_low, to);
-        high = _mm512_fmadd_ps(v, unit_high, to);
+        low = _mm512_fmadd_ps(v, low_multiplier, to);
+        high = _mm512_fmadd_ps(v, high_multiplier, to);
     }
     *differ = _mm512_ternarylogic_epi32(*differ, _mm512_castps_si512(low),
                                         _mm512_castps_si512(high), 0xf6); // or with their xor

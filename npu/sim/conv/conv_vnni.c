@@ -1,9 +1,19 @@
-// Convolutions of integers with AVX512-VNNI: the order of weights, the way through the image.
+// Integer convolutions with AVX512-VNNI: packing the weights, and the way through the image.
+// conv_vnni.h has formula and layout, conv_vnni_sum.c the inner loops.
+//
+// Lines are read where they are in the tensor, unless there is padding, a segment is no whole
+// number of quads, or window sums are needed: then each is copied once to a ring of padded lines.
+// 1x1 convolutions without stride see the image as one long line (`flat`).
+//
+// Sums become outputs in registers where conv_requantize.c knows how, but for the last few pixels:
+// a vector of theirs would write behind the tensor, so their sums are kept for conv_epilogue().
+//
+// Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include "npu/sim/conv/conv_vnni.h"
 
 #define WEIGHT_OFFSET  128
-#define MAX_SUMS       4096 // sums that are kept: they stay in the first cache
-#define PIXEL_MULTIPLE 48   // pixels: as many as all that conv_vnni_sum() takes at a time divide
+#define MAX_SUMS       4096 // sums that are kept: they stay in the L1 cache
+#define PIXEL_MULTIPLE 48   // pixels of a chunk: 16, 12, 8 and 6, which a tile has, divide it
 #define ALIGNMENT      64
 
 static size_t vnni_n_vectors(const struct conv *c)
@@ -18,7 +28,7 @@ bool conv_vnni_fits(const struct conv *c)
 
 // ---- preparation ----
 
-// The last pixels of the output, behind which there is less memory than vectors of theirs take.
+// The last pixels of the output, behind which there is less memory than their vectors write.
 static size_t vnni_tail_pixels(const struct conv *c)
 {
     size_t written = vnni_n_vectors(c) * CONV_LANES;
@@ -60,7 +70,8 @@ static void vnni_describe_window(const struct conv *c, struct conv_vnni *v)
         v->n_whole = conv_pixels(c) - vnni_tail_pixels(c);
 }
 
-// Bytes of a segment that are too much for the window are multiplied by 0.
+// Weights of one channel. The memory is zeroed: bytes of a last quad that are not in the segment
+// are multiplied by 0.
 static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_vectors, uint8_t *to)
 {
     const struct conv_vnni *v = c->vnni;
@@ -74,6 +85,7 @@ static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_ve
     }
 }
 
+// The spare channel, which counts the window sum.
 static void vnni_pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
 {
     const struct conv_vnni *v = c->vnni;
@@ -106,7 +118,7 @@ static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct err
     return 0;
 }
 
-// Sums come complete: nothing is left to conv_epilogue().
+// Sums come complete: the bias that is left to conv_epilogue() is 0.
 static int vnni_take_constants(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
@@ -158,7 +170,7 @@ struct vnni_run {
     struct run *r;
     struct requant_job requant;
     int32_t *sums;
-    size_t first, n; // pixels of the output: finished ones, and those whose sums are kept
+    size_t first, n; // pixels of the output: done ones, and those whose sums are kept
 };
 
 static void vnni_flush(struct vnni_run *w)
@@ -168,7 +180,8 @@ static void vnni_flush(struct vnni_run *w)
     w->n = 0;
 }
 
-// The last channels first: what is written behind them the first ones of the next pixel overwrite.
+// The last channels first: what they write too much is the first channels of the next pixel, which
+// overwrite it.
 static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, size_t n)
 {
     const struct conv_vnni *v = w->c->vnni;
@@ -184,8 +197,8 @@ static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, siz
     }
 }
 
-// How many pixels can be worked on now, and whether they are finished at once. Several blocks take
-// turns before the image has left the first cache.
+// How many pixels can be computed now, and whether in registers to the end. Several blocks take
+// turns on a chunk while its part of the image is in the L1 cache.
 static size_t vnni_choose_pixels(const struct vnni_run *w, struct vnni_pixels *p)
 {
     const struct conv_vnni *v = w->c->vnni;
@@ -279,7 +292,7 @@ static void vnni_sum_lines(struct vnni_run *w, struct vnni_pixels *p, const int8
     }
 }
 
-// All pixels are one line: its windows are summed up part by part.
+// All pixels are one line, chunk by chunk.
 static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p)
 {
     const struct conv *c = w->c;

@@ -1,41 +1,50 @@
-// Convolutions of integers, one group, with the multiplication of bytes that AVX512-VNNI has.
+// Integer convolutions of one group by the byte multiplication of AVX512-VNNI (vpdpbusd): four
+// products of an uint8 and an int8, added to an int32, in each of 16 lanes.
 //
-// It multiplies unsigned by signed bytes and adds up four products. The unsigned ones are the
-// weights, raised by 128; the signed ones are the image as it is, four bytes of it for 16 channels
-// of the output at once. What that makes of the sum is put right by the bias, and by the sum of the
-// window, which the zero points of weights need anyway:
+// The int8 are the image as it is: four neighbouring bytes, broadcast to all lanes. The uint8 are
+// the weights of 16 output channels, raised by 128. The bias and the window sum put that right:
 //   Σ (w + nz) * (x - zp) = Σ (w + 128) * x  +  (nz - 128) * Σ x  -  zp * Σ (w + nz)
+//                           vpdpbusd            v->nz * window sum   v->bias
+// All sums are exact, and wrap at 32 bits.
 //
-// The window is taken as segments of neighbouring bytes, four by four: its rows, or each of its
-// taps where they lie apart (dilation).
+// Layout. A window is a list of segments (conv_lines.h), a segment a run of contiguous bytes, taken
+// in quads; weights behind the end of one are 0:
+//
+//   line      | x0 x1 x2 x3 | x4 x5 x6 x7 | …             a quad is broadcast to 16 lanes
+//   weights   [block][segment][quad][channel of the block: 16 * n_vectors][byte of the quad]
+//
+//   quad q:   w[o0][4q … 4q+3] w[o1][4q … 4q+3] … w[o15][4q … 4q+3]     one vector, 64 bytes
+//
+// The window sum Σ x comes for free where all channels are one block whose last vector has a lane
+// to spare: a channel whose weights are all 1 counts it (`spare`). Else lines have the sums of each
+// window row behind their bytes.
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
 #include "npu/sim/conv/conv_requantize.h"
 
 #define VNNI_SEGMENTS 64
-#define VNNI_VECTORS  4 // of CONV_LANES channels, that are worked on together
+#define VNNI_VECTORS  4 // of CONV_LANES channels, in a block at most
 
-// Channels of the output that are worked on together.
+// Channels of the output that the kernel computes at a time.
 struct vnni_block {
     size_t from, n_vectors;
-    const uint8_t *weights; // [segment][four bytes][channel][byte], as they are read
+    const uint8_t *weights; // [segment][quad][channel][4], as they are read
 };
 
 struct conv_vnni {
-    bool direct;                       // lines are read where they are
+    bool direct;                       // lines are read where they are in the tensor
     bool flat;                         // and all pixels are one line
-    size_t n_segments, segment, quads; // segment: its bytes; quads: fours of them
+    size_t n_segments, segment, quads; // of a segment: its bytes, and quads of them
     size_t n_blocks;
     struct vnni_block *blocks;
-    int32_t *bias, *nz; // to be added to sums, to be multiplied by the window's sum
-    // A channel that the output does not have counts the sum of the window, if there is room for
-    // one; -1: there is none. Then lines have behind their bytes what each row of the windows
-    // gives.
+    int32_t *bias, *nz; // added to sums; multiplied by the window sum
+    // The lane of the last vector that counts the window sum; -1: no lane is free. Then lines have
+    // the sums of the windows' rows behind their bytes.
     int spare;
-    size_t row_sums, more; // where, and how many bytes a line has behind those of the image
-    size_t chunk;          // pixels whose sums are kept, or that blocks take turns on
-    size_t n_whole;        // pixels that are finished at once: all but some of the last ones
+    size_t row_sums, more; // where these begin, and bytes behind those of the image
+    size_t chunk;   // pixels whose sums are kept, or that each block computes before the next one
+    size_t n_whole; // pixels that are requantized in registers: all but some of the last ones
 };
 
 // Pixels of a line of the output.
@@ -45,24 +54,24 @@ struct vnni_pixels {
     const uint8_t *weights;
     const int32_t *bias, *nz;
     int spare;
-    const int32_t *window_sums; // their sums, where there is no spare channel
+    const int32_t *window_sums; // where there is no spare channel
     size_t first, from;         // pixel and channel of the output
     size_t channels;            // from pixel to pixel
     int32_t *sums;              // CONV_LANES more than wanted are written
-    // Not NULL: sums become outputs at once, and fewer than CONV_LANES bytes too much are written
-    // behind each pixel.
+    // Not NULL: sums are requantized in registers, and up to CONV_LANES - 1 bytes too much are
+    // written behind each pixel.
     const struct requant_job *requant;
 };
 
-/// Sums of n pixels and of so many vectors of channels, with all that belongs to them. Where they
-/// become outputs, `sums` is to work in.
+/// Complete sums of n pixels and of a block of n_vectors, or their outputs; then `sums` is scratch
+/// memory.
 void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 
-// Segments of neighbouring bytes, which lie `apart`, and again `step` further for each pixel.
+// Segments of contiguous bytes, `apart` from each other, and `pitch` further for each pixel.
 struct vnni_bytes {
     const int8_t *x;
     size_t n_segments, segment, apart, pitch;
 };
 
-/// Sums of the bytes of n pixels; CONV_LANES in all at least are written.
+/// Sums of the bytes of n pixels; at least CONV_LANES sums are written.
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);

@@ -1,11 +1,30 @@
-// The innermost loops of convolutions with AVX512-VNNI.
+// The inner loops of integer convolutions with AVX512-VNNI (conv_vnni.h has formula and layout).
+//
+// A tile is n pixels x n_vectors * 16 channels. For each quad of each segment:
+//   weights[v]     = load 64 bytes                     once for all pixels
+//   x              = broadcast a quad of pixel i       once for all vectors
+//   sums[i][v]    += Σ of 4 products                   vpdpbusd
+// then the window sum times nz is added, and the sums are stored, or requantized where they are.
+//
+// Why it is fast: up to 24 of the 32 registers hold sums, 4 weights, the rest a quad and constants.
+//
+//   vectors    1    2    3    4       loads per vpdpbusd at a full tile: 1.06, 0.58, 0.46, 0.42
+//   pixels    16   12    8    6
+//
+// So the multiplications bound it, not the loads (one vector: about even). Pixels are split evenly
+// over tiles. Loops over the tile are unrolled: there is a function for each size.
+//
+// Rounding: none in sums; that of conv_requantize.c in outputs. A tile in which bounds differ is
+// summed up again, to memory, and computed in doubles.
+//
+// Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include <stdlib.h>
 
 #include "npu/sim/conv/conv_requantize_avx512.h"
 #include "npu/sim/conv/conv_vnni.h"
 
 #ifdef __x86_64__
-#define MAX_VECTORS 24 // sums in registers
+#define MAX_VECTORS 24 // of sums in registers
 
 VNNI_INLINE __m512i vnni_broadcast_quad(const int8_t *x)
 {
@@ -14,8 +33,8 @@ VNNI_INLINE __m512i vnni_broadcast_quad(const int8_t *x)
     return _mm512_set1_epi32(quad_lanes);
 }
 
-// Each third pixel has a pointer, the others are reached from there: so all addresses stay in
-// registers.
+// Adds one segment. Every third pixel has a pointer; the two behind it are reached by the
+// addressing modes base + pitch and base + 2 * pitch, so that all addresses stay in registers.
 VNNI_INLINE void vnni_sum_segment(const struct vnni_pixels *p, const int8_t *at, const uint8_t *w,
                                   __m512i *sums, const int n, const int n_vectors)
 {
@@ -39,7 +58,7 @@ VNNI_INLINE void vnni_sum_segment(const struct vnni_pixels *p, const int8_t *at,
     }
 }
 
-// Adds what belongs to the windows' sums.
+// Adds nz times the window sum, which is in a lane of the last vector, or in memory.
 VNNI_INLINE void vnni_add_window_sums(const struct vnni_pixels *p, size_t first, __m512i *sums,
                                       const int n, const int n_vectors)
 {
@@ -57,7 +76,7 @@ VNNI_INLINE void vnni_add_window_sums(const struct vnni_pixels *p, size_t first,
     }
 }
 
-// Pixels go forward: what one has written too much the next one overwrites.
+// Pixels go forward: what one writes too much the next one overwrites.
 VNNI_INLINE void vnni_store_sums(const struct vnni_pixels *p, size_t first, const __m512i *sums,
                                  const int n, const int n_vectors)
 {
@@ -69,7 +88,7 @@ VNNI_INLINE void vnni_store_sums(const struct vnni_pixels *p, size_t first, cons
             _mm512_storeu_si512(to + v * CONV_LANES, sums[i * n_vectors + v]);
 }
 
-// False: some must be counted in doubles.
+// False: some must be computed in doubles.
 VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
                                       const __m512i *sums, const int n, const int n_vectors,
                                       const enum requant_kind kind)
@@ -79,7 +98,7 @@ VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
     __m512i differ = _mm512_setzero_si512();
 #pragma GCC unroll 24
     for (int i = 0; i < n; i++, at += pitch) {
-        __asm__("" : "+r"(at)); // else all places are counted first, and there are no registers
+        __asm__("" : "+r"(at)); // else all addresses are computed first, and registers run out
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             size_t o = (size_t)v * CONV_LANES;
@@ -144,7 +163,7 @@ UP_TO_6(FUNCTION, 4)
 
 typedef bool (*vnni_sum_function)(const struct vnni_pixels *p, size_t first);
 
-// Sums up once more, to finish in doubles.
+// Sums up once more, to memory, and computes the outputs in doubles.
 static void vnni_requantize_in_doubles(const struct vnni_pixels *p, size_t first, size_t n,
                                        size_t n_vectors, vnni_sum_function function)
 {
@@ -156,7 +175,7 @@ static void vnni_requantize_in_doubles(const struct vnni_pixels *p, size_t first
     kept.requant = NULL;
     function(&kept, 0);
     struct requant_part part = {.sums = p->sums,
-                                .step = p->channels,
+                                .pitch = p->channels,
                                 .first = p->first + first,
                                 .n = n,
                                 .from = p->from,

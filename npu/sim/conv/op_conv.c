@@ -1,4 +1,8 @@
-// Convolution and transposed convolution.
+// The operators Conv and ConvTranspose: checks, the choice of the kernel, scratch memory, running.
+//
+// Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
+// floats, but depthwise where the image is not stored as floats. A transposed convolution is one
+// over an image with stride - 1 zeros between its pixels.
 #include <stdlib.h>
 
 #include "base/cleanup.h"

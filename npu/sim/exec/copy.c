@@ -135,11 +135,11 @@ static void copy_transpose(size_t element, uint8_t *to, const uint8_t *from, str
 {
     int64_t size = (int64_t)element;
     if (element == 2 && rows.to == (int64_t)row.n && interleave_fits(row.n))
-        interleave(from, row.from, row.n, rows.n, to);
+        interleave_rows(from, row.from, row.n, rows.n, to);
     else if (element == 2 && row.from == (int64_t)rows.n && interleave_fits(rows.n))
-        deinterleave(from, row.n, rows.n, to, rows.to);
+        deinterleave_rows(from, row.n, rows.n, to, rows.to);
     else
-        transpose(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
+        transpose_matrix(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
 }
 
 // The two innermost dimensions, the longer of which is the inner loop.
@@ -201,9 +201,9 @@ static void transpose_block(uint16_t *to, const uint16_t *from, const struct blo
     for (size_t first = 0; first < b->outer.n; first += most) {
         size_t n = b->outer.n - first < most ? b->outer.n - first : most, plane = n * b->middle.n;
         for (size_t i = 0; i < b->narrow.n; i++)
-            transpose(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
-                      planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
-        interleave(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
+            transpose_matrix(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
+                             planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
+        interleave_rows(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
     }
 }
 

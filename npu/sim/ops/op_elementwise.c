@@ -17,6 +17,7 @@
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/fp16_binary.h"
 #include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/int8_binary.h"
 

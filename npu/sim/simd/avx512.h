@@ -1,8 +1,12 @@
-// Vectors with AVX512, for functions that run where kernel_has_avx512().
+// 16 floats with AVX512, for functions compiled as KERNEL_AVX512, which run where
+// kernel_has_avx512(). Masks (`lanes`) are for the last elements of an array.
+//
+// NaN: vmaxps and vminps return their second operand where one is NaN, so with the value second a
+// NaN passes through both bounds, as it does through elements_post().
 #pragma once
 
+#include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/fp16_binary.h"
 
 #ifdef KERNEL_AVX512
 #include <immintrin.h>
@@ -12,7 +16,7 @@
 #define AVX512_ALL     UINT16_MAX
 #define AVX512_TAIL(n) ((__mmask16)((1u << (n) % AVX512_LANES) - 1)) // the last lanes of n
 
-// Numbers that fp16_binary_knows() combines.
+// v op w, for the operators of fp16_binary_knows().
 AVX512_INLINE __m512 avx512_binary(const enum graph_op op, __m512 v, __m512 w)
 {
     return op == GRAPH_ADD   ? _mm512_add_ps(v, w)
@@ -20,7 +24,7 @@ AVX512_INLINE __m512 avx512_binary(const enum graph_op op, __m512 v, __m512 w)
                              : _mm512_mul_ps(v, w);
 }
 
-// Of two zeros, and of what is no number, these instructions take the second operand.
+// Of two zeros these instructions take the second operand, too: -0 stays -0.
 AVX512_INLINE __m512 avx512_clamp(struct clamp_bounds bounds, __m512 v)
 {
     v = _mm512_max_ps(_mm512_set1_ps(bounds.low), v);
@@ -32,11 +36,11 @@ AVX512_INLINE __m512 avx512_load_fp16(__mmask16 lanes, const uint16_t *x)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, x));
 }
 
-// Stores with a mask are slow.
+// To fp16, to nearest, ties to even. Stores with a mask are slow, so whole vectors go without.
 AVX512_INLINE void avx512_store_fp16(__mmask16 lanes, __m512 v, struct clamp_bounds bounds,
                                      uint16_t *y)
 {
-    // The form without a mask is, where nothing is optimized, a macro with a signed one.
+    // The intrinsic without a mask is a macro with a signed mask when not optimizing: it warns.
     __m256i halves =
         _mm512_maskz_cvtps_ph(AVX512_ALL, avx512_clamp(bounds, v), _MM_FROUND_TO_NEAREST_INT);
     if (lanes == AVX512_ALL)

@@ -1,9 +1,18 @@
-// Half precision. Compilers convert one number at a time where the CPU can convert eight.
+// fp16 to float and back, 16 (AVX512) or 8 (F16C) contiguous numbers at a time, the rest one by
+// one. Compilers do not make vectors of these conversions themselves.
+//
+//   src  | h0 h1 … h15 |  vcvtph2ps -->  dst  | f0 f1 … f15 |        and back by vcvtps2ph
+//
+// To float is exact; to fp16 rounds to nearest, ties to even. NaN stays NaN, what is too large
+// becomes infinite. On other CPUs, such as ARM, _Float16 is the CPU's own type, and loops over it
+// are vectors. Both ways are one load, one conversion and one store for each vector.
+//
+// Tests: test_sim_fp16; tensor/convert_number.c has the same conversions in plain C.
 #include "npu/sim/simd/fp16.h"
 
 #include "tensor/convert.h"
 
-// Where the compiler knows half precision it uses the CPU's instructions for it.
+// A compiler that has _Float16 uses the CPU's instructions for it.
 #ifdef __FLT16_MAX__
 typedef _Float16 unaligned_f16 __attribute__((aligned(1), may_alias));
 #define TO_FLOAT(h) ((float)(h))
@@ -14,7 +23,7 @@ typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
 #define TO_FP16(f)  convert_float_to_fp16(f)
 #endif
 
-// Both return how many of neighbours they have converted.
+// Contiguous numbers. Both return how many of n they have converted.
 #ifdef __x86_64__
 #include <immintrin.h>
 
@@ -63,7 +72,7 @@ __attribute__((target("avx512f"))) static size_t fp16_store_16(unaligned_f16 *ds
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        // The form without a mask is, where nothing is optimized, a macro with a signed one.
+        // The intrinsic without a mask is a macro with a signed mask when not optimizing: it warns.
         __m256i fp16 =
             _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
         _mm256_storeu_si256((void *)(dst + i), fp16);

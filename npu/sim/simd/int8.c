@@ -1,9 +1,23 @@
-// 8-bit numbers, many at a time.
+// Sums, table look-ups and strided copies of int8, where compilers find no good instructions.
+//
+// int8_sum_eights   8 channels to one sum: vpsadbw adds 8 bytes without sign in one instruction, so
+//                   bytes are raised by 128 (xor 0x80) and 8 * 128 is subtracted. 64 bytes at a
+//                   time:
+//                     | x0 … x7 | x8 … x15 | …   -->   | sum | sum | …  int32
+//                   Without AVX2 the same in a 64-bit integer: even and odd bytes are added as
+//                   16-bit numbers, and a multiplication adds the four of these into the highest.
+// int8_map          a table of 256 bytes in four registers: vpermi2b looks up 7 bits in two of
+// them,
+//                   the sign bit chooses between the halves. 64 elements by two look-ups and a
+//                   blend.
+// int8_take         every 2nd or 4th byte: shuffles of two vectors that keep the even bytes.
+//
+// All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_cases.
 #include "npu/sim/simd/int8.h"
 
 #include <string.h>
 
-// The sum of a number's 8 bytes.
+// The sum of 8 bytes.
 static inline int32_t int8_sum_eight(const int8_t *x)
 {
     const uint64_t every_other = 0x00ff00ff00ff00ff;
@@ -14,7 +28,7 @@ static inline int32_t int8_sum_eight(const int8_t *x)
     return (int32_t)(v * 0x0001000100010001 >> 48) - 8 * 128;
 }
 
-// Below, those with the CPU's instructions return how much they have done.
+// Those with the CPU's instructions return how many of n they have done.
 #ifdef __x86_64__
 #include <immintrin.h>
 
@@ -28,8 +42,8 @@ __attribute__((target("avx2"))) static size_t int8_sum_many(const int8_t *x, siz
         __m256i b = _mm256_loadu_si256((const void *)(x + 8 * i + 32));
         a = _mm256_sad_epu8(_mm256_xor_si256(a, flip), _mm256_setzero_si256());
         b = _mm256_sad_epu8(_mm256_xor_si256(b, flip), _mm256_setzero_si256());
-        // The lower half of each of 4 + 4 numbers; packing has left pairs of them in the wrong
-        // order.
+        // The low 32 bits of each of 4 + 4 sums. The shuffle works in 128-bit lanes, so pairs of
+        // sums come out in the order 0, 2, 1, 3.
         a = _mm256_castps_si256(
             _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
         a = _mm256_permute4x64_epi64(a, 0xd8);
@@ -38,7 +52,6 @@ __attribute__((target("avx2"))) static size_t int8_sum_many(const int8_t *x, siz
     return i;
 }
 
-// 64 at a time: the table lies in four registers, each instruction looks up in two of them.
 __attribute__((target("avx512bw,avx512vbmi"))) static size_t
 int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
@@ -105,6 +118,7 @@ void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 
 typedef int8_t vector __attribute__((vector_size(16)));
 
+// The even bytes of a, then those of b.
 static inline vector int8_every_other(vector a, vector b)
 {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -115,7 +129,7 @@ static inline __attribute__((always_inline)) void int8_take_every(const int8_t *
 {
     vector v[4] = {0};
     size_t i = 0;
-    // Behind the last one there may be nothing to read.
+    // Not up to the end: a whole vector of the last elements would reach behind x.
     for (; n - i > sizeof *v; i += sizeof *v) {
         memcpy(v, x + i * step, sizeof *v * step);
         if (step == 4) {

@@ -1,4 +1,4 @@
-// 8-bit numbers, many at a time, where compilers find no instructions for it.
+// Operations on arrays of int8 for which compilers find no good instructions.
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 /// sums[i] = x[8 * i] + … + x[8 * i + 7]
 void int8_sum_eights(const int8_t *x, size_t n, int32_t *sums);
 
-/// y[i] = table[(uint8_t)x[i]], of 256; y may be x.
+/// y[i] = table[(uint8_t)x[i]], a table of 256 bytes; y may be x.
 void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y);
 
 /// int8_map() is faster than a few operations on floats.

@@ -1,5 +1,16 @@
-// Arithmetic on rows of 8-bit numbers. Compiled without contracted products: the only one is that
-// in int8_store_lanes().
+// Arithmetic on arrays of int8 with AVX512, 16 elements at a time in registers.
+//
+//   real = (x - zp) * scale                                       of both operands
+//   v    = clamp(real_a op real_b)
+//   y    = round(v / y_scale + odd) + zp - odd, saturated          in floats, ties to even
+//
+// where odd is zp's lowest bit for the chips' rounding (ties to the even stored value) and 0 for
+// ONNX's (ties to the even number of units): see struct element_form. Each operation rounds as that
+// of elements_load(), elements_post() and elements_store() does, so results are the same bits. For
+// that the file is compiled without contracted products; the one fused multiply-add, v * (1 /
+// y_scale) + odd, is elements_store()'s. NaN becomes the lowest value, -128.
+//
+// Tests: test_sim_int8, against these functions.
 #include "npu/sim/simd/int8_binary.h"
 
 #include <stdlib.h>
@@ -17,7 +28,7 @@ AVX512_INLINE __m512 int8_load_lanes(const struct element_form *form, __mmask16 
     return _mm512_mul_ps(v, _mm512_set1_ps(form->scale));
 }
 
-// Of what is no number, these instructions take the second operand. Stores with a mask are slow.
+// With the bound second, NaN becomes the lower one. Stores with a mask are slow.
 AVX512_INLINE void int8_store_lanes(const struct element_form *form, __mmask16 lanes, __m512 v,
                                     int8_t *y)
 {
@@ -45,7 +56,7 @@ AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct element_
                                    const int8_t *a, const int8_t *b, size_t n,
                                    struct clamp_bounds bounds, int8_t *y)
 {
-    const struct element_form forms[] = {of[0], of[1], of[2]}; // which no store changes
+    const struct element_form forms[] = {of[0], of[1], of[2]}; // a copy, which no store changes
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
         int8_binary_lanes(op, forms, AVX512_ALL, a + i, b + i, bounds, y + i);

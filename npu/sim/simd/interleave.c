@@ -1,5 +1,18 @@
-// Narrow matrices turned round: as many vectors as they are narrow make as many others. Each takes
-// something of each of them, by one permutation for each pair.
+// Narrow matrices of 16-bit elements transposed, with AVX512's permutations of two vectors.
+//
+//   n rows of 32 elements (n vectors)              one row of 32 * n (n vectors)
+//     a0 a1 a2 … a31                               a0 b0 c0 a1 b1 c1 a2 …
+//     b0 b1 b2 … b31        interleave -->         … (vector 1)
+//     c0 c1 c2 … c31       <-- deinterleave        … (vector 2)
+//
+// Each of the n vectors out takes lanes of each of the n in: one vpermt2w for each pair of vectors
+// in (a lane's index chooses one of 64), masked to the lanes that come from that pair, and an "or".
+//
+// Why it is fast: n loads, n stores and about n * n / 2 permutations for 32 * n elements,
+// everything in registers, with no partial stores. From 9 vectors on squares (tensor/transpose.h)
+// take less time.
+//
+// Tests: test_sim_fp16 (GRAPH_TRANSPOSE, GRAPH_RESHAPE).
 #include "npu/sim/simd/interleave.h"
 
 #include <stdint.h>
@@ -7,7 +20,7 @@
 
 #include "npu/sim/simd/avx512.h"
 
-#define MAX_NARROW 8  // vectors: more of them take longer than squares (tensor/transpose.h)
+#define MAX_NARROW 8  // vectors in registers, of the matrix's short side
 #define LANES      32 // of a vector
 
 bool interleave_fits(size_t narrow)
@@ -16,17 +29,18 @@ bool interleave_fits(size_t narrow)
 }
 
 #ifdef KERNEL_AVX512
-// `length` threads in n rows, `pitch` elements from row to row, and in one.
-struct strands {
+// The matrix: n rows of `length` elements, `pitch` elements apart, on one side (src when
+// interleaving); on the other one row of all of them.
+struct narrow {
     const uint16_t *src;
     uint16_t *dst;
     ptrdiff_t pitch;
     size_t length;
 };
 
-// How one vector is made of n others.
+// How one vector out is made of the n vectors in.
 struct pick {
-    __m512i lanes;                   // of both vectors of a pair
+    __m512i lanes;                   // an index into both vectors of a pair, 0 to 63
     __mmask32 pairs[MAX_NARROW / 2]; // the lanes that come from each pair
 };
 
@@ -41,7 +55,7 @@ AVX512_INLINE struct pick interleave_pick(__m512i vector, __m512i element)
     return p;
 }
 
-// Of the i-th vector.
+// For the i-th vector out: where each lane comes from.
 AVX512_INLINE struct pick interleave_find_pick(const bool interleaves, size_t i, size_t n)
 {
     uint16_t vectors[LANES], elements[LANES];
@@ -63,7 +77,7 @@ AVX512_INLINE __m512i interleave_gather(const struct pick *p, const __m512i *fro
     return v;
 }
 
-// Those of a vector's lanes that are there when `left` elements are.
+// The lanes of a vector that exist when `left` elements are left.
 AVX512_INLINE __mmask32 interleave_lanes_of(size_t left)
 {
     return left < LANES ? (1u << left) - 1 : UINT32_MAX;
@@ -76,15 +90,15 @@ AVX512_INLINE __mmask32 interleave_lanes_in(const bool one_row, size_t i, size_t
     return interleave_lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
 }
 
-AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct strands *t, size_t at,
+AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct narrow *m, size_t at,
                                       const size_t n, const bool interleaves, const bool whole)
 {
     __m512i in[MAX_NARROW];
-    size_t left = t->length - at;
-    const uint16_t *src = t->src + (interleaves ? at : at * n);
-    uint16_t *dst = t->dst + (interleaves ? at * n : at);
-    ptrdiff_t src_pitch = interleaves ? t->pitch : LANES,
-              dst_pitch = interleaves ? LANES : t->pitch;
+    size_t left = m->length - at;
+    const uint16_t *src = m->src + (interleaves ? at : at * n);
+    uint16_t *dst = m->dst + (interleaves ? at * n : at);
+    ptrdiff_t src_pitch = interleaves ? m->pitch : LANES,
+              dst_pitch = interleaves ? LANES : m->pitch;
 #pragma GCC unroll 8
     for (size_t i = 0; i < n; i++, src += src_pitch)
         in[i] = whole
@@ -99,49 +113,49 @@ AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct str
                                      interleave_gather(&picks[i], in, n));
 }
 
-AVX512_INLINE void interleave_all(const struct strands *t, const size_t n, const bool interleaves)
+AVX512_INLINE void interleave_all(const struct narrow *m, const size_t n, const bool interleaves)
 {
     struct pick picks[MAX_NARROW];
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
         picks[i] = interleave_find_pick(interleaves, i, n);
-    for (; at + LANES <= t->length; at += LANES)
-        interleave_vectors(picks, t, at, n, interleaves, true);
-    if (at < t->length)
-        interleave_vectors(picks, t, at, n, interleaves, false);
+    for (; at + LANES <= m->length; at += LANES)
+        interleave_vectors(picks, m, at, n, interleaves, true);
+    if (at < m->length)
+        interleave_vectors(picks, m, at, n, interleaves, false);
 }
 
-// The number of vectors is known when this is compiled: they stay in registers.
+// The number of vectors is a constant in each, so that they stay in registers.
 #define EACH(interleaves)                                                                          \
-    n == 2   ? interleave_all(&t, 2, interleaves)                                                  \
-    : n == 3 ? interleave_all(&t, 3, interleaves)                                                  \
-    : n == 4 ? interleave_all(&t, 4, interleaves)                                                  \
-    : n == 5 ? interleave_all(&t, 5, interleaves)                                                  \
-    : n == 6 ? interleave_all(&t, 6, interleaves)                                                  \
-    : n == 7 ? interleave_all(&t, 7, interleaves)                                                  \
-             : interleave_all(&t, 8, interleaves)
+    n == 2   ? interleave_all(&m, 2, interleaves)                                                  \
+    : n == 3 ? interleave_all(&m, 3, interleaves)                                                  \
+    : n == 4 ? interleave_all(&m, 4, interleaves)                                                  \
+    : n == 5 ? interleave_all(&m, 5, interleaves)                                                  \
+    : n == 6 ? interleave_all(&m, 6, interleaves)                                                  \
+    : n == 7 ? interleave_all(&m, 7, interleaves)                                                  \
+             : interleave_all(&m, 8, interleaves)
 
-KERNEL_AVX512 void interleave(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
-                              void *dst)
+KERNEL_AVX512 void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
+                                   void *dst)
 {
-    const struct strands t = {src, dst, src_pitch, columns};
+    const struct narrow m = {src, dst, src_pitch, columns};
     EACH(true);
 }
 
-KERNEL_AVX512 void deinterleave(const void *src, size_t rows, size_t n, void *dst,
-                                ptrdiff_t dst_pitch)
+KERNEL_AVX512 void deinterleave_rows(const void *src, size_t rows, size_t n, void *dst,
+                                     ptrdiff_t dst_pitch)
 {
-    const struct strands t = {src, dst, dst_pitch, rows};
+    const struct narrow m = {src, dst, dst_pitch, rows};
     EACH(false);
 }
 #else
-void interleave(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst)
+void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst)
 {
     (void)src, (void)src_pitch, (void)rows, (void)columns, (void)dst;
     abort(); // interleave_fits() is never true
 }
 
-void deinterleave(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch)
+void deinterleave_rows(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch)
 {
     (void)src, (void)rows, (void)columns, (void)dst, (void)dst_pitch;
     abort();

@@ -1,4 +1,4 @@
-// Nodes of half precision of random shapes, against values counted one by one in doubles.
+// Nodes of fp16 of random shapes, against values computed one by one in doubles.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static bool one_in(uint32_t n)
     return between(1, n) == 1;
 }
 
-// Few bits, so that results often lie halfway between two halves.
+// Few bits, so that results often are ties.
 static float any_value(bool special)
 {
     static const float specials[] = {INFINITY, -INFINITY, NAN, -0.0f, 65504, 6e-8f};

@@ -1,4 +1,4 @@
-// Matrices turned round: every element is where it belongs, nothing else is touched or read.
+// Transposed matrices: every element is where it belongs, nothing else is touched or read.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void check(size_t rows, size_t columns, size_t gap, size_t element)
         for (size_t c = 0; c < columns; c++)
             memcpy(wanted + (c * dst_pitch + r) * element, src + (r * src_pitch + c) * element,
                    element);
-    transpose(src, (ptrdiff_t)(src_pitch * element), dst, (ptrdiff_t)(dst_pitch * element), rows,
+    transpose_matrix(src, (ptrdiff_t)(src_pitch * element), dst, (ptrdiff_t)(dst_pitch * element), rows,
               columns, element);
     assert_memory_equal(dst, wanted, ((columns - 1) * dst_pitch + rows) * element);
     free(src);
@@ -74,7 +74,7 @@ static void rows_from_the_end(void **state)
     uint8_t src[20 * 4], dst[20 * 4];
     for (size_t i = 0; i < sizeof src; i++)
         src[i] = (uint8_t)i;
-    transpose(src + 19 * 4, -4, dst, 20, 20, 4, 1);
+    transpose_matrix(src + 19 * 4, -4, dst, 20, 20, 4, 1);
     for (size_t r = 0; r < 20; r++)
         for (size_t c = 0; c < 4; c++)
             assert_int_equal(dst[c * 20 + r], src[(19 - r) * 4 + c]);

@@ -1,144 +1,24 @@
-// Conversion of tensors between types: halves, quantization, mean and std.
-#include "tensor/convert_inner.h"
-
+// An input as a program gives it, in the form that the model stores.
+//
+//   stored[c] = quantize((given[order[c]] - mean[c]) / std[c])      rounded once (convert_number.c)
+//
+// Both sides are seen as images of rows of pixels of channels (struct view), with a stride for
+// each:
+//
+//   NHWC  | c0 c1 c2 | c0 c1 c2 | …   column_stride = channels, channel_stride = 1
+//   NCHW  | c0 c0 c0 … | c1 c1 c1 …   column_stride = 1, channel_stride = plane
+//
+// and converted channel by channel, a chunk of a row at a time, so that both sides stay in the L1
+// cache. Rows without gaps between them are taken for one.
+//
+// Why it is fast: values that stay as they are are copied row by row; those of one byte go through
+// a table of 256 results for each channel; only the others are computed, in doubles.
+//
+// Tests: test_tensor_convert (inputs_are_quantized_exactly and others).
 #include <math.h>
 #include <string.h>
 
-#include "base/bytes.h"
-
-// ---- halves
-
-float convert_fp16_to_float(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, fraction = h & 0x3ff, exponent = h >> 10 & 0x1f;
-    float small = (float)(int32_t)fraction * 0x1p-24f;
-    uint32_t rebias = exponent == 0x1f ? 0xff - 0x1f : 127 - 15;
-    uint32_t normal = (exponent + rebias) << 23 | fraction << 13;
-    return bits_float(sign | (exponent ? normal : float_bits(small)));
-}
-
-// Without branches, so that loops over it become vector code.
-uint16_t convert_float_to_fp16(float f)
-{
-    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
-    // Below 2^-14 the half is subnormal: adding 0.5 makes the FPU round at its last bit.
-    uint32_t small = float_bits(bits_float(magnitude) + 0.5f) - float_bits(0.5f);
-    uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    uint32_t huge = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00; // NaN, or infinite when rounded
-    uint32_t half = magnitude < 0x38800000 ? small : normal;
-    return (uint16_t)(sign | (magnitude >= 0x47800000 ? huge : half));
-}
-
-// To float with the last bit set if anything was lost: a second rounding, to half, is then exact.
-float convert_round_to_odd(double x)
-{
-    float f = (float)x;
-    uint32_t u = float_bits(f);
-    if ((double)f == x || isnan(x) || (u & 1))
-        return f;
-    return bits_float(fabs(x) > fabs((double)f) ? u + 1 : u - 1);
-}
-
-// ---- quantization
-
-// What an integer type stores for a real value: value / scale, rounded, + zp, within [min, max].
-struct quantizer {
-    double scale, zp, min, max;
-};
-
-static struct quantizer convert_quantizer(const struct tensor_attr *a)
-{
-    static const double range[TENSOR_TYPE_COUNT][2] = {
-        [TENSOR_INT8] = {INT8_MIN, INT8_MAX},
-        [TENSOR_UINT8] = {0, UINT8_MAX},
-        [TENSOR_INT16] = {INT16_MIN, INT16_MAX},
-    };
-    bool affine = a->qnt == TENSOR_QNT_AFFINE;
-    return (struct quantizer){affine ? (double)a->scale : 1, affine ? a->zp : 0, range[a->type][0],
-                              range[a->type][1]};
-}
-
-// Quantizes n / d (d takes the scale in), as if the quotient had been exact: only when the rounded
-// quotient is a tie may the exact one lie on its other side, and the remainder tells.
-static double convert_quantize(double n, double d, const struct quantizer *q)
-{
-    double quotient = n / d;
-    if (isnan(quotient))
-        quotient = 0;
-    double low = q->min - q->zp - 1, high = q->max - q->zp + 1;
-    quotient = quotient < low ? low : quotient > high ? high : quotient;
-    int64_t whole = (int64_t)quotient;
-    double rest = fabs(quotient - (double)whole);
-    double beyond = rest == 0.5 ? fma(-fabs(quotient), fabs(d), fabs(n)) : 0;
-    bool up = rest > 0.5 ||
-              (rest == 0.5 && (beyond > 0 || (beyond == 0 && (whole + (int64_t)q->zp) % 2 != 0)));
-    double stored = (double)(up ? whole + (quotient > 0 ? 1 : -1) : whole) + q->zp;
-    return stored < q->min ? q->min : stored > q->max ? q->max : stored;
-}
-
-int8_t convert_quantize_i8(float real, float scale, int32_t zp)
-{
-    const struct quantizer q = {scale, zp, INT8_MIN, INT8_MAX};
-    return (int8_t)convert_quantize(real, q.scale, &q);
-}
-
-// ---- arrays of numbers. Strides are in elements; nothing needs to be aligned.
-
-#define LOAD(type, value)                                                                          \
-    for (size_t i = 0; i < n; i++) {                                                               \
-        type v;                                                                                    \
-        memcpy(&v, src + i * stride * sizeof v, sizeof v);                                         \
-        ret[i] = (double)(value);                                                                  \
-    }                                                                                              \
-    break
-
-void convert_load(enum tensor_type type, const uint8_t *src, size_t stride, size_t n, double *ret)
-{
-    switch (type) {
-    case TENSOR_FLOAT32:
-        LOAD(float, v);
-    case TENSOR_FLOAT16:
-        LOAD(uint16_t, convert_fp16_to_float(v));
-    case TENSOR_INT8:
-        LOAD(int8_t, v);
-    case TENSOR_UINT8:
-    case TENSOR_BOOL:
-        LOAD(uint8_t, v);
-    case TENSOR_INT16:
-        LOAD(int16_t, v);
-    case TENSOR_INT32:
-        LOAD(int32_t, v);
-    default: // TENSOR_INT64
-        LOAD(int64_t, v);
-    }
-}
-
-#define STORE(type, value)                                                                         \
-    for (size_t i = 0; i < n; i++) {                                                               \
-        type v = (type)(value);                                                                    \
-        memcpy(dst + i * stride * sizeof v, &v, sizeof v);                                         \
-    }                                                                                              \
-    break
-
-// Stores (x[i] - mean) / std in the type and quantization of `a`.
-static void convert_store(const struct tensor_attr *a, const double *x, double mean, double std,
-                          uint8_t *dst, size_t stride, size_t n)
-{
-    struct quantizer q = convert_quantizer(a);
-    double d = std * q.scale;
-    switch (a->type) {
-    case TENSOR_FLOAT32:
-        STORE(float, (x[i] - mean) / std);
-    case TENSOR_FLOAT16:
-        STORE(uint16_t, convert_float_to_fp16(convert_round_to_odd((x[i] - mean) / std)));
-    case TENSOR_INT8:
-        STORE(int8_t, convert_quantize(x[i] - mean, d, &q));
-    case TENSOR_UINT8:
-        STORE(uint8_t, convert_quantize(x[i] - mean, d, &q));
-    default: // TENSOR_INT16
-        STORE(int16_t, convert_quantize(x[i] - mean, d, &q));
-    }
-}
+#include "tensor/convert_inner.h"
 
 static void convert_copy(const uint8_t *src, size_t src_stride, uint8_t *dst, size_t dst_stride,
                          size_t n, size_t element)
@@ -151,10 +31,7 @@ static void convert_copy(const uint8_t *src, size_t src_stride, uint8_t *dst, si
         memcpy(dst + i * dst_stride * element, src + i * src_stride * element, element);
 }
 
-// ---- inputs
-
-// A tensor as images of rows of pixels of channels; an array that is not 4-D is one row of one
-// channel. Strides are elements.
+// A tensor that is not 4-D is one row of one channel. Strides are in elements.
 struct view {
     size_t images, rows, columns, channels;
     size_t image_stride, row_stride, column_stride, channel_stride;
@@ -179,7 +56,7 @@ static struct view convert_view(const struct tensor_attr *a, const struct conver
                          channels, 1};
 }
 
-// Rows that follow one another without a gap are one.
+// Rows that are contiguous on both sides become one.
 static void convert_join_rows(struct view *a, struct view *b)
 {
     if (a->row_stride != a->columns * a->column_stride ||
@@ -198,22 +75,6 @@ struct conversion {
     bool preprocessed; // mean, std or order change something
     uint8_t tables[4][256 * sizeof(float)];
 };
-
-bool convert_has_arithmetic(enum tensor_type type)
-{
-    return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16 || type == TENSOR_INT16 ||
-           type == TENSOR_INT8 || type == TENSOR_UINT8;
-}
-
-static bool convert_is_float(enum tensor_type type)
-{
-    return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16;
-}
-
-bool convert_is_quantized(const struct tensor_attr *a)
-{
-    return a->qnt != TENSOR_QNT_NONE && !convert_is_float(a->type) && (a->zp != 0 || a->scale != 1);
-}
 
 static bool convert_changes(const struct tensor_preprocess *p)
 {
@@ -294,7 +155,7 @@ static void convert_by_arithmetic(const struct conversion *c, size_t channel, co
                   c->preprocessed ? (double)p->std[channel] : 1, dst, dst_stride, n);
 }
 
-// One-byte sources have 256 values: all arithmetic happens once for each of them.
+// The results for all 256 values of a source of one byte.
 static void convert_make_tables(struct conversion *c)
 {
     uint8_t bytes[256];
@@ -365,7 +226,7 @@ static void convert_part(const struct conversion *c, size_t image, size_t row, s
                   dst + to * tensor_type_size(c->io->logical.type), n);
 }
 
-// Rows are copied as they are.
+// Whole rows are copied.
 static bool convert_is_moved(const struct conversion *c)
 {
     return c->copied && c->src.column_stride == 1 && c->dst.column_stride == 1;
