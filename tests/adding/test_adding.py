@@ -7,6 +7,9 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+import onnx
+
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PAGES = SOURCE / "docs/adding"
@@ -102,6 +105,18 @@ class Added(unittest.TestCase):
             self.rknnctl(daemon.uri, "run", model, "-i", bits, "--type", "uint8", "-o", folder, "--raw")
             outputs = [p for p in pathlib.Path(folder).iterdir() if p not in (model, bits)]
             self.assertEqual([p.read_bytes()[-16:] for p in outputs], [bytes(255 - i for i in range(16))])
+
+    def test_onnx_operator(self):
+        values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in ("x", "y")]
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Mirror", ["x"], ["y"])], "g", values[:1], values[1:])
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            model, data = pathlib.Path(folder, "m.onnx"), pathlib.Path(folder, "x.npy")
+            onnx.save(onnx.helper.make_model(graph), model)
+            np.save(data, x)
+            self.rknnctl("sim:", "run", model, "-i", data, "-o", folder)
+            y = np.load(pathlib.Path(folder, "out0.npy"))
+        self.assertEqual(y.flatten().tolist(), x.flatten()[::-1].tolist())
 
     def test_message_has_golden_bytes(self):
         changed = (TREE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines()
