@@ -1,4 +1,7 @@
-// The operators of ONNX that are known.
+// The operators of ONNX that are known. To add one that the graph can express: a row here, and
+// where no lowering function serves it yet, one in ops/ (declared in onnx_lower.h), which sets the
+// shapes of the outputs and emits graph nodes. One without a kernel of its own emits GRAPH_REF,
+// with an operator of graph_ref.h.
 #include "npu/model/onnx/onnx_lower.h"
 
 #define MANY ONNX_MAX_EDGES

@@ -2,9 +2,9 @@
 // rknn_spare.c, rknn_ref.c.
 #pragma once
 
+#include "npu/model/graph.h"
 #include "npu/model/rknn/regs/rknn_commands.h"
 #include "npu/model/rknn/rknn_attrs.h"
-#include "npu/model/rknn/rknn_graph.h"
 
 struct rknn_lowering {
     const struct rknn_file *f;
