@@ -28,12 +28,17 @@ build() {
 
 count() { grep -cE "^ *[0-9]+/[0-9]+ Test .*($1)" "$log"; }
 
-# Adds up what ctest says, and shows all but what passed.
+# Adds up what ctest says, and shows all but what passed. Many tests wait more than they compute: two for
+# each processor.
 run_ctest() {
-    ctest --preset "$1" -j"$(nproc)" --no-tests=error "${@:2}" >"$log" 2>&1
+    ctest --preset "$1" -j"$(($(nproc) * 2))" --no-tests=error "${@:2}" >"$log" 2>&1
     local status=$? ok bad
     ok=$(count ' Passed ') bad=$(count '\*\*\*(Failed|Timeout|Exception|Not Run)|\(Not Run\)')
     grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed |^ *Start ' "$log"
+    sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*(\*\*\*(Failed|Timeout|Exception)|Not Run).*/\1/p' "$log" |
+        while read -r name; do
+            echo "to run it alone: ctest --preset $1 -R '^$name\$' --output-on-failure"
+        done
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + $(count '\*\*\*Skipped')))
     [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || fail "ctest --preset $1 (exit code $status)"
 }
@@ -61,7 +66,7 @@ for script in tests/static/*; do
 done
 
 if [ "${1:-}" = --quick ]; then
-    suite debug all -L unit
+    suite debug all -L unit -LE slow
     finish
 fi
 suite release all
