@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from rknnwriter import Model, Quant, cases, examples, ops, reference
+from support.made import make_once
 
 
 def two_inputs(chip="rk3588"):
@@ -200,9 +201,7 @@ MODELS = {
 }
 
 
-def main(out):
-    folder = pathlib.Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+def write(folder):
     for name, make in MODELS.items():
         cases.write(folder, name, make(), cases.STEP)
     for make in ONNX:
@@ -210,4 +209,6 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    make_once(out, lambda: write(out), "rknnwriter", "conformance/models.py")

@@ -11,6 +11,7 @@ import time
 from support.paths import DIGITS, SOURCE  # noqa: F401 (DIGITS: for those who import this)
 
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
+SANITIZED = bool(os.environ.get("RKNND_SANITIZE"))
 PATIENCE = 60  # seconds after which something that was to happen has not
 
 

@@ -13,6 +13,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 machine=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
 shift $(($# < 4 ? $# : 4))
 mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9 # guests may start at the same time
 
 fetch_kernel() {
     "$here/backports.sh" "$cache/kernel" amd64 'linux-image-6\.[0-9]+\.[0-9]+\+deb[0-9]+-amd64' >&2 ||
@@ -43,6 +45,7 @@ if [ ! "$cache/initramfs" -nt "$here/initramfs.sh" ]; then
     "$here/initramfs.sh" "$kernel" "$cache/initramfs.$$" "$busybox"
     mv "$cache/initramfs.$$" "$cache/initramfs"
 fi
+exec 9>&-
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 [ -z "$words" ] || share project "$project" readonly=on,multidevs=remap

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 from support.paths import SHARED
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, vendor_backend
+from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, vendor_backend
 
 MODELS = SHARED / "models"
 OURS = BUILD / "lib/rknnd/client/librknnrt.so"
@@ -58,6 +58,7 @@ class Case(unittest.TestCase):
         return r.stderr
 
 
+@unittest.skipIf(SANITIZED, "test_sim_models runs real models under sanitizers")
 @unittest.skipUnless(MODELS.is_dir(), "the shared folder of models is not there")
 class RealModels(Case):
     def outputs(self, daemon, model):

@@ -71,12 +71,12 @@ class Stopped(unittest.TestCase):
         for transport, isolation in (("unix", "process"), ("tcp", "thread")):
             daemon = self.daemon("--backend", NULL, "--isolation", isolation, *QUICK, transport=transport)
             other = daemon.client(DIGITS, 1)
-            for where in WHERE:
+            clients = {where: self.client(daemon.uri, self.large_model(), where) for where in WHERE}
+            before = daemon.status()["jobs_done"]
+            self.let_timeouts_pass(daemon)
+            wait_for("others to go on", lambda d=daemon, b=before: d.status()["jobs_done"] > b + 3)
+            for where, client in clients.items():
                 with self.subTest(transport=transport, where=where):
-                    client = self.client(daemon.uri, self.large_model(), where)
-                    before = daemon.status()["jobs_done"]
-                    self.let_timeouts_pass(daemon)
-                    wait_for("others to go on", lambda d=daemon, b=before: d.status()["jobs_done"] > b + 3)
                     shown = self.shown(daemon, client)
                     self.assertEqual(shown["stopped"], transport == "unix")
                     self.assertGreaterEqual(shown["silent_ms"], TIMEOUT_MS)
@@ -87,33 +87,32 @@ class Stopped(unittest.TestCase):
     def test_everything_at_once(self):
         """The daemon, its workers and the programs, as in a container that is frozen."""
         for isolation, places in (("process", ("idle", "run", "reply", "dump")), ("thread", ("upload", "run"))):
-            for where in places:
-                with self.subTest(isolation=isolation, where=where):
-                    daemon = self.daemon("--backend", NULL, "--isolation", isolation, "--job-timeout-ms",
-                                         str(2 * TIMEOUT_MS), *QUICK)
-                    witness = self.daemon("--backend", "null", *QUICK)
-                    client = self.client(daemon.uri, self.large_model(), where)
-                    frozen = [daemon.process.pid, *daemon.children()]
-                    for pid in frozen:
-                        os.kill(pid, signal.SIGSTOP)
-                    self.let_timeouts_pass(witness)
-                    client.send_signal(signal.SIGCONT)
-                    for pid in frozen:
-                        os.kill(pid, signal.SIGCONT)
+            with self.subTest(isolation=isolation):
+                daemon = self.daemon("--backend", NULL, "--isolation", isolation, "--job-timeout-ms",
+                                     str(2 * TIMEOUT_MS), *QUICK)
+                witness = self.daemon("--backend", "null", *QUICK)
+                clients = [self.client(daemon.uri, self.large_model(), where) for where in places]
+                frozen = [daemon.process.pid, *daemon.children()]
+                for pid in frozen:
+                    os.kill(pid, signal.SIGSTOP)
+                self.let_timeouts_pass(witness)
+                for pid in [*(client.pid for client in clients), *frozen]:
+                    os.kill(pid, signal.SIGCONT)
+                for client in clients:
                     _, err = client.communicate(timeout=PATIENCE)
                     self.assertEqual(client.returncode, 0, err)
-                    self.assertEqual(daemon.status()["worker_deaths"], 0)
-                    daemon.stop()
-                    witness.stop()
+                self.assertEqual(daemon.status()["worker_deaths"], 0)
+                daemon.stop()
+                witness.stop()
 
     def test_a_private_daemon(self):
-        for where in ("idle", "run", "reply"):
+        witness = self.daemon("--backend", "null", *QUICK)
+        clients = {where: self.client("sim:", DIGITS, where, "same") for where in ("idle", "run", "reply")}
+        self.let_timeouts_pass(witness)
+        for where, client in clients.items():
             with self.subTest(where=where):
-                witness = self.daemon("--backend", "null", *QUICK)
-                client = self.client("sim:", DIGITS, where, "same")
-                self.let_timeouts_pass(witness)
                 self.goes_on(client)
-                witness.stop()
+        witness.stop()
 
     def test_kill(self):
         for where in ("idle", "upload", "run", "reply", "dump"):

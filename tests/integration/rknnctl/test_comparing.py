@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from support.paths import PICTURES, SHARED
 from support.rknnctl import Case, OnDaemon, on_terminal
-from support.service import DIGITS, Daemon, wait_for
+from support.service import DIGITS, SANITIZED, Daemon, wait_for
 
 from support import rknn_reader
 from rknnwriter import ops
@@ -87,6 +87,7 @@ class Comparing(Case):
                                                delta=1e-6 * max(1, abs(stored[key])))
 
 
+@unittest.skipIf(SANITIZED, "test_sim_models runs real models under sanitizers")
 @unittest.skipUnless(MODELS.exists(), f"{MODELS} is not there")
 class RealModels(Comparing):
     def golden(self, name):

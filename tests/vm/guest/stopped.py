@@ -62,7 +62,7 @@ class Stopped(unittest.TestCase):
         wait_for("time to pass", lambda: self.told("stats")["uptime_ms"] >= end)
 
     def client(self, where):
-        model = pathlib.Path("/tmp/model")  # one that the board does not know
+        model = pathlib.Path(f"/tmp/model-{where}")  # one that the board does not know
         model.write_bytes(os.urandom(2 << 20))
         client = subprocess.Popen([BUILD / "tests/integration/stopping_client", model, where], stdin=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True, env=dict(os.environ, RKNND_SERVER="usb:board1"))
@@ -83,26 +83,28 @@ class Stopped(unittest.TestCase):
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env=dict(os.environ, RKNND_SERVER="usb:board1"))
         self.addCleanup(other.kill)
-        for where in WHERE:
+        clients = {where: self.client(where) for where in WHERE}  # all are stopped at the same time
+        before = self.told("status")["jobs_done"]
+        self.pass_time(OTHERS_MS)
+        wait_for("the other to go on", lambda: self.told("status")["jobs_done"] > before + 1)
+        silent = [c["silent_ms"] for c in self.told("stats")["clients"] if "stopping" in c["program"]]
+        self.assertEqual(len(silent), len(clients))
+        self.assertGreaterEqual(min(silent), 7000)
+        for where in sorted(WHERE, key=lambda w: STOP_MS.get(w, 0)):
             with self.subTest(where=where):
-                client = self.client(where)
-                before = self.told("status")["jobs_done"]
-                self.pass_time(STOP_MS.get(where, OTHERS_MS))
-                wait_for("the other to go on", lambda b=before: self.told("status")["jobs_done"] > b + 1)
-                silent = [c["silent_ms"] for c in self.told("stats")["clients"] if "stopping" in c["program"]]
-                self.assertGreaterEqual(max(silent), 7000)
-                self.goes_on(client)
+                self.pass_time(STOP_MS.get(where, OTHERS_MS) - OTHERS_MS)
+                self.goes_on(clients[where])
         _, err = other.communicate(timeout=PATIENCE)
         self.assertEqual(other.returncode, 0, err)
 
     def test_relays_too(self):
         """As in a container that is frozen."""
-        for where in ("idle", "upload", "reply"):
+        clients = {where: self.client(where) for where in ("idle", "upload", "reply")}
+        self.relay.send_signal(signal.SIGSTOP)
+        self.pass_time(7000)
+        self.relay.send_signal(signal.SIGCONT)
+        for where, client in clients.items():
             with self.subTest(where=where):
-                client = self.client(where)
-                self.relay.send_signal(signal.SIGSTOP)
-                self.pass_time(7000)
-                self.relay.send_signal(signal.SIGCONT)
                 self.goes_on(client)
 
     def test_relays_that_die(self):
