@@ -80,6 +80,10 @@ class Stopped(unittest.TestCase):
                     shown = self.shown(daemon, client)
                     self.assertEqual(shown["stopped"], transport == "unix")
                     self.assertGreaterEqual(shown["silent_ms"], TIMEOUT_MS)
+            for client in clients.values():
+                client.send_signal(signal.SIGCONT)
+            for where, client in clients.items():
+                with self.subTest(transport=transport, where=where):
                     self.goes_on(client)
             finish_client(other)
             daemon.stop()

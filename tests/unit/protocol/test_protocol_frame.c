@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "protocol/frame.h"
+#include "tests/support/seed.h"
 
 #define ROUNDS        300
 #define FRAMES        24
@@ -184,18 +185,17 @@ static void receive(struct receiver *v, const uint8_t *bytes, size_t size)
 static void reads_random_streams_in_random_pieces(void **state)
 {
     (void)state;
-    for (random_state = 1; random_state <= ROUNDS; random_state++) {
-        uint64_t seed = random_state;
+    SEED_EACH (seed, ROUNDS) {
+        random_state = seed;
         struct stream s;
         struct receiver v = {.stream = &s};
         stream_init(&s);
         frame_reader_init(&v.reader, PAYLOAD_LIMIT);
         receive(&v, s.bytes, s.size);
         if (v.frame != FRAMES)
-            fail_msg("seed %llu: %d frames of %d", (unsigned long long)seed, v.frame, FRAMES);
+            fail_msg("%d frames of %d", v.frame, FRAMES);
         frame_reader_done(&v.reader);
         stream_done(&s);
-        random_state = seed;
     }
 }
 
@@ -387,8 +387,8 @@ static void drain_some(struct frame_queue *q, struct sink *k)
 static void sends_random_frames_in_random_pieces(void **state)
 {
     (void)state;
-    for (random_state = 1; random_state <= ROUNDS; random_state++) {
-        uint64_t seed = random_state;
+    SEED_EACH (seed, ROUNDS) {
+        random_state = seed;
         struct stream s;
         struct frame_queue q;
         struct sink k = {0};
@@ -407,7 +407,6 @@ static void sends_random_frames_in_random_pieces(void **state)
         }
         free(k.bytes);
         stream_done(&s);
-        random_state = seed;
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/usb/mux.h"
+#include "tests/support/seed.h"
 
 #define MAX_BLOCKS 16
 
@@ -615,7 +616,7 @@ static void forget_closed(struct end *end)
 static void random_traffic(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    SEED_EACH (seed, 60) {
         struct rig *r = rig_new(seed * 7919);
         plug(r);
         for (int i = 0; i < 4000; i++) {

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/seed.h"
 #include "tests/unit/server/scheduler_sim.h"
 
 // ---- random workloads --------------------------------------------------------------------------
@@ -70,8 +71,8 @@ static void one_workload(uint32_t seed)
 static void random_workloads(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 2000; seed++)
-        one_workload(seed * 2654435761u);
+    SEED_EACH (seed, 2000)
+        one_workload((uint32_t)seed * 2654435761u);
 }
 
 // A random crowd in which every context always wants more, of all priorities and core sets. The
@@ -80,8 +81,8 @@ static void random_workloads(void **state)
 static void nobody_starves(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 100; seed++) {
-        struct sim *s = sim_new(3, seed * 2654435761u);
+    SEED_EACH (seed, 100) {
+        struct sim *s = sim_new(3, (uint32_t)seed * 2654435761u);
         unsigned n_clients = 2 + sim_random_below(s, 5),
                  n_queues = n_clients + sim_random_below(s, 4);
         for (unsigned i = 0; i < n_clients; i++)
@@ -110,8 +111,8 @@ static void nobody_starves(void **state)
 static void equal_clients_get_equal_time(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 20; seed++) {
-        struct sim *s = sim_new(3, seed);
+    SEED_EACH (seed, 20) {
+        struct sim *s = sim_new(3, (uint32_t)seed);
         for (unsigned i = 0; i < 8; i++) {
             sim_add_client(s, 1);
             for (unsigned k = 0; k < 1 + i % 4 * 2 + 2; k++) // some have many contexts
@@ -135,8 +136,8 @@ static void equal_clients_get_equal_time(void **state)
 static void random_weights_are_kept(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 200; seed++) {
-        struct sim *s = sim_new(1 + seed % 3, seed * 2654435761u);
+    SEED_EACH (seed, 200) {
+        struct sim *s = sim_new(1 + (unsigned)(seed % 3), (uint32_t)seed * 2654435761u);
         uint32_t n = 2 + sim_random_below(s, 4), weights[6];
         for (unsigned i = 0; i < n; i++) {
             sim_add_client(s, weights[i] = 1 + sim_random_below(s, 8));

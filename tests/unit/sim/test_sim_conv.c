@@ -10,6 +10,7 @@
 
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
+#include "tests/support/seed.h"
 
 #define CASES     2400
 #define MOST_WORK 1000000 // multiplications in a case
@@ -214,7 +215,7 @@ static int8_t expected(const struct net *n, const uint32_t at[4])
     return (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
 }
 
-static void compare(const struct net *n, const int8_t *got, unsigned seed)
+static void compare(const struct net *n, const int8_t *got)
 {
     const struct graph_tensor *y = &n->tensors[Y];
     uint32_t at[4];
@@ -224,28 +225,28 @@ static void compare(const struct net *n, const int8_t *got, unsigned seed)
                 for (at[3] = 0; at[3] < y->dims[3]; at[3]++) {
                     int8_t v = got[index_of(y, at[0], at[1], at[2], at[3])], want = expected(n, at);
                     if (v != want)
-                        fail_msg("case %u: [%u,%u,%u,%u] of %ux%ux%ux%u is %d, expected %d", seed,
-                                 at[0], at[1], at[2], at[3], y->dims[0], y->dims[1], y->dims[2],
-                                 y->dims[3], v, want);
+                        fail_msg("[%u,%u,%u,%u] of %ux%ux%ux%u is %d, expected %d", at[0], at[1],
+                                 at[2], at[3], y->dims[0], y->dims[1], y->dims[2], y->dims[3], v,
+                                 want);
                 }
 }
 
 static void random_convolutions(void **state)
 {
     (void)state;
-    for (unsigned seed = 0; seed < CASES; seed++) {
+    SEED_EACH (seed, CASES) {
         struct net n;
         struct plan p;
         struct run r;
         struct error e;
-        srand(seed);
+        srand((unsigned)seed);
         make_net(&n);
         if (plan_init(&p, &n.graph, &e) < 0 || run_init(&r, &p, &e) < 0)
-            fail_msg("case %u: %s", seed, e.text);
+            fail_msg("%s", e.text);
         memcpy(run_tensor(&r, X), n.values[X], n.tensors[X].size);
         memcpy(run_tensor(&r, ADDEND), n.values[ADDEND], n.tensors[ADDEND].size);
         assert_int_equal(run_steps(&r, &e), 0);
-        compare(&n, run_tensor(&r, Y), seed);
+        compare(&n, run_tensor(&r, Y));
         assert_memory_equal(run_tensor(&r, X), n.values[X], n.tensors[X].size);
         run_done(&r);
         plan_done(&p);

@@ -10,6 +10,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "tensor/convert.h"
+#include "tests/support/seed.h"
 
 #define CASES 200
 #define MOST  6 // tensors of a net
@@ -526,13 +527,13 @@ static void check_activation(const struct net *n)
 struct kind {
     void (*make)(struct net *n);
     void (*check)(const struct net *n);
-    int cases;
+    unsigned cases;
 };
 
 static void kind_of_net(void **state)
 {
     const struct kind *k = *state;
-    for (int seed = 0; seed < k->cases; seed++) {
+    SEED_EACH (seed, k->cases) {
         struct net n = {0};
         srand((unsigned)seed);
         k->make(&n);

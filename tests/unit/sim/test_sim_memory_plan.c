@@ -8,6 +8,7 @@
 
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
+#include "tests/support/seed.h"
 
 #define N_NODES   40
 #define N_TENSORS (N_NODES + 2)
@@ -119,10 +120,10 @@ static void sharing_changes_no_number(void **state)
     (void)state;
     static struct net net;
     uint64_t shared = 0, apart = 0;
-    for (unsigned i = 0; i < GRAPHS; i++) {
+    SEED_EACH (seed, GRAPHS) {
         struct plan p;
         struct error e;
-        srand(i);
+        srand((unsigned)seed);
         make_net(&net);
         if (plan_init(&p, &net.graph, &e) < 0)
             fail_msg("%s", e.text);

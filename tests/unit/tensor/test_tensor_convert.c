@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "tensor/convert.h"
+#include "tests/support/seed.h"
 
 // ---- halves
 
@@ -185,11 +186,11 @@ static void inputs_are_quantized_exactly(void **state)
     static const enum tensor_type from[] = {TENSOR_UINT8, TENSOR_INT8, TENSOR_FLOAT32,
                                             TENSOR_FLOAT16, TENSOR_INT16};
     static const enum tensor_type to[] = {TENSOR_INT8, TENSOR_UINT8, TENSOR_INT16};
-    for (uint32_t seed = 0; seed < 20; seed++)
+    SEED_EACH (seed, 20)
         for (size_t i = 0; i < 5; i++)
             for (size_t j = 0; j < 3; j++) {
-                check_random_input(from[i], to[j], TENSOR_NHWC, seed * 15 + 1);
-                check_random_input(from[i], to[j], TENSOR_NCHW, seed * 15 + 1);
+                check_random_input(from[i], to[j], TENSOR_NHWC, (uint32_t)seed * 15 + 1);
+                check_random_input(from[i], to[j], TENSOR_NCHW, (uint32_t)seed * 15 + 1);
             }
 }
 
