@@ -1,0 +1,141 @@
+"""Judges the software NPU: each NPU node of a file alone, its tasks run by this reference on the inputs that
+the software NPU gave it, and what comes out against what the software NPU computed."""
+import collections
+import dataclasses
+import re
+
+import numpy as np
+
+from npuref import Unsupported, program
+from npuref.machine import Machine
+from support import rknn_reader
+
+INT8 = 3
+PACKED_CHANNELS = 4  # at most that many, without lanes
+NO_DUMP = "its outputs are not in the dump"
+
+
+def plane(height, width):
+    """Atoms from a block of channels to the next one: whole fours, but for single pixels."""
+    return height * width if height * width == 1 else -(-height * width // 4) * 4
+
+
+def cube(memory, tensor):
+    """A view of a tensor's memory, [blocks, bytes of a plane], and the shape of what is in it."""
+    shape = tensor.native
+    if len(shape) != 5 or tensor.type != INT8 or shape[0] != 1:
+        raise Unsupported(f"a tensor of shape {shape}, type {tensor.type}")
+    blocks, height, width, lanes = shape[1:]
+    step, base = plane(height, width) * lanes, memory.bases[tensor.name]
+    view = memory.bytes[base : base + blocks * step].view(np.int8).reshape(blocks, step)
+    return view, (blocks, height, width, lanes)
+
+
+def put_packed(memory, tensor, values, chip):
+    """RK3588's packed pixels are stored as they are, others' plus 128; the lines of RK3566 and RK3568
+    are padded."""
+    pixels = values[0].transpose(1, 2, 0)
+    if chip != "rk3588":
+        pixels = pixels ^ np.int8(-128)
+    if chip in ("rk3566", "rk3568"):
+        more = -pixels.shape[1] % max(tensor.stride, 1)
+        pixels = np.pad(pixels, ((0, 0), (0, more), (0, 0)))
+    memory.write(memory.bases[tensor.name], pixels)
+
+
+def put(memory, tensor, values, chip):
+    """values: int8, NCHW."""
+    shape = tensor.native
+    if values.ndim != 4 or values.shape[0] != 1:
+        raise Unsupported(f"values of shape {values.shape}")
+    if shape[0] == shape[1] == 1 and shape[-1] == values.shape[1] <= PACKED_CHANNELS:
+        put_packed(memory, tensor, values, chip)
+        return
+    view, (blocks, height, width, lanes) = cube(memory, tensor)
+    padded = np.zeros((blocks * lanes, height, width), np.int8)
+    padded[: values.shape[1]] = values[0]
+    rows = padded.reshape(blocks, lanes, height, width).transpose(0, 2, 3, 1)
+    view[:, : height * width * lanes] = rows.reshape(blocks, -1)
+
+
+def get(memory, tensor, shape):
+    if len(shape) != 4:
+        raise Unsupported(f"an output of shape {shape}")
+    view, (blocks, height, width, lanes) = cube(memory, tensor)
+    data = view[:, : height * width * lanes].reshape(blocks, height, width, lanes)
+    return data.transpose(0, 3, 1, 2).reshape(blocks * lanes, height, width)[None, : shape[1]]
+
+
+@dataclasses.dataclass
+class Verdict:
+    node: object
+    refused: str = ""  # why it could not be judged
+    values: int = 0
+    differing: int = 0
+    largest: int = 0  # difference, in steps of the output
+
+
+class Judge:
+    """path: a .rknn file; dump: a folder of `rknnctl dump --raw`, with the model's inputs as in_N.npy (int8,
+    NCHW)."""
+
+    def __init__(self, path, dump):
+        self.file = rknn_reader.read(path.read_bytes())
+        self.memory = program.Memory(self.file)
+        self.tasks = collections.defaultdict(list)
+        for t in program.tasks(self.file, self.memory):
+            self.tasks[t.node].append(t)
+        self.machine = Machine(self.file.chip, self.memory)
+        self.known = {p.stem.split("_", 1)[1]: p for p in dump.glob("[0-9]*_*.npy")}
+        for i, t in enumerate(self.file.inputs):
+            self.known[self._plain(t.name)] = dump / f"in_{i}.npy"
+
+    @staticmethod
+    def _plain(name):
+        return re.sub(r"[^\w.-]", "_", name)
+
+    def _values(self, tensor):
+        path = self.known.get(self._plain(tensor.name))
+        return None if path is None else np.load(path)
+
+    def _put_inputs(self, node):
+        for tensor in (self.file.tensors[i] for i in node.inputs):
+            if (values := self._values(tensor)) is not None:
+                put(self.memory, tensor, values, self.file.chip)
+
+    def _run(self, node):
+        """All tasks, for later ones build on the registers of these; words where one is refused."""
+        refused = ""
+        for task in self.tasks[node.index]:
+            try:
+                self.machine.run(task)
+            except Unsupported as e:
+                refused = refused or str(e)
+        return refused
+
+    def _compare(self, verdict):
+        for tensor in (self.file.tensors[i] for i in verdict.node.outputs):
+            expected = self._values(tensor)
+            if expected is None:
+                raise Unsupported(NO_DUMP)
+            difference = np.abs(get(self.memory, tensor, expected.shape).astype(int) - expected)
+            verdict.values += difference.size
+            verdict.differing += int((difference > 0).sum())
+            verdict.largest = max(verdict.largest, int(difference.max()))
+
+    def node(self, node):
+        verdict = Verdict(node)
+        try:
+            self._put_inputs(node)
+        except Unsupported as e:
+            verdict.refused = str(e)
+        verdict.refused = self._run(node) or verdict.refused
+        if not verdict.refused:
+            try:
+                self._compare(verdict)
+            except Unsupported as e:
+                verdict.refused = str(e)
+        return verdict
+
+    def all(self):
+        return [self.node(n) for n in self.file.nodes if self.tasks[n.index]]

@@ -1,0 +1,43 @@
+"""Runs tasks: registers of the two groups, the blocks that a task enables, the tables of 0x4104."""
+from npuref import Unsupported, conv, dpu, ppu
+from npuref.integers import signed
+from npuref.program import CNA, DPU, PPU, Groups
+from npuref.rk3562 import RK3562, RK3576
+from npuref.rk3588 import RK3568, RK3588
+
+LUT_ACCESS, LUT_DATA = 0x4100, 0x4104
+CHIPS = {"rk3588": RK3588, "rk3566": RK3568, "rk3568": RK3568, "rk3562": RK3562, "rk3576": RK3576,
+         "rv1126b": RK3576}
+
+
+class Machine:
+    def __init__(self, chip, memory):
+        if chip not in CHIPS:
+            raise Unsupported(f"chip {chip}")
+        self.chip, self.memory, self.groups = CHIPS[chip], memory, Groups()
+        self.tables = [[0] * 513, [0] * 513]
+
+    def _load_tables(self, task):
+        table, at = None, 0
+        for register, value in task.writes:
+            if register == LUT_ACCESS and value >> 17 & 1:
+                table, at = self.tables[value >> 16 & 1], value & 0x3FF
+            elif register == LUT_DATA and table is not None:
+                table[at] = signed(value, 16)
+                at += 1
+        return table is not None
+
+    def run(self, task):
+        r = self.groups.load(task)
+        if self._load_tables(task):
+            return
+        unit = self.chip(r, self.memory, self.tables)
+        if task.enable & CNA:
+            core = conv.sums(unit.conv(), self.memory)
+            dpu.run(unit.plan(True), self.memory, core)
+        elif task.enable & DPU:
+            dpu.run(unit.plan(False), self.memory)
+        elif task.enable & PPU:
+            ppu.run(r, self.memory, unit.lanes)
+        else:
+            raise Unsupported(f"a task that enables {task.enable:#x}")

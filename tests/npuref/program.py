@@ -1,0 +1,124 @@
+"""The memory and the tasks of a .rknn file: loaded and relocated as a driver would."""
+import struct
+
+import numpy as np
+
+from npuref import Unsupported
+
+COMMANDS, TASKS = 9, 10  # kinds of tensors
+ON_CHIP = {1, 2, 3, 8}  # kinds of tensors that lie in the arena
+ALIGNMENT = 4096
+SPARE = 1 << 16  # some programs write behind the last tensor
+
+# What a task's enable word starts.
+CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA = 1, 4, 8, 16, 32, 64
+
+
+def aligned(n):
+    return -(-n // ALIGNMENT) * ALIGNMENT
+
+
+class Memory:
+    """One flat memory: the file's constants, then the arena."""
+
+    def __init__(self, file):
+        self.bases = {}
+        size = ALIGNMENT  # address 0 is nobody's
+        for t in file.tensors:
+            if len(t.data) and t.kind not in (COMMANDS, TASKS):
+                self.bases[t.name] = size
+                size = aligned(size + len(t.data))
+        inside = [t for t in file.tensors if t.name not in self.bases and t.kind not in (COMMANDS, TASKS)]
+        for t in inside:
+            self.bases[t.name] = size + t.offset
+        self.bytes = np.zeros(aligned(size + max(t.offset + t.size for t in inside) + SPARE), np.uint8)
+        for t in file.tensors:
+            if len(t.data) and t.name in self.bases:
+                self.write(self.bases[t.name], np.frombuffer(t.data, np.uint8))
+
+    def write(self, address, values):
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        self.bytes[address : address + raw.size] = raw
+
+    def read(self, address, count, kind):
+        size = count * np.dtype(kind).itemsize
+        if address < ALIGNMENT or address + size > self.bytes.size:
+            raise Unsupported(f"a read of {size} bytes at {address:#x}, which is nobody's memory")
+        return self.bytes[address : address + size].view(kind)
+
+    def at(self, addresses, kind=np.int8):
+        """Elements of one byte at an array of addresses."""
+        if addresses.size and (addresses.min() < ALIGNMENT or addresses.max() >= self.bytes.size):
+            raise Unsupported("a read outside of all memory")
+        return self.bytes[addresses].view(kind)
+
+    def put(self, addresses, values):
+        if addresses.size and (addresses.min() < ALIGNMENT or addresses.max() >= self.bytes.size):
+            raise Unsupported("a write outside of all memory")
+        self.bytes[addresses] = values.astype(np.int8).view(np.uint8)
+
+
+class Task:
+    def __init__(self, record, words):
+        _, self.node, self.enable, *_ = record
+        self.writes = [(w & 0xFFFF, w >> 16 & 0xFFFFFFFF) for w in words.tolist()]
+
+
+def relocated(file, memory):
+    """The command stream, with the addresses of this memory (graph slot 7)."""
+    commands = next(t.data for t in file.tensors if t.kind == COMMANDS)
+    words = np.frombuffer(commands, "<u8").copy()
+    for entry in file.graph.tables(7):
+        base = memory.bases[entry.text(0)]
+        at, pairs = entry.start(1), entry._unpack("I", entry.start(1) - 4)
+        for i in range(pairs):
+            offset, command = struct.unpack_from("<ii", entry.data, at + 8 * i)
+            value = (base + offset) & 0xFFFFFFFF
+            words[command] = np.uint64(int(words[command]) & ~(0xFFFFFFFF << 16) | value << 16)
+    return words
+
+
+def tasks(file, memory):
+    """The tasks of the one-core program, in order."""
+    if file.container != 6:
+        raise Unsupported(f"container {file.container}: its addresses are not in this table")
+    words = relocated(file, memory)
+    data = next(t.data for t in file.tensors if t.kind == TASKS)
+    records = [struct.unpack_from("<8IQ", data, 40 * i) for i in range(len(data) // 40)]
+    first = (file.graph.vector(10) or [0])[0]
+    count = sum(n.columns[0] + (n.luts[0] if n.luts else 0) for n in file.nodes if n.columns)
+    return [Task(r, words[r[8] // 8 : r[8] // 8 + r[6]]) for r in records[first : first + count]]
+
+
+BLOCKS = {0x1000: CNA, 0x2000: CNA, 0x3000: CORE, 0x4000: DPU, 0x5000: DPU_RDMA, 0x6000: PPU, 0x7000: PPU_RDMA,
+          0x8000: 0}
+
+
+class Groups:
+    """Both register groups of each block. A task writes the group that the block's pointer selects;
+    the pointer flips when the block has worked, unless the program has cleared it (0x30)."""
+
+    def __init__(self):
+        self.groups = {block: ({}, {}) for block in BLOCKS}
+        self.pointer = dict.fromkeys(BLOCKS, 0)
+        self.flips = dict.fromkeys(BLOCKS, True)
+
+    def load(self, task):
+        """Registers as the task's blocks see them."""
+        for register, value in task.writes:
+            block = register & 0xF000
+            if block not in self.groups:
+                continue
+            if register & 0xFFF == 4 and block != 0x8000:
+                self.flips[block] = value != 0x30
+                if value == 0x30:
+                    self.pointer[block] = 0
+                continue
+            self.groups[block][self.pointer[block]][register] = value
+        seen = {}
+        for block, enable in BLOCKS.items():
+            if enable & task.enable:
+                seen.update(self.groups[block][self.pointer[block]])
+                if self.flips[block]:
+                    self.pointer[block] ^= 1
+        return seen

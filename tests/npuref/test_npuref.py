@@ -1,0 +1,171 @@
+"""The software NPU against a second reading: files' own register programs, in plain integers.
+
+The reference is judged first, by cases of public board measurements (../shared/npu-vectors). Then every
+8-bit node that it understands of every shared file must be within one step of what the software NPU
+computes: the software NPU rounds once, the chip after each of its stages."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from npuref import Unsupported, dpu, ppu
+from npuref.dpu import Multiply, Plan, Side, Tables
+from npuref.judge import Judge
+
+SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared"
+VECTORS = SHARED / "npu-vectors"
+RKNNCTL = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "bin/rknnctl"
+SEED = 7
+# Two stages instead of one move at most that many values by a step.
+SHARE_DIFFERING = 0.005
+# File -> nodes that were judged when it was added; fewer would mean that the reference lost something.
+JUDGED = {
+    "chain.rk3576": 4, "conv2d.rk3576": 1, "lpd_yolov8n.rk3562": 33, "lpd_yolov8n.rk3588": 96,
+    "lprnet.rk3568": 30, "lprnet7_int8.rk3568": 40, "lprnet_us.rk3562": 25, "lprnet_us.rk3576": 20,
+    "lprnet_us.rk3588": 38, "mobilenetv2.rk3562": 35, "multiple_input_demo.rk3562": 1,
+    "multiple_input_demo.rk3566_rk3568": 2, "multiple_input_demo.rk3588": 2,
+    "multiple_input_demo.rv1126b": 1, "pp_human_segv2_custom_argmax.rk3562": 98,
+    "pp_human_segv2_custom_argmax.rk3566_rk3568": 98, "pp_human_segv2_custom_argmax.rk3576": 98,
+    "pp_human_segv2_custom_argmax.rk3588": 98, "ppocrv4_det_int8.rk3576": 86,
+    "ppocrv4_det_int8.rk3588": 158, "retinaface.rv1126b": 26, "retinaface320.rk3566": 64,
+    "retinaface320.rk3576": 26, "yolov5n_silu.rk3588": 83,
+}
+
+
+class OneTensor:
+    """Memory that holds what a case reads, and takes what it writes."""
+
+    def __init__(self, values=None):
+        self.values, self.written = values, None
+
+    def at(self, addresses):
+        return self.values.reshape(addresses.shape)
+
+    def put(self, addresses, values):
+        self.written = values.reshape(addresses.shape)
+
+
+def case(name):
+    return json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def numbers(name, kind):
+    return np.fromfile(VECTORS / name, kind)
+
+
+def converted(acc, scale, shift, offset=0, away=False, bn=None, ew=None):
+    """Sums of one channel through the DPU, as int8."""
+    shape = (1, 1, acc.size)
+    memory = OneTensor()
+    cube = dpu.Cube(0, 0, 0, 1)
+    plan = Plan(shape, None, Multiply(), bn or Multiply(), ew, (dpu.LOWEST, dpu.HIGHEST), scale, shift,
+                offset, away, cube, 1)
+    core = acc.astype(np.int64).reshape(shape)
+    dpu.run(plan, memory, (core, np.zeros(shape, np.int64)))
+    return memory.written.reshape(-1)
+
+
+@unittest.skipUnless(VECTORS.is_dir(), "skipped: ../shared/npu-vectors is not here")
+class Vectors(unittest.TestCase):
+    def test_ties_of_the_output_conversion(self):
+        for shift in (1, 3):
+            for away in (0, 1):
+                name = f"rk3576_outcvt_tie_shift{shift}_round{away}"
+                got = converted(numbers(name + ".acc.i32", "<i4"), 0x4000, 14 + shift, away=bool(away))
+                np.testing.assert_array_equal(got, numbers(name + ".out.i8", np.int8), name)
+
+    def test_shifts_of_their_own_for_negative_numbers(self):
+        for c in case("rk3576_bs_signsplit")["cases"]:
+            bs = Multiply(factor=c["C"], shift=c["s_pos"], negative_shift=c["s_neg"])
+            self.assertEqual(int(bs(np.array([c["acc"]]))[0]), c["v"], c)
+
+    def test_tables(self):
+        for path in sorted(VECTORS.glob("rv1103_lut_*.json")):
+            c = json.loads(path.read_text(encoding="utf-8"))
+            bn = Multiply(factor=c["quant"]["bn_mult"], shift=c["quant"]["bn_shift_pos"],
+                          negative_shift=c["quant"]["bn_shift_neg"])
+            acc = numbers(c["files"]["accumulator_int32"], "<i4")
+            for name, tables in c["files"]["tables"].items():
+                le, lo = (numbers(tables[t], "<i2") for t in ("LE", "LO"))
+                ew = Tables(Side(le, -16384, 0, 5, 0, 0), Side(lo, 0, 16384, 5, 0, 0))
+                registers = c["registers"]
+                got = converted(acc, int(registers["0x4084"].split()[0], 16),
+                                int(registers["0x4088"]), -128, bn=bn, ew=ew)
+                expected = numbers(c["files"]["expected_int8"][name], np.int8)
+                np.testing.assert_array_equal(got, expected, f"{path.stem} {name}")
+
+    def test_pools(self):
+        for path in sorted(VECTORS.glob("rk3588_pool_*.json")):
+            c = json.loads(path.read_text(encoding="utf-8"))
+            s = c["shape"]
+            recip = {k: 0x10000 // s[k] for k in ("KW", "KH")}
+            r = {0x600C: s["IW"] - 1, 0x6010: s["IH"] - 1, 0x6014: s["C"] - 1, 0x6018: s["OW"] - 1,
+                 0x601C: s["OH"] - 1, 0x6020: s["C"] - 1,
+                 0x6024: {"avg": 0, "max": 1, "min": 2}[s["method"]],
+                 0x6034: (s["SY"] - 1) << 20 | (s["SX"] - 1) << 16 | (s["KH"] - 1) << 8 | s["KW"] - 1,
+                 0x6038: recip["KW"], 0x603C: recip["KH"], 0x6040: s["PT"] << 4 | s["PL"], 0x7030: 1,
+                 0x701C: 0, 0x6070: 0}
+            memory = OneTensor(numbers(c["files"]["input_int8"], np.int8))
+            ppu.run(r, memory, 16)
+            expected = numbers(c["files"]["expected_int8"], np.int8).reshape(memory.written.shape)
+            np.testing.assert_array_equal(memory.written, expected, path.stem)
+
+
+def inputs_of(model, folder):
+    """Inputs like pictures: squares of one value each, and some noise. False: not what is judged here."""
+    said = subprocess.run([RKNNCTL, "info", model, "-s", "sim:", "--json"], capture_output=True, check=True)
+    rng, arguments = np.random.default_rng(SEED), []
+    for i, tensor in enumerate(json.loads(said.stdout)["model"]["inputs"]):
+        if tensor["type"] != "INT8" or len(tensor["shape"]) != 4:
+            return None
+        _, c, h, w = tensor["shape"]
+        squares = np.kron(rng.integers(-128, 128, (c, h // 4 + 1, w // 4 + 1)), np.ones((1, 4, 4)))
+        x = np.clip(squares[:, :h, :w] + rng.integers(-8, 9, (c, h, w)), -128, 127).astype(np.int8)
+        np.save(folder / f"in_{i}.npy", x[None])
+        np.save(folder / f"nhwc_{i}.npy", x.transpose(1, 2, 0)[None].copy())
+        arguments += ["-i", folder / f"nhwc_{i}.npy"]
+    return arguments
+
+
+@unittest.skipUnless((SHARED / "models").is_dir(), "skipped: ../shared/models is not here")
+class Files(unittest.TestCase):
+    def judge(self, path):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            arguments = inputs_of(path, folder)
+            subprocess.run([RKNNCTL, "dump", path, "-s", "sim:", *arguments, "-o", folder, "--raw",
+                            "--pass-through"], check=True, capture_output=True)
+            return Judge(path, folder).all()
+
+    def check(self, path):
+        verdicts = self.judge(path)
+        judged = [v for v in verdicts if not v.refused]
+        for v in judged:
+            self.assertLessEqual(v.largest, 1, f"{path.name}, node {v.node.name} ({v.node.op}): "
+                                               f"{v.differing} of {v.values} values differ")
+        self.assertGreaterEqual(len(judged), JUDGED[path.stem], {v.refused for v in verdicts})
+        values, differing = (sum(getattr(v, k) for v in judged) for k in ("values", "differing"))
+        print(f"{path.stem}: {len(judged)} of {len(verdicts)} nodes, {differing} of {values} values "
+              f"differ by one", flush=True)
+        self.assertLess(differing, max(SHARE_DIFFERING * values, 1))
+
+    def test_each_node_is_within_a_step(self):
+        files = {p.stem: p for p in sorted((SHARED / "models").glob("*/*.rknn"))}
+        for stem in JUDGED:
+            with self.subTest(stem):
+                self.check(files[stem])
+
+
+class Refusals(unittest.TestCase):
+    def test_what_is_not_modelled_is_named(self):
+        with self.assertRaisesRegex(Unsupported, "0x2"):
+            ppu.run({0x6084: 2, 0x7030: 1}, OneTensor(), 16)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
