@@ -46,6 +46,7 @@ static void mux_enlist(struct mux *m, struct mux_channel *ch, uint32_t number, b
     m->n_channels++;
 }
 
+// Credit is given back a quarter of the window at a time, so that few packets carry it.
 static bool mux_owes(const struct mux_channel *ch)
 {
     return ch->owed >= MUX_WINDOW / 4;
@@ -66,6 +67,7 @@ static void mux_forget(struct mux_channel *ch)
     ch->mux = NULL;
 }
 
+// The peer is told by a later block.
 static void tell_closed(struct mux *m, uint32_t number)
 {
     assert(m->n_closes < MUX_CHANNELS);

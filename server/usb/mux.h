@@ -8,6 +8,19 @@
 // sent one after the other. A program that sends one now and then does not wait for another's
 // upload as long as it stays below its share of the cable.
 //
+// Credit is what a sender may still send on a channel; it keeps a program that does not read from
+// holding up the others. Each direction has its own:
+//
+//     sender                                      receiver
+//     credit = window  ──── DATA n bytes ───────► held += n           push()
+//     credit -= n                                   │  mux_consumed(n): passed on
+//                                                   ▼
+//                                                 held -= n, owed += n
+//     credit += owed   ◄─── CREDIT owed ────────  owed = 0            once it is a quarter window
+//
+// So credit + bytes under way + held + owed is always the window (MUX_WINDOW), and a receiver never
+// needs room for more than that. At credit 0 a channel leaves the queue of those that send.
+//
 // The PC's end opens channels. Both ends start over when the PC says HELLO, so stale blocks of an
 // earlier owner of the cable do no harm.
 #pragma once
