@@ -38,8 +38,8 @@ static void check(size_t rows, size_t columns, size_t gap, size_t element)
         for (size_t c = 0; c < columns; c++)
             memcpy(wanted + (c * dst_pitch + r) * element, src + (r * src_pitch + c) * element,
                    element);
-    transpose_matrix(src, (ptrdiff_t)(src_pitch * element), dst, (ptrdiff_t)(dst_pitch * element), rows,
-              columns, element);
+    transpose_matrix(src, (ptrdiff_t)(src_pitch * element), dst, (ptrdiff_t)(dst_pitch * element),
+                     rows, columns, element);
     assert_memory_equal(dst, wanted, ((columns - 1) * dst_pitch + rows) * element);
     free(src);
     free(dst);
