@@ -8,6 +8,7 @@ out=$1 library=$2
 here=$(cd "$(dirname "$0")" && pwd)
 headers=${3:-$here/../../client/include}
 : "${CC:=cc}" "${CFLAGS:=-O2}" "${LDFLAGS:=}"
+rm -rf "$out/objects" # what was built of an older tree
 mkdir -p "$out/objects"
 
 programs=
