@@ -1,4 +1,5 @@
-// Pictures in PNG, JPEG and BMP files.
+// Pictures in PNG, JPEG and BMP files: tells the format by the first bytes and hands the data to
+// the reader of that format. Files are untrusted: each reader checks sizes before it allocates.
 #include "tools/image/image.h"
 
 #include <errno.h>
@@ -16,13 +17,15 @@ struct magic {
     size_t size;
 };
 
-// A BMP has four bytes behind its size that are 0: "BM" alone begins too much else.
+// "BM" alone begins too many other files: image_format() also wants the four reserved bytes at
+// offset 6, which are 0 in every BMP.
 static const struct magic readable[] = {
     {"PNG", 0, "\x89PNG\r\n\x1a\n", 8},
     {"JPEG", 0, "\xff\xd8\xff", 3},
     {"BMP", 0, "BM", 2},
 };
 
+// Recognized only to be refused by name; nothing here decodes them.
 static const struct magic foreign[] = {
     {"GIF", 0, "GIF8", 4},         {"WebP", 8, "WEBP", 4},          {"TIFF", 0, "II*\0", 4},
     {"TIFF", 0, "MM\0*", 4},       {"HEIC", 4, "ftyphei", 7},       {"HEIC", 4, "ftypmif1", 8},
@@ -58,6 +61,8 @@ void image_done(struct image *i)
     *i = (struct image){0};
 }
 
+// Each side is bounded by itself first, so that their product cannot overflow 64 bits. The limit
+// keeps a small file that claims a huge size from allocating gigabytes.
 int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct failure *f)
 {
     if (width == 0 || height == 0 || width > IMAGE_MAX_PIXELS || height > IMAGE_MAX_PIXELS ||
@@ -73,6 +78,8 @@ int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct failu
     return 0;
 }
 
+// libpng and libjpeg read from a FILE: fmemopen() gives them the bytes without a copy. BMP files
+// have no EXIF data, so only these two are turned upright.
 static int read_stream(image_reader *reader, const void *bytes, size_t size, struct image *ret,
                        struct failure *f)
 {
@@ -84,6 +91,7 @@ static int read_stream(image_reader *reader, const void *bytes, size_t size, str
     return r ? r : image_turn(ret, orientation, f);
 }
 
+// Decodes into a local image, so that *ret stays untouched after a failure.
 int image_decode(const void *bytes, size_t size, uint32_t channels, struct image *ret,
                  struct failure *f)
 {

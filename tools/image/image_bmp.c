@@ -1,4 +1,14 @@
-// BMP (Windows bitmaps, and OS/2's first form), uncompressed.
+// BMP (Windows bitmaps, and OS/2's first form), uncompressed. All numbers are little-endian:
+//
+//   offset  0  "BM", file size (4), reserved (4, zero), offset of the pixels (4)
+//          14  header size (4): 12 OS/2, 40 Windows; up to 124 for later versions
+//          18  width, height (2 bytes each for OS/2, else 4), planes (2), bits per pixel (2)
+//          30  compression (4), ..., number of colours (4, at 46)      not in OS/2's header
+//          54  red, green, blue and alpha masks (4 each)               with bit fields
+//     header   palette: blue, green, red (and a fourth byte but for OS/2) for each colour
+//     pixels   rows padded to 4 bytes, the bottom row first unless the height is negative
+//
+// Nothing in the file is trusted: each offset is checked against the file's size before it is used.
 #include <string.h>
 
 #include "tools/image/image.h"
@@ -11,7 +21,7 @@
 
 enum { COMPRESSION_NONE, RLE8, RLE4, BIT_FIELDS, JPEG, PNG, ALPHA_BIT_FIELDS };
 
-// Where a sample lies in a pixel of 16 or 32 bits; mask 0: there is none.
+// One sample's bits in a pixel of 16 or 32 bits; mask 0: the picture has no such sample.
 struct field {
     uint32_t mask;
     unsigned shift;
@@ -26,6 +36,7 @@ struct bmp {
     struct field fields[4]; // red, green, blue, alpha
 };
 
+// n bytes, little-endian.
 static uint32_t read_number(const uint8_t *at, size_t n)
 {
     uint32_t v = 0;
@@ -39,6 +50,8 @@ static int refuse_damaged(struct failure *f, const char *what)
     return failure_set(f, EXIT_INPUT, "BMP: %s", what);
 }
 
+// Size, depth and compression. 124 bytes is the largest header (version 5). A negative height means
+// that the top row comes first; INT32_MIN has no positive counterpart.
 static int read_size(struct bmp *b, struct failure *f)
 {
     const uint8_t *at = b->bytes + FILE_HEADER + 4;
@@ -59,6 +72,8 @@ static int read_size(struct bmp *b, struct failure *f)
     return 0;
 }
 
+// Only uncompressed pixels are read. The depths are searched as bytes in a string; memchr() looks
+// at the low byte alone, hence the second test of the depth.
 static int check_compression(const struct bmp *b, struct failure *f)
 {
     static const char *const names[] = {
@@ -79,6 +94,8 @@ static int check_compression(const struct bmp *b, struct failure *f)
     return 0;
 }
 
+// The number of colours in the header may be 0 ("all") or larger than the depth can index; either
+// means a full palette. Indices beyond a shorter one are refused when a pixel uses them.
 static int read_palette(struct bmp *b, struct failure *f)
 {
     uint32_t full = 1u << b->depth;
@@ -92,7 +109,6 @@ static int read_palette(struct bmp *b, struct failure *f)
     return 0;
 }
 
-// A mask's ones must be neighbours.
 static bool set_field(struct field *ret, uint32_t mask)
 {
     *ret = (struct field){mask, mask ? (unsigned)__builtin_ctz(mask) : 0};
@@ -100,6 +116,9 @@ static bool set_field(struct field *ret, uint32_t mask)
     return (low & (low + 1)) == 0;
 }
 
+// The masks of red, green, blue and alpha. Without bit fields 16-bit pixels are 5-5-5 and 32-bit
+// ones 8-8-8, whose fourth byte is undefined and is not taken for alpha. Headers of 56 bytes and
+// more hold an alpha mask.
 static int read_fields(struct bmp *b, struct failure *f)
 {
     static const uint32_t usual[2][4] = {{0x7c00, 0x3e0, 0x1f}, {0xff0000, 0xff00, 0xff}};
@@ -119,12 +138,15 @@ static int read_fields(struct bmp *b, struct failure *f)
     return 0;
 }
 
+// Scales a sample of any width to 0..255, rounded to nearest; a missing alpha is opaque.
 static uint8_t read_sample(const struct field *field, uint32_t pixel)
 {
     uint64_t largest = field->mask >> field->shift, v = (pixel & field->mask) >> field->shift;
     return (uint8_t)(largest ? (v * 255 + largest / 2) / largest : 255);
 }
 
+// One pixel as RGBA. Pixels of 1 and 4 bits fill a byte from its highest bits on. Palettes and
+// 24-bit pixels are in the order blue, green, red.
 static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_t ret[4],
                      struct failure *f)
 {
@@ -148,6 +170,7 @@ static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_
     return 0;
 }
 
+// All rows, top first, in the image's channels.
 static int convert_row(const struct bmp *b, struct image *image, struct failure *f)
 {
     uint8_t *to = image->pixels, pixel[4];

@@ -1,4 +1,11 @@
-// Pictures of any size for inputs of one size.
+// Fits pictures of any size into inputs of one size: works out which window of the picture goes to
+// which rectangle of the input, then leaves the interpolation to resample().
+//
+//   letterbox  scale = min(W/w, H/h)   the whole picture, centred, padding around it
+//   crop       scale = max(W/w, H/h)   the picture's centred part that fills the input
+//   stretch    each axis by its own scale
+//
+// with w x h the picture and W x H the input.
 #include "tools/image/image_fit.h"
 
 #include <math.h>
@@ -10,7 +17,8 @@ const char *image_fit_name(enum image_fit fit)
     return names[fit];
 }
 
-// The side that the scaled picture has, rounded as detectors' own preparation does.
+// The scaled side in pixels, rounded to nearest as detectors' own preprocessing does; at least 1,
+// so that a very long picture does not vanish, and never more than the input has room for.
 static uint32_t scale_side(uint32_t side, double scale, uint32_t room)
 {
     double n = rint(side * scale);
@@ -26,6 +34,8 @@ static void plan_letterbox(struct image_fitted *p)
     p->top = (p->height - p->fitted_height) / 2;
 }
 
+// The window is in the picture's pixels and may begin between two of them; fmin() removes what
+// rounding adds beyond the picture.
 static void plan_crop(struct image_fitted *p)
 {
     double scale = fmax((double)p->width / p->from_width, (double)p->height / p->from_height);
@@ -42,6 +52,7 @@ static void fill_pad(const struct image_fitted *p, uint32_t channels, uint8_t *t
         memcpy(to, p->colour, channels);
 }
 
+// A picture of the right size is copied, whatever `fit` says, so that its pixels stay exact.
 int image_place(const struct image *from, enum image_fit fit, const uint8_t colour[3],
                 uint32_t width, uint32_t height, uint8_t *to, struct image_fitted *ret,
                 struct failure *f)

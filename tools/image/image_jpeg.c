@@ -1,4 +1,6 @@
-// JPEG, by libjpeg.
+// JPEG, by libjpeg (turbo: JCS_EXT_RGBA is its extension). libjpeg reports errors by calling back,
+// and the callback must not return: it longjmp()s to image_read_jpeg(). What is allocated in
+// between therefore belongs to struct handler, the image or libjpeg, never to a local variable.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #define EXIF_MARKER (JPEG_APP0 + 1)
 #define EXIF_START  "Exif\0" // and the literal's own 0
 
+// libjpeg's error manager with our own data behind it; jpeg->err points to its first member.
 struct handler {
     struct jpeg_error_mgr base;
     jmp_buf back;
@@ -19,6 +22,7 @@ struct handler {
     uint8_t *line; // of a CMYK picture
 };
 
+// Called by libjpeg for a fatal error; does not return.
 static void on_error(j_common_ptr jpeg)
 {
     struct handler *h = (struct handler *)jpeg->err;
@@ -28,13 +32,15 @@ static void on_error(j_common_ptr jpeg)
     longjmp(h->back, 1);
 }
 
-// A picture with damaged or missing data decodes to something else: refused, not warned about.
+// Negative levels are warnings about corrupt data. libjpeg would go on and fill in gray: a damaged
+// picture is refused instead. Levels from 0 on are traces.
 static void on_message(j_common_ptr jpeg, int level)
 {
     if (level < 0)
         on_error(jpeg);
 }
 
+// Markers are kept only because jpeg_save_markers() was called before the header was read.
 static unsigned orientation_of(const struct jpeg_decompress_struct *jpeg)
 {
     const size_t n = sizeof EXIF_START;
@@ -54,7 +60,8 @@ static J_COLOR_SPACE colour_space(uint32_t channels)
     return channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_EXT_RGBA;
 }
 
-// Adobe's programs, which write nearly all of these files, store how much light is left.
+// One row of CMYK to gray, RGB or RGBA: each colour is (1 - ink) * (1 - K). Adobe's programs, which
+// write nearly all CMYK files, store the inverse (`light`: 255 is no ink), and mark the file.
 static void from_cmyk(const uint8_t *line, bool light, uint32_t width, uint32_t channels,
                       uint8_t *to)
 {
@@ -69,6 +76,7 @@ static void from_cmyk(const uint8_t *line, bool light, uint32_t width, uint32_t 
     }
 }
 
+// Decodes row by row straight into the image; CMYK needs the detour of a row of 4 bytes a pixel.
 static void read_rows(struct jpeg_decompress_struct *jpeg, struct handler *h, struct image *image)
 {
     size_t stride = (size_t)image->width * image->channels;

@@ -1,4 +1,4 @@
-// PNG, by libpng.
+// PNG, by libpng, which reports errors by longjmp() to the setjmp() in read_all().
 #include <png.h>
 #include <stdlib.h>
 
@@ -15,13 +15,15 @@ static void on_error(png_structp png, png_const_charp text)
     png_longjmp(png, 1);
 }
 
+// Warnings are about ancillary chunks (colour profiles, text), which do not change the pixels.
 static void on_warning(png_structp png, png_const_charp text)
 {
     (void)png;
     (void)text;
 }
 
-// Any kind of PNG to 8 bits and the wanted channels.
+// Has libpng convert any kind of PNG to 8 bits and the wanted channels: palettes, tRNS and fewer
+// than 8 bits are expanded, 16 bits scaled (not cut), alpha added as 255 or dropped.
 static void set_transforms(png_structp png, png_infop info, uint32_t channels)
 {
     bool colour = (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) != 0;
@@ -39,6 +41,7 @@ static void set_transforms(png_structp png, png_infop info, uint32_t channels)
     png_read_update_info(png, info);
 }
 
+// An alpha channel, or a tRNS chunk (a transparent colour or palette entries).
 static bool has_alpha(png_structp png, png_infop info)
 {
     return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) ||
@@ -52,7 +55,9 @@ static unsigned orientation_of(png_structp png, png_infop info)
     return png_get_eXIf_1(png, info, &size, &data) ? image_exif_orientation(data, size) : 1;
 }
 
-// Behind setjmp: nothing here may own memory but the image.
+// Reads the pixels, and the orientation that may come after them. Everything after setjmp() must
+// not own memory other than the image's, which the caller frees: an error jumps over any cleanup.
+// Interlaced pictures are read in seven passes, each of which refines all rows.
 static int read_all(png_structp png, png_infop info, FILE *file, struct image *image,
                     unsigned *ret_orientation, struct failure *f)
 {
@@ -67,6 +72,7 @@ static int read_all(png_structp png, png_infop info, FILE *file, struct image *i
     image->lost_alpha = has_alpha(png, info) && image->channels != 4;
     set_transforms(png, info, image->channels);
     size_t stride = (size_t)image->width * image->channels;
+    // Transforms that gave longer rows than planned would overflow the pixels.
     if (png_get_rowbytes(png, info) != stride)
         png_error(png, "unexpected form of rows");
     bool interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;

@@ -1,4 +1,11 @@
-// Cameras store pictures as the sensor lies, and how to turn them beside them.
+// Turns pictures upright. Cameras store pixels as the sensor delivers them and note the camera's
+// position in EXIF data, a TIFF structure without a picture:
+//
+//   0  "II*\0" little-endian or "MM\0*" big-endian
+//   4  offset of the first directory: number of entries (2), then 12 bytes for each:
+//      tag (2), type (2), count (4), value (4; a short is in its first two bytes)
+//
+// The data is untrusted: offsets are checked, and what makes no sense means "upright".
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +42,9 @@ unsigned image_exif_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-// Where the upright picture's first pixel lies in the stored one, and which way it goes on from
-// there: EXIF's orientations 5 to 8 have rows for columns.
+// Copies pixel by pixel: (x, y) is in the upright picture, (column, row) in the stored one.
+// Orientations 5 to 8 are transposed; the tables say where in the stored picture the upright one's
+// first row and column begin.
 int image_turn(struct image *i, unsigned orientation, struct failure *f)
 {
     static const bool from_right[9] = {[2] = true, [3] = true, [7] = true, [8] = true};

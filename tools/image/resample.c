@@ -1,4 +1,12 @@
-// Pictures in another size: columns first, then rows.
+// Resamples pictures with a separable triangle filter: first every row along x into floats, then
+// along y. Output pixel i of an axis has its centre at
+//
+//   c = start + (i + 0.5) * scale          scale = input length / output length
+//   out[i] = sum_k w_k in[k] / sum_k w_k   w_k = max(0, 1 - |k + 0.5 - c| / r), r = max(scale, 1)
+//
+// Enlarging (r = 1), that is bilinear interpolation; shrinking, the triangle widens with the scale
+// and averages all input pixels, so that nothing aliases. Sums are in float and are rounded once,
+// at the end.
 #include "tools/image/resample.h"
 
 #include <math.h>
@@ -6,7 +14,8 @@
 
 #include "base/cleanup.h"
 
-// What goes into an output pixel: n input pixels from `first` on, and how much of each.
+// One output pixel's filter: `n` input pixels from `first` on, and their weights, which sum up to
+// 1.
 struct tap {
     uint32_t first, n;
     const float *weights;
@@ -23,6 +32,8 @@ static void axis_done(struct axis *a)
     free(a->weights);
 }
 
+// The taps are the pixels whose centres are within the radius, cut at the picture's border and
+// normalized afterwards. There is at least one, also for a window smaller than a pixel.
 static void fill_tap(struct tap *t, float *weights, double center, double radius, uint32_t size)
 {
     double sum = 0;
@@ -39,7 +50,8 @@ static void fill_tap(struct tap *t, float *weights, double center, double radius
     t->weights = weights;
 }
 
-// `n` output pixels from [start, start + length) of `size` input pixels.
+// The filters of `n` output pixels over [start, start + length) of `size` input pixels. `room`
+// bounds the taps of one: a triangle of 2 * radius, and rounding at either end.
 static int axis_init(struct axis *a, uint32_t n, double start, double length, uint32_t size,
                      struct failure *f)
 {
@@ -54,7 +66,7 @@ static int axis_init(struct axis *a, uint32_t n, double start, double length, ui
     return 0;
 }
 
-// One row, with `width` pixels for its columns.
+// Filters one row along x: `width` output pixels, channels interleaved.
 static void squeeze_row(const uint8_t *row, uint32_t channels, const struct axis *columns,
                         uint32_t width, float *to)
 {
@@ -69,6 +81,8 @@ static void squeeze_row(const uint8_t *row, uint32_t channels, const struct axis
     }
 }
 
+// One output row: the weighted sum of the rows of its tap, row by row so that the compiler
+// vectorizes the inner loop. The sum begins at 0.5, so that the cast to bytes rounds.
 static void add_rows(const struct tap *t, const float *rows, size_t length, float *sum, uint8_t *to)
 {
     for (size_t x = 0; x < length; x++)
@@ -80,12 +94,14 @@ static void add_rows(const struct tap *t, const float *rows, size_t length, floa
         to[x] = sum[x] >= 255 ? 255 : (uint8_t)sum[x];
 }
 
+// Both passes. `between` holds the rows of the first pass as floats; of a cropped picture only
+// those that the second one reads.
 static int squeeze_byte(const struct image *from, const struct axis *columns,
                         const struct axis *rows, uint8_t *to, size_t stride, uint32_t width,
                         uint32_t height, struct failure *f)
 {
     size_t length = (size_t)width * from->channels, row = (size_t)from->width * from->channels;
-    // Only the rows that are asked for.
+    // Taps move downwards only: the first row is the first tap's, the last one the last tap's.
     uint32_t first = rows->taps[0].first, end = rows->taps[height - 1].first;
     end += rows->taps[height - 1].n;
     cleanup(free_p) float *between = calloc((size_t)(end - first) * length, sizeof *between);
