@@ -1,7 +1,17 @@
-// A bounded flatbuffer reader.
+// A bounded flatbuffer reader. The parts of the format that matter here, all little-endian:
+//
+//      table      i32 offset back to its vtable (negative: the vtable is behind), then the fields
+//      vtable     u16 its bytes, u16 the table's bytes, then u16 per slot: offset of the field in
+//                 the table, 0: absent
+//      reference  u32 offset, from where it stands, to a table, vector or string
+//      vector     u32 count, then the elements
+//
+// Positions are computed in 64 bits and checked by look() before each read. The vtable is checked
+// whole when its table is entered, so that field() may read slots without a check.
 #include "npu/model/rknn/flatbuf.h"
 
-// The bytes [at, at+n), or NULL with the reader broken.
+// The n bytes at offset `at`. NULL: they are outside the buffer, or something was wrong before; the
+// first problem (`what`) stays in the reader.
 static const uint8_t *look(struct fb *fb, uint64_t at, uint64_t n, const char *what)
 {
     struct bytes b;
@@ -14,6 +24,8 @@ static const uint8_t *look(struct fb *fb, uint64_t at, uint64_t n, const char *w
     return b.data;
 }
 
+// Enters the table at offset `at`: finds its vtable and checks that all of it is inside. An absent
+// table on failure.
 static struct fb_table table_at(struct fb *fb, uint64_t at)
 {
     struct fb_table absent = {.fb = fb};
@@ -35,6 +47,8 @@ static struct fb_table table_at(struct fb *fb, uint64_t at)
     return (struct fb_table){fb, (uint32_t)at, (uint32_t)vtable, (uint16_t)((size - 4) / 2)};
 }
 
+// Limits the buffer to 2 GB, as flatbuffers do, which also makes every offset fit fb_table's 32
+// bits.
 struct fb_table fb_root(struct fb *fb, const char *identifier)
 {
     const uint8_t *p = look(fb, 0, 8, "too short for a flatbuffer");
@@ -45,7 +59,7 @@ struct fb_table fb_root(struct fb *fb, const char *identifier)
     return fb->broken ? (struct fb_table){.fb = fb} : table_at(fb, read_le32(p));
 }
 
-// Where a field's n bytes are; NULL: absent (or broken).
+// The n bytes of the field in a slot, and their offset in the buffer; NULL: absent (or broken).
 static const uint8_t *field(const struct fb_table *t, unsigned slot, size_t n, uint64_t *ret_at)
 {
     if (slot >= t->n_slots || t->fb->broken)
@@ -57,7 +71,7 @@ static const uint8_t *field(const struct fb_table *t, unsigned slot, size_t n, u
     return look(t->fb, *ret_at, n, "a field lies outside the buffer");
 }
 
-// Where the thing is that a field refers to; 0: absent (or broken).
+// The offset of the table or vector that a field refers to; 0: absent (or broken).
 static uint64_t target(const struct fb_table *t, unsigned slot)
 {
     uint64_t at;
@@ -97,6 +111,8 @@ uint64_t fb_u64(const struct fb_table *t, unsigned slot, uint64_t absent)
     return p ? read_le64(p) : absent;
 }
 
+// The product of count and element size is computed in 64 bits: it cannot overflow, as elements are
+// small. Empty vectors point at a byte of our own, so that callers may pass them to memcpy().
 struct bytes fb_vector(const struct fb_table *t, unsigned slot, size_t element)
 {
     static const uint8_t nothing[1];

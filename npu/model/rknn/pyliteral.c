@@ -1,4 +1,11 @@
-// Python literals.
+// A recursive-descent parser for Python literals, which .rknn files use where JSON would do:
+//
+//      value    = dict | list | tuple | string | word | number
+//      dict     = "{" [ key ":" value { "," key ":" value } [ "," ] ] "}"
+//      word     = "True" | "False" | "None"
+//
+// Tuples become arrays. The text is untrusted: nesting is bounded (each level is a C stack frame),
+// and the first error stops everything. Functions return a new reference or NULL, with `wrong` set.
 #include "npu/model/rknn/pyliteral.h"
 
 #include <stdbool.h>
@@ -17,6 +24,7 @@ struct parser {
 
 static json_t *value(struct parser *p);
 
+// Notes the first problem, which is the one to report; those after it are consequences.
 static json_t *fail(struct parser *p, const char *words)
 {
     if (!p->wrong)
@@ -29,6 +37,7 @@ static void skip_space(struct parser *p)
     p->at += strspn(p->at, " \t\r\n");
 }
 
+// Takes the character, after white space, if it comes next.
 static bool accept(struct parser *p, char c)
 {
     skip_space(p);
@@ -38,7 +47,8 @@ static bool accept(struct parser *p, char c)
     return true;
 }
 
-// One character of a string, with the escapes that repr() writes; `out` takes what it stands for.
+// One character of a string, with the escapes that Python's repr() writes for plain text. Others
+// (\x, \u) keep their backslash: they occur in no name that is looked up. Always one byte.
 static size_t string_character(struct parser *p, char *out)
 {
     char c = *p->at++;
@@ -57,8 +67,9 @@ static size_t string_character(struct parser *p, char *out)
     return 1;
 }
 
-// Bytes up to the quote that ends a string, or to the end of the text: what escapes stand for is no
-// longer. Only the string is looked at, so that reading a text of many strings stays linear.
+// Bytes up to the closing quote, or to the end of the text: an upper bound for the decoded string,
+// as an escape is never shorter than what it stands for. Only this string is scanned, so that
+// reading a text of many strings stays linear in its length.
 static size_t string_length(const char *at, char quote)
 {
     size_t n = 0;
@@ -67,6 +78,7 @@ static size_t string_length(const char *at, char quote)
     return n;
 }
 
+// The decoded string, malloc()ed; NULL on failure. `at` is on the opening quote.
 static char *string_text(struct parser *p)
 {
     char quote = *p->at++;
@@ -103,6 +115,7 @@ static json_t *string(struct parser *p)
     return s ? s : fail(p, "a string is not UTF-8");
 }
 
+// An integer or a real. NaN and infinity, which strtod() takes, have no JSON form and become null.
 static json_t *number(struct parser *p)
 {
     size_t n = strspn(p->at, "+-0123456789.eEinfa");
@@ -123,6 +136,7 @@ static json_t *number(struct parser *p)
     return j ? j : json_null(); // JSON has no infinity
 }
 
+// A list or tuple whose opening bracket is taken. A comma before the closing one is allowed.
 static json_t *sequence(struct parser *p, char close)
 {
     json_t *list = json_array();
@@ -142,6 +156,8 @@ static json_t *sequence(struct parser *p, char close)
     return list;
 }
 
+// A key as text: a string, or the characters of a number as they stand. malloc()ed; NULL: no
+// memory.
 static char *dict_key(struct parser *p)
 {
     if (starts_string(p))
@@ -176,6 +192,7 @@ static json_t *dict(struct parser *p)
     return object;
 }
 
+// True, False, None; everything else must be a number.
 static json_t *word(struct parser *p)
 {
     static const struct {

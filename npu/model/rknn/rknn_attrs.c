@@ -1,4 +1,10 @@
-// The attributes of a node.
+// The attributes of a node, by their ONNX names. A file has them in up to two places:
+//
+//      typed table    a flatbuffer table per operator (union type in attr_type), slots in `fields`
+//      BSON           {NAME: {dtype: TEXT, value: NUMBER | LIST | TEXT}}
+//
+// The typed table is looked at first, as fused nodes have no other. rknn_attrs_all() hands on the
+// BSON of nodes that a program computes.
 #include "npu/model/rknn/rknn_attrs.h"
 
 #include <bson/bson.h>
@@ -40,7 +46,7 @@ static int find_field(const struct rknn_node *n, const char *name, int form)
     return -1;
 }
 
-// … -1: it is not there.
+// The same, or -1 too if this node leaves the field out.
 static int find_slot(const struct rknn_node *n, const char *name, int form)
 {
     int slot = find_field(n, name, form);
@@ -49,13 +55,16 @@ static int find_slot(const struct rknn_node *n, const char *name, int form)
 
 #define BSON_LEAST 5 // bytes of an empty document
 
-// InputOperator and OutputOperator carry 16 bytes here that are no BSON, Resize a single one.
+// Views the node's BSON in place. InputOperator and OutputOperator carry 16 bytes in this field
+// that are not BSON, Resize a single one: the length that a document begins with tells them apart.
 static bool open_bson(const struct rknn_node *n, bson_t *b)
 {
     return n->bson.size >= BSON_LEAST && read_le32(n->bson.data) == n->bson.size &&
            bson_init_static(b, n->bson.data, n->bson.size);
 }
 
+// Refuses damaged documents once, when the node is lowered: the readers below then take them as
+// valid, and report what they do not find as absent.
 int rknn_attrs_check(const struct rknn_node *n, struct error *e)
 {
     bson_t b;
@@ -77,6 +86,7 @@ static bool find_value(const struct rknn_node *n, const char *name, bson_t *b, b
     return true;
 }
 
+// A number, or up to `max` elements of a list. How many were written.
 static uint32_t bson_ints(bson_iter_t *value, int64_t *values, uint32_t max)
 {
     bson_iter_t item;
@@ -92,6 +102,8 @@ static uint32_t bson_ints(bson_iter_t *value, int64_t *values, uint32_t max)
     return n;
 }
 
+// Typed table, then BSON. An integer that is known to this table type and found in neither place is
+// 0: flatbuffers omit fields that hold the default.
 uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *values, uint32_t max)
 {
     int slot = find_slot(n, name, INTS);
@@ -123,6 +135,7 @@ int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absen
     return rknn_attr_ints(n, name, &value, 1) ? value : absent;
 }
 
+// Typed table, then BSON, where whole numbers may be stored as integers.
 double rknn_attr_float(const struct rknn_node *n, const char *name, double absent)
 {
     int slot = find_slot(n, name, REAL);
@@ -136,6 +149,8 @@ double rknn_attr_float(const struct rknn_node *n, const char *name, double absen
                                           : (double)bson_iter_as_int64(&value);
 }
 
+// snprintf() with a precision copies at most the text's bytes, which are not terminated in the
+// file, and truncates to `size`.
 void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,
                     size_t size)
 {
@@ -168,7 +183,8 @@ json_t *rknn_attrs_json(const struct rknn_node *n)
 
 // ---- for programs that compute the node --------------------------------------------------------
 
-// One attribute while it grows; counted first (no memory), then written.
+// One attribute while it is read. It is walked twice with the same functions: first with `to` NULL,
+// to learn its size, then to write.
 struct values {
     enum tensor_type type;
     uint32_t n;   // elements
@@ -178,6 +194,7 @@ struct values {
     bool unknown; // something is in it that has no type here
 };
 
+// Appends n elements of `size` bytes in all. Lists of mixed types have no tensor type: `unknown`.
 static void add(struct values *v, enum tensor_type type, const void *data, size_t size, uint32_t n)
 {
     v->unknown = v->unknown || (v->n && v->type != type);
@@ -188,6 +205,7 @@ static void add(struct values *v, enum tensor_type type, const void *data, size_
     v->n += n;
 }
 
+// dtype "float…" makes all elements reals, even those that BSON stores as integers.
 static void add_number(struct values *v, const bson_iter_t *at)
 {
     if (v->real || BSON_ITER_HOLDS_DOUBLE(at)) {
@@ -207,6 +225,7 @@ static void add_text(struct values *v, const bson_iter_t *at, bool in_list)
     add(v, TENSOR_UINT8, text, length + in_list, length + in_list);
 }
 
+// One BSON value. Booleans, texts, binary data and numbers; documents and dates are `unknown`.
 static void add_value(struct values *v, const bson_iter_t *at, bool in_list)
 {
     if (BSON_ITER_HOLDS_BOOL(at)) {
@@ -226,6 +245,7 @@ static void add_value(struct values *v, const bson_iter_t *at, bool in_list)
     }
 }
 
+// A single value, or each element of a list; lists of lists are `unknown`.
 static void add_all(struct values *v, const bson_iter_t *value)
 {
     bson_iter_t item;
@@ -250,7 +270,8 @@ static bool find_typed(const bson_iter_t *attribute, bson_iter_t *ret, struct va
     return bson_iter_find(ret, "value");
 }
 
-// 1: taken; 0: left out.
+// Copies one attribute into the pool. 1: taken; 0: left out, as it has no type that a program could
+// be given; negative: no memory. The extra byte terminates a single text.
 static int take(const bson_iter_t *at, struct pool *pool, struct custom_attribute *ret,
                 struct error *e)
 {

@@ -1,4 +1,7 @@
-// rknn_batch_size: a file's tensors say what one input gives, a run takes and gives several.
+// rknn_batch_size N: the file's tensors describe one input, but a run takes and returns N. The
+// software NPU sets the first dimension of all activations to N instead of running N times. This is
+// right only for operators that treat inputs independently: is_repeatable() says which, and all
+// others are refused.
 #include "npu/model/rknn/lower/rknn_lower.h"
 
 void lower_batch(struct graph_tensor *t, uint32_t batch)
@@ -13,7 +16,8 @@ static bool counts_inputs(const struct rknn_lowering *l, const struct graph_tens
     return !t || t->constant || (t->n_dims && t->dims[0] == l->f->batch);
 }
 
-// Whether what a node does to one input it does to each of several.
+// Whether the node computes each input of a batch on its own: elementwise and windowed operators
+// do, others if dimension 0, the batch, is neither reduced, moved nor joined.
 static bool is_repeatable(const struct graph_node *n)
 {
     switch (n->op) {

@@ -1,4 +1,14 @@
-// The container of a .rknn file.
+// The container of a .rknn file (docs/rknn-format.md, Container):
+//
+//      0        8          16            24             64           64 + N      72 + N
+//      | "RKNN" | version u64 | N u64    | reserved     | payload N  | J u64      | JSON, J bytes
+//
+// The payload of versions 2 and 6 is one flatbuffer. That of 0x1004 (RV1103, RV1106) is
+//
+//      | 16 x u32 sizes | tasks | commands | weights | computed weights | flatbuffer |
+//
+// Every size is untrusted: parts are taken with bytes_slice(), which refuses what reaches past the
+// end.
 #include "npu/model/rknn/rknn_container.h"
 
 #include <string.h>
@@ -19,6 +29,7 @@ static const struct {
     {"RKNN", RKNN_PLAIN, ""},
 };
 
+// The index of the magic that the file begins with; -1: none.
 static int find_magic(struct bytes file)
 {
     for (int i = 0; i < (int)(sizeof magics / sizeof *magics); i++)
@@ -39,7 +50,8 @@ static int cut_off(const char *what, struct error *e)
                      what);
 }
 
-// The sections of a 0x1004 payload, in file order.
+// The sections of a 0x1004 payload, in file order. They follow each other without gaps, so a wrong
+// size shifts all later ones: a size in a header field that is not understood must be refused.
 static int open_lite(struct rknn_container *c, struct bytes payload, struct error *e)
 {
     struct bytes header;
@@ -74,7 +86,9 @@ static int open_lite(struct rknn_container *c, struct bytes payload, struct erro
     return 0;
 }
 
-// Flatbuffers came with RKNPU2; what is there before them is for the NPU of other chips.
+// Container version 1 was used twice: by RKNPU1's toolkits, for other hardware, and by the first
+// RKNPU2 toolkits, which put a flatbuffer (identifier at byte 4) at 0x18. The user needs different
+// advice for each. The caller has checked that the file reaches 0x18.
 static int refuse_version_1(struct bytes file, struct error *e)
 {
     struct bytes payload;
@@ -89,6 +103,9 @@ static int refuse_version_1(struct bytes file, struct error *e)
                      "than RKNPU2: convert it again with RKNN-Toolkit2, for this chip");
 }
 
+// Finds payload and JSON of a file with magic "RKNN". The 40 reserved bytes before the payload are
+// there when the low byte of the version is above 1; their contents are not checked, as toolkits
+// leave garbage there.
 static int open_parts(struct rknn_container *c, struct bytes file, struct error *e)
 {
     if (file.size < 0x18)
@@ -113,7 +130,8 @@ static int open_parts(struct rknn_container *c, struct bytes file, struct error 
     return lite ? open_lite(c, payload, e) : 0;
 }
 
-// An .onnx file begins with its version, a protobuf field; one that is whole is not seen here.
+// Words for a file without a known magic. A whole ONNX model is not seen here. One that is cut off
+// or damaged begins with protobuf field 1 (0x08, ir_version, a small number).
 static int refuse_unknown(struct bytes file, struct error *e)
 {
     if (file.size >= 2 && file.data[0] == 0x08 && file.data[1] > 0 && file.data[1] < 0x20)

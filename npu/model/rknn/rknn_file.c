@@ -1,4 +1,11 @@
-// A .rknn file as tables.
+// A .rknn file as tables. rknn_file_open() reads, in this order:
+//
+//     container -> root table -> graph: tensors -> inputs, outputs -> preprocessing
+//                                      -> nodes -> relocations, then tasks -> commands
+//
+// All names and arrays come from f->pool; bulk data (weights, commands) stay in the mapped file.
+// The file is untrusted: each read is checked by flatbuf.c, counts and indices are checked here. A
+// damaged flatbuffer is noticed late, by fb_error(), because its fields then read as absent.
 #include "npu/model/rknn/rknn_file.h"
 
 #include <stdlib.h>
@@ -6,6 +13,7 @@
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_tables.h"
 
+// The error for a damaged flatbuffer, with the first problem that its reader met.
 static int broken(struct rknn_file *f, struct error *e)
 {
     return error_set(e, STATUS_MODEL_INVALID, "the file is damaged: %s", fb_error(&f->fb));
@@ -23,12 +31,14 @@ static const struct root_slots root_slots[] = {
                    ABSENT},
 };
 
+// A string field as a terminated copy in the pool: "" when absent, NULL when out of memory.
 static const char *text(struct rknn_file *f, const struct fb_table *t, unsigned slot)
 {
     return pool_text(&f->pool, fb_vector(t, slot, 1));
 }
 
-// A number as text; none, 0 and 1 are one.
+// rknn_batch_size, decimal text. Absent, empty, "0" and "1" all mean one input per run. Four digits
+// keep the later multiplication with tensor dimensions far from overflow.
 static int read_batch(struct rknn_file *f, const struct fb_table *root, uint16_t slot,
                       struct error *e)
 {
@@ -51,6 +61,9 @@ static bool is_remark(const char *attrs)
     return strncmp(attrs, start, sizeof start - 1) == 0;
 }
 
+// The root table: strings, versions and sizes. All strings are copied first and checked for memory
+// once, since text() never returns NULL for another reason. Container 0x1004 keeps the sizes in its
+// section header instead.
 static int read_root(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     const struct root_slots *s = &root_slots[f->container.kind];
@@ -83,6 +96,8 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     return 0;
 }
 
+// A vector of i32 tensor indices. -1 ("not connected") is passed on; other values must name a
+// tensor, so that later code may index f->tensors without a check.
 static int read_indices(struct rknn_file *f, struct bytes b, uint32_t max, int32_t **ret,
                         uint32_t *ret_n, struct error *e)
 {
@@ -104,6 +119,8 @@ static int read_indices(struct rknn_file *f, struct bytes b, uint32_t max, int32
     return 0;
 }
 
+// Inputs or outputs of the whole model: these must all be tensors. With no -1 among them the array
+// may be read as unsigned.
 static int read_ports(struct rknn_file *f, struct bytes b, uint32_t **ret, uint32_t *ret_n,
                       struct error *e)
 {
@@ -123,7 +140,8 @@ static float float_at(struct bytes b, size_t i)
     return bits_float(read_le32(b.data + 4 * i));
 }
 
-// Whether channels past the fourth are left as they are.
+// Whether the channels past the fourth are left unchanged: mean 0, deviation 1 (or 0, which stands
+// for 1) and the identity order.
 static bool rest_is_plain(struct bytes mean, struct bytes std, struct bytes order)
 {
     bool plain = true;
@@ -136,6 +154,9 @@ static bool rest_is_plain(struct bytes mean, struct bytes std, struct bytes orde
     return plain;
 }
 
+// Mean, deviation and channel order of each input (graph slot 4). Only the first four channels are
+// kept, as only images are preprocessed; `more` records that others would have been changed, for
+// rknn_graph.c to refuse. Vectors may be shorter than four.
 static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, struct error *e)
 {
     f->preprocess = pool_alloc(&f->pool, f->n_inputs, sizeof *f->preprocess);
@@ -157,6 +178,7 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
 }
 
 // Container 0x1004 says only in its attributes' text that the program's channels are swapped.
+// rgb2bgr swaps channels 0 and 2.
 static int read_channel_swaps(struct rknn_file *f, struct error *e)
 {
     json_t *root;
@@ -175,6 +197,8 @@ static int read_channel_swaps(struct rknn_file *f, struct error *e)
     return 0;
 }
 
+// The file's one graph. Tensors come first, since all that follows refers to them by index;
+// constants are in the buffers of root slot 4 (container 2) or 20 (container 6).
 static int read_graph(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     struct fb_list graphs = fb_tables(root, root_slots[f->container.kind].graphs);
@@ -232,6 +256,9 @@ void rknn_file_done(struct rknn_file *f)
     pool_done(&f->pool);
 }
 
+// Container 6 maps command numbers to tensors in one array. Container 2 has records of {u32
+// register, i32 tensor, u64 offset, u32 row, u32 0} per task, of which only the first two matter
+// here; the list is short, so it is searched.
 int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
                              uint32_t reg)
 {

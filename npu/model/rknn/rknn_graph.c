@@ -1,4 +1,13 @@
-// Turns a .rknn file into a graph.
+// Turns the tables of a .rknn file into a graph (the driver; lower/ has the operators). The steps:
+//
+//      tensors      every file tensor becomes the graph tensor of the same index
+//      ports        inputs and outputs, with the preprocessing of images
+//      nodes        one by one: operands, attributes, register commands, lower_node()
+//      arena        where the file places tensors in the chip's memory
+//
+// Runs once per load, in the worker that loads the model. Tensors that no node uses are not
+// checked, as files have many of them for the chip alone; whatever a node does use must be
+// understood, else the file is refused.
 #include "npu/model/rknn/rknn_graph.h"
 
 #include <stdlib.h>
@@ -14,6 +23,7 @@
 
 // ---- tensors ----
 
+// The tensor type of a file's element type; false: not supported.
 static bool type_of(uint8_t file_type, enum tensor_type *ret)
 {
     static const struct {
@@ -32,7 +42,10 @@ static bool type_of(uint8_t file_type, enum tensor_type *ret)
     return false;
 }
 
-// Tensors that no node works on need not make sense: what is wrong with one shows when it is used.
+// Copies what the file says of a tensor, without judging it: check_tensor() does so for tensors
+// that a node uses. 4-D activations in NC1HWC2, and model inputs, are kept channels-last: an
+// executor on the CPU then reads a pixel's channels in sequence. Only a single scale can be
+// represented; several are refused on use.
 static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret)
 {
     *ret = (struct graph_tensor){
@@ -53,6 +66,7 @@ static void convert_tensor(const struct rknn_tensor *t, struct graph_tensor *ret
     }
 }
 
+// A constant in NC1HWC2 is unpacked when the executor takes it (graph_tensor.unpack).
 static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
                          const struct rknn_tensor *from, struct error *e)
 {
@@ -67,16 +81,17 @@ static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
     return 0;
 }
 
-// Constants that were not quantized in the end have a scale that is left over: of real numbers it
-// means nothing. Integers of 32 bits are multiplied by theirs.
+// Constants in float may carry a scale that the converter left behind from a quantization it did
+// not carry out: it is ignored. An int32 constant, in contrast, does stand for value * scale.
 static void drop_left_over_scale(struct graph_tensor *t)
 {
     bool real = t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
     t->quantized = t->quantized && !(t->constant && real);
 }
 
-// A zero point is a value that the type can hold. Of scales, those whose products and quotients
-// with whole numbers stay finite in floats.
+// Refuses zero points outside the type's range, and scales (untrusted; NaN too, by the form of the
+// comparison) whose products or quotients with 8- and 16-bit integers could overflow or vanish in
+// floats.
 static int check_quantization(const struct graph_tensor *t, struct error *e)
 {
     int32_t low = 0, high = 0;
@@ -106,7 +121,8 @@ static int check_quantization(const struct graph_tensor *t, struct error *e)
     return 0;
 }
 
-// Whether a tensor that a node works on is one that can be worked on.
+// Whether a tensor that a node uses can be: known type, sizes that do not overflow, all of its
+// bytes. May be called several times for one tensor.
 static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
 {
     const struct rknn_tensor *from = &l->f->tensors[index];
@@ -138,6 +154,7 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
     return 0;
 }
 
+// All tensors at once, with room behind them for outputs that the file leaves out (rknn_spare.c).
 static int convert_tensors(struct rknn_lowering *l, struct error *e)
 {
     struct graph *g = l->g;
@@ -160,6 +177,7 @@ static float divisor(float std)
     return std != 0 ? std : 1;
 }
 
+// Whether preprocessing changes nothing.
 static bool is_plain(const struct rknn_preprocess *p)
 {
     bool plain = !p->more;
@@ -168,6 +186,8 @@ static bool is_plain(const struct rknn_preprocess *p)
     return plain;
 }
 
+// Preprocessing of an image of 1 to 4 channels; left out entirely where it changes nothing, as for
+// other tensors. Channel orders outside the image fall back to the identity.
 static int convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
                               struct tensor_preprocess *ret, struct error *e)
 {
@@ -189,6 +209,7 @@ static int convert_preprocess(const struct rknn_preprocess *from, const struct g
     return 0;
 }
 
+// Inputs and outputs of the model, checked as if a node used them; a constant cannot be one.
 static int convert_ports(struct rknn_lowering *l, struct error *e)
 {
     const struct rknn_file *f = l->f;
@@ -218,6 +239,7 @@ static int convert_ports(struct rknn_lowering *l, struct error *e)
 
 // ---- nodes ----
 
+// Inputs that only the chip uses: lookup-table programs, sub-task constants and scratch memory.
 static bool only_for_the_chip(const struct rknn_tensor *t)
 {
     static const char tail[] = "_exSecondary";
@@ -235,6 +257,7 @@ static bool stands_for_none(const struct rknn_file *f, int32_t index)
     return !t->data.size && (t->kind == RKNN_KIND_CONSTANT || t->kind == RKNN_KIND_CPU_CONSTANT);
 }
 
+// The node's inputs without those of the chip, -1 for each that is left out.
 static int take_inputs(struct rknn_lowering *l, struct error *e)
 {
     const struct rknn_node *n = l->node;
@@ -262,6 +285,7 @@ struct graph_tensor *lower_output(const struct rknn_lowering *l, uint32_t i)
     return there ? &l->g->tensors[l->outputs[i]] : NULL;
 }
 
+// Checks every tensor at the node; outputs must not be constants.
 static int check_edges(struct rknn_lowering *l, struct error *e)
 {
     for (uint32_t i = 0; i < l->n_inputs; i++)
@@ -291,6 +315,9 @@ static int check_packed(const struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Fills the graph's next node. The order matters: spare outputs need the checked inputs, lowering
+// needs the outputs and the registers, and the batch check needs the node's final operands. The
+// node counts only on success.
 static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
 {
     struct graph_node *out = &l->g->nodes[l->g->n_nodes];
@@ -327,6 +354,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     return r;
 }
 
+// Nodes are in the order of execution already. InputOperator and OutputOperator mark the ends of
+// the graph and compute nothing.
 static int convert_nodes(struct rknn_lowering *l, struct error *e)
 {
     struct graph *g = l->g;
@@ -346,6 +375,9 @@ static int convert_nodes(struct rknn_lowering *l, struct error *e)
 
 // ---- the arena ----
 
+// The arena's size: the end of the last tensor in it. A tensor whose place is too small (a batch,
+// for example, has grown) gives it up: the executor then finds one itself. The chip's addresses
+// have 32 bits.
 static int measure_arena(struct graph *g, struct error *e)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -381,6 +413,7 @@ static int check_shapes(const struct rknn_file *f, struct error *e)
                               "its ONNX model with a list of shapes");
 }
 
+// The register state is large (192 KB), so it is on the heap, and shared by all nodes.
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
 {
     *g = (struct graph){0};

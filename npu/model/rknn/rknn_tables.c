@@ -1,4 +1,6 @@
-// The tensors, nodes and tasks of a .rknn file.
+// The tensors, nodes and tasks of a .rknn file, as rknn_file.c calls for them. Field numbers
+// ("slots") have no published schema: docs/rknn-format.md says what is known. Containers 2 and 6
+// share one dialect ("plain"), container 0x1004 has another ("lite") with fewer fields.
 #include "npu/model/rknn/rknn_tables.h"
 
 #include <stdlib.h>
@@ -7,6 +9,7 @@
 
 // ---- tensors ----
 
+// At most `max` u32 of a vector; -1: it has more.
 static int read_numbers(struct bytes b, uint32_t max, uint32_t *numbers, uint32_t *ret_n)
 {
     size_t n = b.size / 4;
@@ -26,6 +29,8 @@ static float first_float(struct bytes b)
     return value;
 }
 
+// Scale and zero point of the tensor, or of its first channel where there are several (which
+// rknn_graph.c refuses).
 static void read_quantization(struct rknn_tensor *t, struct bytes scale, struct bytes zp)
 {
     t->n_scales = (uint32_t)(scale.size / 4);
@@ -33,11 +38,13 @@ static void read_quantization(struct rknn_tensor *t, struct bytes scale, struct 
     t->zp = zp.size >= 4 ? (int32_t)read_le32(zp.data) : 0;
 }
 
+// Kinds whose bytes are in the file, as opposed to inputs, outputs and activations.
 static bool is_data(const struct rknn_tensor *t)
 {
     return t->kind >= RKNN_KIND_CONSTANT && t->kind <= RKNN_KIND_TASKS;
 }
 
+// Containers 2 and 6: a constant's bytes are in a buffer of their own, found by index; 0 is none.
 static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                              const struct fb_list *buffers, struct error *e)
 {
@@ -60,6 +67,8 @@ static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, stru
     return 0;
 }
 
+// Container 0x1004: constants are ranges of one weight section, except those that tasks compute at
+// run time, for which the file has a section of its own.
 static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                             struct error *e)
 {
@@ -76,6 +85,7 @@ static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struc
     return 0;
 }
 
+// What both dialects share, then the rest.
 static int read_tensor(struct rknn_file *f, const struct fb_table *b, const struct fb_list *buffers,
                        struct rknn_tensor *t, struct error *e)
 {
@@ -128,6 +138,8 @@ static uint32_t first_number(struct bytes b)
     return b.size >= 4 ? read_le32(b.data) : 0;
 }
 
+// A node's operator, operands and attributes. Attributes stay where they are: a typed table (attr,
+// attr_type) and BSON, which rknn_attrs.c reads on demand.
 static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_node *n,
                      struct error *e)
 {
@@ -140,7 +152,8 @@ static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_
     n->attr_type = fb_u8(b, s->attr_type, 0);
     n->attr = fb_sub(b, s->attr);
     n->bson = fb_vector(b, s->bson, 1);
-    // Those that load lookup tables are counted apart, or twice.
+    // Slot 10: tasks of one core. Slot 11: tasks that load lookup tables, which slot 10 leaves out
+    // on RK3588 and includes on RK3568. The sum is therefore an upper bound.
     if (f->container.kind == RKNN_PLAIN &&
         __builtin_add_overflow(first_number(fb_vector(b, 10, 4)), first_number(fb_vector(b, 11, 4)),
                                &n->said_tasks))
@@ -173,6 +186,7 @@ int rknn_read_nodes(struct rknn_file *f, const struct fb_table *graph, struct er
 
 // ---- relocations ----
 
+// The first tensor of a kind; of task and command blobs there is one.
 static const struct rknn_tensor *find_kind(const struct rknn_file *f, enum rknn_tensor_kind kind)
 {
     for (uint32_t i = 0; i < f->n_tensors; i++)
@@ -187,7 +201,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-// All tensors, sorted by name.
+// All tensors, sorted by name, as relocations name their tensors. In the pool.
 static int sort_names(struct rknn_file *f, const struct rknn_tensor ***ret, struct error *e)
 {
     const struct rknn_tensor **sorted = pool_alloc(&f->pool, f->n_tensors, sizeof *sorted);
@@ -201,7 +215,8 @@ static int sort_names(struct rknn_file *f, const struct rknn_tensor ***ret, stru
     return 0;
 }
 
-// Pairs of an offset in the tensor, which the command itself holds, and the command's number.
+// Marks the commands that take this tensor's address. Pairs of {i32 offset in the tensor, i32
+// command number}; the offset is not needed, as the command's value already holds it.
 static int take_relocations(struct rknn_file *f, struct bytes pairs, int32_t tensor,
                             struct error *e)
 {
@@ -215,6 +230,8 @@ static int take_relocations(struct rknn_file *f, struct bytes pairs, int32_t ten
     return 0;
 }
 
+// Graph slot 7: {tensor name, pairs}. The result has one entry for each register command of the
+// file. Names that no tensor has are passed over: nothing asks for them.
 int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, struct error *e)
 {
     const struct rknn_tensor *commands = find_kind(f, RKNN_KIND_REGISTERS), **sorted;
@@ -245,6 +262,7 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
 
 // ---- tasks ----
 
+// Appends a task; a node's tasks must be added in succession. f->tasks has room for all records.
 static struct rknn_task *add_task(struct rknn_file *f, uint32_t node)
 {
     struct rknn_node *n = &f->nodes[node];
@@ -259,8 +277,10 @@ static bool has_all_tasks(const struct rknn_node *n)
     return n->said_tasks && n->n_tasks == n->said_tasks;
 }
 
-// One core's tasks come first, in the order of the nodes; where the order starts anew, or a node
-// has all that it says, those of another mode begin.
+// Task records (40 bytes: u32 node at 4, u32 number of commands at 24, u64 byte offset of the first
+// at 32) for one core. The blob holds several programs in succession: for one core, for two, for
+// three. The one-core program comes first, in the order of nodes; it ends where the node index
+// falls, or, for nodes that state their number of tasks, when they have them all.
 static int read_task_records(struct rknn_file *f, struct bytes records, struct bytes commands,
                              struct error *e)
 {
@@ -290,6 +310,7 @@ static int read_task_records(struct rknn_file *f, struct bytes records, struct b
 }
 
 // Container 2: each node lists its tasks, and each task has a blob of commands.
+// Slot 8 is the number of cores that a task is for: those of several are passed over.
 static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, struct error *e)
 {
     struct fb_list nodes = fb_tables(graph, 1);
@@ -319,6 +340,9 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
     return 0;
 }
 
+// Containers 6 and 0x1004 have arrays of records; container 2 has tables, for which the graph is
+// entered once more. A file without tasks passes: nodes that need registers are refused when they
+// are lowered.
 int rknn_read_tasks(struct rknn_file *f, struct error *e)
 {
     if (f->container.kind == RKNN_LITE)

@@ -1,4 +1,12 @@
-// Convolutions and pools of a .rknn file.
+// Convolutions, transposed convolutions and pools of a .rknn file. A convolution is put together
+// from
+//
+//      geometry        attributes, or registers in container 0x1004
+//      weight          its packing, and what kind of convolution it is (plain, grouped, depthwise)
+//      activations     the suffix of the operator's name, lookup tables, registers
+//      quantization    bias table and registers (int8); fp16 has none
+//
+// Images are NCHW by their logical shape. Index 0 of a window is height, index 1 width.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/rknn_quant.h"
@@ -8,6 +16,8 @@
 
 // ---- geometry ----
 
+// An attribute of exactly n (at most 4) numbers between `least` and MAX_WINDOW; *ret stays as it is
+// when the file has none.
 static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_t n, uint32_t least,
                         uint32_t *ret, struct error *e)
 {
@@ -25,7 +35,8 @@ static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_
     return 0;
 }
 
-// SAME_UPPER and SAME_LOWER: as much padding as makes the output ceil(input / stride).
+// SAME_UPPER and SAME_LOWER: as much padding as makes the output ceil(input / stride). An odd line
+// goes to the end (UPPER) or to the beginning (LOWER), as in ONNX.
 static void pad_automatically(const struct rknn_lowering *l, struct graph_window *w)
 {
     char mode[16];
@@ -44,6 +55,7 @@ static void pad_automatically(const struct rknn_lowering *l, struct graph_window
     }
 }
 
+// The geometry by attributes; what the file leaves out keeps the caller's values.
 static int take_window(const struct rknn_lowering *l, struct graph_window *w, struct error *e)
 {
     if (take_numbers(l, "kernel_shape", 2, 1, w->kernel, e) < 0 ||
@@ -55,7 +67,9 @@ static int take_window(const struct rknn_lowering *l, struct graph_window *w, st
     return 0;
 }
 
-// Container 0x1004 has no attributes: the registers of the node's first task say the geometry.
+// Container 0x1004 has no attributes: the registers of the node's first task say the geometry, but
+// only padding at the top and left. The other two follow from the output's size: the last window
+// must end at pad + input + pad.
 static int window_from_registers(const struct rknn_lowering *l, struct graph_window *w,
                                  struct error *e)
 {
@@ -85,8 +99,9 @@ static int window_from_registers(const struct rknn_lowering *l, struct graph_win
     return 0;
 }
 
-// A transposed convolution's output may have some lines more than its window says, fewer than a
-// step. Without attributes its strides would be guessed.
+// The output of a transposed convolution is (x - 1) * stride + reach - pads, plus fewer extra lines
+// than the larger of stride and dilation (ONNX output_padding). Without attributes its strides
+// would be a guess.
 static int check_transposed(const struct rknn_lowering *l, const struct graph_window *w,
                             struct error *e)
 {
@@ -108,6 +123,7 @@ static int check_transposed(const struct rknn_lowering *l, const struct graph_wi
 
 // ---- weights ----
 
+// By the weight's shape [1, C, kh, kw]: the file does not name such convolutions.
 static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor *weight,
                          const struct graph_tensor *y)
 {
@@ -115,7 +131,8 @@ static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor 
            x->dims[1] > 1;
 }
 
-// The weight as the graph wants it, [outputs, inputs of a group, kh, kw].
+// The weight as the graph has it, [outputs, inputs of a group, kh, kw], unpacked by the executor
+// when needed. One weight may serve several nodes, if all of them read it the same way.
 static int take_weight(struct rknn_lowering *l, enum rknn_weight_use use, struct rknn_packing **ret,
                        struct error *e)
 {
@@ -141,6 +158,7 @@ static int take_weight(struct rknn_lowering *l, enum rknn_weight_use use, struct
 
 // ---- activations ----
 
+// Activations that the DPU has no arithmetic for: it interpolates in a table.
 static bool needs_lut(enum graph_post_kind kind)
 {
     return kind == POST_SIGMOID || kind == POST_SWISH || kind == POST_HARD_SWISH ||
@@ -149,7 +167,8 @@ static bool needs_lut(enum graph_post_kind kind)
            kind == POST_SOFTPLUS || kind == POST_SWOOSH;
 }
 
-// An integer convolution computes such activations with a table that its tasks load.
+// An integer convolution computes such activations with a table that its tasks load: replaces the
+// first activation by that table, to get the chip's values. *ret: the table; NULL: none is needed.
 static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct error *e)
 {
     int16_t points[2][RKNN_LUT_POINTS];
@@ -176,6 +195,7 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
     return 0;
 }
 
+// Scales, biases and zero points of an int8 convolution, and the slope of a fused LeakyRelu.
 static int take_quantization(struct rknn_lowering *l, const struct rknn_packing *p, int32_t bias,
                              struct error *e)
 {
@@ -201,6 +221,8 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
 
 // ---- nodes ----
 
+// Supported are int8 x int8 -> int8 with scales, and fp16 x fp16 -> fp16 or float32. The limit on
+// sides bounds what the executor allocates per column.
 static int check_operands(const struct rknn_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *w = lower_input(l, 1);
@@ -225,7 +247,8 @@ static int check_operands(const struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
-// The inputs after the weight: a bias has one dimension, an addend is an image.
+// The inputs after the weight: a bias is a constant of one dimension at place 2, an addend (a fused
+// Add) anything else. -1: there is none.
 static void find_bias(const struct rknn_lowering *l, int32_t *bias, int32_t *addend)
 {
     *bias = *addend = -1;
@@ -238,6 +261,7 @@ static void find_bias(const struct rknn_lowering *l, int32_t *bias, int32_t *add
     }
 }
 
+// The graph's convolution has three inputs: x, weight, bias or -1. An addend is part of POST_ADD.
 static int trim_inputs(struct rknn_lowering *l, int32_t bias)
 {
     struct graph_node *out = l->out;
@@ -262,6 +286,8 @@ static int check_groups(const struct rknn_lowering *l, bool depthwise, struct er
     return 0;
 }
 
+// The order matters: groups need the geometry, packing needs the groups, and quantization needs
+// packing and activations.
 int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     int r = check_operands(l, e);
@@ -307,6 +333,7 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
     return r;
 }
 
+// Max and average pools, over a window or (Global…) the whole image.
 int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);

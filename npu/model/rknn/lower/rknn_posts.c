@@ -1,4 +1,7 @@
-// Activations: operators of their own, and those in the names of fused operators.
+// Activations: operators of their own ("Sigmoid"), and those fused into others, which the
+// operator's name lists in order ("ConvAddRelu": convolution, then addition, then Relu). Parameters
+// come from attributes; where a convolution has none, from its register commands (fp16) or not at
+// all (int8: rknn_conv.c uses the chip's lookup table).
 #include <math.h>
 #include <stdlib.h>
 
@@ -60,6 +63,8 @@ static const struct activation activations[] = {
     {"Reciprocal", POST_RECIPROCAL, 0, 0, NULL, NULL},
 };
 
+// The first entry whose name `text` begins with: order matters where one name is the beginning of
+// another.
 static const struct activation *find_activation(const char *text)
 {
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
@@ -76,6 +81,7 @@ bool lower_is_activation(const char *op)
 
 // ---- what an activation is given ----
 
+// Refuses an activation whose parameters the file does not give.
 static int not_said(struct rknn_lowering *l, enum graph_post_kind kind, struct error *e)
 {
     if (kind == POST_LEAKY_RELU)
@@ -84,13 +90,14 @@ static int not_said(struct rknn_lowering *l, enum graph_post_kind kind, struct e
                         kind == POST_CLIP ? "Clip" : "HardSigmoid");
 }
 
+// NaN marks a parameter that is not known.
 static bool lacks_numbers(const struct graph_post *post)
 {
     return isnan(post->alpha) || isnan(post->beta);
 }
 
-// A Clip of its own has its bounds as inputs; one that is left out does not bound. One that is
-// computed is not known.
+// A Clip of its own has its bounds as inputs 1 and 2; one that is left out does not bound. A bound
+// that is computed by another node stays NaN and is refused.
 static void bounds_of_inputs(const struct rknn_lowering *l, struct graph_post *post)
 {
     if (isnan(post->alpha) && !lower_number(l, 1, &post->alpha) && !lower_input(l, 1))
@@ -112,6 +119,8 @@ static int add_post(struct rknn_lowering *l, struct graph_post post, struct erro
     return 0;
 }
 
+// Adds one activation with its parameters. Only a convolution may lack some here, as its registers
+// may have them.
 static int add_activation(struct rknn_lowering *l, const struct activation *a, struct error *e)
 {
     struct graph_post post = {.kind = a->kind, .alpha = a->alpha, .beta = a->beta, .operand = -1};
@@ -134,6 +143,7 @@ static int add_activation(struct rknn_lowering *l, const struct activation *a, s
     return add_post(l, post, e);
 }
 
+// Takes the suffix apart from left to right.
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e)
 {
     while (*suffix) {
@@ -157,7 +167,8 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 
 // ---- what a convolution's register commands say ----
 
-// False as well where the fields of a chip are not known, which shows in its missing registers.
+// Whether DPU_BN_CFG has `value` in the bits of `mask`. False as well on chips whose fields are not
+// known, which have no DPU_BN_RELUX_CMP in the table of registers.
 static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t value)
 {
     uint32_t config;
@@ -165,6 +176,7 @@ static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t val
            rknn_regs_get(l->regs, DPU_BN_CFG, &config) && (config & mask) == value;
 }
 
+// LeakyRelu in fp16: BN multiplies negative values by an fp16 number in DPU_BN_MUL_CFG.
 static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
 {
     uint32_t operand;
@@ -175,6 +187,7 @@ static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
     return isfinite(post->alpha);
 }
 
+// Clip in fp16 from 0: BN's Relu with an upper bound, a float in DPU_BN_RELUX_CMP.
 static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
 {
     uint32_t bits;
@@ -186,8 +199,10 @@ static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
     return isfinite(post->beta) && post->beta > 0;
 }
 
-// A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope
-// between. DPU_BN_MUL_CFG has the factor that leads into it, in fp16.
+// A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope in
+// between. DPU_BN_MUL_CFG has the factor that leads into it, in fp16. The slope is read from the
+// last point below 7/8, far from the rounding of the first points and from the saturated end. A
+// table of another form is not taken.
 static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
 {
     enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
@@ -209,6 +224,7 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
     return isfinite(post->alpha) && post->alpha > 0;
 }
 
+// Fills parameters that are still NaN from registers; each finder leaves `found` unused on failure.
 void lower_half_posts(struct rknn_lowering *l)
 {
     for (uint32_t i = 0; i < l->out->n_post; i++) {

@@ -1,4 +1,6 @@
-// Outputs that a Split or a TopK has and nobody reads: files leave them out, the operators do not.
+// Outputs of Split and TopK that no node reads. Files leave them out (index -1), while the
+// executor's operators compute all outputs. This adds tensors for them at the end of the graph's
+// list; their shapes follow from the other outputs and the attributes.
 #include "npu/model/rknn/lower/rknn_lower.h"
 
 static bool may_leave_out(const struct rknn_node *n)
@@ -6,6 +8,7 @@ static bool may_leave_out(const struct rknn_node *n)
     return strcmp(n->op, "Split") == 0 || strcmp(n->op, "TopK") == 0;
 }
 
+// How many such tensors there will be: the graph's list is allocated once, with room for them.
 uint32_t lower_count_spares(const struct rknn_file *f)
 {
     uint32_t count = 0;
@@ -15,7 +18,7 @@ uint32_t lower_count_spares(const struct rknn_file *f)
     return count;
 }
 
-// What the other parts leave of the whole.
+// The size on the axis that the parts which are there leave over.
 static int64_t size_left(const struct rknn_lowering *l, uint32_t axis)
 {
     int64_t left = lower_input(l, 0)->dims[axis];
@@ -26,7 +29,8 @@ static int64_t size_left(const struct rknn_lowering *l, uint32_t axis)
     return left;
 }
 
-// Along the axis, of part i of a Split; 0: the file does not say.
+// The size on the axis of part i of a Split: from the attribute, or, when only one part is missing,
+// what is left. 0: the file does not say.
 static int64_t part_size(struct rknn_lowering *l, uint32_t i, uint32_t axis)
 {
     enum { MAX_PARTS = 256 };
@@ -39,6 +43,7 @@ static int64_t part_size(struct rknn_lowering *l, uint32_t i, uint32_t axis)
     return missing == 1 ? size_left(l, axis) : 0;
 }
 
+// A part of a Split is like its input but for the axis.
 static int shape_part(struct rknn_lowering *l, uint32_t i, struct graph_tensor *t, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0);
@@ -54,7 +59,8 @@ static int shape_part(struct rknn_lowering *l, uint32_t i, struct graph_tensor *
     return 0;
 }
 
-// Values have the input's type, places are integers.
+// TopK's two outputs, values (0) and indices (1), have one shape, so the other output gives it.
+// Values have the input's type, indices are int64.
 static int shape_top(struct rknn_lowering *l, uint32_t i, struct graph_tensor *t, struct error *e)
 {
     const struct graph_tensor *other = lower_output(l, 1 - i), *x = lower_input(l, 0);
@@ -69,6 +75,8 @@ static int shape_top(struct rknn_lowering *l, uint32_t i, struct graph_tensor *t
     return 0;
 }
 
+// Adds the tensor of output i. The copied description of the input is cleared of all that is tied
+// to a place: data, packing, strides, arena.
 static int add_spare(struct rknn_lowering *l, uint32_t i, int32_t *ret, struct error *e)
 {
     struct graph *g = l->g;
@@ -89,6 +97,7 @@ static int add_spare(struct rknn_lowering *l, uint32_t i, int32_t *ret, struct e
     return graph_tensor_measure(t, e);
 }
 
+// l->outputs is replaced by a copy in the pool: the file's own array stays as it is.
 int lower_spares(struct rknn_lowering *l, struct error *e)
 {
     const struct rknn_node *n = l->node;

@@ -1,17 +1,25 @@
-// Unpacks constants of a .rknn file.
+// Unpacks constants of a .rknn file to packed [O, I, kh, kw] (weights) or [N, C, H, W] elements.
+// Called through graph_tensor.unpack when the executor prepares a node. The packing has been
+// checked against the size of the data by rknn_weights.c, so nothing is checked here. The source
+// layouts:
+//
+//      PACKED_BLOCKS        per block of O2 outputs: main blocks, then the tail; each
+//      [H][W][O2][I2] PACKED_ROWS          [O1][ky][O2][kx * 4 + c, padded to 16] PACKED_TAP_PAIRS
+//      [C / I2][ky][kx][pairs of channels: w0 w1 nz0 nz1] PACKED_TAP_SINGLE    [C /
+//      I2][ky][kx][channels: w nz] PACKED_NC1HWC2       [N][C1][plane][C2]
 #include "npu/model/rknn/lower/rknn_weights.h"
 
 #include "base/bytes.h"
 
-// Where a block's channels go: the first output and input channel, and how many there are at all.
+// Where channels go, and how many of each kind there are: the rest of a block is padding.
 struct target {
     const struct rknn_packing *p;
     uint8_t *dst;
     uint32_t o_end, i_end;
 };
 
-// n elements that follow each other, to places `step` elements apart. Sizes that the compiler knows
-// make a loop of loads and stores.
+// n contiguous elements, to places `step` elements apart. Constant element sizes let the compiler
+// use plain loads and stores instead of calls of memcpy().
 static void spread(uint8_t *restrict dst, size_t step, const uint8_t *restrict src, size_t n,
                    size_t element)
 {
@@ -26,7 +34,8 @@ static void spread(uint8_t *restrict dst, size_t step, const uint8_t *restrict s
             memcpy(dst + i * step * element, src + i * element, element);
 }
 
-// One [H][W][O2][I2] block whose channels start at o, i.
+// One [H][W][O2][I2] block whose channels start at o, i. Returns the position behind it; padding
+// channels are skipped.
 static const uint8_t *unpack_block(const struct target *t, const struct rknn_block *b, uint32_t o,
                                    uint32_t i, const uint8_t *src)
 {
@@ -44,7 +53,8 @@ static const uint8_t *unpack_block(const struct target *t, const struct rknn_blo
     return src + taps * b->o2 * b->i2 * p->element;
 }
 
-// Rows of blocks: for each block of outputs all of its main inputs, then its tail of inputs.
+// For each block of outputs all of its main input blocks, then its tail of inputs: the memory's
+// order.
 static const uint8_t *unpack_rows(const struct target *t, const struct rknn_block *main,
                                   const struct rknn_block *tail, uint32_t o, const uint8_t *src)
 {
@@ -58,6 +68,7 @@ static const uint8_t *unpack_rows(const struct target *t, const struct rknn_bloc
     return src;
 }
 
+// The upper blocks (main, input tail), then the lower ones (output tail, corner).
 static void unpack_blocks(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
 {
     // Depthwise weights are packed as one output with all channels as inputs.
@@ -66,6 +77,7 @@ static void unpack_blocks(const struct rknn_packing *p, const uint8_t *src, uint
     unpack_rows(&t, &p->output_tail, &p->corner, p->main.o1 * p->main.o2, src);
 }
 
+// PACKED_ROWS; int8 only.
 static void unpack_pixel_rows(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
 {
     size_t row = align_up((size_t)p->kw * 4, 16);
@@ -79,7 +91,8 @@ static void unpack_pixel_rows(const struct rknn_packing *p, const uint8_t *src, 
             }
 }
 
-// The bytes of weight and zero point of one channel and tap.
+// The offsets of weight and zero point of one channel and tap. Both kinds have two bytes per
+// channel, in blocks of I2 channels; channels past the main blocks are in a tail with its own I2.
 static void find_tap(const struct rknn_packing *p, uint32_t channel, uint32_t tap, size_t *ret_w,
                      size_t *ret_nz)
 {
@@ -122,6 +135,7 @@ void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_
         }
 }
 
+// PACKED_NC1HWC2: channel c is element c % C2 of plane c / C2.
 static void unpack_planes(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
 {
     size_t pixels = (size_t)p->kh * p->kw;

@@ -1,4 +1,16 @@
-// How constants are packed in a .rknn file.
+// How constants are packed in a .rknn file: finds out which of rknn_packing_kind it is.
+// rknn_unpack.c then moves the data.
+//
+// The native shape of a weight (layout 65) is one, two or four blocks of six numbers [O1, I1, H, W,
+// O2, I2]:
+//
+//                  inputs ->
+//      outputs     main          input tail
+//         |        output tail   corner
+//
+// Each block has O1 * O2 output and I1 * I2 input channels; tails have smaller O2 or I2. The same
+// shape is used for packings that take more bytes, so the size of the data decides. All numbers are
+// untrusted: products are checked for overflow, and the data must be large enough.
 #include "npu/model/rknn/lower/rknn_weights.h"
 
 #include <stdlib.h>
@@ -9,12 +21,13 @@
 #define ROW_PIXEL 4  // PACKED_ROWS: bytes of one pixel
 #define DATA_UNIT 64 // bytes to which files pad data
 
+// Bytes of an element; types other than these have been refused, or have 4.
 static size_t element_size(uint8_t type)
 {
     return type == RKNN_I8 || type == RKNN_U8 ? 1 : type == RKNN_F16 || type == RKNN_I16 ? 2 : 4;
 }
 
-// Elements of a block; all factors are 32 bits and checked to fit the buffer by the callers.
+// Adds the elements of a block to *sum. False: overflow of 64 bits.
 static bool block_elements(const struct rknn_block *b, uint64_t *sum)
 {
     uint64_t n = b->o1;
@@ -25,12 +38,14 @@ static bool block_elements(const struct rknn_block *b, uint64_t *sum)
     return !__builtin_add_overflow(*sum, n, sum);
 }
 
-// A second block that packs as many input channels as the first continues its output channels.
+// Of two blocks the second may be a tail of inputs or of outputs: it is one of outputs if it packs
+// as many input channels as the first.
 static bool continues_outputs(const struct rknn_block *a, const struct rknn_block *b)
 {
     return a->i1 == b->i1 && a->i2 == b->i2 && a->i1 != 0;
 }
 
+// The blocks of the native shape. Each repeats the kernel's size, which must be the logical one.
 static int read_blocks(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
 {
     struct rknn_block b[4] = {0};
@@ -54,7 +69,9 @@ static int read_blocks(struct rknn_packing *p, const struct rknn_tensor *t, stru
     return 0;
 }
 
-// Every logical element must have a place, and rows of blocks must fit together.
+// Every logical element must have a place, and neighbouring blocks must agree on their rows, as the
+// data alternate between them. *n: elements of all blocks. Depthwise weights are packed as one
+// output whose inputs are the channels.
 static int check_coverage(const struct rknn_packing *p, const struct rknn_tensor *t, uint64_t *n,
                           struct error *e)
 {
@@ -76,17 +93,20 @@ static int check_coverage(const struct rknn_packing *p, const struct rknn_tensor
     return 0;
 }
 
+// PACKED_ROWS: bytes of one kernel row, 4 bytes per pixel, padded to 16.
 static uint64_t row_bytes(const struct rknn_packing *p)
 {
     return ((uint64_t)p->kw * ROW_PIXEL + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT;
 }
 
+// Whether `size` is `bytes`, plus at most the padding to 64 bytes.
 static bool is_padded(uint64_t size, uint64_t bytes)
 {
     return size >= bytes && size - bytes < DATA_UNIT;
 }
 
-// Rows come with as many bytes again behind them, or alone.
+// PACKED_ROWS is for int8 weights of up to 4 input channels (first layers). The rows come alone, or
+// with as many bytes again behind them, whose meaning is not known and which are ignored.
 static bool is_rows(const struct rknn_packing *p, const struct rknn_tensor *t)
 {
     uint64_t rows = (uint64_t)p->main.o1 * p->main.o2 * p->kh * row_bytes(p);
@@ -94,7 +114,8 @@ static bool is_rows(const struct rknn_packing *p, const struct rknn_tensor *t)
            t->n_native == 6 && (is_padded(t->data.size, rows) || is_padded(t->data.size, 2 * rows));
 }
 
-// Which of the packings it is shows in the size of the data.
+// Which of the packings it is follows from the size of the data: blocks have exactly their
+// elements, weights with interleaved zero points twice as many bytes, rows their own size.
 static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const struct chip *chip,
                      struct error *e)
 {
@@ -120,6 +141,8 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
     return 0;
 }
 
+// Depthwise weights are [1, channels, kh, kw] in the file, those of ConvTranspose [inputs, outputs,
+// kh, kw]; o and i are set accordingly.
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                         const struct chip *chip, enum rknn_weight_use use, struct error *e)
 {
@@ -148,6 +171,7 @@ static bool same_elements(const uint8_t *v, size_t n, size_t element)
     return true;
 }
 
+// Refuses a weight whose padding channels hold data.
 static int grouped_otherwise(const struct rknn_packing *p, const struct rknn_tensor *t,
                              struct error *e)
 {
@@ -158,6 +182,9 @@ static int grouped_otherwise(const struct rknn_packing *p, const struct rknn_ten
         t->name, p->i);
 }
 
+// A grouped convolution's weight has room for more input channels than a group has. Unpacks the
+// weight with all of that room and compares each output's spare elements: padding is constant,
+// weights would not be.
 int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
 {
     struct rknn_packing whole = *p;
@@ -181,6 +208,8 @@ int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, 
     return 0;
 }
 
+// Native shape [N, C1, H, W, C2]. A plane of H * W pixels may be padded: its length follows from
+// the size of the data.
 int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
 {
     const uint32_t *n = t->native;

@@ -1,4 +1,9 @@
-// The register commands of one node.
+// The register commands of one node: from the file's tasks to "which value has register R".
+//
+// The chip would run a node's tasks one after the other, each with its own register values. As the
+// tasks of a node only work on different parts of the same tensors, the first value written says
+// what the executor needs to know (scales, modes); addresses and sizes of parts, which differ, are
+// not asked for. No thread shares a struct rknn_regs.
 #include "npu/model/rknn/regs/rknn_commands.h"
 
 // Fields of DPU_LUT_ACCESS_CFG.
@@ -9,6 +14,7 @@ struct command {
     uint32_t reg, value;
 };
 
+// One 64-bit command; container 2 has the fields in another order (rknn_commands.h).
 static struct command decode(const struct rknn_file *f, const uint8_t *p)
 {
     uint64_t c = read_le64(p);
@@ -17,7 +23,8 @@ static struct command decode(const struct rknn_file *f, const uint8_t *p)
     return (struct command){(uint32_t)c & 0xffff, (uint32_t)(c >> 16)};
 }
 
-// A task that fills a lookup table runs nothing else: its other registers mean nothing.
+// Whether the task fills a lookup table. Such a task runs nothing else: its other registers mean
+// nothing.
 static bool fills_lut(const struct rknn_file *f, struct bytes commands, uint32_t access)
 {
     for (size_t at = 0; at + 8 <= commands.size; at += 8) {
@@ -28,6 +35,8 @@ static bool fills_lut(const struct rknn_file *f, struct bytes commands, uint32_t
     return false;
 }
 
+// `load` numbers the nodes: an entry is valid when its owner is the current load, so the three
+// arrays need no clearing between nodes.
 void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n)
 {
     uint32_t lut_access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
@@ -49,7 +58,8 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
     }
 }
 
-// The index of a register that the node's commands set; -1: they do not.
+// The index of a register that the node's commands set; -1: they do not, or the chip lacks it
+// (address 0).
 static int32_t find_set(const struct rknn_regs *regs, enum rknn_register reg)
 {
     uint32_t i = rknn_register_at(regs->chip, reg) / 4;
@@ -87,6 +97,8 @@ int32_t rknn_regs_tensor(const struct rknn_regs *regs, enum rknn_register reg)
     return i >= 0 ? regs->tensor[i] : -1;
 }
 
+// The range that converters use: input -16384 to 16384 in two tables, 32 per point. Only the
+// registers that the chip has and the node sets are compared.
 bool rknn_regs_lut_range(const struct rknn_regs *regs)
 {
     // LE is the table of negative values, LO that of the others.
@@ -105,6 +117,9 @@ bool rknn_regs_lut_range(const struct rknn_regs *regs)
     return true;
 }
 
+// Replays the table load: a write to ACCESS_CFG selects a table and starts it anew, each write to
+// ACCESS_DATA appends a point. Points past the 513th are dropped, as the count comes from the file.
+// Both tables must be full.
 bool rknn_regs_lut(const struct rknn_regs *regs, const struct rknn_file *f,
                    const struct rknn_node *n, int16_t ret[2][RKNN_LUT_POINTS])
 {

@@ -1,9 +1,19 @@
-// Bias tables and output conversion of integer convolutions.
+// Bias tables and output conversion of integer convolutions: the chip's fixed-point stages
+// (rknn_stages.h) are folded into one real factor and one integer bias per output channel,
+//
+//      real[o]  = scale[o] * (sum(x * (w + nz[o])) + bias[o])
+//      scale[o] = mul[o] / 2^(bs_shift + sum_shift) * bn / 2^bn_shift * out
+//      out      = out_scale / 2^out_shift * s_y
+//
+// with s_y the output's scale, which leads to real numbers. Where a lookup table follows, `out` is
+// 1 here and scale[o] leads to the table's input. The chip rounds between stages; these factors do
+// not, which can move a result by one unit.
 #include "npu/model/rknn/regs/rknn_quant.h"
 
 #include <math.h>
 
-// Sums are shifted before the bias is added; here they are not, and the bias is scaled instead.
+// The chip shifts the sum before it adds the bias: (sum >> s) + bias. Here the shift is part of the
+// scale, so the bias is multiplied by 2^s instead, which differs by the shift's rounding alone.
 static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error *e)
 {
     int64_t scaled = (int64_t)*bias * (INT64_C(1) << st->sum_shift);
@@ -15,7 +25,11 @@ static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error 
     return 0;
 }
 
-// Records of G channels: G i32 biases, then G i16 nz and G i16 mul where the table has them.
+// The table consists of records for G channels (G: chip.bias_group):
+//
+//      | G x i32 bias | G x i16 nz, if nz_in_table | G x i16 mul, if mul_in_table |
+//
+// Without a table (no bias, one nz and mul for all channels) biases are 0.
 static int read_table(const struct rknn_conv_sources *s, const struct rknn_stages *st,
                       struct graph_conv_quant *q, struct error *e)
 {
@@ -44,12 +58,15 @@ static int read_table(const struct rknn_conv_sources *s, const struct rknn_stage
     return 0;
 }
 
-// What is behind the bias unit, for values that are not negative.
+// The BN unit's factor, for values that are not negative: a LeakyRelu leaves those as they are but
+// for the shift.
 static double bn_factor(const struct rknn_stages *st)
 {
     return st->bn == BN_OFF ? 1 : ldexp(st->bn == BN_ALL ? st->bn_factor : 1, -(int)st->bn_shift);
 }
 
+// The slope of a LeakyRelu: the factor over the shifts of negative values, relative to the shifts
+// of positive ones, which scale[o] already contains.
 static float leaky_alpha(const struct rknn_stages *st)
 {
     int negative = (int)(st->bs_shift_negative + st->bn_shift_negative);
@@ -57,7 +74,8 @@ static float leaky_alpha(const struct rknn_stages *st)
     return ldexpf(st->bn_factor, positive - negative);
 }
 
-// The way out of the lookup table.
+// The way out of the lookup table, y * out_scale + out_offset in real numbers, and the slopes that
+// continue the table beyond its ends.
 static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_lut *lut,
                    struct error *e)
 {
@@ -78,6 +96,8 @@ static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_l
     return 0;
 }
 
+// Room for the parameters of p->o channels; NULL: no memory. Depthwise weights with a zero point
+// per tap have as many nz as weights.
 static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_packing *p)
 {
     bool in_taps = p->kind == PACKED_TAP_PAIRS || p->kind == PACKED_TAP_SINGLE;
@@ -94,6 +114,7 @@ static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_p
     return q->scale && q->bias && q->nz ? q : NULL;
 }
 
+// The table's input is only known if the BN unit multiplies on the way to it.
 int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
                     float *alpha, struct graph_conv_quant **ret, struct error *e)
 {

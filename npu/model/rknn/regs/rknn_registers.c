@@ -1,4 +1,6 @@
-// The NPU's registers by name.
+// The NPU's registers by name: addresses per generation of chips. RK3588's are those of the
+// technical reference manual; the others' follow from the positions of the same values in files for
+// those chips.
 #include "npu/model/rknn/regs/rknn_registers.h"
 
 // Their addresses, in the order of enum chip_generation; 0: there is none, or it is not known.

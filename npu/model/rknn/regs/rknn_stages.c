@@ -1,4 +1,12 @@
-// The units of the DPU behind an integer convolution.
+// The units of the DPU behind an integer convolution: reads their registers into struct rknn_stages
+// (formulas: rknn_stages.h; bits by chip: docs/rknn-format.md, Integer convolution).
+//
+//      CORE sum -> shift -> [BS: + bias, * mul, shift] -> [BN: * factor, shift] -> OUT_CVT or LUT
+//
+// Which registers hold these values differs by generation: one bs_*() function each, and
+// bn_registers() or bn_memory(). The rule throughout: a bit pattern that no analysed file has is
+// refused with the register's name. A wrong guess would give plausible but wrong outputs, which are
+// far harder to notice.
 #include "npu/model/rknn/regs/rknn_stages.h"
 
 // Fields of the configuration registers of the BS and BN units.
@@ -24,6 +32,7 @@ static uint32_t bits(uint32_t value, unsigned high, unsigned low)
     return value >> low & ((2u << (high - low)) - 1);
 }
 
+// Whether an activation is named in the fused operator ("ConvLeakyRelu").
 static bool has(const struct rknn_conv_sources *s, const char *activation)
 {
     return strstr(s->node->op, activation) != NULL;
@@ -35,7 +44,7 @@ static int need(const struct rknn_conv_sources *s, enum rknn_register reg, uint3
     return rknn_regs_need(s->regs, reg, ret, e);
 }
 
-// What is not set holds 0.
+// The value of a register; registers that are not set hold 0.
 static uint32_t get(const struct rknn_conv_sources *s, enum rknn_register reg)
 {
     uint32_t value = 0;
@@ -43,6 +52,7 @@ static uint32_t get(const struct rknn_conv_sources *s, enum rknn_register reg)
     return value;
 }
 
+// Whether the weights' zero points are interleaved with the weights.
 static bool in_taps(const struct rknn_conv_sources *s)
 {
     return s->packing->kind == PACKED_TAP_PAIRS || s->packing->kind == PACKED_TAP_SINGLE;
@@ -50,6 +60,9 @@ static bool in_taps(const struct rknn_conv_sources *s)
 
 // ---- the bias unit -----------------------------------------------------------------------------
 
+// RK3588, RK3566, RK3568: bias from memory, multiplier from memory or register, or bypassed. With
+// the multiplier bypassed the bias contains nz already, so a table with nz would be a
+// contradiction.
 static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     uint32_t config, multiplier, table, nz, format;
@@ -73,7 +86,8 @@ static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     return 0;
 }
 
-// A tensor that the chip reads in the place of registers: `n` bytes of it.
+// At least n bytes of the tensor that a register points to: some chips read parameters from memory
+// instead of registers.
 static int config_bytes(const struct rknn_conv_sources *s, enum rknn_register reg, size_t n,
                         const uint8_t **ret, struct error *e)
 {
@@ -87,8 +101,9 @@ static int config_bytes(const struct rknn_conv_sources *s, enum rknn_register re
     return 0;
 }
 
-// The tensor holds the shifts of all channels, or, where one zero point serves all, that and the
-// shifts behind it.
+// RK3576, RV1126B. BS_OW_CFG bits 16-19: 1, the table has mul (and nz) and the tensor begins with
+// the two shifts; 2, one zero point serves all channels, at byte 0 of the tensor, and the shifts
+// are at bytes 16 and 17.
 static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     uint32_t table, unit;
@@ -116,8 +131,9 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     return 0;
 }
 
-// RK3562, RV1103, RV1106: whether the table holds all, or biases alone, or no zero points, because
-// these lie beside the weights.
+// RK3562, RV1103, RV1106: whether the table is full, has biases alone, or lacks zero points because
+// they are interleaved with the weights. Bit 31 of BS_OW_OP (nz is added) must agree with how the
+// weights are packed.
 static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     enum { TABLE_FULL = 1, TABLE_BIAS = 2 };
@@ -137,7 +153,8 @@ static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     return 0;
 }
 
-// `shift`, `shift_negative`: the first of the five bits that hold them.
+// `shift`, `shift_negative`: the lowest of the five bits that hold the shift, in BS_CFG and
+// BS_OW_OP. Apart from the shift, BS_CFG has one of three values in all files.
 static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st, unsigned shift,
                       unsigned shift_negative, struct error *e)
 {
@@ -167,8 +184,9 @@ static int bs_rv1106(const struct rknn_conv_sources *s, struct rknn_stages *st, 
 
 // ---- the unit behind it ------------------------------------------------------------------------
 
-// A LeakyRelu multiplies negative values there, a lookup table's way in multiplies all; a Relu
-// needs no factor. Others mostly pass it by.
+// The BN unit, where registers set it up. A LeakyRelu multiplies negative values alone, the scale
+// into a lookup table multiplies all; a Relu needs no factor. In most other nodes the unit is
+// bypassed. A Relu that the operator's name does not contain would be lost, so it is refused.
 static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     uint32_t config = get(s, DPU_BN_CFG), factor = 0;
@@ -196,8 +214,9 @@ static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *s
     return 0;
 }
 
-// RK3576 and RV1126B have the factor and its shifts in memory, and, where something is added, that
-// in front. The values are all that files are known to hold.
+// RK3576 and RV1126B have the factor and its shifts in memory, at bytes 0, 16 and 17; where a
+// lookup table follows, behind 32 bytes of addends, which must be 0. The configuration values are
+// those that occur in files.
 static int bn_memory(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     enum { CFG_OFF = 0x903, CFG_RELU = 0x902, CFG_FACTOR = 2, CFG_LUT = 0x20, CFG_LEAKY = 0x402 };
@@ -243,6 +262,7 @@ static int check_signs(const struct rknn_conv_sources *s, const struct rknn_stag
                      st->bn_shift, what_scale);
 }
 
+// *ret is written on success only. BS before BN: check_signs() needs the shifts of both.
 int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret, struct error *e)
 {
     static int (*const bias_units[CHIP_N_GENERATIONS])(const struct rknn_conv_sources *,
