@@ -28,10 +28,9 @@ build() {
 
 count() { grep -cE "^ *[0-9]+/[0-9]+ Test .*($1)" "$log"; }
 
-# Adds up what ctest says, and shows all but what passed. Many tests wait more than they compute: two for
-# each processor.
+# Adds up what ctest says, and shows all but what passed.
 run_ctest() {
-    ctest --preset "$1" -j"$(($(nproc) * 2))" --no-tests=error "${@:2}" >"$log" 2>&1
+    ctest --preset "$1" -j"$(nproc)" --no-tests=error "${@:2}" >"$log" 2>&1
     local status=$? ok bad
     ok=$(count ' Passed ') bad=$(count '\*\*\*(Failed|Timeout|Exception|Not Run)|\(Not Run\)')
     grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed |^ *Start ' "$log"

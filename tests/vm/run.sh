@@ -14,7 +14,7 @@ trap 'rm -f "$script"' EXIT
         echo "export '${variable%%=*}'='${variable#*=}'"
     done
     echo "dmesg -n 1"
-    echo "exec timeout -k 5 ${VM_SECONDS:-280} /usr/bin/python3 '$here/guest/$name.py'"
+    echo "exec timeout -k 5 ${VM_SECONDS:-500} /usr/bin/python3 '$here/guest/$name.py'"
 } > "$script"
-"$here/boot.sh" amd64 "${RKNND_VM_CACHE:-$here/../../build/vm}" "$script" "${VM_SECONDS:-280}" 2>&1 | stdbuf -oL tr -d '\033\r'
+"$here/boot.sh" amd64 "${RKNND_VM_CACHE:-$here/../../build/vm}" "$script" "${VM_SECONDS:-500}" 2>&1 | stdbuf -oL tr -d '\033\r'
 exit "${PIPESTATUS[0]}"
