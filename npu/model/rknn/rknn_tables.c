@@ -1,4 +1,4 @@
-// The tensors, nodes and tasks of a .rknn file, as rknn_file.c calls for them. Field numbers
+// The tensors, nodes and tasks of a .rknn file, as rknn_file_open.c calls for them. Field numbers
 // ("slots") have no published schema: docs/rknn-format.md says what is known. Containers 2 and 6
 // share one dialect ("plain"), container 0x1004 has another ("lite") with fewer fields.
 #include "npu/model/rknn/rknn_tables.h"

@@ -1,4 +1,4 @@
-// The parts of rknn_file_open(): tensors, nodes, tasks. Only rknn_file.c calls these.
+// The parts of rknn_file_open(): tensors, nodes, tasks. Only rknn_file_open.c calls these.
 #pragma once
 
 #include "npu/model/rknn/rknn_file.h"
