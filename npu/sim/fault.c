@@ -1,4 +1,6 @@
-// Injects faults.
+// Injects faults into jobs of the software NPU, by the rules in sim_options.h: KIND@N strikes the
+// N-th job that a rule sees, KIND%P each job with a chance of P percent. Counters are atomic, as
+// contexts run on several threads.
 #include "npu/sim/fault.h"
 
 #include <fnmatch.h>
@@ -6,7 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define SLOW_US 100000
+#define SLOW_US 100000 // added by FAULT_SLOW: long against a small model, short against a watchdog
 
 void faults_init(struct faults *f, const struct sim_options *options)
 {
@@ -15,7 +17,8 @@ void faults_init(struct faults *f, const struct sim_options *options)
         atomic_init(&f->n_jobs[i], 0);
 }
 
-// Each worker draws its own numbers, or one that crashed would crash its successor.
+// From the kernel's random numbers: a seeded generator would start alike in every worker, so that a
+// worker that crashed would crash its successor at the same job. Compared with chance * 2^32.
 static bool fault_happens(double chance)
 {
     uint32_t n;
@@ -24,6 +27,7 @@ static bool fault_happens(double chance)
     return n < chance * 4294967296.0;
 }
 
+// Counts the job for rule i, also where the outcome is chance.
 static bool fault_applies(struct faults *f, unsigned i)
 {
     const struct sim_fault_rule *rule = &f->options->faults[i];
@@ -31,6 +35,7 @@ static bool fault_applies(struct faults *f, unsigned i)
     return rule->at_job ? job == rule->at_job : fault_happens(rule->chance);
 }
 
+// All rules see the job, so that each counts for itself; the first one that strikes wins.
 enum sim_fault faults_next(struct faults *f, const char *model)
 {
     enum sim_fault ret = FAULT_NONE;
@@ -40,6 +45,7 @@ enum sim_fault faults_next(struct faults *f, const char *model)
     return ret;
 }
 
+// A hang never returns: it is for tests of the watchdog, which kills the worker.
 int fault_before(enum sim_fault fault, struct error *e)
 {
     if (fault == FAULT_CRASH)
@@ -53,6 +59,7 @@ int fault_before(enum sim_fault fault, struct error *e)
     return 0;
 }
 
+// Flips the lowest bit of the first output: the smallest error that a comparison has to notice.
 void fault_after(enum sim_fault fault, const struct npu_output *outputs, uint32_t n_outputs)
 {
     for (uint32_t i = 0; i < n_outputs && fault == FAULT_WRONG; i++)

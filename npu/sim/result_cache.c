@@ -1,4 +1,10 @@
-// Remembers the last job and its results.
+// Remembers the last job of a context in one shape set, with copies of inputs and outputs in one
+// block:
+//
+// |input 0|input 1|...|output 0|output 1|...|
+//
+// Programs that measure run the same input again and again; a paced device answers those without
+// computing. Used by run_paced(), on the thread of the job.
 #include "npu/sim/result_cache.h"
 
 #include <stdlib.h>
@@ -14,6 +20,7 @@ void result_cache_done(struct result_cache *c)
     *c = (struct result_cache){0};
 }
 
+// Whether two inputs mean the same: bytes and every field that changes how they are interpreted.
 static bool same_input(const struct npu_input *a, const struct npu_input *b)
 {
     return a->size == b->size && a->type == b->type && a->layout == b->layout &&
@@ -30,12 +37,14 @@ static bool same_form(const struct convert_form *a, const struct convert_form *b
            a->h_stride == b->h_stride && a->c2 == b->c2;
 }
 
+// Whether the kept output can be copied into the wanted one: same size and same conversion.
 static bool has_output(const struct npu_output *kept, const struct npu_output *wanted)
 {
     return !wanted->data ||
            (kept->data && kept->size == wanted->size && same_form(kept->form, wanted->form));
 }
 
+// Outputs are checked first, as that is cheap; inputs may be megabytes to compare.
 bool result_cache_answer(const struct result_cache *c, const struct npu_job *job)
 {
     if (!c->block)
@@ -52,6 +61,7 @@ bool result_cache_answer(const struct result_cache *c, const struct npu_job *job
     return true;
 }
 
+// Bytes of all copies; never 0, for which malloc might return NULL.
 static size_t cache_bytes(const struct npu_job *job, uint32_t n_inputs, uint32_t n_outputs)
 {
     size_t total = 1;
@@ -62,6 +72,7 @@ static size_t cache_bytes(const struct npu_job *job, uint32_t n_inputs, uint32_t
     return total;
 }
 
+// Appends to the block and returns where the copy is.
 static void *cache_copy(uint8_t **at, const void *data, size_t size)
 {
     void *ret = memcpy(*at, data, size);
@@ -69,6 +80,8 @@ static void *cache_copy(uint8_t **at, const void *data, size_t size)
     return ret;
 }
 
+// Copies everything the job points to, because its buffers belong to the client. Output forms are
+// copied too. A failed allocation leaves the cache empty: the next job is just computed.
 void result_cache_keep(struct result_cache *c, const struct npu_job *job, uint32_t n_inputs,
                        uint32_t n_outputs)
 {

@@ -1,4 +1,13 @@
-// Backend "sim": runs model files on the CPU. Options: sim_options.h.
+// Backend "sim": the table npu.h asks for, for a software NPU that runs model files on the CPU.
+// Options: sim_options.h.
+//
+// device    options, fault counters, what rknn_query says of the hardware
+//   model   one shape set per choice of input shapes, or one matrix product; shared by contexts
+//     context   per shape set an arena and layer times (sim_use), made when the set is first run
+//
+// A job runs synchronously on the thread that submits it. A context takes one job at a time;
+// contexts of one model may run on several threads, since a model changes after loading only under
+// its shape sets' locks.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +27,7 @@
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
 
-#define ANY_CORES 3 // of a device that takes models of any chip: as many as the largest has
+#define ANY_CORES 3 // a device without a chip takes any model: as many cores as the largest chip
 
 struct npu_device {
     struct sim_options options;
@@ -26,7 +35,7 @@ struct npu_device {
     struct npu_device_info info;
 };
 
-// A graph for each set of shapes, or a product of matrices.
+// A graph for each shape set, or a matrix product. `device` is borrowed and outlives the model.
 struct npu_model {
     struct npu_device *device;
     char *name;
@@ -39,6 +48,8 @@ struct npu_model {
     struct npu_model_info info;
 };
 
+// `model` is borrowed and outlives the context. The layers that `layers` points to belong to `uses`
+// or `product` and are overwritten by the next run.
 struct npu_context {
     struct npu_model *model;
     struct sim_use *uses;           // of each set of shapes
@@ -51,6 +62,9 @@ struct npu_context {
 
 // ---- device ----
 
+// The device's description. Without a chip, clock and SRAM size stay 0 (unknown), and the runtime
+// version names oneDNN and whether its int8 products are exact on this CPU, because results can
+// depend on both.
 static int device_open(const char *options, struct npu_device **ret, struct error *e)
 {
     cleanup(free_p) struct npu_device *d = calloc(1, sizeof *d);
@@ -90,6 +104,7 @@ static const struct npu_device_info *device_info(const struct npu_device *d)
 
 // ---- model ----
 
+// Accepts a half-loaded model: shape sets that were never filled are still zeroed.
 static void model_free(struct npu_model *m)
 {
     if (!m)
@@ -105,6 +120,8 @@ static void model_free(struct npu_model *m)
 
 CLEANUP_DEFINE(struct npu_model, model_free)
 
+// The chip that a .rknn file runs as. Files name a compiler target that several chips share (rk3566
+// and rk3568), so targets are compared, and a device of a fixed chip keeps its own.
 int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
                   struct error *e)
 {
@@ -122,7 +139,8 @@ int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const st
     return 0;
 }
 
-// For what is for no chip, and runs on every device.
+// ONNX files and matrix products are compiled for no chip: they run on every device, and without a
+// chip the estimates assume the default one and say so.
 static void take_any_chip(struct npu_model *m)
 {
     const struct chip *chip = m->device->options.chip;
@@ -137,6 +155,7 @@ static int load_onnx(struct npu_model *m, struct bytes file, uint32_t index, str
     return onnx_graph(ret, file, &m->options, index, &sim_executor, e);
 }
 
+// The file stays open in the model, because the graph's weights point into it.
 static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, struct error *e)
 {
     if (m->options.n_shapes)
@@ -151,7 +170,8 @@ static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, 
     return r;
 }
 
-// The first set of shapes says how many inputs and outputs there are.
+// Tables of n_rows shape sets x n_inputs (n_outputs), row after row. Shape sets differ in
+// dimensions only, so the first one tells how many inputs and outputs there are.
 static int make_tables(struct npu_model *m, const struct graph *g, struct error *e)
 {
     size_t n = m->info.n_rows;
@@ -165,6 +185,9 @@ static int make_tables(struct npu_model *m, const struct graph *g, struct error 
                : error_no_memory(e, "the model's description", 0);
 }
 
+// Reads the file once more in shapes `index` and checks that it can be run. On success the shape
+// set owns the graph; only the first set keeps its plan, others are planned when a context first
+// uses them (sim_use_begin).
 static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index, struct error *e)
 {
     struct npu_model_info *info = &m->info;
@@ -184,7 +207,9 @@ static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index
                               e);
 }
 
-// Memory is that of the set of shapes that needs the most.
+// Sizes in bytes. A .rknn file states its own weight and internal sizes; otherwise weights are
+// those of the first shape set, and internal memory the largest arena of all sets, as a context may
+// run in any of them.
 static void fill_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;
@@ -218,6 +243,8 @@ static int load_product(struct npu_model *m, struct bytes file, struct error *e)
     return r;
 }
 
+// The kind of file is recognised by its content: a matmul description, else ONNX or .rknn. The
+// number of shape sets comes from a client's options and is bounded before tables are allocated.
 static int model_load_file(struct npu_model *m, const struct npu_model_source *source,
                            struct error *e)
 {
@@ -279,6 +306,8 @@ static void context_free(struct npu_context *c)
 
 CLEANUP_DEFINE(struct npu_context, context_free)
 
+// Only the first shape set gets its memory here; a model may have many sets of which a program uses
+// one.
 static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)
 {
     cleanup(context_free_p) struct npu_context *c = calloc(1, sizeof *c);
@@ -296,12 +325,15 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     return 0;
 }
 
-// Inputs of the batch that the i-th of the cores does.
+// Inputs of the batch that core i computes: batch / n_cores, the remainder going one each to the
+// first cores.
 static uint32_t batch_part(const struct npu_model_info *info, uint32_t n_cores, uint32_t i)
 {
     return info->batch / n_cores + (i < info->batch % n_cores);
 }
 
+// Per layer, how many inputs of a divided batch each core of the mask computes: every core runs all
+// layers, on its own part of the batch.
 static void share_batch(const struct npu_context *c, uint32_t core_mask, struct npu_layer *layers)
 {
     uint32_t n_cores = (uint32_t)__builtin_popcount(core_mask);
@@ -313,8 +345,9 @@ static void share_batch(const struct npu_context *c, uint32_t core_mask, struct 
     }
 }
 
-// Of a paced run nothing was measured but the whole: each layer has the part of it that it would
-// have on the chip.
+// A paced run measures only the whole job. Each layer gets the share of run_us that the estimate
+// gives it: time_us = run_us * estimate_ns / sum of estimate_ns. Rounding the running sum instead
+// of each share makes the times add up to run_us exactly.
 static void share_time(const struct npu_context *c, const struct npu_job *job,
                        struct npu_layer *layers)
 {
@@ -329,6 +362,8 @@ static void share_time(const struct npu_context *c, const struct npu_job *job,
     }
 }
 
+// Fills the profile of the last run (rknn_query PERF_DETAIL): static facts from the shape set,
+// measured times from the run, work per core and the time on the chip from the cost model.
 static void note_layers(struct npu_context *c, const struct npu_job *job)
 {
     if (c->product) {
@@ -357,6 +392,8 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
         share_time(c, job, use->layers);
 }
 
+// Memory that the program brought for intermediate results (rknn_set_internal_mem). It is used if
+// large enough and aligned to 64 bytes, else silently not: see run_place_internal().
 static int context_set_internal(struct npu_context *c, void *memory, size_t size, struct error *e)
 {
     (void)e;
@@ -365,13 +402,16 @@ static int context_set_internal(struct npu_context *c, void *memory, size_t size
     return 0;
 }
 
-// The memory from outside, if the results fit there.
+// The program's memory if the arena fits and the kernels' 64-byte alignment holds, else the
+// context's own.
 static int run_place_internal(struct npu_context *c, struct sim_use *use, struct error *e)
 {
     bool fits = use->run.plan->arena_size <= c->internal_size && (uintptr_t)c->internal % 64 == 0;
     return run_place(&use->run, fits ? c->internal : NULL, e);
 }
 
+// Inputs in, all steps, outputs out. run_us covers the steps alone: converting inputs and outputs
+// is not the NPU's work. `stop` is polled between steps.
 static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *info = &c->model->info;
@@ -394,7 +434,9 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     return r;
 }
 
-// Microseconds that a job would take on the chip. A batch is done when the core with most of it is.
+// Estimated microseconds of a job on the chip; 0: unknown. chip_us[n] of a shape set is the time
+// with n cores sharing each layer. A divided batch instead takes one core's time for the largest
+// part, as the job is done when the busiest core is.
 static double chip_us(const struct npu_model *m, const struct npu_job *job)
 {
     const double *us = m->shape_sets[job->row].chip_us;
@@ -404,8 +446,9 @@ static double chip_us(const struct npu_model *m, const struct npu_job *job)
     return us[n < NPU_MAX_CORES ? n : NPU_MAX_CORES];
 }
 
-// Takes the time that the chip would take. What is looked into is computed, what others have a part
-// in, and what the chip's time is not known of.
+// Takes as long as the chip would. A job equal to the last one is answered from the result cache,
+// so that a slow CPU can keep the chip's pace; jobs with a tap or custom operators, and those
+// without an estimate, are always computed.
 static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;
@@ -435,6 +478,8 @@ static int run_product(struct npu_context *c, struct npu_job *job, struct error 
     return r;
 }
 
+// One job: the injected fault of this job, if any, acts before (crash, hang, slow, no memory) or
+// after it (wrong output). estimate_ns is set whether or not the device is paced.
 static int run_with_faults(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     struct npu_model *m = c->model;
@@ -453,6 +498,8 @@ static int run_with_faults(struct npu_context *c, struct npu_job *job, struct er
     return r;
 }
 
+// Computes the job and calls done() before it returns. The result goes to done(); the return value
+// is negative only for a job that was not accepted, for which done() is not called.
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;

@@ -1,4 +1,11 @@
-// Custom operators.
+// Custom operators: nodes that a program or plugin computes (rknn_register_custom_ops), reached
+// over struct npu_custom, whose callbacks lead through the daemon to the client.
+//
+// load:  sim_custom_nodes() numbers and describes the nodes that may be computed elsewhere
+// run:   sim_custom(), a hook before each step: begin() -> inputs out -> compute() -> outputs in
+//
+// Tensors are exchanged densely in the order of their dimensions, as float32 or, for unquantized
+// int64, as int64; the client converts to the types that the operator declares.
 #include "npu/sim/sim_custom.h"
 
 #include "npu/sim/exec/copy.h"
@@ -8,7 +15,7 @@
 
 // ---- descriptions ------------------------------------------------------------------------------
 
-// As the tensor is exchanged: reals of 32 bits, but for integers of 64.
+// The tensor's form in the exchange: float32, but int64 where float32 could not hold the values.
 static struct graph_tensor custom_exchanged(const struct graph_tensor *t)
 {
     struct graph_tensor x = *t;
@@ -20,6 +27,8 @@ static struct graph_tensor custom_exchanged(const struct graph_tensor *t)
     return x;
 }
 
+// What the operator is told of a tensor: exchanged type and shape, and the quantization of the
+// stored tensor, with which the client converts back.
 static int describe_tensor(const struct graph_node *n, const struct graph_tensor *t,
                            struct tensor_attr *ret, struct error *e)
 {
@@ -36,6 +45,8 @@ static int describe_tensor(const struct graph_node *n, const struct graph_tensor
     return r;
 }
 
+// Inputs, then outputs, in memory of the graph's pool. The operator's interface has no optional
+// tensors, hence the refusal of index -1.
 static int describe_tensors(struct graph *g, const struct graph_node *n, struct custom_node *ret,
                             struct error *e)
 {
@@ -66,6 +77,7 @@ static size_t attribute_bytes(const struct graph_node *n)
     return size;
 }
 
+// `room`: bytes of attributes that may still be described. Sizes come from the untrusted file.
 static int custom_describe(struct graph *g, const struct graph_node *n, size_t room,
                            struct custom_node *ret, struct error *e)
 {
@@ -82,12 +94,16 @@ static int custom_describe(struct graph *g, const struct graph_node *n, size_t r
     return describe_tensors(g, n, ret, e);
 }
 
+// known: a node that we can compute ourselves but that the compiler left to the CPU, where a
+// program may replace it. Otherwise: a node that nobody but a program can compute.
 static bool is_candidate(const struct graph_node *n, bool known)
 {
     return known ? n->op != GRAPH_CUSTOM && n->on_cpu && n->type : n->op == GRAPH_CUSTOM;
 }
 
-// What the executor knows itself is offered as far as it can be; the other nodes must be.
+// Describes and numbers the candidates of one kind (graph_node.custom counts from 1; 0 is none).
+// Nodes that we can compute are offered as far as limits allow; for the others a limit is an error,
+// since nobody could compute them.
 static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uint32_t *n,
                      struct error *e)
 {
@@ -112,6 +128,7 @@ static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uin
     return 0;
 }
 
+// Nodes that need a program come first, so that optional ones cannot take their places.
 int sim_custom_nodes(struct graph *g, const struct custom_node **ret, uint32_t *ret_n,
                      struct error *e)
 {
@@ -142,6 +159,8 @@ static void custom_convert(const struct graph_tensor *to, void *dst,
     copy_run(&c, dst, src);
 }
 
+// An input as it is exchanged, into the buffer that the program reads. Constants are not in the
+// arena and are unpacked from the file.
 static void put_input(const struct run *r, const struct step *s, uint32_t i, void *dst)
 {
     const struct graph_tensor *t = step_input(s, i);
@@ -161,6 +180,8 @@ static void take_output(const struct run *r, const struct step *s, uint32_t i, c
     custom_convert(t, run_output(s, r, i), &x, src);
 }
 
+// 1: the step's outputs are filled in; 0: nobody registered the operator, the step computes itself;
+// negative: failed. begin() lends the exchange buffers: inputs, then outputs.
 int sim_custom(void *custom, const struct run *r, const struct step *s, struct error *e)
 {
     struct npu_custom *c = custom;

@@ -1,4 +1,7 @@
-// Nodes that readers of model files compute while they load (graph_executor.h).
+// Constant folding for the readers of model files: struct graph_executor
+// (npu/model/graph_executor.h) lets them compute single nodes while they load, with the same
+// kernels that run jobs, but without depending on this backend. Runs on the loading thread, without
+// an arena that outlives the call.
 #include "npu/sim/sim_executor.h"
 
 #include "npu/sim/exec/copy.h"
@@ -7,7 +10,7 @@
 #include "npu/sim/ops/ort_int8.h"
 #include "npu/sim/simd/elements.h"
 
-// Between a tensor as it lies in the arena and its elements in the order of the dimensions.
+// Converts between a tensor's storage in the arena and its elements in the order of the dimensions.
 static void executor_copy(const struct graph_tensor *to, void *dst, const struct graph_tensor *from,
                           const void *src)
 {
@@ -16,6 +19,7 @@ static void executor_copy(const struct graph_tensor *to, void *dst, const struct
     copy_run(&c, dst, src);
 }
 
+// The same tensor stored in the order of its dimensions, as readers expect it.
 static struct graph_tensor executor_plain(const struct graph_tensor *t)
 {
     struct graph_tensor plain = *t;
@@ -23,6 +27,8 @@ static struct graph_tensor executor_plain(const struct graph_tensor *t)
     return plain;
 }
 
+// `x`: elements of the first input, unless the node has none. `results`: one buffer per output, of
+// the tensor's size; outputs that are left out (-1) are skipped.
 static int executor_run(struct run *r, const struct graph *g, const void *x, void *const *results,
                         struct error *e)
 {
@@ -41,6 +47,7 @@ static int executor_run(struct run *r, const struct graph *g, const void *x, voi
     return status;
 }
 
+// Plans, runs and forgets a graph of one node.
 static int executor_run_node(const struct graph *g, const void *x, void *const *results,
                              struct error *e)
 {
@@ -58,6 +65,8 @@ static int executor_run_node(const struct graph *g, const void *x, void *const *
     return status;
 }
 
+// n int8 products with the rounding of ONNX Runtime's quantized Mul; forms: quantization of a, b,
+// y.
 static void executor_multiply(const struct graph_tensor *forms[3], const int8_t *a, const int8_t *b,
                               int8_t *y, size_t n)
 {

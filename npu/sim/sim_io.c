@@ -1,4 +1,12 @@
-// Inputs and outputs of a graph.
+// Inputs and outputs of a graph: their attributes as rknn_query reports them, and data on the way
+// in and out of a run's arena.
+//
+// dims        executor stores        logical attributes   native attributes
+// 4-D input   NCHW or NHWC           NHWC                 NHWC with w_stride, or NC1HWC2
+// 4-D output  NCHW or NHWC           NCHW                 NCHW, or NC1HWC2 if stored as NHWC
+// others      order of dimensions    undefined            as logical
+//
+// NC1HWC2: blocks of c2 channels, [n][c / c2][h][w][c2], the last block padded; c2 is the chip's.
 #include "npu/sim/sim_io.h"
 
 #include <stdio.h>
@@ -8,6 +16,9 @@
 
 // ---- descriptions ----
 
+// n_elems is the product of the dimensions; size_with_stride counts w_stride columns per line in
+// place of the width. Attributes have 32-bit sizes, hence the limit of 4 GB. Overflow saturates, so
+// that the limit refuses it.
 static int set_size(struct tensor_attr *a, struct error *e)
 {
     uint64_t n = 1, stride = 1;
@@ -26,6 +37,7 @@ static int set_size(struct tensor_attr *a, struct error *e)
     return 0;
 }
 
+// Name, type and quantization: real = (stored - zp) * scale.
 static struct tensor_attr io_common(const struct graph_tensor *t)
 {
     struct tensor_attr a = {.type = t->type, .scale = 1};
@@ -38,6 +50,7 @@ static struct tensor_attr io_common(const struct graph_tensor *t)
     return a;
 }
 
+// Dimensions in the file's order.
 static void set_plain(struct tensor_attr *a, const struct graph_tensor *t)
 {
     a->layout = t->n_dims == 4 ? TENSOR_NCHW : TENSOR_UNDEFINED;
@@ -46,6 +59,7 @@ static void set_plain(struct tensor_attr *a, const struct graph_tensor *t)
     memcpy(a->dims, t->dims, t->n_dims * sizeof *t->dims);
 }
 
+// The graph's dimensions are n, c, h, w whatever the storage is; attributes list them as stored.
 static void set_nhwc(struct tensor_attr *a, const struct graph_tensor *t)
 {
     const uint32_t *d = t->dims;
@@ -54,6 +68,7 @@ static void set_nhwc(struct tensor_attr *a, const struct graph_tensor *t)
     memcpy(a->dims, (uint32_t[]){d[0], d[2], d[3], d[1]}, 4 * sizeof *d);
 }
 
+// NC1HWC2 dimensions: n, ceil(c / c2), h, w, c2.
 static void set_blocks(struct tensor_attr *a, const struct graph_tensor *t, const struct chip *chip)
 {
     const uint32_t *d = t->dims;
@@ -63,6 +78,8 @@ static void set_blocks(struct tensor_attr *a, const struct graph_tensor *t, cons
     memcpy(a->dims, (uint32_t[]){d[0], (d[1] + c2 - 1) / c2, d[2], d[3], c2}, 5 * sizeof *d);
 }
 
+// Channels 1, 3 and 4 are what cameras and images have: the chip reads these as NHWC, lines padded
+// to the tensor's stride_align columns; it needs blocks of c2 channels for others.
 int sim_describe_input(const struct graph *g, const struct chip *chip, uint32_t i,
                        struct tensor_io *ret, struct error *e)
 {
@@ -124,6 +141,7 @@ int sim_describe_tensor(const struct graph_tensor *t, struct tensor_attr *ret, s
 
 // ---- data ----
 
+// Sizes come from the client: no byte is copied before they match.
 static int check_size(const char *what, size_t size, size_t expected, int code, struct error *e)
 {
     if (size == expected)
@@ -137,7 +155,8 @@ static enum tensor_layout stored_layout(const struct graph_tensor *t)
     return t->channels_last ? TENSOR_NHWC : t->n_dims == 4 ? TENSOR_NCHW : TENSOR_UNDEFINED;
 }
 
-// The device's own form into the executor's.
+// rknn_input.pass_through: data in the native layout go to the executor's layout without change of
+// values. A tensor that is stored in the file's order has the same bytes in both.
 static int pass_through(const struct graph_tensor *t, const struct tensor_io *io,
                         const struct npu_input *input, void *dst, struct error *e)
 {
@@ -159,7 +178,8 @@ static int pass_through(const struct graph_tensor *t, const struct tensor_io *io
                : convert_layout(t->dims, &from, input->data, input->size, &to, dst, t->size, 0, e);
 }
 
-// Stored values in a layout of the program's choice.
+// Stored values (already quantized) in a layout of the program's choice, as in memory bound with
+// rknn_set_io_mem.
 static int put_stored(const struct graph_tensor *t, const struct tensor_io *io,
                       const struct npu_input *input, void *dst, struct error *e)
 {
@@ -178,6 +198,7 @@ static int put_stored(const struct graph_tensor *t, const struct tensor_io *io,
                  : convert_layout(dims, &from, input->data, input->size, &to, dst, t->size, 0, e);
 }
 
+// What rknn_inputs_set() does: mean and std of the file, quantization and layout in one pass.
 static int put_real(const struct graph_tensor *t, const struct tensor_io *io,
                     const struct npu_input *input, void *dst, struct error *e)
 {
@@ -188,6 +209,8 @@ static int put_real(const struct graph_tensor *t, const struct tensor_io *io,
     return convert_input(io, &from, input->data, input->size, dst, t->size, e);
 }
 
+// One of four ways in, by how much was done already: the daemon converted (`converted`), the
+// program passes native bytes, stored values in another layout, or ordinary pixels and numbers.
 int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
                   const struct npu_input *input, struct error *e)
 {
@@ -209,6 +232,7 @@ int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
     return status < 0 ? error_prefix(e, "input %u", i) : 0;
 }
 
+// dst gets t->size bytes in the order of the dimensions; values as they are stored.
 int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error *e)
 {
     const struct graph_tensor *t = &r->plan->graph->tensors[index];
@@ -235,6 +259,7 @@ int sim_write_tensor(const struct run *r, uint32_t index, const void *src, struc
     return convert_layout(t->dims, &from, src, t->size, &to, dst, t->size, 0, e);
 }
 
+// An output in the type and layout that the program asked for; dequantizes if that is float.
 static int get_form(const struct run *r, uint32_t index, const struct tensor_io *io,
                     const struct npu_output *output, struct error *e)
 {
@@ -251,6 +276,7 @@ static int get_form(const struct run *r, uint32_t index, const struct tensor_io 
                                        output->form, output->data, output->size, e);
 }
 
+// An output whose data is NULL was not asked for.
 int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *output, struct error *e)
 {

@@ -1,4 +1,5 @@
-// Names and costs of layers.
+// One row per node of the graph for profiles (rknn_query PERF_DETAIL): name, operator, shapes, and
+// the cost model's estimates. Made once when a model is loaded; strings live in `pool`.
 #include "npu/sim/sim_layers.h"
 
 #include <stdio.h>
@@ -7,6 +8,8 @@
 
 #define SHAPES_LENGTH 256
 
+// Appends "(1,3,224,224)" and returns the length that the text would have; like snprintf it may
+// pass SHAPES_LENGTH, which stops the caller.
 static size_t append_shape(char *text, size_t at, const struct graph_tensor *t)
 {
     at += (size_t)snprintf(text + at, at < SHAPES_LENGTH ? SHAPES_LENGTH - at : 0, "%s(",

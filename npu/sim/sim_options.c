@@ -1,4 +1,6 @@
-// Reads the backend's options.
+// Reads the options of the backend, from the daemon's command line: "rk3588,paced,crash@3:yolo*".
+// The grammar is in sim_options.h. Everything that is not understood is refused, with the word in
+// the error.
 #include "npu/sim/sim_options.h"
 
 #include <math.h>
@@ -13,7 +15,8 @@ static const char *const fault_names[] = {
     [FAULT_WRONG] = "wrong", [FAULT_MEMORY] = "memory",
 };
 
-// A number that is all of the text up to `end`.
+// A number that is all of the text up to `end`. strtod also takes white space and signs in front
+// and "inf", which are refused here.
 static bool read_number(const char *text, const char *end, double *ret)
 {
     char *stop;
@@ -31,7 +34,7 @@ static enum sim_fault fault_kind(const char *text, size_t length)
     return FAULT_NONE;
 }
 
-// KIND@N or KIND%P, then perhaps :GLOB. False: it is not one.
+// KIND@N or KIND%P, then perhaps :GLOB; false: it is neither. N up to 10^15 is exact in a double.
 static bool read_fault(const char *word, struct sim_fault_rule *ret)
 {
     const char *at = strpbrk(word, "@%"), *colon = at ? strchr(at, ':') : NULL;
@@ -63,6 +66,7 @@ static int add_fault(struct sim_options *o, const char *word, struct error *e)
     return 0;
 }
 
+// speed=F implies paced.
 static int read_speed(struct sim_options *o, const char *text, struct error *e)
 {
     if (!read_number(text, text + strlen(text), &o->speed) || o->speed < 1e-6 || o->speed > 1e6)
@@ -72,6 +76,7 @@ static int read_speed(struct sim_options *o, const char *text, struct error *e)
     return 0;
 }
 
+// One option behind the chip.
 static int read_word(struct sim_options *o, const char *word, struct error *e)
 {
     if (strcmp(word, "paced") == 0) {
@@ -94,6 +99,7 @@ static int read_chip(struct sim_options *o, const char *name, struct error *e)
     return 0;
 }
 
+// Words are cut out of a copy. Of an empty text the chip is "any".
 int sim_options_parse(const char *text, struct sim_options *ret, struct error *e)
 {
     cleanup(free_p) char *copy = strdup(text);

@@ -1,4 +1,10 @@
-// Sets of shapes.
+// Shape sets: loading one, planning it on first use, and a context's memory for it.
+//
+// sim_shape_set_init: graph -> plan (proof that it runs) -> attributes -> estimates -> plan dropped
+// sim_use_begin:      plan again, once for all contexts, under the lock -> arena, layer times
+//
+// A plan holds the weights in the kernels' layout, often larger than the file: dropping it keeps a
+// model with many shape sets small until a program chooses one.
 #include "npu/sim/sim_shape_set.h"
 
 #include <stdlib.h>
@@ -19,6 +25,7 @@ static int shape_set_describe(const struct sim_shape_set *set, const struct chip
     return s;
 }
 
+// Layers, time on the chip for each number of cores, and memory, by the cost model of `chip`.
 static int shape_set_estimate(struct sim_shape_set *set, const struct chip *chip, struct error *e)
 {
     int s = sim_layers(&set->graph, chip, &set->graph.pool, &set->layers, e);
@@ -66,6 +73,7 @@ void sim_shape_set_done(struct sim_shape_set *set)
 
 // ---- a context's part ----
 
+// One extra element, so that an empty graph does not ask calloc for nothing.
 static int use_init(struct sim_use *use, const struct plan *plan, struct error *e)
 {
     size_t n = (size_t)plan->n_steps + 1;
@@ -76,6 +84,8 @@ static int use_init(struct sim_use *use, const struct plan *plan, struct error *
     return run_init(&use->run, plan, e);
 }
 
+// The lock makes one of several contexts compile the plan while the others wait; after that the
+// plan is only read, so it is used without the lock.
 int sim_use_begin(struct sim_use *use, struct sim_shape_set *set, struct error *e)
 {
     if (use->run.plan)

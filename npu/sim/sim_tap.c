@@ -1,4 +1,5 @@
-// What the nodes of a graph compute.
+// Shows what each node computes to an observer: layer dumps of rknnctl, comparisons. A hook behind
+// each step, on the thread of the job; costs nothing where no tap is set.
 #include "npu/sim/sim_tap.h"
 
 #include <stdlib.h>
@@ -6,6 +7,9 @@
 #include "base/cleanup.h"
 #include "npu/sim/sim_io.h"
 
+// Shows one output if the tap wants it, as a packed copy in the order of the dimensions, since
+// arena memory is in the executor's layout and soon reused. When the tap answers 1 it has changed
+// the copy, and later steps compute with the new values.
 static int tap_show(struct npu_tap *tap, const struct run *r, const struct step *s, uint32_t index,
                     struct error *e)
 {
@@ -28,6 +32,7 @@ static int tap_show(struct npu_tap *tap, const struct run *r, const struct step 
     return status == 1 ? sim_write_tensor(r, index, data, e) : status;
 }
 
+// Outputs in the node's order; -1 marks one that the model leaves out.
 int sim_tap(void *tap, const struct run *r, const struct step *s, struct error *e)
 {
     int status = 0;

@@ -1,5 +1,8 @@
-// What a graph costs: its nodes as layers for estimate.c, its tensors in the arena for
-// sram_arena.c.
+// What a graph costs on the chip: turns nodes into layers for estimate.c, and tensors with their
+// live ranges into residents for sram_arena.c. Used at loading (profiles, paced runs) and by
+// descriptions; pure functions of graph and chip, any thread.
+//
+// time of a graph with n cores = sum over nodes of (cycles of the layer * largest share of a core)
 #include "npu/sim/cost/estimate_graph.h"
 
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 
 // ---- nodes ----
 
-// Bytes on the chip.
+// Bytes as the chip stores them: a .rknn file's own size, with padding of channels, if it has one.
 static uint64_t bytes_on_chip(const struct graph_tensor *t)
 {
     if (t->constant)
@@ -16,6 +19,7 @@ static uint64_t bytes_on_chip(const struct graph_tensor *t)
     return t->arena_offset == GRAPH_NO_OFFSET ? t->size : t->arena_bytes;
 }
 
+// Whatever is not 8 bits wide is computed at the rate of fp16.
 static bool is_half(const struct graph_tensor *t)
 {
     return t->type != TENSOR_INT8 && t->type != TENSOR_UINT8;
@@ -26,7 +30,7 @@ static uint32_t layer_dim(const struct graph_tensor *t, uint32_t i)
     return i < t->n_dims ? t->dims[i] : 1;
 }
 
-// Batch, channels and height of any shape; all that is left is its width.
+// The cost model takes n, c, h, w: all dimensions behind the third are one width.
 static uint32_t width_of(const struct graph_tensor *t)
 {
     uint64_t rest = (uint64_t)layer_dim(t, 0) * layer_dim(t, 1) * layer_dim(t, 2);
@@ -39,7 +43,8 @@ static bool is_conv(const struct graph_node *n)
     return n->op == GRAPH_CONV || n->op == GRAPH_CONV_TRANSPOSE;
 }
 
-// Every activation that is not made of straight lines comes from a table.
+// Piecewise linear functions are computed without a table; any other activation loads the lookup
+// table, and then the layer is not divided among cores.
 static bool needs_table(const struct graph_node *n)
 {
     for (uint32_t i = 0; i < n->n_post; i++)
@@ -58,7 +63,8 @@ static bool needs_table(const struct graph_node *n)
     return false;
 }
 
-// An operand whose one row is added to all others makes several tasks of one core (real files).
+// An operand with one row that is added to all others is split into several tasks of one core: seen
+// in files made by the vendor's compiler.
 static bool repeats_rows(const struct graph *g, const struct graph_node *n)
 {
     const struct graph_tensor *y = &g->tensors[n->outputs[0]];
@@ -70,6 +76,7 @@ static bool repeats_rows(const struct graph *g, const struct graph_node *n)
     return false;
 }
 
+// The kind of each operator is a column of GRAPH_OPS; a few depend on the node.
 static enum estimate_kind kind_of(const struct graph *g, const struct graph_node *n)
 {
     static const enum estimate_kind kinds[GRAPH_OP_COUNT] = {
@@ -95,6 +102,8 @@ static void add_input(const struct graph *g, int32_t tensor, struct estimate_lay
         ret->in_bytes += bytes_on_chip(t);
 }
 
+// What only convolutions have. The bias was counted with the weights by add_input() and is moved to
+// its own field.
 static void add_conv(const struct graph *g, const struct graph_node *n, struct estimate_layer *ret)
 {
     const struct graph_tensor *x = &g->tensors[n->inputs[0]], *w = &g->tensors[n->inputs[1]];
@@ -151,7 +160,8 @@ void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_
     }
 }
 
-// Shares of the cores in one node; what comes after it counts.
+// Work of each core in node i. The next node counts too: a divided layer has extra work where the
+// layer behind it is not divided (estimate_share).
 static void shares_of_node(const struct graph *g, const struct chip *chip, uint32_t i,
                            uint32_t n_cores, uint64_t ret[ESTIMATE_MAX_CORES])
 {
@@ -174,6 +184,7 @@ void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t co
     }
 }
 
+// The busiest core's part of the work, 0 to 1: the layer ends when that core does.
 static double largest_part(const uint64_t shares[ESTIMATE_MAX_CORES])
 {
     uint64_t sum = 0, most = 0;
@@ -213,6 +224,8 @@ struct residents {
     size_t n;
 };
 
+// A tensor enters the internal memory at the step that writes it (-1: the program does). In a file
+// with a memory plan, tensors without an offset are elsewhere.
 static void layer_admit(struct residents *r, const struct graph *g, uint32_t tensor, int32_t step)
 {
     const struct graph_tensor *t = &g->tensors[tensor];
@@ -231,6 +244,7 @@ static void layer_admit(struct residents *r, const struct graph *g, uint32_t ten
     r->of_tensor[tensor] = (uint32_t)++r->n;
 }
 
+// Extends the live range and counts one access.
 static void layer_use(struct residents *r, int32_t tensor, int32_t step)
 {
     uint32_t at = tensor < 0 ? 0 : r->of_tensor[tensor];
@@ -253,7 +267,8 @@ static void layer_visit(struct residents *r, const struct graph *g, int32_t step
             layer_admit(r, g, (uint32_t)n->outputs[i], step);
 }
 
-// Constants that no node has are for other purposes: commands, tables that are loaded with them.
+// Each constant once, also if several nodes use it: a constant's entry in of_tensor is UINT32_MAX
+// when it was counted. Constants that no node uses are commands and tables; they are not weights.
 static void count_constant(struct residents *r, const struct graph *g, int32_t tensor,
                            struct estimate_memory *ret)
 {
@@ -274,8 +289,8 @@ static void count_constants(struct residents *r, const struct graph *g, const st
             count_constant(r, g, n->post[i].operand, ret);
 }
 
-// Who lives in the internal memory, from which node to which; `list` and `of_tensor` are zeroed and
-// have room for all tensors.
+// Collects which tensors are in the internal memory during which nodes, and places them. `list` and
+// `of_tensor` are zeroed and have room for all tensors.
 static int layer_place(const struct graph *g, struct residents *r, struct error *e)
 {
     for (uint32_t i = 0; i < g->n_inputs; i++)

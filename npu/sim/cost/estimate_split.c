@@ -8,7 +8,7 @@ static uint64_t split_align(uint64_t a, uint64_t to)
     return (a + to - 1) / to * to;
 }
 
-// Channels of a block that only one core can do.
+// Channels of the smallest block that one core computes; a block is not divided further.
 static uint32_t split_unit(const struct chip *chip, const struct estimate_layer *l)
 {
     switch (l->kind) {
@@ -49,8 +49,8 @@ static uint64_t even_share(uint64_t n, uint32_t n_cores, uint32_t core)
     return n / n_cores + (core < n % n_cores);
 }
 
-// Blocks of channels. In 8-bit convolutions the last core takes what does not divide evenly, in all
-// else the first ones do.
+// Channels of one core, in whole blocks. In 8-bit convolutions the last core takes what does not
+// divide evenly, otherwise the first cores take one block more.
 static uint64_t channel_share(const struct chip *chip, const struct estimate_layer *l,
                               uint32_t n_cores, uint32_t core)
 {
@@ -76,6 +76,8 @@ static uint64_t split_share(const struct chip *chip, const struct estimate_layer
     return l->batch * rows * width * channels;
 }
 
+// Output elements per core. The last of several divided layers, and every divided elementwise
+// layer, has share_work on top for each core that works.
 void estimate_share(const struct chip *chip, const struct estimate_layer *l, uint32_t n_cores,
                     bool next_is_shared, uint64_t ret[ESTIMATE_MAX_CORES])
 {

@@ -1,5 +1,6 @@
-// The arena and its fast beginning: tensors are placed first fit in the order in which they are
-// written.
+// A model of the chip's internal memory, whose first sram_size bytes are SRAM. Tensors get the
+// lowest free offset in the order in which they are written, as in SDK guide 5.7.3.4; unlike
+// memory_plan.c this is not for running but for estimating how many bytes hit the SRAM.
 #include "npu/sim/cost/sram_arena.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #define ALIGNMENT 64
 
-// Tensors in use, by place.
+// Tensors that are live at the current step, sorted by offset.
 struct residents {
     const struct sram_tensor **list;
     size_t n;
@@ -21,6 +22,7 @@ static uint64_t end_of(const struct sram_tensor *t)
     return align_up(t->offset + t->size, ALIGNMENT);
 }
 
+// Removes tensors that no step from `step` on reads.
 static void sram_dismiss(struct residents *r, int32_t step)
 {
     size_t kept = 0;
@@ -38,6 +40,7 @@ static void sram_admit(struct residents *r, const struct sram_tensor *t)
     r->list[i] = t;
 }
 
+// First fit in the gaps between residents.
 static uint64_t lowest_place(const struct residents *r, uint64_t size)
 {
     uint64_t at = 0;
@@ -47,6 +50,7 @@ static uint64_t lowest_place(const struct residents *r, uint64_t size)
     return at;
 }
 
+// `tensors` are in the order of `from`. Those with an offset of the file keep it.
 int sram_plan(struct sram_tensor *tensors, size_t n, struct error *e)
 {
     cleanup(free_p) const struct sram_tensor **list = calloc(n + 1, sizeof *list);
@@ -62,6 +66,7 @@ int sram_plan(struct sram_tensor *tensors, size_t n, struct error *e)
     return 0;
 }
 
+// Bytes below sram_size. Inputs and outputs are in memory of the program (outside).
 uint64_t sram_hit(const struct sram_tensor *t, uint64_t sram_size)
 {
     if (t->outside || t->offset >= sram_size)
@@ -70,6 +75,7 @@ uint64_t sram_hit(const struct sram_tensor *t, uint64_t sram_size)
     return t->size < room ? t->size : room;
 }
 
+// Traffic: each access of a tensor moves all its bytes.
 void sram_count(const struct sram_tensor *tensors, size_t n, uint64_t sram_size,
                 struct sram_use *ret)
 {

@@ -1,4 +1,10 @@
-// What an ONNX file says, as JSON.
+// What an ONNX file says, as JSON (like describe_rknn.c), and what the executor makes of it.
+//
+// nodes:         those of the file, with types and shapes as far as known
+// layers, steps: those that run, after constant folding and fusion
+//
+// ONNX files rarely state the shapes of intermediate tensors; they are taken from the graph that
+// the executor built.
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/sim/describe/describe.h"
 #include "npu/sim/describe/describe_json.h"
@@ -6,6 +12,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/sim_executor.h"
 
+// null: a dimension that is chosen when the model is loaded.
 static json_t *dims_of(const int64_t *dims, uint32_t n)
 {
     json_t *shape = json_array();
@@ -37,6 +44,7 @@ static json_t *graph_tensor(const struct graph_tensor *t)
 
 // ---- tensors by name ---------------------------------------------------------------------------
 
+// `known`: tensors by name. Takes over `tensor`; a later note of a name replaces the former.
 static void note(json_t *known, const char *name, json_t *tensor)
 {
     json_object_set_new(known, name, tensor);
@@ -49,7 +57,7 @@ static void note_values(json_t *known, const struct onnx_value *list, uint32_t n
             note(known, list[i].name, value(&list[i]));
 }
 
-// Type and shape of each tensor of which the file says them.
+// Type and shape of each tensor for which the file states them.
 static void note_file(json_t *known, const struct onnx_file *f)
 {
     note_values(known, f->values, f->n_values);
@@ -61,8 +69,8 @@ static void note_file(json_t *known, const struct onnx_file *f)
     }
 }
 
-// The others as the executor has them. What a node computes on its way has the node's name, so
-// there may be two of a name; where they differ, neither is told.
+// Adds tensors that the file does not describe, from the executor's graph. Helper tensors of a
+// lowered node carry the node's name, so names may repeat; where two differ, neither is shown.
 static void note_graph(json_t *known, const struct graph *g)
 {
     json_t *found = json_object();
@@ -84,7 +92,8 @@ static void note_graph(json_t *known, const struct graph *g)
 
 // ---- the file's nodes --------------------------------------------------------------------------
 
-// Each with type and shape, where these are known.
+// Tensors with type and shape where these are known; null for an empty name, which ONNX uses for an
+// optional input that is left out.
 static json_t *edges(json_t *known, const char **list, uint32_t n)
 {
     json_t *all = json_array();
@@ -123,6 +132,7 @@ static json_t *op_counts(const struct onnx_file *f)
     return counts;
 }
 
+// Before IR version 4, initializers are listed among the inputs too; they are not inputs to set.
 static bool has_default(const struct onnx_file *f, const char *name)
 {
     for (uint32_t i = 0; i < f->n_initializers; i++)
@@ -148,7 +158,7 @@ static void add_file(json_t *root, const struct onnx_file *f)
 
 // ---- what the executor makes of it -------------------------------------------------------------
 
-// Tensors that share a name are told apart by their numbers.
+// With the tensor's number, which tells tensors of the same name apart.
 static void add_edge(json_t *list, const struct graph *g, int32_t tensor)
 {
     if (tensor < 0)
@@ -158,6 +168,7 @@ static void add_edge(json_t *list, const struct graph *g, int32_t tensor)
     json_array_append_new(list, edge);
 }
 
+// A node that runs. Operands of fused additions are inputs as well.
 static json_t *layer(const struct graph *g, const struct graph_node *n)
 {
     json_t *inputs = json_array(), *outputs = json_array();
@@ -199,7 +210,7 @@ static void add_place(void *user, uint32_t tensor, int32_t from, int32_t to)
                              "from", (int)from, "to", (int)to, "outside", 0));
 }
 
-// Of several rows of shapes the one with the largest arena.
+// Of several shape sets, shows the one with the largest arena.
 static int add_plan(json_t *root, const struct plan *p, struct error *e)
 {
     json_int_t before = json_integer_value(json_object_get(root, "arena_size"));
@@ -215,7 +226,7 @@ static int add_plan(json_t *root, const struct plan *p, struct error *e)
     return r;
 }
 
-// Whether it runs: the way of loading, without keeping anything.
+// Loads and plans shape set `row` as a context would and keeps nothing: tells whether it runs.
 static int try_row(json_t *root, json_t *known, struct bytes file,
                    const struct load_options *options, uint32_t row, struct error *e)
 {

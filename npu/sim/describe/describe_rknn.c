@@ -1,4 +1,10 @@
-// Everything a model file says, as JSON.
+// Everything a .rknn file says, as JSON: "rknnctl info" prints it, views and comparisons read it.
+// The file is untrusted. Files that cannot be run are described as well, as far as they could be
+// read, with the reason as "error".
+//
+// container, file_size                        always
+// chip, inputs, outputs, nodes, attributes    if the file could be parsed
+// macs, estimate, layer_estimates, arena      if it can be run
 #include "npu/sim/describe/describe.h"
 
 #include <math.h>
@@ -14,11 +20,13 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/sim_layers.h"
 
+// JSON has no NaN or infinity: null.
 static json_t *real(double v)
 {
     return isfinite(v) ? json_real(v) : json_null();
 }
 
+// JSON text that the file contains; null if it is not well-formed.
 static json_t *parsed(const char *json)
 {
     json_t *j = json_loads(json, JSON_DECODE_ANY, NULL);
@@ -59,6 +67,7 @@ static json_t *numbers(const uint32_t *v, uint32_t n)
     return list;
 }
 
+// A tensor of the file. Quantization is shown only where the file has scales.
 static json_t *tensor(const struct rknn_tensor *t)
 {
     json_t *j =
@@ -75,6 +84,8 @@ static json_t *tensor(const struct rknn_tensor *t)
     return j;
 }
 
+// An input with its preprocessing. Only images of up to 4 channels have mean, std and channel
+// order; `std` divides.
 static json_t *input(const struct rknn_file *f, uint32_t i)
 {
     const struct rknn_tensor *t = &f->tensors[f->inputs[i]];
@@ -93,6 +104,7 @@ static json_t *input(const struct rknn_file *f, uint32_t i)
     return j;
 }
 
+// Inputs or outputs of a node; null: left out.
 static json_t *edges(const struct rknn_file *f, const int32_t *indices, uint32_t n)
 {
     json_t *list = json_array();
@@ -139,6 +151,8 @@ static json_t *op_counts(const struct rknn_file *f, bool on_cpu)
     return counts;
 }
 
+// Build attributes are a Python literal in the file (pyliteral.c). Without them, or if they cannot
+// be parsed, the keys are missing.
 static void add_attrs(json_t *root, const struct rknn_file *f)
 {
     json_t *attrs;
@@ -149,6 +163,7 @@ static void add_attrs(json_t *root, const struct rknn_file *f)
     json_object_set_new(root, "build_attributes", attrs);
 }
 
+// What the file states itself, before anything is computed from it.
 static void add_file(json_t *root, const struct rknn_file *f)
 {
     json_object_set_new(root, "chip", json_text(f->chip));
@@ -182,6 +197,7 @@ static void add_file(json_t *root, const struct rknn_file *f)
     json_decref(build);
 }
 
+// JSON integers here are signed 64-bit; larger values saturate.
 static json_t *integer(uint64_t v)
 {
     return json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX);
@@ -196,12 +212,13 @@ void describe_count(json_t *root, const struct graph *g)
     json_object_set_new(root, "parameters", integer(count.parameters));
 }
 
-// Per cent of the multipliers at work in `cycles`.
+// Percentage of the multipliers at work in `cycles`; null: unknown.
 static json_t *usage(uint64_t mac_cycles, uint64_t cycles)
 {
     return cycles ? json_real(100.0 * (double)mac_cycles / (double)cycles) : json_null();
 }
 
+// Percentage of the layer's work that each core does.
 static json_t *work_loads(const struct npu_layer *l, uint32_t n_cores)
 {
     json_t *list = json_array();
@@ -213,6 +230,7 @@ static json_t *work_loads(const struct npu_layer *l, uint32_t n_cores)
     return list;
 }
 
+// One layer by the cost model: cycles of the chip's clock, microseconds, bytes.
 static json_t *layer_estimate(const struct npu_layer *l, const struct chip *chip)
 {
     json_t *j = json_pack(
@@ -268,6 +286,7 @@ static void add_place(void *list, const struct graph_tensor *t, const struct sra
                                           "to", (int)where->to, "outside", (int)where->outside));
 }
 
+// Estimates of a run with all cores of the chip; left out where there is no memory for them.
 static void add_estimates(json_t *root, const struct graph *g, const struct chip *chip)
 {
     struct pool pool = {0};
@@ -287,7 +306,7 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
     pool_done(&pool);
 }
 
-// Whether it runs: the way of loading, without keeping anything.
+// Loads and plans the model as a context would and keeps nothing: tells whether it runs.
 static int try_to_load(const struct chip *wanted, const struct rknn_file *f, json_t *root,
                        struct error *e)
 {

@@ -1,4 +1,12 @@
-// oneDNN as the operators use it.
+// oneDNN as the operators use it: primitives are made with the plan and shared; memory objects,
+// which hold addresses, are made for each run.
+//
+// plan: dnn_calls = engine + primitives, each with a list of arguments (tensor, scratch, constant)
+// run:  dnn_bound = stream + one memory object per argument, pointing into this run's memory
+// step: dnn_call  = execute primitive i with the bound arguments
+//
+// Every call runs on the calling thread alone: the daemon runs jobs in parallel, and threads inside
+// a layer would compete with them and change the order of float sums.
 #include "npu/sim/exec/dnn.h"
 
 #include <stdlib.h>
@@ -6,8 +14,9 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
-// Of libgomp, which oneDNN is linked with: how many threads the parallel regions have that this
-// thread starts. A primitive remembers the number from when it was made.
+// Of libgomp, which oneDNN is linked with: how many threads parallel regions have that this thread
+// starts. The setting is per thread, so it is made before each entry into oneDNN; a primitive
+// remembers the number from when it was created.
 extern void omp_set_num_threads(int n);
 
 struct call {
@@ -28,6 +37,7 @@ struct dnn_bound {
     dnnl_exec_arg_t (*args)[STEP_MAX_ARGS]; // of each call
 };
 
+// The statuses that a model or a full memory can cause.
 static const char *dnn_words(dnnl_status_t status)
 {
     switch (status) {
@@ -95,12 +105,17 @@ bool dnn_has_avx2(void)
     return has_isa(dnnl_cpu_isa_avx2);
 }
 
+// Without VNNI, oneDNN's int8 kernels on x86 add pairs of products in 16 bits (vpmaddubsw), which
+// saturates. Callers then compute exact sums in another way.
 bool dnn_int8_is_exact(void)
 {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return isa == dnnl_cpu_isa_avx2_vnni || dnn_has_vnni();
 }
 
+// Adds a primitive to the plan; *ret is its number for dnn_call(). `args` are copied and may have
+// STEP_MAX_ARGS - 1 elements, since the scratchpad that oneDNN asks for is one more; it is taken
+// from the step's scratch memory, so that a plan can run in several contexts at once.
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
                  uint32_t n_args, uint32_t *ret, struct error *e)
 {
@@ -129,6 +144,7 @@ int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dn
 
 // ---- binding ----
 
+// Where an argument is in this run.
 static void *dnn_address(const struct run *r, const struct dnn_arg *a)
 {
     switch (a->where) {
@@ -141,6 +157,8 @@ static void *dnn_address(const struct run *r, const struct dnn_arg *a)
     }
 }
 
+// Memory objects are created for all arguments of all calls, so that running allocates nothing.
+// dnn_bound_free() takes a half-built object.
 int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e)
 {
     const struct dnn_calls *c = r->plan->calls;
@@ -193,6 +211,8 @@ int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e
     return status == dnnl_success ? 0 : dnn_error(s, status, "a run", e);
 }
 
+// Runs a call whose arguments 0 and 1 are at new addresses each time. The addresses are set in this
+// run's own memory objects; no other run sees them.
 int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *from, void *to,
                 struct error *e)
 {
@@ -212,6 +232,8 @@ static void memory_destroy(dnnl_memory_t *m)
         dnnl_memory_destroy(*m);
 }
 
+// Copies between two memory layouts at preparation time, for instance weights into the blocked
+// layout that a primitive chose. Primitive and stream are used once and freed.
 int dnn_reorder(struct step *s, const dnnl_memory_desc_t *from, void *src,
                 const dnnl_memory_desc_t *to, void *dst, struct error *e)
 {

@@ -1,4 +1,6 @@
-// Lays the tensors of a plan out in the arena.
+// Places the tensors of a plan in the arena: live ranges, then the file's own offsets, then first
+// fit by size (the drawing is in memory_plan.h). Runs once per plan. O(n^2) in the number of
+// tensors, which is fine for the thousands that models have.
 #include "npu/sim/exec/memory_plan.h"
 
 #include <stdlib.h>
@@ -15,6 +17,9 @@ struct live_range {
     int32_t from, to;
 };
 
+// Extends the range of a tensor to a step that reads it. Constants are not in the arena. NEVER is
+// larger than any step, so the one comparison finds both tensors that are written later and those
+// that no step writes.
 static int range_read(const struct plan *p, struct live_range *ranges, int32_t tensor, int32_t step,
                       struct error *e)
 {
@@ -28,6 +33,8 @@ static int range_read(const struct plan *p, struct live_range *ranges, int32_t t
     return 0;
 }
 
+// One step's reads, among them operands of fused additions, then its writes. Each tensor has one
+// writer. An output that nobody reads lives during its step only.
 static int range_step(const struct plan *p, struct live_range *ranges, int32_t i, struct error *e)
 {
     const struct graph_node *n = p->steps[i].node;
@@ -50,6 +57,7 @@ static int range_step(const struct plan *p, struct live_range *ranges, int32_t i
     return 0;
 }
 
+// Ranges of all tensors; `from` stays NEVER for those that no step touches.
 static int ranges_find(const struct plan *p, struct live_range *ranges, struct error *e)
 {
     const struct graph *g = p->graph;
@@ -71,7 +79,7 @@ static int ranges_find(const struct plan *p, struct live_range *ranges, struct e
     return 0;
 }
 
-// A tensor that has its place already; sorted by `begin`.
+// A tensor with an offset. The array is sorted by `begin`, so that searches stop early.
 struct placed {
     uint64_t begin, end;
     struct live_range range;
@@ -90,7 +98,7 @@ static bool ranges_overlap(struct live_range a, struct live_range b)
     return a.from <= b.to && b.from <= a.to;
 }
 
-// The step that reads one for the last time and makes the other; -1: there is none.
+// The step at which one tensor is read for the last time and the other is written; -1: none.
 static int32_t range_handover(struct live_range a, struct live_range b)
 {
     if (a.to == b.from)
@@ -98,7 +106,8 @@ static int32_t range_handover(struct live_range a, struct live_range b)
     return b.to == a.from && b.from < a.from ? a.from : -1;
 }
 
-// A step that works in place may write exactly where its dying input lies.
+// A step that works in place may write its output over an input that dies there, if both have the
+// same bytes per element and order: element i is then read before it is overwritten.
 static bool memory_may_share(const struct memory_plan *p, uint32_t i, const struct placed *other)
 {
     int32_t step = range_handover(p->ranges[i], other->range);
@@ -110,7 +119,7 @@ static bool memory_may_share(const struct memory_plan *p, uint32_t i, const stru
            a->channels_last == b->channels_last;
 }
 
-// Whether tensor i, if it began there, would share bytes with one that is needed at the same time.
+// Whether tensor i at offset `begin` would overlap bytes of a tensor that is live at the same time.
 static bool memory_conflicts(const struct memory_plan *p, uint32_t i, uint64_t begin)
 {
     uint64_t end = begin + p->plan->graph->tensors[i].size;
@@ -123,6 +132,7 @@ static bool memory_conflicts(const struct memory_plan *p, uint32_t i, uint64_t b
     return false;
 }
 
+// Inserts by offset and grows the arena, whose end is aligned for the vector kernels.
 static void memory_put(struct memory_plan *p, uint32_t i, uint64_t begin)
 {
     uint64_t end = begin + p->plan->graph->tensors[i].size;
@@ -135,7 +145,7 @@ static void memory_put(struct memory_plan *p, uint32_t i, uint64_t begin)
         p->plan->arena_size = align_up(end, STEP_ALIGNMENT);
 }
 
-// First fit: the lowest offset where nothing lies that is needed at the same time as tensor i.
+// First fit: the lowest aligned offset whose bytes are free during the live range of tensor i.
 static uint64_t memory_find_gap(const struct memory_plan *p, uint32_t i)
 {
     uint64_t begin = 0, size = p->plan->graph->tensors[i].size;
@@ -146,6 +156,7 @@ static uint64_t memory_find_gap(const struct memory_plan *p, uint32_t i)
     return begin;
 }
 
+// In place of a dying input first: that saves memory and keeps the bytes in the cache.
 static uint64_t memory_find(const struct memory_plan *p, uint32_t i)
 {
     for (uint32_t k = 0; k < p->n; k++)
@@ -154,7 +165,8 @@ static uint64_t memory_find(const struct memory_plan *p, uint32_t i)
     return memory_find_gap(p, i);
 }
 
-// The largest first: small ones fit into the gaps between them.
+// Largest first, as small tensors fit into the gaps; the index decides ties, so that plans are
+// reproducible.
 static int compare_sizes(const void *a, const void *b, void *tensors)
 {
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -164,7 +176,8 @@ static int compare_sizes(const void *a, const void *b, void *tensors)
     return i < j ? -1 : i > j;
 }
 
-// Tensors stay where the file has them if that is free of conflicts; `rest` takes all others.
+// Keeps the offsets of a .rknn file's own memory plan where they are free of conflicts. `rest` gets
+// the tensors that are still to be placed; returns how many.
 static uint32_t memory_keep_file_offsets(struct memory_plan *p, uint32_t *rest)
 {
     const struct graph *g = p->plan->graph;
@@ -181,6 +194,8 @@ static uint32_t memory_keep_file_offsets(struct memory_plan *p, uint32_t *rest)
     return n;
 }
 
+// Bookkeeping is freed here; only the offsets remain, in the plan's pool. The arena is at least as
+// large as the file's own.
 int memory_plan_make(struct plan *p, struct error *e)
 {
     const struct graph *g = p->graph;

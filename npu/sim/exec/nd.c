@@ -1,4 +1,9 @@
-// Loops over tensors of many dimensions.
+// Loops over tensors of up to GRAPH_MAX_DIMS dimensions with a stride per operand and dimension, in
+// elements. Simplifying reduces most loops of real models to one or two dimensions:
+//
+// (1, 64, 56, 56) contiguous -> (200704);  (1, 64, 56, 56) + (1, 64, 1, 1) -> (64, 3136)
+//
+// Callers walk the outer dimensions by nd_next() and run the innermost in a kernel.
 #include "npu/sim/exec/nd.h"
 
 #include <stdlib.h>
@@ -11,6 +16,8 @@ void nd_init(struct nd *nd, const struct graph_tensor *t)
     graph_tensor_strides(t, nd->strides[0]);
 }
 
+// Adds an operand that is broadcast: shapes are aligned at the last dimension, and a dimension of 1
+// repeats by a stride of 0. False: the shapes do not fit, and nothing is added.
 bool nd_broadcast(struct nd *nd, const struct graph_tensor *t)
 {
     int64_t own[GRAPH_MAX_DIMS], *strides = nd->strides[nd->n_operands];
@@ -45,6 +52,7 @@ void nd_swap(struct nd *nd, uint32_t a, uint32_t b)
     }
 }
 
+// Removes dimension d by moving it to the end.
 static void nd_drop(struct nd *nd, uint32_t d)
 {
     nd->n_dims--;
@@ -52,7 +60,8 @@ static void nd_drop(struct nd *nd, uint32_t d)
         nd_swap(nd, i, i + 1);
 }
 
-// Outer dimension a continues inner dimension b for every operand.
+// Whether outer dimension a continues inner dimension b for every operand: stride[a] = stride[b] *
+// dims[b].
 static bool nd_joins(const struct nd *nd, uint32_t a, uint32_t b)
 {
     for (uint32_t k = 0; k < nd->n_operands; k++)
@@ -61,6 +70,9 @@ static bool nd_joins(const struct nd *nd, uint32_t a, uint32_t b)
     return true;
 }
 
+// Drops dimensions of 1, sorts the others by the stride of operand 0 (largest outermost, so that it
+// is written in order), and joins contiguous ones. The order of visits changes, so this is for
+// loops whose elements are independent.
 void nd_simplify(struct nd *nd)
 {
     for (uint32_t i = nd->n_dims; i-- > 0;)
@@ -82,6 +94,7 @@ void nd_simplify(struct nd *nd)
     }
 }
 
+// Makes a loop of one dimension one of two, (n, 1): for kernels that work on a plane.
 void nd_split_inner(struct nd *nd)
 {
     if (nd->n_dims > 1)
@@ -100,6 +113,8 @@ void nd_start(const struct nd *nd, struct nd_position *at)
         at->end = at->end || nd->dims[i] == 0;
 }
 
+// Advances all dimensions but the innermost, like an odometer; offsets are kept up to date without
+// multiplications per visit.
 void nd_next(const struct nd *nd, struct nd_position *at)
 {
     for (uint32_t i = nd->n_dims - 1; i-- > 0;) {
@@ -114,6 +129,7 @@ void nd_next(const struct nd *nd, struct nd_position *at)
     at->end = true;
 }
 
+// The tensor as (outer, n, inner), where n is the axis.
 struct nd_axis nd_axis(const struct graph_tensor *t, uint32_t axis)
 {
     struct nd_axis a = {1, t->dims[axis], 1};

@@ -1,7 +1,13 @@
-// Whole tensors as floats: a copy (copy.h) in front of an operator and one behind it.
+// Whole tensors as float32 in scratch memory, for operators without kernels for each type and
+// layout:
+//
+// arena (any type, any layout) -> plain_load -> floats -> operator -> floats -> plain_store ->
+// arena
+//
+// Each copy (copy.h) converts type, quantization and layout in one pass.
 #include "npu/sim/exec/plain.h"
 
-// The tensor as floats, in the order of its dimensions or as it lies.
+// The tensor as float32, in the order of its dimensions or in its stored order.
 static struct graph_tensor real_form(const struct graph_tensor *t, bool as_it_lies)
 {
     struct graph_tensor real = *t;
@@ -18,6 +24,7 @@ static int check_type(const struct step *s, const struct graph_tensor *t, struct
     return step_refuse(s, e, "a tensor is missing or its type is not supported");
 }
 
+// Plans the copy between the stored tensor and its float form: into the tensor for an output.
 static void set_copy(const struct graph_tensor *t, bool output, bool as_it_lies, struct plain *p)
 {
     struct graph_tensor real = real_form(t, as_it_lies);
@@ -31,6 +38,7 @@ static int plain_prepare(struct step *s, const struct graph_tensor *t, bool outp
     return step_scratch(s, t->n_elems * sizeof(float), &p->at, e);
 }
 
+// A constant is converted here, once; others get scratch memory and a copy at each run.
 int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e)
 {
     const struct graph_tensor *t = step_input(s, i);
@@ -49,6 +57,8 @@ int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e)
     return r < 0 ? r : plain_prepare(s, t, true, p, e);
 }
 
+// For elementwise work: if input and output have the same shape and storage order, the copies keep
+// that order and need not transpose. False: nothing changed.
 bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -61,6 +71,7 @@ bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out
     return alike;
 }
 
+// The values stay valid until the step ends.
 const float *plain_load(const struct step *s, const struct run *r, const struct plain *p)
 {
     if (p->constant)

@@ -1,4 +1,7 @@
-// Compiles graphs.
+// Compiles a graph into a plan: per node an operator, its prepared step and its scratch need, then
+// the memory plan. Nodes are in executable order already; the readers see to that. Runs when a
+// model is loaded or a shape set is first used; the plan is read-only afterwards and shared by
+// runs.
 #include "npu/sim/exec/plan.h"
 
 #include "npu/sim/exec/dnn.h"
@@ -11,7 +14,8 @@
 #define MEMORY_PER_NODE (1 << 16)
 #define MEMORY_MIN      (1 << 26)
 
-// Where all inputs are constants a model's reader computes the node; few operators have to.
+// Most kernels read input 0 from the arena. Nodes of constants only were computed by the reader
+// (constant folding), so few operators have to support a constant there (on_constant).
 static int plan_check_first(const struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0);
@@ -24,12 +28,15 @@ static int plan_check_first(const struct step *s, struct error *e)
     return 0;
 }
 
+// Quantized ONNX models have kernels of their own, which round like ONNX Runtime (rounds_before_zp)
+// and not like the chips.
 static const struct op *plan_choose(const struct graph *g, const struct graph_node *n)
 {
     bool onnx = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].rounds_before_zp;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 
+// Steps use the scratch memory one after the other, so the plan needs as much as the hungriest.
 static int plan_prepare(struct plan *p, struct error *e)
 {
     const struct graph *g = p->graph;
@@ -50,6 +57,7 @@ static int plan_prepare(struct plan *p, struct error *e)
     return 0;
 }
 
+// Bounds what an untrusted file can make kernels allocate: a small file must not need gigabytes.
 static uint64_t plan_memory_limit(const struct graph *g)
 {
     uint64_t limit = MEMORY_MIN + (uint64_t)g->n_nodes * MEMORY_PER_NODE;

@@ -1,4 +1,8 @@
-// Runs the steps of a plan, one after the other.
+// Runs the steps of a plan, one after the other, on the calling thread.
+//
+// A run is what one context needs beside the shared plan: the arena (all intermediate tensors, at
+// the plan's offsets), scratch memory (one step's at a time) and oneDNN's memory objects bound to
+// both.
 #include "npu/sim/exec/run.h"
 
 #include <stdlib.h>
@@ -7,6 +11,8 @@
 #include "npu/sim/exec/dnn.h"
 #include "npu/stop.h"
 
+// Never NULL for size 0. Zeroed, so that a result never depends on what a former job or process
+// left; pages are touched here and not in the first run.
 static void *memory_new(uint64_t size)
 {
     uint64_t rounded = align_up(size + 1, STEP_ALIGNMENT);
@@ -14,6 +20,7 @@ static void *memory_new(uint64_t size)
     return memory ? memset(memory, 0, rounded) : NULL;
 }
 
+// `p` must outlive the run. On failure the run is empty.
 int run_init(struct run *r, const struct plan *p, struct error *e)
 {
     *r = (struct run){
@@ -37,6 +44,9 @@ void run_done(struct run *r)
     *r = (struct run){0};
 }
 
+// Moves the arena to the caller's `memory`, or back to memory of its own (NULL). oneDNN's objects
+// hold addresses, so new ones are bound first and the run is unchanged on failure. Contents are not
+// copied: every job writes its inputs anew.
 int run_place(struct run *r, void *memory, struct error *e)
 {
     struct run placed = *r;
@@ -57,6 +67,8 @@ int run_place(struct run *r, void *memory, struct error *e)
     return 0;
 }
 
+// before() may compute the step in place of the kernel (returns 1); after() sees the outputs either
+// way.
 static int run_step(struct run *r, const struct step *s, struct error *e)
 {
     int status = r->before.call ? r->before.call(r->before.user, r, s, e) : 0;
@@ -67,6 +79,8 @@ static int run_step(struct run *r, const struct step *s, struct error *e)
     return status;
 }
 
+// Times are of each step with its hooks, one reading of the clock per step. A stop ends the run
+// between steps; the arena is then half written, which the next run does not mind.
 int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;

@@ -1,4 +1,5 @@
-// What operators ask of their step, their plan and the run.
+// What operators ask of their step and plan while they prepare, and of the run while they compute.
+// Preparing is done once, by the thread that makes the plan; running by the threads of jobs.
 #include "npu/sim/exec/step.h"
 
 #include "npu/sim/simd/elements.h"
@@ -17,6 +18,8 @@ const struct graph_tensor *step_output(const struct step *s, uint32_t i)
     return there ? &s->plan->graph->tensors[s->node->outputs[i]] : NULL;
 }
 
+// Reserves bytes of the memory that the step may use while it runs. *ret_at is an offset for
+// run_scratch(), because each run has its own scratch memory.
 int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e)
 {
     uint64_t end;
@@ -27,6 +30,7 @@ int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *
     return 0;
 }
 
+// Zeroed memory that lives as long as the plan; NULL also beyond plan_memory_limit().
 void *step_alloc(struct step *s, size_t n, size_t size)
 {
     uint64_t bytes;
@@ -36,6 +40,7 @@ void *step_alloc(struct step *s, size_t n, size_t size)
     return pool_alloc(&s->plan->pool, n, size);
 }
 
+// A constant as float32 in the order of its dimensions, dequantized, in the plan's memory.
 int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struct error *e)
 {
     if (!element_type_known(t->type))
@@ -51,11 +56,13 @@ int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struc
 
 // ---- running ----
 
+// Where a tensor that is not constant is stored in this run's arena.
 void *run_tensor(const struct run *r, uint32_t index)
 {
     return r->arena + r->plan->offsets[index];
 }
 
+// A constant's bytes are those of the file, in the file's order.
 const void *run_input(const struct step *s, const struct run *r, uint32_t i)
 {
     uint32_t index = (uint32_t)s->node->inputs[i];

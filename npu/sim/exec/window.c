@@ -1,6 +1,9 @@
 // Windows that move over images.
 #include "npu/sim/exec/window.h"
 
+// Tap k of output o reads input o * stride + k * dilation - pad. Solved for 0 <= input < n_in this
+// gives outputs [first, last): with start = k * dilation - pad, o >= ceil(-start / stride) and o <=
+// floor((n_in - 1 - start) / stride). Kernels loop over these and need no test per element.
 void window_outputs(const struct graph_window *w, int dim, uint32_t k, uint32_t n_in,
                     uint32_t n_out, uint32_t *first, uint32_t *last)
 {

@@ -1,4 +1,6 @@
-// A product of matrices as a model.
+// A matrix product C = A x B as a model (rknn_matmul_api.h). The client sends a matmul description
+// in place of a model file; product_io.c decodes it and gives the inputs and outputs their
+// attributes.
 #include "npu/sim/matmul/product.h"
 
 #include <jansson.h>

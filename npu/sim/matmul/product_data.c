@@ -1,6 +1,12 @@
-// Reading and writing of matrices: normal layout (rows of K), the chips' native one (blocks of
-// columns, matmul_at()), int4 packed two to a byte with the lower half first. Integers of C are
-// saturate(rint(value + zp)), ties to even.
+// Reads and writes matrices for product_run.c, one row at a time, in the layouts of
+// rknn_matmul_api.h:
+//
+// normal:   rows of K contiguous elements
+// native:   [K / unit][M][unit], blocks of columns; matmul_at() gives the element's index
+// int4:     two to a byte, the lower half first
+//
+// Integers of C are saturate(rint(value + zp)), ties to even. Buffers of the program need not be
+// aligned, hence the unaligned types.
 #include "npu/sim/matmul/product_data.h"
 
 #include <math.h>
@@ -10,6 +16,7 @@
 
 // ---- a block's row ----
 
+// Shifting left and back extends the sign of 4 bits.
 KERNEL static void unpack_int4(const uint8_t *restrict src, size_t n, int8_t *restrict dst)
 {
     for (size_t i = 0; i < n / 2; i++) {
@@ -24,7 +31,8 @@ KERNEL static void matrix_widen(const int8_t *restrict src, size_t n, float *res
         dst[i] = (float)src[i];
 }
 
-// Rows and blocks of packed integers start at whole bytes: their widths are multiples of 32.
+// `at` counts elements. Two int4 share a byte, but rows and blocks start at whole bytes: their
+// widths are multiples of 32.
 static void read_int8(enum tensor_type type, const uint8_t *data, uint64_t at, size_t n,
                       int8_t *dst)
 {
@@ -34,6 +42,7 @@ static void read_int8(enum tensor_type type, const uint8_t *data, uint64_t at, s
         memcpy(dst, data + at, n);
 }
 
+// In chunks, so that unpacked int8 stay in the L1 cache.
 static void read_floats(enum tensor_type type, const uint8_t *data, uint64_t at, size_t n,
                         float *dst)
 {
@@ -71,7 +80,7 @@ typedef int32_t unaligned_i32 __attribute__((aligned(1), may_alias));
 typedef int16_t unaligned_i16 __attribute__((aligned(1), may_alias));
 typedef float unaligned_f32 __attribute__((aligned(1), may_alias));
 
-// NaN becomes the lowest value.
+// The comparison with `low` is false for NaN, so NaN becomes the lowest value.
 static inline double to_integer(double v, double zp, double low, double high)
 {
     double stored = rint(v + zp);
@@ -103,6 +112,7 @@ KERNEL static void write_f32(unaligned_f32 *dst, size_t n, const double *src)
         dst[i] = (float)src[i];
 }
 
+// Rounds twice, double to float32 to fp16.
 static void write_f16(uint8_t *dst, size_t n, const double *src)
 {
     float floats[ELEMENTS_CHUNK];
@@ -113,6 +123,7 @@ static void write_f16(uint8_t *dst, size_t n, const double *src)
     }
 }
 
+// One row of C; `values` are x->columns doubles, already in quantized units.
 void product_write(const struct matmul_matrix *x, void *data, uint32_t row, const double *values,
                    int32_t zp)
 {

@@ -39,6 +39,8 @@ struct product_state {
 
 // ---- one block of rows ----
 
+// slice_sums = A[:, k .. k + length) x B[k .. k + length, :] for n rows. gemm takes row-major
+// matrices here; a transposed B is read in place.
 static int product_multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
                             struct error *e)
 {
@@ -71,6 +73,7 @@ KERNEL static void add_integers(const int32_t *from, const float *scales, uint32
         sums[i] += (double)from[i] * (double)scales[i];
 }
 
+// Sum of a row of A within a slice: needed only if B has zero points. Exact in double.
 static double sum_of_row(const struct product_state *s, uint32_t row, uint32_t k, uint32_t length)
 {
     size_t at = (size_t)row * s->factor.k + k;
@@ -97,6 +100,7 @@ static void add_zero_points(const struct product_state *s, uint32_t k, uint32_t 
     }
 }
 
+// sums += scale * slice_sums, and the zero points' part. In double: slices have different scales.
 static void add_slice(struct product_state *s, uint32_t k, uint32_t length, const double *b_sums,
                       uint32_t n)
 {
@@ -113,7 +117,9 @@ static void add_slice(struct product_state *s, uint32_t k, uint32_t length, cons
     }
 }
 
-// What a step of C is worth, in steps of B's scales times A's integers.
+// What the sums, which are in units of A's quantization times B's scales, are multiplied by for C:
+// the real value for float, quantized units of C for integers. Where the program set no output
+// scale, units of the largest scale of B.
 static double output_factor(const struct product_state *s)
 {
     const struct matmul_run *run = &s->job.run;
@@ -135,6 +141,7 @@ static void write_rows(struct product_state *s, uint32_t row, uint32_t n, void *
     }
 }
 
+// n rows of C from n rows of A: read, multiply slice by slice, scale, write.
 static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32_t n, void *c,
                     struct error *e)
 {
@@ -159,6 +166,8 @@ static int run_rows(struct product_state *s, const void *a, uint32_t row, uint32
 
 // ---- a run ----
 
+// Unpacks B unless the last run had the same one: programs usually multiply many A by one B, and
+// b_version changes when B was written. Version 0 means unknown.
 static int prepare_factor(struct product_state *s, const struct npu_job *job, struct error *e)
 {
     const struct matmul_run *run = &s->job.run;
@@ -180,7 +189,8 @@ static int prepare_factor(struct product_state *s, const struct npu_job *job, st
     return r;
 }
 
-// What the NPU would do: a convolution of M pixels with windows of 1 x 1.
+// The profile's one row, estimated as what the NPU would do: a convolution of M pixels, K to N
+// channels, with windows of 1 x 1.
 static void note_layer(struct product_state *s)
 {
     const struct matmul_shape *x = &s->job.shape;
@@ -218,6 +228,7 @@ static void note_layer(struct product_state *s)
                                   .write_bytes = cost.write_bytes};
 }
 
+// A run whose output is NULL only prepares B. `stop` is polled between blocks.
 int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 {
     uint64_t start = clock_us();
@@ -243,6 +254,7 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 
 // ---- state ----
 
+// Buffers for the largest shape, so that runs of any shape allocate nothing but B.
 int product_state_new(const struct product *p, struct product_state **ret, struct error *e)
 {
     size_t k = 0, n = 0, m = 0;
