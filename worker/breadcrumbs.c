@@ -1,9 +1,9 @@
-// Breadcrumbs of workers.
+// Breadcrumbs of workers: which foreign code each thread is in, for the report of a crash.
 //
-// The memory is a memfd that the daemon has mapped as well, so it is there after a crash. A thread
-// takes a free slot with an atomic test-and-set and writes its text; nothing is locked, because a
-// crash would leave the lock taken. The daemon reads it only when the worker is dead, and then
-// trusts neither the text's end nor its characters.
+// The slots are in a memfd that the daemon has mapped as well, so they survive a crash. A thread
+// takes a free slot with an atomic test-and-set and writes its text; no lock is used, because a
+// crash would leave it taken. The daemon reads the slots only after the worker has died, and treats
+// them as untrusted: the text may lack its terminator and contain any byte.
 #include "worker/breadcrumbs.h"
 
 #include <stdarg.h>
@@ -12,6 +12,8 @@
 
 #include "protocol/message.h"
 
+// When all slots are taken the crumb is dropped: the crash report then names another thread's code
+// or none, which is better than waiting here.
 int breadcrumbs_enter(struct breadcrumbs *n, const char *format, ...)
 {
     va_list args;
@@ -26,6 +28,7 @@ int breadcrumbs_enter(struct breadcrumbs *n, const char *format, ...)
     return i;
 }
 
+// The text is cleared before the slot is released, so that a released slot never shows old text.
 void breadcrumbs_leave(struct breadcrumbs *n, int crumb)
 {
     if (!n || crumb < 0)

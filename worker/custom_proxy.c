@@ -1,11 +1,15 @@
-// Custom operators in runs.
+// Custom operators in runs: who computes a node that the device does not.
 //
-// The backend calls begin() before a node and compute() for it, on the thread of the run. Nodes of
-// the run's set belong to the client: compute() posts the node and waits at the gate; inputs and
-// outputs lie in the job's buffer, where the daemon reads and writes them. Of the others, those
-// that the device knows are left to it; the rest go to plugins, which are looked for when such a
-// node is met and stay for the context's life. A plugin's code may crash: a breadcrumb names it
-// meanwhile.
+// The backend calls begin() before a node and compute() for it, on the thread of the run. There are
+// three cases:
+//
+//   node in the run's set   the client computes it: compute() posts the node and waits at the gate
+//   known to the device     begin() returns 0, and the backend computes it itself
+//   neither                 a plugin (librkcst_*.so) computes it, in this process
+//
+// Inputs and outputs of the client's nodes are in the job's buffer, where the daemon reads and
+// writes them. Plugins are looked up when a node that needs one is first met, and stay for the
+// context's life. A plugin's code may crash, so a breadcrumb names it while it runs.
 #include "worker/custom_proxy.h"
 
 #include <stdlib.h>
@@ -14,7 +18,8 @@
 
 // ---- plugins -----------------------------------------------------------------------------------
 
-// Puts the plugin for a node to work, on all nodes of its type.
+// Finds the plugin for a node and registers it with the context, for all nodes of its type. Its
+// init() runs here, which is foreign code.
 static int plug_in(struct custom_proxy *c, uint32_t node, struct error *e)
 {
     const char *path;
@@ -30,6 +35,7 @@ static int plug_in(struct custom_proxy *c, uint32_t node, struct error *e)
     return 0;
 }
 
+// As npu_custom.begin(): 1 and the tensors that the backend has to fill, or a negative status.
 static int begin_plugged(struct custom_proxy *c, uint32_t node, void *const **tensors,
                          struct error *e)
 {
@@ -69,6 +75,8 @@ static void custom_proxy_post(void *owner)
     c->post(c);
 }
 
+// Blocks the run's thread until the client's outputs are in the job's buffer. gate_wait() is false
+// when the run is to stop: the client has gone, failed, or took too long.
 static int custom_proxy_compute(struct npu_custom *npu, uint32_t node, struct error *e)
 {
     struct custom_proxy *c = container_of(npu, struct custom_proxy, npu);
@@ -84,6 +92,7 @@ static int custom_proxy_compute(struct npu_custom *npu, uint32_t node, struct er
 
 // ---- life --------------------------------------------------------------------------------------
 
+// One path more than there are nodes, because calloc(0) may return NULL.
 int custom_proxy_init(struct custom_proxy *c, const struct npu_model_info *model,
                       struct plugins *plugins, struct error *e)
 {
@@ -95,6 +104,7 @@ int custom_proxy_init(struct custom_proxy *c, const struct npu_model_info *model
     return custom_ops_init(&c->plugged, model->custom, model->n_custom, e);
 }
 
+// A context whose proxy was never initialised has no plugins, and then there is nothing to name.
 void custom_proxy_done(struct custom_proxy *c)
 {
     int crumb =
@@ -106,6 +116,7 @@ void custom_proxy_done(struct custom_proxy *c)
     c->paths = NULL;
 }
 
+// A run needs the proxy if any of its nodes is the client's, or one that only a plugin can compute.
 bool custom_proxy_start(struct custom_proxy *c, const struct custom_set *set, uint8_t *inputs,
                         uint8_t *outputs, struct gate *gate,
                         void (*post_call)(struct custom_proxy *c))

@@ -1,15 +1,17 @@
 // CPU access to dma-bufs.
 //
-// A backend on the CPU reads and writes buffers that a camera or another device also has. Before
-// the run each is opened for the CPU (caches are invalidated), after it closed (written back).
-// Inputs are opened for reading, outputs for writing; n_begun says how far that has come, so that a
-// failure in the middle closes just those.
+// A backend that computes on the CPU reads and writes buffers that a camera or another device uses
+// too. The kernel wants CPU access to be bracketed (DMA_BUF_IOCTL_SYNC): START before the run,
+// which invalidates caches, and END after it, which writes them back. Inputs are opened for
+// reading, outputs for writing. n_begun counts the tensors that are open, so that a failure
+// half-way closes just those.
 #include "worker/dma_sync.h"
 
 #include "base/dmabuf.h"
 #include "npu/buffer/buffer.h"
 
-// The i-th tensor's dma-buf, or NULL: inputs, then outputs.
+// The dma-buf of the i-th tensor, counting inputs first, then outputs. NULL: plain memory, which
+// needs no bracket.
 static const struct npu_buffer *dma_sync_tensor(const struct dma_sync *a, const struct npu_job *job,
                                                 uint32_t i, unsigned *ret_access)
 {
@@ -42,6 +44,8 @@ int dma_sync_begin(struct dma_sync *a, const struct npu_job *job, struct error *
     return 0;
 }
 
+// Closes all that are open even if one fails, and reports the failure of the last such one. `e` may
+// be NULL where another error is reported already.
 int dma_sync_end(struct dma_sync *a, const struct npu_job *job, struct error *e)
 {
     int failed = 0;

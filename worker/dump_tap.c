@@ -1,6 +1,13 @@
-// The tap of a dump. Runs on the thread of the run: for each tensor it fills the window with a
-// part, posts it, and waits at the gate until the part has been taken (or has come back, to replace
-// it).
+// The tap of a dump: passes each tensor of a run to the daemon, through a window of shared memory.
+//
+//   tensor  |--part 0--|--part 1--|--part 2-|       each part has at most window_size bytes
+//                |
+//                v   memcpy, post, wait at the gate, next part
+//           [ window ]  in the job's buffer
+//
+// With `replace` every tensor passes twice: out, then back, so that the client can substitute its
+// values before the next layer reads them. All of it runs on the thread of the run, which is
+// blocked meanwhile.
 #include "worker/dump_tap.h"
 
 #include <fnmatch.h>
@@ -8,6 +15,8 @@
 #include "base/list.h"
 #include "protocol/tensor_message.h"
 
+// `only` is a name or a pattern. Names are compared first, because they may contain pattern
+// characters.
 static bool dump_tap_wants(struct npu_tap *npu, const char *name)
 {
     const struct dump_tap *t = container_of(npu, struct dump_tap, npu);
@@ -20,6 +29,7 @@ static void dump_tap_post(void *owner)
     t->post(t);
 }
 
+// Prepares the message that all parts of this tensor share; offset and size follow for each part.
 static void dump_tap_describe(struct dump_tap *t, const struct npu_tensor *tensor)
 {
     t->part = (rknnd_DumpReply){.index = t->n_tensors++, .has_tensor = true};
@@ -28,7 +38,8 @@ static void dump_tap_describe(struct dump_tap *t, const struct npu_tensor *tenso
     message_set_text(t->part.op, tensor->op);
 }
 
-// One part of the tensor after the other goes through the window.
+// Moves one tensor through the window, part by part: out of it, or (`wanted`) back into it. A
+// tensor of 0 bytes is one empty part, so that the client hears of it too.
 static int dump_tap_pass(struct dump_tap *t, const struct npu_tensor *tensor, bool wanted,
                          struct error *e)
 {
@@ -49,6 +60,8 @@ static int dump_tap_pass(struct dump_tap *t, const struct npu_tensor *tensor, bo
     return 0;
 }
 
+// Called by the backend for each tensor. Returns 1 if the tensor's data was replaced, else 0 or a
+// negative status that ends the run.
 static int dump_tap_show(struct npu_tap *npu, const struct npu_tensor *tensor, struct error *e)
 {
     struct dump_tap *t = container_of(npu, struct dump_tap, npu);

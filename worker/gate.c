@@ -1,9 +1,9 @@
-// Runs that wait.
+// The gate where a run waits for the outside world.
 //
 // The run's thread posts what it needs (a part of a dump, a call of a custom operator) and sleeps
-// in gate_wait(); the loop, or the thread that reads the daemon's requests, lets it go on. `waits`
-// is set before post(), so that an answer which comes from inside of post() is not lost. `stopped`
-// stays for the rest of the run: the backend sees it between layers, too.
+// in gate_wait(). The loop, or in a worker the thread that reads requests, opens the gate. `waits`
+// is set before post(), so that an answer that arrives during post() is not lost. `stopped` stays
+// set for the rest of the run, because the backend also polls it between layers.
 #include "worker/gate.h"
 
 void gate_init(struct gate *p)
@@ -25,6 +25,7 @@ void gate_start(struct gate *p)
     atomic_store(&p->stopped, false);
 }
 
+// The lock is not held while post() runs: post() may open the gate itself, on this thread.
 bool gate_wait(struct gate *p, void (*post)(void *owner), void *owner)
 {
     pthread_mutex_lock(&p->lock);
@@ -38,6 +39,7 @@ bool gate_wait(struct gate *p, void (*post)(void *owner), void *owner)
     return !atomic_load(&p->stopped);
 }
 
+// Harmless when nobody waits: a stop may come at any time of the run.
 void gate_open(struct gate *p, bool stop)
 {
     pthread_mutex_lock(&p->lock);

@@ -1,4 +1,4 @@
-// Layers as messages.
+// Layers as messages: a profile's list, each message preceded by its length.
 #include "worker/layer_message.h"
 
 #include <assert.h>
@@ -30,6 +30,8 @@ static void layer_to_message(const struct npu_layer *l, rknnd_Layer *ret)
     message_set_text(ret->output_shapes, l->output_shapes);
 }
 
+// Encodes in two passes, sizes first, so that one allocation of the exact size suffices. An empty
+// list is still a valid pointer: NULL means out of memory.
 uint8_t *layer_list_encode(const struct npu_layer *layers, size_t n, size_t *ret_size)
 {
     rknnd_Layer m;

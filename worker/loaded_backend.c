@@ -1,7 +1,11 @@
 // A backend with its device and one model.
 //
-// The file is mapped read-only and stays so: backends may point into it. One thread at a time
-// opens, loads and closes; runs follow npu.h's rules.
+//   npu-NAME.so --dlopen--> backend --device_open--> device --model_load--> model --> contexts
+//                                                                 |
+//                                              file, mapped read-only: backends may point into it
+//
+// Closing goes the other way. One thread at a time opens, loads and closes; runs follow the
+// threading rules of npu.h. Used by worker processes and, with --isolation=thread, by the daemon.
 #include "worker/loaded_backend.h"
 
 #include <assert.h>
@@ -11,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+// Core masks are 32 bits wide, hence the bound on cores. On failure the caller closes what is open.
 int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
                         const char *options, struct error *e)
 {
@@ -29,6 +34,8 @@ int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, c
     return 0;
 }
 
+// Maps a model file. Its size is checked against the file, since reading a mapping beyond the
+// file's end raises SIGBUS.
 static int map_file(struct loaded_backend *loaded, const struct model_file *f, struct error *e)
 {
     struct stat st;
@@ -70,13 +77,16 @@ int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *
         return r;
     struct npu_model_source source = source_of(loaded, file);
     r = loaded->backend->model_load(loaded->device, &source, &loaded->model, e);
-    // What the backend made of the weights is kept by now: pages of the file that are needed again
-    // come back from it, and what packing took for a moment goes back to the system.
+    // Loading has repacked the weights into the backend's own memory. Pages of the file are dropped
+    // and are read again if the backend touches them; malloc_trim() returns what packing needed
+    // temporarily.
     madvise(loaded->file, loaded->file_size, MADV_DONTNEED);
     malloc_trim(0);
     return r;
 }
 
+// For each row of the model's shape sets: its inputs, then its outputs. n_rows is 0 for a model
+// with fixed shapes, which has one row.
 const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n)
 {
     size_t per_row = (size_t)m->n_inputs + m->n_outputs, n = per_row * (m->n_rows ? m->n_rows : 1);
@@ -111,6 +121,8 @@ void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextI
     message_set_text(ret->estimate_chip, m->estimate_chip ? m->estimate_chip : "");
 }
 
+// Describes a file without loading it; the mapping is not needed afterwards, because the JSON is a
+// copy.
 int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,
                             char **ret, struct error *e)
 {
@@ -123,6 +135,7 @@ int loaded_backend_describe(struct loaded_backend *loaded, const struct model_fi
     return r;
 }
 
+// The module goes last: model and device are freed by its code.
 void loaded_backend_close(struct loaded_backend *loaded)
 {
     if (loaded->backend) {

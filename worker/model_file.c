@@ -1,4 +1,4 @@
-// Model files.
+// Copies of a model file's descriptor: the fd is duplicated, the texts are copied.
 #include "worker/model_file.h"
 
 #include <errno.h>
@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
+// The duplicate is at least 3, so that it cannot take the place of a closed standard stream. `to`
+// may be the same as `from`, as it is written only at the end.
 int model_file_copy(struct model_file *to, const struct model_file *from, struct error *e)
 {
     struct model_file f = {

@@ -1,8 +1,9 @@
-// Plugins.
+// Plugins for custom operators (SDK guide 5.5.4.4).
 //
-// The folder is searched once, when a model first has an operator that the device does not know.
-// Libraries stay loaded for the process's life: what their code may have left behind, as threads
-// and exit handlers, still needs it.
+// The folder is searched once, when a model first contains an operator that the device does not
+// know. Libraries stay loaded for the life of the process: threads and exit handlers that their
+// code may have created still need it. Called on the threads of runs, so the list is built under a
+// lock; afterwards it does not change and is read without.
 #include "worker/plugins.h"
 
 #include <dirent.h>
@@ -44,7 +45,8 @@ void plugins_done(struct plugins *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-// Its code runs with the service's rights: nobody else may put it there.
+// A plugin's code runs with the rights of the service, so nobody else may be able to write to the
+// file.
 static int check_file(const char *path, struct error *e)
 {
     struct stat st;
@@ -69,6 +71,8 @@ static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
     return custom_op_check(op, e) < 0 ? error_prefix(e, "plugin %s", path) : 0;
 }
 
+// Loads one library and checks the operator that it describes. Loading runs the library's
+// constructors, which is why the file is checked first.
 static int plugins_load(const char *path, const rknn_custom_op **ret, struct error *e)
 {
     if (check_file(path, e) < 0)
@@ -87,6 +91,8 @@ static int plugins_load(const char *path, const rknn_custom_op **ret, struct err
     return r;
 }
 
+// A plugin that cannot be used is logged and remembered as the reason for the error that a run gets
+// if its operator is then missing; the others stay usable.
 static void plugins_add(struct plugins *p, const char *name)
 {
     size_t size = strlen(p->dir) + strlen(name) + 2;
@@ -117,8 +123,9 @@ static int is_plugin(const struct dirent *entry)
     return fnmatch(PATTERN, entry->d_name, 0) == 0;
 }
 
-// Plugins may be linked with the client library: here it is found although nobody installed it
-// where the linker looks.
+// Plugins may be linked with librknnrt.so. Once it is loaded by path, the dynamic linker resolves
+// their dependency by its soname, even if it is not installed in a system folder. Failure is
+// ignored: most plugins do not need it.
 static void load_client_library(const struct plugins *p)
 {
     char path[4096];
@@ -126,6 +133,7 @@ static void load_client_library(const struct plugins *p)
         dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }
 
+// In alphabetical order, so that of two plugins for one operator always the same one is used.
 static void open_all(struct plugins *p)
 {
     struct dirent **names;

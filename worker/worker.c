@@ -1,13 +1,14 @@
 // The worker process: confinement, threads, reading and writing.
 //
-// All threads are alike. The one that holds `reading` reads requests and handles them at once, but
-// for a run: then it lets go of `reading`, so that another thread reads on, does the run itself and
-// answers it. So a run needs no hand-over between threads, and no thread waits for another.
+// All threads are alike. The one that holds `reading` reads requests and handles them at once,
+// except for a run: it releases `reading` for another thread, executes the run itself and answers
+// it. So a run needs no hand-over between threads.
 //
 //     thread 1: lock reading -> read RUN a -> unlock -> run a ......... -> answer a -> lock reading
 //     thread 2:                  lock reading -> read RUN b -> unlock -> run b ... -> answer b
 //
-// Answers are written whole, under `writing`, in the order in which they become ready.
+// Answers are written whole, under `writing`, in the order in which they become ready. The lock
+// order is `reading` before `writing`; a run holds neither.
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -37,13 +38,16 @@ void worker_die(const char *format, ...)
 
 // ---- answers -----------------------------------------------------------------------------------
 
-// The end of the socket, either way, is the end of the process, whatever its threads do: nothing
-// that a worker has is worth saving.
+// The end of the socket, in either direction, ends the process, whatever its threads are doing: a
+// worker has no state worth saving.
 static _Noreturn void on_daemon_gone(void)
 {
     _exit(0);
 }
 
+// Takes over the frame. The socket blocks, so that a daemon that does not read slows the worker
+// down instead of filling its memory. n_answers is raised before the write: it is the release half
+// of the ordering that struct worker explains.
 void worker_answer(struct worker *w, struct frame_out *f)
 {
     struct frame_queue q;
@@ -67,6 +71,8 @@ void worker_answer(struct worker *w, struct frame_out *f)
 
 // ---- requests ----------------------------------------------------------------------------------
 
+// Reads once, blocking. The atomic load is the acquire half of n_answers: what other threads did
+// before their answers is visible to what the daemon asked for afterwards.
 static void worker_receive(struct worker *w)
 {
     struct frame_reader *r = &w->reader;
@@ -79,7 +85,8 @@ static void worker_receive(struct worker *w)
     frame_reader_fill(r, (size_t)n);
 }
 
-// Handles requests until there is a run to do.
+// Handles requests until one of them is a run, which the caller executes. Needs `reading`. A
+// malformed frame is a bug of the daemon, which is trusted, and ends the process.
 static struct worker_context *next_run(struct worker *w)
 {
     struct worker_context *run = NULL;
@@ -96,6 +103,8 @@ static struct worker_context *next_run(struct worker *w)
     return run;
 }
 
+// The body of every thread. A run that the backend finishes on a thread of its own is answered
+// there, and this one reads on at once.
 static void *worker_serve(void *arg)
 {
     struct worker *w = arg;
@@ -108,6 +117,8 @@ static void *worker_serve(void *arg)
     return NULL;
 }
 
+// The calling thread serves as well, hence n - 1 new ones. They are detached and end with the
+// process.
 int worker_start_threads(struct worker *w, unsigned n, struct error *e)
 {
     for (unsigned i = 1; i < n; i++) {
@@ -122,6 +133,8 @@ int worker_start_threads(struct worker *w, unsigned n, struct error *e)
 
 // ---- the process -------------------------------------------------------------------------------
 
+// Before Linux 5.9 close_range() does nothing; the daemon's own files are close-on-exec in any
+// case.
 static void close_all_but(int fd)
 {
     // Before Linux 5.9 this does nothing; the daemon's own files close on exec all the same.
@@ -130,7 +143,8 @@ static void close_all_but(int fd)
     close_range((unsigned)fd + 1, ~0u, 0);
 }
 
-// A worker runs code and reads files that are not trusted, and must not outlive its daemon.
+// A worker runs foreign code on untrusted files: it may gain no rights, leave no core dump, and
+// must not outlive its daemon.
 static int worker_confine(int fd, struct error *e)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -139,13 +153,15 @@ static int worker_confine(int fd, struct error *e)
         return error_set_errno(e, STATUS_FAIL, errno, "cannot confine itself");
     prctl(PR_SET_NAME, "rknnd-worker");
     close_all_but(fd);
-    // These come to the whole process group; the daemon lets jobs finish before it ends workers.
+    // A terminal sends these to the whole process group. The daemon lets jobs finish before it ends
+    // its workers.
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     return 0;
 }
 
-// What it prints goes into a pipe of the daemon's: line by line, and without ever waiting for it.
+// The output goes into a pipe that the daemon reads: line by line, and non-blocking, so that a full
+// pipe loses lines rather than delaying a run.
 static void worker_begin_log(void)
 {
     fcntl(STDERR_FILENO, F_SETFL, O_WRONLY | O_NONBLOCK);

@@ -1,7 +1,10 @@
-// Custom operators in a worker's runs.
+// Custom operators in a worker's runs: turns the daemon's message into a custom_proxy, and a call
+// of the proxy into a message.
 #include "protocol/custom_message.h"
 #include "worker/worker_memory.h"
 
+// On the run's thread: tells the daemon that a node's inputs are in the job's buffer. It is a
+// partial answer (FRAME_MORE) to the run or dump; the daemon replies with WORKER_NEXT.
 static void post_call(struct custom_proxy *proxy)
 {
     struct worker_context *c = container_of(proxy, struct worker_context, proxy);
@@ -14,7 +17,7 @@ static void post_call(struct custom_proxy *proxy)
                                 message_row(c->type)->reply, message, NULL, 0, NULL, NULL));
 }
 
-// Where the nodes that the client computes lie; no such nodes need no place.
+// A part of the buffer's output half, checked against its size.
 static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t size)
 {
     struct bytes room;
@@ -23,6 +26,8 @@ static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t s
     return (uint8_t *)room.data;
 }
 
+// Part of preparing a run, under `reading`. Without nodes for the client the offsets in the message
+// have no meaning and are not looked at.
 void worker_prepare_calls(struct worker_context *c, const struct worker_buffer *b,
                           const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {

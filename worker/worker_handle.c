@@ -1,4 +1,13 @@
 // What a worker does for each request.
+//
+// Handlers run on the thread that holds `reading`. A negative status with a text is sent as the
+// answer; a request that breaks the protocol ends the process, because it comes from the daemon,
+// which is trusted to be correct. Contexts, buffers and memories have numbers that the daemon gives
+// out; each kind is a hash table of WORKER_BUCKETS lists.
+//
+//   START -> LOAD -> OPEN -> BUFFER, MEMORY, BIND ... -> RUN or DUMP ... -> CLOSE
+//     |              a context                                               the context
+//     +----> DESCRIBE, instead of all that
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +20,7 @@
 #include "worker/layer_message.h"
 #include "worker/worker_memory.h"
 
+// A request while it is being handled.
 struct worker_request {
     struct worker *worker;
     const struct frame_header *header;
@@ -37,7 +47,8 @@ void worker_add(struct list *buckets, struct worker_object *n, uint32_t number)
     list_append(&buckets[number % WORKER_BUCKETS], &n->link);
 }
 
-// A context that nothing runs on.
+// A context with no run in progress. The daemon sends nothing for a context before its run is
+// answered.
 static struct worker_context *worker_idle_context(const struct worker_request *r, uint32_t number)
 {
     struct worker_context *c = worker_find(r->worker->contexts, number);
@@ -48,6 +59,8 @@ static struct worker_context *worker_idle_context(const struct worker_request *r
 
 // ---- answers -----------------------------------------------------------------------------------
 
+// Answers with a message and, if size > 0, a payload. The frame points to the payload, which may go
+// when this returns, because worker_answer() sends all of it.
 static void worker_reply(const struct worker_request *r, const void *message, const void *payload,
                          size_t size)
 {
@@ -64,6 +77,7 @@ static void worker_reply_error(const struct worker_request *r, const struct erro
 
 // ---- device and model --------------------------------------------------------------------------
 
+// The next file descriptor that came with the present frame; the caller closes it.
 static int take_file(const struct worker_request *r)
 {
     int fd = frame_reader_take_fd(&r->worker->reader);
@@ -79,6 +93,8 @@ static void set_log_level(uint32_t level)
     log_set_level((enum log_level)level);
 }
 
+// START: opens the backend's device and tells what it is. The file that comes with it is the memory
+// of breadcrumbs; its mapping lasts as long as the process.
 static int handle_start(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
@@ -120,7 +136,8 @@ static uint8_t *encode_tensors(const struct npu_model_info *m, size_t *ret_size)
     return all ? tensor_list_encode(all, n, ret_size) : NULL;
 }
 
-// Custom operators first, then inputs and outputs.
+// The payload that describes a model: its custom operators, then its inputs and outputs. Allocated;
+// the caller frees it. NULL: out of memory.
 static uint8_t *encode_model(const struct npu_model_info *m, size_t *ret_size)
 {
     size_t custom_size, tensors_size;
@@ -148,6 +165,7 @@ static int answer_model(const struct worker_request *r, const struct npu_model_i
     return 0;
 }
 
+// LOAD: loads the one model of this worker, and starts the threads that its runs need.
 static int handle_load(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerLoad *m = &r->message->WORKER_LOAD_request;
@@ -159,7 +177,8 @@ static int handle_load(struct worker_request *r, struct error *e)
         s = loaded_backend_load(loaded, &file, e);
     if (s < 0)
         return s;
-    // One thread always reads, so that a request does not wait for a run to end.
+    // One thread more than there are cores, so that a request is read even while all cores run. A
+    // device whose submit never blocks needs no further threads.
     const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
     s = worker_start_threads(r->worker, d->never_blocks ? 1 : d->n_cores + 1, e);
     return s < 0 ? s : answer_model(r, loaded->backend->model_info(loaded->model), e);
@@ -182,6 +201,7 @@ static int handle_describe(struct worker_request *r, struct error *e)
 
 // ---- contexts ----------------------------------------------------------------------------------
 
+// Also of a context that is half made.
 static void context_free(struct worker_context *c)
 {
     if (c->npu)
@@ -194,6 +214,8 @@ static void context_free(struct worker_context *c)
     free(c);
 }
 
+// Tables for one run at a time: inputs, outputs, and where they are bound. Each has one element
+// more than needed, because calloc(0) may return NULL.
 static int context_new(struct worker *w, struct worker_context **ret, struct error *e)
 {
     const struct npu_model_info *info = w->loaded.backend->model_info(w->loaded.model);
@@ -240,6 +262,7 @@ static int handle_close(struct worker_request *r, struct error *e)
     return 0;
 }
 
+// PROFILE: layer times of the context's last run that collected them.
 static int handle_profile(struct worker_request *r, struct error *e)
 {
     struct worker_context *c = worker_idle_context(r, r->message->WORKER_PROFILE_request.context);
@@ -301,6 +324,9 @@ static int handle_internal(struct worker_request *r, struct error *e)
 
 // ---- runs --------------------------------------------------------------------------------------
 
+// Fills the run's inputs: from the memory that a tensor is bound to, else from the job's buffer.
+// Offsets and sizes are checked even though the daemon is trusted, because a mistake there would
+// read out of bounds.
 static void prepare_inputs(struct worker_context *c, const struct worker_buffer *b,
                            const rknnd_WorkerRun *m)
 {
@@ -323,6 +349,7 @@ static void prepare_inputs(struct worker_context *c, const struct worker_buffer 
     }
 }
 
+// The same for outputs. `m->row` selects the shape set, and with it the sizes.
 static void prepare_outputs(struct worker_context *c, const struct worker_buffer *b,
                             const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
@@ -342,6 +369,8 @@ static void prepare_outputs(struct worker_context *c, const struct worker_buffer
     }
 }
 
+// Answers a run or dump, on whichever thread finished it. `running` is cleared before the answer is
+// sent, since the daemon may use the context again as soon as it has read it.
 static void end_run(struct worker_context *c, int status, const struct error *e)
 {
     struct worker *w = c->worker;
@@ -365,8 +394,9 @@ static void end_run(struct worker_context *c, int status, const struct error *e)
     worker_answer(w, f);
 }
 
-// The answer goes when the backend has both called done() and returned: before that it may still
-// touch the context.
+// From the backend, on any thread. The answer goes when the backend has both called done() and
+// returned from submit(): until then it may still touch the context. `left` counts the two, and
+// whoever comes second answers.
 static void on_job_done(struct npu_job *job, int status)
 {
     struct worker_context *c = job->owner;
@@ -375,6 +405,8 @@ static void on_job_done(struct npu_job *job, int status)
         end_run(c, status, &job->error);
 }
 
+// Without `reading`. A context that has no valid internal memory fails its runs, with the reason
+// that worker_set_internal() kept.
 void worker_run(struct worker_context *c)
 {
     struct error e = c->unusable;
@@ -389,6 +421,7 @@ void worker_run(struct worker_context *c)
         end_run(c, c->status, &c->job.error);
 }
 
+// Fills the context's npu_job. From here the context is busy until end_run().
 static void prepare_run(struct worker_request *r, struct worker_context *c,
                         const struct worker_buffer *b, const rknnd_WorkerRun *m,
                         const struct npu_model_info *info)
@@ -415,6 +448,7 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
     r->run = c;
 }
 
+// RUN: checks and prepares it; worker_run() executes it after `reading` has been released.
 static int handle_run(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerRun *m = &r->message->WORKER_RUN_request;
@@ -432,6 +466,7 @@ static int handle_run(struct worker_request *r, struct error *e)
     return 0;
 }
 
+// On the run's thread: tells the daemon that the window holds a part, or that one is wanted.
 static void post_part(struct dump_tap *t)
 {
     struct worker_context *c = container_of(t, struct worker_context, tap);
@@ -440,6 +475,8 @@ static void post_part(struct dump_tap *t)
                                 rknnd_DumpReply_fields, &t->part, NULL, 0, NULL, NULL));
 }
 
+// DUMP: a run whose layers pass through a window at the start of the job's output buffer. It
+// returns no outputs, so none are given to the backend.
 static int handle_dump(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerDump *m = &r->message->WORKER_DUMP_request;
@@ -460,6 +497,7 @@ static int handle_dump(struct worker_request *r, struct error *e)
     return 0;
 }
 
+// NEXT: opens the gate of a run. The context is busy, so worker_idle_context() would refuse it.
 static int handle_next(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
@@ -494,6 +532,7 @@ static const struct {
     {MESSAGE_WORKER_INTERNAL, handle_internal}, {MESSAGE_WORKER_LOG_LEVEL, handle_log_level},
 };
 
+// RUN comes first in the table, since the search is linear and runs are the frequent request.
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
                    struct worker_context **ret_run)
 {

@@ -1,8 +1,9 @@
-// Memory in a worker: maps what the daemon passes as file descriptors, and gives it back.
+// Memory in a worker: maps what the daemon passes as file descriptors, and unmaps it.
 //
 // A job's inputs are mapped read-only, so that code of the model cannot change what a second run,
-// after this worker's death, would read. The daemon's numbers are checked all the same: a wrong one
-// is the daemon's bug, and ends the process before anything is written out of bounds.
+// after this worker's death, would read. Sizes and offsets are checked although the daemon is
+// trusted: a wrong one is a bug there, and ends the process before anything is accessed out of
+// bounds.
 #include "worker/worker_memory.h"
 
 #include <errno.h>
@@ -15,12 +16,13 @@
 #include "base/fd.h"
 #include "npu/buffer/buffer.h"
 
-// Memory of clients.
+// Memory of a client, known by its number; bindings of any context may refer to it.
 struct worker_memory {
     struct worker_object object;
     struct npu_buffer buffer; // the fd: of a dma-buf, else -1
 };
 
+// A mapping that is longer than its file would raise SIGBUS on access.
 static void check_size(int fd, uint64_t size)
 {
     struct stat st;
@@ -48,6 +50,7 @@ struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t number)
     return b;
 }
 
+// Takes the frame's two descriptors, input first; the mappings stay when they are closed.
 void worker_buffer_add(struct worker *w, const rknnd_WorkerBuffer *m)
 {
     cleanup(fd_close_p) int input_fd = frame_reader_take_fd(&w->reader);
@@ -82,6 +85,8 @@ static struct worker_memory *worker_memory_find(struct worker *w, uint32_t numbe
     return m;
 }
 
+// The descriptor of a dma-buf is kept, because dma_sync and backends need it; of other memory only
+// the mapping is.
 void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m)
 {
     cleanup(fd_close_p) int fd = frame_reader_take_fd(&w->reader);
@@ -107,6 +112,7 @@ void worker_memory_drop(struct worker *w, uint32_t number)
     free(m);
 }
 
+// A client's memory, if it contains the range. Written so that the sum cannot overflow.
 static const struct npu_buffer *find_part(struct worker *w, uint32_t number, uint64_t offset,
                                           uint64_t size)
 {
@@ -138,6 +144,7 @@ static void bind_output(struct worker_bound *b, uint8_t *data, const rknnd_Worke
     b->output = (struct npu_output){.data = data, .size = (size_t)m->size, .form = &b->form};
 }
 
+// Binds one tensor of a context, or unbinds it (memory 0), from its next run on.
 void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
 {
     const struct loaded_backend *loaded = &c->worker->loaded;
@@ -153,6 +160,8 @@ void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
     b->input.dmabuf = b->output.dmabuf = memory->fd >= 0 ? memory : NULL;
 }
 
+// The backend may refuse the memory. This message has no answer, so the refusal is kept and fails
+// the next run.
 void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m)
 {
     const struct npu_backend *backend = c->worker->loaded.backend;

@@ -1,4 +1,5 @@
-// What a loaded model is.
+// What a loaded model is, as its backend describes it. Filled once, when the runner has loaded the
+// model, from a worker's message or from the backend in this process; read-only afterwards.
 #include "server/runner/model_info.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ void model_info_done(struct model_info *info)
     model_info_free_custom(info);
 }
 
+// Bytes of all outputs in the types of the model, packed one after the other.
 uint64_t model_info_output_size(const struct model_info *info, uint32_t row)
 {
     const struct tensor_io *outputs = model_info_row(info, row) + info->n_inputs;
@@ -43,6 +45,8 @@ void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m
     message_set_text(info->estimate_chip, m->estimate_chip);
 }
 
+// Decodes the list and keeps the encoded form as well, since CustomListReply sends it on unchanged.
+// *payload is advanced only on success.
 int model_info_take_custom(struct model_info *info, struct bytes *payload, uint32_t n,
                            struct error *e)
 {

@@ -1,9 +1,10 @@
 // Runners: contexts, the order of their jobs, deadlines.
 //
-// What the two kinds have in common is here: each context does one thing at a time, and
-// runner_context_advance() decides what is next, in this order: open it, tell layer times, run the
-// first job that waits. A kind answers through runner_context_opened(), _ran() and so on, from
-// inside or later, and each answer advances the context again.
+// Here is what the two kinds of runner (process, thread) have in common. Each context does one
+// thing at a time, and runner_context_advance() decides what is next, in this order: open the
+// context, fetch layer times, run the first waiting job. A kind answers through
+// runner_context_opened(), _ran() and so on, from inside the call or later, and each answer
+// advances the context again.
 //
 //            first need                answer                worker lost
 //     CLOSED -----------> OPENING -----------------> OPEN -----------------> CLOSED
@@ -11,9 +12,10 @@
 //                            v               another job is submitted          |
 //                          BROKEN ---------------------------------------------+
 //
-// Callbacks of whoever has the runner come in the middle of this, and may submit, cancel and free.
-// So `busy` stays set while an owner is called, lists are begun anew after each call, and a context
-// that is freed while it is busy is closed by whatever ends its business.
+// Callbacks of a runner's owner come in the middle of this, and may submit, cancel and free. So
+// `busy` stays set while an owner is called, lists are walked from their start again after each
+// call, and a context that is freed while it is busy is closed when its business ends. All of it is
+// on the loop's thread.
 #include "server/runner/runner.h"
 
 #include <assert.h>
@@ -24,7 +26,7 @@
 #include "server/runner/runner_kind.h"
 
 #define ATTEMPTS 2
-#define LATE_MS  100 // a timer that goes off later than that tells of a loop that did not run
+#define LATE_MS  100 // a timer that fires later than that shows that the loop did not run
 
 struct profile_request {
     struct list link;
@@ -36,9 +38,9 @@ struct profile_request {
 static void runner_context_advance(struct runner_context *c);
 static void runner_context_resume(struct runner_context *c, bool stop);
 
-// ---- life of a runner
-// ----------------------------------------------------------------------------
+// ---- life of a runner --------------------------------------------------------------------------
 
+// The kind is chosen by --isolation; afterwards nobody asks for it.
 int runner_new(const struct runner_options *options, const struct model_file *model,
                const struct runner_events *events, void *owner, struct runner **ret,
                struct error *e)
@@ -47,6 +49,7 @@ int runner_new(const struct runner_options *options, const struct model_file *mo
                                                                        owner, ret, e);
 }
 
+// Buffers of worker processes are shared memory; threads use plain memory.
 static int take_parts(struct runner *runner, const struct model_file *model, struct error *e)
 {
     runner->buffers =
@@ -91,12 +94,14 @@ static void on_timer_closed(uv_handle_t *handle)
     runner->timer_closed(runner);
 }
 
+// The timer belongs to the loop until it is closed, and so does the struct around it.
 void runner_done(struct runner *runner, void (*closed)(struct runner *runner))
 {
     runner->timer_closed = closed;
     uv_close((uv_handle_t *)&runner->timer, on_timer_closed);
 }
 
+// The kind ends in the background: it may have to wait for a process or a thread.
 void runner_free(struct runner *runner)
 {
     if (!runner)
@@ -129,11 +134,13 @@ uint32_t runner_deaths(const struct runner *runner)
 
 // ---- what a job does ---------------------------------------------------------------------------
 
+// What a request does to a job, depending on its state:
+//
 //          | next     | stop                  | fail     | cancel
 //  OUT     | -        | -                     | -        | -
 //  QUEUED  | -        | ends at its turn      | -        | out
 //  RUNNING | -        | ends soon             | -        | ends soon, out
-//  WAITING | goes on  | ends soon             | ends     | ends soon, out
+//  WAITING | resumes  | ends soon             | ends     | ends soon, out
 enum job_state {
     JOB_OUT,     // the runner does not have it: its context may not be there
     JOB_QUEUED,  // for its context, or for another worker
@@ -141,7 +148,7 @@ enum job_state {
     JOB_WAITING, // so it does, and has sent a part or a call
 };
 
-// Whatever is asked of a job asks here first.
+// The functions below may be called in any state of a job, so each asks here first.
 static enum job_state state_of(const struct runner_job *job)
 {
     const struct runner_context *c = job->context;
@@ -152,7 +159,7 @@ static enum job_state state_of(const struct runner_job *job)
     return c->waits ? JOB_WAITING : JOB_RUNNING;
 }
 
-// The one way out for a job that is in no list of the runner's any more.
+// The one way out for a job that is in no list of the runner any more. done() may free the job.
 static void runner_job_finish(struct runner_job *job, const struct error *e)
 {
     job->submitted = false;
@@ -161,10 +168,12 @@ static void runner_job_finish(struct runner_job *job, const struct error *e)
 
 // ---- deadlines ---------------------------------------------------------------------------------
 
-// One timer for everything. It is only moved to go off earlier: when it finds nothing overdue it
-// waits for the next deadline there is, so that a job that is done in time costs a comparison.
+// One timer serves all deadlines of a runner. It is only ever moved to an earlier time: when it
+// fires and finds nothing overdue, it is set to the next deadline. So a job that finishes in time
+// costs one comparison.
 static void on_timer(uv_timer_t *timer);
 
+// Makes the timer fire at `at_ms` at the latest.
 static void alarm_at(struct runner *runner, uint64_t at_ms)
 {
     uint64_t now = uv_now(runner->options->loop);
@@ -183,6 +192,8 @@ static struct runner_context *find_overdue(struct runner *runner, uint64_t now)
     return NULL;
 }
 
+// Ends a job that waits at its gate: the run is told to stop, and its owner hears the reason. The
+// context stays busy until the run has really ended.
 static void end_waiting(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = steal_ptr(c->job);
@@ -191,7 +202,7 @@ static void end_waiting(struct runner_context *c, const struct error *e)
         runner_job_finish(job, e);
 }
 
-// Nobody takes the part that is out, or computes the node.
+// The client did not take a part of a dump, or did not compute a custom operator, in time.
 static void end_late(struct runner_context *c)
 {
     const struct runner *runner = c->runner;
@@ -208,8 +219,8 @@ static void end_late(struct runner_context *c)
     end_waiting(c, &e);
 }
 
-// A daemon that did not run (stopped, or starved) cannot have heard that something was done in
-// time, and its workers may have stopped with it: what they do has its time from now on.
+// A daemon that was stopped or starved of CPU time could not notice what was done in time, and its
+// workers may have been stopped with it. All deadlines start afresh.
 static void excuse_lateness(struct runner *runner, uint64_t now)
 {
     struct runner_context *c;
@@ -221,6 +232,8 @@ static void excuse_lateness(struct runner *runner, uint64_t now)
         runner->deadline_ms = now + runner->limit_ms;
 }
 
+// Overdue: the runner itself first (loading, the pause after a death), then its contexts, then the
+// timer is set to the next deadline. A callback may close the timer.
 static void on_timer(uv_timer_t *timer)
 {
     struct runner *runner = container_of(timer, struct runner, timer);
@@ -249,6 +262,8 @@ static void on_timer(uv_timer_t *timer)
     alarm_at(runner, runner->deadline_ms);
 }
 
+// limit_ms is kept so that excuse_lateness() can grant the whole time again. It has no meaning for
+// RUNNER_NEVER.
 void runner_set_deadline(struct runner *runner, uint64_t at_ms)
 {
     runner->deadline_ms = at_ms;
@@ -256,6 +271,7 @@ void runner_set_deadline(struct runner *runner, uint64_t at_ms)
     alarm_at(runner, at_ms);
 }
 
+// Starts an operation of the context and its deadline.
 static void make_busy(struct runner_context *c, uint32_t timeout_ms)
 {
     c->busy = true;
@@ -265,7 +281,8 @@ static void make_busy(struct runner_context *c, uint32_t timeout_ms)
     alarm_at(c->runner, c->deadline_ms);
 }
 
-// The job goes on, or ends.
+// Opens the gate of the run that waits: it continues, or (`stop`) ends. Either has the job's whole
+// timeout again.
 static void runner_context_resume(struct runner_context *c, bool stop)
 {
     c->waits = WAITS_NOT;
@@ -275,6 +292,8 @@ static void runner_context_resume(struct runner_context *c, bool stop)
 
 // ---- contexts ----------------------------------------------------------------------------------
 
+// The kind's struct is allocated, which begins with the runner_context. It opens as soon as the
+// model is loaded.
 int runner_context_new(struct runner *runner, void (*opened)(void *owner, const struct error *e),
                        void *owner, struct runner_context **ret, struct error *e)
 {
@@ -306,6 +325,7 @@ void runner_profile_cancel(struct runner_context *c)
     }
 }
 
+// A busy context is closed later, by whatever ends its business; its owner hears no more of it.
 void runner_context_free(struct runner_context *c)
 {
     if (!c)
@@ -317,6 +337,7 @@ void runner_context_free(struct runner_context *c)
     runner_context_advance(c);
 }
 
+// References that a run still holds are dropped with the context.
 void runner_context_done(struct runner_context *c)
 {
     list_remove(&c->link);
@@ -326,6 +347,8 @@ void runner_context_done(struct runner_context *c)
 
 // ---- jobs --------------------------------------------------------------------------------------
 
+// The context takes references of its own to buffer and bindings, because the job may be cancelled
+// and freed while the device still uses them.
 static void runner_context_start(struct runner_context *c, struct runner_job *job)
 {
     const struct runner_options *o = c->runner->options;
@@ -342,6 +365,8 @@ static void runner_context_start(struct runner_context *c, struct runner_job *jo
     c->runner->kind->run(c);
 }
 
+// A job that comes back after lost() keeps its count of attempts. A context that failed to open is
+// opened again: the reason may have been temporary, such as memory.
 void runner_submit(struct runner_job *job)
 {
     struct runner_context *c = job->context;
@@ -357,6 +382,8 @@ void runner_submit(struct runner_job *job)
     runner_context_advance(c);
 }
 
+// Once a part is out, the dump is not repeated on another worker: the client would get it twice. A
+// cancelled job has nobody to take the part, and is stopped.
 void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part)
 {
     struct runner_job *job = c->job;
@@ -370,6 +397,7 @@ void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part
     job->part(job, part);
 }
 
+// Unlike a dump, a run with calls may be repeated: outputs are sent only at its end.
 void runner_context_called(struct runner_context *c, uint32_t node)
 {
     struct runner_job *job = c->job;
@@ -394,6 +422,7 @@ void runner_job_next(struct runner_job *job)
         runner_context_resume(job->context, false);
 }
 
+// A queued job is only marked, and fails at its turn, so that done() never comes from inside.
 void runner_job_stop(struct runner_job *job)
 {
     enum job_state state = state_of(job);
@@ -410,6 +439,7 @@ void runner_job_fail(struct runner_job *job, const struct error *e)
         end_waiting(job->context, e);
 }
 
+// The run on the device cannot be withdrawn: it is told to stop, and its result goes to nobody.
 void runner_job_cancel(struct runner_job *job)
 {
     enum job_state state = state_of(job);
@@ -421,6 +451,7 @@ void runner_job_cancel(struct runner_job *job)
     job->submitted = false;
 }
 
+// An owner who waits for opened() has no job yet, so at most one of the two is told.
 void runner_context_give_up(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = steal_ptr(c->job);
@@ -431,7 +462,8 @@ void runner_context_give_up(struct runner_context *c, const struct error *e)
         runner_job_finish(job, e);
 }
 
-// A context stays busy while its owner is called: what the owner asks for waits until he returns.
+// The context stays busy while its owner is called: what the owner asks for waits until the call
+// returns.
 void runner_context_ran(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = steal_ptr(c->job);
@@ -444,6 +476,7 @@ void runner_context_ran(struct runner_context *c, const struct error *e)
     runner_context_advance(c);
 }
 
+// As above; a failure is kept for jobs that are submitted while the context is broken.
 void runner_context_opened(struct runner_context *c, const struct error *e)
 {
     c->state = e ? CONTEXT_BROKEN : CONTEXT_OPEN;
@@ -473,6 +506,7 @@ void runner_profile(struct runner_context *c,
     runner_context_advance(c);
 }
 
+// Answers the oldest request. It is removed and freed first, because got() may ask again or cancel.
 static void answer_profile(struct runner_context *c, const struct error *e,
                            const rknnd_ProfileReply *reply, struct bytes layers)
 {
@@ -495,7 +529,8 @@ void runner_context_profiled(struct runner_context *c, const struct error *e,
 
 // ---- what a context does next ------------------------------------------------------------------
 
-// Tells one who waits that it will not be. False: nobody waits.
+// Tells one of those who wait (opening, job, profile) that it will not happen. False: nobody waits.
+// One at a time, because the callback may change the lists.
 static bool fail_one(struct runner_context *c, const struct error *e)
 {
     struct runner_job *job = list_first(&c->waiting, struct runner_job, link);
@@ -523,7 +558,8 @@ static void open_context(struct runner_context *c)
     c->runner->kind->open(c);
 }
 
-// One step of an open context. False: there is nothing to do.
+// Starts one operation of an open context. False: there is nothing to do. Profiles come before
+// jobs, since the next run would overwrite the layer times.
 static bool use_context(struct runner_context *c)
 {
     static const struct error stopped = {STATUS_FAIL, "the job was stopped before it began"};
@@ -541,6 +577,8 @@ static bool use_context(struct runner_context *c)
     return true;
 }
 
+// One step of runner_context_advance(), by the state of runner and context. False: nothing to do
+// now.
 static bool runner_context_step(struct runner_context *c)
 {
     if (c->runner->failed)
@@ -555,8 +593,9 @@ static bool runner_context_step(struct runner_context *c)
     return true;
 }
 
-// Goes on until the context is busy or has nothing to do. A step may end inside itself, and then
-// comes back here through runner_context_*(): once is enough.
+// Steps until the context is busy or has nothing to do. An operation may be answered from inside
+// its step and call this again through runner_context_*(): the outer call continues, the inner one
+// returns.
 static void runner_context_advance(struct runner_context *c)
 {
     if (c->advancing)
@@ -569,7 +608,8 @@ static void runner_context_advance(struct runner_context *c)
         c->runner->kind->close(c);
 }
 
-// Advances every context; a step may free contexts, so it starts over until all had their turn.
+// Advances every context. A step may free any context, so no iterator survives it: all are moved to
+// a list of their own and taken from its front.
 static void runner_advance_all(struct runner *runner)
 {
     struct list todo;
@@ -586,6 +626,7 @@ static void runner_advance_all(struct runner *runner)
     }
 }
 
+// Not before on_loaded(): until then the owner expects nothing else.
 static void tell_ready(struct runner *runner, bool ready)
 {
     if (runner->loaded && runner->events->on_ready)
@@ -604,6 +645,8 @@ void runner_is_ready(struct runner *runner)
     runner_advance_all(runner);
 }
 
+// The owner is told that it is ready, because what it holds back would otherwise wait for ever: it
+// is submitted, and fails.
 void runner_has_failed(struct runner *runner, const struct error *e)
 {
     runner->ready = false;
@@ -618,8 +661,8 @@ void runner_has_failed(struct runner *runner, const struct error *e)
     runner_advance_all(runner);
 }
 
-// Puts the job that a lost context ran back to the front of its queue, or into `failed` when it has
-// had its attempts.
+// Puts the job that a lost context ran back to the front of its queue; into `failed` if it has used
+// up its attempts or nobody wants it any more.
 static void runner_context_requeue(struct runner_context *c, struct list *failed)
 {
     struct runner_job *job = steal_ptr(c->job);
@@ -629,7 +672,8 @@ static void runner_context_requeue(struct runner_context *c, struct list *failed
         list_append(c->waiting.next, &job->link); // before the first
 }
 
-// Jobs whose owners would rather have them back than let them wait here.
+// Jobs whose owners prefer to have them back (lost()): the scheduler then gives their cores to
+// others until the worker has been replaced.
 static void take_lost(struct runner_context *c, struct list *lost)
 {
     struct runner_job *job, *after;
@@ -641,6 +685,7 @@ static void take_lost(struct runner_context *c, struct list *lost)
     }
 }
 
+// `again` makes the next runner_submit() a second attempt of the same job.
 static void give_back(struct list *lost)
 {
     struct runner_job *job;
@@ -652,6 +697,8 @@ static void give_back(struct list *lost)
     }
 }
 
+// First all contexts are put in order, then owners of jobs are called, who may submit, cancel or
+// free anything. Jobs past their deadline and jobs that were merely lost differ in their status.
 void runner_has_lost_contexts(struct runner *runner, const struct error *why)
 {
     struct list overdue, failed, lost;

@@ -4,13 +4,15 @@
 //                      v      both answers            worker dies
 //     +----------> STARTING -------------> READY -------------------+
 //     |                | worker dies                                |
-//     | its time       v                                            |
+//     | pause over     v                                            |
 //     +------------ RESTING <---------------------------------------+
 //                      | too many deaths without a finished job; or the model is refused
 //                      v
 //                   FAILED
 //
-// Nothing that the worker says is trusted: what cannot be is its death.
+// START and LOAD are sent at once, as requests 1 and 2; contexts are opened when both are answered.
+// Nothing that the worker says is trusted: an answer that cannot be correct kills it. All of it is
+// on the loop's thread.
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +24,13 @@
 #include "server/runner/worker_binding.h"
 #include "server/runner/worker_process.h"
 
-// Deaths in a row: so many are followed by a new worker at once, then pauses double from the first
-// one on, then it is enough.
+// Deaths in a row: the first DEATHS_AT_ONCE are followed by a new worker at once, then pauses
+// double from FIRST_PAUSE_MS on, and after DEATHS_MAX no worker is started any more. A model that
+// was never loaded gets DEATHS_BEFORE_USE tries, as its client waits for the answer.
 #define DEATHS_AT_ONCE    3
 #define DEATHS_MAX        8
 #define DEATHS_BEFORE_USE 2
-#define LIVED_LONG_MS     10000 // that is no death in a row
+#define LIVED_LONG_MS     10000 // of being READY: a death after that starts a new count
 #define FIRST_PAUSE_MS    100
 
 #define MAX_TENSORS 128 // of each kind; the bound of rknnd.proto
@@ -49,6 +52,7 @@ struct process_runner {
     struct list calls; // contexts that wait for an answer, in the order of their requests
 };
 
+// A context has at most one request under way; `call` links it into process_runner.calls.
 struct process_context {
     struct runner_context base;
     uint32_t id;
@@ -75,7 +79,8 @@ static uint32_t next_request(struct process_runner *runner)
     return ++runner->last_request;
 }
 
-// Sends a request with up to two fds, which are duplicated.
+// Sends a request with up to two file descriptors. They are duplicated: the frame owns and closes
+// its own. A missing frame (out of memory) makes worker_process_send() kill the worker.
 static int send_request(struct process_runner *runner, uint16_t type, uint32_t id,
                         const void *message, const int *fds, int n_fds, struct error *e)
 {
@@ -94,7 +99,7 @@ static int send_request(struct process_runner *runner, uint16_t type, uint32_t i
     return 0;
 }
 
-// Sends a request of a context, whose answer will find it.
+// Sends a context's request and notes it, so that its answer finds the context.
 static void process_call(struct process_context *c, uint16_t type, const void *message)
 {
     struct process_runner *runner = runner_of(c->base.runner);
@@ -104,6 +109,7 @@ static void process_call(struct process_context *c, uint16_t type, const void *m
     send_request(runner, type, c->request, message, NULL, 0, NULL);
 }
 
+// The context whose request a frame answers; NULL if there is none, or of another type.
 static struct process_context *find_call(struct process_runner *runner,
                                          const struct frame_header *f)
 {
@@ -116,6 +122,8 @@ static struct process_context *find_call(struct process_runner *runner,
 
 // ---- contexts and jobs -------------------------------------------------------------------------
 
+// Opens the context in the present worker. Bindings that an earlier worker knew are forgotten. The
+// context keeps its number, which is unique in the runner.
 static void process_open(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
@@ -127,6 +135,7 @@ static void process_open(struct runner_context *base)
     process_call(c, MESSAGE_WORKER_OPEN, &(rknnd_WorkerContext){.context = c->id});
 }
 
+// CLOSE has no answer. A context that is not open in the worker has nothing to close there.
 static void process_close(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
@@ -139,7 +148,8 @@ static void process_close(struct runner_context *base)
     free(c);
 }
 
-// The worker gets to know a buffer once; after that it is a number.
+// A worker maps a buffer once; afterwards its number is enough. `generation` tells whether it was
+// this worker or a predecessor.
 static int pass_buffer(struct process_runner *runner, struct buffer *b, struct error *e)
 {
     if (b->worker == runner->generation)
@@ -153,6 +163,7 @@ static int pass_buffer(struct process_runner *runner, struct buffer *b, struct e
     return r;
 }
 
+// Tells the worker only what differs from the bindings of the context's last run.
 static int tell_bindings(struct process_context *c, struct binding *b, struct error *e)
 {
     struct process_runner *runner = runner_of(c->base.runner);
@@ -164,6 +175,7 @@ static int tell_bindings(struct process_context *c, struct binding *b, struct er
     return 0;
 }
 
+// From the pool, before it unmaps an idle buffer: the worker unmaps it as well.
 static void forget_buffer(struct buffer *b, void *owner)
 {
     struct process_runner *runner = owner;
@@ -172,6 +184,8 @@ static void forget_buffer(struct buffer *b, void *owner)
                      &(rknnd_WorkerBuffer){.buffer = b->id}, NULL, 0, NULL);
 }
 
+// Addresses in the job's buffer become offsets, as the worker maps it elsewhere. Bound inputs were
+// described by their binding already.
 static void put_inputs(const struct runner_job *job, uint32_t n, rknnd_WorkerRun *m)
 {
     m->inputs_count = (pb_size_t)n;
@@ -192,6 +206,7 @@ static void put_inputs(const struct runner_job *job, uint32_t n, rknnd_WorkerRun
     }
 }
 
+// Outputs that are not bound are packed one after the other from the start of the output half.
 static void put_outputs(const struct model_info *info, const struct runner_job *job,
                         rknnd_WorkerRun *m)
 {
@@ -220,6 +235,7 @@ static void put_run(const struct process_context *c, const struct runner_job *jo
     m->custom_outputs = job->custom_outputs;
 }
 
+// As process_run(), without outputs; the output half of the buffer is the window.
 static void process_dump(struct process_context *c, const struct runner_job *job)
 {
     rknnd_WorkerDump m = {.has_run = true, .window = job->window, .replace = job->replace};
@@ -228,6 +244,7 @@ static void process_dump(struct process_context *c, const struct runner_job *job
     process_call(c, MESSAGE_WORKER_DUMP, &m);
 }
 
+// Messages reach the worker in order, so buffer and bindings are known when the run is.
 static void process_run(struct runner_context *base)
 {
     struct process_context *c = context_of(base);
@@ -248,6 +265,7 @@ static void process_run(struct runner_context *base)
     process_call(c, MESSAGE_WORKER_RUN, &m);
 }
 
+// Has a request number like any other, but no answer.
 static void process_next(struct runner_context *base, bool stop)
 {
     struct process_runner *runner = runner_of(base->runner);
@@ -264,6 +282,7 @@ static void process_profile(struct runner_context *base)
 
 // ---- answers -----------------------------------------------------------------------------------
 
+// Checks what a worker says about its model. n_rows 0 means fixed shapes: one row.
 static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
                      struct bytes payload, struct error *e)
 {
@@ -293,7 +312,8 @@ static void free_worker(struct process_runner *runner)
     worker_process_free(steal_ptr(runner->worker));
 }
 
-// The model or its device is refused: no other worker would say anything else.
+// The worker answered START or LOAD with an error. Another worker would say the same, so none is
+// started.
 static void process_refuse(struct process_runner *runner, const struct error *e)
 {
     runner->state = FAILED;
@@ -303,13 +323,14 @@ static void process_refuse(struct process_runner *runner, const struct error *e)
     runner_has_failed(&runner->base, e);
 }
 
+// A later worker's device is not looked at: info may be in use already, and the device is the same.
 static int on_started(struct process_runner *runner, const rknnd_Device *m, struct error *e)
 {
     runner->started = true;
     return runner->base.loaded ? 0 : worker_process_take_device(m, &runner->base.info.device, e);
 }
 
-// Device and file are the same for every worker, and so is what the first one said about them.
+// Device and file are the same for every worker, so the first answer is kept.
 static int on_model_loaded(struct process_runner *runner, const rknnd_ContextInfo *m,
                            struct bytes payload, struct error *e)
 {
@@ -325,6 +346,7 @@ static int on_model_loaded(struct process_runner *runner, const rknnd_ContextInf
     return 0;
 }
 
+// Decodes all layers only to see that they are well formed: the payload goes to clients as it is.
 static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct error *e)
 {
     for (uint32_t i = 0; i < m->n_layers; i++) {
@@ -339,6 +361,7 @@ static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct
     return 0;
 }
 
+// A part of a dump. Its size must lie inside the window, from which it will be sent to a client.
 static int on_part(struct process_context *c, const rknnd_DumpReply *part, struct error *e)
 {
     const struct runner_context *base = &c->base;
@@ -351,6 +374,7 @@ static int on_part(struct process_context *c, const rknnd_DumpReply *part, struc
     return 0;
 }
 
+// A node that the client computes has its inputs ready. Only nodes that were asked for may come.
 static int on_custom(struct process_context *c, const rknnd_CustomCall *m, struct error *e)
 {
     const struct runner_context *base = &c->base;
@@ -360,7 +384,7 @@ static int on_custom(struct process_context *c, const rknnd_CustomCall *m, struc
     return 0;
 }
 
-// An answer that is not the last one.
+// A partial answer (FRAME_MORE): a part of a dump or the call of a custom operator.
 static int on_more(struct process_context *c, const union message_any *m, struct error *e)
 {
     bool run = c->request_type == MESSAGE_WORKER_RUN;
@@ -369,6 +393,8 @@ static int on_more(struct process_context *c, const union message_any *m, struct
     return on_custom(c, run ? &m->WORKER_RUN_reply.call : &m->WORKER_DUMP_reply.call, e);
 }
 
+// The final answer of a context's request. The call leaves its list first, because the callback may
+// start the next one. A finished run ends the series of deaths.
 static int on_call_answered(struct process_runner *runner, struct process_context *c,
                             const struct error *failure, const union message_any *m,
                             struct bytes payload, struct error *e)
@@ -405,6 +431,7 @@ static int on_call_answered(struct process_runner *runner, struct process_contex
     return 0;
 }
 
+// Before LOAD is answered no context has a request, and after that nothing else is open.
 static bool process_expects(void *owner, const struct frame_header *f)
 {
     struct process_runner *runner = owner;
@@ -413,6 +440,7 @@ static bool process_expects(void *owner, const struct frame_header *f)
     return find_call(runner, f) != NULL;
 }
 
+// process_expects() has accepted the frame, so find_call() finds a context.
 static int process_on_reply(void *owner, const struct frame_header *f, const struct error *failure,
                             const union message_any *m, struct bytes payload, struct error *e)
 {
@@ -439,6 +467,8 @@ static const struct worker_events worker_events = {
     .on_dead = on_dead,
 };
 
+// Starts a process and sends LOAD without waiting for the answer to START. `load_timeout_ms` covers
+// both.
 static int start_worker(struct process_runner *runner, struct error *e)
 {
     const struct runner_options *o = runner->base.options;
@@ -465,7 +495,8 @@ static int start_worker(struct process_runner *runner, struct error *e)
     return 0;
 }
 
-// Whether the last death was one too many; *e says why there will be no other worker.
+// Whether the last death was one too many. Then *e says why no other worker is started. Loading too
+// slowly is not tried twice: it would take just as long again.
 static bool gives_up(const struct process_runner *runner, const struct error *why, struct error *e)
 {
     bool used = runner->base.loaded;
@@ -481,6 +512,7 @@ static bool gives_up(const struct process_runner *runner, const struct error *wh
     return true;
 }
 
+// 0, then 100, 200, 400 ... ms.
 static uint64_t pause_ms(const struct process_runner *runner)
 {
     if (runner->deaths <= DEATHS_AT_ONCE)
@@ -488,6 +520,8 @@ static uint64_t pause_ms(const struct process_runner *runner)
     return (uint64_t)FIRST_PAUSE_MS << (runner->deaths - DEATHS_AT_ONCE - 1);
 }
 
+// Contexts that waited for an answer are unlinked before anyone is told. The deadline of the runner
+// is the end of the pause: runner_overdue() then starts the next worker.
 static void process_died(struct process_runner *runner, const struct error *why)
 {
     struct error e;
@@ -520,6 +554,7 @@ static void on_dead(void *owner, const struct error *why)
     process_died(runner, why);
 }
 
+// The runner's own deadline: loading took too long, or the pause after a death is over.
 static void runner_overdue(struct process_runner *runner)
 {
     struct error e;
@@ -533,6 +568,8 @@ static void runner_overdue(struct process_runner *runner)
     }
 }
 
+// A thread in the worker cannot be stopped from here, so the whole process is killed. on_dead()
+// follows, and jobs of other contexts run again on its successor.
 static void process_overdue(struct runner *base, struct runner_context *c)
 {
     struct process_runner *runner = runner_of(base);
@@ -552,6 +589,7 @@ static void on_base_closed(struct runner *base)
     free(runner_of(base));
 }
 
+// Contexts have been freed by their owners, but may have been busy; with the worker gone none is.
 static void process_end(struct runner *base)
 {
     struct process_runner *runner = runner_of(base);

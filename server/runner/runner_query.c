@@ -1,5 +1,11 @@
-// One question to a backend without a runner: what is the device, what is in this file. Asked in a
-// worker process of its own, or on a thread.
+// One-shot requests to a backend, without a runner: which device is there (runner_probe), what is
+// in this file (runner_describe). Each uses a worker process of its own, or a thread.
+//
+//   query_new -> query_ask --+-- worker: START [, DESCRIBE] -> query_on_reply --+-> query_answer
+//                            +-- thread: query_work ---------> query_finish ----+   query_release
+//
+// The timer lives as long as the query and its closing frees it. `over` says that the owner was
+// answered, or does not want to be: the resources may go later than that.
 #include "server/runner/runner_query.h"
 
 #include <assert.h>
@@ -39,11 +45,12 @@ struct runner_query {
 
 // ---- the end -----------------------------------------------------------------------------------
 
+// The last step of every end, on the loop.
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct runner_query *q = container_of((uv_timer_t *)handle, struct runner_query, timer);
     if (q->working)
-        return; // abandoned: a thread that hangs has it
+        return; // abandoned: the thread that hangs still uses it
     model_file_done(&q->model);
     free(q->json);
     free(q);
@@ -55,6 +62,8 @@ static void close_timer(void *owner)
     uv_close((uv_handle_t *)&q->timer, on_timer_closed);
 }
 
+// Frees what answers: a worker at once, a thread when it has finished. While it works,
+// query_finish() comes back here.
 static void query_release(struct runner_query *q)
 {
     if (!q->threads) {
@@ -65,12 +74,14 @@ static void query_release(struct runner_query *q)
     }
 }
 
+// No callback comes after this.
 static void query_end(struct runner_query *q)
 {
     q->over = true;
     list_remove(&q->link);
 }
 
+// Calls the owner, at most once. The error gets a prefix that says what was asked.
 static void query_answer(struct runner_query *q, struct error *e, struct bytes json)
 {
     if (q->over)
@@ -84,6 +95,7 @@ static void query_answer(struct runner_query *q, struct error *e, struct bytes j
         q->probed(q->owner, e, e ? NULL : &q->info);
 }
 
+// A process can be killed. A thread cannot: it is abandoned, and keeps the query's memory.
 static void on_timeout(uv_timer_t *timer)
 {
     struct runner_query *q = container_of(timer, struct runner_query, timer);
@@ -110,12 +122,14 @@ void runner_cancel_all(const struct runner_options *options)
 
 // ---- in a worker -------------------------------------------------------------------------------
 
+// DESCRIBE is sent right behind START, but answers come in order.
 static bool query_expects(void *owner, const struct frame_header *f)
 {
     struct runner_query *q = owner;
     return f->type == (q->started ? MESSAGE_WORKER_DESCRIBE : MESSAGE_WORKER_START);
 }
 
+// The failure belongs to the frame and is const; query_answer() adds its prefix to a copy.
 static int query_on_reply(void *owner, const struct frame_header *f, const struct error *failure,
                           const union message_any *m, struct bytes payload, struct error *e)
 {
@@ -149,6 +163,7 @@ static const struct worker_events worker_events = {
     .on_dead = on_dead,
 };
 
+// Gives the model's descriptor away with the frame.
 static int send_describe(struct runner_query *q, struct error *e)
 {
     rknnd_WorkerDescribe m = {.size = q->model.size};
@@ -174,6 +189,7 @@ static int ask_worker(struct runner_query *q, struct error *e)
 
 // ---- on a thread -------------------------------------------------------------------------------
 
+// On the thread. The backend is loaded for this one question and closed again.
 static void query_work(struct task *t)
 {
     struct runner_query *q = container_of(t, struct runner_query, task);
@@ -227,6 +243,8 @@ static int query_new(const struct runner_options *options, const struct model_fi
     return r;
 }
 
+// A query is in runner_counters.queries only once it is under way, so that runner_cancel_all()
+// finds those that can be cancelled.
 static int query_ask(struct runner_query *q, struct error *e)
 {
     const struct runner_options *o = q->options;
@@ -241,6 +259,7 @@ static int query_ask(struct runner_query *q, struct error *e)
     return 0;
 }
 
+// The query's "model" has no file: its name is the backend's, for messages.
 int runner_probe(const struct runner_options *options, probed *got, void *owner, struct error *e)
 {
     struct runner_query *q;
