@@ -1,4 +1,10 @@
-// The thread behind runs that nobody waits for.
+// A thread of a context that reads its connection while runs are under way that no thread of the
+// program waits for: custom operators have to be computed for them. One per context that has such
+// operators and runs asynchronously; owned by the context's callbacks (callbacks.c).
+//
+//     loop: lock the context, attend the connection, unlock; poll the socket and the wake eventfd
+//
+// The thread sleeps on the eventfd alone while no run is pending.
 #include "client/link/background_reader.h"
 
 #include <errno.h>
@@ -15,6 +21,7 @@ struct background_reader {
     atomic_bool stop;
 };
 
+// A pending run whose answer is not complete, on a connection that lives.
 static bool has_work(const struct context *c)
 {
     for (size_t i = 0; i < LIMIT_RUNS; i++)
@@ -23,7 +30,8 @@ static bool has_work(const struct context *c)
     return false;
 }
 
-// Returns the socket and what to wait for, as far as there is something; else no socket.
+// Does what can be done without blocking. Returns what to poll for; fd -1, which poll() ignores,
+// when no run is pending any more.
 static struct pollfd reader_attend(struct background_reader *a)
 {
     struct context *c = a->context;
@@ -37,6 +45,9 @@ static struct pollfd reader_attend(struct background_reader *a)
     return ret;
 }
 
+// A callback may drop the last reference to the context in this thread. It cannot join itself, so
+// the thread frees the context when it is back from the callback (`finish`), and then must not
+// touch *a.
 static void *reader_run(void *arg)
 {
     struct background_reader *a = arg;
@@ -54,6 +65,7 @@ static void *reader_run(void *arg)
     return NULL;
 }
 
+// All signals are blocked in the thread: they are the program's.
 static int reader_start(struct background_reader *a, struct error *e)
 {
     sigset_t all, old;

@@ -1,4 +1,10 @@
-// Writing and reading a connection's socket.
+// Writing and reading a connection's socket. There is no event loop: the thread that makes a call
+// polls the socket itself until its request is done, and meanwhile handles whatever else comes on
+// it (heartbeats, answers to other requests, parts). The lock is held throughout (connection.h).
+//
+//     caller ─► connection_send() ─► write_some() ──► socket
+//     caller ◄─ connection_wait() ◄─ connection_turn(): poll, read_some() ◄── socket
+//                                                         └─► incoming_take() (incoming.c)
 #include "client/link/connection.h"
 
 #include <assert.h>
@@ -41,6 +47,8 @@ int connection_new(int fd, bool share, const char *uri, struct connection **ret,
     return 0;
 }
 
+// Ends every request with the connection's own error. Requests are the callers' memory: after this
+// the connection refers to none.
 static void finish_all(struct connection *c)
 {
     struct request *r, *after;
@@ -49,6 +57,7 @@ static void finish_all(struct connection *c)
     c->incoming = c->held = NULL;
 }
 
+// The first reason counts. After a Goodbye, `why` already has the server's words.
 void connection_lose(struct connection *c, const struct error *why)
 {
     if (c->lost)
@@ -61,7 +70,8 @@ void connection_lose(struct connection *c, const struct error *why)
     finish_all(c);
 }
 
-// Reads once. True if there may be more at once.
+// Reads into the frame reader once and takes apart what came. True if the read was full, so that
+// there may be more.
 static bool read_once(struct connection *c, struct error *e)
 {
     void *space;
@@ -85,7 +95,7 @@ static bool read_once(struct connection *c, struct error *e)
     return r == 0 && (size_t)n == size;
 }
 
-// Puts a payload that was held back where it belongs by itself.
+// Reads on where a held payload stopped the stream: it goes where its request's payload() says.
 static void connection_settle(struct connection *c)
 {
     struct error e;
@@ -93,6 +103,8 @@ static void connection_settle(struct connection *c)
         connection_lose(c, &e);
 }
 
+// Reads without blocking, a bounded number of times, so that writing gets its turn. Stops at a
+// payload that is held: nothing behind it can be read before it is taken.
 static void read_some(struct connection *c)
 {
     struct error e;
@@ -102,7 +114,7 @@ static void read_some(struct connection *c)
         continue;
 }
 
-// Sends what the socket takes now.
+// Sends what the socket takes now, without blocking.
 static void write_some(struct connection *c)
 {
     struct iovec iov[WRITE_VECTORS];
@@ -138,6 +150,8 @@ static void connection_queue(struct connection *c, struct frame_out *f)
 }
 
 // When the server's silence, or ours, next calls for something.
+// A Ping goes out after half a heartbeat without sending anything; silence is checked once per
+// heartbeat. While output is waiting, that counts as sending.
 static uint64_t heartbeat_due(const struct connection *c)
 {
     const rknnd_Limits *l = &c->peer.limits;
@@ -148,8 +162,8 @@ static uint64_t heartbeat_due(const struct connection *c)
     return ping < listen && !c->out.bytes ? ping : listen;
 }
 
-// However long it has been since the last look, it counts as one heartbeat at most: the program may
-// have been stopped, and the server with it.
+// Adds the time since the last look to the server's silence, one heartbeat at most: if this program
+// was stopped (SIGSTOP, a debugger, a suspended machine), the time says nothing about the server.
 static void count_silence(struct connection *c, uint64_t now)
 {
     uint64_t since = now - c->looked_ms, most = c->peer.limits.heartbeat_ms;
@@ -163,8 +177,9 @@ static void connection_heartbeat(struct connection *c, uint64_t now)
     if (c->lost || !l->heartbeat_ms)
         return;
     count_silence(c, now);
+    // What came since the last look is still in the socket, so it is read before the verdict.
     if (c->silence_ms >= l->peer_timeout_ms)
-        read_some(c); // what came since the last look
+        read_some(c);
     if (!c->lost && c->silence_ms >= l->peer_timeout_ms) {
         struct error e;
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "silent for %u ms", l->peer_timeout_ms);
@@ -177,6 +192,7 @@ static void connection_heartbeat(struct connection *c, uint64_t now)
                                       0, NULL, NULL));
 }
 
+// Posted bytes lie in shared memory for the relay to fetch; they need no POLLOUT (stream.h).
 static struct pollfd what_to_poll(struct connection *c)
 {
     uint64_t need = frame_reader_need(&c->reader);
@@ -184,7 +200,7 @@ static struct pollfd what_to_poll(struct connection *c)
     return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, more), 0};
 }
 
-// Waits until the socket can be used or `until`, and uses it.
+// One turn: heartbeats, then poll until the socket is usable or `until`, then read and write.
 static void connection_turn(struct connection *c, uint64_t until)
 {
     uint64_t now = clock_ms();
@@ -194,6 +210,8 @@ static void connection_turn(struct connection *c, uint64_t until)
         return;
     uint64_t due = heartbeat_due(c);
     uint64_t left = c->reader.payload_left;
+    // The end of a large TCP payload shorter than a segment may wait for our delayed ACK; ask for
+    // it now.
     if (c->acknowledges && left > 0 && left < TCP_SEGMENT_MAX)
         tcp_acknowledge(c->stream.fd);
     struct pollfd p = what_to_poll(c);
@@ -205,6 +223,7 @@ static void connection_turn(struct connection *c, uint64_t until)
         write_some(c);
 }
 
+// Order: the recording comes first, since what cannot be recorded must not be sent (record.h).
 int connection_send(struct connection *c, struct request *r, const void *message,
                     const struct iovec *segments, int n_segments, struct error *e)
 {
@@ -237,7 +256,8 @@ int connection_send(struct connection *c, struct request *r, const void *message
     return 0;
 }
 
-// True: there was something.
+// Lets the request whose part has come serve it (a custom operator's callback). The lock may be
+// given up inside. True: there was one.
 static bool connection_serve(struct connection *c)
 {
     struct request *r = steal_ptr(c->to_serve);
@@ -246,6 +266,8 @@ static bool connection_serve(struct connection *c)
     return r;
 }
 
+// Turns the connection until *there (a flag of `r`) or the request's end. Other threads' requests
+// are served on the way. Without `until` it ends only with the answer or the connection.
 static int wait_until(struct connection *c, struct request *r, const bool *there, uint64_t until,
                       struct error *e)
 {
@@ -278,7 +300,8 @@ int connection_wait_part(struct connection *c, struct request *r, uint64_t until
     return wait_until(c, r, &r->part, until, e);
 }
 
-// What was in the reader already is worked off; the rest comes by waiting.
+// The reader may already have the payload's beginning; that is handled first, then the rest is
+// waited for.
 static int finish_held(struct connection *c, struct request *r, struct error *e)
 {
     if (incoming_take(c, e) < 0)
@@ -305,6 +328,7 @@ int connection_drop(struct connection *c, struct request *r, struct error *e)
     return finish_held(c, r, e);
 }
 
+// Nobody gets an error here: a failure ends the connection, and the next call on it reports that.
 void connection_tell(struct connection *c, uint16_t type, const void *message,
                      const struct iovec *segments, int n_segments)
 {
@@ -345,6 +369,7 @@ void connection_attend(struct connection *c, struct pollfd *ret)
     *ret = what_to_poll(c);
 }
 
+// Only between frames: a half-written one would make it unreadable. Nobody waits for it to be sent.
 static void say_goodbye(struct connection *c)
 {
     rknnd_Goodbye m = {.reason = "closed"};

@@ -1,4 +1,6 @@
-// HELLO.
+// HELLO, the first exchange on a connection: versions, features, the session, the device and its
+// limits. Runs in the thread that connects, before anybody else knows the connection. What the
+// server says is checked here once, so that the rest of the library may rely on c->peer.
 #include "client/link/hello.h"
 
 #include <errno.h>
@@ -9,14 +11,15 @@
 #include "client/limits.h"
 #include "client/record/record.h"
 
-// Descriptors cannot be recorded. The adb server's end of an adb: connection may be a Unix socket;
-// ours is not.
+// File descriptors pass over Unix sockets only. They cannot be recorded, so a recorded connection
+// does without. (The adb server's end of an adb: connection may be a Unix socket; ours is not.)
 static uint64_t hello_features(const struct connection *c)
 {
     bool fds = fd_is_unix(c->stream.fd) && !record_wanted();
     return fds ? PROTOCOL_FEATURES : PROTOCOL_FEATURES & ~PROTOCOL_FEATURE_FDS;
 }
 
+// Who we are, and the session to join; without one the server makes it.
 static void hello_introduce(const struct connection *c, const struct session *session,
                             rknnd_Hello *m)
 {
@@ -34,7 +37,7 @@ static void hello_introduce(const struct connection *c, const struct session *se
     }
 }
 
-// What programs will print.
+// Programs print these texts, so control characters of a hostile server are removed.
 static void make_printable(rknnd_HelloReply *m)
 {
     message_make_printable(m->software);
@@ -44,6 +47,7 @@ static void make_printable(rknnd_HelloReply *m)
     message_make_printable(m->device.driver_version);
 }
 
+// Limits that would make requests impossible, or heartbeats busy or never late, are refused.
 static int check_limits(const rknnd_Limits *l, struct error *e)
 {
     if (!l->payload_size || !l->model_size || !l->chunk_size || !l->requests ||
@@ -68,7 +72,8 @@ static int hello_check(const rknnd_HelloReply *m, struct error *e)
     return check_limits(&m->limits, e);
 }
 
-// In steps, so that a program that is stopped meanwhile has nearly as long when it goes on.
+// Waits in short steps that each start from the current time: if the program is stopped in between,
+// it loses one step of the limit and not all of it.
 static int await_answer(struct connection *c, struct request *r, uint32_t limit_ms, struct error *e)
 {
     uint32_t left = limit_ms, step;

@@ -1,13 +1,24 @@
-// What a server says. Nothing in here trusts it.
+// Takes apart what a server says, frame by frame, and hands answers to the requests that wait for
+// them. Nothing the server says is trusted: a frame that breaks the protocol is an error, on which
+// the caller (connection.c) loses the connection. Called with the connection's lock held, in
+// whatever thread reads.
+//
+//     request from the server     Ping: answered; Goodbye: the connection is leaving; else an error
+//     answer with FRAME_ERROR     ends its request with the server's status and words
+//     answer                      decoded into request.reply, then its payload, if any:
+//                                 read to where payload() says, or held in the stream (`hold`)
+//     answer with FRAME_MORE      the same, but the request goes on after this part (`in_parts`)
 #include "client/link/incoming.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "client/record/record.h"
 
-// A server that asks for more answers than this without reading any is up to no good.
+// Pongs that may wait in our output. A server that asks for more without reading the answers would
+// make the queue grow without bound.
 #define MAX_PONGS 16
 
+// Ends a request: the connection forgets it, and its owner sees `done`.
 void incoming_finish(struct connection *c, struct request *r, int status, const struct error *why)
 {
     list_remove(&r->link);
@@ -26,6 +37,7 @@ static void pong_sent(void *owner)
     c->n_pongs--;
 }
 
+// Queues a pong; n_pongs falls when it has been sent.
 static int answer_ping(struct connection *c, const struct frame_header *h, struct bytes message,
                        struct error *e)
 {
@@ -44,6 +56,8 @@ static int answer_ping(struct connection *c, const struct frame_header *h, struc
     return 0;
 }
 
+// The server ends the connection in order. Answers may still come; new requests are refused with
+// its words.
 static int take_goodbye(struct connection *c, struct bytes message, struct error *e)
 {
     rknnd_Goodbye m;
@@ -58,6 +72,7 @@ static int take_goodbye(struct connection *c, struct bytes message, struct error
     return 0;
 }
 
+// The protocol has just two requests from a server to a client.
 static int on_request(struct connection *c, const struct frame_header *h, struct bytes message,
                       struct error *e)
 {
@@ -78,6 +93,7 @@ static struct request *find_request(struct connection *c, uint32_t id)
     return NULL;
 }
 
+// An error answer has no payload.
 static int take_error(struct connection *c, struct request *r, const struct frame_header *h,
                       struct bytes message, struct error *e)
 {
@@ -96,7 +112,7 @@ static int take_error(struct connection *c, struct request *r, const struct fram
     return 0;
 }
 
-// An answer, or a part of one, is whole.
+// An answer, or a part of one, is complete, its payload included.
 static void end_answer(struct connection *c, struct request *r)
 {
     record_answer_whole(c->record);
@@ -109,6 +125,8 @@ static void end_answer(struct connection *c, struct request *r)
         c->to_serve = r;
 }
 
+// Decodes an answer and decides where its payload goes. A recorded connection never holds payloads:
+// the recorder needs to know the segments when the answer comes.
 static int take_answer(struct connection *c, struct request *r, struct bytes message,
                        struct error *e)
 {
@@ -141,6 +159,8 @@ static int take_answer(struct connection *c, struct request *r, struct bytes mes
     return 0;
 }
 
+// A held payload has to leave the stream because something behind it is needed: it goes where
+// payload() says, as if it had never been held.
 int incoming_settle(struct connection *c, struct error *e)
 {
     struct iovec segments[FRAME_MAX_SEGMENTS];
@@ -180,6 +200,8 @@ static int on_message(struct connection *c, struct error *e)
     return h->flags & FRAME_REPLY ? on_answer(c, h, message, e) : on_request(c, h, message, e);
 }
 
+// Handles all events of the frame reader, up to a payload that is held. Returns 0 or more when more
+// input is needed.
 int incoming_take(struct connection *c, struct error *e)
 {
     int event = FRAME_NEED_MORE;

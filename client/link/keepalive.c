@@ -1,4 +1,9 @@
-// The keep-alive thread.
+// The keep-alive thread: heartbeats for connections on which no call is under way.
+//
+// keeper.lock guards the list and the thread's state. The thread holds it while it looks at all
+// connections but only tries their locks: one that is taken is in use, and the call tends it
+// (fork_modules.c has the order of locks). `turn` is raised to end a thread: one that sees another
+// turn than its own ends, even if a new thread was started meanwhile.
 #include "client/link/keepalive.h"
 
 #include <signal.h>
@@ -21,6 +26,7 @@ static struct {
 static _Atomic unsigned fork_number;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+// Deadlines are clock_ms(), so the condition has to use the monotonic clock.
 static void init_condition(void)
 {
     pthread_condattr_t a;
@@ -30,7 +36,8 @@ static void init_condition(void)
     pthread_condattr_destroy(&a);
 }
 
-// Tends all connections that are not in use; returns when to do so next.
+// Tends all connections that are not in use. Returns when to do so next: after half of the shortest
+// heartbeat.
 static uint64_t tend_all(void)
 {
     struct connection *c;
@@ -47,6 +54,7 @@ static uint64_t tend_all(void)
     return clock_ms() + interval;
 }
 
+// The thread's body; `turn` is its number.
 static void *keep_alive(void *turn)
 {
     pthread_mutex_lock(&keeper.lock);
@@ -59,6 +67,7 @@ static void *keep_alive(void *turn)
     return NULL;
 }
 
+// Starts the thread, all signals blocked: they are the program's. keeper.lock is held.
 static int keepalive_start(struct error *e)
 {
     sigset_t all, old;
@@ -88,6 +97,7 @@ int keepalive_add(struct connection *c, struct error *e)
     return r;
 }
 
+// The thread takes keeper.lock, so it is joined without it.
 void keepalive_remove(struct connection *c)
 {
     pthread_mutex_lock(&keeper.lock);
@@ -119,6 +129,9 @@ void keepalive_before_fork(void)
     pthread_mutex_lock(&keeper.lock);
 }
 
+// In the child the thread does not exist, and the sockets are shared with the parent: they are
+// closed here without a Goodbye, which would end the parent's connections. The condition may have
+// been caught in use, so it is made anew.
 void keepalive_after_fork(bool child)
 {
     if (child) {
@@ -136,9 +149,9 @@ void keepalive_after_fork(bool child)
     pthread_mutex_unlock(&keeper.lock);
 }
 
-// The process ends, and with it whatever is linked with the library. The library itself is never
-// unloaded (it is linked with -z nodelete), so dlclose() does not come here. A signal handler may
-// have called exit() in the middle of anything here: then the thread stays.
+// Ends the thread at the end of the process, before the memory that it uses is torn down. The
+// library itself is never unloaded (-z nodelete), so dlclose() does not come here. A signal handler
+// may have called exit() while this thread held the lock: then the keep-alive thread is left alone.
 __attribute__((destructor)) static void end_with_the_process(void)
 {
     struct timespec until;

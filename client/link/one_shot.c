@@ -1,4 +1,5 @@
-// Connections for one question.
+// Connections for one question: rknnd_ping(), rknnd_get_stats() and the like. They join this
+// process's session at the server, but belong to no context.
 #include "client/link/one_shot.h"
 
 #include "client/fork.h"

@@ -1,4 +1,5 @@
-// Payloads as blocks.
+// Payloads of unknown size, taken into one malloc'ed block with a 0 behind it (for texts). The
+// limit keeps a server from making this process allocate without bound.
 #include "client/link/payload.h"
 
 int payload_take(struct request *r, uint64_t size, struct iovec *segments, struct error *e)

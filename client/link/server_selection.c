@@ -1,4 +1,9 @@
-// Selecting a server.
+// Which server contexts are opened on. The first of these that is set counts (server_selection.h):
+//
+//     the call's argument, rknnd_set_thread_server(), rknnd_set_server(), RKNND_SERVER,
+//     the local sockets in order, the only board at USB or adb
+//
+// Any thread; `lock` guards the program's selection.
 #include "client/link/server_selection.h"
 
 #include <stdio.h>
@@ -15,7 +20,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char chosen[256];                      // by rknnd_set_server(); "": none
 static _Thread_local char thread_chosen[256]; // by rknnd_set_thread_server(); "": none
 
-// Into `to`, in normal form; "" for NULL.
+// Checks an address and writes it to `to` in normal form, so that different spellings of a server
+// are one; "" for NULL.
 static int selection_normalize(const char *uri, char to[static 256], struct error *e)
 {
     struct uri parsed;
@@ -54,6 +60,8 @@ RKNN_EXPORT const char *rknnd_get_thread_server(void)
     return thread_chosen;
 }
 
+// Only reads the settings; does not connect. An argument or setting that is too long is reported
+// later, where there is an error to put it in.
 void selection_make(const char *uri, struct server_selection *ret)
 {
     char program[sizeof chosen];
@@ -78,7 +86,7 @@ void selection_make(const char *uri, struct server_selection *ret)
         ret->too_long = (size_t)snprintf(ret->uri, sizeof ret->uri, "%s", uri) >= sizeof ret->uri;
 }
 
-// Tries one local socket; adds what came of it to the words in `tried`.
+// Tries one local socket; appends why it failed to `tried`, for the error when all have.
 static bool try_local(const char *uri, struct connection **ret, char *tried, size_t size)
 {
     struct error e;
@@ -90,13 +98,14 @@ static bool try_local(const char *uri, struct connection **ret, char *tried, siz
     return false;
 }
 
-// A board may be at a cable and behind adb at once.
+// The same board by two ways: it may be at a USB cable and behind adb at once.
 static bool is_same(const rknnd_device *a, const rknnd_device *b)
 {
     return *a->serial && strcmp(a->serial, b->serial) == 0;
 }
 
-// Boards that can be used, each once: their names, and *ret the first of them.
+// Counts boards that can be used, each once, lists their names, and puts the first into *ret. The
+// order is that of the transports, so USB wins over adb.
 static unsigned find_usable(const rknnd_device *list, unsigned n, rknnd_device *ret, char *names,
                             size_t size)
 {
@@ -113,6 +122,7 @@ static unsigned find_usable(const rknnd_device *list, unsigned n, rknnd_device *
     return n_usable;
 }
 
+// With several boards there is no right guess, so the user has to say which.
 int selection_find_board(rknnd_device *ret, struct error *e)
 {
     rknnd_device list[MAX_BOARDS], usable;
@@ -134,6 +144,7 @@ int selection_find_board(rknnd_device *ret, struct error *e)
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no board is at a USB cable or behind adb");
 }
 
+// A server named by nobody: local sockets, then the only board. The error lists all that was tried.
 static int connect_default(const struct server_selection *selection, struct connection **ret,
                            struct error *e)
 {

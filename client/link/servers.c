@@ -1,4 +1,12 @@
-// The servers that this process is using.
+// The servers that this process uses: one entry per address, shared by its connections. An entry
+// has the session, which all these connections join, and, for sim: and usb:, the private
+// daemon.
+//
+//     server_connect()   parse, resolve ─► server_get() ─► server_join(): HELLO ─► server_enlist()
+//                                                           └─ retries as the transport says
+//
+// list_lock guards the list and the references; server.lock its session, and is held during the
+// first HELLO, so that two threads do not make two sessions. Any thread.
 #include "client/link/servers.h"
 
 #include <poll.h>
@@ -32,6 +40,7 @@ static struct server *server_find(const char *uri)
     return NULL;
 }
 
+// The entry of an address, made if need be, with a reference.
 static int server_get(const struct uri *address, struct server **ret, struct error *e)
 {
     char uri[sizeof((*ret)->uri)];
@@ -52,6 +61,7 @@ static int server_get(const struct uri *address, struct server **ret, struct err
     return s ? 0 : error_no_memory(e, "a server", sizeof *s);
 }
 
+// Gives a reference back. The last one ends the private daemon, without list_lock: that may block.
 static void server_put(struct server *s)
 {
     if (!s)
@@ -70,11 +80,12 @@ static void server_put(struct server *s)
 
 CLEANUP_DEFINE(struct server, server_put)
 
-// What a connection ended with that was cut off without a word from the other side: it is not
-// there any more, or another one has taken its place.
+// introduce_over(): the connection ended without a word from the other side. It has gone, or
+// another has taken its place; trying again may help. Positive, as no status is.
 #define CUT_OFF 1
 
-// May return CUT_OFF, with words.
+// HELLO on a socket that connect() gave (an error if `fd` is negative). Takes `fd`. May return
+// CUT_OFF, with *e set.
 static int introduce_over(struct server *s, int fd, const struct transport_attempt *a,
                           struct session *session, struct connection **ret, struct error *e)
 {
@@ -97,7 +108,8 @@ static int introduce_over(struct server *s, int fd, const struct transport_attem
     return r;
 }
 
-// Tries until HELLO is answered, or the transport gives up.
+// Connects and says HELLO until it is answered or the transport's retry() gives up. A private
+// daemon that did not answer is forgotten, so that the next attempt starts another.
 static int server_introduce(struct server *s, struct session *session, struct connection **ret,
                             struct error *e)
 {
@@ -121,8 +133,9 @@ static int server_introduce(struct server *s, struct session *session, struct co
     }
 }
 
-// The first connection to a server makes the session; others that come meanwhile wait for it. A
-// server that has forgotten it (another daemon has taken its place) answers with a new one.
+// The first connection to a server makes the session while server.lock is held; others that come
+// meanwhile wait for it. A server that does not know the session any more (it is another daemon by
+// now) answers with a new one, which replaces ours.
 static int server_join(struct server *s, struct connection **ret, struct error *e)
 {
     pthread_mutex_lock(&s->lock);
@@ -139,7 +152,7 @@ static int server_join(struct server *s, struct connection **ret, struct error *
     return r;
 }
 
-// Hands the reference to `s` to a connection that is through its hello.
+// Hands a connection after its HELLO to the keep-alive thread; it takes over the reference *s.
 static int server_enlist(struct connection *c, struct server **s, struct connection **ret,
                          struct error *e)
 {
@@ -168,6 +181,7 @@ int server_connect(const char *uri, struct connection **ret, struct error *e)
     return r < 0 ? r : server_enlist(c, &s, ret, e);
 }
 
+// Memories of `other` are known to its session only, so a connection in another one is of no use.
 int server_connect_beside(const struct connection *other, struct connection **ret, struct error *e)
 {
     cleanup(server_put_p) struct server *s = NULL;
@@ -189,6 +203,7 @@ int server_connect_beside(const struct connection *other, struct connection **re
     return server_enlist(c, &s, ret, e);
 }
 
+// A connection inherited over fork() is freed on this side only: its server entry is the parent's.
 void server_disconnect(struct connection *c)
 {
     if (!c)
@@ -211,6 +226,7 @@ void server_after_fork(bool child)
 {
     struct server *s, *after;
     if (child) { // the parent's sessions and daemons stay the parent's
+        // Closing the control socket's copy does not end the daemon: the parent still has it open.
         list_for_each_safe (s, after, &servers, link) {
             s->daemon.control = fd_close(s->daemon.control);
             list_remove(&s->link);

@@ -1,4 +1,13 @@
-// Channels over one cable.
+// Channels over one USB link: packets and blocks, the order in which channels send, and credit.
+//
+//     block (one USB transfer, at most MUX_BLOCK bytes):   packet packet ... [PAD]
+//
+//     packet:  0         4      5   6        8
+//              | channel | type | 0 | length | data ... |      little-endian
+//
+// HELLO, RESTART and PAD use channel 0. HELLO and RESTART count only as the first packet of a
+// block. Called on the loop's thread only; does no I/O and takes no memory. What the peer sends is
+// untrusted: it is checked and refused by an error, never asserted.
 #include "server/usb/mux.h"
 
 #include <assert.h>
@@ -37,6 +46,7 @@ static void mux_wake(struct mux *m)
 
 // ---- channels -----------------------------------------------------------------------------------
 
+// Fills in a channel and adds it to the mux. The owner's struct is only borrowed until closed().
 static void mux_enlist(struct mux *m, struct mux_channel *ch, uint32_t number, bool announced)
 {
     *ch = (struct mux_channel){
@@ -46,7 +56,8 @@ static void mux_enlist(struct mux *m, struct mux_channel *ch, uint32_t number, b
     m->n_channels++;
 }
 
-// Credit is given back a quarter of the window at a time, so that few packets carry it.
+// Whether the channel's owed credit is worth a packet. Credit is returned a quarter of the window
+// at a time, so that few packets carry it; n_owing counts the channels for which this is true.
 static bool mux_owes(const struct mux_channel *ch)
 {
     return ch->owed >= MUX_WINDOW / 4;
@@ -57,6 +68,7 @@ static struct mux_channel *of_turn(struct list *turn)
     return container_of(turn, struct mux_channel, turn);
 }
 
+// Takes a channel out of all lists; ch->mux == NULL then tells late callers that it is closed.
 static void mux_forget(struct mux_channel *ch)
 {
     struct mux *m = ch->mux;
@@ -67,13 +79,15 @@ static void mux_forget(struct mux_channel *ch)
     ch->mux = NULL;
 }
 
-// The peer is told by a later block.
+// Remembers that the peer has to be told. The CLOSE goes with the next block that is filled;
+// has_room() keeps `closes` from overflowing.
 static void tell_closed(struct mux *m, uint32_t number)
 {
     assert(m->n_closes < MUX_CHANNELS);
     m->closes[m->n_closes++] = number;
 }
 
+// Closes a channel from this side or the peer's. closed() may free the struct.
 static void end_channel(struct mux_channel *ch)
 {
     struct mux *m = ch->mux;
@@ -81,6 +95,7 @@ static void end_channel(struct mux_channel *ch)
     m->ops->closed(ch);
 }
 
+// Takes the first each time instead of iterating: closed() may close other channels.
 static void close_all(struct mux *m)
 {
     struct mux_channel *ch;
@@ -89,7 +104,8 @@ static void close_all(struct mux *m)
     m->n_closes = 0;
 }
 
-// Channels, and closes that wait to be told, share one bound.
+// Open channels and closes not yet told share one bound, so that tell_closed() always has room:
+// each close replaces a channel.
 static bool has_room(const struct mux *m)
 {
     return m->n_channels + m->n_closes < MUX_CHANNELS;
@@ -114,7 +130,10 @@ void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number)
     mux_enlist(m, ch, number, true);
 }
 
-// Behind all that have sent less and, unless it goes on with its turn, as much.
+// Inserts a channel into the ready list, which is sorted by rank (bytes sent when its turn began).
+// A channel that goes on with its turn comes before those of equal rank, a new one behind them. One
+// that was idle for long counts as at most MUX_SAVED behind, so that it cannot use up the link to
+// catch up.
 static void mux_queue(struct mux_channel *ch, bool goes_on)
 {
     struct mux *m = ch->mux;
@@ -140,6 +159,8 @@ void mux_ready(struct mux_channel *ch)
     }
 }
 
+// Moves bytes from `held` to `owed`; wakes the sender when that crosses the threshold of
+// mux_owes().
 void mux_consumed(struct mux_channel *ch, size_t n)
 {
     if (!ch->mux)
@@ -167,6 +188,8 @@ void mux_close(struct mux_channel *ch)
 
 // ---- life ---------------------------------------------------------------------------------------
 
+// Begins a new conversation. Numbers may be reused: the nonce of HELLO separates it from the old
+// one.
 static void start_over(struct mux *m, uint64_t nonce)
 {
     close_all(m);
@@ -209,6 +232,7 @@ static int mux_bad(const char *what, struct error *e)
     return error_set(e, STATUS_FAIL, "the other end of the cable sent %s", what);
 }
 
+// Takes the next packet off *block. False: the block ends within a header or within the data.
 static bool next_packet(struct bytes *block, struct packet *ret)
 {
     struct bytes data;
@@ -219,6 +243,7 @@ static bool next_packet(struct bytes *block, struct packet *ret)
     return true;
 }
 
+// Linear: channels are connections of programs, of which there are a few.
 static struct mux_channel *mux_find(struct mux *m, uint32_t number)
 {
     struct mux_channel *ch;
@@ -228,6 +253,8 @@ static struct mux_channel *mux_find(struct mux *m, uint32_t number)
     return NULL;
 }
 
+// HELLO: magic (4), version (2), 0 (2), window (4), nonce (8). The board copies the PC's nonce into
+// its answer; the PC ignores an answer with another nonce, which is left over from before.
 static int take_hello(struct mux *m, struct bytes data, struct error *e)
 {
     if (data.size < HELLO_SIZE || read_le32(data.data) != MAGIC)
@@ -262,6 +289,7 @@ static int take_open(struct mux *m, uint32_t number, struct error *e)
     return 0;
 }
 
+// DATA beyond the credit that was given is refused: the receiver's buffers are sized by the window.
 static int take_data(struct mux_channel *ch, struct bytes data, struct error *e)
 {
     if (data.size > MUX_WINDOW - ch->held - ch->owed)
@@ -271,6 +299,8 @@ static int take_data(struct mux_channel *ch, struct bytes data, struct error *e)
     return 0;
 }
 
+// Credit above the peer's window would let `credit` overflow or be meaningless; it is refused. A
+// channel that had run out of credit while it had something to send becomes ready again.
 static int take_credit(struct mux_channel *ch, struct bytes data, struct error *e)
 {
     if (data.size != CREDIT_SIZE || read_le32(data.data) > ch->mux->window - ch->credit)
@@ -281,7 +311,7 @@ static int take_credit(struct mux_channel *ch, struct bytes data, struct error *
     return 0;
 }
 
-// What comes for a channel that has just been closed here is no mistake.
+// Packets for a channel that was closed here are ignored: they were on their way when it closed.
 static int take_packet(struct mux *m, const struct packet *p, struct error *e)
 {
     if (p->type == PACKET_PAD)
@@ -303,6 +333,8 @@ static int take_packet(struct mux *m, const struct packet *p, struct error *e)
     }
 }
 
+// Until HELLO is through, anything but HELLO or RESTART is left over from an earlier owner of the
+// link and is skipped.
 int mux_receive(struct mux *m, struct bytes block, struct error *e)
 {
     struct packet p;
@@ -326,16 +358,19 @@ int mux_receive(struct mux *m, struct bytes block, struct error *e)
 
 // ---- sending ------------------------------------------------------------------------------------
 
+// A block that is being filled.
 struct filling {
     uint8_t *block;
     size_t used;
 };
 
+// Bytes of data that one more packet may have. CONTENT leaves room for the header of a PAD.
 static size_t mux_room(const struct filling *f)
 {
     return f->used + HEADER < CONTENT ? CONTENT - f->used - HEADER : 0;
 }
 
+// Writes a packet's header and counts its data as used; returns where the data goes.
 static uint8_t *mux_begin(struct filling *f, uint32_t channel, enum packet_type type, size_t size)
 {
     uint8_t *header = f->block + f->used;
@@ -364,6 +399,7 @@ static void put_closes(struct mux *m, struct filling *f)
         mux_begin(f, m->closes[--m->n_closes], PACKET_CLOSE, 0);
 }
 
+// What does not fit stays owed and goes with a later block.
 static void put_credit(struct mux *m, struct filling *f)
 {
     struct mux_channel *ch;
@@ -378,11 +414,15 @@ static void put_credit(struct mux *m, struct filling *f)
     }
 }
 
-// The data of a channel is read to where it belongs, then the header is written.
+// Lets the channel's owner read its data directly to its place in the block, then writes the header
+// in front of it. pull() may close channels, this one included, so ch->mux is checked again after
+// it.
 static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
 {
     uint32_t number = ch->number;
     size_t want = size_min(mux_room(f), ch->credit);
+    // Only data that reaches the end of the block may be lent: what is sent from elsewhere comes
+    // last.
     m->fills = want == mux_room(f);
     int n = want > 0 ? m->ops->pull(ch, f->block + f->used + HEADER, want) : 0;
     if (n < 0) {
@@ -390,7 +430,7 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
         end_channel(ch);
         return;
     }
-    if (!ch->mux && m->lent) { // it is not there any more
+    if (!ch->mux && m->lent) { // the lent memory was the channel's: it may be gone
         n -= (int)m->lent->size;
         *m->lent = (struct bytes){0};
     }
@@ -400,11 +440,14 @@ static void put_data(struct mux *m, struct mux_channel *ch, struct filling *f)
         return;
     ch->credit -= (uint32_t)n;
     ch->sent += (uint32_t)n;
+    // A short read means that there is no more for now; the owner calls mux_ready() again.
     ch->ready = (size_t)n == want;
     if (ch->ready && ch->credit > 0 && list_empty(&ch->turn))
         mux_queue(ch, true);
 }
 
+// Fills the rest of the block with data, the channel of the lowest rank first. OPEN precedes a
+// channel's first data in the same block, so that opening costs no round trip.
 static void put_channels(struct mux *m, struct filling *f)
 {
     struct mux_channel *ch;
@@ -418,8 +461,9 @@ static void put_channels(struct mux *m, struct filling *f)
     }
 }
 
-// Every transfer is to end with a short packet. It is longer than 64 bytes because of a fault in
-// dummy_hcd, the controller in virtual machines (tests/vm/guest/board.py).
+// Makes the transfer end with a short packet: no multiple of 64 bytes, which divides the packet
+// sizes of all speeds. It is longer than 64 bytes because of a fault in dummy_hcd, the controller
+// in virtual machines (tests/vm/guest/board.py).
 static void mux_pad(struct filling *f)
 {
     if (f->used >= SHORTEST && f->used % 64 != 0)
@@ -428,6 +472,7 @@ static void mux_pad(struct filling *f)
     memset(mux_begin(f, 0, PACKET_PAD, size), 0, size);
 }
 
+// Order: control first (RESTART, HELLO, CLOSE, CREDIT), so that it never waits behind data.
 static size_t mux_fill_block(struct mux *m, uint8_t *block)
 {
     struct filling f = {block, 0};

@@ -1,4 +1,13 @@
-// Sockets on channels.
+// Proxies at the PC's end: one per program, between its stream socket and a channel of the USB
+// link.
+//
+//     program ⇄ socket ── proxy_pull() ──► channel ⇄ board
+//                      ◄── proxy_push(), queue ──
+//
+// Everything runs on the relay's loop. Back-pressure: towards the board the socket is read only
+// when the channel has credit; towards the program, bytes that the socket does not take wait in
+// `queue` (at most MUX_WINDOW) and are reported as consumed only when the socket took them. A proxy
+// owns its socket and frees itself in the close callback of its poll handle.
 #include "server/usb/proxy.h"
 
 #include <errno.h>
@@ -25,6 +34,8 @@ struct proxy {
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+// Polls for what is needed now: input while the channel has drained the socket, output while
+// `queue` holds something.
 static void proxy_watch(struct proxy *p)
 {
     if (p->closing)
@@ -40,6 +51,7 @@ static void proxy_watch(struct proxy *p)
         uv_poll_stop(&p->poll);
 }
 
+// The poll handle is closed: nothing can call back any more, so the proxy may be freed.
 static void on_closed(uv_handle_t *handle)
 {
     struct proxy *p = container_of((uv_poll_t *)handle, struct proxy, poll);
@@ -51,6 +63,7 @@ static void on_closed(uv_handle_t *handle)
         all->idle(all);
 }
 
+// Ends both sides. Safe to repeat.
 static void proxy_end(struct proxy *p)
 {
     if (p->closing)
@@ -71,6 +84,8 @@ static ssize_t proxy_give(struct proxy *p, struct bytes data)
     return n == -EAGAIN || n == -EWOULDBLOCK ? 0 : n;
 }
 
+// Bytes from the board. Goes to the socket at once when nothing is queued before it; what the
+// socket does not take is queued.
 void proxy_push(struct mux_channel *ch, struct bytes data)
 {
     struct proxy *p = container_of(ch, struct proxy, channel);
@@ -85,7 +100,8 @@ void proxy_push(struct mux_channel *ch, struct bytes data)
         proxy_watch(p);
 }
 
-// What came before the end of the channel still goes to the socket.
+// The board closed the channel. What came before that is still written to the socket, then the
+// proxy ends (proxy_drain()).
 void proxy_closed(struct mux_channel *ch)
 {
     struct proxy *p = container_of(ch, struct proxy, channel);
@@ -96,6 +112,7 @@ void proxy_closed(struct mux_channel *ch)
         proxy_watch(p);
 }
 
+// Writes queued bytes until the socket is full, and gives the board credit for them.
 static void proxy_drain(struct proxy *p)
 {
     while (p->queue.n > 0) {
@@ -116,6 +133,9 @@ static void proxy_drain(struct proxy *p)
 
 // ---- from the socket to the cable ---------------------------------------------------------------
 
+// Reads for the channel straight into a block of the link. -1 ends the channel: end of file, or an
+// error of the socket. -EPROTO is a program that wrote nonsense into the shared ring; only its own
+// connection ends.
 int proxy_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 {
     struct proxy *p = container_of(ch, struct proxy, channel);
@@ -130,6 +150,7 @@ int proxy_pull(struct mux_channel *ch, uint8_t *into, size_t size)
     return none ? 0 : (int)n;
 }
 
+// The shared-memory form of a stream gives no readable event for data, so it is asked each time.
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct proxy *p = container_of(poll, struct proxy, poll);
@@ -154,6 +175,7 @@ void proxies_init(struct proxies *p, uv_loop_t *loop)
     list_init(&p->all);
 }
 
+// Takes `fd` over, also on failure. Returns NULL with *e set.
 static struct proxy *proxy_new(struct proxies *all, int fd, struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;

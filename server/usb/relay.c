@@ -1,4 +1,13 @@
-// The relay: sockets here, channels of the cable there.
+// The relay (rknnd --relay usb:): a process on the PC that owns one board and shares it among any
+// number of programs. It takes connections on stream sockets and joins each to a channel of the
+// link.
+//
+//     programs ⇄ sockets ⇄ relay ⇄ USB ⇄ rknnd on the board
+//
+// It does not parse what passes through; it speaks the protocol itself only to send a client away
+// (GOODBYE) that came while no board was there. One thread, one loop. It ends on a signal, when it
+// cannot have its socket, or, if a program started it (--adopt), when that program and all other
+// clients are gone.
 #include "server/usb/relay.h"
 
 #include <errno.h>
@@ -24,7 +33,7 @@
 #define PATIENCE_MS 3000 // in which a board that is not there may come
 #define CHECK_MS    100
 
-// A client that came before the board.
+// A client that waits for the board. Owns its descriptor.
 struct guest {
     struct list link;
     int fd;
@@ -47,7 +56,8 @@ struct relay {
 
 // ---- clients ------------------------------------------------------------------------------------
 
-// The answer to a client that nothing has been read from.
+// Tells a client why there is no board, by an unsolicited GOODBYE, and closes. Takes the
+// descriptor.
 static void send_away(int fd, const struct error *why)
 {
     rknnd_Goodbye m = rknnd_Goodbye_init_zero;
@@ -81,6 +91,8 @@ static void start_checking(struct relay *r)
         uv_timer_start(&r->timer, on_timer, CHECK_MS, CHECK_MS);
 }
 
+// A new connection (listeners' callback); takes the descriptor. Without a board it waits
+// PATIENCE_MS: the board may just be starting.
 static void relay_take(struct listeners *l, int fd, const struct origin *origin)
 {
     struct relay *r = container_of(l, struct relay, listeners);
@@ -105,6 +117,7 @@ static void relay_dismiss(struct guest *g)
     free(g);
 }
 
+// The board came or went: guests are connected when it is there.
 static void on_changed(void *owner)
 {
     struct relay *r = owner;
@@ -120,14 +133,16 @@ static void on_changed(void *owner)
 // Who wants the board takes the socket where others look for it first. A relay that finds it taken
 // ends, and clients that it was started for go to the other one.
 
-// Where this user's relays are; those of root and the service manager are below /run. NULL:
-// nowhere.
+// The folder for this user's relay sockets; those of root and the service manager are below /run.
+// NULL: there is none that is writable.
 static const char *own_folder(void)
 {
     const char *folder = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
     return folder && *folder && access(folder, W_OK | X_OK) == 0 ? folder : NULL;
 }
 
+// Listens on the well-known socket of this board's serial number. Failing because it is taken is
+// what makes two relays for one board impossible.
 static int listen_where_others_look(struct relay *r, const char *folder, const char *serial,
                                     struct error *e)
 {
@@ -143,7 +158,7 @@ static int listen_where_others_look(struct relay *r, const char *folder, const c
     return n;
 }
 
-// The service manager's relay serves every user, so it goes before one's own.
+// The service manager's relay serves every user, so a user's own gives way to it.
 static int give_way(const struct relay *r, const char *serial, struct error *e)
 {
     char uri[sizeof r->shared];
@@ -153,7 +168,7 @@ static int give_way(const struct relay *r, const char *serial, struct error *e)
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "another relay has the board: %s", uri);
 }
 
-// Does nothing where the user has said where to listen.
+// Makes the board's well-known socket. Does nothing where the user named the sockets with --listen.
 static int relay_share(struct relay *r, const char *serial, struct error *e)
 {
     const char *folder = own_folder();
@@ -166,6 +181,8 @@ static int relay_share(struct relay *r, const char *serial, struct error *e)
     return n < 0 || !folder || *r->shared ? n : listen_where_others_look(r, folder, serial, e);
 }
 
+// A board is about to be claimed. Now its serial number is known, and with it the socket's name.
+// The relay cannot be stopped from inside this callback of usb_host, so the timer does it.
 static int on_found(void *owner, const char *serial, struct error *e)
 {
     struct relay *r = owner;
@@ -181,7 +198,8 @@ static int on_found(void *owner, const char *serial, struct error *e)
 
 static const struct usb_host_owner usb_calls = {.found = on_found, .changed = on_changed};
 
-// Which of several boards is meant is known later.
+// Opens what is known at the start. Without a serial number the well-known socket has to wait for
+// on_found().
 static int open_listeners(struct relay *r, const char *serial, struct error *e)
 {
     const struct options *o = r->options;
@@ -195,6 +213,7 @@ static int open_listeners(struct relay *r, const char *serial, struct error *e)
 
 // ---- life ---------------------------------------------------------------------------------------
 
+// Closes every handle; uv_run() returns when the last one is closed. Safe to repeat.
 static void relay_stop(struct relay *r)
 {
     struct guest *g;
@@ -212,6 +231,8 @@ static void relay_stop(struct relay *r)
     signals_close(&r->signals);
 }
 
+// Runs only while something is waited for: ends a relay that failed, sends guests away whose time
+// is over, and ends an orphaned relay when its last connection is gone.
 static void on_timer(uv_timer_t *timer)
 {
     struct relay *r = container_of(timer, struct relay, timer);
@@ -237,7 +258,8 @@ static void on_end(void *owner)
     relay_stop(owner);
 }
 
-// Others go on coming as long as somebody uses the board.
+// The program that started the relay is gone. Other programs may still use the board, so the relay
+// stays until they are gone, too.
 static void on_orphaned(struct listeners *l)
 {
     struct relay *r = container_of(l, struct relay, listeners);

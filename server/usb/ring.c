@@ -1,4 +1,8 @@
-// A queue of bytes.
+// A bounded queue of bytes in one circular buffer. It never grows: the mux's credit bounds what
+// comes.
+//
+//     bytes:  | ....### | wraps to the front:  |##....### |
+//                 ^first, n bytes from there on
 #include "server/usb/ring.h"
 
 #include <assert.h>
@@ -15,6 +19,7 @@ void ring_done(struct ring *r)
     ring_init(r, r->limit);
 }
 
+// Copies in at most two parts: up to the end of the buffer, then from its start.
 bool ring_put(struct ring *r, struct bytes data)
 {
     if (!r->bytes && !(r->bytes = malloc(r->limit)))
@@ -37,7 +42,7 @@ struct bytes ring_peek(const struct ring *r)
     return (struct bytes){r->bytes + r->first, size_min(r->n, r->limit - r->first)};
 }
 
-// What is empty begins at its beginning again, where memory is warm.
+// An empty ring starts at the front again, where the memory is still in the cache.
 void ring_drop(struct ring *r, size_t n)
 {
     assert(n <= r->n);

@@ -1,5 +1,13 @@
-// FunctionFS, with the kernel's asynchronous I/O: nothing here ever blocks, and several transfers
-// are under way in both directions.
+// The board's end of a USB link, on FunctionFS with the kernel's asynchronous I/O: nothing blocks,
+// and several transfers are under way in both directions. Runs on the server's loop.
+//
+//     ep0  descriptors out, events in (ENABLE, DISABLE, SETUP ...)
+//     ep1  bulk in, to the PC         ep2  bulk out, from the PC
+//     completions ──► eventfd ──► on_done()
+//
+// The PC configuring the interface (ENABLE) begins a conversation; `age` counts these, so that
+// transfers submitted before are told from current ones. Each channel becomes a transport that is
+// handed to the server by take().
 #include "server/usb/usb_board.h"
 
 #include <assert.h>
@@ -43,8 +51,8 @@ struct usb_board {
 
 // ---- transfers ----------------------------------------------------------------------------------
 
-// What was refused is lost, so everything starts over; but most often the cable is out, which is
-// told next.
+// Submits a read or a write of a block. A refused one is lost, so the conversation starts over;
+// most often the cable has been pulled, and DISABLE comes next.
 static bool usb_board_submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
     struct transfer *t = container_of(base, struct transfer, base);
@@ -89,7 +97,8 @@ static void take_block(struct usb_link *c, struct bytes block)
     }
 }
 
-// A transfer of an earlier plugging ends in whatever way; its place is used again.
+// A transfer has ended. If it was submitted before the interface was last configured, its result
+// means nothing, but its block and slot are reused.
 static void usb_board_finish(struct transfer *t, long result)
 {
     struct usb_board *b = t->board;
@@ -102,6 +111,7 @@ static void usb_board_finish(struct transfer *t, long result)
         usb_link_sent(&b->link, &t->base);
 }
 
+// The eventfd says that transfers have ended; io_getevents() with a minimum of 0 does not block.
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct usb_board *b = container_of(poll, struct usb_board, event_poll);
@@ -118,7 +128,8 @@ static void on_done(uv_poll_t *poll, int status, int events)
 
 // ---- control ------------------------------------------------------------------------------------
 
-// There are no requests of ours: any is refused, by I/O in the wrong direction.
+// rknnd has no control requests of its own, so any is refused. FunctionFS stalls ep0 when a request
+// is answered in the wrong direction (linux/usb/functionfs.h).
 static void usb_board_refuse(struct usb_board *b, const struct usb_ctrlrequest *setup)
 {
     ssize_t n =
@@ -147,7 +158,8 @@ static void take_event(struct usb_board *b, const struct usb_functionfs_event *e
     }
 }
 
-// Never read without poll: a blocked reader keeps the kernel from unbinding the gadget.
+// Events on ep0. Read only when poll says so: a blocked reader keeps the kernel from unbinding the
+// gadget.
 static void on_control(uv_poll_t *poll, int status, int events)
 {
     struct usb_board *b = container_of(poll, struct usb_board, control_poll);
@@ -156,6 +168,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
     ssize_t n = status < 0 ? status : read(b->control, happened, sizeof happened);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    // This does not pass: the function was taken away, and its files cannot be reused.
     if (n <= 0) {
         log_error("usb: the function is gone (%s); restart rknnd when it is back",
                   n < 0 ? strerror(errno) : "end of file");
@@ -169,6 +182,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
 
 // ---- life ---------------------------------------------------------------------------------------
 
+// Frees everything, also of a board that was opened in part.
 static void usb_board_release(struct usb_board *b)
 {
     if (b->io)
@@ -200,6 +214,7 @@ static void on_handle_closed(uv_handle_t *handle)
     check_closed(b);
 }
 
+// The struct is freed when both poll handles and the link have closed.
 void usb_board_close(struct usb_board *b)
 {
     if (!b)
@@ -210,6 +225,7 @@ void usb_board_close(struct usb_board *b)
     usb_link_close(&b->link);
 }
 
+// The PC opened a channel (mux_ops.open): the server gets it as a transport.
 static bool on_open(struct mux *m, uint32_t number)
 {
     struct usb_board *b = container_of(m, struct usb_board, link.mux);
@@ -241,6 +257,7 @@ static int open_file(const char *folder, const char *name, int *ret, struct erro
                            "%s (rknnd-gadget makes and mounts the USB function)", path);
 }
 
+// ep1 and ep2 exist only after the descriptors were written to ep0.
 static int open_files(struct usb_board *b, const char *folder, struct error *e)
 {
     int r = open_file(folder, "ep0", &b->control, e);

@@ -1,5 +1,10 @@
-// Descriptors for FunctionFS (linux/usb/functionfs.h, USB 2.0 chapter 9, Microsoft OS 1.0
-// descriptors).
+// The descriptors that FunctionFS takes on ep0 (linux/usb/functionfs.h, USB 2.0 chapter 9,
+// Microsoft OS 1.0 descriptors): constants in wire format, little-endian.
+//
+//     head | counts | full speed | high speed | super speed | OS: WINUSB | OS: interface GUID
+//
+// Every speed has one interface with two bulk endpoints; they differ in the packet size (64, 512,
+// 1024 bytes), and super speed adds a companion descriptor to each endpoint.
 #include "server/usb/usb_descriptors.h"
 
 #include <errno.h>
@@ -16,6 +21,7 @@
 #define LE32(x) __builtin_bswap32(x)
 #endif
 
+// Programs on Windows find the interface by this GUID.
 #define GUID_NAME "DeviceInterfaceGUID"
 #define GUID      "{5A2E7C4B-90D3-4B55-8E57-1C7F0B6D93A1}"
 
@@ -109,6 +115,7 @@ struct descriptors {
                                 .data = GUID}},                                                    \
     }
 
+// bcdVersion of the Microsoft descriptors is 1.00; `older` has its bytes swapped, see below.
 static const struct descriptors current = DESCRIPTORS(0x0100), older = DESCRIPTORS(0x0001);
 
 static const struct {
@@ -129,8 +136,8 @@ static int descriptors_give(int ep0, const void *data, size_t size)
     return write(ep0, data, size) < 0 ? -errno : 0;
 }
 
-// Which version the descriptors for Windows have, kernels before 6.6 read in one way only, and
-// later ones rightly.
+// Kernels before 6.6 expected the bytes of bcdVersion swapped (0x0001) and refuse the right value
+// with EINVAL; later ones take it. So the right form is tried first.
 int usb_descriptors_give(int ep0, struct error *e)
 {
     int r = descriptors_give(ep0, &current, sizeof current);

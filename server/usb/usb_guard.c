@@ -1,4 +1,11 @@
-// The process that outlives a relay.
+// The guard: a process that outlives a relay and tells the board when the relay has died.
+//
+//     relay ──pipe: struct guarded, whenever its board changes──► guard (rknnd --guard 0)
+//       dies: the pipe ends ────────────────────────────────────► guard claims the interface and
+//                                                                 sets its alternate setting: the
+//                                                                 board drops all channels
+//
+// The guard blocks in read() and has no other state. It is the same program, started again.
 #include "server/usb/usb_guard.h"
 
 #include <errno.h>
@@ -18,13 +25,14 @@
 
 extern char **environ;
 
-// What goes through the pipe: written at once, so that it is read whole.
+// One record in the pipe. Smaller than PIPE_BUF, so it is written, and read, whole.
 struct guarded {
     char node[48]; // "": no board
     int interface;
 };
 
-// In a session of its own: no terminal's, and the kernel tells nobody there of its end.
+// A session of its own, so that the terminal's signals (Ctrl-C, hang-up) do not reach it with the
+// relay. It is not waited for: it ends after the relay.
 static int usb_guard_spawn(int input, struct error *e)
 {
     char *args[] = {(char *)"rknnd", (char *)"--guard", (char *)"0", NULL};
@@ -56,6 +64,7 @@ int usb_guard_start(int *ret_fd, struct error *e)
     return 0;
 }
 
+// Non-blocking: a guard that has died must not stop the relay, so a failure is only logged.
 void usb_guard_name(int fd, const char *node, int interface)
 {
     struct guarded g = {.interface = interface};
@@ -64,7 +73,8 @@ void usb_guard_name(int fd, const char *node, int interface)
         log_warn("usb: should this relay die, the board will not hear of it: %s", strerror(errno));
 }
 
-// Another relay that has the interface already has told the board itself.
+// The relay's death made the kernel release the interface. If claiming fails, another relay has it
+// and has told the board already by its own SETINTERFACE.
 static void tell_board(const struct guarded *g)
 {
     struct usbdevfs_setinterface setting = {.interface = (unsigned)g->interface};
@@ -74,7 +84,7 @@ static void tell_board(const struct guarded *g)
         ioctl(device, USBDEVFS_SETINTERFACE, &setting);
 }
 
-// It has to outlive the relay, also when both are told to end.
+// Ignores the signals that end the relay: it has to live a moment longer when both are told to end.
 int usb_guard_run(int fd)
 {
     struct guarded last = {.node = ""}, g;
@@ -85,6 +95,8 @@ int usb_guard_run(int fd)
     while ((n = read(fd, &g, sizeof g)) == sizeof g || (n < 0 && errno == EINTR))
         if (n == sizeof g)
             last = g;
+    // The pipe is at its end. A board is still named: the relay died, or ended with programs
+    // connected.
     last.node[sizeof last.node - 1] = 0;
     if (last.node[0])
         tell_board(&last);

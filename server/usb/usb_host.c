@@ -1,4 +1,16 @@
-// libusb on the loop: one board, several transfers under way in both directions.
+// The PC's end of a USB link, on libusb: finds the board, claims its rknnd interface, and keeps
+// several transfers under way in both directions. Used by the relay (relay.c) only.
+//
+//     no device ──scan: found, claimed──► greeting ──HELLO answered──► up
+//         ▲                                  │ GREETING_MS pass         │ a transfer fails, or the
+//         │                                  ▼                          ▼ board breaks the protocol
+//         └──── no transfer under way ◄─── broken: transfers are cancelled
+//
+// One timer drives what is not driven by transfers: it scans every SCAN_MS while there is no
+// device, ends a greeting without an answer, and releases a broken device.
+//
+// Everything runs on the loop's thread: libusb gives its descriptors to on_fd_added(), libuv polls
+// them, and libusb handles its events without blocking. Channels end in proxies (proxy.c).
 #include "server/usb/usb_host.h"
 
 #include <libusb.h>
@@ -61,6 +73,8 @@ struct usb_host {
     uint8_t blocks[2 * USB_LINK_BLOCKS][MUX_BLOCK];
 };
 
+// Records why the link is down (code 0: it is up), logs it and tells the owner, each time it
+// changes and not on every scan.
 static void usb_host_say(struct usb_host *u, const struct error *why)
 {
     bool same = why->code == u->why.code && (why->code == 0 || strcmp(why->text, u->why.text) == 0);
@@ -76,7 +90,8 @@ static void usb_host_say(struct usb_host *u, const struct error *why)
 
 // ---- letting go ---------------------------------------------------------------------------------
 
-// Never from inside a transfer's end: libusb would wait for itself.
+// Releases the device once no transfer is under way. Never from inside a transfer's callback:
+// libusb_close() would wait for that callback.
 static void let_go(struct usb_host *u)
 {
     if (!u->device || u->n_busy > 0)
@@ -91,6 +106,7 @@ static void let_go(struct usb_host *u)
         usb_guard_name(u->guard, NULL, 0); // what comes next is up to this relay
 }
 
+// Cancelled transfers still end by on_transfer().
 static void usb_host_cancel(struct usb_host *u)
 {
     for (size_t i = 0; i < USB_LINK_TRANSFERS; i++) {
@@ -101,6 +117,8 @@ static void usb_host_cancel(struct usb_host *u)
     }
 }
 
+// Gives the device up: stops the link, which closes all channels, and cancels the transfers. The
+// timer then releases it and scans again. Safe to repeat.
 static void usb_host_lose(struct usb_host *u, const char *why)
 {
     struct error e;
@@ -116,6 +134,7 @@ static void usb_host_lose(struct usb_host *u, const char *why)
 
 // ---- transfers ----------------------------------------------------------------------------------
 
+// Starts a bulk transfer of a block (usb_link_ops.submit).
 static bool usb_host_submit(struct usb_link *c, struct usb_link_transfer *base, size_t size)
 {
     struct usb_host *u = container_of(c, struct usb_host, link);
@@ -129,6 +148,7 @@ static bool usb_host_submit(struct usb_link *c, struct usb_link_transfer *base, 
     return r == 0;
 }
 
+// A block came (usb_link_ops.take). The first one after HELLO makes the link count as up.
 static void take_block(struct usb_link *c, struct bytes block)
 {
     struct usb_host *u = container_of(c, struct usb_host, link);
@@ -155,6 +175,7 @@ static const char *usb_host_complaint(enum libusb_transfer_status status)
     }
 }
 
+// A transfer ended, well or not. The link gets its block back in any case.
 static void LIBUSB_CALL on_transfer(struct libusb_transfer *usb)
 {
     struct transfer *t = usb->user_data;
@@ -173,15 +194,17 @@ static void usb_host_prepare(struct usb_host *u, struct transfer *t, uint8_t end
     libusb_fill_bulk_transfer(t->usb, u->device, endpoint, NULL, 0, on_transfer, t, 0);
 }
 
-// Whether processors read memory that devices write to from their caches.
+// Whether processor caches are coherent with memory that devices write to. Elsewhere the kernel
+// maps such memory uncached, which is slow to read.
 #if defined(__x86_64__) || defined(__i386__)
 #define COHERENT true
 #else
 #define COHERENT false
 #endif
 
-// Memory that the kernel sends from and receives into as it is, where it has such for the device.
-// It may be slow to read, and then is only for what is sent.
+// Memory that the kernel transfers from and to without copying (usbfs mmap), if it has any for this
+// device. Where it is uncached it is used for sending only, and blocks are received into ordinary
+// memory.
 static void map_blocks(struct usb_host *u)
 {
     u->mapped = libusb_dev_mem_alloc(u->device, sizeof u->blocks);
@@ -189,6 +212,8 @@ static void map_blocks(struct usb_host *u)
     usb_link_use(&u->link, (COHERENT ? mapped : u->blocks) + USB_LINK_BLOCKS, mapped);
 }
 
+// Names a conversation. It need only differ from earlier ones, so the clock will do without
+// entropy.
 static uint64_t new_nonce(void)
 {
     uint64_t nonce = 0;
@@ -197,6 +222,7 @@ static uint64_t new_nonce(void)
     return nonce;
 }
 
+// Begins a conversation on a device just claimed.
 static void usb_host_converse(struct usb_host *u)
 {
     uv_timer_start(&u->timer, u->timer.timer_cb, GREETING_MS, SCAN_MS);
@@ -211,13 +237,14 @@ static void usb_host_converse(struct usb_host *u)
 
 // ---- finding and claiming -----------------------------------------------------------------------
 
+// rknnd's interface is recognized by its class, subclass and protocol.
 static bool is_ours(const struct libusb_interface_descriptor *d)
 {
     return d->bInterfaceClass == USB_CLASS && d->bInterfaceSubClass == USB_SUBCLASS &&
            d->bInterfaceProtocol == USB_PROTOCOL && d->bNumEndpoints >= 2;
 }
 
-// Controllers rewrite endpoint addresses, so they are read.
+// The endpoint addresses are read from the descriptor: gadget controllers assign their own.
 static struct interface read_interface(const struct libusb_interface_descriptor *d)
 {
     struct interface ret = {.number = d->bInterfaceNumber};
@@ -231,6 +258,8 @@ static struct interface read_interface(const struct libusb_interface_descriptor 
     return ret;
 }
 
+// Whether the device has rknnd's interface in its active configuration; reading descriptors needs
+// no permission.
 static bool find_interface(libusb_device *device, struct interface *ret)
 {
     struct libusb_config_descriptor *config;
@@ -253,6 +282,7 @@ static void name_node(libusb_device *device, char ret[48])
              libusb_get_device_address(device));
 }
 
+// Puts a libusb error of opening or claiming into words that say what to do.
 static int usb_host_refused(int r, libusb_device *device, struct error *e)
 {
     char node[48], advice[160];
@@ -270,8 +300,8 @@ static int usb_host_refused(int r, libusb_device *device, struct error *e)
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "the board at %s: %s", node, libusb_strerror(r));
 }
 
-// Choosing the interface's setting again, as the first thing, makes the board drop what an earlier
-// owner of the cable left behind.
+// Claims the interface and sets its alternate setting at once: the board sees that as a new owner
+// of the link and drops what the earlier one left behind.
 static int usb_host_claim(libusb_device_handle *handle, int interface, struct error *e)
 {
     int r = libusb_claim_interface(handle, interface);
@@ -290,7 +320,8 @@ static void read_serial(libusb_device *device, libusb_device_handle *handle, cha
             *ret = 0;
 }
 
-// The boards that are there.
+// What one scan has found: all boards, how many match the wanted serial number, and the first of
+// these.
 struct census {
     unsigned n, n_wanted;
     char serials[200];
@@ -300,6 +331,8 @@ struct census {
     struct error why;
 };
 
+// Counts one device in. A board that cannot be opened counts as present; why is kept in
+// census->why.
 static void usb_host_count(const struct usb_host *u, struct census *census, libusb_device *device)
 {
     libusb_device_handle *handle;
@@ -327,6 +360,7 @@ static void usb_host_count(const struct usb_host *u, struct census *census, libu
     }
 }
 
+// 0 if exactly one board is meant and could be opened, else the best reason why not.
 static int usb_host_judge(const struct usb_host *u, const struct census *census, struct error *e)
 {
     unsigned n_meant = *u->serial ? census->n_wanted : census->n;
@@ -349,6 +383,8 @@ static int usb_host_judge(const struct usb_host *u, const struct census *census,
         "there?)");
 }
 
+// Asks the owner, claims the board, and tells the guard which board to look after. From now on only
+// this serial number is looked for.
 static int take_board(struct usb_host *u, struct census *census, struct error *e)
 {
     char node[48];
@@ -365,6 +401,7 @@ static int take_board(struct usb_host *u, struct census *census, struct error *e
     return 0;
 }
 
+// Looks at all USB devices once. Scanning is how plugging in is noticed.
 static void usb_host_scan(struct usb_host *u)
 {
     struct census census = {0};
@@ -399,6 +436,7 @@ static void on_timer(uv_timer_t *timer)
 
 // ---- libusb's descriptors -----------------------------------------------------------------------
 
+// One call handles all of libusb's descriptors, so which of them is ready does not matter.
 static void on_usb(uv_poll_t *poll, int status, int events)
 {
     struct watch *w = container_of(poll, struct watch, poll);
@@ -407,6 +445,7 @@ static void on_usb(uv_poll_t *poll, int status, int events)
     libusb_handle_events_timeout_completed(w->host->usb, &(struct timeval){0, 0}, NULL);
 }
 
+// libusb wants a descriptor polled, now or from inside of its calls.
 static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
 {
     struct usb_host *u = data;
@@ -425,6 +464,7 @@ static void LIBUSB_CALL on_fd_added(int fd, short events, void *data)
                   on_usb);
 }
 
+// Frees it when its last handle has closed and its last proxy is gone.
 static void check_closed(struct usb_host *u)
 {
     if (u->link_closed && u->timer_closed && u->n_watches == 0 && u->proxies.n == 0) {
@@ -528,6 +568,7 @@ static void on_usb_link_closed(struct usb_link *c);
 static const struct usb_link_ops usb_link_ops = {
     .submit = usb_host_submit, .take = take_block, .closed = on_usb_link_closed};
 
+// The guard is started before anything else: a failure later closes its pipe, which ends it.
 int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
                  const struct usb_host_owner *calls, void *owner, struct error *e)
 {
@@ -580,7 +621,7 @@ static void on_timer_closed(uv_handle_t *handle)
     check_closed(u);
 }
 
-// Cancelled transfers end soon, but not at once.
+// Blocks for the moment in which cancelled transfers end: libusb must not be closed before.
 static void wait_for_transfers(struct usb_host *u)
 {
     u->broken = true;
@@ -590,6 +631,8 @@ static void wait_for_transfers(struct usb_host *u)
     let_go(u);
 }
 
+// Order: no new transfers, then none under way, then the handles; libusb_exit() last, which removes
+// every watch.
 void usb_host_close(struct usb_host *u)
 {
     if (!u)

@@ -1,4 +1,12 @@
-// The ends of a cable.
+// The blocks of one end of a USB link and the transfers that carry them. Common to the board
+// (usb_board.c) and the PC (usb_host.c), which only submit transfers and report their ends.
+//
+//     receiving   empty_in ──► transfer ──► came ──► ops->take() ──► empty_in
+//     sending     empty_out ──► mux_fill() ──► made ──► transfer ──► empty_out
+//
+// Every block is in exactly one queue or one transfer, so no queue can overflow. All of it runs on
+// the loop's thread. The ends of transfers only queue blocks and submit the next ones; the mux does
+// its work in on_turn(), an idle handle that runs once per turn of the loop.
 #include "server/usb/usb_link.h"
 
 #include <assert.h>
@@ -28,6 +36,7 @@ static void move_all(struct usb_link_queue *from, struct usb_link_queue *to)
 
 // ---- transfers ----------------------------------------------------------------------------------
 
+// Puts the transfer's block back among the empty ones.
 static void give_back(struct usb_link_transfer *t, struct usb_link_queue *empty)
 {
     if (t->block)
@@ -35,6 +44,8 @@ static void give_back(struct usb_link_transfer *t, struct usb_link_queue *empty)
     t->block = NULL;
 }
 
+// Submits a block; if that is refused, the block becomes empty again. What it held is lost then, so
+// submit() makes the whole link start over.
 static bool usb_link_start_transfer(struct usb_link *c, struct usb_link_transfer *t,
                                     struct usb_link_block b, struct usb_link_queue *empty)
 {
@@ -47,6 +58,7 @@ static bool usb_link_start_transfer(struct usb_link *c, struct usb_link_transfer
     return false;
 }
 
+// Submits every idle receiving transfer: the peer cannot send while none is under way.
 static void receive_more(struct usb_link *c)
 {
     for (size_t i = 0; i < USB_LINK_TRANSFERS && c->up && c->empty_in.n > 0; i++)
@@ -71,7 +83,8 @@ static bool send_made(struct usb_link *c)
     return t && usb_link_start_transfer(c, t, usb_link_take(&c->made), &c->empty_out);
 }
 
-// A block that lends cannot wait, and is made quickly: none is made ahead.
+// Fills and submits a block that may lend its last bytes. It is not made ahead of time: the memory
+// is borrowed only until submit() returns.
 static bool send_lent(struct usb_link *c)
 {
     struct usb_link_transfer *t = c->empty_out.n > 0 ? idle_sender(c) : NULL;
@@ -91,6 +104,7 @@ static void send_all(struct usb_link *c)
         continue;
 }
 
+// A receiving transfer ended. Blocks of a link that has stopped meanwhile are dropped.
 void usb_link_received(struct usb_link *c, struct usb_link_transfer *t, size_t size)
 {
     t->busy = false;
@@ -113,6 +127,7 @@ void usb_link_sent(struct usb_link *c, struct usb_link_transfer *t)
 
 // ---- the turn -----------------------------------------------------------------------------------
 
+// Fills one empty block from the mux. False: nothing to send, or no block is free.
 static bool make_block(struct usb_link *c)
 {
     if (!c->up || c->empty_out.n == 0)
@@ -123,6 +138,8 @@ static bool make_block(struct usb_link *c)
     return b.size > 0;
 }
 
+// Handles the blocks that are there now, not those that come meanwhile, so that sending gets its
+// turn.
 static void work_off(struct usb_link *c)
 {
     for (unsigned n = c->came.n; n > 0 && c->came.n > 0; n--) {
@@ -133,9 +150,8 @@ static void work_off(struct usb_link *c)
     }
 }
 
-// Makes blocks as long as they can be sent at once, and one ahead; then the loop looks for
-// transfers that have ended. False: there is nothing more to make, or (what was refused waits for
-// another reason) to send.
+// Fills blocks as long as they can be sent at once, and one ahead; then the loop looks for
+// transfers that have ended. False: nothing is left to do before the next wake-up.
 static bool make_blocks(struct usb_link *c)
 {
     bool made;
@@ -145,6 +161,8 @@ static bool make_blocks(struct usb_link *c)
     return made && c->made.n > 0;
 }
 
+// One turn: receive, then send. The idle handle stops when there is nothing to do, else the loop
+// would spin.
 static void on_turn(uv_idle_t *turn)
 {
     struct usb_link *c = container_of(turn, struct usb_link, turn);
