@@ -1,6 +1,12 @@
-// The adb server's smart socket: a request is its length in four hexadecimal digits and its text;
-// the answer is OKAY, or FAIL with a text of the same form. After a transport and a service the
-// connection is a stream to the board.
+// A client of the adb server's "smart socket" protocol (adb's OVERVIEW.TXT and SERVICES.TXT):
+//
+//     request   0012host:transport-any     length in four hexadecimal digits, text
+//     answer    OKAY, or FAIL with a length and a text
+//
+// host:transport:SERIAL chooses a board; a service requested after it (localfilesystem:PATH,
+// tcp:PORT) turns the connection into a stream to the board. Everything ends by a->until. The
+// server is not trusted: lengths are bounded, and what it says is made printable by those who show
+// it.
 #include "client/transport/adb_server.h"
 
 #include <errno.h>
@@ -27,7 +33,7 @@ struct adb {
 
 // ---- the server ---------------------------------------------------------------------------------
 
-// Where adb itself would look for it.
+// The server's address, from the environment variables that adb itself uses; else 127.0.0.1:5037.
 static int find_server(struct uri *ret, struct error *e)
 {
     const char *socket = getenv("ADB_SERVER_SOCKET"), *host = getenv("ANDROID_ADB_SERVER_ADDRESS"),
@@ -65,6 +71,7 @@ static int open_server(struct adb *a, struct error *e)
 
 // ---- requests -----------------------------------------------------------------------------------
 
+// Waits for the socket, as long as a->until. 0 or -errno.
 static int adb_await(const struct adb *a, short events)
 {
     struct pollfd p = {a->fd, events, 0};
@@ -75,6 +82,7 @@ static int adb_await(const struct adb *a, short events)
     return r == 0 ? -ETIMEDOUT : r < 0 ? -errno : 0;
 }
 
+// Sends or receives exactly `size` bytes. 0 or -errno; -ECONNRESET if the server hung up.
 static int adb_transfer(const struct adb *a, bool out, char *text, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -116,6 +124,7 @@ static int read_text(const struct adb *a, char *ret, size_t size)
 }
 
 // Returns 0, or a status; what the server said stands in e as it said it.
+// Sends one request and reads OKAY or FAIL. What a FAIL says becomes the error's words.
 static int adb_request(const struct adb *a, const char *text, struct error *e)
 {
     char message[300], answer[5] = "", said[300] = "";
@@ -134,6 +143,7 @@ static int adb_request(const struct adb *a, const char *text, struct error *e)
 
 // ---- boards -------------------------------------------------------------------------------------
 
+// What to do about a state or an answer of adb, by a part of its text. The first match counts.
 static const struct {
     const char *said, *advice;
 } advices[] = {
@@ -167,7 +177,8 @@ static int choose_board(const struct adb *a, const char *serial, struct error *e
     return error_set(e, r, "adb: %s; %s", said.text, adb_advice(said.text));
 }
 
-// A service that is refused ends the connection, so each is tried on a new one.
+// Tries one way to reach rknnd on the board. A refused service ends the connection, so each is
+// tried on a new one. *chosen: the board was there, and only the service was refused.
 static int try_service(const char *serial, const char *service, bool *chosen, struct error *e)
 {
     struct adb a;
@@ -184,6 +195,7 @@ static int try_service(const char *serial, const char *service, bool *chosen, st
     return r < 0 ? r : steal_fd(&fd);
 }
 
+// The board's Unix socket first; the TCP port for daemons that listen there only.
 int adb_connect(const char *serial, struct error *e)
 {
     static const char *const services[] = {"localfilesystem:" URI_SYSTEM_SOCKET, "tcp:8910"};
@@ -202,6 +214,7 @@ int adb_connect(const char *serial, struct error *e)
                      services[0], services[1], said.text);
 }
 
+// The list is one line per board: SERIAL, a tab, STATE. Cuts `text` into lines. Returns how many.
 static int parse_devices(char *text, struct adb_device *ret, int max)
 {
     int n = 0;

@@ -1,4 +1,5 @@
-// Checks of rknnd_diagnose().
+// Checks of rknnd_diagnose(): each becomes one call of the program's callback, in the thread of the
+// call. What was found may quote a server or a board, so it is made printable.
 #include "client/transport/checks.h"
 
 #include <stdarg.h>
@@ -40,6 +41,7 @@ void checks_tell_boards(struct checks *c, const char *name, const struct device_
         tell_board(c, name, RKNND_CHECK_NOTE, &l->items[i]);
 }
 
+// Exactly one board of the list must match; an address without a serial number matches any.
 bool checks_find_board(struct checks *c, const struct device_list *l, const struct uri *address)
 {
     const rknnd_device *found = NULL;

@@ -1,4 +1,6 @@
-// Connecting sockets.
+// Connecting stream sockets, bounded in time: LIMIT_CONNECT_MS for each address. Used by the
+// transports and by their diagnosis, in the thread of the call. The sockets are non-blocking from
+// the start, so that connect() can be given up.
 #include "client/transport/connect.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 #include "base/net/tcp.h"
 #include "client/limits.h"
 
-// Waits for a connect() that is in progress. 0 or an errno.
+// Waits for a connect() that is in progress; its result is SO_ERROR (connect(2)). 0 or an errno.
 static int await_connected(int fd, uint64_t until)
 {
     struct pollfd p = {fd, POLLOUT, 0};
@@ -29,7 +31,8 @@ static int await_connected(int fd, uint64_t until)
     return error;
 }
 
-// Returns an fd or -errno.
+// Returns a connected socket or -errno. An interrupted connect() goes on in the kernel, so EINTR is
+// waited for like EINPROGRESS.
 static int connect_socket(int family, const struct sockaddr *address, socklen_t size)
 {
     cleanup(fd_close_p) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -50,6 +53,7 @@ static int connect_socket(int family, const struct sockaddr *address, socklen_t 
     return steal_fd(&fd);
 }
 
+// The kernel takes up to 108 bytes without a terminating 0 (unix(7)); one is kept for it here.
 int connect_file(const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};

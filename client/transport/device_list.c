@@ -1,10 +1,12 @@
-// Lists of devices. What boards and other programs say is made fit to print.
+// Filling the list of rknnd_list_devices(). What boards and other programs say is made printable.
 #include "client/transport/device_list.h"
 
 #include <stdio.h>
 
 #include "protocol/message.h"
 
+// Entries beyond the list's room are written to a spare one and only counted, so that the caller
+// can try again with more room.
 rknnd_device *device_list_add(struct device_list *l, const char *scheme, const char *rest,
                               const char *serial)
 {

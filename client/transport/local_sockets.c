@@ -1,4 +1,5 @@
-// Default sockets, as server.c chooses them.
+// The default sockets of daemons on this machine: root's, then the user's own. The server chooses
+// the same ones (server.c).
 #include "client/transport/local_sockets.h"
 
 #include <stdio.h>

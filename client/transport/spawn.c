@@ -1,4 +1,11 @@
-// Starting private daemons.
+// Private daemons: finding the program, starting it detached, and handing it connections.
+//
+//     this process ── control: a socket pair ──► rknnd --adopt 3
+//         a connection = one byte 'c' with a descriptor, one end of a new socket pair
+//         the daemon's last words before it ends come the other way, as text
+//
+// The daemon ends when `control` closes. s->lock is held while a daemon is started or handed a
+// connection; threads that want the same daemon wait for it.
 #include "client/transport/spawn.h"
 
 #include <dlfcn.h>
@@ -40,8 +47,9 @@ void spawn_done(struct spawn *s)
 
 // ---- where the program is ----------------------------------------------------------------------
 
-// The library lies in lib/rknnd/client or lib/ARCHITECTURE/rknnd/client, the daemon in bin beside
-// that lib; build trees are laid out the same.
+// Looks for the daemon in the installation of this library. The library is in lib/rknnd/client or
+// lib/ARCHITECTURE/rknnd/client, the daemon in bin beside that lib; build trees have the same
+// layout.
 static bool find_beside_library(char *path)
 {
     static const char *const ways[] = {"../../../bin/rknnd", "../../../../bin/rknnd"};
@@ -71,6 +79,7 @@ static bool find_in_path(char *path)
     return false;
 }
 
+// RKNND_DAEMON, else beside the library, else PATH. Other places are never searched.
 static int find_daemon(char *path, struct error *e)
 {
     const char *named = getenv("RKNND_DAEMON");
@@ -88,7 +97,8 @@ static int find_daemon(char *path, struct error *e)
 
 // ---- starting it -------------------------------------------------------------------------------
 
-// Our environment, and a daemon that keeps quiet unless it is told otherwise. One block.
+// This process's environment, and a log level of 0 unless the user has set one. Only the array is
+// allocated; the strings are borrowed until the daemon is started.
 static char **make_environment(void)
 {
     static char quiet[] = LOGLEVEL "=0";
@@ -105,9 +115,11 @@ static char **make_environment(void)
     return list;
 }
 
-// Runs posix_spawn() in a child that ends at once, so that the daemon is nobody's child. The child
-// has no exit signal: only a wait for exactly it, with __WCLONE, ever sees it. It ends without
-// _exit(), in which sanitizers would judge threads that it does not have, and take their locks.
+// Runs posix_spawn() in a short-lived child, so that the daemon is an orphan at once and never a
+// child of the program. clone() without an exit signal makes the child invisible to the program's
+// SIGCHLD handler and wait() calls: only a wait with __WCLONE sees it (clone(2)). It ends by the
+// bare system call: _exit() of a sanitizer's runtime would look at threads that the child does not
+// have, and take locks that they held. Returns 0 or an errno, which is the child's exit code.
 static int spawn_detached(const char *path, const posix_spawn_file_actions_t *actions,
                           const posix_spawnattr_t *attributes, char *const *arguments,
                           char *const *environment)
@@ -126,6 +138,8 @@ static int spawn_detached(const char *path, const posix_spawn_file_actions_t *ac
     return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
 }
 
+// Starts the daemon with only the descriptors it needs, all signals unblocked and at their
+// defaults, in a session of its own, so that the terminal's signals do not reach it.
 static int start_with(const char *path, const struct spawn_command *command, int control,
                       char **environment)
 {
@@ -173,6 +187,7 @@ int spawn_set_value(struct spawn_command *c, struct error *e, const char *format
                : error_set(e, STATUS_PARAM_INVALID, "this name is too long");
 }
 
+// On success s->control is this process's end of a new socket pair.
 static int spawn_start(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     char path[PATH_MAX];
@@ -195,7 +210,8 @@ static int spawn_start(struct spawn *s, const struct spawn_command *command, str
 
 // ---- connecting --------------------------------------------------------------------------------
 
-// Passes one end of a new socket pair to the daemon. -errno on failure.
+// Makes a socket pair and passes one end to the daemon. Returns the other end, or -errno. The byte
+// is there because a message needs one to carry a descriptor (unix(7)).
 static int pass_connection(int control)
 {
     int pair[2];
@@ -223,6 +239,7 @@ static int start_and_pass(struct spawn *s, const struct spawn_command *command, 
     return r;
 }
 
+// EPIPE or ECONNRESET: the daemon has ended since; another is started.
 int spawn_connect(struct spawn *s, const struct spawn_command *command, struct spawn_ticket *ret,
                   struct error *e)
 {
@@ -238,6 +255,8 @@ int spawn_connect(struct spawn *s, const struct spawn_command *command, struct s
     return r;
 }
 
+// Reads until the daemon closes its end, which it does by ending. Only if it is still this ticket's
+// daemon: another thread may have started the next one.
 void spawn_last_words(struct spawn *s, const struct spawn_ticket *ticket, char *ret, size_t size)
 {
     uint64_t until = clock_ms() + LIMIT_START_MS;

@@ -1,4 +1,5 @@
-// adb:[SERIAL], a board behind the adb server of this machine.
+// adb:[SERIAL], a board behind the adb server of this machine. The protocol is in adb_server.c;
+// here is what the table of transports needs.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ static int adb_connect_board(struct transport_attempt *a, struct error *e)
     return adb_connect(a->address->text, e);
 }
 
-// A state as adb says it may go on with an explanation in brackets.
+// Marks a board that cannot be used: any state but "device". adb may add an explanation in brackets
+// to a state; `state` gets the bare word, `obstacle` all of it.
 static void adb_judge(rknnd_device *d, const char *said)
 {
     char state[sizeof d->state];
@@ -39,6 +41,8 @@ static bool adb_diagnose(struct checks *c, const struct uri *address)
     return checks_find_board(c, &l, address);
 }
 
+// Whether adb's server runs at all, and its boards. Without it only adb: is of no use, so that is
+// no fault.
 static void adb_survey(struct checks *c)
 {
     rknnd_device items[CHECKS_MAX_BOARDS];

@@ -1,7 +1,9 @@
-// sim:[CHIP], a daemon of this process's own with the software NPU.
+// sim:[CHIP], a daemon of this process's own with the software NPU (spawn.h). Each process has one
+// per chip; it ends with the process's last connection to it.
 #include "client/limits.h"
 #include "client/transport/transports.h"
 
+// The time limit for HELLO is longer: the daemon may have to start first.
 static int sim_connect(struct transport_attempt *a, struct error *e)
 {
     const char *chip = a->address->text;
@@ -14,8 +16,8 @@ static int sim_connect(struct transport_attempt *a, struct error *e)
     return spawn_connect(a->daemon, &command, &a->ticket, e);
 }
 
-// A daemon that has been running may be ending just now; then its successor is tried. One that was
-// started for this attempt has said why it cannot serve.
+// A daemon that has been running may just have ended: another is started. One that was started for
+// this attempt has failed for good and says why on its control socket.
 static bool sim_retry(struct transport_attempt *a, struct error *e)
 {
     char words[sizeof e->text];

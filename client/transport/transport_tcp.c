@@ -1,4 +1,4 @@
-// tcp:HOST:PORT, a daemon elsewhere.
+// tcp:HOST:PORT, a daemon elsewhere. All addresses of the host are tried in the resolver's order.
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +37,7 @@ static void tcp_tell_addresses(struct checks *c, const struct uri *uri, const st
     checks_tell(c, RKNND_CHECK_GOOD, "host", "", "%s is %s", uri->text, all);
 }
 
+// Two hops: the name, then the port. HELLO is the caller's (doctor_reach.c).
 static bool tcp_diagnose(struct checks *c, const struct uri *uri)
 {
     struct error e;

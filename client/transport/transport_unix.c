@@ -1,4 +1,6 @@
-// unix:PATH, a daemon on this machine.
+// unix:PATH, a daemon on this machine. Most of the file turns an errno into what a user can do
+// about it: the usual reasons are a daemon that does not run and a socket of a group that the user
+// is not in.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 
 // ---- connecting ---------------------------------------------------------------------------------
 
+// If the socket's group may write to it, the advice is to join that group.
 static int unix_denied(const char *path, struct error *e)
 {
     char advice[200] = "this user may not write to it, or not enter a folder above it";
@@ -46,6 +49,7 @@ static int unix_connect(struct transport_attempt *a, struct error *e)
 
 // ---- searching ----------------------------------------------------------------------------------
 
+// Sockets that exist; whether a daemon listens is not asked.
 static void unix_list(struct device_list *l)
 {
     struct local_sockets local;
@@ -57,6 +61,7 @@ static void unix_list(struct device_list *l)
 
 // ---- diagnosing ---------------------------------------------------------------------------------
 
+// stat() failed, errno says why. These helpers return false for their callers to pass on.
 static bool unix_tell_no_file(struct checks *c, const char *path)
 {
     if (errno == EACCES)
@@ -83,6 +88,8 @@ static bool unix_tell_closed(struct checks *c, const char *path, const struct st
     return false;
 }
 
+// Connecting needs write permission for the socket (unix(7)); AT_EACCESS asks with the effective
+// user, as connect() does.
 static bool unix_check_file(struct checks *c, const char *path)
 {
     struct stat st;
@@ -102,6 +109,8 @@ static bool unix_check_file(struct checks *c, const char *path)
     return true;
 }
 
+// SO_PEERCRED names the process that called listen(): with socket activation that is the service
+// manager.
 static void unix_tell_listener(struct checks *c, int fd)
 {
     struct ucred peer = {0};

@@ -1,6 +1,6 @@
-// usb:[SERIAL], a board at a USB cable. Programs do not speak USB: a relay (rknnd --relay) has the
-// board and gives each of them a socket. It is the one that runs on this machine, or one of our
-// own.
+// usb:[SERIAL], a board at a USB cable. Programs do not speak USB: a relay (rknnd --relay) claims
+// the board and gives each program a socket. It is the one that runs on this machine already, or
+// one that this process starts.
 #include "client/transport/transport_usb.h"
 
 #include <poll.h>
@@ -19,6 +19,7 @@
 
 // ---- connecting ---------------------------------------------------------------------------------
 
+// Several boards and no serial number: the error lists them.
 static int usb_several(const struct usb_board_info *boards, unsigned n, struct error *e)
 {
     char names[300] = "";
@@ -31,6 +32,8 @@ static int usb_several(const struct usb_board_info *boards, unsigned n, struct e
                      names);
 }
 
+// Fills in the serial number of the only board. With none the address stays as it is, and
+// connecting says that there is no board.
 static int usb_resolve(struct uri *address, struct error *e)
 {
     struct usb_board_info boards[USB_MAX_BOARDS];
@@ -44,7 +47,7 @@ static int usb_resolve(struct uri *address, struct error *e)
     return 0;
 }
 
-// The relay that has the board, or one of our own.
+// Connects to the relay that has the board, or starts one.
 static int usb_connect(struct transport_attempt *a, struct error *e)
 {
     struct uri board = *a->address;
@@ -55,7 +58,8 @@ static int usb_connect(struct transport_attempt *a, struct error *e)
     int relay = usb_connect_relay(board.text);
     if (relay >= 0)
         return relay;
-    // It may outlive the program, whose reader at standard error would then wait for it.
+    // Silent: the relay may outlive this program while others use it, and whoever reads the
+    // program's standard error to its end would wait for the relay.
     struct spawn_command command = {.option = "--relay", .silent = true};
     r = spawn_set_value(&command, e, "usb:%s", board.text);
     if (r < 0)
@@ -65,9 +69,9 @@ static int usb_connect(struct transport_attempt *a, struct error *e)
     return spawn_connect(a->daemon, &command, &a->ticket, e);
 }
 
-// A relay that has been running may be ending: then its successor is tried. One that was started
-// just now ends without a word when another was there first, and then that one has its socket, or
-// will have it soon.
+// A relay that had been running may be ending: another is started. One that was started just now
+// ends without a word if another was first; that one has the well-known socket or will have it
+// soon, so it is looked for again for as long as connecting may take.
 static bool usb_retry(struct transport_attempt *a, struct error *e)
 {
     (void)e;
@@ -79,8 +83,8 @@ static bool usb_retry(struct transport_attempt *a, struct error *e)
 
 // ---- searching ----------------------------------------------------------------------------------
 
-// A board that somebody has claimed is of use only if a relay shares it. Returns whether it is not
-// shared.
+// Finds out whether the board can be used. One that a program has claimed is of use only if a relay
+// shares it. Returns true for a board in use without a relay: it may be a relay that is ending.
 static bool usb_judge(rknnd_device *d, const struct usb_board_info *b)
 {
     int relay = usb_connect_relay(b->serial);
@@ -116,8 +120,8 @@ static bool usb_list_once(struct device_list *l, const char *sysfs)
     return unshared;
 }
 
-// A relay that ends, with the last program that it was for, has its board a moment longer than its
-// socket; so what is in use is looked at again.
+// A relay that ends has its board a moment longer than its socket, so boards in use are looked at
+// again for up to LIMIT_RELAY_END_MS.
 static void usb_list_below(struct device_list *l, const char *sysfs)
 {
     uint32_t before = l->n;
@@ -143,7 +147,7 @@ static bool usb_diagnose(struct checks *c, const struct uri *address)
     return checks_find_board(c, &l, address);
 }
 
-// A board of the maker that does not show rknnd's interface is still worth a word.
+// Mentions a Rockchip board without rknnd's interface: it is what the user sees plugged in.
 static bool usb_tell_other(struct checks *c, const char *sysfs, const char *device)
 {
     char vendor[16], id[16] = "?", product[64] = "unnamed", serial[64] = "none";

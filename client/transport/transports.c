@@ -1,8 +1,8 @@
-// The table of transports.
+// The table of transports, and what is computed from all of its rows.
 #include "client/transport/transports.h"
 
-// In this order they are tried, listed and shown: a board that is at a cable and behind adb is used
-// by its cable.
+// The order in which they are searched, listed and shown. A board that is both at a USB cable and
+// behind adb is used by USB.
 static const struct transport *const rows[] = {
     &transport_unix, &transport_tcp, &transport_usb, &transport_adb, &transport_sim,
 };

@@ -1,4 +1,8 @@
-// USB boards and their relays.
+// USB boards as the kernel's sysfs shows them, and the sockets of their relays. Reading sysfs needs
+// no permission and no libusb, so programs can list boards that they may not open.
+//
+//     SYSFS/bus/usb/devices/1-2        a device: busnum, devnum, serial, idVendor ...
+//     SYSFS/bus/usb/devices/1-2:1.0    its interface: bInterfaceClass ..., driver -> in use
 #include "client/transport/usb_boards.h"
 
 #include <errno.h>
@@ -30,6 +34,7 @@ DIR *usb_open_devices(const char *sysfs)
     return opendir(path);
 }
 
+// Interface attributes are hexadecimal.
 static bool attribute_is(const char *sysfs, const char *interface, const char *name,
                          unsigned wanted)
 {
@@ -57,7 +62,8 @@ bool usb_is_board(const char *sysfs, const char *device)
     return false;
 }
 
-// `interface` is "1-2:1.0", of the device "1-2". False: it has just been unplugged.
+// Fills in a board from its interface's name: "1-2:1.0" is interface 0 of device "1-2". False: it
+// has just been unplugged.
 static bool usb_describe(const char *sysfs, const char *interface, struct usb_board_info *ret)
 {
     char device[64], bus[16], number[16], path[600];
@@ -69,12 +75,14 @@ static bool usb_describe(const char *sysfs, const char *interface, struct usb_bo
     usb_read_attribute(sysfs, device, "serial", ret->serial, sizeof ret->serial);
     snprintf(ret->node, sizeof ret->node, "/dev/bus/usb/%03d/%03d", atoi(bus), atoi(number));
     snprintf(path, sizeof path, "%.256s/bus/usb/devices/%.255s/driver", sysfs, interface);
+    // usbfs binds a driver (named "usbfs") to an interface that a program has claimed.
     ret->in_use = access(path, F_OK) == 0;
     if (faccessat(AT_FDCWD, ret->node, R_OK | W_OK, AT_EACCESS) < 0)
         ret->closed = errno;
     return true;
 }
 
+// Boards without a serial number are told apart by their node.
 static int usb_compare(const void *a, const void *b)
 {
     const struct usb_board_info *x = a, *y = b;
@@ -111,7 +119,8 @@ static int try_relay(const char *runtime, const char *serial)
     return connect_file(uri + strlen(uri_unix.name));
 }
 
-// The user's own first: where the service manager's has the board, there is no other.
+// The user's own relay first: where the service manager's has the board, there is no other
+// (relay.c, give_way()).
 int usb_connect_relay(const char *serial)
 {
     const char *own = getenv("XDG_RUNTIME_DIR");
