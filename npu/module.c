@@ -1,4 +1,6 @@
-// Backends as loadable modules.
+// Backends as loadable modules: npu-NAME.so in the module folder, each with a table of functions.
+// The table's head (version and sizes of structs) is checked before anything else of it is read, as
+// a module of another release may have another layout.
 #include "npu/module.h"
 
 #include <dlfcn.h>
@@ -6,6 +8,7 @@
 
 #include "base/cleanup.h"
 
+// The name becomes part of a path: no slash, no dot.
 static bool name_is_plain(const char *name)
 {
     return name[0] && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == strlen(name);
@@ -59,6 +62,7 @@ static int check_head(const struct npu_backend *b, const char *path, struct erro
     return r;
 }
 
+// A module without the symbol, or with another backend in it, is no such module.
 static int find_backend(void *library, const char *path, const char *name,
                         const struct npu_backend **ret, struct error *e)
 {

@@ -1,11 +1,14 @@
-// A product of matrices as a model.
+// A product of matrices as a model: inputs A, B, the scales of B and the run's parameters; output
+// C. Backends that can multiply share this: it decodes the parameters a client sends, which are
+// untrusted, and checks that the job's tensors are large enough for the shape they choose. Formats:
+// matmul_model_decode(), matmul_run_decode().
 #include "npu/product_io.h"
 
 #include <stdio.h>
 
 // ---- tensors -----------------------------------------------------------------------------------
 
-// A tensor of n bytes that are no numbers.
+// A tensor of n bytes without structure.
 static struct tensor_attr bytes_attr(const char *name, uint64_t n)
 {
     struct tensor_attr a = {.n_dims = 1,
@@ -30,6 +33,7 @@ static struct tensor_attr matrix_attr(const struct matmul_matrix *x)
     return a;
 }
 
+// A model with several shapes describes its tensors by the largest; runs may use less (`shrinks`).
 static void take_larger(struct tensor_io *io, const struct tensor_attr *a)
 {
     if (a->size < io->logical.size)
@@ -37,6 +41,7 @@ static void take_larger(struct tensor_io *io, const struct tensor_attr *a)
     *io = (struct tensor_io){.logical = *a, .native = *a, .native_nhwc = *a, .shrinks = true};
 }
 
+// The tensors of the i-th shape, merged into those of the model.
 static int take_shape(struct product_io *p, const char *chip, uint32_t i, struct error *e)
 {
     struct matmul_shape shape = matmul_model_shape(&p->model, i);
@@ -89,6 +94,8 @@ static int check_size(const char *what, size_t has, size_t takes, struct error *
                                     "matrix %s has %zu bytes, it takes %zu", what, has, takes);
 }
 
+// Decodes a job. B is checked apart (product_io_check_b()), since a job may leave it out where the
+// backend has it already.
 int product_io_read(const struct product_io *p, const char *chip, const struct npu_job *job,
                     struct product_job *ret, struct error *e)
 {
@@ -117,6 +124,7 @@ int product_io_read(const struct product_io *p, const char *chip, const struct n
     return 0;
 }
 
+// B may have one scale for all, or as many as its kind of quantization says.
 int product_io_check_b(const struct product_io *p, const struct product_job *j,
                        const struct npu_job *job, struct error *e)
 {

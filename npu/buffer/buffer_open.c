@@ -1,4 +1,10 @@
-// Buffers: the choice of a kind, and what all kinds share.
+// Buffers: the choice of a kind, and what all kinds share. The order of preference, and why:
+// buffer.h.
+//
+//      dma_heap   dma-buf from a heap of the kernel
+//      drm        dma-buf from the NPU driver's DRM node
+//      udmabuf    dma-buf made of ordinary pages
+//      memfd      shared memory, no dma-buf: for backends without a device
 #include "npu/buffer/buffer.h"
 
 #include <string.h>
@@ -15,6 +21,7 @@ static const struct npu_buffer_kind *const by_preference[] = {
 
 #define N_KINDS (sizeof by_preference / sizeof *by_preference)
 
+// Sizes are untrusted: the check keeps the rounding from overflowing.
 int npu_buffer_pages(uint64_t size, uint64_t *ret, struct error *e)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -26,6 +33,8 @@ int npu_buffer_pages(uint64_t size, uint64_t *ret, struct error *e)
 
 // ---- buffers -----------------------------------------------------------------------------------
 
+// Memory of kinds that do not clear it may hold another program's data. The CPU's access is
+// bracketed (DMA_BUF_IOCTL_SYNC), so that no stale cache line is written back later.
 static int clear(const struct npu_buffer *b, struct error *e)
 {
     int r = dmabuf_begin(b->fd, DMABUF_WRITE, e);
@@ -35,6 +44,7 @@ static int clear(const struct npu_buffer *b, struct error *e)
     return dmabuf_end(b->fd, DMABUF_WRITE, e);
 }
 
+// Kinds may map on their own; the others are mapped here.
 int npu_buffer_new(const struct npu_buffers *b, uint64_t size, struct npu_buffer *ret,
                    struct error *e)
 {
@@ -72,6 +82,8 @@ void npu_buffers_close(struct npu_buffers *b)
     *b = (struct npu_buffers){0};
 }
 
+// Allocates one buffer as a probe: devices exist that open but cannot allocate, and then the next
+// kind is tried.
 static int open_kind(struct npu_buffers *b, const struct npu_buffer_kind *kind, const char *part,
                      struct error *e)
 {

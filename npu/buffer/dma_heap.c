@@ -1,4 +1,5 @@
-// Buffers out of a heap of the kernel's (CONFIG_DMABUF_HEAPS).
+// Buffers out of a heap of the kernel's (CONFIG_DMABUF_HEAPS): one ioctl gives a dma-buf of zeroed
+// pages.
 #include <linux/dma-heap.h>
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 static const char *const usual[] = {"system",    "default_cma_region", "reserved",
                                     "linux,cma", "default-pool",       "cma"};
 
+// The name comes from an option; a slash would lead out of /dev/dma_heap.
 static int open_named(struct npu_buffers *b, const char *heap, struct error *e)
 {
     char path[sizeof b->name + 16];
@@ -28,6 +30,7 @@ static int open_named(struct npu_buffers *b, const char *heap, struct error *e)
     return 0;
 }
 
+// The heap named by the option, or the first of the usual ones. The error is that of the first.
 static int open_heap(struct npu_buffers *b, const char *part, struct error *e)
 {
     int r = open_named(b, part ? part : usual[0], e);

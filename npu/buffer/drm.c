@@ -1,4 +1,5 @@
-// Dumb buffers of a DRM node, exported as dma-bufs.
+// Dumb buffers of a DRM node, exported as dma-bufs. The vendor's NPU driver is a DRM driver
+// (/dev/dri/cardN, "rknpu") and has such buffers though it has no display.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #define NPU_DRIVER "rknpu" // of RK356x, RK3576, RK3588
 #define MAX_NODES  64
 
-// A display's node makes the first who opens it its master, who keeps others from using it.
+// Whoever opens a display's node first becomes its master and keeps others from it, so that is
+// given up at once.
 static int open_node(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -29,7 +31,8 @@ static bool is_npu(int fd)
     return yes;
 }
 
-// Render nodes have no dumb buffers.
+// Tries the card nodes by number; render nodes have no dumb buffers. Of several failures, one that
+// permissions caused is reported.
 static int find_npu(char *path, size_t size, struct error *e)
 {
     int refused = 0;
@@ -61,8 +64,8 @@ static int open_drm(struct npu_buffers *b, const char *part, struct error *e)
     return 0;
 }
 
-// As a picture of one byte a pixel whose rows are pages. DRM_CAP_DUMB_BUFFER is not asked for:
-// nodes without a display deny what they can do.
+// A dumb buffer is a picture: this one has a byte per pixel and rows of 4096 bytes.
+// DRM_CAP_DUMB_BUFFER is not asked for: nodes without a display deny what they can do.
 static int create(int device, uint64_t pages, uint32_t *ret_handle, uint64_t *ret_size,
                   struct error *e)
 {
@@ -78,6 +81,7 @@ static int create(int device, uint64_t pages, uint32_t *ret_handle, uint64_t *re
     return 0;
 }
 
+// The handle is dropped after the export: the dma-buf keeps the memory alive.
 static int allocate(const struct npu_buffers *b, uint64_t size, struct npu_buffer *ret,
                     struct error *e)
 {

@@ -1,4 +1,6 @@
-// Buffers out of udmabuf: the pages of a sealed memfd as a dma-buf.
+// Buffers out of udmabuf: the pages of a memfd as a dma-buf. The kernel demands a memfd that is
+// sealed against shrinking, since pages must not vanish under the device, and a size in whole
+// pages.
 #include <linux/udmabuf.h>
 
 #include <errno.h>

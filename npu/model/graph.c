@@ -1,4 +1,5 @@
-// The graph form: its tensors and words about its nodes.
+// The graph form: memory, and the elements of constants. Reading a graph is safe from any thread
+// once it is built; building it is for one.
 #include "npu/model/graph.h"
 
 #include <stdarg.h>
@@ -24,6 +25,7 @@ int graph_make_room(struct graph *g, uint64_t room, struct error *e)
     return 0;
 }
 
+// Dimensions are untrusted: their product is checked, and limited to 32 bits.
 int graph_tensor_measure(struct graph_tensor *t, struct error *e)
 {
     uint64_t n = 1;
@@ -105,6 +107,7 @@ int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, 
     return 0;
 }
 
+// Contiguous tensors: channels-last images as N, H, W, C, others in the order of their dimensions.
 void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS])
 {
     if (t->channels_last) {

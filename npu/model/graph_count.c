@@ -1,4 +1,8 @@
-// How large a graph is.
+// How large a graph is: parameters, and multiply-accumulates (MACs) of one run.
+//
+//      convolution            MACs = outputs * weights / output channels
+//      transposed             MACs = inputs * weights / input channels
+//      product of matrices    MACs = outputs * depth (the dimension that is summed over)
 #include "npu/model/graph_count.h"
 
 #include <stdlib.h>
@@ -14,6 +18,7 @@ static uint64_t conv_macs(const struct graph *g, const struct graph_node *n)
     return channels ? each->n_elems * (w->n_elems / channels) : 0;
 }
 
+// The depth is A's last dimension, or the one before it where A is transposed.
 static uint64_t product_macs(const struct graph *g, const struct graph_node *n)
 {
     const struct graph_tensor *a = &g->tensors[n->inputs[0]];
@@ -22,8 +27,8 @@ static uint64_t product_macs(const struct graph *g, const struct graph_node *n)
     return g->tensors[n->outputs[0]].n_elems * depth;
 }
 
-// A front-end leaves constants behind that it has made others of: those that a node takes count.
-// One that several nodes take lies in the file once.
+// Elements of the constants that nodes take, each counted once. Front-ends leave constants behind
+// that they replaced by others; no node takes those.
 static uint64_t count_parameters(const struct graph *g, uint8_t *seen)
 {
     uint64_t n = 0;

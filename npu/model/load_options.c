@@ -1,4 +1,9 @@
-// Load options.
+// Load options: text of a program, one option per line. The only one so far fixes shapes of ONNX
+// inputs:
+//
+//      shape NAME=1x3x224x224,1x3x112x112      one or several shape sets
+//
+// Names may contain "=", so the last one separates. Everything here is untrusted.
 #include "npu/model/load_options.h"
 
 #include <stdlib.h>
@@ -6,6 +11,7 @@
 
 #define SHAPE "shape "
 
+// How often c occurs: an upper bound for what is allocated.
 static uint32_t count(const char *text, size_t n, char c)
 {
     uint32_t found = 0;
@@ -74,6 +80,7 @@ static int parse_shape(struct load_options *o, struct pool *pool, const char *te
     return 0;
 }
 
+// A known option, or an error that names the line.
 static int parse_line(struct load_options *o, struct pool *pool, const char *line, size_t size,
                       struct error *e)
 {
@@ -84,6 +91,8 @@ static int parse_line(struct load_options *o, struct pool *pool, const char *lin
     return parse_shape(o, pool, line + skip, size - skip, e);
 }
 
+// Inputs with one shape have it in every set; all others must have the same number of shapes, since
+// set k takes the k-th of each.
 static int check_rows(struct load_options *o, struct error *e)
 {
     o->n_rows = 1;

@@ -1,4 +1,9 @@
-// Memory that is freed all at once.
+// Memory that is freed all at once. Blocks are in a list, newest first; pieces are cut off the head
+// block:
+//
+//      pool -> [ header | piece | piece | free ] -> [ header | one large piece ] -> ...
+//
+// Everything is zeroed. Not for several threads at a time.
 #include "npu/model/pool.h"
 
 #include <stdlib.h>
@@ -15,6 +20,7 @@ struct pool_block {
     size_t size, used;
 };
 
+// The data begin at an aligned address behind the header. NULL: no memory, or overflow.
 static struct pool_block *block_new(size_t size)
 {
     size_t total;
@@ -30,6 +36,8 @@ static struct pool_block *block_new(size_t size)
     return b;
 }
 
+// Pieces of 512 bytes and more (weights, tables that SIMD code reads) are aligned to a cache line,
+// small ones to 16 bytes.
 void *pool_alloc(struct pool *p, size_t n, size_t size)
 {
     size_t bytes;

@@ -22,6 +22,7 @@
 #define MAX_BYTES (1u << 30)
 #define MAX_CORES 32
 
+// Everything is set by the options and constant afterwards: any thread.
 struct npu_device {
     struct npu_device_info info;
     uint64_t in_bytes, out_bytes, delay_us, crash_at, hang_at, fill, n_lines;
@@ -42,6 +43,7 @@ struct npu_context {
 // Counts jobs over all contexts, so that "the N-th job" means the same however clients share it.
 static atomic_ullong n_jobs;
 
+// A decimal number of at most `max`; advances *text. -1: none, or too large.
 static int parse_number(const char **text, uint64_t max, uint64_t *ret)
 {
     char *end;
@@ -56,6 +58,7 @@ static int parse_number(const char **text, uint64_t max, uint64_t *ret)
     return 0;
 }
 
+// One ",key=N" at *text.
 static int parse_extra(struct npu_device *d, const char **text)
 {
     uint64_t cores = 0;
@@ -97,6 +100,7 @@ bad:
                      options);
 }
 
+// never_blocks promises that context_submit() returns at once, which a delay or a hang would break.
 static int device_open(const char *options, struct npu_device **ret, struct error *e)
 {
     cleanup(free_p) struct npu_device *d = calloc(1, sizeof *d);
@@ -131,6 +135,7 @@ static const struct npu_device_info *device_info(const struct npu_device *d)
     return &d->info;
 }
 
+// A tensor of n bytes without structure; its three forms are the same.
 static void describe_bytes(struct tensor_io *io, const char *name, uint32_t n)
 {
     struct tensor_attr a = {.n_dims = 1,
@@ -207,6 +212,7 @@ static void context_free(struct npu_context *c)
     free(c);
 }
 
+// What a broken driver would do, for tests of the daemon: crash, hang, or flood the log.
 static void misbehave(const struct npu_device *d)
 {
     uint64_t job = atomic_fetch_add(&n_jobs, 1) + 1;
@@ -218,7 +224,8 @@ static void misbehave(const struct npu_device *d)
         log_debug("job %llu, line %llu", (unsigned long long)job, (unsigned long long)i);
 }
 
-// The input over and over, as far as `size` reaches.
+// The input over and over, as far as `size` reaches. Doubles what is written with each copy, so
+// that a large output takes few calls.
 static void repeat(const struct npu_input *in, const struct npu_output *out, size_t size)
 {
     if (!out->data || size == 0)
@@ -261,6 +268,7 @@ static int show_output(const struct npu_model *m, struct npu_job *job)
     return r < 0 ? r : 0;
 }
 
+// Runs the job on the caller's thread; done() is called before it returns.
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_device *d = c->model->device;

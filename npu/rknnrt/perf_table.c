@@ -1,4 +1,12 @@
-// The runtime's table of layer times.
+// The runtime's table of layer times (RKNN_QUERY_PERF_DETAIL), which is text for people:
+//
+//      ID   OpType      DataType  Target  InputShape         ...  Time(us)  MacUsage(%)  FullName
+//      1    InputOp     UINT8     CPU     \                   ...  12                     in
+//      2    ConvRelu    INT8      NPU     (1,3,224,224),...  ...  345       12.5/0.0     conv1
+//
+// Columns, titles and units differ by version; the titles' positions say where cells begin. Parsed
+// in two steps, cells by position (or by words, where a long cell has pushed the others), then
+// values. The text is copied and cut in place: struct npu_layer points into it until perf_done().
 #include "npu/rknnrt/perf_table.h"
 
 #include <stdlib.h>
@@ -9,6 +17,7 @@
 #define MAX_COLUMNS 32
 #define MAX_NUMBER  (UINT64_C(1) << 52)
 
+// What a column holds.
 enum kind {
     SKIPPED,
     OP,
@@ -75,11 +84,13 @@ static char *next_line(struct table *t, char **rest)
     return line;
 }
 
+// A line of dashes, above and below the titles.
 static bool is_rule(const char *line)
 {
     return *line == '-' && line[strspn(line, "- \t\r")] == 0;
 }
 
+// Without white space at both ends; cuts in place.
 static char *trim(char *text)
 {
     size_t n;
@@ -122,6 +133,7 @@ static bool read_titles(struct table *t, const char *line)
     return seen & 1u << OP && seen & 1u << TIME;
 }
 
+// Whether a cell ends before each title's position: then cells can be cut by position.
 static bool is_under_titles(const struct table *t, const char *line)
 {
     size_t length = strlen(line);
@@ -175,6 +187,8 @@ static bool is_empty(const char *cell)
     return !cell || !*cell || strcmp(cell, "\\") == 0;
 }
 
+// Decimal digits; advances *text. False: none, or above 2^52, which is far beyond any count and
+// keeps products exact in doubles.
 static bool take_number(const char **text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -188,6 +202,7 @@ static bool take_number(const char **text, uint64_t *ret)
     return true;
 }
 
+// A whole cell; an empty one leaves *ret as it is.
 static bool read_number(const char *cell, uint64_t *ret)
 {
     return is_empty(cell) || (take_number(&cell, ret) && !*cell);
@@ -210,7 +225,7 @@ static bool take_share(const char **text, uint64_t *ret)
     return true;
 }
 
-// "129458/1229312/1229312"
+// DDR, NPU and total cycles in one cell: "129458/1229312/1229312".
 static bool read_cycles(const char *cell, struct npu_layer *l)
 {
     if (is_empty(cell))
@@ -220,7 +235,8 @@ static bool read_cycles(const char *cell, struct npu_layer *l)
            take_number(&cell, &l->total_cycles) && !*cell;
 }
 
-// "9.06", or with a number for each core "9.06/0.00"; the largest counts.
+// Share of the multiply-accumulate units in percent: "9.06", or one for each core, "9.06/0.00", of
+// which the largest counts. Stored as cycles: total * share.
 static bool read_usage(const char *cell, struct npu_layer *l)
 {
     uint64_t share, most = 0;
@@ -235,7 +251,8 @@ static bool read_usage(const char *cell, struct npu_layer *l)
     return !cell[-1];
 }
 
-// "50.0%/50.0%/0.0%", of some versions with " - Up:50.0%" behind it.
+// Each core's share of the layer: "50.0%/50.0%/0.0%", in some versions with " - Up:50.0%" behind
+// it.
 static bool read_work(const char *cell, struct npu_layer *l)
 {
     unsigned i = 0;
@@ -255,6 +272,8 @@ static const char *text_of(const char *cell)
     return is_empty(cell) ? "" : cell;
 }
 
+// One line as a layer. Columns that this version lacks leave their values 0; a value that cannot be
+// read fails the whole table, as its columns are not where they seem.
 static int read_layer(const struct table *t, char *line, struct npu_layer *l, struct error *e)
 {
     struct row row;
@@ -287,6 +306,7 @@ static bool ends_table(const char *line)
     return !line || is_rule(line) || !line[strspn(line, " \t\r")] || strncmp(line, "Total", 5) == 0;
 }
 
+// The lines behind the titles, up to a rule, an empty line or the totals.
 static int read_layers(struct table *t, char **rest, struct perf *p, struct error *e)
 {
     size_t room = 0;

@@ -1,4 +1,13 @@
-// Backend "vendor": hands models to the board's own runtime. Options: rknnrt_options.h.
+// Backend "vendor": hands models to the board's own runtime library. Options: rknnrt_options.h.
+//
+//      device     the board's chip and the opened library
+//      model      up to three sets of runtime contexts ("lanes"), opened when first needed:
+//                 lanes: jobs that are copied; direct: dma-bufs; measured: times of layers
+//      context    no runtime context of its own: each job borrows a lane
+//
+// Jobs of different contexts come on different threads; context_submit() blocks until the runtime
+// is done. The library parses the files itself, so a damaged one may crash the process: npu.h says
+// in which that is.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +52,8 @@ struct npu_context {
 
 // ---- device ----
 
+// Without rknn_set_core_mask (runtimes before 1.4) the runtime chooses the core, so only one is
+// offered to the scheduler.
 static void fill_device(struct npu_device *d, const struct board *b)
 {
     const struct runtime *r = &d->runtime;
@@ -59,6 +70,7 @@ static void fill_device(struct npu_device *d, const struct board *b)
              *b->driver ? b->driver : "unknown");
 }
 
+// The order is by cost and by what the user can mend: options, board, library.
 static int device_open(const char *options, struct npu_device **ret, struct error *e)
 {
     struct board board;
@@ -91,6 +103,7 @@ static const struct npu_device_info *device_info(const struct npu_device *d)
 
 // ---- model ----
 
+// Direct lanes first: they are duplicates of the others. A product's tensors are its own.
 static void model_free(struct npu_model *m)
 {
     if (!m)
@@ -108,6 +121,8 @@ static void model_free(struct npu_model *m)
 
 CLEANUP_DEFINE(struct npu_model, model_free)
 
+// What the runtime tells of an opened model. Runtimes that do not state how much memory they have
+// allocated leave that field 0; then weights and activations are the best estimate.
 static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
 {
     const struct runtime *r = &m->device->runtime;
@@ -131,6 +146,8 @@ static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
     return 0;
 }
 
+// A product of matrices is no .rknn file: the client sends its parameters in the form of one
+// (product_io.h).
 static int load_product(struct npu_model *m, struct bytes file, struct error *e)
 {
     const struct npu_device *d = m->device;
@@ -146,6 +163,7 @@ static int load_product(struct npu_model *m, struct bytes file, struct error *e)
     return 0;
 }
 
+// Opens the first lane, which is where the runtime parses the file and may refuse it.
 static int load_graph(struct npu_model *m, const struct npu_model_source *source, struct error *e)
 {
     struct lane *lane;
@@ -162,6 +180,8 @@ static int load_graph(struct npu_model *m, const struct npu_model_source *source
     return s;
 }
 
+// The three sets of lanes are only prepared here; the source's file must stay mapped as long as the
+// model.
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
                       struct npu_model **ret, struct error *e)
 {
@@ -184,6 +204,7 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
     return &m->info;
 }
 
+// Loads the model to have the runtime describe it; one that it refuses is described by the refusal.
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
@@ -197,6 +218,7 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
 
 // ---- context ----
 
+// Each lane may still hold dma-bufs that jobs of this context were bound to.
 static void context_free(struct npu_context *c)
 {
     if (!c)
@@ -223,7 +245,8 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     return s;
 }
 
-// A table that is not understood costs the job nothing but its layers.
+// Reads the runtime's text table of layer times. A table that is not understood costs the job
+// nothing but its layers.
 static void note_layers(struct npu_context *c, const struct lane *lane)
 {
     struct error e;
@@ -242,6 +265,8 @@ static struct lanes *choose_lanes(struct npu_model *m, const struct npu_job *job
     return lane_direct_helps(&m->device->runtime, &m->info, job) ? &m->direct : &m->lanes;
 }
 
+// Blocks. Jobs with a tap (who wants the tensors between layers) run in a context of their own with
+// dumping on; all others borrow a lane.
 static int run(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     struct npu_model *m = c->model;
@@ -263,6 +288,7 @@ static int run(struct npu_context *c, struct npu_job *job, struct error *e)
     return s;
 }
 
+// Runs the job at once: errors of the job go to done(), so that this never fails.
 static int context_submit(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     (void)e;

@@ -1,4 +1,6 @@
-// Which chip this is.
+// Which chip this is: from the devicetree's list of compatible names, zero-terminated strings from
+// the most specific (the board) to the most general (the chip). Number of cores and runtime follow
+// from tensor/chip.h.
 #include "npu/rknnrt/rknnrt_board.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@
 static const char *const driver_files[] = {
     "/sys/kernel/debug/rknpu/version", "/proc/debug/rknpu/driver_version", "/proc/rknpu/version"};
 
+// The driver's version, "" where no file can be read: it is for display only.
 static void read_driver(char *ret, size_t size)
 {
     ret[0] = 0;

@@ -1,4 +1,8 @@
-// Products of matrices by the runtime.
+// Products of matrices by the runtime's rknn_matmul_*() functions. A product is a "model" of three
+// matrices; each context of the daemon has one runtime context with memory of its own, so that B
+// can stay there between runs. One thread at a time per context. A run:
+//
+//      cores, shape, scales where they changed -> copy A, and B if it is new -> run -> copy C
 #include "npu/rknnrt/rknnrt_matmul.h"
 
 #include <stdio.h>
@@ -23,6 +27,7 @@ struct product_use {
 
 // ---- the runtime's functions -------------------------------------------------------------------
 
+// Functions for several shapes are only needed by products that have several.
 static int check_calls(const struct runtime *r, bool dynamic, struct error *e)
 {
     const struct {
@@ -50,6 +55,7 @@ int product_init(struct product *p, const struct runtime *r, const char *chip, s
     return s < 0 ? s : check_calls(r, p->io.model.n_shapes > 1, e);
 }
 
+// The runtime's answer as ours.
 static int result(const struct product_use *u, const char *call, int code, struct error *e)
 {
     return code == RKNN_SUCC ? 0 : runtime_failed(u->product->runtime, call, code, e);
@@ -57,6 +63,7 @@ static int result(const struct product_use *u, const char *call, int code, struc
 
 // ---- contexts ----------------------------------------------------------------------------------
 
+// Opens the runtime's context for all of the product's shapes.
 static int create(struct product_use *u, struct error *e)
 {
     const struct runtime *r = u->product->runtime;
@@ -85,6 +92,8 @@ static int create(struct product_use *u, struct error *e)
         r->matmul_create_dynamic_shape(&u->context, &info, (int)m->n_shapes, shapes, u->attrs), e);
 }
 
+// Clients lay out matrices by our own rules (matmul_place()): a runtime that disagrees would
+// compute nonsense, so it is refused.
 static int check_attr(const rknn_matmul_tensor_attr *a, const struct matmul_matrix *x,
                       struct error *e)
 {
@@ -118,7 +127,7 @@ static int check_attrs(const struct product_use *u, struct error *e)
     return 0;
 }
 
-// For the largest shape.
+// For the largest shape; smaller ones use the beginning.
 static int make_memory(struct product_use *u, struct error *e)
 {
     const struct product_io *io = &u->product->io;
@@ -184,6 +193,7 @@ static int set_cores(struct product_use *u, uint32_t cores, struct error *e)
     return s;
 }
 
+// After a failure the shape is not known and is set again next time.
 static int set_shape(struct product_use *u, const struct product_job *j, struct error *e)
 {
     rknn_matmul_shape shape = {(int32_t)j->shape.m, (int32_t)j->shape.k, (int32_t)j->shape.n};
@@ -195,8 +205,9 @@ static int set_shape(struct product_use *u, const struct product_job *j, struct 
     return s;
 }
 
-// Runtimes count with scales of 1 and zero points of 0 until they are told others, and some
-// products have none to tell.
+// Scales and zero points of one matrix. Runtimes assume 1 and 0 until told otherwise, and some
+// kinds of products refuse to be told: so the usual values are only set where others were set
+// before.
 static int set_scales(struct product_use *u, enum matrix matrix, const float *scales,
                       const int32_t *zps, uint32_t n, struct error *e)
 {
@@ -225,6 +236,8 @@ static int set_scales(struct product_use *u, enum matrix matrix, const float *sc
     return s;
 }
 
+// Copies the matrix (NULL: nothing to copy) and binds its memory with the present shape's
+// attribute.
 static int set_memory(struct product_use *u, enum matrix matrix, const void *data, size_t size,
                       struct error *e)
 {
@@ -237,7 +250,9 @@ static int set_memory(struct product_use *u, enum matrix matrix, const void *dat
                   u->product->runtime->matmul_set_io_mem(u->context, m, &given), e);
 }
 
-// B stays in the runtime, in the form in which it is multiplied, until there is another.
+// B, usually weights, is converted by the runtime when it is bound, which is slow: it stays until
+// the client says by a new version, or by another K or N, that it has changed. Version 0: never
+// kept. The copy of the scales is for alignment.
 static int set_b(struct product_use *u, const struct product_job *j, const struct npu_job *job,
                  struct error *e)
 {
@@ -266,6 +281,7 @@ static int set_b(struct product_use *u, const struct product_job *j, const struc
     return 0;
 }
 
+// The shape first: attributes and sizes depend on it.
 static int set_all(struct product_use *u, const struct product_job *j, const struct npu_job *job,
                    struct error *e)
 {
@@ -282,6 +298,7 @@ static int set_all(struct product_use *u, const struct product_job *j, const str
     return s < 0 ? s : set_memory(u, C, NULL, 0, e);
 }
 
+// *job.run_us covers the product alone, without copies.
 int product_use_run(struct product_use *u, struct npu_job *job, uint32_t cores, struct error *e)
 {
     const struct product *p = u->product;

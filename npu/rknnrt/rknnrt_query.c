@@ -1,4 +1,7 @@
-// Asks the runtime, and checks what it answers.
+// Asks the runtime about a model, and checks what it answers: attributes come from a file of
+// unknown origin by way of a closed library, and sizes in them decide how much memory is read and
+// written later. Structs have grown over the versions; an old runtime refuses the new size, so the
+// old one is tried.
 #include "npu/rknnrt/rknnrt_query.h"
 
 #include <math.h>
@@ -11,6 +14,7 @@
 #define OLD_TENSOR_ATTR_SIZE 372 // SDK 1.2: no h_stride
 #define OLD_MEM_SIZE_SIZE    8   // SDK 1.3
 
+// One question; words name it on failure.
 int query(const struct runtime *r, rknn_context c, rknn_query_cmd cmd, const char *what, void *info,
           uint32_t size, struct error *e)
 {
@@ -22,7 +26,7 @@ int query(const struct runtime *r, rknn_context c, rknn_query_cmd cmd, const cha
     return runtime_failed(r, call, code, e);
 }
 
-// For structs that have grown.
+// For structs that have grown: with today's size, then with the old one. Fields behind it stay 0.
 static int query_grown(const struct runtime *r, rknn_context c, rknn_query_cmd cmd,
                        const char *what, void *info, uint32_t size, uint32_t old_size,
                        struct error *e)
@@ -32,6 +36,7 @@ static int query_grown(const struct runtime *r, rknn_context c, rknn_query_cmd c
     return query(r, c, cmd, what, info, old_size, e);
 }
 
+// Refuses 0 and absurd numbers; the subtraction makes 0 a very large one.
 int query_counts(const struct runtime *r, rknn_context c, uint32_t *ret_inputs,
                  uint32_t *ret_outputs, struct error *e)
 {
@@ -49,6 +54,7 @@ int query_counts(const struct runtime *r, rknn_context c, uint32_t *ret_inputs,
     return 0;
 }
 
+// Text that the converter was given; "" where the runtime or the model has none.
 void query_custom_string(const struct runtime *r, rknn_context c, rknn_custom_string *ret)
 {
     *ret = (rknn_custom_string){0};
@@ -57,6 +63,7 @@ void query_custom_string(const struct runtime *r, rknn_context c, rknn_custom_st
     ret->string[sizeof ret->string - 1] = 0;
 }
 
+// The text may lack its terminating zero, so its length is bounded by data_len.
 int query_perf(const struct runtime *r, rknn_context c, struct bytes *ret, struct error *e)
 {
     rknn_perf_detail detail = {0};
@@ -92,7 +99,8 @@ static bool is_real(enum tensor_type type)
     return type == TENSOR_FLOAT32 || type == TENSOR_FLOAT16 || type == TENSOR_BFLOAT16;
 }
 
-// Elements and bytes follow from the dimensions: runtimes differ in whether they count padding.
+// Elements and bytes are computed from the dimensions: runtimes differ in whether their own counts
+// include padding.
 static int count(struct tensor_attr *a, struct error *e)
 {
     uint64_t n = 1;
@@ -107,6 +115,8 @@ static int count(struct tensor_attr *a, struct error *e)
     return 0;
 }
 
+// The runtime's attribute as ours. Real types have no scale here, whatever the runtime says; DFP
+// (dynamic fixed point) is of older NPUs and refused.
 static int take_attr(const rknn_tensor_attr *from, struct tensor_attr *ret, struct error *e)
 {
     if (from->n_dims > TENSOR_MAX_DIMS || !memchr(from->name, 0, sizeof from->name))
@@ -152,7 +162,8 @@ static int query_attr(const struct runtime *r, rknn_context c, rknn_query_cmd cm
     return s < 0 ? s : take_attr(&a, ret, e);
 }
 
-// Whether a native form is of a tensor's numbers: N, C, H, W are `dims`.
+// Whether a native form is of the same tensor: `dims` are its N, C, H, W. In NC1HWC2, C1 is C / C2
+// rounded up.
 static bool is_of(const struct tensor_attr *a, const uint32_t dims[4])
 {
     uint32_t own[4];
@@ -165,7 +176,8 @@ static bool is_of(const struct tensor_attr *a, const uint32_t dims[4])
     return memcmp(own, dims, sizeof own) == 0;
 }
 
-// A native form has to lie within its own size.
+// A native form must hold its elements, and must not claim more than 64 times their size: buffers
+// are allocated by that number.
 static int check_native(const struct tensor_attr *logical, const struct tensor_attr *a,
                         struct error *e)
 {
@@ -216,7 +228,8 @@ static int check_layout(const struct tensor_attr *a, bool output, struct error *
                      tensor_layout_name(a->layout));
 }
 
-// Of the small chips the plain attribute is the native one, whose blocks hide the channels.
+// librknnmrt.so: the plain attribute is the native one, whose blocks hide the number of channels,
+// so the logical form is derived from the NHWC one.
 static int query_small(const struct runtime *r, rknn_context c, bool output, uint32_t index,
                        struct tensor_io *io, struct error *e)
 {
@@ -232,7 +245,8 @@ static int query_small(const struct runtime *r, rknn_context c, bool output, uin
     return s;
 }
 
-// The NHWC form is that of the largest shapes, and for old runtimes no question at all: then it is
+// The plain attribute gives the logical form. The NHWC form is asked for with static shapes only:
+// with dynamic ones it is that of the largest. Old runtimes do not know the question; then it is
 // the plain one.
 static int query_usual(const struct runtime *r, rknn_context c, bool output, uint32_t index,
                        bool current, struct tensor_io *io, struct error *e)
@@ -256,6 +270,7 @@ static int query_usual(const struct runtime *r, rknn_context c, bool output, uin
     return 0;
 }
 
+// Logical, NHWC and native form of one tensor.
 static int query_views(const struct runtime *r, rknn_context c, bool output, uint32_t index,
                        bool current, struct tensor_io *io, struct error *e)
 {

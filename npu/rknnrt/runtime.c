@@ -1,4 +1,6 @@
-// Finds and opens the vendor's library.
+// Finds and opens the vendor's library (librknnrt.so, or librknnmrt.so of the small chips) with
+// dlopen(), so that rknnd itself does not depend on it. Functions are looked up one by one: which
+// exist depends on the library's version.
 #include "npu/rknnrt/runtime.h"
 
 #include <dlfcn.h>
@@ -23,6 +25,7 @@ static const char *const places[] = {"librknnrt.so",
                                      "/oem/usr/lib/librknnmrt.so",
                                      "/usr/lib/librknnmrt.so"};
 
+// Each function with the version that brought it, for messages.
 static const struct {
     char name[40], since[8];
 } calls[] = {
@@ -49,7 +52,9 @@ int runtime_failed(const struct runtime *r, const char *call, int code, struct e
                      code, r->version);
 }
 
-// The version as text in the file, since the API tells it only of an open context.
+// The version, as text in the file: "librknnrt version: 2.3.2 (…)". The API tells it only of an
+// open context, and opening one takes a model. A "%" marks the format string that it is printed
+// with.
 static void read_version(const char *path, char *ret, size_t size)
 {
     cleanup(fclose_p) FILE *f = fopen(path, "re");
@@ -67,6 +72,7 @@ static void read_version(const char *path, char *ret, size_t size)
     }
 }
 
+// Functions that the library lacks stay NULL.
 static void find_calls(struct runtime *r)
 {
 #define X(name, since) r->name = (__typeof__(r->name))dlsym(r->library, "rknn_" #name);
@@ -74,6 +80,8 @@ static void find_calls(struct runtime *r)
 #undef X
 }
 
+// Which functions the backend cannot do without: librknnmrt.so has no rknn_inputs_set() and its
+// relatives, so the small chips need those for memory.
 static int check_calls(const struct runtime *r, struct error *e)
 {
     const struct {
@@ -95,6 +103,7 @@ static int check_calls(const struct runtime *r, struct error *e)
     return 0;
 }
 
+// The file that the loader chose, for messages and read_version().
 static void note_path(struct runtime *r, const char *path)
 {
     Dl_info info;
@@ -103,8 +112,9 @@ static void note_path(struct runtime *r, const char *path)
     snprintf(r->path, sizeof r->path, "%s", found ? info.dli_fname : path);
 }
 
-// dlopen() keeps what it has opened: libraries of this kind have threads, which would lose their
-// code.
+// RTLD_NODELETE: libraries of this kind start threads, which would lose their code on dlclose().
+// Our own client library has the same soname and may be found first; it is told by a symbol that
+// only it exports.
 static int open_one(struct runtime *r, const char *path, bool small, struct error *e)
 {
     *r = (struct runtime){.library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE),
@@ -124,6 +134,8 @@ static int open_one(struct runtime *r, const char *path, bool small, struct erro
     return check_calls(r, e);
 }
 
+// Of all failures the most telling is reported: the first one, unless a later place had our own
+// library or one that is too old.
 int runtime_open(struct runtime *r, const char *path, bool small, struct error *e)
 {
     struct error last, first = {0};

@@ -1,4 +1,6 @@
-// Dynamic shapes (SDK guide 5.4).
+// Dynamic shapes (SDK guide 5.4): the model has several sets of input shapes, and
+// rknn_set_input_shapes() selects one for the runs that follow. Set ("row") k has the k-th shape of
+// every input. All sets are queried once, when the model is loaded.
 #include "npu/rknnrt/shape_sets.h"
 
 #include <stdlib.h>
@@ -6,6 +8,7 @@
 
 #include "base/cleanup.h"
 
+// The shapes that an input may have; their number is bounded, as arrays are allocated by it.
 static int query_range(const struct runtime *r, rknn_context c, uint32_t index,
                        rknn_input_range *range, struct error *e)
 {
@@ -18,7 +21,8 @@ static int query_range(const struct runtime *r, rknn_context c, uint32_t index,
     return s;
 }
 
-// Of fixed shapes runtimes answer with an error, or none; old ones do not know the question.
+// For models with fixed shapes runtimes answer with an error, or with no shapes; old ones do not
+// know the question. All of these mean one set.
 static int count_rows(const struct runtime *r, rknn_context c, uint32_t *ret, struct error *e)
 {
     cleanup(free_p) rknn_input_range *range = calloc(1, sizeof *range);
@@ -35,7 +39,7 @@ static int count_rows(const struct runtime *r, rknn_context c, uint32_t *ret, st
     return s;
 }
 
-// The logical dims of a row, which is all that choosing it takes.
+// The logical dimensions of each input in each set: all that selecting a set takes.
 static int take_ranges(const struct runtime *r, rknn_context c, struct npu_model_info *info,
                        struct error *e)
 {
@@ -62,6 +66,7 @@ static int take_ranges(const struct runtime *r, rknn_context c, struct npu_model
     return 0;
 }
 
+// Selects a set, then queries all tensors as they are with it.
 static int query_row(const struct runtime *r, rknn_context c, struct npu_model_info *info,
                      uint32_t row, struct error *e)
 {
@@ -76,6 +81,7 @@ static int query_row(const struct runtime *r, rknn_context c, struct npu_model_i
     return s < 0 && dynamic ? error_prefix(e, "shapes %u", row) : s;
 }
 
+// Allocates info->inputs and outputs: [set][tensor], the caller's to free, also after a failure.
 int rows_query(const struct runtime *r, rknn_context c, struct npu_model_info *info,
                struct error *e)
 {

@@ -1,4 +1,6 @@
-// The folder that the runtime dumps layers to.
+// The folder that the runtime dumps layers to, one .npy file for each. All runs use the same one,
+// so those of several processes would mix: flock() on the folder lets one in at a time. inotify
+// tells of each file when it is complete (closed after writing, or renamed to its place).
 #include "npu/rknnrt/dump/dump_folder.h"
 
 #include <errno.h>
@@ -13,6 +15,8 @@
 
 #define SUFFIX ".npy"
 
+// Creates the folder if need be; blocks while another run has it. An open descriptor, which holds
+// the lock.
 static int lock_folder(const char *path, struct error *e)
 {
     int fd = -1, r = mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : 0;
@@ -49,7 +53,8 @@ void dump_folder_close(struct dump_folder *d)
     d->watch = d->fd = -1;
 }
 
-// Events lie one behind the other, each with its name. 1, or 0: there is none yet.
+// Events are contiguous in what read() gives, each followed by its name. 1, or 0: there is none
+// yet.
 static int next_event(struct dump_folder *d, struct inotify_event *ret, const char **ret_name)
 {
     if (d->at == d->size) {
@@ -71,6 +76,7 @@ static bool is_dump(const char *name)
     return n > end && strcmp(name + n - end, SUFFIX) == 0;
 }
 
+// An overflow of the queue would lose layers without notice, so it is an error.
 int dump_folder_next(struct dump_folder *d, const char **ret_name, struct error *e)
 {
     struct inotify_event event;
@@ -83,7 +89,8 @@ int dump_folder_next(struct dump_folder *d, const char **ret_name, struct error 
     return 0;
 }
 
-// A file that was written twice is there once.
+// Opens without following links and without blocking on a FIFO: others can write to such folders. A
+// file that was written twice has two events, but is there once.
 static int open_file(const struct dump_folder *d, const char *name, size_t *ret_size,
                      struct error *e)
 {
@@ -113,6 +120,7 @@ static int read_all(int fd, uint8_t *to, size_t size, struct error *e)
     return 0;
 }
 
+// Reads a file whole and removes it, also when it cannot be read: the folder must not grow.
 int dump_folder_take(const struct dump_folder *d, const char *name, void **ret, size_t *ret_size,
                      struct error *e)
 {

@@ -1,4 +1,10 @@
-// Runs whose layers the runtime dumps.
+// Runs whose layers the runtime dumps, for tools that look at tensors between layers.
+//
+//      thread of its own:  lane_run(), then signals `ended`
+//      calling thread:     poll(inotify, ended) -> reads each file -> tap->tensor()
+//
+// Dumping is switched on by an environment variable while a context is opened, so such a run has a
+// context of its own: it loads the model again, and is for debugging only.
 #include "npu/rknnrt/dump/rknnrt_dump.h"
 
 #include <errno.h>
@@ -36,6 +42,7 @@ static void name_tensor(struct tensor_attr *a, const char *file)
     snprintf(a->name, sizeof a->name, "%.*s", (int)(strrchr(file, '.') - file), file);
 }
 
+// Hands one file's tensor to the tap. The file is read even if nobody wants it, as that removes it.
 static int show(struct dump *d, const char *file, struct error *e)
 {
     struct npu_tap *tap = d->job->tap;
@@ -55,7 +62,7 @@ static int show(struct dump *d, const char *file, struct error *e)
     return tap->tensor(tap, &t, e);
 }
 
-// Shows what has been written by now. After a failure files are only removed.
+// Shows what has been written by now. The first failure is kept; after it files are only removed.
 static void show_all(struct dump *d)
 {
     const char *file;
@@ -89,6 +96,7 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
+// Until the run has ended. Files that come later are shown by run_in_folder().
 static void watch(struct dump *d)
 {
     struct pollfd fds[] = {{.fd = d->folder.watch, .events = POLLIN},
@@ -121,6 +129,7 @@ static const char *usual_folder(void)
     return stat("/data", &st) == 0 ? "/data/dumps" : "/userdata/dumps";
 }
 
+// A failure of showing comes first: it is the more specific one.
 static int conclude(struct dump *d, struct error *e)
 {
     const struct error *why = d->status < 0 ? &d->error : &d->run_error;

@@ -1,4 +1,6 @@
-// Contexts of the runtime's.
+// A lane: one context of the runtime, with what is set in it. The runtime keeps cores, shapes and
+// bound memory per context, so these are remembered here and only set when they change; after a
+// failed call the value is unknown and is set again. One thread at a time (lanes.c sees to that).
 #include "npu/rknnrt/lanes/lane.h"
 
 #include <stdlib.h>
@@ -34,6 +36,8 @@ int lane_dup(struct lane *l, const struct lane *of, struct error *e)
     return 0;
 }
 
+// Allocates the arrays on the first run: before, the numbers of tensors are not known, since they
+// are queried from the context itself.
 static int prepare(struct lane *l, struct error *e)
 {
     const struct npu_model_info *m = l->info;
@@ -51,6 +55,7 @@ static int prepare(struct lane *l, struct error *e)
                : error_no_memory(e, "a context", n * sizeof *l->memories);
 }
 
+// Memory is given back before the context to which it belongs.
 void lane_done(struct lane *l)
 {
     if (!l->runtime)
@@ -68,6 +73,7 @@ void lane_done(struct lane *l)
     *l = (struct lane){0};
 }
 
+// Grows and never shrinks; the old contents are lost.
 uint8_t *lane_room(struct lane *l, uint32_t i, size_t size, struct error *e)
 {
     struct bytes *s = &l->scratch[i];
@@ -82,7 +88,8 @@ uint8_t *lane_room(struct lane *l, uint32_t i, size_t size, struct error *e)
     return (uint8_t *)s->data;
 }
 
-// Jobs whose batch is divided run on as many cores, which the runtime chooses.
+// Divides the batch of later runs among n cores, which the runtime chooses, so the core mask is
+// unknown afterwards. A lane that never did so is not touched: old runtimes lack the function.
 static int set_batch_cores(struct lane *l, uint32_t n, struct error *e)
 {
     const struct runtime *r = l->runtime;
@@ -98,6 +105,7 @@ static int set_batch_cores(struct lane *l, uint32_t n, struct error *e)
     return 0;
 }
 
+// A single core by mask, or as many as the mask has bits for a batch that is divided.
 static int set_cores(struct lane *l, const struct npu_job *job, uint32_t cores, struct error *e)
 {
     uint32_t n = job->divide_batch && cores ? (uint32_t)__builtin_popcount(cores) : 1;
@@ -111,6 +119,7 @@ static int set_cores(struct lane *l, const struct npu_job *job, uint32_t cores, 
     return 0;
 }
 
+// Selects one of the model's shape sets. Models with fixed shapes have one.
 static int set_row(struct lane *l, uint32_t row, struct error *e)
 {
     if (row >= l->info->n_rows)
@@ -122,7 +131,8 @@ static int set_row(struct lane *l, uint32_t row, struct error *e)
     return s;
 }
 
-// As the runtime says, where it does.
+// The time of the NPU alone, as the runtime measured it, in microseconds; else the time of the
+// call.
 static uint64_t run_time(const struct lane *l, uint64_t measured_us)
 {
     rknn_perf_run perf = {0};
@@ -137,6 +147,8 @@ void lane_forget(struct lane *l, const void *user)
             lane_memory_drop(l, i);
 }
 
+// Blocks until the NPU is done. Buffers of outputs must be bound before the run where memory is
+// used; rknn_outputs_get() takes them after it.
 int lane_run(struct lane *l, struct npu_job *job, const void *user, uint32_t cores, struct error *e)
 {
     int s = prepare(l, e);

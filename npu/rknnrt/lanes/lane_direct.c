@@ -1,13 +1,17 @@
-// Tensors in dma-bufs.
+// Which tensors can be bound where they are: a dma-buf with exactly the type, layout, strides and
+// size that the runtime expects. Everything else is copied and converted. Pure decisions, without a
+// call into the runtime; any thread.
 #include "npu/rknnrt/lanes/lane_direct.h"
 
 #include "npu/rknnrt/lanes/lane.h"
 
+// A stride of 0 means "packed", that is, the dimension itself.
 static bool strides_agree(uint32_t a, uint32_t b, uint32_t all)
 {
     return (a ? a : all) == (b ? b : all);
 }
 
+// Whether elements are where the attribute has them; tensors without layout have only one order.
 static bool is_form(const struct tensor_attr *a, const struct convert_form *f)
 {
     bool rows = a->layout == TENSOR_NHWC, blocks = a->layout == TENSOR_NC1HWC2;
@@ -18,6 +22,7 @@ static bool is_form(const struct tensor_attr *a, const struct convert_form *f)
            strides_agree(a->h_stride, f->h_stride, a->dims[rows ? 1 : 2]);
 }
 
+// Size and type must agree, unless the program vouches for its bytes with pass_through.
 bool lane_direct_input(const struct npu_input *in, const struct tensor_io *io,
                        const struct tensor_attr *form)
 {

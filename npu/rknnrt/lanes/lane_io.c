@@ -1,4 +1,10 @@
-// Tensors by rknn_inputs_set() and rknn_outputs_get().
+// Tensors by rknn_inputs_set() and rknn_outputs_get(), which copy and convert. The runtime takes
+// inputs packed, in NHWC or NCHW, of any type; what it cannot take is brought into such a form in
+// the lane's scratch memory first:
+//
+//      as the program gave it      buf points to the program's bytes
+//      with strides                packed into scratch
+//      stored (quantized) values   into the native layout, pass_through
 #include "npu/rknnrt/lanes/lane.h"
 #include "tensor/convert.h"
 
@@ -27,7 +33,8 @@ static int move(struct lane *l, uint32_t i, const struct tensor_attr *logical,
     return s;
 }
 
-// Values as the model stores them skip the runtime's conversion, so they need its own form.
+// Values as the model stores them must not be converted by the runtime, which pass_through
+// achieves; but then it takes only the model's native layout.
 static int put_stored(struct lane *l, uint32_t i, const struct tensor_io *io,
                       const struct npu_input *in, struct error *e)
 {
@@ -45,6 +52,7 @@ static int put_stored(struct lane *l, uint32_t i, const struct tensor_io *io,
     return move(l, i, a, &from, in, &to, native->size_with_stride, e);
 }
 
+// Removes strides: rknn_input has no fields for them.
 static int put_strided(struct lane *l, uint32_t i, const struct tensor_io *io,
                        const struct npu_input *in, struct error *e)
 {
@@ -57,6 +65,7 @@ static int put_strided(struct lane *l, uint32_t i, const struct tensor_io *io,
     return move(l, i, &io->logical, &from, in, &to, size, e);
 }
 
+// The size is checked, as rknn_input has 32 bits for it.
 static int put_one(struct lane *l, uint32_t i, const struct tensor_io *io,
                    const struct npu_input *in, struct error *e)
 {
@@ -88,7 +97,8 @@ int lane_io_put(struct lane *l, const struct npu_job *job, struct error *e)
     return code == RKNN_SUCC ? 0 : runtime_failed(l->runtime, "rknn_inputs_set", code, e);
 }
 
-// Straight to where it is wanted, if it is wanted as the runtime gives it.
+// Straight to where it is wanted, if it is wanted as the runtime gives it; else, and if nobody
+// wants it, to scratch: the runtime insists on a place for each output.
 static int prepare_output(struct lane *l, uint32_t i, const struct tensor_io *io,
                           const struct npu_output *out, struct error *e)
 {
@@ -102,6 +112,7 @@ static int prepare_output(struct lane *l, uint32_t i, const struct tensor_io *io
     return buf ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// From the runtime's form in scratch to the one that the program asked for.
 static int form_output(const struct lane *l, uint32_t i, const struct tensor_io *io,
                        const struct npu_output *out, struct error *e)
 {
@@ -114,6 +125,7 @@ static int form_output(const struct lane *l, uint32_t i, const struct tensor_io 
     return s < 0 ? error_prefix(e, "output %u", i) : 0;
 }
 
+// outputs_release() right after the copy: with is_prealloc the bytes are already ours.
 int lane_io_get(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;

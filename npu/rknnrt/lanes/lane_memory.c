@@ -19,6 +19,7 @@ void lane_memory_drop(struct lane *l, uint32_t slot)
     *m = (struct lane_memory){0};
 }
 
+// Binds a tensor's memory, unless it is bound with just this attribute already.
 static int set(struct lane *l, struct lane_memory *m, const rknn_tensor_attr *attr, struct error *e)
 {
     rknn_tensor_attr given = *attr;
@@ -31,7 +32,8 @@ static int set(struct lane *l, struct lane_memory *m, const rknn_tensor_attr *at
     return 0;
 }
 
-// Binds memory of at least attr->size_with_stride bytes, unless just that is bound already.
+// Binds memory of the runtime's own, of at least attr->size_with_stride bytes; reused while it is
+// large enough. *ret: where the tensor's bytes go.
 static int bind(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr, uint8_t **ret,
                 struct error *e)
 {
@@ -48,7 +50,8 @@ static int bind(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr, uin
 
 // ---- dma-bufs of programs ----------------------------------------------------------------------
 
-// NULL: the runtime does not take it.
+// Wraps a dma-buf for the runtime; the NPU then works on the program's pages. Old runtimes or
+// drivers refuse: the lane remembers that in `copies` and does not try again. NULL: refused.
 static rknn_tensor_mem *import(struct lane *l, const struct npu_buffer *b, const uint8_t *data,
                                size_t size)
 {
@@ -63,7 +66,8 @@ static rknn_tensor_mem *import(struct lane *l, const struct npu_buffer *b, const
     return m;
 }
 
-// Binds a tensor where it is, unless it is bound there already. 1: it has to be copied.
+// Binds a tensor where it is, unless it is bound there already. A dma-buf is known by device and
+// inode, as file descriptor numbers are reused. 1: it has to be copied.
 static int bind_there(struct lane *l, uint32_t slot, const rknn_tensor_attr *attr,
                       const struct npu_buffer *b, const uint8_t *data, size_t size, struct error *e)
 {
@@ -94,6 +98,8 @@ static struct convert_form form_of(const struct tensor_attr *a)
                                  .h_stride = a->h_stride};
 }
 
+// Unless the bytes are taken as they are, the size follows from type and strides, as the runtime
+// computes it.
 int lane_memory_form(const struct tensor_io *io, const struct npu_input *in,
                      struct tensor_attr *ret, struct error *e)
 {
@@ -116,6 +122,7 @@ int lane_memory_form(const struct tensor_io *io, const struct npu_input *in,
     return 0;
 }
 
+// Copies an input into bound memory, with its layout and strides changed but not its type.
 static int fill(const struct tensor_io *io, const struct npu_input *in,
                 const struct tensor_attr *bound, uint8_t *memory, struct error *e)
 {
@@ -142,6 +149,7 @@ static int fill(const struct tensor_io *io, const struct npu_input *in,
                           e);
 }
 
+// In place where possible, else a copy.
 static int put_one(struct lane *l, uint32_t i, const struct tensor_io *io,
                    const struct npu_input *in, struct error *e)
 {
@@ -174,6 +182,7 @@ int lane_memory_put(struct lane *l, const struct npu_job *job, struct error *e)
 
 // ---- outputs -----------------------------------------------------------------------------------
 
+// In place where possible. Otherwise in NHWC, from which any form can be made after the run.
 static int bind_output(struct lane *l, uint32_t i, const struct tensor_io *io,
                        const struct npu_output *out, struct error *e)
 {
@@ -201,6 +210,8 @@ int lane_memory_bind_outputs(struct lane *l, const struct npu_job *job, struct e
     return 0;
 }
 
+// An output that was bound in place needs nothing but the cache made coherent for the CPU; others
+// are converted.
 static int get_one(const struct lane *l, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *out, struct error *e)
 {

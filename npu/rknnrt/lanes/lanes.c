@@ -1,4 +1,12 @@
-// Which of the runtime's contexts runs what.
+// Which of the runtime's contexts runs what. The pool starts with one lane and grows when a run had
+// to wait:
+//
+//      lanes_take():  idle lane with the right cores -> any idle lane -> wait
+//      after a wait:  one more lane, up to `limit`
+//      lanes_give():  wakes those who wait
+//
+// `lock` guards everything but the insides of a busy lane, which belong to the thread that took it.
+// A set with a `source` takes the source's lock while it holds its own, never the other way round.
 #include "npu/rknnrt/lanes/lanes.h"
 
 #include "base/log.h"
@@ -27,8 +35,9 @@ void lanes_done(struct lanes *l)
         lane_done(&l->list[--l->n]);
 }
 
-// Models with dynamic shapes cannot be duplicated (SDK guide 5.4.5), and old runtimes duplicate
-// none.
+// Duplicates share the weights of `like`, which must not be running. Models with dynamic shapes
+// cannot be duplicated (SDK guide 5.4.5), and old runtimes duplicate none: they load the file
+// again.
 static int open_lane(struct lanes *l, const struct lane *like, struct error *e)
 {
     struct lane *lane = &l->list[l->n];
@@ -41,6 +50,8 @@ static int open_lane(struct lanes *l, const struct lane *like, struct error *e)
     return s;
 }
 
+// The first lane of a set with a source is a duplicate of one of the source's, which is borrowed
+// meanwhile.
 static int open_first(struct lanes *l, struct error *e)
 {
     struct lane *like = NULL;
@@ -52,6 +63,7 @@ static int open_first(struct lanes *l, struct error *e)
     return s;
 }
 
+// An idle lane, preferably one whose core mask is `cores` already: setting it costs a call.
 static struct lane *find_idle(struct lanes *l, uint32_t cores)
 {
     struct lane *found = NULL;
@@ -61,7 +73,8 @@ static struct lane *find_idle(struct lanes *l, uint32_t cores)
     return found;
 }
 
-// `idle` is not in use, and so can be duplicated.
+// Opens one more lane; `idle` is not in use, and so can be duplicated. If that fails (memory, as a
+// rule), runs share what there is from now on.
 static void grow(struct lanes *l, const struct lane *idle)
 {
     struct error e;
@@ -71,6 +84,7 @@ static void grow(struct lanes *l, const struct lane *idle)
     l->limit = l->n;
 }
 
+// Blocks under `lock` while a lane is opened: others would have to wait for it anyway.
 int lanes_take(struct lanes *l, uint32_t cores, struct lane **ret, struct error *e)
 {
     bool waited = false;
@@ -101,6 +115,8 @@ void lanes_give(struct lanes *l, struct lane *lane)
     pthread_mutex_unlock(&l->lock);
 }
 
+// Busy lanes cannot be touched: they drop all of their dma-bufs when they are given back, since by
+// then it is not known whose they were to be.
 void lanes_forget(struct lanes *l, const void *user)
 {
     pthread_mutex_lock(&l->lock);
