@@ -1,4 +1,7 @@
-// rknnctl: looks at rknnd servers and runs models on them.
+// rknnctl: looks at rknnd servers and runs models on them. main() parses the global options,
+// dispatches to a command's cmd_*.c, prints the one failure that comes back and turns it into the
+// exit code. Commands run on the main thread; rknnctl's only other threads are those of `bench` and
+// of the progress line.
 #include "tools/rknnctl.h"
 
 #include <stdio.h>
@@ -26,6 +29,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+// Refuses a command and suggests those that are spelled much like it.
 static int unknown_command(const char *name, struct failure *f)
 {
     struct nearest near;
@@ -59,6 +63,7 @@ static const struct options no_command = {
     .stop_at_argument = true,
 };
 
+// `help COMMAND` is `COMMAND --help`: each command prints its own options.
 static int print_help(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     if (argc > 2)
@@ -74,6 +79,8 @@ static int print_help(const struct settings *settings, int argc, char **argv, st
     return OPTIONS_HELP;
 }
 
+// Called while options are parsed, by rknnctl's own options or by a command's: --server may stand
+// before or behind the command. The library takes it as the default of all contexts.
 static int set_server(void *user, const char *uri, struct failure *f)
 {
     struct settings *settings = user;
@@ -89,6 +96,7 @@ static int print_version(void *user, const char *text, struct failure *f)
     return OPTIONS_HELP;
 }
 
+// Failures are prefixed with the command's name, but for "unknown command" itself.
 static int dispatch_command(struct settings *settings, int argc, char **argv, struct failure *f)
 {
     int first, r = options_parse(&no_command, argc, argv, &first, f);
@@ -107,6 +115,8 @@ static int dispatch_command(struct settings *settings, int argc, char **argv, st
     return r > 0 ? failure_prefix(f, "%s", command->name) : r;
 }
 
+// Sets up the global options and the library's log. The variable must be set before the library's
+// first call.
 static int run_command(int argc, char **argv, struct failure *f)
 {
     struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};

@@ -1,4 +1,5 @@
-// What commands that run a model are told alike.
+// What all commands that run a model take from their command line. The texts point into argv, the
+// lists are the task's.
 #include "tools/task.h"
 
 int task_parse(struct task *t, const struct options *o, int argc, char **argv, struct failure *f)
@@ -16,6 +17,8 @@ void task_done(struct task *t)
     input_options_done(&t->forms);
 }
 
+// A shape set can be chosen only once the model is loaded. Without --core-mask the context keeps
+// the server's default.
 int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f)
 {
     int r = model_open(m, t->model, flags, &t->shapes, f);

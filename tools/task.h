@@ -1,4 +1,5 @@
-// What commands that run a model are told alike: which one, on what inputs, in what shapes, where.
+// What all commands that run a model take from their command line: the model, its inputs, its
+// shapes, the cores. The macros are rows for a command's option table.
 #pragma once
 
 #include "rknn_api.h"
@@ -21,7 +22,7 @@ struct task {
         .core_mask = RKNN_NPU_CORE_UNDEFINED, .row = TASK_NO_ROW                                   \
     }
 
-// Rows of a command's options. All that is said of the inputs' files:
+// Rows of a command's option table. How the inputs' files are named and read:
 #define TASK_INPUTS(t)                                                                             \
     {                                                                                              \
         'i',         "input",                                                                      \
@@ -59,7 +60,7 @@ struct task {
             "an open input's shape: images=1x3x640x640", 0, 0                                      \
     }
 
-// All that is said of how a model is loaded, with what is said of its shapes:
+// How a model is loaded: TASK_SHAPE, the shape set, the cores.
 #define TASK_LOADING(t)                                                                            \
     TASK_SHAPE(t),                                                                                 \
         {0,                                                                                        \

@@ -1,4 +1,6 @@
-// rknnctl accuracy: what a converted model computes, against the float model.
+// rknnctl accuracy: compares each layer of a converted model with the float model it came from,
+// which runs on the software NPU here unless --golden-server says otherwise. All of the work is
+// comparison_run()'s.
 #include "tools/compare/comparison.h"
 #include "tools/rknnctl.h"
 
@@ -32,6 +34,7 @@ static int parse_options(int argc, char **argv, struct accuracy *a, struct failu
     return r ? r : comparison_set_form(p, a->json, a->csv, f);
 }
 
+// The server of --server is known only after parsing, hence its late assignment.
 int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     struct accuracy a = {.plan = COMPARISON_PLAN_INIT};

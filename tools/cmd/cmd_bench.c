@@ -1,4 +1,5 @@
-// rknnctl bench: throughput and latency of a model.
+// rknnctl bench: throughput and latency of a model with one or many clients. bench_run() measures;
+// this file parses, shows the result as text, JSON or CSV, and judges the limits for use in CI.
 #include <stdio.h>
 
 #include "tools/format/format.h"
@@ -52,6 +53,7 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
     return r ? r : options_check_form(c->json, c->csv, f);
 }
 
+// Runs of all clients over the wall time; 0 when nothing was measured.
 static double per_second(const struct bench_result *r)
 {
     return r->wall_ns ? (double)r->n * 1e9 / (double)r->wall_ns : 0;
@@ -59,6 +61,7 @@ static double per_second(const struct bench_result *r)
 
 typedef const char *format_time(struct format_buffer *b, uint64_t time);
 
+// One line of order statistics; times are sorted, n > 0.
 static void print_times(const char *name, format_time *format, const uint64_t *t, size_t n)
 {
     struct format_buffer min, median, p90, p99, max;
@@ -85,6 +88,7 @@ static void print_text(const struct bench_command *c, const rknnd_server_info *i
     timing_print(&r->timing, stdout, "  ");
 }
 
+// An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
 static int print_json(const struct bench_command *c, const rknnd_server_info *info,
                       const struct bench_result *r, struct failure *f)
 {
@@ -101,6 +105,8 @@ static int print_json(const struct bench_command *c, const rknnd_server_info *in
     return report_json(o, f);
 }
 
+// One row. The columns of a software NPU have other titles, so that machine times and estimates are
+// not taken for the chip's.
 static int print_csv(const struct bench_command *c, const struct bench_result *r, struct failure *f)
 {
     static const struct table_column columns[] = {
@@ -151,7 +157,7 @@ static int print_csv(const struct bench_command *c, const struct bench_result *r
     return status < 0 ? failure_no_memory(f) : 0;
 }
 
-// The limits that were given.
+// --fail-below and --fail-p99-above. Limits are not judged when the measurement itself failed.
 static int judge_limits(const struct bench_command *c, const struct bench_result *r,
                         struct failure *f)
 {
@@ -178,7 +184,8 @@ static int show_result(const struct bench_command *c, const rknnd_server_info *i
     return 0;
 }
 
-// A failure in the middle takes nothing away from what was measured.
+// Shows what was measured also after a failure in the middle, which is then still the result: its
+// own failure must not be replaced by one of showing.
 static int measure_model(const struct bench_command *c, const struct input_set *inputs,
                          struct failure *f)
 {
@@ -202,8 +209,8 @@ static int measure_model(const struct bench_command *c, const struct input_set *
     return r;
 }
 
-// The model is open here too while it is measured: one upload, with its progress, and inputs that
-// are made once.
+// The model stays open here while clients open it: the file is uploaded once, with its progress
+// shown, and the inputs are made once for all clients.
 static int open_and_measure(const struct bench_command *c, struct failure *f)
 {
     struct model model;

@@ -1,4 +1,5 @@
-// rknnctl compare: what a model computes, against another file, server or backend.
+// rknnctl compare: compares each layer of a model with another file, server or backend, and the
+// times of both. Like accuracy, but the reference need not be a float model.
 #include "tools/compare/comparison.h"
 #include "tools/rknnctl.h"
 
@@ -7,6 +8,8 @@ struct compare {
     bool json, csv;
 };
 
+// One argument: the same file on two servers (--with); two: two files, on one server or two.
+// argv[argc - 1] is the reference in either case.
 static int parse_options(const struct settings *settings, int argc, char **argv, struct compare *c,
                          struct failure *f)
 {

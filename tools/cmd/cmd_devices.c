@@ -1,4 +1,7 @@
-// rknnctl devices: which servers can be reached.
+// rknnctl devices: which servers can be reached. Candidates come from three places: a server that
+// was named (--server, RKNND_SERVER), the library's search of local sockets and boards, and, with
+// --network, Avahi. Each candidate without an obstacle is then asked who it is. --watch lists
+// candidates again and again and connects to none.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,8 @@
 #define WATCH_MS    1000
 #define NETWORK_MS  3000 // in which servers on the network answer, at the latest
 
+// One candidate. `obstacle` in `device` says why connecting is pointless (no rights, TLS); it is
+// then not tried.
 struct device {
     rknnd_device device;
     char name[64]; // under which the network knows it; "": not found there
@@ -37,7 +42,7 @@ struct places {
     struct network *network; // NULL: not there
 };
 
-// One that is there already is not listed twice; then that one, and NULL if there is no room.
+// Finds the URI in the list or appends it; NULL when the list is full.
 static struct device *add_device(struct device_list *l, const char *uri)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -51,6 +56,7 @@ static struct device *add_device(struct device_list *l, const char *uri)
     return d;
 }
 
+// Servers that Avahi found. A board already known by its URI only gets its name and chip.
 static void add_network(struct device_list *l, const struct network *network)
 {
     struct network_server found[MAX_DEVICES];
@@ -70,7 +76,8 @@ static void add_network(struct device_list *l, const struct network *network)
     }
 }
 
-// The URI of a server that was named: `usb:` and `adb:` are the only board, by its full name.
+// `usb:` and `adb:` mean the only board of their kind: its full URI, if there is exactly one. Both
+// prefixes have the same length.
 static const char *full_name(const char *named, const rknnd_list *found)
 {
     const char *meant = NULL;
@@ -83,6 +90,7 @@ static const char *full_name(const char *named, const rknnd_list *found)
     return n_meant == 1 ? meant : named;
 }
 
+// One that was named is in the list already; its details are filled in.
 static void add_found(struct device_list *l, const rknnd_device *found)
 {
     struct device *d = add_device(l, found->uri);
@@ -94,7 +102,7 @@ static void add_found(struct device_list *l, const rknnd_device *found)
     snprintf(d->device.advice, sizeof d->device.advice, "%s", found->advice);
 }
 
-// A server that was named stands first.
+// Collects all candidates. The server that was named comes first.
 static void find_devices(struct device_list *l, const struct places *places)
 {
     rknnd_list *found = NULL;
@@ -110,6 +118,7 @@ static void find_devices(struct device_list *l, const struct places *places)
         add_network(l, places->network);
 }
 
+// Connects and asks; an obstacle counts as unreachable without an attempt.
 static void probe_server(struct device *d)
 {
     d->info = (rknnd_server_info){.struct_size = sizeof d->info};
@@ -141,6 +150,7 @@ static const char *state_name(const struct device *d)
     return *d->device.state ? d->device.state : "down";
 }
 
+// A server that answers is described; another one has a code and a reason.
 static json_t *device_json(const struct device *d)
 {
     json_t *o = d->result < 0 ? json_pack("{s:s, s:i, s:s}", "uri", d->device.uri, "code",
@@ -183,6 +193,8 @@ static void add_row(struct table *t, const struct device *d, bool with_name)
     table_cell(t, "%s", state_name(d));
 }
 
+// The NAME column only with --network. Reasons go to standard error, so that the table can be
+// piped.
 static int print_table(const struct device_list *l, bool with_name, bool csv, struct failure *f)
 {
     static const struct table_column columns[] = {
@@ -208,6 +220,7 @@ static int print_table(const struct device_list *l, bool with_name, bool csv, st
 
 // ---- --watch -----------------------------------------------------------------------------------
 
+// A board whose obstacle changes is gone and new: its line is printed again.
 static bool has_device(const struct device_list *l, const struct device *d)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -227,6 +240,7 @@ static void print_new(const struct device *d)
     printf("\n");
 }
 
+// "- URI" for what is gone, "+ URI name chip obstacle" for what is new.
 static void print_changes(const struct device_list *before, const struct device_list *now)
 {
     for (size_t i = 0; i < before->n; i++)
@@ -238,6 +252,7 @@ static void print_changes(const struct device_list *before, const struct device_
     fflush(stdout);
 }
 
+// Avahi's callbacks run only inside network_wait(): with --network, waiting is what finds servers.
 static int pause_watching(const struct places *places, struct failure *f)
 {
     if (places->network)
@@ -246,7 +261,8 @@ static int pause_watching(const struct places *places, struct failure *f)
     return 0;
 }
 
-// What there is, then what comes and goes, until Ctrl-C. Nothing is connected to.
+// Two lists take turns: the last look and this one. The first look compares with an empty list.
+// Nothing is connected to.
 static int watch_devices(const struct places *places, struct failure *f)
 {
     int r = 0;
@@ -263,7 +279,8 @@ static int watch_devices(const struct places *places, struct failure *f)
     return r;
 }
 
-// Where nothing was found, the library says where it has looked.
+// Nothing found: the library's own failure says where it looked. One candidate with a malformed
+// URI: that is the user's mistake.
 static int nobody_answers(const struct device_list *l, struct failure *f)
 {
     rknnd_server_info info = {.struct_size = sizeof info};

@@ -1,4 +1,6 @@
-// rknnctl doctor: what is wrong on the way to the NPU, and what to do.
+// rknnctl doctor: what is wrong on the way to the NPU, and what to do about it. The library makes
+// the checks (rknnd_diagnose) and calls on_check() on this thread as each ends; they are shown at
+// once, because a check of a dead link can take seconds.
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #define NAME_COLUMN  6
 #define FOUND_COLUMN 18
 
+// `checks` collects findings for --json; report_json() frees it.
 struct doctor {
     struct task task;
     const char *model; // NULL: none
@@ -20,6 +23,7 @@ struct doctor {
     struct progress progress;
 };
 
+// Verdict, name, finding; the advice on a line of its own, all wrapped to the terminal.
 static void print_check(const rknnd_check *c)
 {
     static const char *const words[] = {"ok", "note", "FAIL", "-"};
@@ -53,7 +57,8 @@ static const char *json_member(json_t *description, const char *key)
     return text && *text ? text : "not said";
 }
 
-// What the file says of itself.
+// What the file says of itself, in front of the model's check. A file that cannot be described has
+// no line: the check says why.
 static void show_file(struct doctor *d)
 {
     struct failure ignored;

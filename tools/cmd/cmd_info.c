@@ -1,4 +1,6 @@
-// rknnctl info: describes the server, and a model file.
+// rknnctl info: describes the server or a model, as a summary on one screen, in full (--all), as
+// JSON, or as a graph for Graphviz (--dot). A model that the server refuses is described as far as
+// possible; the command fails afterwards.
 #include <stdint.h>
 #include <stdio.h>
 
@@ -28,6 +30,7 @@ static void print_server(const rknnd_server_info *i)
                 i->peer_timeout_ms);
 }
 
+// Without a model: the server. With one: its summary, and with --all the server and everything.
 static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
                       struct failure *f)
 {
@@ -47,7 +50,7 @@ static int print_text(const rknnd_server_info *info, const char *path, json_t *m
     return r < 0 ? failure_no_memory(f) : 0;
 }
 
-// For a pipe into dot(1).
+// Only the graph on standard output, for a pipe into dot(1).
 static int print_dot(const char *path, json_t *model, struct failure *f)
 {
     if (!model)
@@ -59,6 +62,7 @@ static int print_dot(const char *path, json_t *model, struct failure *f)
     return dot_write(model, stdout) < 0 ? failure_no_memory(f) : 0;
 }
 
+// "O*" leaves the member out when there is no model.
 static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct failure *f)
 {
     rknnd_server_info info;

@@ -1,4 +1,5 @@
-// rknnctl kill: ends clients.
+// rknnctl kill: ends clients by the numbers that `rknnctl top` shows. Numbers are checked one by
+// one: the first failure ends the command, clients before it are ended.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,6 +7,8 @@
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"
 
+// The number is well-formed: if the server does not know it, the client may have ended by itself,
+// which is no mistake in usage.
 static int kill_one(const char *text, struct failure *f)
 {
     char *end;

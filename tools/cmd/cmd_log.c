@@ -1,4 +1,6 @@
-// rknnctl log: the server's log, and how much it says.
+// rknnctl log: shows the server's log and sets its level. The library calls on_line() on this
+// thread for each line, and now and then without one, so that Ctrl-C is noticed while nothing is
+// logged.
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #define LEVEL_UNCHANGED UINT32_MAX
 
+// "2026-01-31T12:00:00.123+01:00 W text", in local time; warnings and errors in red.
 static void print_line(const rknnd_log_line *line)
 {
     static const char letters[] = "-EWIDT";
@@ -42,7 +45,8 @@ static void print_json(const rknnd_log_line *line)
     json_decref(o);
 }
 
-// Each line is out before the next one is waited for, also in a pipe.
+// Flushed after each line, also in a pipe. Not 0 ends the log: the reader of the pipe is gone, or
+// Ctrl-C.
 static int on_line(void *user, const rknnd_log_line *line)
 {
     const bool *json = user;
@@ -55,6 +59,7 @@ static int on_line(void *user, const rknnd_log_line *line)
     return fflush(stdout) != 0 || interrupt_seen();
 }
 
+// A level by name or digit, as RKNN_LOG_LEVEL counts.
 static int set_level(void *user, const char *text, struct failure *f)
 {
     static const char *const names[] = {"silent", "error", "warn", "info", "debug", "trace"};

@@ -1,4 +1,5 @@
-// rknnctl memory: what a model takes of it.
+// rknnctl memory: what a model takes of memory, and which layer needs how much of it when.
+// memory_measure() asks, arena_print() draws.
 #include "tools/run/memory_use.h"
 
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include "tools/ui/terminal.h"
 #include "tools/view/arena.h"
 
+// The runtime's SRAM, and what the chip's could do: the share of internal traffic that would stay
+// in it, by the estimate.
 static void print_sram(const struct memory *m)
 {
     struct format_buffer b, c;
@@ -27,6 +30,7 @@ static void print_sram(const struct memory *m)
                     100 * (double)hits / (double)moved);
 }
 
+// The names of the first lines are the SDK guide's.
 static void print_text(const struct memory *m, const struct task *task)
 {
     struct format_buffer b;

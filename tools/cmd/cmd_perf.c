@@ -1,4 +1,5 @@
-// rknnctl perf: where a model's time goes.
+// rknnctl perf: where a model's time goes, by layer and by operator. profile_measure() runs it,
+// profile_print() and layers_csv() show it.
 #include "tools/rknnctl.h"
 #include "tools/run/measured.h"
 #include "tools/ui/print.h"
@@ -54,6 +55,7 @@ static int show_profile(const struct perf *p, const struct profile *profile, str
     return profile_print(profile, f);
 }
 
+// After a failure in the middle the runs before it are shown; the failure stays the result.
 int cmd_perf(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

@@ -1,4 +1,5 @@
-// rknnctl ping: round trips of a small message.
+// rknnctl ping: round trips of a small message to the server, without its device: what the
+// transport alone costs. Sent in portions, between which Ctrl-C and the progress line are served.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ static int show_times(bool json, const rknnd_server_info *info, const uint64_t *
                        f);
 }
 
-// Ctrl-C ends it early, with one portion at least. Returns an exit code; *ret_n are done.
+// At least one portion is sent, also after Ctrl-C.
 static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
 {
     struct progress progress;

@@ -1,4 +1,12 @@
-// rknnctl record: runs a program whose requests are recorded.
+// rknnctl record: runs a program with RKNND_RECORD set, so that its librknnrt.so (rknnd's) records
+// what it asks of its servers, for `rknnctl replay`.
+//
+//   rknnctl ---fork--- child: RKNND_RECORD=FILE.PID.tmp, exec PROGRAM
+//      |                 the library in it writes the recording
+//      +--waitpid--- rename FILE.PID.tmp to FILE
+//
+// With %p in the name the library names a file for each process, and nothing is renamed. The exit
+// status is the program's.
 #include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -41,6 +49,7 @@ static int check_folder(const char *path, struct failure *f)
                : 0;
 }
 
+// The temporary name is in the target's folder, so that rename() works.
 static int make_place(struct place *p, const char *path, struct failure *f)
 {
     *p = (struct place){.path = path};
@@ -50,6 +59,8 @@ static int make_place(struct place *p, const char *path, struct failure *f)
     return r ? r : check_folder(p->target, f);
 }
 
+// In the child: the environment, then the program. RKNN_LOG_LEVEL is removed where only rknnctl set
+// it, so that the program logs as usual. _exit(): the parent's buffers must not be flushed twice.
 _Noreturn static void become(const struct settings *settings, const char *path, char **argv)
 {
     setenv("RKNND_RECORD", path, 1);
@@ -62,6 +73,8 @@ _Noreturn static void become(const struct settings *settings, const char *path, 
     _exit(EXIT_NOT_FOUND);
 }
 
+// A program killed by a signal counts as 128 + its number, as in a shell. No file means that the
+// program loaded another librknnrt.so, or none.
 static int report_recording(const struct place *p, int status, struct failure *f)
 {
     struct stat st;
@@ -80,6 +93,8 @@ static int report_recording(const struct place *p, int status, struct failure *f
     return ended ? failure_set(f, ended, "the program ended with exit status %d", ended) : 0;
 }
 
+// Ctrl-C goes to the whole foreground process group: the program decides, rknnctl waits and keeps
+// the recording.
 static int run_program(const struct settings *settings, const struct place *p, char **argv,
                        struct failure *f)
 {

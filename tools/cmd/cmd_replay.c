@@ -1,4 +1,5 @@
-// rknnctl replay: makes recorded requests again and compares the answers.
+// rknnctl replay: makes the requests of a recording again, in the same order, and compares the
+// answers bit for bit. rknnd_replay() does it; it calls on_progress() with bytes of the file.
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -39,7 +40,8 @@ static void print_result(const rknnd_replay_result *r)
            format_us(&now, r->replayed_us));
 }
 
-// What is wrong with what has been replayed, or with what there was of it.
+// Differences count first, then whether there was anything to compare, then whether the recording
+// is complete.
 static int judge_result(const char *path, const rknnd_replay_result *r, bool allow_cut,
                         struct failure *f)
 {

@@ -1,4 +1,9 @@
-// rknnctl report: all that is known of a model in one page for a browser.
+// rknnctl report: everything about a model in one HTML page. Collects the data of perf, memory,
+// info and accuracy in one JSON object, which page_write() puts into the template:
+//
+//   model, tool, date, made_up_inputs, inputs, outputs     always
+//   server, profile, memory, description                   always
+//   accuracy, golden                                       with --golden
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -46,6 +51,7 @@ static int parse_options(int argc, char **argv, struct report *p, struct failure
     return r;
 }
 
+// Takes its own context, like each add_*(): one at a time, so that none disturbs another's numbers.
 static int add_profile(const struct report *p, json_t *data, struct failure *f)
 {
     struct profile profile = {0};
@@ -58,6 +64,7 @@ static int add_profile(const struct report *p, json_t *data, struct failure *f)
     return r;
 }
 
+// The arena is in the memory's object; it would be in the page twice.
 static int add_memory(const struct report *p, json_t *data, struct failure *f)
 {
     struct memory memory = {0};
@@ -131,6 +138,8 @@ static int write_page(const struct report *p, json_t *data, struct failure *f)
     return r;
 }
 
+// The output file is tried first: measuring takes long, and an unwritable path should not show at
+// its end.
 static int make_page(const struct report *p, struct failure *f)
 {
     json_t *data = json_pack("{s:o, s:s, s:o, s:b}", "model", report_text(p->profile.task.model),

@@ -1,4 +1,5 @@
-// rknnctl run: a model on inputs from files.
+// rknnctl run: runs a model on inputs from files and shows or writes its outputs. run_execute()
+// does the work; the result is printed as text or JSON.
 #include "tools/rknnctl.h"
 #include "tools/run/run_model.h"
 

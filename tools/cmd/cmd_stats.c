@@ -1,4 +1,5 @@
-// rknnctl stats: how the device is shared, once.
+// rknnctl stats: who uses the device and how much, since the server began, once. The rates between
+// two looks are `rknnctl top`'s.
 #include <stdio.h>
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-// rknnctl status: what the server holds and has done.
+// rknnctl status: what the server holds and has done, as counters of the whole server.
 #include "tools/format/format.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"

@@ -1,4 +1,5 @@
-// rknnctl top: how the device is shared, again and again.
+// rknnctl top: who uses the device, with the rates between two looks: on the full screen with
+// ncurses, or one look after the other (--batch, a pipe, --json).
 #include <locale.h>
 #include <ncurses.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ struct top {
     bool json;
 };
 
+// The last look becomes `before`; both are the struct's.
 static int look_once(struct top *t, struct failure *f)
 {
     rknnd_free(t->before);
@@ -31,6 +33,7 @@ static int look_once(struct top *t, struct failure *f)
 
 // ---- full screen --------------------------------------------------------------------------------
 
+// Cuts at the screen's edges; what does not fit is not scrollable.
 static void draw_lines(char *text)
 {
     char *line;
@@ -56,6 +59,9 @@ static int draw_screen(const struct top *t, struct failure *f)
     return 0;
 }
 
+// getch() is the pause: it returns after the interval, or at once with a key or when the window's
+// size changes. The first look is made before ncurses takes the terminal, so that a failure to
+// connect prints normally.
 static int run_screen(struct top *t, struct failure *f)
 {
     int r = look_once(t, f), key = ERR;
@@ -101,6 +107,7 @@ static int print_look(const struct top *t, bool first, struct failure *f)
                                                                               : 0;
 }
 
+// Rates need two looks: the first one is not printed. Flushed after each look, for pipes.
 static int run_batch(struct top *t, uint32_t n, struct failure *f)
 {
     int r = look_once(t, f);

@@ -1,4 +1,6 @@
-// rknnctl trace: what has happened in the server, for a timeline viewer.
+// rknnctl trace: writes what has happened in the server as a timeline for Perfetto. The library
+// calls on_events() on this thread with the events that the server still holds and, with --seconds,
+// those that follow; the timeline collects them in memory and is written at the end.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,7 @@ static void free_stats(rknnd_stats **s)
     rknnd_free(*s);
 }
 
+// The countdown on standard error, redrawn in place; erased with 0 left.
 static void say_written(const struct trace *t, uint64_t left_ns)
 {
     if (!terminal_is(stderr))
@@ -34,6 +37,8 @@ static void say_written(const struct trace *t, uint64_t left_ns)
                 (left_ns + 999999999) / 1000000000);
 }
 
+// Called some times a second while following, also without events: so it notices Ctrl-C and the
+// end. Not 0 ends it.
 static int on_events(void *user, const rknnd_events *part)
 {
     struct trace *t = user;
@@ -59,6 +64,8 @@ static int watch_server(struct trace *t, uint32_t seconds, struct failure *f)
     return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
 }
 
+// Clients that connected before the oldest event have no CONNECT event: their names come from the
+// statistics. A failure only costs names.
 static void name_clients(struct trace *t)
 {
     cleanup(free_stats) rknnd_stats *s = NULL;
@@ -90,7 +97,8 @@ static int write_file(struct trace *t, const char *path, struct failure *f)
     return 0;
 }
 
-// A server that is lost in the middle takes nothing away from what it has told.
+// When the server is lost in the middle, what it told is still written; the failure stays the
+// result.
 static int record_and_write(struct trace *t, const char *path, uint32_t seconds, struct failure *f)
 {
     struct failure ignored;
@@ -105,6 +113,7 @@ static int record_and_write(struct trace *t, const char *path, uint32_t seconds,
     return written ? r : failure_prefix(f, "%s ends where the server was lost", path);
 }
 
+// The path is tried before recording: hours of watching should not end at an unwritable file.
 int cmd_trace(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

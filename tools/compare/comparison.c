@@ -1,4 +1,13 @@
-// A model's tensors against those of a golden one.
+// Compares each layer of a model with a reference ("golden"), usually the float model it was
+// converted from. For each set of inputs:
+//
+//   1. run the reference, keep all of its tensors      rknnd_golden_new
+//   2. run the model, compare tensor by tensor          pass "entire": errors accumulate
+//   3. again, each layer on the reference's inputs      pass "single": a layer's own error
+//
+// Tensors belong together by name (--map names those that differ). The library calls on_tensor()
+// for each, on this thread, in the order of execution; rows keep the worst distance of all sets.
+// Both contexts stay open meanwhile, each on its own server.
 #include "tools/compare/comparison.h"
 
 #include <math.h>
@@ -14,6 +23,8 @@
 #include "tools/run/description.h"
 #include "tools/ui/print.h"
 
+// The state of one comparison. `description` and `golden_description` are the models' JSON
+// (description_get); `result` and `plan` are the caller's.
 struct work {
     const struct comparison_plan *plan;
     struct comparison *result;
@@ -44,12 +55,14 @@ static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *
     return r->name && r->node && r->op ? 0 : failure_no_memory(f);
 }
 
-// What is not a number stays.
+// NaN is the worst result there is: once a distance is NaN it stays NaN.
 static double larger_or_nan(double a, double b)
 {
     return isnan(a) || a > b ? a : b;
 }
 
+// The worst of several sets. Cosine is better the larger it is, hence the signs; gain is better the
+// closer it is to 1.
 static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
 {
     d->cosine = -larger_or_nan(-d->cosine, -now->cosine);
@@ -60,6 +73,7 @@ static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
         d->gain = now->gain;
 }
 
+// Without a partner in the reference a tensor has no distance, but keeps its row.
 static void note_tensor(struct comparison_row *row, const rknnd_comparison *c, bool single)
 {
     struct comparison_distance *d = single ? &row->single : &row->entire;
@@ -75,6 +89,8 @@ static void note_tensor(struct comparison_row *row, const rknnd_comparison *c, b
 
 // ---- tensors as they come ----------------------------------------------------------------------
 
+// --dump: FOLDER/SET/NUMBER_NAME.npy, .single.npy and .golden.npy. The reference's tensor is
+// written in the entire pass alone; the single pass would write the same once more.
 static int take_snapshot(struct work *w, const rknnd_comparison *c)
 {
     const struct comparison_plan *plan = w->plan;
@@ -101,6 +117,8 @@ static int take_snapshot(struct work *w, const rknnd_comparison *c)
     return r;
 }
 
+// The first set's entire pass creates the rows; all later passes must give the same tensors in the
+// same order, since rows are matched by their position.
 static int take_tensor(struct work *w, const rknnd_comparison *c)
 {
     struct comparison *result = w->result;
@@ -130,6 +148,9 @@ static int set_inputs(const struct model *m, const struct input_set *s, struct f
     return r < 0 ? failure_model(f, r, m->path) : 0;
 }
 
+// One pass. A backend that cannot run layers one by one refuses the single pass before its first
+// tensor: that is no failure, its reason is kept for the user and other sets do without the pass. A
+// failure inside on_tensor() is already in w->f and takes precedence over the library's code.
 static int compare_set(struct work *w, const rknnd_golden *golden, bool single)
 {
     const rknnd_list pairs = {.struct_size = sizeof pairs,
@@ -151,6 +172,8 @@ static int compare_set(struct work *w, const rknnd_golden *golden, bool single)
     return r < 0 ? failure_model(w->f, r, w->model.path) : 0;
 }
 
+// Runs the reference on the same inputs, brought into the form it takes (golden_inputs.h). *ret is
+// the caller's to free.
 static int run_golden(struct work *w, const struct input_set *inputs, rknnd_golden **ret)
 {
     cleanup(input_set_done) struct input_set golden = {0};
@@ -186,6 +209,8 @@ static int run_set(struct work *w, const struct text_list *files)
     return r;
 }
 
+// The number of steps for the progress line is an estimate: nodes of the description, which need
+// not all become tensors.
 static int run_sets(struct work *w)
 {
     struct input_list list;
@@ -206,6 +231,7 @@ static int run_sets(struct work *w)
 
 // ---- all of it ---------------------------------------------------------------------------------
 
+// Splits NAME=GOLDEN in place: the texts are argv's, which is writable, and outlive the pairs.
 static int parse_map(struct work *w)
 {
     const struct text_list *map = &w->plan->map;
@@ -234,7 +260,8 @@ static int refuse_map(const struct work *w, size_t i, const struct model *m,
                        w->pairs[i].golden, m->path, name, nearest_question(&near, "", names));
 }
 
-// Names that neither the runs nor the files know.
+// Refuses names of --map that exist in neither the runs nor the model files. It is done after the
+// runs because a backend may compute tensors that the file does not name.
 static int check_map(const struct work *w)
 {
     for (size_t i = 0; i < w->plan->map.n; i++) {
@@ -251,7 +278,8 @@ static int check_map(const struct work *w)
     return 0;
 }
 
-// On the server `uri`, from which the context then does not move.
+// Opens a model on the server `uri`. The server is a default for contexts to come: a context that
+// is open stays on its server when the default changes for the next one.
 static int open_on(const char *uri, const struct task *task, struct model *m, json_t **description,
                    rknnd_server_info *info, struct failure *f)
 {
@@ -264,6 +292,8 @@ static int open_on(const char *uri, const struct task *task, struct model *m, js
     return r ? r : description_get(task, description, f);
 }
 
+// Times are taken on made-up inputs in separate contexts: the comparison's own runs dump every
+// tensor and would measure that.
 static int measure_times(struct comparison *c, const struct comparison_plan *plan,
                          struct failure *f)
 {
@@ -277,6 +307,7 @@ static int measure_times(struct comparison *c, const struct comparison_plan *pla
                                     plan->golden_server, f);
 }
 
+// The reference is opened first, so that the model's server is the default at the end.
 int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f)
 {
     struct work w = {.plan = plan, .result = c, .f = f};

@@ -1,4 +1,5 @@
-// A comparison as a table for spreadsheets.
+// A comparison as CSV on standard output: a row for each tensor with its distances, and the times
+// of its layer; then a row for each layer that has times but no tensor.
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ static void csv_text(const char *value, bool last)
     csv_cell(stdout, value, false, last);
 }
 
+// %.9g keeps every float exactly; a number that is not there is an empty cell.
 static void csv_number(bool there, double value, bool last)
 {
     char cell[40] = "";
@@ -36,6 +38,7 @@ static void csv_times(const struct comparison *c, const struct time_pair *p)
         csv_number(numbers[i].there, numbers[i].value, i + 1 == TIME_COLUMNS);
 }
 
+// A node with several outputs has several rows, next to each other; its time must count only once.
 static bool is_first_of_node(const struct comparison *c, size_t row)
 {
     return row == 0 || strcmp(c->rows[row - 1].node, c->rows[row].node) != 0;

@@ -1,4 +1,5 @@
-// What a comparison of tensors says.
+// Judges a comparison and shows it as text or JSON (CSV: comparison_csv.c). What counts as an error
+// is explained at comparison_error().
 #include <math.h>
 
 #include "tools/compare/comparison.h"
@@ -7,11 +8,14 @@
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 
+// The single pass, where there is one: there a layer is not blamed for the errors of earlier
+// layers.
 static const struct comparison_distance *deciding_distance(const struct comparison_row *r)
 {
     return r->single.there ? &r->single : &r->entire;
 }
 
+// error = max(|gain - 1|, relative / 4); NaN in the gain wins.
 static double error_of(const rknnd_distance *d)
 {
     double gain = fabs(d->gain - 1), off = d->relative / 4;
@@ -24,7 +28,7 @@ double comparison_error(const struct comparison_row *r)
     return d->there ? error_of(&d->real) : 0;
 }
 
-// What is not a number is worse than any.
+// Written as a negation so that NaN is over any limit.
 static bool is_over(double error, double limit)
 {
     return !(error <= limit);
@@ -47,8 +51,8 @@ static double beyond_rounding(const struct comparison_row *r)
     return d->there ? error_of(&d->stored) : 0;
 }
 
-// Orders layers: what is over the limit by its error, below it the others by what rounding does not
-// explain.
+// Sort key for the worst layer: an error over the limit counts in full; below it only what rounding
+// does not explain counts, capped at the limit so that it never outranks a real fault.
 static double row_badness(const struct comparison *c, const struct comparison_row *r)
 {
     double error = comparison_error(r);
@@ -57,6 +61,7 @@ static double row_badness(const struct comparison *c, const struct comparison_ro
     return fmin(beyond_rounding(r), limit_of(c));
 }
 
+// The first of the worst: later rows must be strictly worse. Nothing is worse than NaN.
 const struct comparison_row *comparison_worst(const struct comparison *c)
 {
     const struct comparison_row *worst = NULL;
@@ -91,6 +96,7 @@ static const struct table_column columns[] = {
     {"gain", TABLE_RIGHT, TABLE_FIXED, 0},       {"", TABLE_LEFT, TABLE_FIXED, 0},
 };
 
+// Three cells: cosine, length of the difference, and that in % of the reference's length.
 static void distance_cells(struct table *t, const struct comparison_distance *d)
 {
     if (!d->there) {
@@ -103,6 +109,7 @@ static void distance_cells(struct table *t, const struct comparison_distance *d)
     table_cell(t, "%.2f%%", 100 * d->real.relative);
 }
 
+// "!" marks rows over the limit, "!!" the worst of them.
 static void add_row(struct table *t, const struct comparison *c, size_t i)
 {
     const struct comparison_row *r = &c->rows[i];
@@ -135,6 +142,7 @@ static void print_named(const char *what, const struct comparison_row *r, const 
                 r->single.there ? ", by itself" : "");
 }
 
+// Bit-exact results, as between two runs of the same backend, get a sentence of their own.
 static bool all_same(const struct comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -198,7 +206,7 @@ static json_t *row_json(const struct comparison *c, const struct comparison_row 
                      "single", distances_json(&r->single), "over_limit", (int)is_marked(c, r));
 }
 
-// What the worst one has the most of.
+// By which number the worst row was chosen (see row_badness).
 static const char *worst_by(const struct comparison *c, const struct comparison_row *worst)
 {
     return !worst ? NULL : is_marked(c, worst) ? "error" : "beyond_rounding";
@@ -253,7 +261,8 @@ int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struc
     return options_check_form(json, csv, f);
 }
 
-// What was asked to be good enough. That nothing was compared is not.
+// --fail-above. Comparing nothing is a failure too: a gate in CI must not pass because all names
+// differ.
 static int judge_limit(const struct comparison *c, const struct comparison_plan *plan,
                        struct failure *f)
 {

@@ -1,4 +1,11 @@
-// How long both models of a comparison take.
+// How long both models of a comparison take, layer by layer. A device is an NPU, whose times are
+// measured, or a software NPU, whose times are the machine's and which may estimate a chip's. Chip
+// times are compared with chip times (measured or estimated), machine times with machine times:
+//
+//            model                          reference
+//   measured | estimate | machine   measured | estimate | machine   ratio | machine ratio
+//
+// Each side fills its three columns (put_time), the ratios follow from both.
 #include "tools/compare/comparison_times.h"
 
 #include <stdlib.h>
@@ -12,7 +19,8 @@
 
 // ---- layers that belong together ---------------------------------------------------------------
 
-// Behind the operator: what is "Conv:/a/Conv" in a converted model is "/a/Conv" in its original.
+// The node's name in the original model: RKNN files prefix it with the operator, "Conv:/a/Conv" for
+// the ONNX node "/a/Conv".
 static const char *plain_name(const char *name)
 {
     const char *colon = strchr(name, ':');
@@ -25,6 +33,8 @@ static bool is_same(const rknnd_layer *a, const rknnd_layer *b)
            (strcmp(a->name, b->name) == 0 || strcmp(plain_name(a->name), plain_name(b->name)) == 0);
 }
 
+// The first layer of that name without a partner, so that layers of the same name pair up in order.
+// Quadratic, but models have hundreds of layers, not millions.
 static struct time_pair *find_partner(struct comparison_times *t, const rknnd_layer *reference)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -33,6 +43,8 @@ static struct time_pair *find_partner(struct comparison_times *t, const rknnd_la
     return NULL;
 }
 
+// All layers of the model in the order of execution, then those only the reference has. The pairs
+// point into both profiles' lists.
 static int pair_layers(struct comparison_times *t, struct failure *f)
 {
     const struct layer_times *model = &t->model.layers, *reference = &t->reference.layers;
@@ -71,6 +83,8 @@ static int measure_on(const char *uri, const struct profile_plan *plan, struct p
     return profile_measure(ret, plan, f);
 }
 
+// One after the other, so that they do not compete for a device or machine they may share. The
+// model's server is the default server afterwards.
 int comparison_times_measure(struct comparison_times *t, const struct profile_plan *model,
                              const char *server, const struct profile_plan *reference,
                              const char *reference_server, struct failure *f)
@@ -104,7 +118,8 @@ static const char *const keys[TIME_COLUMNS] = {"time_us",
                                                "ratio",
                                                "machine_ratio"};
 
-// Of one side: the measured time is the NPU's or the machine's.
+// Fills the three columns of one side. The measured time is the NPU's or, for a software NPU, the
+// machine's; only a software NPU has an estimate.
 static void put_time(const struct timing *t, uint64_t us, uint64_t estimate_ns,
                      struct time_number *ret)
 {
@@ -113,12 +128,14 @@ static void put_time(const struct timing *t, uint64_t us, uint64_t estimate_ns,
         (struct time_number){t->software && estimate_ns, (double)estimate_ns / 1e3};
 }
 
+// x / y where both are known and not 0.
 static struct time_number time_ratio(struct time_number x, struct time_number y)
 {
     bool there = x.there && y.there && x.value > 0 && y.value > 0;
     return (struct time_number){there, there ? x.value / y.value : 0};
 }
 
+// The chip's time: measured, else estimated.
 static struct time_number of_chip(const struct time_number *side)
 {
     return side[side[TIME_MEASURED].there ? TIME_MEASURED : TIME_ESTIMATE];
@@ -143,7 +160,8 @@ void comparison_time_numbers(const struct comparison_times *t, const struct time
     put_ratios(ret);
 }
 
-// All layers, a run, a run with its transfers; of those no chip's time is known.
+// Rows below the layers: all layers, a run, a run with its transfers. Transfers are not estimated
+// for a chip.
 enum sum { SUM_LAYERS, SUM_RUN, SUM_TOTAL, N_SUMS };
 
 static const struct {
@@ -181,7 +199,7 @@ static void add_numbers(struct table *table, const struct time_number *numbers,
             table_cell(table, "-");
 }
 
-// The columns that something is in.
+// Columns that have a value in any row; the others would be filled with dashes.
 static void find_shown(const struct comparison_times *t, bool ret[TIME_COLUMNS])
 {
     struct time_number numbers[TIME_COLUMNS];
@@ -196,6 +214,7 @@ static void find_shown(const struct comparison_times *t, bool ret[TIME_COLUMNS])
     }
 }
 
+// The last member of a column says how readily it is left out of a narrow terminal (table.h).
 static size_t make_columns(const bool shown[TIME_COLUMNS],
                            struct table_column ret[TIME_COLUMNS + 3])
 {
@@ -253,7 +272,9 @@ int comparison_times_print(const struct comparison_times *t, struct failure *f)
     return status < 0 ? failure_no_memory(f) : 0;
 }
 
-// Those of both kinds of device, as far as the two have them; null where a number is not there.
+// Only the members that both kinds of device can have, so that scripts see the same keys for all
+// layers; null where a layer has no value. Indices 0 to 2 are the model's columns, 3 to 5 the
+// reference's.
 static json_t *numbers_json(const struct comparison_times *t, const struct time_number *numbers)
 {
     const bool software[] = {t->model.layers.timing.software, t->reference.layers.timing.software};

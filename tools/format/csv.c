@@ -1,4 +1,5 @@
-// Tables for spreadsheets.
+// CSV as RFC 4180 has it: cells with comma, quote or line break are quoted, quotes doubled. Lines
+// end with \n alone, which spreadsheets read.
 #include "tools/format/csv.h"
 
 #include <string.h>

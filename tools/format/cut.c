@@ -1,4 +1,8 @@
-// Texts that are cut to fit.
+// Cuts names to a width so that they stay distinguishable. Widths count characters of UTF-8, not
+// columns of a terminal. The text is cut at its start first, then in the middle, with more or less
+// of the start kept, until no two different names look the same; what remains gets its number:
+//
+//   heads 0/8:  "~name"        4/8:  "a lo~name"        at last:  "~ame#12"
 #include "tools/format/cut.h"
 
 #include <stdbool.h>
@@ -9,7 +13,7 @@
 
 #include "base/cleanup.h"
 
-// Bytes that continue a character do not count.
+// Bytes 10xxxxxx continue a character and do not count.
 size_t cut_width(const char *text)
 {
     size_t n = 0;
@@ -27,6 +31,8 @@ size_t cut_bytes(const char *text, size_t width)
     return (size_t)(p - text);
 }
 
+// The arguments of cut_names(): names and results lie `step` pointers apart, as a table's columns
+// do.
 struct names {
     char *const *names;
     size_t n, step, width;
@@ -38,6 +44,7 @@ static const char *name_at(const struct names *s, size_t i)
     return s->names[i * s->step];
 }
 
+// Too long, and not replaced yet.
 static bool is_open(const struct names *s, size_t i)
 {
     return s->ret[i * s->step] == s->names[i * s->step] && cut_width(name_at(s, i)) > s->width;
@@ -49,7 +56,7 @@ struct candidate {
     bool alike; // another name would look like it
 };
 
-// With `head` characters of its start; as it is if it fits.
+// `head` characters of the start, "~", and as many of the end as fit; the caller's to free.
 static char *cut_text(const char *name, size_t width, size_t head)
 {
     size_t all = cut_width(name);
@@ -66,7 +73,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(((const struct candidate *)a)->text, ((const struct candidate *)b)->text);
 }
 
-// Whether another name would look like the k-th of the sorted ones.
+// Whether a different name gives the same text as the k-th of the sorted candidates. Equal names
+// may look the same.
 static bool is_alike(const struct names *s, const struct candidate *list, size_t k)
 {
     for (size_t i = k; i-- > 0 && strcmp(list[i].text, list[k].text) == 0;)
@@ -78,7 +86,8 @@ static bool is_alike(const struct names *s, const struct candidate *list, size_t
     return false;
 }
 
-// Cuts those that are still open, where none is like another.
+// One round: cuts all names with this head, sorts the results, and keeps those that are unique
+// among the open ones. Names that fit take part too: a cut name must not look like one.
 static int try_head(struct names *s, struct candidate *list, size_t head)
 {
     int r = 0;
@@ -100,6 +109,7 @@ static int try_head(struct names *s, struct candidate *list, size_t head)
     return r;
 }
 
+// The last resort: the row's number makes it unique.
 static int cut_number(struct names *s, size_t i)
 {
     char suffix[24], *text;

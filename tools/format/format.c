@@ -1,14 +1,16 @@
-// Numbers, sizes and shapes as people read them.
+// Numbers, sizes, times and shapes for people. Results are in the caller's buffer.
 #include "tools/format/format.h"
 
 #include <stdio.h>
 
-// Three significant digits of a value below 1,000 (999.5 and more is the next unit's business).
+// Three significant digits of a value below 1,000; what rounds to 1,000 is the next unit's.
 static int digits_after_point(double value)
 {
     return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
 }
 
+// The largest unit in which the value is at least 1. The bound is what rounds up to `step`: "1024
+// KiB" and "1000 ms" do not occur.
 static const char *format_scaled(struct format_buffer *b, uint64_t number, double step,
                                  const char *const units[], size_t n_units)
 {
@@ -50,6 +52,7 @@ const char *format_dims(struct format_buffer *b, const uint32_t *dims, uint32_t 
     return b->text;
 }
 
+// Row-major: `below` is the stride of a dimension in elements. A dimension of 0 gives index 0.
 const char *format_index(struct format_buffer *b, uint64_t flat, const uint32_t *dims,
                          uint32_t n_dims)
 {

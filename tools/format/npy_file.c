@@ -1,8 +1,10 @@
-// .npy files that are written.
+// Writes .npy files (numpy's format 1.0). Written through output_file, so that a file is there
+// whole or not at all.
 #include "tools/format/npy_file.h"
 
 #include "tools/format/output_file.h"
 
+// The stream remembers failed writes; output_file_close() reports them.
 int npy_file_write(const char *path, rknn_tensor_type type, const uint32_t *dims, uint32_t n_dims,
                    const void *data, struct failure *f)
 {

@@ -1,4 +1,5 @@
-// Order statistics of measured times.
+// Order statistics of measured times: medians and percentiles, not means, because times have
+// outliers on one side.
 #include "tools/format/order_stats.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@ void stats_sort(uint64_t *values, size_t n)
     qsort(values, n, sizeof *values, compare_numbers);
 }
 
+// Nearest rank: the smallest value that at least `percent` of all do not exceed; 0 is the minimum.
 uint64_t stats_percentile(const uint64_t *sorted, size_t n, unsigned percent)
 {
     size_t rank = (n * percent + 99) / 100;

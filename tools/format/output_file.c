@@ -1,4 +1,6 @@
-// A file that is written whole or not at all.
+// A file that is written whole or not at all: data goes to TARGET.PID.tmp in the same folder, which
+// rename() puts in place when everything has been written. Standard output, devices and pipes are
+// written directly. A symbolic link stays: its target is replaced.
 #include "tools/format/output_file.h"
 
 #include <errno.h>
@@ -21,13 +23,15 @@ static bool is_stdout(const char *path)
     return strcmp(path, "-") == 0;
 }
 
-// A device, a pipe: there is no other name to write under, and nothing to replace.
+// Devices and pipes: renaming would replace them by a file.
 static bool is_special(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
+// realpath() resolves links, so that the temporary file is on the target's file system; NULL for a
+// file that does not exist yet.
 static int make_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
 {
     cleanup(free_p) char *target = realpath(path, NULL); // NULL: not there yet
@@ -50,6 +54,7 @@ int output_file_names(const char *path, char **ret_target, char **ret_temporary,
     return make_names(path, ret_target, ret_temporary, f);
 }
 
+// A file that is replaced keeps its permissions. That fchmod() may fail is accepted.
 static int open_beside(struct output_file *o, struct failure *f)
 {
     struct stat st;
@@ -83,12 +88,14 @@ int output_file_open(struct output_file *o, const char *path, struct failure *f)
     return r;
 }
 
-// Why an earlier write has failed: streams keep that it has, but not why. The next one fails alike.
+// Why an earlier write failed. Streams remember that one failed, but not why; writing again fails
+// for the same reason.
 static int find_cause(FILE *stream)
 {
     return write(fileno(stream), "", 1) < 0 ? errno : EIO;
 }
 
+// Flushes and closes; 0 or an errno. Standard output stays open for exit().
 static int close_stream(struct output_file *o)
 {
     FILE *stream = o->stream;

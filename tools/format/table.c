@@ -1,4 +1,11 @@
-// A table of text.
+// A table of text in as many columns as the terminal has. Steps to make it fit:
+//
+//   1. measure: each column as wide as its widest cell
+//   2. leave out columns, the most dispensable first, until flexible ones have GOOD_CELL
+//   3. narrow the flexible columns, the widest first, down to LEAST_CELL
+//   4. cut the cells that are too long: at the end, or names by cut.h
+//
+// In a pipe (width 0) nothing is left out or cut. Widths count characters of UTF-8.
 #include "tools/format/table.h"
 
 #include <stdarg.h>
@@ -28,6 +35,7 @@ void table_done(struct table *t)
     *t = (struct table){0};
 }
 
+// Running out of memory is only noted: table_print() reports it, callers need not check each cell.
 void table_cell(struct table *t, const char *format, ...)
 {
     if (array_reserve(t->cells, t->room, t->n_cells + 1, "a table", NULL) < 0) {
@@ -89,6 +97,7 @@ static size_t line_width(const struct table *t, const size_t *widths, size_t fle
     return total;
 }
 
+// Step 2. Columns with `missable` 0 always stay, so that a line may remain too long.
 static void leave_out(const struct table *t, size_t *widths, size_t limit)
 {
     while (line_width(t, widths, GOOD_CELL) > limit) {
@@ -103,7 +112,7 @@ static void leave_out(const struct table *t, size_t *widths, size_t limit)
     }
 }
 
-// Takes what is too much from the flexible columns, the widest first.
+// Step 3: one character at a time from the widest flexible column.
 static void shrink_columns(const struct table *t, size_t *widths, size_t limit)
 {
     for (size_t total = line_width(t, widths, SIZE_MAX); total > limit; total--) {
@@ -118,6 +127,7 @@ static void shrink_columns(const struct table *t, size_t *widths, size_t limit)
     }
 }
 
+// "~" marks a cut end.
 static void print_cell(FILE *out, const char *text, size_t width, const struct table_column *c,
                        int last)
 {
@@ -164,7 +174,8 @@ static void print_left_out(const struct table *t, FILE *out, const char *indent,
                 n == 1 ? "" : "s");
 }
 
-// The cells as they are printed: names that are too long have been cut (those are new texts).
+// Step 4 for columns of names; the other cells are the table's own texts, which free_cells() tells
+// apart by their address.
 static char **cut_cells(const struct table *t, const size_t *widths)
 {
     char **cells = malloc((t->n_cells + 1) * sizeof *cells);

@@ -1,4 +1,4 @@
-// Files of a model's tensors.
+// Names of files for a model's tensors: NUMBER_NAME.npy, sortable in the order of execution.
 #include "tools/format/tensor_file.h"
 
 #include <ctype.h>
@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+// Names come from the model file: all but letters, digits, dot, underscore and hyphen is replaced,
+// so that no name leaves the folder. The number keeps names apart that become the same.
 char *tensor_file_name(const char *folder, uint32_t number, const char *name, const char *suffix)
 {
     char *path, text[100];
@@ -17,6 +19,7 @@ char *tensor_file_name(const char *folder, uint32_t number, const char *name, co
     return asprintf(&path, "%s/%04u_%s%s", folder, number, text, suffix) < 0 ? NULL : path;
 }
 
+// A folder that is there already is fine.
 int tensor_folder_make(const char *folder, struct failure *f)
 {
     struct stat st;

@@ -1,8 +1,10 @@
-// What stands out in an output.
+// An output's largest elements and its range. NaNs are counted and left out of both.
 #include "tools/format/values.h"
 
 #include <math.h>
 
+// Insertion into a sorted list of n_top: O(n) for the usual case, in which nearly all values are
+// smaller than the list's last. Equal values keep the lower index first.
 size_t values_top(const float *values, uint64_t n, struct value *top, size_t n_top)
 {
     size_t found = 0;
@@ -17,6 +19,7 @@ size_t values_top(const float *values, uint64_t n, struct value *top, size_t n_t
     return found;
 }
 
+// The sum is a double: a float would lose the small addends of a large tensor.
 struct value_range values_range(const float *values, uint64_t n)
 {
     struct value_range r = {.min = INFINITY, .max = -INFINITY};

@@ -109,6 +109,7 @@ static int read_palette(struct bmp *b, struct failure *f)
     return 0;
 }
 
+// A mask must be one contiguous run of ones: low + 1 is then a power of two.
 static bool set_field(struct field *ret, uint32_t mask)
 {
     *ret = (struct field){mask, mask ? (unsigned)__builtin_ctz(mask) : 0};

@@ -1,4 +1,10 @@
-// The inputs of one model, for another one.
+// Makes inputs for the reference of a comparison from those of the model. A .rknn file can contain
+// the preprocessing that the float model leaves to its caller; it is applied here:
+//
+//   y[c] = (x[order[c]] - mean[c]) / std[c]
+//
+// Inputs belong together by name, else by position. Data that needs no preprocessing is copied in
+// its own type where the reference takes that.
 #include "tools/input/golden_inputs.h"
 
 #include <stdbool.h>
@@ -14,6 +20,8 @@ struct preparation {
     size_t order[MAX_CHANNELS];
 };
 
+// From the description's inputs. Lists of different lengths or indices out of range mean "none":
+// the description comes from a server and is not trusted.
 static struct preparation preparation_of(json_t *description, uint32_t index)
 {
     struct preparation p = {0};
@@ -41,6 +49,7 @@ static bool is_real(rknn_tensor_type type)
     return type == RKNN_TENSOR_FLOAT32 || type == RKNN_TENSOR_FLOAT16;
 }
 
+// One element; has_values() lists the types that it knows.
 static double value_of(const rknn_input *in, size_t i)
 {
     switch (in->type) {
@@ -61,7 +70,8 @@ static bool has_values(rknn_tensor_type type)
            type == RKNN_TENSOR_INT16;
 }
 
-// Elements between two channels of a pixel, and between two pixels.
+// Elements between two channels of a pixel, and between two pixels: NHWC interleaves channels, NCHW
+// has a plane for each.
 static void find_strides(const rknn_input *in, const rknn_tensor_attr *attr, size_t channels,
                          size_t *ret_channel, size_t *ret_pixel)
 {
@@ -70,6 +80,8 @@ static void find_strides(const rknn_input *in, const rknn_tensor_attr *attr, siz
     *ret_pixel = planes ? 1 : channels;
 }
 
+// Element by element in the data's own layout. c is the element's channel, `first` its pixel's
+// channel 0.
 static void prepare_input(const struct preparation *p, const rknn_input *in,
                           const rknn_tensor_attr *attr, float *values)
 {
@@ -99,6 +111,7 @@ static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, s
     return 0;
 }
 
+// To float32, with or without preprocessing. The buffer is the new input's.
 static int convert_input(const struct preparation *p, const rknn_input *in,
                          const rknn_tensor_attr *attr, uint32_t index, rknn_input *ret,
                          struct failure *f)
@@ -131,6 +144,8 @@ static uint32_t find_input(const struct model *m, const char *name, uint32_t ind
     return index;
 }
 
+// `same`: the reference does its own preprocessing, or there is none. A reference with float inputs
+// gets float32 in any case, so that integers are not taken for quantized values.
 int golden_inputs_make(struct input_set *ret, const struct model *golden,
                        json_t *golden_description, const struct input_set *given,
                        const struct model *m, json_t *description, struct failure *f)

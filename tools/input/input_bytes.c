@@ -1,4 +1,5 @@
-// Whole files.
+// Reads whole files, pipes and standard input. Called from the main thread only: standard input is
+// kept in a static variable because it can be read only once.
 #include "tools/input/input_bytes.h"
 
 #include <errno.h>
@@ -15,13 +16,15 @@
 #define FIRST_ROOM (1u << 16)
 #define MAX_SIZE   (UINT32_MAX + (size_t)(1u << 20)) // the RKNN API's largest input, and a header
 
+// The descriptor may be -1, of a file that could not be opened.
 static void close_p(int *fd)
 {
     if (*fd > STDIN_FILENO)
         close(*fd);
 }
 
-// A pipe does not say how much will come.
+// Reads to the end; a pipe does not say how much will come. For a file `room` is one byte more than
+// its size, so that the end is seen without growing the buffer.
 static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure *f)
 {
     cleanup(free_p) char *data = malloc(room);
@@ -49,6 +52,7 @@ static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure
     return 0;
 }
 
+// The size is only a hint: a file in /proc has size 0, and any file may grow meanwhile.
 static int read_fd(int fd, struct input_bytes *ret, struct failure *f)
 {
     struct stat status;

@@ -1,4 +1,5 @@
-// Which file is which input, and whether what is in it fits.
+// Which file is which input, and whether what is in it fits: mapping of -i to inputs, comparison of
+// shapes. No file is read here.
 #include "tools/input/input_check.h"
 
 #include <ctype.h>
@@ -22,6 +23,7 @@ static void list_inputs(const rknn_tensor_attr *attrs, uint32_t n, char *ret, si
     }
 }
 
+// index > n ends long numbers before they overflow.
 static bool parse_index(const char *key, size_t length, uint32_t n, uint32_t *ret)
 {
     uint32_t index = 0;
@@ -57,6 +59,7 @@ int inputs_find(const char *option, const char *key, size_t length, const rknn_t
                        key, (int)length, key, list);
 }
 
+// INPUT=FILE. The hint helps with files that have = in their names.
 static int map_key(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, const char **paths,
                    struct failure *f)
 {
@@ -99,6 +102,8 @@ static int too_many(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, 
                        n == 1 ? "" : "s", list);
 }
 
+// Two passes: inputs that are named first, then the files without a name fill the free places in
+// order.
 int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *attrs, uint32_t n,
                const char **paths, struct failure *f)
 {
@@ -121,6 +126,7 @@ int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *a
     return check_complete(attrs, n, paths, f);
 }
 
+// dims[] in the other layout: NHWC to NCHW takes 0, 3, 1, 2; back takes 0, 2, 3, 1.
 void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32_t *dims)
 {
     const uint32_t *d = attr->dims;
@@ -133,6 +139,7 @@ void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32
         memcpy(dims, (uint32_t[]){d[0], d[2], d[3], d[1]}, 4 * sizeof *dims);
 }
 
+// Compares the dims other than 1, in order.
 bool inputs_same_shape(const uint32_t *dims, size_t n_dims, const uint64_t *shape, size_t n)
 {
     size_t i = 0, j = 0;
@@ -157,6 +164,7 @@ void inputs_shape_text(const uint64_t *shape, size_t n, char *ret, size_t size)
                                  (unsigned long long)shape[i]);
 }
 
+// If the array would fit in the other layout, the refusal says so: it is the commonest mistake.
 int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
                        const uint64_t *shape, size_t n_dims, struct failure *f)
 {
@@ -181,6 +189,7 @@ int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
                                                    : "nhwc");
 }
 
+// A picture is one image of 1, 3 or 4 channels, whatever the model's own layout.
 int inputs_picture_size(const rknn_tensor_attr *attr, uint32_t *ret_width, uint32_t *ret_height,
                         uint32_t *ret_channels, struct failure *f)
 {

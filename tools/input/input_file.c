@@ -1,4 +1,11 @@
-// One input from a file.
+// One input from a file. Without --type the kind is found by the first bytes:
+//
+//   PNG, JPEG, BMP   decode, fit to the input's size, uint8 NHWC
+//   .npy             its own type, the shape must fit the input in --layout
+//   other            refused, unless --type or --layout native says what it is
+//
+// --layout native (and --pass-through) gives the runtime the data untouched: then type, layout and
+// padding must be the model's own.
 #include "tools/input/input_file.h"
 
 #include <stdio.h>
@@ -11,12 +18,14 @@
 #include "tools/input/input_bytes.h"
 #include "tools/input/input_check.h"
 
+// What the steps of loading need; `native` is filled for --layout native only.
 struct job {
     const rknn_tensor_attr *attr, *native;
     const struct input_form *form;
     const struct input_bytes *bytes;
 };
 
+// The native type, and its shape or the same number of elements in one dimension.
 static int check_native_array(const rknn_tensor_attr *native, const struct npy *a,
                               struct failure *f)
 {
@@ -36,8 +45,8 @@ static int check_native_array(const rknn_tensor_attr *native, const struct npy *
         format_dims(&dims, native->dims, native->n_dims), get_format_string(native->fmt));
 }
 
-// Rows of the model's own form may be longer than what is in them (w_stride): nobody's file has
-// that, so it is put there.
+// The native form may pad rows (w_stride > width, in pixels). Files do not have the padding, so it
+// is inserted, as zeros. Replaces in->buf.
 static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failure *f)
 {
     uint32_t at = native->fmt == RKNN_TENSOR_NHWC ? 2 : 3;
@@ -70,6 +79,7 @@ static void *copy_bytes(struct bytes b)
     return copy && b.size ? memcpy(copy, b.data, b.size) : copy;
 }
 
+// The data is copied: `bytes` may be standard input, which is kept.
 static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
 {
     struct npy a;
@@ -98,6 +108,8 @@ static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
     return 0;
 }
 
+// Raw data has no header: its size is all that can be checked. A file that looks like a picture or
+// an array gets a hint.
 static int check_raw_size(const struct job *j, rknn_tensor_type type, struct failure *f)
 {
     const struct input_form *form = j->form;
@@ -138,6 +150,7 @@ static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
     return 0;
 }
 
+// Pixels are given as uint8 NHWC; the runtime converts to the model's type and layout.
 static int place_picture(const struct job *j, const struct image *image, uint32_t width,
                          uint32_t height, rknn_input *ret, struct input_file *file,
                          struct failure *f)
@@ -216,6 +229,7 @@ static int load_file(const struct job *j, rknn_input *ret, struct input_file *fi
     return form->raw || form->native ? load_raw(j, ret, f) : refuse_file(b, f);
 }
 
+// Outputs are written only at the end: they are untouched after a failure.
 int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
                     const struct input_form *form, rknn_input *ret, struct input_file *ret_file,
                     struct failure *f)

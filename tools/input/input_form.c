@@ -1,4 +1,6 @@
-// How the data of inputs is to be read.
+// How the data of each input is to be read, from --layout, --type, --fit and --pad. An option is
+// checked when it is parsed (input_option_check), without the model; when the model is open, the
+// same setters fill the form of each input (input_forms_make).
 #include "tools/input/input_form.h"
 
 #include <string.h>
@@ -37,6 +39,7 @@ static int set_type(const char *text, struct input_form *form, struct failure *f
                        text);
 }
 
+// "exact" is accepted too, to except one input from a --fit for all.
 static int set_fit(const char *text, struct input_form *form, struct failure *f)
 {
     for (form->fit = IMAGE_FIT_EXACT; form->fit <= IMAGE_CROP; form->fit++)
@@ -46,7 +49,7 @@ static int set_fit(const char *text, struct input_form *form, struct failure *f)
                        text);
 }
 
-// G or R,G,B.
+// G or R,G,B, each 0 to 255. One number is the gray of all three channels.
 static int set_colour(const char *text, struct input_form *form, struct failure *f)
 {
     const char *at = text;
@@ -81,7 +84,7 @@ static const char *const names[] = {[INPUT_LAYOUT] = "--layout",
                                     [INPUT_FIT] = "--fit",
                                     [INPUT_PAD] = "--pad"};
 
-// No value has = in it, and names of inputs may.
+// The value behind the last =: no value contains one, names of inputs may.
 static const char *value_of(const char *text)
 {
     const char *equals = strrchr(text, '=');
@@ -94,7 +97,7 @@ int input_option_check(enum input_option option, const char *text, struct failur
     return setters[option](value_of(text), &form, f);
 }
 
-// Those without an input first, so that those with one count.
+// Two passes: values for all inputs first, then those for one, which therefore win in any order.
 static int apply_choice(enum input_option option, const struct text_list *list,
                         const rknn_tensor_attr *attrs, uint32_t n, struct input_form *forms,
                         struct failure *f)

@@ -1,4 +1,5 @@
-// Several sets of inputs.
+// Sets of inputs from a list file, as the RKNN toolkit's dataset.txt: a line for each set, a file
+// for each input, separated by spaces. Paths are relative to the list's folder.
 #include "tools/input/input_list.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
+// The list owns the path, the set points to it.
 static int add_path(struct input_list *l, struct text_list *set, const char *folder,
                     const char *word, struct failure *f)
 {
@@ -21,6 +23,7 @@ static int add_path(struct input_list *l, struct text_list *set, const char *fol
     return text_list_add(set, l->paths[l->n_paths++], f);
 }
 
+// Splits a line in place; an empty one is no set.
 static int add_set(struct input_list *l, char *line, const char *folder, struct failure *f)
 {
     char *rest = NULL, *word = strtok_r(line, " \t\r\n", &rest);
@@ -55,6 +58,7 @@ static int read_list(struct input_list *l, const char *path, struct failure *f)
     return r;
 }
 
+// Without a list the values of -i are the only set.
 int input_list_load(struct input_list *l, const char *path, const struct text_list *inputs,
                     struct failure *f)
 {

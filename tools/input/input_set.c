@@ -1,4 +1,5 @@
-// All inputs of a model.
+// All inputs of a model: read from files as the options say, or made up from a seed. The set owns
+// the buffers; paths point into the command line or a list.
 #include "tools/input/input_set.h"
 
 #include <stdbool.h>
@@ -27,7 +28,7 @@ void input_set_done(struct input_set *s)
     *s = (struct input_set){0};
 }
 
-// Its own form, where that is what is given.
+// The native attributes; asked for only where data is given in that form.
 static int query_native(const struct model *m, uint32_t index, rknn_tensor_attr *ret,
                         struct failure *f)
 {
@@ -59,6 +60,7 @@ static int check_standard_input(const struct input_set *s, struct failure *f)
                  : failure_set(f, EXIT_USAGE, "-i -: standard input can be one input, not %u", n);
 }
 
+// All checks that need no file come first, so that no large file is read for nothing.
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
                    const struct input_options *options, struct failure *f)
 {
@@ -96,6 +98,7 @@ static void tell_picture(const struct input_file *file, FILE *out)
     fputc('\n', out);
 }
 
+// To standard error, so that it does not mix with results in a pipe.
 void input_set_tell(const struct input_set *s, const struct model *m, FILE *out)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -139,7 +142,7 @@ json_t *input_set_json(const struct input_set *s, uint32_t index)
                      file->is_picture ? picture_json(file) : json_null());
 }
 
-// splitmix64: small, seeded, the same everywhere.
+// splitmix64: the same numbers on every machine for a seed, so that results can be compared.
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -163,7 +166,8 @@ static size_t element_size(rknn_tensor_type type)
     }
 }
 
-// The type of the data for an input: halves are given as float32, int8 as the bytes of a picture.
+// The type in which made-up data is given: float32 for fp16, and uint8 for int8 as a picture has
+// it.
 static rknn_tensor_type random_type(rknn_tensor_type type)
 {
     switch (type) {
@@ -176,6 +180,8 @@ static rknn_tensor_type random_type(rknn_tensor_type type)
     }
 }
 
+// Each element takes one 64-bit number: reals its upper 24 bits as [-1, 1), bytes the lowest 8, all
+// others its highest bit as 0 or 1.
 static void fill_random(void *data, rknn_tensor_type type, uint32_t n, uint64_t *state)
 {
     size_t size = element_size(type);

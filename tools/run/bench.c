@@ -1,4 +1,12 @@
-// Many clients of one model at once, measured.
+// Measures a model with many clients at once. Each client has a thread and a context of its own. A
+// barrier lets all of them start measuring together:
+//
+//   client threads   open, warm up, n_warm++ ---- wait for `go` ---- measure ---- end
+//   main thread      create them ---- wait for n_warm == clients, set `go` ---- join all
+//
+// A client that fails still passes the barrier, else the others would wait for ever; `stop` then
+// ends all loops after the run that is under way. Clients write only to their own part of the
+// result; the main thread reads it after the join.
 #include "tools/run/bench.h"
 
 #include <pthread.h>
@@ -24,6 +32,8 @@ struct bench {
     struct progress progress;
 };
 
+// One client. Owned by its thread until that is joined; then collect_times() and client_done() read
+// it.
 struct client {
     struct bench *bench;
     pthread_t thread;
@@ -38,6 +48,7 @@ struct client {
     struct failure failure;
 };
 
+// Buffers for the outputs, allocated once, so that the measured loop does not allocate.
 static int prepare_outputs(struct client *c)
 {
     const struct model *m = &c->model;
@@ -64,6 +75,8 @@ static int prepare_clients(struct client *c)
     return r ? r : prepare_outputs(c);
 }
 
+// The latency is what a program sees: inputs, run, outputs, transfers included. The query of the
+// run's own times comes after it and is not part of it.
 static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info)
 {
     const struct input_set *inputs = c->bench->inputs;
@@ -104,6 +117,7 @@ static void measure_client(struct client *c)
     }
 }
 
+// The client's half of the barrier.
 static void wait_for_go(struct bench *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -114,6 +128,7 @@ static void wait_for_go(struct bench *b)
     pthread_mutex_unlock(&b->lock);
 }
 
+// The warm-up's times are dropped: the first runs load weights and fill caches.
 static void *client_thread(void *argument)
 {
     struct client *c = argument;
@@ -139,6 +154,7 @@ static void client_done(struct client *c)
     model_close(&c->model);
 }
 
+// The main thread's half of the barrier, for the n threads that were created.
 static void start_together(struct bench *b, uint32_t n)
 {
     pthread_mutex_lock(&b->lock);
@@ -149,6 +165,8 @@ static void start_together(struct bench *b, uint32_t n)
     pthread_mutex_unlock(&b->lock);
 }
 
+// Also joins the threads that exist when a later one could not be created. Of several failures the
+// first client's is reported.
 static int run_clients(struct bench *b, struct client *clients, struct failure *f)
 {
     uint32_t n = 0;
@@ -181,7 +199,9 @@ static void init_client(struct client *c, struct bench *b, const struct bench_re
                          .run_us = r->run_us + first};
 }
 
-// Moves the clients' runs together, after Ctrl-C with gaps between them, and sorts them.
+// Closes the gaps that clients with fewer than `loop` runs leave (Ctrl-C, a failure), then sorts.
+// The destination never overtakes a later client's part, so moving in order is safe. The wall time
+// runs from the first client's start to the last one's end.
 static void collect_times(const struct client *clients, uint32_t n_clients, struct bench_result *r)
 {
     uint64_t start = UINT64_MAX, end = 0;
@@ -213,6 +233,7 @@ static int init_result(struct bench_result *r, size_t n, struct failure *f)
     return r->latency_ns && r->queue_us && r->run_us ? 0 : failure_no_memory(f);
 }
 
+// Clients are closed one after the other after all have ended: closing contexts is not measured.
 int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
               struct bench_result *ret, struct failure *f)
 {

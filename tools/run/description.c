@@ -1,4 +1,5 @@
-// What a model file says.
+// What a model file says, as JSON: asked of the server, so that models that only its backend can
+// read are described too. The names of tensors are for "did you mean" and for checking options.
 #include "tools/run/description.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 #include "tools/run/load_option_args.h"
 #include "tools/ui/progress.h"
 
+// A missing file is refused before a server is looked for. The load options matter: shapes change
+// the description.
 int description_get(const struct task *t, json_t **ret, struct failure *f)
 {
     const char *path = t->model;
@@ -35,6 +38,7 @@ int description_get(const struct task *t, json_t **ret, struct failure *f)
     return 0;
 }
 
+// One walk over all names serves collecting and searching; true ends it.
 typedef bool name_visitor(void *user, const char *name); // true: it is the one
 
 static bool visit_list(const json_t *list, name_visitor *visit, void *user)

@@ -1,4 +1,6 @@
-// `rknnctl dump`, done.
+// `rknnctl dump`: runs a model once and writes each tensor that it computes to a .npy file; a
+// table, CSV or JSON on standard output lists them. The library calls on_tensor() on this thread
+// for each tensor, in the order of execution; data is valid only during the call.
 #include "tools/run/dump_files.h"
 
 #include <stdlib.h>
@@ -21,6 +23,7 @@ static const struct table_column columns[] = {
     {"max", TABLE_RIGHT, TABLE_FIXED, 0},     {"mean", TABLE_RIGHT, TABLE_FIXED, 0},
 };
 
+// The failure is the caller's: on_tensor() can return no more than a code to the library.
 struct dump {
     const struct dump_plan *plan;
     struct failure *f;
@@ -30,6 +33,7 @@ struct dump {
     size_t n;
 };
 
+// Scale and zero point only for tensors that are quantized.
 static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *range, const char *file)
 {
     json_t *dims = json_array();
@@ -61,6 +65,7 @@ static void add_row(struct table *table, const rknnd_tensor *t, const struct val
     table_cell(table, "%.6g", range->mean);
 }
 
+// The listing always shows real values, also where --raw writes quantized ones.
 static void note_file(struct dump *d, const rknnd_tensor *t, const float *values, const char *file)
 {
     struct value_range range = values_range(values, t->n_elems);
@@ -70,6 +75,7 @@ static void note_file(struct dump *d, const rknnd_tensor *t, const float *values
         add_row(&d->table, t, &range);
 }
 
+// One file: the stored type with --raw, else float32.
 static int take_tensor(struct dump *d, const rknnd_tensor *t)
 {
     struct failure *f = d->f;
@@ -98,7 +104,7 @@ static int on_tensor(void *user, const rknnd_tensor *t)
     return take_tensor(d, t) ? RKNN_ERR_FAIL : RKNN_SUCC;
 }
 
-// Of all that the model computes no name was that one.
+// --only matched no tensor. The description gives the names, which the run did not.
 static int refuse_only(const struct dump *d)
 {
     struct nearest near;
@@ -116,6 +122,7 @@ static int refuse_only(const struct dump *d)
     return r;
 }
 
+// report_json() frees the list, so that d->list must not.
 static int print_files(struct dump *d)
 {
     if (d->n == 0 && d->plan->only)

@@ -1,4 +1,5 @@
-// How fast a server's machine is clocked.
+// How fast the server's machine is clocked. Measured times mean little without it: a governor that
+// has lowered the NPU's or the DDR's clock explains a slow run.
 #include "tools/run/frequencies.h"
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@ void frequencies_done(struct frequencies *q)
     *q = (struct frequencies){0};
 }
 
+// The list is in the server's order, a domain's clocks need not be neighbours.
 static bool is_first_of_domain(const struct frequencies *q, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
@@ -45,6 +47,7 @@ static void print_one(const char *title, const rknnd_clock *c)
     report_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), most, c->name, governor);
 }
 
+// A line for each clock, or, of a domain with many (CPU cores), one line with their range.
 static void print_domain(const struct frequencies *q, uint32_t first)
 {
     const char *domain = rknnd_clock_at(q->list, first)->domain,

@@ -1,4 +1,5 @@
-// Load options from the command line.
+// Load options from the command line, in the library's text form: a line "shape NAME=DIMS" for each
+// --shape. They hold for the models that this thread opens next.
 #include "tools/run/load_option_args.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 #include "rknnd.h"
 
+// A newline would begin another option; anything else the library checks.
 static int check_shape(const char *shape, struct failure *f)
 {
     if (strchr(shape, '=') && !strchr(shape, '\n'))

@@ -1,4 +1,11 @@
-// A model's runs and layers, measured.
+// Measures a model's runs and layers in one context, for perf, report and compare. Layer times are
+// kept as a matrix that is compacted and sorted row by row at the end:
+//
+//   layer_us[layer * loop + run]     while measuring, one row for each layer
+//   layer_us[layer * n_runs + i]     afterwards, each row sorted: order statistics by index
+//
+// Asking for layer times may serialize what a device otherwise overlaps, so run times here can be
+// longer than those of `rknnctl bench`.
 #include "tools/run/measured.h"
 
 #include <stdlib.h>
@@ -21,7 +28,8 @@ static int measured_init(struct profile *p, uint32_t loop, struct failure *f)
     return p->run_us && p->queue_us && p->total_us ? 0 : failure_no_memory(f);
 }
 
-// The number of layers shows with the first run.
+// Takes the list. The matrix is allocated with the first run, which tells the number of layers; a
+// model whose number changes from run to run cannot be put in one table.
 static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, struct failure *f)
 {
     uint32_t n = layers->n, before = p->layer_list ? p->layer_list->n : n;
@@ -38,6 +46,7 @@ static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, str
     return 0;
 }
 
+// One measured run. n_runs counts only those whose times are complete.
 static int run_once(struct profile *p, const struct model *m, uint32_t loop, struct failure *f)
 {
     rknnd_run_info info = {.struct_size = sizeof info};
@@ -60,7 +69,8 @@ static int run_once(struct profile *p, const struct model *m, uint32_t loop, str
     return 0;
 }
 
-// Rows of layer times as long as there were runs, each sorted.
+// Compacts the rows to the runs there were, then sorts each. Rows move towards the beginning in
+// order, so none is overwritten before it has moved.
 static void measured_finish(struct profile *p, uint32_t loop)
 {
     uint32_t n = p->n_runs;
@@ -76,6 +86,8 @@ static void measured_finish(struct profile *p, uint32_t loop)
     p->layers.n_runs = n;
 }
 
+// Ctrl-C ends the loop, but not before the first run: without one there is nothing to show. After a
+// failure what was measured stays usable, hence the second failure that is ignored.
 static int run_all(struct profile *p, const struct model *m, const struct profile_plan *plan,
                    struct failure *f)
 {
@@ -103,6 +115,7 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
     return r;
 }
 
+// The inputs are set once: transfers of inputs are not measured here.
 static int measured_runs(struct profile *p, const struct model *m, const struct profile_plan *plan,
                          struct failure *f)
 {
@@ -119,6 +132,7 @@ static int measured_runs(struct profile *p, const struct model *m, const struct 
     return r ? r : run_all(p, m, plan, f);
 }
 
+// Clocks are read right after the last run, while the governor still sees the load.
 int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f)
 {
     struct model m;
@@ -181,6 +195,7 @@ static int print_layers(const struct profile *p, struct failure *f)
     return 0;
 }
 
+// The lines are worded as in the vendor's perf tables (RKNN_QUERY_PERF_DETAIL).
 static void print_elapsed(const struct profile *p)
 {
     unsigned long long us = layers_total_us(&p->layers);

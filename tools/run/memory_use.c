@@ -1,4 +1,5 @@
-// What a model takes of memory.
+// What a model takes of memory: sizes that the runtime reports (RKNN_QUERY_MEM_SIZE), where tensors
+// are placed over time (description, "arena"), the chip's estimate, and the file's size.
 #include "tools/run/memory_use.h"
 
 #include <sys/stat.h>
@@ -30,6 +31,8 @@ void memory_done(struct memory *m)
     *m = (struct memory){0};
 }
 
+// Allocated beyond weights and internal tensors. A runtime that reports no total gives 0, not a
+// negative rest.
 uint64_t memory_other(const struct memory *m)
 {
     const rknn_mem_size *s = &m->size;

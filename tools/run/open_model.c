@@ -1,4 +1,5 @@
-// A model that is open at the server.
+// A model that is open at the server. Opening hashes the file, uploads it unless the server has it
+// already, and loads it there; the time of all that is load_ns.
 #include "tools/run/open_model.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn
     return 0;
 }
 
+// The current attributes, not those of the file: with several shape sets they differ.
 static int query_shapes(struct model *m, struct failure *f)
 {
     int r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, m->inputs, f);
@@ -51,6 +53,7 @@ static int query_model(struct model *m, struct failure *f)
     return m->inputs && m->outputs ? query_shapes(m, f) : failure_no_memory(f);
 }
 
+// After a failure model_close() frees what there is: `open` tells whether there is a context.
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
                struct failure *f)
 {
@@ -71,7 +74,8 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
     return query_model(m, f);
 }
 
-// Input i gets the shape that it has in the row.
+// Input i gets its shape of the shape set. A model with one set refuses the query with an
+// unspecific code; here that is the user's mistake.
 static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failure *f)
 {
     rknn_input_range range = {.index = i};

@@ -1,4 +1,5 @@
-// The result of `rknnctl run` as JSON.
+// The result of `rknnctl run` as JSON on standard output. Names of members are an interface for
+// scripts: they are only ever added.
 #include "tools/run/run_result.h"
 #include "tools/ui/print.h"
 #include "tools/view/layers.h"
@@ -44,6 +45,7 @@ static json_t *outputs_json(const struct run_result *r)
     return array;
 }
 
+// Percentiles of all runs, in microseconds.
 static json_t *times_json(const struct run_result *r)
 {
     const struct run_times *t = &r->times;

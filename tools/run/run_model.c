@@ -1,4 +1,5 @@
-// `rknnctl run`, done.
+// `rknnctl run`: opens the model, sets the inputs once, runs it --loop times, and takes the outputs
+// of the last run. run_text.c and run_json.c show the result.
 #include "tools/run/run_model.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ static int times_init(struct run_times *t, uint32_t n, struct failure *f)
     return t->queue_us && t->run_us && t->total_us ? 0 : failure_no_memory(f);
 }
 
+// n_repeated counts runs that the server did twice because a worker died.
 static int run_once(const struct model *m, struct run_times *t, struct failure *f)
 {
     rknnd_run_info info = {.struct_size = sizeof info};
@@ -39,6 +41,7 @@ static int run_once(const struct model *m, struct run_times *t, struct failure *
     return 0;
 }
 
+// Ctrl-C ends a loop after the run that is under way; a single run it ends at once.
 static int run_all(struct run_state *s, const struct run_plan *plan, struct failure *f)
 {
     struct run_times *t = &s->result.times;
@@ -84,6 +87,8 @@ static int get_output(const struct model *m, uint32_t index, bool want_float, rk
     return r < 0 ? failure_model(f, r, m->path) : 0;
 }
 
+// The output once more, in the model's own type: rknn_outputs_get() converts or does not for all of
+// its outputs at once.
 static int write_raw(const struct model *m, uint32_t index, const struct run_plan *plan,
                      char **ret_file, struct failure *f)
 {
@@ -97,6 +102,7 @@ static int write_raw(const struct model *m, uint32_t index, const struct run_pla
     return r;
 }
 
+// Statistics are of the float values; the file has those or, with --raw, the stored ones.
 static int take_output(const struct model *m, uint32_t index, const struct run_plan *plan,
                        struct run_output *ret, struct failure *f)
 {
@@ -130,6 +136,7 @@ static int take_outputs(struct run_state *s, const struct run_plan *plan, struct
 // ---- all of it
 // ------------------------------------------------------------------------------------
 
+// Layers and memory, for --perf only: the model was opened with RKNN_FLAG_COLLECT_PERF_MASK.
 static int take_perf(struct run_state *s, struct failure *f)
 {
     struct run_result *result = &s->result;
@@ -141,6 +148,7 @@ static int take_perf(struct run_state *s, struct failure *f)
     return r < 0 ? failure_model(f, r, s->model.path) : 0;
 }
 
+// Before the runs: what cannot be written should not cost them.
 static int check_plan(const struct run_plan *plan, const struct model *m, struct failure *f)
 {
     int r = plan->folder ? tensor_folder_make(plan->folder, f) : 0;
@@ -155,6 +163,7 @@ static int check_plan(const struct run_plan *plan, const struct model *m, struct
     return 0;
 }
 
+// The result points into the state, which therefore must not move.
 int run_execute(struct run_state *s, const struct run_plan *plan, struct failure *f)
 {
     uint32_t flags = plan->perf ? RKNN_FLAG_COLLECT_PERF_MASK : 0;

@@ -1,4 +1,7 @@
-// Options of a command.
+// Options of a command: a table of rows, translated to getopt_long(), which does the parsing, and
+// printed as help. The global rows (--server, --version) are appended to each command's, so that
+// they may stand before or behind the command. getopt_long() keeps its state in globals: options
+// are parsed on the main thread only.
 #include "tools/ui/cmd_options.h"
 
 #include <assert.h>
@@ -24,7 +27,7 @@ void options_set_global(const struct option_row *rows, size_t n)
     n_global_rows = n;
 }
 
-// A command's rows, then the global ones; NULL behind the last.
+// A command's rows, then the global ones; NULL after the last.
 static const struct option_row *row_at(const struct options *o, size_t i)
 {
     if (i < o->n_rows)
@@ -56,6 +59,7 @@ void options_help(const struct options *o)
         o->more_help();
 }
 
+// Options about inputs are checked when they are given, and applied when the model is known.
 static int take_form(enum input_option option, const struct option_row *row, const char *text,
                      struct failure *f)
 {
@@ -63,6 +67,7 @@ static int take_form(enum input_option option, const struct option_row *row, con
     return r ? r : text_list_add(row->target, text, f);
 }
 
+// Stores a value into the row's target, whose type the kind determines.
 static int take_value(const struct option_row *row, const char *text, struct failure *f)
 {
     char what[40];
@@ -99,7 +104,9 @@ static int take_value(const struct option_row *row, const char *text, struct fai
     return 0;
 }
 
-// getopt_long's two forms of the table. `letters` has room for ":" and "x:" of each row.
+// The two forms of getopt_long(): letters ("+:hx:") and names. A leading '+' stops at the first
+// argument, ':' makes a missing value return ':'. A row without a letter gets the value LONG_ONLY +
+// its index.
 static void translate_rows(const struct options *o, char *letters, struct option *names)
 {
     char *p = letters;
@@ -133,14 +140,15 @@ static const struct option_row *find_row(const struct options *o, int value)
     return row;
 }
 
+// The end of a refusal: where the valid options are listed.
 static const char *name_option(const struct options *o)
 {
     return o->rows || !o->stop_at_argument ? " (see --help)"
                                            : "; a command's own options stand behind the command";
 }
 
-// "--fast=1": the names that begin with "fast" if there are several (which is why it was refused),
-// else those that are written much the same.
+// An unknown or ambiguous long option. getopt_long() accepts unique prefixes; if several names
+// begin with the word, all are listed, else names that are spelled alike.
 static int refuse_name(const struct options *o, const char *word, struct failure *f)
 {
     struct nearest near;
@@ -163,7 +171,8 @@ static int refuse_name(const struct options *o, const char *word, struct failure
                        nearest_question(&near, "--", names), name_option(o));
 }
 
-// getopt_long has stopped at argv[optind - 1], or inside a group of letters (optopt).
+// Works out what getopt_long() disliked, since it prints nothing itself (opterr 0): optopt is the
+// letter or value of the option, 0 for an unknown long one; argv[optind - 1] is the word.
 static int refuse_option(const struct options *o, int value, char **argv, struct failure *f)
 {
     const char *word = argv[optind - 1];
@@ -180,6 +189,7 @@ static int refuse_option(const struct options *o, int value, char **argv, struct
     return refuse_name(o, word, f);
 }
 
+// optind = 0 reinitializes glibc's getopt: options are parsed twice, rknnctl's and the command's.
 int options_parse(const struct options *o, int argc, char **argv, int *ret_first, struct failure *f)
 {
     char letters[2 * OPTIONS_MAX_ROWS + 4];

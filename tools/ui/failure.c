@@ -1,4 +1,5 @@
-// Failures: set once where they happen, said once by main().
+// Failures: set once where they happen, prefixed with context on the way up, printed once by
+// main(). The text is in the struct, so that failing needs no memory.
 #include "tools/ui/failure.h"
 
 #include <stdarg.h>
@@ -17,6 +18,7 @@ int failure_set(struct failure *f, int code, const char *format, ...)
     return code;
 }
 
+// Prepends "context: ". Does nothing if the text begins with it already.
 int failure_prefix(struct failure *f, const char *format, ...)
 {
     char context[sizeof f->text], words[sizeof f->text];
@@ -34,6 +36,7 @@ int failure_prefix(struct failure *f, const char *format, ...)
     return f->code;
 }
 
+// The exit code for one of the library's codes (listed in `rknnctl help`).
 int failure_exit_code(int rknn_code)
 {
     switch (rknn_code) {

@@ -1,4 +1,5 @@
-// Failures of the library, in its own words.
+// Failures of the library, in its own words (rknnd_last_error(), which is per thread: call these
+// right after the failing call, on its thread).
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +7,7 @@
 #include "rknnd.h"
 #include "tools/ui/failure.h"
 
-// What the library says begins with the name of the function: nothing that a user of commands
-// knows.
+// Drops the leading "rknn_init: ": users of commands do not know the API.
 static const char *without_function(const char *words)
 {
     size_t n = strspn(words, "abcdefghijklmnopqrstuvwxyz_");
@@ -30,6 +30,7 @@ int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
     return *context ? failure_prefix(f, "%s", context) : f->code;
 }
 
+// Names the model once, by its path: the library may have put "model NAME: " in front already.
 int failure_model(struct failure *f, int rknn_code, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

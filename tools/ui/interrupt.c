@@ -1,4 +1,6 @@
-// Ctrl-C. Signal handlers have no argument for a state, so it is the process's.
+// Ctrl-C and SIGTERM. By default they end the process at once; after interrupt_defer() the first
+// one only sets a flag, which loops look at between runs, and the second one ends the process.
+// Handlers have no argument for a state, so it is the process's.
 #include "tools/ui/interrupt.h"
 
 #include <signal.h>
@@ -7,6 +9,8 @@
 
 static volatile sig_atomic_t deferred, seen, drawing_now;
 
+// Async-signal-safe: write(), signal() and raise() only. A progress line is erased; then the signal
+// gets its default action, so that the shell sees a death by signal.
 static void on_signal(int number)
 {
     static const char erase[] = "\r\033[K";
@@ -20,6 +24,8 @@ static void on_signal(int number)
     raise(number);
 }
 
+// SA_RESTART: a deferred signal must not make system calls fail with EINTR. An ignored signal stays
+// ignored.
 void interrupt_init(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM};

@@ -1,4 +1,5 @@
-// Names that somebody may have meant.
+// Names that somebody may have meant: those with the smallest edit distance to what was typed, if
+// that is at most about a third of its length. Case does not count.
 #include "tools/ui/nearest.h"
 
 #include <ctype.h>
@@ -18,7 +19,10 @@ static unsigned least_of(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-// How many letters must be added, left out, changed or swapped with the next (Damerau).
+// Damerau's distance (optimal string alignment): insertions, deletions, changes and swaps of
+// neighbours. Needs the last three rows of the matrix only:
+//
+//   now[j] = min(last[j] + 1, now[j-1] + 1, last[j-1] + (a != b), before[j-2] + 1 if swapped)
 static unsigned edit_distance(const char *a, const char *b)
 {
     size_t na = strnlen(a, MAX_NAME), nb = strnlen(b, MAX_NAME);
@@ -56,6 +60,8 @@ static bool is_known(const struct nearest *n, const char *name)
     return false;
 }
 
+// A name that begins with the whole text counts as distance 1: it was typed in part. Only names as
+// near as the nearest are kept; the pointers must outlive `n`.
 void nearest_add(struct nearest *n, const char *known)
 {
     size_t length = strnlen(n->name, MAX_NAME);
@@ -70,6 +76,7 @@ void nearest_add(struct nearest *n, const char *known)
         n->names[n->n++] = known;
 }
 
+// "; did you mean a, b or c?", or "" without names. `ret` has NEAREST_TEXT bytes.
 const char *nearest_question(const struct nearest *n, const char *prefix, char *ret)
 {
     size_t used = 0;

@@ -1,4 +1,11 @@
-// Browsing for servers: a name is found on an interface (one entry), then its address is asked for.
+// Servers on the network, by DNS-SD through Avahi (a D-Bus client of avahi-daemon). A browser
+// reports names, one entry for each interface and protocol it is seen on; a resolver then asks for
+// its address and TXT record:
+//
+//   NEW --> ENTRY_ASKED --> ENTRY_KNOWN | ENTRY_FAILED        REMOVE: freed
+//
+// All callbacks run inside network_wait(), on its caller's thread. Everything that is announced is
+// untrusted: texts are filtered and cut.
 #include "tools/ui/network.h"
 
 #include <avahi-client/client.h>
@@ -37,7 +44,8 @@ struct network {
 
 // ---- what others say ---------------------------------------------------------------------------
 
-// Names are UTF-8, which D-Bus checks; of the rest only letters are let through.
+// Control characters become '?'. Names are UTF-8, which D-Bus has checked; TXT values may be any
+// bytes, so only ASCII is let through.
 static void copy_text(char *ret, size_t size, const char *text, bool utf8)
 {
     snprintf(ret, size, "%s", text);
@@ -57,7 +65,7 @@ static void take_text(char *ret, size_t size, AvahiStringList *txt, const char *
     avahi_free(value);
 }
 
-// Addresses that work from everywhere first.
+// Larger is better: 4 IPv4, 3 IPv6, 2 IPv6 link-local (needs an interface), 1 loopback.
 static unsigned rank_address(const AvahiAddress *a)
 {
     const uint8_t *b = a->data.data;
@@ -66,6 +74,7 @@ static unsigned rank_address(const AvahiAddress *a)
     return b[0] == 0xfe && (b[1] & 0xc0) == 0x80 ? 2 : 3; // link-local
 }
 
+// The server's URI. A link-local address is valid only with its interface: [fe80::1%eth0].
 static void take_address(struct entry *e, const AvahiAddress *a, uint16_t port)
 {
     char address[AVAHI_ADDRESS_STR_MAX], interface[IF_NAMESIZE] = "";
@@ -81,6 +90,7 @@ static void take_address(struct entry *e, const AvahiAddress *a, uint16_t port)
         snprintf(uri, size, "tcp:[%s%s%s]:%u", address, *interface ? "%" : "", interface, port);
 }
 
+// Avahi calls again when a record changes: the entry is then updated.
 static void on_resolved(AvahiServiceResolver *r, AvahiIfIndex interface, AvahiProtocol protocol,
                         AvahiResolverEvent event, const char *name, const char *type,
                         const char *domain, const char *host, const AvahiAddress *address,
@@ -107,6 +117,7 @@ static void free_entry(struct entry *e)
     free(e);
 }
 
+// Freeing the resolver cancels its callback, so that the entry may be its argument.
 static void add_entry(struct network *n, AvahiIfIndex interface, AvahiProtocol protocol,
                       const char *name, const char *type, const char *domain)
 {
@@ -217,6 +228,7 @@ void network_close(struct network *n)
     free(n);
 }
 
+// The browser has reported all it knows, and each has an answer.
 static bool all_known(const struct network *n)
 {
     for (const struct entry *e = n->entries; e; e = e->next)
@@ -225,6 +237,8 @@ static bool all_known(const struct network *n)
     return n->browsed;
 }
 
+// Runs Avahi's event loop for `ms`, or until all is known. At least 1 ms for each turn, so that the
+// last one does not spin.
 int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f)
 {
     uint64_t until = clock_ns() + ms * UINT64_C(1000000);
@@ -241,6 +255,8 @@ int network_wait(struct network *n, unsigned ms, bool until_known, struct failur
 
 // ---- the list ----------------------------------------------------------------------------------
 
+// A server is seen once for each interface and protocol: the entry with the best address stands for
+// it; the pointer decides among equals.
 static bool has_better(const struct network *n, const struct entry *e)
 {
     for (const struct entry *o = n->entries; o; o = o->next)

@@ -1,4 +1,5 @@
-// Values of options, from text.
+// Values of options, from text. Each refuses with the option's name and what is allowed, and leaves
+// *ret untouched then.
 #include "tools/ui/parse.h"
 
 #include <ctype.h>
@@ -9,6 +10,7 @@
 
 #define MAX_CORES 16
 
+// Decimal digits only: strtoull() alone would accept a sign and leading spaces.
 int parse_number(const char *what, const char *text, uint32_t min, uint32_t max, uint32_t *ret,
                  struct failure *f)
 {
@@ -22,7 +24,7 @@ int parse_number(const char *what, const char *text, uint32_t min, uint32_t max,
     return 0;
 }
 
-// Digits and a point, in any locale.
+// Digits and a point, whatever the locale: strtod() may want a comma. No exponent, no inf or nan.
 static bool parse_fraction(const char *text, double *ret)
 {
     double value = 0, place = 1;
@@ -47,6 +49,7 @@ int parse_real(const char *what, const char *text, uint32_t min, uint32_t max, d
     return 0;
 }
 
+// "0x3": a mask of cores, at most RKNN_NPU_CORE_ALL.
 static bool parse_hex_mask(const char *text, uint32_t *ret)
 {
     char *end;
@@ -60,6 +63,7 @@ static bool parse_hex_mask(const char *text, uint32_t *ret)
     return true;
 }
 
+// "0,1" or "0_1", as the API's names have it.
 static bool parse_core_list(const char *text, uint32_t *ret)
 {
     uint32_t mask = 0;

@@ -1,4 +1,5 @@
-// What several commands print.
+// What several commands print: servers, tensors, times, numbers in JSON. All of it goes to standard
+// output; what fails there is noticed when main() flushes it.
 #include "tools/ui/print.h"
 
 #include <math.h>
@@ -32,6 +33,7 @@ void report_server_line(const rknnd_server_info *info)
            info->n_cores == 1 ? "" : "s", info->backend);
 }
 
+// Keys are an interface for scripts: they are only ever added.
 json_t *report_server_json(const rknnd_server_info *i)
 {
     return json_pack(
@@ -137,6 +139,8 @@ int report_json(json_t *value, struct failure *f)
     return 0;
 }
 
+// Paths may be any bytes, JSON is UTF-8: json_string() refuses others, then '?' stands for each
+// byte that is not ASCII.
 json_t *report_text(const char *text)
 {
     json_t *j = json_string(text);

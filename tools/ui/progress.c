@@ -1,4 +1,9 @@
-// Long work.
+// The progress line of long work on standard error. Threads: any thread counts (atomics only), one
+// thread of this file draws ten times a second while a progress is shown, and the thread of an
+// upload draws in its callback. `drawer.lock` protects what is drawn and who draws; the counters
+// need no lock.
+//
+//   show_line: thread starts ---- draws while `shown` ---- hide_line: shown = NULL, signal, join
 #include "tools/ui/progress.h"
 
 #include <pthread.h>
@@ -18,7 +23,8 @@
 #define MAX_BAR   40
 #define MAX_LABEL 24
 
-// There is one terminal, and so one line to draw.
+// One terminal, so one line: process-wide. A progress that starts while another is shown is counted
+// but not drawn.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -68,7 +74,8 @@ static void draw_bar(const struct progress *p, uint64_t done, uint64_t total)
     fprintf(stderr, "%s\033[K", right);
 }
 
-// What has no end that is known: "| net.rknn: loading on the server  2.3 s".
+// Work whose end is unknown, or that goes on after the last byte: "| net.rknn: loading on the
+// server  2.3 s".
 static void draw_spinner(const struct progress *p, uint64_t done, uint64_t total)
 {
     static const char signs[] = "|/-\\";
@@ -81,7 +88,7 @@ static void draw_spinner(const struct progress *p, uint64_t done, uint64_t total
     fprintf(stderr, "  %.1f s\033[K", seconds);
 }
 
-// With the lock held.
+// With the lock held. Short waits are not worth a line: nothing is drawn in the first QUIET_NS.
 static void draw_line(void)
 {
     struct progress *p = drawer.shown;
@@ -98,6 +105,7 @@ static void draw_line(void)
     fflush(stderr);
 }
 
+// With the lock held.
 static void erase_line(void)
 {
     if (!drawer.drawn_ns)
@@ -110,6 +118,7 @@ static void erase_line(void)
 
 // ---- the thread --------------------------------------------------------------------------------
 
+// The drawing thread. Waits on the monotonic clock, so that a change of the date does not stop it.
 static void *draw_again(void *unused)
 {
     pthread_mutex_lock(&drawer.lock);
@@ -127,7 +136,8 @@ static void *draw_again(void *unused)
     return unused;
 }
 
-// Signals are for the others.
+// All signals are blocked in the new thread: Ctrl-C is handled by the thread that runs the command.
+// With the lock held.
 static bool start_thread(void)
 {
     sigset_t all, before;
@@ -138,6 +148,7 @@ static bool start_thread(void)
     return r == 0;
 }
 
+// A thread that cannot be started only costs the line.
 static void show_line(struct progress *p)
 {
     if (!terminal_is(stderr))
@@ -152,6 +163,7 @@ static void show_line(struct progress *p)
     pthread_mutex_unlock(&drawer.lock);
 }
 
+// Joins without the lock, which the thread needs in order to end.
 static void hide_line(struct progress *p)
 {
     pthread_mutex_lock(&drawer.lock);
@@ -169,6 +181,8 @@ static void hide_line(struct progress *p)
 
 // ---- what is done ------------------------------------------------------------------------------
 
+// The library's callback, on the thread that uploads. It draws itself when a redraw is due: the
+// first and last steps show without waiting for the drawing thread.
 static void on_upload(void *user, uint64_t done, uint64_t total)
 {
     struct progress *p = user;
@@ -195,6 +209,7 @@ static void start_progress(struct progress *p, const char *label, uint64_t total
     p->total = total;
 }
 
+// The library's callback is per thread: uploads of other threads are not counted.
 void progress_start(struct progress *p, const char *label)
 {
     start_progress(p, label, 0);

@@ -1,4 +1,5 @@
-// What may be done to a stream: colour, width, drawing over a line.
+// What may be done to a stream: colour, width, wrapping. Not a terminal: no colour, no limit of
+// width.
 #include "tools/ui/terminal.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@
 #define DEFAULT_WIDTH 80
 #define LEAST_WIDTH   40
 
+// A program started with standard descriptors closed would get a socket or file as descriptor 1 and
+// print into it: /dev/null takes their places.
 void terminal_keep_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -23,6 +26,7 @@ bool terminal_is(FILE *stream)
     return isatty(fileno(stream)) == 1;
 }
 
+// NO_COLOR: no-color.org.
 static bool takes_colour(FILE *stream)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -40,6 +44,7 @@ const char *terminal_style(FILE *stream, enum terminal_style style)
     return takes_colour(stream) ? sequences[style] : "";
 }
 
+// 0: no limit. Below LEAST_WIDTH lines wrap at the terminal instead.
 size_t terminal_width(FILE *stream)
 {
     struct winsize size;
@@ -59,6 +64,7 @@ static size_t word_width(const char *text)
     return n;
 }
 
+// Breaks at spaces and indents what follows by `at`. A word wider than the line is not broken.
 void terminal_wrap(FILE *out, const char *text, size_t at, size_t width)
 {
     size_t column = at;

@@ -1,4 +1,5 @@
-// Texts of a command line.
+// Lists of texts from a command line. The texts are not copied: they are argv's, or owned by an
+// input_list.
 #include "tools/ui/text_list.h"
 
 #include <stdlib.h>

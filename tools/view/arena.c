@@ -1,4 +1,8 @@
-// A picture of a model's internal memory over time.
+// A model's internal memory over time, from the memory plan in its description: each tensor has an
+// offset, a size and a live range (first and last step). A line for each step:
+//
+//   12  name                       1.20 MiB |##..====....|
+//                                            '#' written by this step, '=' kept, '.' free
 #include "tools/view/arena.h"
 
 #include <stdlib.h>
@@ -13,6 +17,7 @@
 #define MIN_WIDTH     10
 #define LEFT_WIDTH    (4 + 2 + NAME_WIDTH + 2 + 9 + 2) // number, name, bytes, and the bar's first end
 
+// A tensor in the arena: bytes, and its live range in steps, both ends included.
 struct place {
     uint64_t offset, size;
     json_int_t from, to;
@@ -24,7 +29,8 @@ static uint64_t arena_number(json_t *object, const char *key)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-// What lies in the arena; the size that it needs.
+// Places within the arena; the size that it needs is *ret_size. Sums that overflow are skipped: the
+// JSON is the server's.
 static size_t read_places(json_t *list, struct place *places, uint64_t *ret_size)
 {
     size_t i, n = 0;
@@ -49,8 +55,8 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-// '#' where something lies that the node computes, '=' where something else is kept. Returns the
-// bytes in use: tensors may share theirs.
+// One step's bar, and the bytes in use. The places are sorted by offset: `reach` is the end of what
+// is counted, so that tensors that share memory count once.
 static uint64_t fill_row(const struct place *places, size_t n, json_int_t step, uint64_t size,
                          char *bar, size_t width)
 {
@@ -82,6 +88,7 @@ static void print_name(FILE *out, const char *name)
         fprintf(out, "%-*s", NAME_WIDTH, length ? name : "-");
 }
 
+// `width` columns in all; the bar takes what number, name and size leave.
 void arena_print(json_t *model, FILE *out, size_t width)
 {
     json_t *list = json_object_get(model, "arena"), *step;

@@ -1,4 +1,12 @@
-// The description of a model as a person reads it.
+// Prints a model's description (JSON) for people, by shape alone: it knows no member's name, so
+// that new members appear without a change here.
+//
+//   plain value or short object     one line: key, value
+//   object with nested lists        key, then its members indented
+//   list of objects                 a table, one column for each key
+//   list of many texts              one a line
+//
+// Texts come from files: control characters are replaced. Recursion is limited to MAX_DEPTH.
 #include "tools/view/describe.h"
 
 #include <stdbool.h>
@@ -22,6 +30,7 @@ struct printer {
 
 static int print_object(const struct printer *p, json_t *object, unsigned depth);
 
+// A list that becomes a table.
 static bool all_objects(json_t *array)
 {
     size_t i;
@@ -51,6 +60,7 @@ static bool is_plain(json_t *object)
     return true;
 }
 
+// Control characters could change the terminal's state.
 static void write_text(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -133,7 +143,7 @@ static char *value_text(json_t *value)
     return NULL;
 }
 
-// Members of any of the objects, in order of their first use.
+// The keys of all objects, in order of first appearance; a column with any number is aligned right.
 static size_t find_columns(json_t *array, struct table_column *columns)
 {
     size_t i, n = 0;
@@ -152,7 +162,7 @@ static size_t find_columns(json_t *array, struct table_column *columns)
     return n;
 }
 
-// Text from column `at` on; a long line goes on below it, after a comma.
+// Text from column `at` on, wrapped after commas and indented below itself.
 static void print_line(const struct printer *p, const char *text, size_t at)
 {
     size_t room = p->width > at + 2 ? p->width - at - 2 : SIZE_MAX;
@@ -169,6 +179,7 @@ static void print_line(const struct printer *p, const char *text, size_t at)
     }
 }
 
+// "key value, key value, …"; the caller's to free, NULL without memory.
 static char *record_text(json_t *object)
 {
     char *text = NULL;
@@ -205,7 +216,8 @@ static int print_records(const struct printer *p, json_t *array, const char *ind
     return 0;
 }
 
-// A few rows that are too long for a line are printed whole, member by member.
+// A table; but a few rows that are too wide for the terminal are printed as records instead, since
+// cutting would lose what they say.
 static int print_table(const struct printer *p, json_t *array, const char *indent)
 {
     struct table_column columns[MAX_COLUMNS];
@@ -256,6 +268,8 @@ static void print_key(const struct printer *p, const char *key, unsigned depth, 
     fprintf(p->out, "%*s", width > n ? width - n : 0, "");
 }
 
+// Dispatches by the value's kind (see the file's head). Lists longer than max_rows show their
+// length only.
 static int print_member(const struct printer *p, const char *key, json_t *value, unsigned depth)
 {
     int margin = 2 * (int)depth;

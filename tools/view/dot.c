@@ -1,4 +1,6 @@
-// Boxes and edges.
+// A model's graph for Graphviz: a box for each node, coloured by device, an ellipse for each input
+// and output, an edge for each tensor from its producer to each reader. Ids: n = node, i = input, o
+// = output, with its index.
 #include "tools/view/dot.h"
 
 #include <stdbool.h>
@@ -19,7 +21,7 @@ static const char *text_of(json_t *object, const char *key)
     return text ? text : "";
 }
 
-// Inside of quotes.
+// Text inside quotes: quote and backslash escaped, control characters replaced.
 static void write_text(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -30,7 +32,7 @@ static void write_text(FILE *out, const char *text)
     }
 }
 
-// "1x3x224x224 INT8", "?" for what is left open.
+// "1x3x224x224 INT8"; an open dimension is "?".
 static void write_form(FILE *out, json_t *tensor)
 {
     size_t i;
@@ -56,6 +58,7 @@ static int note_producer(struct dot *d, json_t *tensor, char kind, size_t i)
     return json_object_set_new(d->producers, text_of(tensor, "name"), json_string(id));
 }
 
+// First pass: who writes each tensor, and which are read at all.
 static int note_node(struct dot *d, json_t *node, size_t i)
 {
     size_t k;
@@ -98,6 +101,7 @@ static int write_inputs(struct dot *d, json_t *inputs)
     return 0;
 }
 
+// A tensor without a producer is a constant: it has no edge.
 static void write_edge(struct dot *d, json_t *tensor, char kind, size_t i)
 {
     const char *from = text_of(d->producers, text_of(tensor, "name"));
@@ -165,6 +169,8 @@ static void write_edges(struct dot *d, json_t *nodes)
                                                           tensor) write_edge(d, tensor, 'n', i);
 }
 
+// Inputs that a node writes (an RKNN file's InputOperator) are that node, not one more ellipse; the
+// same for outputs that a node reads.
 static int write_graph(struct dot *d, json_t *model)
 {
     size_t i;

@@ -1,4 +1,5 @@
-// Layers of a model and their times.
+// A table of layers with their times, as text, CSV and JSON. Columns are those of the vendor's SDK
+// guide (3.2.3). `order` permutes rows for display only: ids stay those of the execution.
 #include "tools/view/layers.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ static uint64_t core_work(const rknnd_layer *l, size_t core)
     return core < l->n_core_work ? l->core_work[core] : 0;
 }
 
+// Rows of t->us are sorted, so that a percentile is an index.
 static uint64_t layer_percentile(const struct layer_times *t, uint32_t layer, unsigned percent)
 {
     if (!t->us)
@@ -66,7 +68,7 @@ struct cell {
     char text[64];
 };
 
-// "9.06", "\" where nothing is multiplied.
+// Percentage of cycles in which the MAC array is busy; the SDK's "\" where nothing is multiplied.
 static const char *mac_usage(const rknnd_layer *l, struct cell *c)
 {
     if (l->mac_cycles == 0 || l->total_cycles == 0)
@@ -76,6 +78,7 @@ static const char *mac_usage(const rknnd_layer *l, struct cell *c)
     return c->text;
 }
 
+// Per cent of the layer's work that a core did.
 static double core_share(const rknnd_layer *l, size_t core)
 {
     double sum = 0;
@@ -128,6 +131,7 @@ enum what {
     NAME
 };
 
+// A cell's text: in `c`, or the layer's own. Ids count from 1.
 static const char *layer_cell(const struct layer_times *t, uint32_t i, enum what what,
                               struct cell *c)
 {
@@ -168,7 +172,7 @@ static const char *layer_cell(const struct layer_times *t, uint32_t i, enum what
     }
 }
 
-// A column for NPUs, for software NPUs, or for both.
+// Which devices have a column: NPUs, software NPUs, or both.
 enum whose { OF_NPU = 1, OF_SOFTWARE = 2, OF_BOTH = 3 };
 
 static const struct column {
@@ -209,6 +213,7 @@ static size_t choose_columns(const struct layer_times *t, const struct column *r
     return n;
 }
 
+// The layer in the n-th row.
 static uint32_t is_shown(const struct layer_times *t, uint32_t place)
 {
     return t->order ? t->order[place] : place;
@@ -244,6 +249,7 @@ void layers_csv(const struct layer_times *t, FILE *out)
             csv_cell(out, layer_cell(t, is_shown(t, i), columns[k]->what, &c), k == 0, k + 1 == n);
 }
 
+// Names of times depend on the device (timing.h), the rest does not.
 static json_t *layer_json(const struct layer_times *t, uint32_t i)
 {
     const rknnd_layer *l = layer_at(t, i);

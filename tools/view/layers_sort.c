@@ -1,4 +1,4 @@
-// Orders of layers.
+// Orders layers for --sort. Numbers descend, texts ascend, ties keep the order of execution.
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,7 @@ static double macs_key(const struct layer_times *t, uint32_t i)
     return (double)rknnd_layer_at(t->layers, i)->macs;
 }
 
+// Layers without MACs come last.
 static double usage_key(const struct layer_times *t, uint32_t i)
 {
     const rknnd_layer *l = rknnd_layer_at(t->layers, i);
@@ -80,6 +81,7 @@ struct sorting {
     const struct sort *sort;
 };
 
+// For qsort_r(), of indices; the last term makes the order total, since qsort is not stable.
 static int compare_layers(const void *a, const void *b, void *user)
 {
     const struct sorting *s = user;

@@ -1,5 +1,6 @@
-// The page of `rknnctl report`. The template comes with the program (RKNND_PAGE, a file's path;
-// made of the parts in tools/report).
+// The page of `rknnctl report`: one HTML file without external resources. The template is built
+// from tools/report and linked into the program (RKNND_PAGE is its path); @DATA@ and @NONCE@ in it
+// are replaced. The data has names from model files and is untrusted.
 #include "tools/view/page.h"
 
 #include <stdbool.h>
@@ -21,7 +22,8 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char page_template[] __attribute__((visibility("hidden")));
 
-// By which the browser knows the page's own scripts: others, whatever a name contains, do not run.
+// The content security policy allows only scripts with this random number: a script that a name
+// injects has none and does not run.
 static int make_nonce(char text[2 * NONCE_SIZE + 1])
 {
     uint8_t bytes[NONCE_SIZE];
@@ -32,7 +34,7 @@ static int make_nonce(char text[2 * NONCE_SIZE + 1])
     return 0;
 }
 
-// No "</script>" in a string of the data ends the element that it is in.
+// Escapes '<', which JSON allows in strings only: "</script>" in a name cannot end the element.
 static void write_data(const char *json, FILE *out)
 {
     for (; *json; json++)
@@ -47,6 +49,7 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
+// An '@' that begins neither mark is copied.
 int page_write(json_t *data, FILE *out)
 {
     char nonce[2 * NONCE_SIZE + 1];

@@ -1,4 +1,5 @@
-// What a model is, on one screen.
+// What a model is, on one screen: a function for each line, from the description's JSON. Each line
+// is collected in memory first: an empty one is left out, a long one is wrapped.
 #include "tools/view/summary.h"
 
 #include <stdbool.h>
@@ -20,7 +21,7 @@ struct page {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// A line that is put together: nothing is printed if it stays empty.
+// A line under construction, in an open_memstream().
 struct line {
     char *text;
     size_t size;
@@ -35,6 +36,7 @@ static FILE *line_begin(struct page *p, struct line *l)
     return l->out;
 }
 
+// Prints the line if there is anything in it, with control characters replaced, and frees it.
 static void line_end(struct page *p, struct line *l, const char *name)
 {
     bool there = l->out && fclose(l->out) == 0 && *l->text;
@@ -64,7 +66,7 @@ static bool is_onnx(const struct page *p)
     return strcmp(text_of(p->model, "container"), "onnx") == 0;
 }
 
-// "3.47 M".
+// Three significant digits with a decimal unit: "3.47 M".
 static const char *count_text(char buffer[32], uint64_t n)
 {
     static const char *const units[] = {"", "k", "M", "G", "T"};
@@ -97,7 +99,7 @@ static void write_kind(FILE *out, json_t *model)
                 strcmp(kind, "unknown") == 0 ? " kind" : "");
 }
 
-// Of "2.3.1-source_code(compiler version: …" the number.
+// The toolkit's version alone: "2.3.1" of "2.3.1-source_code(compiler version: …".
 static void print_file(struct page *p)
 {
     struct line l;
@@ -120,7 +122,8 @@ static void print_file(struct page *p)
 
 // ---- inputs and outputs ------------------------------------------------------------------------
 
-// As programs see them: 4-D inputs are NHWC, all others as the file has them (NCHW).
+// As programs see it: rknn_query() reports 4-D inputs as NHWC, all other tensors as the file has
+// them (NCHW).
 static void write_shape(FILE *out, json_t *tensor, bool input)
 {
     static const size_t nhwc[] = {0, 2, 3, 1};
@@ -139,6 +142,7 @@ static void write_shape(FILE *out, json_t *tensor, bool input)
     fputs(n == 0 ? "scalar" : turned || there ? " NHWC" : n == 4 ? " NCHW" : "", out);
 }
 
+// One number if all are the same.
 static void write_list(FILE *out, const char *what, json_t *list)
 {
     size_t i;
@@ -150,7 +154,7 @@ static void write_list(FILE *out, const char *what, json_t *list)
         fprintf(out, "%s%.6g", i ? "," : " ", json_number_value(item));
 }
 
-// What the model does with what it is given: x -> (x - mean) / std of each channel.
+// The preprocessing in the model: x -> (x - mean) / std for each channel, and swapped channels.
 static void write_preparation(FILE *out, json_t *tensor)
 {
     json_t *mean = json_object_get(tensor, "mean"), *std = json_object_get(tensor, "std");
@@ -191,6 +195,7 @@ static void print_tensors(struct page *p, const char *key, const char *name)
     }
 }
 
+// Several shape sets, or open dimensions of an ONNX file.
 static void print_shapes(struct page *p)
 {
     struct line l;
@@ -211,6 +216,7 @@ static void print_shapes(struct page *p)
 
 // ---- work --------------------------------------------------------------------------------------
 
+// MACs and parameters; a description without MACs has neither.
 static void print_work(struct page *p)
 {
     char macs[32], parameters[32];
@@ -250,8 +256,8 @@ static double real_of(json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-// Per cent of the time in which layers wait for memory, since that takes them longer than
-// computing.
+// Per cent of the estimated time spent in layers that are memory-bound: their DDR cycles exceed
+// their NPU cycles.
 static double memory_bound(json_t *model)
 {
     size_t i;
@@ -266,6 +272,7 @@ static double memory_bound(json_t *model)
     return all > 0 ? 100 * memory / all : 0;
 }
 
+// The estimate is for one core. FPS gets a decimal when a run takes longer than 0.1 s.
 static void print_time(struct page *p)
 {
     struct line l;
@@ -320,7 +327,8 @@ static void count_one(json_t *counts, const char *key)
     json_object_set_new(counts, *key ? key : "unknown", json_integer(before + 1));
 }
 
-// Types of what nodes write, and how many nodes are on the CPU. An ONNX file's nodes become layers.
+// Two lines: types of what nodes write, and how many nodes run where. An ONNX file has no devices;
+// its nodes are merged into layers, which are counted instead.
 static void print_nodes(struct page *p)
 {
     struct line l;

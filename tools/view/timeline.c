@@ -1,4 +1,13 @@
-// Events of a server in the Trace Event Format.
+// A server's events in the Trace Event Format, which Perfetto and chrome://tracing read. The
+// format's "processes" and "threads" are used as groups and tracks: clients, cores, models. A run
+// is an asynchronous slice on its client's track, with its phases nested in it:
+//
+//   inputs -> queue -> run -> outputs -> (gone)
+//             waiting  running                      counted for the counter track
+//                      a slice on each core of its mask, when it ends
+//
+// Events older than the server's buffer are missing: a run may begin in any phase. Async slices are
+// matched by their id, so that runs of one client may overlap.
 #include "tools/view/timeline.h"
 
 #include <inttypes.h>
@@ -27,6 +36,7 @@ void timeline_done(struct timeline *t)
 
 // ---- events of the format ----------------------------------------------------------------------
 
+// Takes the event; NULL (out of memory) is noted and reported at the end.
 static void append_event(struct timeline *t, json_t *event)
 {
     if (json_array_append_new(t->events, event) < 0)
@@ -39,7 +49,7 @@ static void name_group(struct timeline *t, enum group group, const char *name)
                               (int)group, "args", "name", name));
 }
 
-// The first name of a track holds.
+// The first name of a track stays: "client 7 program" is not replaced by "client 7".
 static void name_track(struct timeline *t, enum group group, uint64_t track, const char *format,
                        ...) __attribute__((format(printf, 4, 5)));
 static void name_track(struct timeline *t, enum group group, uint64_t track, const char *format,
@@ -58,7 +68,7 @@ static void name_track(struct timeline *t, enum group group, uint64_t track, con
                               "pid", (int)group, "tid", (json_int_t)track, "args", "name", name));
 }
 
-// The beginning ("b") or end ("e") of something that overlaps with others of its track.
+// "b" or "e", an asynchronous slice's beginning or end.
 static void add_edge(struct timeline *t, const char *edge, enum group group, const rknnd_event *e,
                      const char *kind, const char *name)
 {
@@ -69,6 +79,7 @@ static void add_edge(struct timeline *t, const char *edge, enum group group, con
                               "ts", (json_int_t)e->time_us));
 }
 
+// An instant event ("i") with the thread's scope.
 static void add_moment(struct timeline *t, enum group group, const rknnd_event *e, const char *what)
 {
     char name[100];
@@ -78,8 +89,8 @@ static void add_moment(struct timeline *t, enum group group, const rknnd_event *
                               (json_int_t)e->time_us));
 }
 
-// A slice of a core; what takes less than a microsecond is a moment, because viewers take a slice
-// without length for one that does not end.
+// A complete event ("X") on a core's track. Less than a microsecond becomes an instant event:
+// viewers take a slice of length 0 for one that never ends.
 static json_t *work(const rknnd_event *e, uint32_t core, uint64_t start, uint64_t duration,
                     const char *name)
 {
@@ -105,6 +116,7 @@ static void add_work(struct timeline *t, const rknnd_event *e, uint64_t start, u
         }
 }
 
+// A counter event: runs that wait and run, at the time of a change.
 static void add_counts(struct timeline *t, const rknnd_event *e)
 {
     append_event(t,
@@ -115,8 +127,7 @@ static void add_counts(struct timeline *t, const rknnd_event *e)
 
 // ---- runs --------------------------------------------------------------------------------------
 
-// A run goes from phase to phase; "" is none. Its beginning may be older than what the server
-// holds.
+// The run's state by its id, made when it is first seen; "" is no phase. Owned by t->jobs.
 static json_t *job_of(struct timeline *t, const rknnd_event *e)
 {
     char key[24];
@@ -136,6 +147,8 @@ static int is_in(json_t *job, const char *phase)
     return strcmp(json_string_value(json_object_get(job, "phase")), phase) == 0;
 }
 
+// Leaves the current phase and enters the next: ends one slice, begins another, and keeps the
+// counters. `job` NULL: out of memory in job_of().
 static void enter_phase(struct timeline *t, json_t *job, const rknnd_event *e, const char *phase)
 {
     if (!job) {
@@ -163,6 +176,7 @@ static void add_start(struct timeline *t, const rknnd_event *e)
     json_object_set_new(job, "started", json_integer((json_int_t)e->time_us));
 }
 
+// The core's slice is known when the run ends; without a seen start there is none.
 static void add_end(struct timeline *t, const rknnd_event *e)
 {
     json_t *job = job_of(t, e);
@@ -186,7 +200,8 @@ static void add_gone(struct timeline *t, const rknnd_event *e)
 
 // ---- models ------------------------------------------------------------------------------------
 
-// Uploads and loadings: of one model never two at a time.
+// Uploads and loads, all on one track: client 0. Of one model there are never two at a time, so
+// that its id matches beginning and end.
 static void add_model_edge(struct timeline *t, const rknnd_event *e, int begins, const char *what)
 {
     char key[48], name[64];
@@ -255,6 +270,7 @@ void timeline_add(struct timeline *t, const rknnd_event *e)
     }
 }
 
+// Group names come last; viewers read metadata events anywhere.
 json_t *timeline_finish(struct timeline *t)
 {
     name_group(t, GROUP_CLIENTS, "clients");

@@ -1,4 +1,5 @@
-// Whose times are shown.
+// Says whose times are shown (see timing.h), and names JSON members after that: "run_us" of an NPU,
+// "machine_run_us" and "estimate_run_us" of a software NPU.
 #include "tools/view/timing.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct timing timing_of(const rknnd_run_info *info)
     return t;
 }
 
+// "time_us" becomes "machine_us", not "machine_time_us".
 static const char *add_prefix(const char *prefix, const char *name, char room[static 64])
 {
     snprintf(room, 64, "%s%s", prefix, strcmp(name, "time_us") == 0 ? "us" : name);

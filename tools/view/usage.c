@@ -1,4 +1,6 @@
-// Tables of shares: rates between two looks at a server.
+// Tables of who uses the device: rates between two looks at a server's counters, or since the
+// server began. Counters only grow; a client or model that the first look did not have counts from
+// 0.
 #include "tools/view/usage.h"
 
 #include <stdbool.h>
@@ -7,7 +9,8 @@
 #include "tools/format/format.h"
 #include "tools/format/table.h"
 
-// What passed between two looks.
+// Two looks and the time between them, by the server's clock. `before` NULL: since the server
+// began.
 struct span {
     const rknnd_stats *before, *now;
     double seconds;
@@ -21,7 +24,8 @@ static const rknnd_client_stats *earlier_client(const struct span *s, uint64_t c
     return NULL;
 }
 
-// A model that was unloaded meanwhile, and loaded again, has counted less than before.
+// The same model at the first look. One that was unloaded and loaded again has smaller counters:
+// then there is no earlier one, and differences do not wrap.
 static const rknnd_model_stats *earlier_model(const struct span *s, const rknnd_model_stats *m)
 {
     for (uint32_t i = 0; s->before && i < s->before->models->n; i++) {
@@ -38,6 +42,7 @@ static double per_second(const struct span *s, uint64_t now, uint64_t before)
     return s->seconds > 0 ? (double)(now - before) / s->seconds : 0;
 }
 
+// 100 % is one core: microseconds of device time per second, over 10,000.
 static double usage_percent(const struct span *s, uint64_t now_us, uint64_t before_us)
 {
     return per_second(s, now_us, before_us) / 1e4;
@@ -81,7 +86,7 @@ static int print_table(const struct table *t, const char *nothing, FILE *out, si
     return t->failed ? -1 : 0;
 }
 
-// A program that runs is heard of every second.
+// A live client sends something every second.
 #define SILENT_MS 3000
 
 static void state_cell(struct table *t, const rknnd_client_stats *c)
@@ -95,13 +100,14 @@ static void state_cell(struct table *t, const rknnd_client_stats *c)
         table_cell(t, "-");
 }
 
-// Over the network there are no users, but addresses: "tcp, 192.168.7.2".
+// Local clients have a user, remote ones an address: "tcp, 192.168.7.2".
 static const char *shown_user(const rknnd_client_stats *c)
 {
     bool local = strncmp(c->origin, "unix", 4) == 0 || !c->origin[0];
     return local ? c->user : c->origin;
 }
 
+// Clients that have no context and have run nothing, like rknnctl itself, are left out.
 static int print_clients(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {

@@ -1,4 +1,6 @@
-// Shares for programs: JSON and Prometheus.
+// Usage for programs: JSON, and Prometheus's text format (version 0.0.4: HELP and TYPE, then a line
+// for each client or model). Counters are totals since the server began, in seconds and bytes as
+// Prometheus wants it.
 #include <inttypes.h>
 #include <stddef.h>
 
@@ -57,7 +59,7 @@ static void put_head(FILE *out, const char *name, const char *type, const char *
     fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-// A label's value: backslash, quote and newline are escaped.
+// A label and its value; backslash, quote and newline are escaped as the format says.
 static void put_label(FILE *out, const char *before, const char *name, const char *value)
 {
     fprintf(out, "%s%s=\"", before, name);
@@ -69,6 +71,7 @@ static void put_label(FILE *out, const char *before, const char *name, const cha
     fputc('"', out);
 }
 
+// Closes the labels and prints microseconds as seconds, without a float's rounding.
 static void put_us(FILE *out, uint64_t us)
 {
     fprintf(out, "} %" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
@@ -83,6 +86,7 @@ static void put_cores(const rknnd_stats *s, FILE *out)
     }
 }
 
+// One metric; `at` is the offset of its number in the struct of rknnd.h.
 struct metric {
     const char *name, *type, *help;
     size_t at; // of the number in its struct
@@ -129,6 +133,8 @@ static void put_clients(const rknnd_stats *s, FILE *out)
 #undef AT
 #define AT(field) offsetof(rknnd_model_stats, field)
 
+// The slot is a label too: two models may have the same name, and Prometheus refuses duplicate
+// series.
 static void put_models(const rknnd_stats *s, FILE *out)
 {
     static const struct metric metrics[] = {
