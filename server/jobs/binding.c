@@ -32,6 +32,8 @@ void binding_unref(struct binding *b)
     free(b);
 }
 
+// A table of its own with the same contents, or an empty one (`old` NULL); each memory gets another
+// reference. NULL: out of memory.
 static struct binding *binding_copy(const struct binding *old, const struct model_info *info)
 {
     size_t n = (size_t)info->n_inputs + info->n_outputs;
@@ -52,7 +54,7 @@ static struct binding *binding_copy(const struct binding *old, const struct mode
     return b;
 }
 
-// Makes *b a table that may be changed.
+// Makes *b a table with one reference, which may be changed.
 static int binding_own(struct binding **b, const struct model_info *info, struct error *e)
 {
     if (*b && (*b)->refs == 1)
@@ -65,6 +67,7 @@ static int binding_own(struct binding **b, const struct model_info *info, struct
     return 0;
 }
 
+// The new reference is taken before the old one goes: both may be the same memory.
 static void binding_replace_memory(struct memory **at, struct memory *with)
 {
     struct memory *old = *at;
@@ -132,6 +135,8 @@ uint64_t binding_output_size(const struct binding *b, const struct model_info *i
     return size;
 }
 
+// A binding made for one shape set may serve another if the tensor has the same shape in both; else
+// its size and strides would be wrong.
 int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
                       struct error *e)
 {

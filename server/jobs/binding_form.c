@@ -1,12 +1,16 @@
-// Which types and layouts programs may ask for when they bind memory (SDK guide 5.2.3).
+// Which types and layouts programs may ask for when they bind memory (SDK guide 5.2.3), and how
+// many bytes a tensor has then.
+//
+// Without pass_through an input is in its logical layout, and whoever runs the model converts type
+// and layout; with it, the memory is in the device's native form and is used as it is.
 #include "server/jobs/binding.h"
 
 #include <stdio.h>
 
 #define BIT(type) (1u << TENSOR_##type)
 
-// Tables 5-3, 5-4 and 5-6: besides the model's own type. The last two columns of a row are for ONNX
-// models, which the tables do not know. "Real" types are converted by the CPU.
+// Types besides the model's own (tables 5-3, 5-4 and 5-6). Some entries are for ONNX models, which
+// the tables do not cover. Where types differ, the CPU converts.
 static const struct {
     unsigned inputs, outputs;
 } others[TENSOR_TYPE_COUNT] = {
@@ -31,6 +35,7 @@ static int refuse_type(const struct tensor_attr *a, const char *what, uint32_t t
                      tensor_type_name((enum tensor_type)type), tensor_type_name(a->type), names);
 }
 
+// The native form, with the padding of its rows.
 static int pass_through(const struct tensor_io *io, struct bound *ret)
 {
     *ret = (struct bound){.size = io->native.size_with_stride,
@@ -56,6 +61,8 @@ static int input_layout(const struct tensor_io *io, uint32_t wanted, enum tensor
                      tensor_layout_name((enum tensor_layout)wanted));
 }
 
+// Bytes of a tensor in this type, layout and strides. Strides are ignored for tensors that are not
+// 4-D, which have no rows and planes.
 static int form_size(const struct tensor_io *io, struct bound *b, struct error *e)
 {
     uint32_t dims[4];
@@ -69,6 +76,7 @@ static int form_size(const struct tensor_io *io, struct bound *b, struct error *
     return r < 0 ? error_prefix(e, "%.64s", io->logical.name) : 0;
 }
 
+// `stored`: the memory has the model's own type, so no type conversion is needed.
 int binding_check_input(const struct tensor_io *io, const rknnd_ContextBind *m, struct bound *ret,
                         struct error *e)
 {

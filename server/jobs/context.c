@@ -25,11 +25,13 @@
 #define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM
 #define PRIORITY_MASK 3u     // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW
 
+// For request_answer(): the reply has been sent.
 static void release_model(void *owner)
 {
     model_unref(owner);
 }
 
+// Answers CONTEXT_OPEN or CONTEXT_DUP with what the client needs to know of the model.
 static void answer_opening(struct context *x)
 {
     const struct model_info *info = runner_info(x->model->runner);
@@ -65,6 +67,8 @@ static void fail_opening(struct context *x, const struct error *e)
     context_close(x);
 }
 
+// From the runner, once. SRAM is taken only now, as a context that fails to open should not hold
+// any.
 static void on_opened(void *owner, const struct error *why)
 {
     struct context *x = owner;
@@ -80,6 +84,7 @@ static void on_opened(void *owner, const struct error *why)
     answer_opening(x);
 }
 
+// From the model: it is loaded, or loading failed. May come from inside of model_use_begin().
 static void on_ready(struct model_use *use, const struct error *why)
 {
     struct context *x = container_of(use, struct context, use);
@@ -90,11 +95,15 @@ static void on_ready(struct model_use *use, const struct error *why)
         fail_opening(x, why);
 }
 
+// The client has gone or has cancelled before the context was open.
 static void on_abandoned(struct request *r)
 {
     context_close(container_of(r, struct context, opening));
 }
 
+// The quota of the session is checked first, then that of the user. After request_begin() the
+// request is answered through the context, also with errors. The runner's context is opened when
+// the model is loaded.
 int context_open(struct contexts *all, struct connection *c, const struct frame_header *h,
                  struct model *m, uint32_t flags, struct error *e)
 {
@@ -152,6 +161,8 @@ void context_close(struct context *x)
     context_check_idle(x);
 }
 
+// Jobs of a model whose worker is being replaced stay queued. Scheduling happens later, from the
+// loop, as this may come in the middle of a job's end.
 void contexts_hold(struct contexts *all, const struct model *m, bool held)
 {
     struct context *x;
@@ -161,6 +172,8 @@ void contexts_hold(struct contexts *all, const struct model *m, bool held)
     job_timer_wake(all->timer);
 }
 
+// References go in the reverse order of their need: the runner's context before the model that it
+// runs.
 void context_check_idle(struct context *x)
 {
     if (x->connection || x->n_running > 0)

@@ -43,7 +43,8 @@ static uint64_t now_us(void)
     return uv_hrtime() / 1000;
 }
 
-// The connection does not count the job's bytes any more: the reply has gone, or nobody reads it.
+// Takes the job's bytes off the connection's account: the reply has been sent, or nobody reads it.
+// The connection may read the next request in their place.
 static void job_uncharge(struct job *j)
 {
     if (j->charged)
@@ -58,6 +59,7 @@ static void detach_context(struct job *j)
     j->context = NULL;
 }
 
+// An event of the flight recorder about this job.
 static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_us, uint64_t value,
                       uint32_t cores)
 {
@@ -72,6 +74,8 @@ static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_u
 
 static void job_context_closed(struct context_work *w, const struct error *why);
 
+// Takes a buffer, which rounds the sizes up, and charges what it really has to the user. The
+// connection is charged later, by job_charge(), when the request can no longer be refused.
 int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t input_size,
             uint64_t output_size, struct job **ret, struct error *e)
 {
@@ -110,6 +114,7 @@ no_buffer:
     return r;
 }
 
+// The one place where a job's references and counts are given back.
 static void job_free(struct job *j)
 {
     job_trace(j, TRACE_GONE, now_us(), 0, 0);
@@ -130,6 +135,7 @@ void job_drop(struct job *j)
     job_free(j);
 }
 
+// For request_answer(): the reply, whose payload is the job's buffer, has been sent.
 static void job_release(void *owner)
 {
     job_free(owner);
@@ -137,6 +143,7 @@ static void job_release(void *owner)
 
 // ---- ends ---------------------------------------------------------------------------------------
 
+// Answers with an error, counts the failure, and frees the job.
 static void job_fail(struct job *j, const struct error *e)
 {
     j->all->n_failed++;
@@ -152,12 +159,14 @@ static void job_count_done(struct job *j)
     j->state = JOB_DONE;
 }
 
+// Whether a bound output is to be sent as well (Infer.outputs_back).
 static bool goes_back(const struct job *j, uint32_t output)
 {
     return output < 128 && j->outputs_back[output / 64] >> output % 64 & 1;
 }
 
-// The outputs in their order: those of the buffer, and those in memory if they are wanted.
+// The reply's payload, in the order of outputs: those in the buffer, cut to the client's limit, and
+// bound ones that are to be sent. Without bindings the outputs are contiguous: one segment.
 static int gather_outputs(const struct job *j, const struct model_info *info,
                           struct iovec *segments)
 {
@@ -183,6 +192,8 @@ static int gather_outputs(const struct job *j, const struct model_info *info,
     return n;
 }
 
+// The outputs are sent straight from the buffer or the bound memory, so the job must stay until
+// they are gone.
 static void job_answer(struct job *j, const struct model_info *info)
 {
     rknnd_InferReply m = {
@@ -205,6 +216,7 @@ static void job_answer_dump(struct job *j)
     request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, job_release, j);
 }
 
+// What becomes of a job whose run has ended; frees it now, or when the reply has been sent.
 static void job_conclude(struct job *j, const struct error *e, const struct model_info *info)
 {
     if (e && j->request.connection)
@@ -220,6 +232,9 @@ static void job_conclude(struct job *j, const struct error *e, const struct mode
         job_answer(j, info);
 }
 
+// From the runner, exactly once for each submitted job. The next job is started before this one is
+// answered, because a core is idle meanwhile. x->n_running keeps the context until the end of the
+// function.
 static void on_done(struct runner_job *run, const struct error *e)
 {
     struct job *j = container_of(run, struct job, run);
@@ -244,13 +259,16 @@ static void on_done(struct runner_job *run, const struct error *e)
     all->on_ended(all);
 }
 
+// Its leaving may let another job run; that is tried from the loop, as the caller may be in the
+// middle of a list.
 static void job_leave_queue(struct job *j)
 {
     scheduler_remove(&j->all->scheduler, &j->scheduling);
     job_timer_wake(&j->all->timer);
 }
 
-// Nobody waits for it any more. It keeps its cores until the device has let go of it.
+// Nobody waits for the job any more. Payload that is coming for it is dropped; a run keeps its
+// cores until the device lets go of its memory.
 static void job_stop(struct job *j)
 {
     job_uncharge(j);
@@ -260,7 +278,7 @@ static void job_stop(struct job *j)
         runner_job_stop(&j->run);
 }
 
-// What waits is dropped.
+// From its request: the client has gone or has cancelled.
 static void on_abandoned(struct request *r)
 {
     struct job *j = container_of(r, struct job, request);
@@ -272,6 +290,8 @@ static void on_abandoned(struct request *r)
     job_free(j);
 }
 
+// The client's own limit for this run has passed. A run is answered at once, though the device
+// still works on it.
 static void job_expire(struct job_deadline *d)
 {
     struct job *j = container_of(d, struct job, deadline);
@@ -302,6 +322,7 @@ static void job_context_closed(struct context_work *w, const struct error *why)
     }
 }
 
+// Shutdown: the runner forgets the job, and nothing is answered.
 static void job_kill(struct job *j)
 {
     struct context *x = j->context;
@@ -318,7 +339,8 @@ void jobs_kill(struct context *x)
         job_kill(container_of(w, struct job, work));
 }
 
-// To the front of its queue: others may have the cores until it can run again.
+// Its worker has died: back to the front of its queue, so that other models may have the cores
+// until a new worker is ready.
 static void on_lost(struct runner_job *run)
 {
     struct job *j = container_of(run, struct job, run);
@@ -331,7 +353,8 @@ static void on_lost(struct runner_job *run)
 
 // ---- the way in ---------------------------------------------------------------------------------
 
-// Bytes that go back out of memories.
+// Bytes of bound outputs that are sent as well; they are counted although they are not in the
+// buffer, because they wait for the client just the same.
 static uint64_t back_size(const struct job *j)
 {
     const struct binding *b = j->run.binding;
@@ -350,7 +373,8 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
     job_trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
 }
 
-// Jobs that use the same internal memory wait for one another.
+// Contexts that share their internal memory must not run at once, so their jobs share the memory's
+// queue.
 static struct scheduler_queue *queue_of(struct job *j)
 {
     struct memory *internal = j->run.binding ? j->run.binding->internal : NULL;
@@ -373,6 +397,7 @@ void job_start(struct job *j)
     jobs_schedule(j->all);
 }
 
+// The scheduler has placed it: to the runner. May end from inside, when the runner has failed.
 static void job_run(struct job *j)
 {
     j->state = JOB_RUNNING;
@@ -387,7 +412,7 @@ static void job_run(struct job *j)
     runner_submit(&j->run);
 }
 
-// A job may end inside job_run(), and then calls this again.
+// Not recursive: a job that ends inside job_run() calls this again, and the outer loop continues.
 void jobs_schedule(struct jobs *all)
 {
     struct scheduler_job *next;

@@ -49,7 +49,7 @@ static void release_buffer(void *owner)
     buffer_unref(owner);
 }
 
-// Where the tensors of the node lie in the job's buffer.
+// Where the node's tensors are in the job's buffer: inputs, then outputs.
 static void job_custom_place(const struct job_custom *c, void **tensors)
 {
     const struct runner_job *h = c->run;
@@ -57,6 +57,8 @@ static void job_custom_place(const struct job_custom *c, void **tensors)
                  h->buffer->output + h->custom_outputs, tensors);
 }
 
+// Sends the node's inputs to the client as a partial answer, straight from the buffer, of which the
+// frame holds a reference.
 static void job_custom_call(struct job_custom *c)
 {
     const struct custom_node *n = &c->nodes[c->node];
@@ -77,6 +79,8 @@ static void job_custom_call(struct job_custom *c)
                         (int)n->n_inputs, release_buffer, buffer_ref(b));
 }
 
+// From the runner: a node's inputs are ready. With a call still out (its worker died), this one
+// waits for that answer.
 static void on_call(struct runner_job *run, uint32_t node)
 {
     struct job_custom *c = run->call_owner;
@@ -90,11 +94,13 @@ static void on_call(struct runner_job *run, uint32_t node)
 
 // ---- answers -----------------------------------------------------------------------------------
 
+// Nobody waits for the outputs that are coming: the worker has died, or the job has ended.
 static bool is_useless(const struct job_custom *c)
 {
     return c->stale || !runner_job_waits(c->run);
 }
 
+// The call is over. Either the run continues, or the call that had to wait is made now.
 static void on_answered(struct job_custom *c)
 {
     bool useless = is_useless(c);
@@ -113,6 +119,7 @@ static void on_outputs(struct connection *from, void *owner)
     on_answered(c);
 }
 
+// The client says that its operator failed. Its text is untrusted, and may be empty.
 static void job_custom_fail(struct job_custom *c, const rknnd_CustomDone *m)
 {
     const struct custom_node *n = &c->nodes[c->node];
@@ -135,6 +142,7 @@ static void job_custom_refuse(struct job_custom *c, uint64_t payload_size)
     runner_job_fail(c->run, &e);
 }
 
+// Lets the connection read the outputs straight into the job's buffer.
 static void job_custom_receive(struct job_custom *c, struct connection *from, uint64_t payload_size)
 {
     const struct custom_node *n = &c->nodes[c->node];

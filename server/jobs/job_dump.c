@@ -1,8 +1,13 @@
-// Dumps.
+// Dumps: the parts of a dump on their way to the client, and back.
 //
-// A part is out until two things have happened, in either order: the frame has left the buffer
-// (on_sent), and the client has said that it took it (job_dump_next). Only then does the run go on
-// and overwrite the window.
+//   on_part() --> frame with the window's bytes --> on_sent()        -+
+//                      client: DUMP_NEXT        --> job_dump_next()  -+--> job_dump_go_on(): next
+//                      part
+//
+// A part is out until two things have happened, in either order: the frame has been written
+// (on_sent), and the client has confirmed it (job_dump_next). Only then does the run continue and
+// overwrite the window. A part that the client replaces comes with DUMP_NEXT, straight into the
+// window.
 #include "server/jobs/job_dump.h"
 
 #include <stdlib.h>
@@ -29,6 +34,7 @@ static void job_dump_unref(struct job_dump *d)
     free(d);
 }
 
+// Continues the run if both conditions are met.
 static void job_dump_go_on(struct job_dump *d)
 {
     if (d->run && d->taken && !d->sending)
@@ -43,6 +49,7 @@ static void on_sent(void *owner)
     job_dump_unref(d);
 }
 
+// From the runner: the window holds a part, or (`wanted`) is to be filled by the client.
 static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
 {
     struct job_dump *d = run->part_owner;
@@ -87,6 +94,7 @@ void job_dump_abandon(struct job_dump *d)
     d->receiving = NULL;
 }
 
+// A frame that is still being sent keeps the struct and the buffer, but no longer has a run.
 void job_dump_free(struct job_dump *d)
 {
     if (!d)
@@ -113,6 +121,7 @@ static void job_dump_refuse(struct job_dump *d, uint64_t payload_size)
     runner_job_fail(d->run, &e);
 }
 
+// A late or repeated DUMP_NEXT is ignored, and the connection drops its payload.
 void job_dump_next(struct job_dump *d, struct connection *from, uint64_t payload_size)
 {
     bool waits = runner_job_waits(d->run) && !d->taken && !d->receiving;

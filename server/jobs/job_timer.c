@@ -1,10 +1,14 @@
-// Deadlines of jobs.
+// Deadlines of jobs: one libuv timer for all of them, and for waking the scheduler from the loop.
+//
+// The timer is only ever moved to an earlier time; when it fires it looks at all deadlines, which
+// are few (jobs with a limit of their own), and is set to the next one.
 #include "server/jobs/job_timer.h"
 
 #define NEVER UINT64_MAX
 
 static void on_timer(uv_timer_t *timer);
 
+// Makes the timer fire at `at_ms` at the latest; 0: as soon as the loop comes round.
 static void alarm_at(struct job_timer *t, uint64_t at_ms)
 {
     uint64_t now = uv_now(t->timer.loop);
@@ -14,6 +18,7 @@ static void alarm_at(struct job_timer *t, uint64_t at_ms)
     uv_timer_start(&t->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
+// Searched from the start each time, because expired() may change the list.
 static struct job_deadline *find_overdue(struct job_timer *t)
 {
     struct job_deadline *d;

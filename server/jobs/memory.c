@@ -21,6 +21,7 @@ void memories_init(struct memories *all)
     list_init(&all->all);
 }
 
+// The file is identified by device and inode, so that importing it later finds this memory.
 int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e)
 {
     struct stat st;
@@ -55,7 +56,8 @@ static struct memory *find_file(struct memories *all, const struct stat *st)
     return NULL;
 }
 
-// The size of a dma-buf never changes.
+// A memfd must not shrink while it is mapped, since access beyond its end raises SIGBUS. A dma-buf
+// has a fixed size.
 static int map_file(int fd, struct npu_buffer *ret, struct error *e)
 {
     uint64_t size;
@@ -71,6 +73,7 @@ static int map_file(int fd, struct npu_buffer *ret, struct error *e)
     return 0;
 }
 
+// A file that is known already gives the same memory, whoever brought it.
 int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e)
 {
     cleanup(fd_close_p) int file = fd;
@@ -96,6 +99,7 @@ struct memory *memory_ref(struct memory *m)
     return m;
 }
 
+// gone() takes the user out of the list and frees it.
 void memory_unref(struct memory *m)
 {
     if (!m || --m->refs > 0)
@@ -138,6 +142,9 @@ static int memory_table_grow(struct memory_table *t, struct error *e)
     return r;
 }
 
+// A handle is, from high to low, a generation that never repeats soon (32 bits) and the slot's
+// index plus one (32 bits). So 0 is no handle, and a stale handle does not hit the slot's next
+// owner.
 int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_handle,
                      struct error *e)
 {

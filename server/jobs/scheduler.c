@@ -34,6 +34,7 @@ void scheduler_init(struct scheduler *s, uint32_t n_cores)
     list_init(&s->running);
 }
 
+// A newcomer starts at the clock of each priority, as one who comes back from being idle.
 void scheduler_group_init(struct scheduler *s, struct scheduler_group *g, uint32_t weight)
 {
     assert(weight > 0 && weight <= SCHEDULER_UNIT);
@@ -93,7 +94,8 @@ static struct scheduler_job *scheduler_head(const struct scheduler_queue *q)
     return list_first(&q->jobs, struct scheduler_job, link);
 }
 
-// A queue is in its class's list while its first job could run.
+// A queue is in its class's list exactly while its first job could start: none of its jobs runs, it
+// is not held, and something waits.
 static void update_ready(struct scheduler *s, struct scheduler_queue *q)
 {
     list_remove(&q->link);
@@ -108,7 +110,7 @@ static void count_waiting(struct scheduler *s, struct scheduler_queue *q, int ch
     q->client->n_waiting += (unsigned)change;
 }
 
-// One more job; who comes back starts where the others are.
+// One more active job. Whoever had none starts where the others are: max(used, clock).
 static void scheduler_activate(struct scheduler_share *share, uint64_t clock)
 {
     if (share->n_active++ == 0 && share->used < clock)
@@ -138,6 +140,7 @@ void scheduler_add(struct scheduler *s, struct scheduler_job *j, struct schedule
         update_ready(s, q);
 }
 
+// Out of its queue, and no cores are reserved for it any more.
 static void take_out(struct scheduler *s, struct scheduler_job *j)
 {
     if (s->reserving == j)
@@ -156,7 +159,9 @@ void scheduler_remove(struct scheduler *s, struct scheduler_job *j)
 
 // ---- what runs ---------------------------------------------------------------------------------
 
-// Accounts a running job's time up to now, so that choices see what everyone has had so far.
+// Accounts a running job's time up to now, so that choices see what everyone has had so far:
+//
+//   client.used += us * cores          group.used += us * cores * UNIT / weight
 static void scheduler_charge_job(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     struct scheduler_client *c = j->queue->client;
@@ -179,7 +184,7 @@ void scheduler_charge(struct scheduler *s, uint64_t now_us)
         scheduler_charge_job(s, j, now_us);
 }
 
-// The first `n` of the cores, or all if they are fewer.
+// The n lowest bits that are set in `cores`, or all if there are fewer.
 static uint32_t first_cores(uint32_t cores, unsigned n)
 {
     uint32_t ret = 0;
@@ -190,6 +195,7 @@ static uint32_t first_cores(uint32_t cores, unsigned n)
     return ret;
 }
 
+// Marks jobs of the same group that came before `by` and did not start before it: they were passed.
 static void note_passed(const struct scheduler_class *class, const struct scheduler_job *by,
                         uint64_t now_us)
 {
@@ -204,6 +210,7 @@ static void note_passed(const struct scheduler_class *class, const struct schedu
     }
 }
 
+// Moves the job from its queue to the running ones and takes its cores.
 static void scheduler_start(struct scheduler *s, struct scheduler_job *j, uint32_t idle,
                             uint64_t now_us)
 {
@@ -263,6 +270,8 @@ static bool scheduler_fits(const struct scheduler_job *j, uint32_t idle)
     return (unsigned)__builtin_popcount(idle) >= needed;
 }
 
+// Order of turns: between groups by the groups' virtual time, within a group by the clients'. Equal
+// ones: fewer running jobs first, then the longer wait.
 static bool goes_before(const struct scheduler_job *a, const struct scheduler_job *b)
 {
     const struct scheduler_client *client_a = a->queue->client, *client_b = b->queue->client;
@@ -376,7 +385,9 @@ static struct scheduler_job *scheduler_serve(struct scheduler *s, struct schedul
     return j;
 }
 
-// The next job to start; *idle: in: the idle cores, out: those of them that it may have.
+// The steps are at the head of the file. *idle: on entry the idle cores, on return those of them
+// that the job may have. Only a job of the most urgent priority can be noted as blocked and reserve
+// cores.
 static struct scheduler_job *scheduler_choose(struct scheduler *s, uint32_t *idle, uint64_t now_us)
 {
     const unsigned all = (1u << SCHEDULER_PRIORITIES) - 1;

@@ -1,8 +1,10 @@
-// The device's SRAM.
+// The device's SRAM: accounting only, so that a context's owner is told how much is left for
+// others.
 #include "server/jobs/sram_use.h"
 
 #define UNIT 4096u
 
+// Rounded up to whole units, or cut to the whole units that are left.
 uint64_t sram_take(struct sram *s, uint64_t size)
 {
     uint64_t free = s->total - s->used, units = size / UNIT + (size % UNIT != 0);

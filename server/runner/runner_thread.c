@@ -1,4 +1,16 @@
 // Runners on threads of the daemon (--isolation=thread).
+//
+// Work that may block is a task (threads.h): work_*() runs on a thread, finish_*() on the loop when
+// it is done. A context has one task, since it does one thing at a time.
+//
+//   loop                           thread
+//   thread_run() --threads_do()--> work_run() --submit--> backend
+//        ^                                                  | done(), on any thread
+//   finish_run() <----------------threads_post()------------+
+//
+// A thread cannot be killed. One that is past its deadline is counted in n_lost: its job fails, the
+// runner takes no further work, and when the runner ends with such a thread the memory it may still
+// use is not freed.
 #include <assert.h>
 #include <stdatomic.h>
 
@@ -61,6 +73,7 @@ static struct thread_runner *runner_of_context(struct thread_context *c)
 
 // ---- the end -----------------------------------------------------------------------------------
 
+// The last step. An abandoned runner stays allocated, for the thread that hangs.
 static void on_base_closed(struct runner *base)
 {
     struct thread_runner *runner = runner_of(base);
@@ -74,6 +87,7 @@ static void on_threads_closed(void *owner)
     runner_done(&runner->base, on_base_closed);
 }
 
+// On the thread, because closing a device may block.
 static void work_close(struct task *t)
 {
     struct thread_runner *runner = container_of(t, struct thread_runner, task);
@@ -88,7 +102,8 @@ static void finish_close(struct task *t)
     threads_free(runner->threads, on_threads_closed, runner);
 }
 
-// Goes on with the end when nothing is under way any more, or nothing that will come back.
+// Takes the next step of the end when nothing is under way any more, or nothing that will come
+// back. Called whenever something has finished.
 static void continue_end(struct thread_runner *runner)
 {
     if (!runner->ending || runner->abandoned)
@@ -114,6 +129,7 @@ static void thread_end(struct runner *base)
 
 // ---- loading -----------------------------------------------------------------------------------
 
+// Encodes and decodes the list, so that the info has the same form as one from a worker process.
 static int fill_custom(struct model_info *info, const struct npu_model_info *m, struct error *e)
 {
     size_t size;
@@ -124,6 +140,7 @@ static int fill_custom(struct model_info *info, const struct npu_model_info *m, 
     return model_info_take_custom(info, &payload, m->n_custom, e);
 }
 
+// Copies what the backend says, since the rest of the daemon reads it without asking the backend.
 static int fill_info(struct thread_runner *runner, struct error *e)
 {
     const struct npu_model_info *m = runner->loaded.backend->model_info(runner->loaded.model);
@@ -142,6 +159,7 @@ static int fill_info(struct thread_runner *runner, struct error *e)
     return fill_custom(info, m, e);
 }
 
+// On the thread: opens module and device, loads the model.
 static void work_load(struct task *t)
 {
     struct thread_runner *runner = container_of(t, struct thread_runner, task);
@@ -162,6 +180,8 @@ static int become_ready(struct thread_runner *runner, struct error *e)
     return r;
 }
 
+// On the loop. Meanwhile the runner may have been freed (`ending`) or have failed for taking too
+// long.
 static void finish_load(struct task *t)
 {
     struct thread_runner *runner = container_of(t, struct thread_runner, task);
@@ -183,6 +203,7 @@ static void finish_load(struct task *t)
 
 static const struct runner_kind thread_kind;
 
+// Starts with one thread, which loads; finish_load() adds those that runs need.
 int runner_thread_new(const struct runner_options *options, const struct model_file *model,
                       const struct runner_events *events, void *owner, struct runner **ret,
                       struct error *e)
@@ -213,6 +234,7 @@ int runner_thread_new(const struct runner_options *options, const struct model_f
 
 // ---- contexts ----------------------------------------------------------------------------------
 
+// With a lost thread the backend's state is unknown, so nothing else is given to it.
 static bool refuses_work(const struct thread_runner *runner, struct error *e)
 {
     if (runner->n_lost == 0)
@@ -224,7 +246,7 @@ static bool refuses_work(const struct thread_runner *runner, struct error *e)
     return true;
 }
 
-// A task has ended: if its thread was given up, it was too early.
+// A task has ended after all: a thread that was counted as lost has come back.
 static void found_again(struct thread_context *c)
 {
     if (c->lost)
@@ -250,6 +272,8 @@ static void finish_open(struct task *t)
 static void finish_part(struct task *t);
 static void finish_call(struct task *t);
 
+// What a context needs besides the backend's own. A context may be opened again after a failure, so
+// each part is made only if it is missing.
 static int make_tables(struct thread_context *c, struct error *e)
 {
     const struct model_info *info = &c->base.runner->info;
@@ -283,6 +307,7 @@ static void thread_open(struct runner_context *base)
     threads_do(runner->threads, &c->task);
 }
 
+// On the thread: the backend and plugins may block or run foreign code.
 static void work_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
@@ -291,6 +316,7 @@ static void work_close_context(struct task *t)
     threads_post(t->threads, t);
 }
 
+// On the loop, also called directly for a context that the backend never knew.
 static void finish_close_context(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, task);
@@ -319,6 +345,8 @@ static void thread_close(struct runner_context *base)
 
 // ---- runs --------------------------------------------------------------------------------------
 
+// From the backend, on any thread. `left` counts this call and submit()'s return; whoever comes
+// second ends the run, as before that the backend may still touch the context.
 static void on_job_done(struct npu_job *job, int status)
 {
     struct thread_context *c = job->owner;
@@ -334,7 +362,8 @@ static void on_job_done(struct npu_job *job, int status)
         threads_post(runner_of_context(c)->threads, &c->task);
 }
 
-// True: the run has ended. Else on_job_done() will post the task.
+// Gives the job to the backend. True: the run has ended already. Else on_job_done() will post the
+// task.
 static bool thread_submit(struct thread_context *c)
 {
     const struct npu_backend *backend = runner_of_context(c)->loaded.backend;
@@ -357,6 +386,7 @@ static void work_run(struct task *t)
         threads_post(t->threads, t);
 }
 
+// On the loop. The job may have been cancelled meanwhile; then the result goes to nobody.
 static void end_run(struct thread_context *c)
 {
     found_again(c);
@@ -373,6 +403,7 @@ static void finish_run(struct task *t)
     end_run(container_of(t, struct thread_context, task));
 }
 
+// On the run's thread, which then waits at the gate; finish_part() follows on the loop.
 static void post_part(struct dump_tap *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, tap);
@@ -402,6 +433,8 @@ static void thread_next(struct runner_context *base, bool stop)
     gate_open(&context_of(base)->gate, stop);
 }
 
+// Fills the npu_job. Outputs are packed in the job's buffer unless they are bound; a dump has none,
+// as its window takes their place.
 static void prepare_job(struct thread_context *c)
 {
     const struct model_info *info = &c->base.runner->info;
@@ -441,6 +474,8 @@ static void prepare_job(struct thread_context *c)
         c->job.custom = &c->proxy.npu;
 }
 
+// A device that never blocks is used on the loop itself, which saves two thread switches, unless a
+// dma-buf has to be synchronised, which may wait for other devices.
 static void thread_run(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
@@ -461,6 +496,7 @@ static void thread_run(struct runner_context *base)
         end_run(c);
 }
 
+// The context is idle, so its layers may be read on the loop.
 static void thread_profile(struct runner_context *base)
 {
     struct thread_context *c = context_of(base);
@@ -481,6 +517,8 @@ static void thread_profile(struct runner_context *base)
 
 // ---- deadlines ---------------------------------------------------------------------------------
 
+// A task that no thread has begun is taken back and fails. One that runs cannot be stopped: its
+// thread counts as lost, and whoever waits is told now.
 static void context_overdue(struct thread_context *c)
 {
     struct thread_runner *runner = runner_of_context(c);
@@ -500,6 +538,7 @@ static void context_overdue(struct thread_context *c)
     continue_end(runner);
 }
 
+// c NULL: loading took too long. Its thread counts as lost until finish_load() says otherwise.
 static void thread_overdue(struct runner *base, struct runner_context *c)
 {
     struct thread_runner *runner = runner_of(base);

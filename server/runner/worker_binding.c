@@ -1,6 +1,13 @@
-// Which memories a worker knows, and where it believes that a context's tensors lie. Only what
-// differs from the last run is sent. A worker that is replaced knows nothing, and is told all of it
+// Which memories a worker knows, and where it believes a context's tensors to be. Only what differs
+// from the last run is sent. A worker that replaces another knows nothing and is told everything
 // again.
+//
+//   memory.users:           all workers that have this memory mapped
+//   worker_memories.users:  all memories that this worker has mapped
+//                           a memory_user is in both lists
+//
+// None of these messages has an answer; messages arrive in order, so they take effect before the
+// next run.
 #include "server/runner/worker_binding.h"
 
 #include <errno.h>
@@ -9,6 +16,7 @@
 
 #include "base/cleanup.h"
 
+// Takes over the fd. Request number 0, as no answer comes.
 static void send_message(struct worker_memories *w, uint16_t type, const void *message, int fd)
 {
     struct frame_out *f =
@@ -33,6 +41,7 @@ static void user_free(struct memory_user *u)
     free(u);
 }
 
+// The old worker's mappings went with its process, so nothing is sent to it.
 void worker_memories_reset(struct worker_memories *w, struct worker_process *process)
 {
     while (!list_empty(&w->users))
@@ -40,6 +49,7 @@ void worker_memories_reset(struct worker_memories *w, struct worker_process *pro
     w->process = process;
 }
 
+// The memory's last reference has gone: the worker unmaps it.
 static void on_gone(struct memory_user *u)
 {
     struct worker_memories *w = (struct worker_memories *)(uintptr_t)u->owner;
@@ -56,6 +66,7 @@ static bool is_known(const struct worker_memories *w, const struct memory *m)
     return false;
 }
 
+// Lets the worker map a memory that it does not know yet. NULL memory: nothing to do.
 static int worker_pass_memory(struct worker_memories *w, struct memory *m, struct error *e)
 {
     if (!m || is_known(w, m))
@@ -77,6 +88,7 @@ static int worker_pass_memory(struct worker_memories *w, struct memory *m, struc
 
 // ---- bindings ----------------------------------------------------------------------------------
 
+// Compares what the message would contain. `row` is the daemon's business only.
 static bool are_equal(const struct bound *a, const struct bound *b)
 {
     if (!a || !b)
@@ -87,6 +99,7 @@ static bool are_equal(const struct bound *a, const struct bound *b)
            a->pass_through == b->pass_through && a->stored == b->stored;
 }
 
+// Sends one tensor's binding; without one the message has memory 0, which unbinds it.
 static void bind_tensor(struct worker_memories *w, uint32_t context, const struct binding *b,
                         uint32_t n_inputs, uint32_t tensor)
 {
@@ -109,6 +122,7 @@ static void bind_tensor(struct worker_memories *w, uint32_t context, const struc
     send_message(w, MESSAGE_WORKER_BIND, &m, -1);
 }
 
+// Memory for intermediate results, from its offset to its end.
 static void bind_internal(struct worker_memories *w, uint32_t context, const struct binding *before,
                           const struct binding *now)
 {
@@ -132,6 +146,7 @@ static int pass_all(struct worker_memories *w, const struct binding *b, struct e
     return r;
 }
 
+// All memories are passed first: if that fails, no binding has changed in the worker.
 int worker_memories_bind(struct worker_memories *w, uint32_t context, const struct binding *before,
                          const struct binding *now, struct error *e)
 {

@@ -1,4 +1,12 @@
-// What a worker says.
+// What a worker writes to its standard output and error, as lines of the daemon's log.
+//
+//   pipe --read_some()--> line[] --end_line()--> level taken off, made printable --> log
+//                                      | more than WORKER_LOG_LINES in a second
+//                                      v
+//                            not read until the second is over; what came meanwhile is counted
+//                            and left out
+//
+// All of it is on the loop's thread. The text is untrusted.
 #include "server/runner/worker_log.h"
 
 #include <errno.h>
@@ -18,7 +26,8 @@
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// The line's level; what says so is taken off.
+// The line's level; *text is moved behind what says so. Our own lines begin with a byte of that
+// value (log_mark_levels()), those of the vendor's runtime with "E RKNN: " and the like.
 static enum log_level take_level(const char **text)
 {
     static const char letters[] = "-EWIDT";
@@ -31,6 +40,7 @@ static enum log_level take_level(const char **text)
     return letter ? (enum log_level)(letter - letters) : LOG_WARN;
 }
 
+// Logs the line that has been collected, if the budget allows; empty lines are dropped.
 static void end_line(struct worker_log *l)
 {
     const char *text = l->line;
@@ -47,6 +57,7 @@ static void end_line(struct worker_log *l)
     l->cut = false;
 }
 
+// A NUL ends a line as well. What does not fit the line is cut, and marked with an ellipsis.
 static void worker_log_take(struct worker_log *l, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -58,7 +69,7 @@ static void worker_log_take(struct worker_log *l, const char *text, size_t n)
             l->cut = true;
 }
 
-// As read(); libuv has made the pipe one that does not block.
+// As read(). The pipe does not block, because libuv has made it so.
 static ssize_t read_some(struct worker_log *l)
 {
     char text[4096];
@@ -68,7 +79,8 @@ static ssize_t read_some(struct worker_log *l)
     return n;
 }
 
-// What the pipe has, but no more than it can hold.
+// Empties the pipe, but reads no more than it can hold: a worker that keeps writing would never let
+// this end.
 static void read_all(struct worker_log *l)
 {
     ssize_t n, all = 0;
@@ -94,7 +106,8 @@ static void begin_second(struct worker_log *l)
     l->second_ms = uv_now(l->rest.loop);
 }
 
-// What has come meanwhile is no longer wanted; what comes now is.
+// The pause is over. What has come meanwhile was written too fast and is counted, not logged; then
+// a new second begins.
 static void on_rested(uv_timer_t *timer)
 {
     struct worker_log *l = container_of(timer, struct worker_log, rest);
@@ -104,7 +117,7 @@ static void on_rested(uv_timer_t *timer)
     uv_poll_start(&l->poll, UV_READABLE, on_poll);
 }
 
-// Reads once: a chatty worker does not keep the loop.
+// Reads once per event, so that a chatty worker does not occupy the loop.
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct worker_log *l = container_of(poll, struct worker_log, poll);
@@ -122,6 +135,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
 }
 
+// The caller passes *ret_far_end to the worker and closes its own copy of it.
 int worker_log_init(struct worker_log *l, uv_loop_t *loop, int *ret_far_end, struct error *e)
 {
     int ends[2];
@@ -149,6 +163,7 @@ void worker_log_set_name(struct worker_log *l, const char *format, ...)
     va_end(args);
 }
 
+// The pipe is closed only when libuv no longer watches it.
 static void closed_one(struct worker_log *l)
 {
     if (--l->n_handles > 0)
@@ -167,6 +182,7 @@ static void on_timer_closed(uv_handle_t *handle)
     closed_one(container_of((uv_timer_t *)handle, struct worker_log, rest));
 }
 
+// Called when the worker has exited: what it wrote last often says why.
 void worker_log_close(struct worker_log *l, void (*closed)(struct worker_log *l))
 {
     read_all(l);

@@ -28,9 +28,9 @@
 #include "server/runner/worker_log.h"
 #include "worker/breadcrumbs.h"
 
-// The largest answer: descriptions of models and layers.
+// Bounds an answer's payload: descriptions of models and layers.
 #define PAYLOAD_MAX (64u << 20)
-// A process that was killed and is not gone by then hangs in a driver.
+// A process that has not exited this long after SIGKILL hangs in a driver.
 #define REAP_MS 3000
 
 #define WORKER_FD 3
@@ -63,6 +63,7 @@ static void worker_free_parts(struct worker_process *w)
     free(w->answer);
 }
 
+// Called at each end; the last one frees.
 static void free_if_closed(struct worker_process *w)
 {
     if (w->n_handles > 0 || !w->freed)
@@ -94,6 +95,8 @@ static void on_log_closed(struct worker_log *l)
 
 static void on_reap_late(uv_timer_t *timer);
 
+// Kills the process, if it has not exited, and closes the channel. on_process_exit() or
+// on_reap_late() reports it.
 static void end_process(struct worker_process *w)
 {
     if (w->killed)
@@ -107,6 +110,7 @@ static void end_process(struct worker_process *w)
     uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
 }
 
+// Tells the owner, once. A breadcrumb, if there is one, names the foreign code that was running.
 static void report_dead(struct worker_process *w)
 {
     char crumb[sizeof w->breadcrumbs->text[0]];
@@ -122,6 +126,7 @@ static void report_dead(struct worker_process *w)
     w->events->on_dead(w->owner, &w->why);
 }
 
+// SIGKILL has no effect on a process in uninterruptible sleep. The owner need not wait for it.
 static void on_reap_late(uv_timer_t *timer)
 {
     struct worker_process *w = container_of(timer, struct worker_process, reap);
@@ -130,6 +135,7 @@ static void on_reap_late(uv_timer_t *timer)
     report_dead(w);
 }
 
+// From libuv's SIGCHLD handling, on the loop. If it was killed by us, `why` has the reason already.
 static void on_process_exit(uv_process_t *process, int64_t status, int signal)
 {
     struct worker_process *w = container_of(process, struct worker_process, process);
@@ -171,6 +177,8 @@ void worker_process_free(struct worker_process *w)
 
 // ---- frames ------------------------------------------------------------------------------------
 
+// Decodes a whole answer and hands it to the owner. An answer that the owner rejects kills the
+// worker.
 static void worker_process_deliver(struct worker_process *w, const struct frame_header *h,
                                    struct bytes message, struct bytes payload)
 {
@@ -186,6 +194,9 @@ static void worker_process_deliver(struct worker_process *w, const struct frame_
         worker_process_kill(w, "it talks nonsense: %s", e.text);
 }
 
+// Checks a frame's header before memory is allocated for its payload: a known type, a reply,
+// partial only for runs and dumps, a payload only where the type has one, and expected by the
+// owner.
 static bool makes_sense(const struct worker_process *w, const struct frame_header *h)
 {
     const struct message_row *row = message_row(h->type);
@@ -195,6 +206,8 @@ static bool makes_sense(const struct worker_process *w, const struct frame_heade
            (h->payload_size == 0 || may_have_payload) && w->events->expects(w->owner, h);
 }
 
+// Message and payload are collected in one allocation, since the message itself is valid only until
+// this returns.
 static void on_message(struct channel *c, const struct frame_header *h, struct bytes message)
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
@@ -228,7 +241,8 @@ static void on_payload(struct channel *c)
     worker_process_deliver(w, &w->header, message, payload);
 }
 
-// The end of the stream is the end of the process, or shall be; on_process_exit() finds the words.
+// The end of the stream means the end of the process, or causes it; on_process_exit() finds the
+// words.
 static void on_lost(struct channel *c, const struct error *why)
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
@@ -261,6 +275,7 @@ void worker_processes_set_log_level(const struct runner_options *options, enum l
                                                 rknnd_LogLevel_fields, &m, NULL, 0, NULL, NULL));
 }
 
+// The worker's words about the device are checked: core masks have 32 bits.
 int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *ret, struct error *e)
 {
     struct npu_device_info d = {.n_cores = m->n_cores,
@@ -281,6 +296,8 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 
 // ---- the start ---------------------------------------------------------------------------------
 
+// Starts this program again, as `rknnd --worker 3`. The child has the log's pipe as stdout and
+// stderr, and the socket as fd 3.
 static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
@@ -317,7 +334,8 @@ static int worker_process_drop(struct worker_process *w, int code)
     return code;
 }
 
-// A socket for frames and a pipe for the log.
+// Makes a socket for frames and a pipe for the log; their far ends are for the child. Counts its
+// handles in n_handles, so that a failure half-way can be cleaned up.
 static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, struct error *e)
 {
     int ends[2];
@@ -340,7 +358,8 @@ static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, 
     return 0;
 }
 
-// Memory for the worker's breadcrumbs, of a size that it cannot change.
+// Memory for the worker's breadcrumbs. Sealed, so that the worker cannot shrink it and crash the
+// daemon with SIGBUS when it reads. The daemon's mapping is read-only.
 static int make_breadcrumbs(struct breadcrumbs **ret, int *ret_fd, struct error *e)
 {
     cleanup(fd_close_p) int fd = fd_memory("a worker's notes", BREADCRUMBS_SIZE, e);
@@ -356,6 +375,8 @@ static int make_breadcrumbs(struct breadcrumbs **ret, int *ret_fd, struct error 
     return 0;
 }
 
+// The first frame. Texts that do not fit the message are refused, as cutting them would change
+// their meaning.
 static int make_start(const struct runner_options *o, struct frame_out **ret, struct error *e)
 {
     rknnd_WorkerStart m = {0};
@@ -392,7 +413,8 @@ static struct worker_process *worker_process_allocate(const struct runner_option
     return w;
 }
 
-// Takes the frame in any case.
+// Takes over the frame, whatever the outcome. From the moment that handles exist, only the loop can
+// free the struct.
 static int worker_process_start(struct worker_process *w, struct frame_out *first, struct error *e)
 {
     cleanup(fd_close_p) int far_end = -1, log_end = -1;
@@ -415,6 +437,7 @@ static int worker_process_start(struct worker_process *w, struct frame_out *firs
     return r < 0 ? worker_process_drop(w, r) : 0;
 }
 
+// The frame waits in the socket until the child reads it.
 int worker_process_new(const struct runner_options *options, const char *name,
                        const struct worker_events *events, void *owner, struct worker_process **ret,
                        struct error *e)
