@@ -8,6 +8,8 @@
 
 #define FIRST_ROOM 16
 
+// Doubles, so that n appends cost O(n) copies, within `max` and what a size_t can address. 0:
+// `need` is beyond that.
 size_t array_next_room(size_t room, size_t need, size_t max, size_t item_size)
 {
     max = size_min(max, PTRDIFF_MAX / item_size);
@@ -17,6 +19,7 @@ size_t array_next_room(size_t room, size_t need, size_t max, size_t item_size)
     return twice < need ? need : twice;
 }
 
+// The array is unchanged on failure. `what` names it in the error. New elements are not zeroed.
 int array_grow(void **items, size_t *room, size_t need, size_t max, size_t item_size,
                const char *what, struct error *e)
 {

@@ -1,4 +1,7 @@
-// dma-bufs: what they are known by, and their synchronisation.
+// dma-bufs: how they are recognised, and their cache synchronisation (the kernel's dma-buf
+// documentation, "CPU Access to DMA Buffer Objects"). SYNC_START makes what the device wrote
+// visible to the CPU, SYNC_END what the CPU wrote visible to the device; on coherent machines both
+// cost a system call.
 #include "base/dmabuf.h"
 
 #include <errno.h>
@@ -16,6 +19,7 @@ bool dmabuf_is(int fd)
     return fstatfs(fd, &fs) == 0 && fs.f_type == DMA_BUF_MAGIC;
 }
 
+// The kernel asks for repetition after EINTR and EAGAIN.
 static int sync_buffer(int fd, uint64_t flags, struct error *e)
 {
     struct dma_buf_sync sync = {.flags = flags};
@@ -26,6 +30,7 @@ static int sync_buffer(int fd, uint64_t flags, struct error *e)
     return r == 0 ? 0 : error_set_errno(e, STATUS_FAIL, errno, "a dma-buf cannot be synchronised");
 }
 
+// START and END in a row: for memory that the CPU keeps mapped and accesses between calls.
 static int sync_both(int fd, uint64_t access, struct error *e)
 {
     int r = sync_buffer(fd, DMA_BUF_SYNC_START | access, e);
@@ -42,8 +47,8 @@ int dmabuf_from_device(int fd, struct error *e)
     return sync_both(fd, DMA_BUF_SYNC_READ, e);
 }
 
-// Caches are emptied first: to read may mean to forget what they hold, and it must not be written
-// back later over what a device writes.
+// Caches are cleaned first: START for reading may discard dirty lines, and a dirty line must not be
+// written back later over what a device writes.
 int dmabuf_begin(int fd, unsigned access, struct error *e)
 {
     int r = dmabuf_to_device(fd, e);

@@ -1,4 +1,6 @@
-// Errors and status codes.
+// Errors and status codes. A struct error belongs to its caller and is filled once, where something
+// fails; callers add context by error_prefix(). All functions accept NULL for "not interested" and
+// return the code, so that "return error_set(...)" is the usual form.
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -18,6 +20,8 @@ const char *status_text(int code)
     }
 }
 
+// A status that came over a socket or from a callback is untrusted: unknown ones become
+// STATUS_FAIL, so that nobody mistakes a positive number for success.
 int status_from_peer(int code)
 {
     return code < 0 && code >= STATUS_TARGET_PLATFORM_UNMATCH ? code : STATUS_FAIL;
@@ -35,6 +39,7 @@ int error_set(struct error *e, int code, const char *format, ...)
     return code;
 }
 
+// As error_set(), then ": " and the words for an errno value. Text that is too long is cut.
 int error_set_errno(struct error *e, int code, int errno_value, const char *format, ...)
 {
     if (e) {
@@ -49,6 +54,7 @@ int error_set_errno(struct error *e, int code, int errno_value, const char *form
     return code;
 }
 
+// "context: old text"; the code stays.
 int error_prefix(struct error *e, const char *format, ...)
 {
     if (!e)
@@ -64,6 +70,7 @@ int error_prefix(struct error *e, const char *format, ...)
     return e->code;
 }
 
+// bytes 0: not known.
 int error_no_memory(struct error *e, const char *what, size_t bytes)
 {
     if (bytes == 0)

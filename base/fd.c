@@ -1,4 +1,6 @@
-// File descriptors.
+// File descriptors: shared memory (memfd) with its seals, mapping, and passing over Unix sockets.
+// Sizes of descriptors that come from other processes are checked before anything is mapped:
+// touching a page behind the end of a file raises SIGBUS.
 #include "base/fd.h"
 
 #include <assert.h>
@@ -10,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+// Keeps errno, so that it can stand in error paths. Returns -1 to assign to the variable.
 int fd_close(int fd)
 {
     if (fd >= 0) {
@@ -32,7 +35,7 @@ int fd_memory(const char *name, uint64_t size, struct error *e)
     return steal_fd(&fd);
 }
 
-// dma-bufs are files of no type, whose size kernels before 5.3 know by seeking alone.
+// dma-bufs have no file type in st_mode; kernels before 5.3 tell their size through lseek() only.
 int fd_size(int fd, uint64_t *ret, struct error *e)
 {
     struct stat st;
@@ -54,6 +57,7 @@ static bool is_sealed(int fd, int any_of)
     return seals >= 0 && (seals & any_of);
 }
 
+// A seal against writing makes a descriptor read-only however it was opened.
 bool fd_is_read_only(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -87,8 +91,8 @@ int fd_check_stays(int fd, struct error *e)
                            "memfd_create with MFD_ALLOW_SEALING, open for writing");
 }
 
-// What nobody can change any more is the same in a private mapping; kernels before 6.7 allow no
-// shared one by a descriptor that is open for writing.
+// Kernels before 6.7 refuse a shared mapping of a write-sealed memfd whose descriptor is open for
+// writing. Contents that cannot change are the same in a private mapping.
 void *fd_map(int fd, uint64_t size, struct error *e)
 {
     int protection = fd_is_read_only(fd) ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -104,6 +108,9 @@ void *fd_map(int fd, uint64_t size, struct error *e)
     return NULL;
 }
 
+// The order matters: a memfd cannot be sealed against writing while a writable mapping exists, so
+// last_seal may only be one that allows it (F_SEAL_FUTURE_WRITE). Kernels that do not know that
+// seal refuse it, which is ignored: sizes are sealed all the same.
 int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_map,
                      struct error *e)
 {
@@ -130,6 +137,7 @@ bool fd_is_unix(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX;
 }
 
+// Errors cannot occur on a valid descriptor.
 void fd_unblock(int fd)
 {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -142,6 +150,7 @@ void fd_widen(int socket)
         setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof wanted); // the kernel has a limit
 }
 
+// SCM_RIGHTS (unix(7)): the kernel duplicates the descriptors for the receiver; ours stay open.
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
 {
     union {
@@ -167,6 +176,7 @@ ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, 
     return n < 0 ? -errno : n;
 }
 
+// Stores received descriptors and closes those that are too many, or they would leak.
 static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -184,6 +194,7 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
     }
 }
 
+// Without max_fds there is no control buffer, and the kernel drops descriptors itself.
 ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds)
 {
     union {

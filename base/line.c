@@ -7,6 +7,8 @@
 
 #include "base/fd.h"
 
+// For files of /proc and /sys, which fit in one read. O_NONBLOCK: the path may be a pipe or device.
+// False: not readable or empty.
 bool line_read(const char *path, char *ret, size_t size)
 {
     cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -1,4 +1,9 @@
-// Log lines.
+// Log lines to standard error, one write() per line so that lines of several threads and processes
+// do not mix. Three forms, by who reads standard error:
+//
+// terminal, file   2026-11-22T16:23:02.123+01:00 I text
+// journald         <6>text                        (journald adds the time)
+// the daemon       \x03text                       (a worker's line, which the daemon logs again)
 #include "base/log.h"
 
 #include <errno.h>
@@ -76,7 +81,8 @@ void log_set_name(const char *name)
     used->name = name;
 }
 
-// systemd names the stream it reads as JOURNAL_STREAM=DEVICE:INODE; a redirected stderr is not it.
+// systemd sets JOURNAL_STREAM=DEVICE:INODE of the stream it reads (systemd.exec(5)); children
+// inherit the variable, so it is compared with standard error, which may have been redirected.
 static bool goes_to_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -106,6 +112,8 @@ static int write_time(char *line, size_t size, char letter)
                     letter);
 }
 
+// What a line begins with. The vendor's levels are mapped to those of syslog: error 3, warning 4,
+// info 6, debug 7.
 static int write_head(char *line, size_t size, enum log_level level)
 {
     static const char letters[] = "-EWIDT";
@@ -119,7 +127,8 @@ static int write_head(char *line, size_t size, enum log_level level)
     return write_time(line, size, letters[level]);
 }
 
-// What a peer called itself may not start a line of its own or speak to the terminal.
+// Text may contain names that a peer chose: it must not begin a line of its own or send escape
+// sequences to the terminal.
 static void blank_control_characters(char *text)
 {
     for (; *text; text++)
@@ -143,6 +152,8 @@ void log_unwatch(struct log_watcher *w)
     pthread_mutex_unlock(&used->lock);
 }
 
+// The counter is read without the lock, so that logging without watchers never touches it: a
+// process may fork at any time, and a lock held in another thread would stay locked in the child.
 static void tell_watchers(enum log_level level, const char *text)
 {
     struct log_watcher *w;
@@ -159,19 +170,22 @@ void log_never_wait(void)
     used->never_waits = true;
 }
 
-// A pipe with room at all has room for a line, which is shorter than a page.
+// Whether a write would not block. A pipe that polls writable has at least a page free, and a line
+// is shorter than that.
 static bool has_room(void)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
     return !used->never_waits || poll(&p, 1, 0) != 0;
 }
 
+// Nothing useful can be done if standard error is gone.
 static void write_line(const char *line, size_t length)
 {
     ssize_t ignored = write(STDERR_FILENO, line, length);
     (void)ignored;
 }
 
+// Says how many lines were left out.
 static void log_confess(unsigned n)
 {
     char line[256];
@@ -181,6 +195,8 @@ static void log_confess(unsigned n)
     write_line(line, head + (size_t)n_text);
 }
 
+// Keeps errno, so that it may be called before errno is read. The count of lines left out is taken
+// before the attempt and given back if there is still no room, since other threads count too.
 void log_line(enum log_level level, const char *format, ...)
 {
     int saved_errno = errno;

@@ -1,11 +1,16 @@
-// The last lines of a log.
+// The last lines of a log in a ring of bytes; the oldest are overwritten:
+//
+// data: | head | text | head | text | ... |      start -> oldest line, end -> behind the newest
+//
+// `start` and `end` count bytes since the beginning and are taken modulo the size, so a head or
+// text may wrap around the end of the memory. The owner locks.
 #include "base/log_ring.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-// In front of each text, which follows without a zero byte.
+// In front of each text. The text has no terminating zero.
 struct head {
     uint64_t time_us;
     uint32_t size; // of the text
@@ -25,7 +30,7 @@ void log_ring_done(struct log_ring *r)
     r->data = NULL;
 }
 
-// How many of `n` bytes from `at` on lie before the memory's end.
+// How many of `n` bytes from position `at` on are before the end of the memory; the rest wraps.
 static size_t before_end(const struct log_ring *r, uint64_t at, size_t n)
 {
     size_t left = r->size - (size_t)(at % r->size);
@@ -54,6 +59,8 @@ static struct head head_at(const struct log_ring *r, uint64_t at)
     return h;
 }
 
+// Drops the oldest lines until head and text fit. LOG_RING_TEXT bounds a line, and init() asserts
+// that the ring is larger, so the loop ends.
 void log_ring_put(struct log_ring *r, enum log_level level, uint64_t time_us, const char *text)
 {
     struct head h = {time_us, (uint32_t)strnlen(text, LOG_RING_TEXT - 1), level};
@@ -66,6 +73,7 @@ void log_ring_put(struct log_ring *r, enum log_level level, uint64_t time_us, co
     r->next++;
 }
 
+// Walks from the oldest line, as lines differ in length.
 struct log_ring_cursor log_ring_seek(const struct log_ring *r, uint64_t number)
 {
     struct log_ring_cursor c = {r->first, r->start};

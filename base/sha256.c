@@ -1,4 +1,6 @@
-// SHA-256, by OpenSSL.
+// SHA-256 by OpenSSL, which uses the CPU's instructions for it. Models of hundreds of megabytes are
+// hashed piece by piece while they arrive. Only starting can fail (no memory, or OpenSSL's
+// configuration forbids the algorithm).
 #include "base/sha256.h"
 
 #include <assert.h>
@@ -22,6 +24,7 @@ void sha256_update(struct sha256 *h, const void *data, size_t size)
     (void)good;
 }
 
+// Frees the state too; done() after it is harmless.
 void sha256_final(struct sha256 *h, uint8_t ret[SHA256_SIZE])
 {
     int good = EVP_DigestFinal_ex(h->state, ret, NULL);
@@ -47,6 +50,7 @@ int sha256(const void *data, size_t size, uint8_t ret[SHA256_SIZE], struct error
     return 0;
 }
 
+// Lower case, with a terminating zero.
 void sha256_hex(const uint8_t hash[SHA256_SIZE], char ret[SHA256_HEX_SIZE])
 {
     static const char digits[] = "0123456789abcdef";

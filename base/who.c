@@ -1,4 +1,5 @@
-// Names of users and groups.
+// Names of users and groups, for logs and advice. Thread-safe; a user database over a network (NSS)
+// may block.
 #include "base/who.h"
 
 #include <grp.h>
@@ -8,6 +9,7 @@
 
 #define ENTRY_SIZE 16384 // of a group with many members
 
+// The number where there is no name, as for users of another container.
 void who_user(uid_t uid, char ret[WHO_SIZE])
 {
     char buffer[ENTRY_SIZE];
@@ -30,6 +32,7 @@ void who_group(gid_t gid, char ret[WHO_SIZE])
         snprintf(ret, WHO_SIZE, "%u", (unsigned)gid);
 }
 
+// The sentence that tells the current user how to get access by a group.
 void who_join(gid_t gid, char *ret, size_t size)
 {
     char user[WHO_SIZE], group[WHO_SIZE];

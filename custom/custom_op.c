@@ -1,4 +1,12 @@
-// Operators at work.
+// One custom operator of one node, in the client's process: calls the program's callbacks of
+// rknn_custom_op in the order that the SDK guide (5.5) gives:
+//
+// custom_op_new: tensors, OpenCL kernel, init()
+// custom_op_run: prepare(), compute(), for each job
+// custom_op_free: destroy(), if init() succeeded
+//
+// Tensors have memory of their own for the operator's life. The caller fills and reads it
+// (custom_op_tensors) and sees to it that an operator runs on one thread at a time.
 #include "custom/custom_op.h"
 
 #include <errno.h>
@@ -10,6 +18,7 @@
 #include "base/fd.h"
 #include "custom/opencl.h"
 
+// `node` is borrowed from the model's list and outlives the operator.
 struct custom_op {
     rknn_custom_op op;
     const struct custom_node *node;
@@ -20,6 +29,7 @@ struct custom_op {
     bool initialized;
 };
 
+// Checks what a program registers: texts need not be terminated, targets may be anything.
 int custom_op_check(const rknn_custom_op *op, struct error *e)
 {
     if (!memchr(op->op_type, 0, sizeof op->op_type) || !op->op_type[0])
@@ -35,6 +45,7 @@ int custom_op_check(const rknn_custom_op *op, struct error *e)
 
 // ---- memory ------------------------------------------------------------------------------------
 
+// The tensor as the public header describes it.
 static rknn_tensor_attr to_program(const struct tensor_attr *a, uint32_t index)
 {
     rknn_tensor_attr r = {.index = index,
@@ -52,8 +63,8 @@ static rknn_tensor_attr to_program(const struct tensor_attr *a, uint32_t index)
     return r;
 }
 
-// Memory of its own for each tensor, at offset 0 of an fd: programs hand the fd to GPU drivers,
-// which ignore offsets (abi notes, 10).
+// A memfd for each tensor, at offset 0: programs hand the descriptor to GPU drivers, which ignore
+// offsets (abi notes, 10). An empty tensor has one byte, as mmap refuses 0.
 static int map(rknn_tensor_mem *m, const struct tensor_attr *a, struct error *e)
 {
     cleanup(fd_close_p) int fd = fd_memory(a->name, a->size ? a->size : 1, e);
@@ -88,6 +99,8 @@ static bool is_converted(const struct custom_op *o, const struct tensor_attr *a)
     return o->op.target == RKNN_TARGET_TYPE_GPU && a->type == TENSOR_INT64;
 }
 
+// Attributes and memory of tensor i (inputs, then outputs). memory[i] is where the node's own
+// values go: the operator's tensor itself, unless values are converted.
 static int make_tensor(struct custom_op *o, uint32_t i, struct error *e)
 {
     struct tensor_attr a = o->node->tensors[i];
@@ -120,6 +133,7 @@ static int make_tensors(struct custom_op *o, struct error *e)
     return r;
 }
 
+// Values need not be aligned.
 static void to_real(const uint8_t *from, float *to, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -129,7 +143,7 @@ static void to_real(const uint8_t *from, float *to, uint32_t n)
     }
 }
 
-// The nearest number; those beyond the type become its ends, NaN 0.
+// Rounds to nearest, ties to even; saturates; NaN becomes 0.
 static void to_int64(const float *from, uint8_t *to, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -139,6 +153,7 @@ static void to_int64(const float *from, uint8_t *to, uint32_t n)
     }
 }
 
+// Inputs before, outputs after the callbacks, where is_converted().
 static void convert(struct custom_op *o, bool outputs)
 {
     uint32_t first = outputs ? o->node->n_inputs : 0;
@@ -156,6 +171,7 @@ static void convert(struct custom_op *o, bool outputs)
 
 // ---- life --------------------------------------------------------------------------------------
 
+// Takes half-built operators too.
 void custom_op_free(struct custom_op *o)
 {
     if (!o)
@@ -177,7 +193,8 @@ CLEANUP_DEFINE(struct custom_op, custom_op_free)
 
 typedef __typeof__(((rknn_custom_op *)0)->compute) step;
 
-// What a callback answers, as it is; words for a failure.
+// Runs a callback; one that is missing counts as success. Returns its answer, with an error if that
+// is negative; answers are untrusted as statuses.
 static int call(struct custom_op *o, step callback, const char *name, struct error *e)
 {
     const struct custom_node *n = o->node;
@@ -196,6 +213,8 @@ static int make_kernel(struct custom_op *o, struct opencl *cl, struct error *e)
     return r;
 }
 
+// 1: init() answered RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE, so the runtime computes the node, if it
+// can. destroy() is not called then, nor after a failed init().
 int custom_op_new(const rknn_custom_op *op, const struct custom_node *node, struct opencl *cl,
                   struct custom_op **ret, struct error *e)
 {
@@ -249,6 +268,8 @@ static const struct custom_attribute *find(const struct custom_node *n, const ch
     return NULL;
 }
 
+// "name" is the node's name, as in the vendor's runtime; others are attributes of the file. Data
+// are not copied and stay valid as long as the operator.
 static void look_up(const struct custom_node *n, const char *name, rknn_custom_op_attr *ret)
 {
     const struct custom_attribute *a = find(n, name);
@@ -264,6 +285,7 @@ static void look_up(const struct custom_node *n, const char *name, rknn_custom_o
     }
 }
 
+// Public API: attributes of the node, from inside callbacks. An unknown name leaves n_elems 0.
 __attribute__((visibility("default"))) void
 rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name,
                            rknn_custom_op_attr *op_attr)

@@ -1,4 +1,6 @@
-// The operators of a context.
+// The custom operators of a context: one struct custom_op per node that a program has registered
+// for, and the OpenCL device that they share, opened when the first GPU operator comes. One thread
+// at a time.
 #include "custom/custom_ops.h"
 
 #include <stdlib.h>
@@ -36,7 +38,8 @@ static int count(const struct custom_ops *s, const rknn_custom_op *op)
     return n;
 }
 
-// New operators come into `made`, by node, so that a failure leaves the set as it was.
+// New operators go into `made`, by node, so that a failure leaves the set as it was. Without
+// `replace`, nodes that have an operator keep it.
 static int make(struct custom_ops *s, const rknn_custom_op *op, bool replace,
                 struct custom_op **made, struct error *e)
 {
@@ -49,7 +52,7 @@ static int make(struct custom_ops *s, const rknn_custom_op *op, bool replace,
     return r < 0 ? r : 0;
 }
 
-// Puts the new ones in, or frees them.
+// Puts the new operators in and frees those they replace, or frees the new ones.
 static void take(struct custom_ops *s, struct custom_op **made, bool keep)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -62,6 +65,8 @@ static void take(struct custom_ops *s, struct custom_op **made, bool keep)
     }
 }
 
+// Returns for how many nodes the operator is; 0 is no error, as programs may register more
+// operators than a model has.
 int custom_ops_add(struct custom_ops *s, const rknn_custom_op *op, bool replace, struct error *e)
 {
     int n, r = custom_op_check(op, e);
@@ -83,6 +88,7 @@ bool custom_ops_empty(const struct custom_ops *s)
     return true;
 }
 
+// Nodes that are computed in this process.
 struct custom_set custom_ops_nodes(const struct custom_ops *s)
 {
     struct custom_set nodes = {0};

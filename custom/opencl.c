@@ -1,4 +1,7 @@
-// OpenCL, loaded at run time.
+// OpenCL for custom operators that target the GPU. The library is loaded when it is first needed,
+// since boards without a GPU driver have none and nothing else here needs it. Only what a program
+// expects ready-made is done here: context, queue and compiled kernel (rknn_gpu_op_context); the
+// program's compute() enqueues the work.
 #define CL_TARGET_OPENCL_VERSION 120
 
 #include "custom/opencl.h"
@@ -45,6 +48,7 @@ static bool is_text(const char *field)
     return field[0] && memchr(field, 0, RKNN_MAX_NAME_LEN);
 }
 
+// Checks fields of a registered operator before anything is loaded.
 int opencl_check(const rknn_custom_op *op, struct error *e)
 {
     if (!is_text(op->cl_kernel_name) || !op->cl_kernel_source)
@@ -62,6 +66,7 @@ int opencl_check(const rknn_custom_op *op, struct error *e)
 
 // ---- the device --------------------------------------------------------------------------------
 
+// The library stays open also on failure: drivers may have started threads.
 static int load(struct opencl *cl, struct error *e)
 {
     cl->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -78,6 +83,7 @@ static int load(struct opencl *cl, struct error *e)
     return 0;
 }
 
+// The first device of the type on any platform.
 static bool find_type(struct opencl *cl, const cl_platform_id *platforms, cl_uint n,
                       cl_device_type type)
 {
@@ -87,6 +93,7 @@ static bool find_type(struct opencl *cl, const cl_platform_id *platforms, cl_uin
     return false;
 }
 
+// A GPU, or any other device (pocl on the CPU), so that operators can be developed without one.
 static int find_device(struct opencl *cl, struct error *e)
 {
     cl_platform_id platforms[MAX_DEVICES];
@@ -144,6 +151,7 @@ int opencl_new(struct opencl **ret, struct error *e)
 
 // ---- kernels -----------------------------------------------------------------------------------
 
+// cl_kernel_source is a path when cl_source_size is 0. *ret is malloc'ed.
 static int read_source(const char *path, char **ret, size_t *ret_size, struct error *e)
 {
     cleanup(fclose_p) FILE *file = fopen(path, "re");
@@ -160,6 +168,7 @@ static int read_source(const char *path, char **ret, size_t *ret_size, struct er
     return 0;
 }
 
+// The compiler's log, or its first lines, as error text.
 static int complain(const struct opencl *cl, const rknn_custom_op *op, cl_program program, cl_int r,
                     struct error *e)
 {
@@ -208,6 +217,7 @@ void opencl_kernel_free(struct opencl_kernel *k)
 
 CLEANUP_DEFINE(struct opencl_kernel, opencl_kernel_free)
 
+// `cl` must outlive the kernel.
 int opencl_kernel_new(struct opencl *cl, const rknn_custom_op *op, struct opencl_kernel **ret,
                       struct error *e)
 {

@@ -1,5 +1,9 @@
-// Custom operators' nodes as messages. A node is a CustomNode, its tensors as TensorAttr, and for
-// each attribute a CustomAttribute with its bytes directly behind it.
+// Nodes that a program can compute (custom operators), as a list in a payload:
+//
+// CustomNode | TensorAttr per input, then output | per attribute: CustomAttribute, its bytes | ...
+//
+// Encoded from descriptions that the backend made; decoded from an untrusted peer, so counts are
+// bounded before allocation and sizes compared with types.
 #include "protocol/custom_message.h"
 
 #include <stdlib.h>
@@ -9,7 +13,7 @@
 
 // ---- encoding ----------------------------------------------------------------------------------
 
-// Counts (at NULL) or writes.
+// Counts bytes while `at` is NULL, else writes: the same code sizes and fills the list.
 struct writer {
     uint8_t *at;
     const uint8_t *end;
@@ -133,6 +137,8 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
     return 0;
 }
 
+// Fills *n as far as it gets: custom_list_free() takes half-built nodes. Only inputs, outputs and
+// attributes within CUSTOM_MAX_* are accepted.
 static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
 {
     rknnd_CustomNode m;
@@ -164,6 +170,7 @@ static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
     return r;
 }
 
+// Takes `n` nodes off the front of *payload.
 int custom_list_decode(struct bytes *payload, uint32_t n, struct custom_list **ret, struct error *e)
 {
     if (n > CUSTOM_MAX_NODES)
@@ -184,6 +191,7 @@ int custom_list_decode(struct bytes *payload, uint32_t n, struct custom_list **r
 
 // ---- sets --------------------------------------------------------------------------------------
 
+// A set of node numbers as bits, lowest first, without trailing zero bytes.
 void custom_set_put(const struct custom_set *s, pb_size_t *size, uint8_t *bytes)
 {
     size_t n = sizeof s->bits;
@@ -193,6 +201,7 @@ void custom_set_put(const struct custom_set *s, pb_size_t *size, uint8_t *bytes)
     *size = (pb_size_t)n;
 }
 
+// Refuses nodes that the model does not have; a longer list of zeros is accepted.
 int custom_set_take(pb_size_t size, const uint8_t *bytes, uint32_t n, struct custom_set *ret,
                     struct error *e)
 {

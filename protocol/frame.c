@@ -1,4 +1,14 @@
-// Frames: header, reader, writer.
+// Frames: header, reader, writer. The layout is in frame.h. No I/O here: connections read into
+// frame_reader_space() and send what frame_queue_peek() gives.
+//
+// reader:  HEAD --message complete--> HEAD      (no payload)
+//            |                         ^
+//            +--payload--> DECIDE      | payload complete
+//                            |         |
+//              into or skip  +-----> BODY
+//
+// Payload bytes go straight to their destination; only those that were read together with a header
+// are copied. The owner of a reader is one connection, on its thread.
 #include "protocol/frame.h"
 
 #include <assert.h>
@@ -21,12 +31,14 @@ void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], const struct frame_heade
     write_le64(out + 16, h->payload_size);
 }
 
+// Unknown flags are refused: they may mean that the frame has another form.
 static bool flags_known(uint8_t flags)
 {
     return flags == 0 || flags == FRAME_REPLY || flags == (FRAME_REPLY | FRAME_ERROR) ||
            flags == (FRAME_REPLY | FRAME_MORE);
 }
 
+// Sizes are checked before anything is allocated or received for them.
 int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *ret,
                       struct error *e)
 {
@@ -80,6 +92,7 @@ int frame_reader_take_fd(struct frame_reader *r)
     return fd;
 }
 
+// Closes descriptors of the current frame that nobody took.
 static void drop_frame_fds(struct frame_reader *r)
 {
     while (r->n_frame_fds > 0)
@@ -92,6 +105,8 @@ void frame_reader_done(struct frame_reader *r)
     drop_frame_fds(r);
 }
 
+// In BODY the destination itself, once the buffer is empty; else the buffer, whose rest is moved to
+// the front, so that a header and message always fit.
 size_t frame_reader_space(struct frame_reader *r, void **ret)
 {
     if (r->state == FRAME_READER_BODY && r->start == r->end && !r->skip) {
@@ -121,6 +136,7 @@ uint64_t frame_reader_need(const struct frame_reader *r)
     return FRAME_HEADER_SIZE + (uint64_t)r->header.message_size - have;
 }
 
+// `n` bytes were put into the current segment.
 static void segments_advance(struct frame_reader *r, size_t n)
 {
     struct iovec *s = &r->segments[r->segment];
@@ -142,6 +158,8 @@ void frame_reader_fill(struct frame_reader *r, size_t n)
     }
 }
 
+// Header, then message. Descriptors come with the first byte of a frame, so those that it names
+// must be here by now.
 static int next_head(struct frame_reader *r, struct error *e)
 {
     size_t have = r->end - r->start;
@@ -170,6 +188,8 @@ static int next_head(struct frame_reader *r, struct error *e)
     return FRAME_MESSAGE;
 }
 
+// Moves payload that was read into the buffer to its destination; FRAME_PAYLOAD when it is
+// complete.
 static int next_body(struct frame_reader *r)
 {
     while (r->start < r->end && r->payload_left > 0) {
@@ -231,6 +251,8 @@ void frame_reader_payload_forget(struct frame_reader *r)
     r->skip = true;
 }
 
+// One allocation: struct, header and message, then the segments at an alignment that any pointer
+// may have. Payload bytes are not copied.
 struct frame_out *frame_out_new(const struct frame_header *h, struct bytes message,
                                 const struct iovec *segments, int n_segments,
                                 void (*release)(void *owner), void *owner)
@@ -287,6 +309,7 @@ void frame_queue_done(struct frame_queue *q)
     q->bytes = 0;
 }
 
+// The number of descriptors is known only now, and is patched into the header.
 void frame_queue_push(struct frame_queue *q, struct frame_out *f)
 {
     assert(f->n_fds <= FRAME_MAX_FDS);
@@ -295,7 +318,7 @@ void frame_queue_push(struct frame_queue *q, struct frame_out *f)
     q->bytes += f->total;
 }
 
-// The unsent rest of one frame.
+// The unsent rest of one frame as vectors: part -1 is header and message, then the segments.
 static int frame_rest(const struct frame_out *f, struct iovec *iov, int max)
 {
     uint64_t skip = f->sent;
@@ -312,6 +335,8 @@ static int frame_rest(const struct frame_out *f, struct iovec *iov, int max)
     return n;
 }
 
+// Joins as many frames as fit into one sendmsg(). Descriptors go with the first byte of a
+// sendmsg(), so a frame that has some starts a new one.
 int frame_queue_peek(struct frame_queue *q, struct iovec *iov, int max, const int **ret_fds,
                      int *ret_n_fds)
 {
@@ -333,6 +358,7 @@ int frame_queue_peek(struct frame_queue *q, struct iovec *iov, int max, const in
     return n;
 }
 
+// Descriptors are closed with the first byte sent: the kernel holds its own references by then.
 void frame_queue_sent(struct frame_queue *q, size_t n)
 {
     while (n > 0) {

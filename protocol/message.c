@@ -1,4 +1,7 @@
-// Messages: table, encoding, decoding.
+// Messages: the table of all types (MESSAGE_LIST), encoding to and decoding from protobuf by
+// nanopb. All fields are bounded (rknnd.options), so decoding allocates nothing, and that every
+// message fits a frame is checked at compile time. Texts of a peer are made printable before they
+// reach a log or a program.
 #include "protocol/message.h"
 
 #include <assert.h>
@@ -28,6 +31,8 @@ const struct message_row *message_row(uint16_t type)
     return NULL;
 }
 
+// How the message of a frame is encoded: as error, reply or request of its type; NULL: unknown
+// type.
 const pb_msgdesc_t *message_fields(const struct frame_header *h)
 {
     const struct message_row *row = message_row(h->type);
@@ -47,6 +52,7 @@ int message_decode(const pb_msgdesc_t *fields, struct bytes b, void *ret, struct
     return 0;
 }
 
+// Encodes on the stack and copies into the frame. Encoding can only fail by our own mistake.
 struct frame_out *message_frame(uint16_t type, uint8_t flags, uint32_t id,
                                 const pb_msgdesc_t *fields, const void *message,
                                 const struct iovec *segments, int n_segments,
@@ -70,7 +76,8 @@ struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct e
                          NULL);
 }
 
-// Bytes of the UTF-8 character that `text` starts with; 0 when that is none, or the end.
+// Bytes of the UTF-8 character at `text` and its code; 0: invalid, or the end. Overlong forms and
+// surrogates are invalid, as protobuf strings may not contain them.
 static size_t utf8_character(const char *text, uint32_t *ret_code)
 {
     static const uint32_t smallest[] = {0x1, 0x80, 0x800, 0x10000};
@@ -90,6 +97,7 @@ static size_t utf8_character(const char *text, uint32_t *ret_code)
     return more + 1;
 }
 
+// Replaces invalid UTF-8 and control characters (C0, DEL, C1) by "?", in place.
 void message_make_printable(char *text)
 {
     while (*text) {
@@ -103,6 +111,7 @@ void message_make_printable(char *text)
     }
 }
 
+// Turns an error reply into a struct error; returns its status.
 int message_error_take(const rknnd_Error *m, struct error *e)
 {
     int code = status_from_peer(m->code);
@@ -113,6 +122,8 @@ int message_error_take(const rknnd_Error *m, struct error *e)
     return code;
 }
 
+// Cuts at a character, not inside one: half a character would be invalid UTF-8, and the whole
+// message would not be decoded.
 void message_copy_text(char *field, size_t size, const char *text)
 {
     size_t at = 0;
@@ -128,6 +139,7 @@ void message_copy_text(char *field, size_t size, const char *text)
     field[at] = 0;
 }
 
+// Delimited messages (a length, then the message, one after the other) are the lists in payloads.
 size_t message_delimited_size(const pb_msgdesc_t *fields, const void *message)
 {
     pb_ostream_t sizing = PB_OSTREAM_SIZING;
@@ -147,6 +159,7 @@ bool message_delimited_put(const pb_msgdesc_t *fields, const void *message, uint
     return true;
 }
 
+// Takes one message off the front of *rest.
 int message_delimited_take(const pb_msgdesc_t *fields, struct bytes *rest, void *ret,
                            struct error *e)
 {

@@ -1,4 +1,5 @@
-// Inputs and outputs of a model as messages.
+// Inputs and outputs of a model as messages, in both directions. What comes from a peer is checked
+// here, once; later code relies on dimensions, sizes and counts that fit together.
 #include "protocol/tensor_message.h"
 
 #include <math.h>
@@ -45,6 +46,7 @@ void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret)
     }
 }
 
+// The scale must be finite: a NaN or infinite one would spread through all conversions.
 int tensor_attr_from_message(const rknnd_TensorAttr *m, const char *what, struct tensor_attr *ret,
                              struct error *e)
 {
@@ -69,6 +71,7 @@ int tensor_attr_from_message(const rknnd_TensorAttr *m, const char *what, struct
     return tensor_attr_check(ret, what, e);
 }
 
+// mean, std and channel order: one each per channel; std divides, order indexes.
 static int preprocess_from_message(const rknnd_TensorPreprocess *m, struct tensor_preprocess *ret,
                                    struct error *e)
 {
@@ -87,6 +90,7 @@ static int preprocess_from_message(const rknnd_TensorPreprocess *m, struct tenso
     return 0;
 }
 
+// *ret is untouched on failure.
 int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struct error *e)
 {
     struct tensor_io io = {.shrinks = m->shrinks, .device_converts = m->device_converts};
@@ -103,6 +107,7 @@ int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struc
     return r;
 }
 
+// Two passes: sizes, then bytes.
 uint8_t *tensor_list_encode(const struct tensor_io *const *tensors, size_t n, size_t *ret_size)
 {
     rknnd_TensorIo m;
@@ -122,6 +127,8 @@ uint8_t *tensor_list_encode(const struct tensor_io *const *tensors, size_t n, si
     return list;
 }
 
+// A tensor has at least one byte, so `n` is checked against the payload before it is allocated for.
+// Bytes behind the last tensor are an error.
 int tensor_list_decode(struct bytes payload, size_t n, struct tensor_io **ret, struct error *e)
 {
     if (n > 4096 || n > payload.size)

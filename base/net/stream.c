@@ -1,4 +1,21 @@
-// Streams through sockets and shared memory.
+// Streams through sockets and shared memory. With shared memory, each direction is a ring of
+// PIPE_SIZE bytes with free-running counters, single producer and single consumer, no locks:
+//
+//         read            written
+// bytes:  ....|dddddddddd|......        available = written - read, room = PIPE_SIZE - available
+//
+// writer: copies, stores `written`, and if reader_waits <= available sends one byte on the socket
+// reader: copies, stores `read`, and if writer_waits <= room sends one byte on the socket
+//
+// Who is about to sleep stores what it waits for and then looks at the counters once more; who
+// changes a counter looks at that afterwards. As all accesses are sequentially consistent, one of
+// the two sees the other, so no wake-up is lost.
+//
+// A large payload that is already in shared memory (an area) is not copied into the ring: its
+// offset and size are posted, and the reader copies straight from the area.
+//
+// The counters of the other end are untrusted and checked against PIPE_SIZE; own counters are kept
+// outside of the shared memory.
 #include "base/net/stream.h"
 
 #include <assert.h>
@@ -13,12 +30,13 @@
 #include "base/fd.h"
 
 #define PIPE_SIZE  (256u * 1024)   // bytes, a power of two; small enough for caches
-#define PIPE_CHUNK (32u * 1024)    // that the reader may have before the writer goes on
+#define PIPE_CHUNK (32u * 1024)    // published at once, so that the reader can start on it
 #define LINE       64              // of a cache
 #define PART_TAKEN (PIPE_SIZE + 1) // no room is as much as that
 #define MAX_WAKES  64              // reads: a peer that rings without end does not keep us
 
-// Bytes in one direction. Counters are of bytes so far, modulo 2^32.
+// Bytes in one direction. Counters are of bytes so far, modulo 2^32. What different ends write is
+// on different cache lines.
 struct stream_pipe {
     alignas(LINE) _Atomic uint32_t written;
     _Atomic uint32_t reader_waits; // for this many bytes to be there; 0: it does not
@@ -28,7 +46,7 @@ struct stream_pipe {
     // been taken.
     alignas(LINE) _Atomic uint32_t posted; // parts so far
     _Atomic uint32_t area, n_areas;        // of the last one; areas lent when it was posted
-    _Atomic uint64_t offset, size;         // where it lies in the area; bytes
+    _Atomic uint64_t offset, size;         // bytes: from the start of the area; of the part
     alignas(LINE) _Atomic uint32_t taken;  // parts so far
     alignas(LINE) uint8_t bytes[PIPE_SIZE];
 };
@@ -46,6 +64,8 @@ static void forget_area(struct stream_area *a)
     *a = (struct stream_area){0};
 }
 
+// Areas that this end lent belong to the lender, who unmaps them; those of the peer are unmapped
+// here.
 void stream_close(struct stream *s)
 {
     s->fd = fd_close(s->fd);
@@ -67,7 +87,8 @@ static void use_pipes(struct stream *s, struct stream_pipe *pipes, bool offered)
     s->in = pipes + offered;
 }
 
-// Memory goes with one byte.
+// Creates sealed memory and sends its descriptor with one byte (SCM_RIGHTS needs one): 0 for the
+// pipes, the number of an area otherwise. NULL: there is none, and the stream works without.
 static void *send_memory(struct stream *s, size_t size, uint8_t byte)
 {
     void *map;
@@ -89,6 +110,8 @@ void stream_share(struct stream *s)
         use_pipes(s, pipes, true);
 }
 
+// Only the end that offered the pipes lends, and the order of descriptors on the socket is that of
+// n_areas, by which the peer knows whether it has an area already.
 void *stream_lend(struct stream *s, unsigned number, size_t size)
 {
     assert(number < STREAM_AREAS);
@@ -101,6 +124,7 @@ void *stream_lend(struct stream *s, unsigned number, size_t size)
     return area;
 }
 
+// Maps memory of the peer if it cannot shrink under us (SIGBUS) and is writable.
 static struct stream_area map_memory(int fd)
 {
     struct stream_area a = {0};
@@ -109,6 +133,7 @@ static struct stream_area map_memory(int fd)
     return a;
 }
 
+// The pipes' size is part of the protocol: another size is refused.
 static bool map_offer(struct stream *s, int fd)
 {
     struct stream_area a = map_memory(fd);
@@ -119,7 +144,8 @@ static bool map_offer(struct stream *s, int fd)
     return s->pipes;
 }
 
-// Nothing replaces what is being read.
+// The peer replaces area `number`. Not while a part of it is being read, which would then be
+// unmapped.
 static void take_area(struct stream *s, uint8_t number, int fd)
 {
     bool being_read = s->part.size > 0 && s->part_area == number;
@@ -132,7 +158,8 @@ static void take_area(struct stream *s, uint8_t number, int fd)
     s->n_areas++;
 }
 
-// The first bytes: memory comes with one that is not the stream's.
+// Before the first byte a stream may still become shared: memory comes with a byte that is not part
+// of the stream. -EAGAIN: it came, continue with the pipes.
 static ssize_t receive_first(struct stream *s, void *buffer, size_t size)
 {
     int fd = -1, n_fds = 0;
@@ -147,13 +174,15 @@ static ssize_t receive_first(struct stream *s, void *buffer, size_t size)
 
 // ---- waking -------------------------------------------------------------------------------------
 
-// A socket that is full of these wakes without another one.
+// Wakes the peer by one byte. If the socket's buffer is full of such bytes it will wake anyway.
 static void stream_ring(struct stream *s)
 {
     if (send(s->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EPIPE)
         s->ended = true;
 }
 
+// Wakes the end that waits for `wanted` if `have` reaches it; the exchange makes sure that it is
+// woken once.
 static void ring_if(struct stream *s, _Atomic uint32_t *waits, uint32_t have)
 {
     uint32_t wanted = atomic_load(waits);
@@ -161,6 +190,9 @@ static void ring_if(struct stream *s, _Atomic uint32_t *waits, uint32_t have)
         stream_ring(s);
 }
 
+// Reads the wake-up bytes, and descriptors of areas among them. Bounded, so that a peer that sends
+// without end cannot keep us here. A read ends at the byte that brings a descriptor, hence the last
+// byte read is the area's number.
 void stream_wake(struct stream *s)
 {
     uint8_t bells[64];
@@ -190,18 +222,21 @@ static uint32_t stream_room(const struct stream *s)
     return PIPE_SIZE - (s->n_out - atomic_load(&s->out->read));
 }
 
-// As much as lies together, of `n`.
+// How many of `n` bytes are contiguous from this counter on, before the ring wraps.
 static uint32_t stream_together(uint32_t counter, size_t n)
 {
     return (uint32_t)size_min(n, PIPE_SIZE - counter % PIPE_SIZE);
 }
 
-// Whether what had been lent when a part was posted has come.
+// Whether all areas that had been lent when a part was posted have arrived. Signed difference, as
+// counters wrap.
 static bool has_areas(const struct stream *s, uint32_t n_areas)
 {
     return (int32_t)(s->n_areas - n_areas) >= 0;
 }
 
+// Takes the posted part as the next bytes to read. Area, offset and size are the peer's and are
+// checked against what we have mapped.
 static bool begin_part(struct stream *s)
 {
     struct stream_pipe *p = s->in;
@@ -219,6 +254,7 @@ static bool begin_part(struct stream *s)
     return true;
 }
 
+// Copies from the area; when all is read, tells the writer that it may change the bytes.
 static ssize_t read_part(struct stream *s, uint8_t *into, size_t size, uint32_t posted)
 {
     struct stream_area *part = &s->part;
@@ -235,6 +271,8 @@ static ssize_t read_part(struct stream *s, uint8_t *into, size_t size, uint32_t 
     return (ssize_t)n;
 }
 
+// `posted` is loaded before `written`: a part is posted after everything that was written before
+// it, so with the ring empty the part is next.
 static ssize_t read_pipe(struct stream *s, uint8_t *into, size_t size)
 {
     uint32_t posted = atomic_load(&s->in->posted); // before what was written before it
@@ -254,7 +292,7 @@ static ssize_t read_pipe(struct stream *s, uint8_t *into, size_t size)
     return n;
 }
 
-// Returns how many bytes it took, or -EPROTO.
+// Copies into the ring as far as there is room, in chunks that the reader can start on.
 static ssize_t write_pipe(struct stream *s, const uint8_t *data, size_t size)
 {
     size_t done = 0;
@@ -275,6 +313,8 @@ static ssize_t write_pipe(struct stream *s, const uint8_t *data, size_t size)
     return (ssize_t)done;
 }
 
+// Posts bytes that are within one of our areas. False: they are not, or too few to be worth it.
+// `posted` is stored last, which publishes the other fields.
 static bool stream_post(struct stream *s, const struct iovec *what)
 {
     uint64_t size = what->iov_len;
@@ -311,6 +351,8 @@ bool stream_is_posted(const struct stream *s, unsigned number)
     return stream_posted(s) > 0 && s->part_area == number;
 }
 
+// A posted buffer counts as sent only when the peer has taken it: until then 0, and the caller
+// comes back with the same buffer.
 static ssize_t send_one(struct stream *s, const struct iovec *what)
 {
     if (!s->posting && !(s->posting = stream_post(s, what)))
@@ -319,6 +361,7 @@ static ssize_t send_one(struct stream *s, const struct iovec *what)
     return s->posting ? 0 : (ssize_t)what->iov_len;
 }
 
+// 0 is the end only when the peer is gone; an empty ring is -EAGAIN.
 ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
                        int max_fds)
 {
@@ -353,8 +396,9 @@ ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const 
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-// Says what is waited for and looks once more: who brings it about looks after he has. True: it is
-// there.
+// Stores what is waited for, then looks once more (see the head of this file). True: it is there
+// already, do not sleep. Waiting for more than half a ring could deadlock with a writer that waits
+// for room.
 static bool await_bytes(struct stream *s, uint64_t need)
 {
     uint32_t wanted = need < PIPE_SIZE / 2 ? (uint32_t)need : PIPE_SIZE / 2;
@@ -372,7 +416,8 @@ static bool await_room(struct stream *s, bool wanted)
     return wanted && stream_room(s) >= PIPE_SIZE / 2;
 }
 
-// A socket of bells can always be written to: that wakes at once.
+// A socket for wake-ups can always be written to, so POLLOUT makes poll() return at once if what is
+// waited for is there already.
 short stream_events(struct stream *s, uint64_t need, bool room_wanted)
 {
     if (!s->pipes)

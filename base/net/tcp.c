@@ -1,4 +1,5 @@
-// TCP sockets.
+// TCP sockets: low latency for small messages, and noticing a dead peer (tcp(7)). Options that a
+// kernel does not know are left out silently; nothing depends on them for correctness.
 #include "base/net/tcp.h"
 
 #include <linux/tcp.h>
@@ -23,6 +24,8 @@ bool tcp_is_loopback(const struct sockaddr *address)
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
+// No Nagle delay: a request is one message whose reply is awaited. Over loopback, BBR's pacing
+// would only slow large payloads down.
 void tcp_prepare(int socket, const struct sockaddr *peer)
 {
     if (peer->sa_family != AF_INET && peer->sa_family != AF_INET6)
@@ -32,18 +35,21 @@ void tcp_prepare(int socket, const struct sockaddr *peer)
         setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, UNPACED, sizeof UNPACED - 1);
 }
 
+// Sends the delayed ACK now. The kernel forgets the setting, so this is repeated after reads.
 void tcp_acknowledge(int socket)
 {
     setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
 }
 
+// Keep-alive times are in seconds, at least 1.
 static int whole_seconds(uint64_t ms)
 {
     return ms > 1000 ? (int)((ms + 999) / 1000) : 1;
 }
 
-// The kernel itself gives up later than tcp_is_gone() does. There is no TCP_USER_TIMEOUT: it ends
-// connections whose peer answers, but takes no data.
+// Keep-alive probes after idle_ms without traffic, over timeout_ms. The kernel gives up later than
+// tcp_is_gone() does, which decides. TCP_USER_TIMEOUT is not used: it also ends connections whose
+// peer is alive but does not read.
 void tcp_keep_asking(int socket, uint32_t idle_ms, uint32_t timeout_ms)
 {
     int idle = whole_seconds(idle_ms), all = whole_seconds(timeout_ms);
@@ -58,6 +64,14 @@ void tcp_keep_asking(int socket, uint32_t idle_ms, uint32_t timeout_ms)
     setsockopt(socket, IPPROTO_TCP, TCP_RTO_MAX_MS, &most, sizeof most);
 }
 
+// Whether the peer has been silent too long, by counting segments (TCP_INFO). Called regularly; `a`
+// remembers the last answer:
+//
+// heard_ms   when tcpi_segs_in last changed
+// asked_ms   when two segments had gone out since: something that the peer must answer
+//
+// Gone: silent for timeout_ms, and asked at least a quarter of that ago. Silence alone is no sign,
+// as an idle connection has nothing to answer. Old kernels without the counters: never gone.
 bool tcp_is_gone(struct tcp_answers *a, int socket, uint64_t now_ms, uint32_t timeout_ms)
 {
     struct tcp_info info;

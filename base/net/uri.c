@@ -1,4 +1,6 @@
-// Addresses of servers.
+// Addresses of servers, such as unix:PATH, tcp:HOST:PORT or usb:SERIAL. The table of a scheme says
+// how what follows its name is parsed and printed; which schemes are allowed is the caller's
+// choice. Parsers return NULL, or the reason as the end of the sentence '"ADDRESS" ...'.
 #include "base/net/uri.h"
 
 #include <stdio.h>
@@ -12,6 +14,7 @@ const struct uri_scheme uri_tcp = URI_SCHEME_TCP;
 
 // ---- tables of schemes --------------------------------------------------------------------------
 
+// Decimal digits only; strtol would also take white space and signs.
 static bool parse_number(const char *text, long low, long high, long *ret)
 {
     char *end;
@@ -22,7 +25,8 @@ static bool parse_number(const char *text, long low, long high, long *ret)
     return true;
 }
 
-// What follows the scheme's name; NULL: the address has another scheme.
+// What follows the scheme's name; NULL: another scheme. A name that stands alone may lack its
+// colon.
 static const char *after_name(const char *text, const struct uri_scheme *s)
 {
     size_t length = strlen(s->name);
@@ -32,6 +36,7 @@ static const char *after_name(const char *text, const struct uri_scheme *s)
     return alone && strncmp(text, s->name, length - 1) == 0 ? text + length - 1 : NULL;
 }
 
+// "unix:PATH, tcp:HOST:PORT or usb": for error texts and usage.
 void uri_forms(const struct uri_scheme *const *schemes, size_t n, char ret[static URI_FORMS_SIZE])
 {
     size_t used = 0;
@@ -90,7 +95,8 @@ const char *uri_parse_path(const char *rest, struct uri *ret)
 
 // ---- hosts --------------------------------------------------------------------------------------
 
-// Finds the end of the host and, behind it, the text of the port (NULL: none). Returns why not.
+// Splits HOST[:PORT] or [IPV6][:PORT] without copying. *port is NULL if there is none. An IPv6
+// address needs brackets, since its colons could not be told from the port's.
 static const char *split_host(const char *rest, const char **host, size_t *length,
                               const char **port)
 {
@@ -111,6 +117,7 @@ static const char *split_host(const char *rest, const char **host, size_t *lengt
     return NULL;
 }
 
+// The port defaults to rknnd's own.
 const char *uri_parse_host(const char *rest, struct uri *ret)
 {
     const char *host, *port;

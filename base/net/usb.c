@@ -1,4 +1,4 @@
-// Places that belong to boards at a USB cable.
+// Paths and advice for boards connected by USB, shared by the client library and the relay.
 #include "base/net/usb.h"
 
 #include <stdio.h>
@@ -7,6 +7,8 @@
 
 #include "base/who.h"
 
+// The socket of a board's relay. The serial comes from the board and is untrusted: a slash in it
+// would name another folder.
 int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t size)
 {
     int n = snprintf(ret, size, "unix:%s/rknnd/usb%s%s.sock", runtime, *serial ? "-" : "", serial);
@@ -16,6 +18,8 @@ int usb_relay_uri(const char *runtime, const char *serial, char *ret, size_t siz
     return n;
 }
 
+// What to do when a device node cannot be opened: join its group if that may write, else install
+// the udev rule.
 void usb_advise_access(const char *node, char *ret, size_t size)
 {
     struct stat st;

@@ -29,7 +29,7 @@
 #define MAX_PLACES 32
 #define RETRY_MS   5000
 
-// A service is announced to the neighbours that can reach its address.
+// An address of the server: announced on the interface that has it, or on all.
 struct place {
     AvahiIfIndex interface;
     AvahiProtocol protocol;
@@ -50,7 +50,7 @@ struct announcer {
 
 // ---- words -------------------------------------------------------------------------------------
 
-// What has been said is not said again with each attempt.
+// Not again what was said last, so that retries do not fill the log.
 static void announcer_say(struct announcer *a, enum log_level level, const char *what,
                           const char *detail)
 {
@@ -80,6 +80,8 @@ static void rename_service(struct announcer *a)
     a->name = other;
 }
 
+// Avahi's answer to a published group of services. A collision means that another host has the
+// name: take the next one and publish again.
 static void on_group(AvahiEntryGroup *group, AvahiEntryGroupState state, void *owner)
 {
     struct announcer *a = owner;
@@ -106,6 +108,8 @@ static int add_places(struct announcer *a)
     return r;
 }
 
+// Publishes all places under one name, the host's unless it was taken. Names that collide on this
+// host are found at once, those of others by on_group() later.
 static void announcer_publish(struct announcer *a)
 {
     int r = AVAHI_OK;
@@ -123,7 +127,7 @@ static void announcer_publish(struct announcer *a)
         say_failed(a, r);
 }
 
-// The host is getting another name, which becomes the service's.
+// The host's name is changing; the new one becomes the service's.
 static void announcer_withdraw(struct announcer *a)
 {
     if (a->group)
@@ -132,6 +136,8 @@ static void announcer_withdraw(struct announcer *a)
     a->name = NULL;
 }
 
+// State of the connection to avahi-daemon. Called from inside avahi_client_new() too, before that
+// has returned the client. A client is not freed from inside its callback: `lost` tells the loop.
 static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
 {
     struct announcer *a = owner;
@@ -155,6 +161,7 @@ static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
 
 // ---- life --------------------------------------------------------------------------------------
 
+// NO_FAIL: waits for a daemon that does not run yet.
 static void connect_client(struct announcer *a)
 {
     int error = 0;
@@ -201,7 +208,7 @@ static void announcer_run(struct announcer *a)
 
 // ---- the command line --------------------------------------------------------------------------
 
-// 0.0.0.0 and [::], which stand for all of them, are at none.
+// Whether the interface has this address; the wildcards 0.0.0.0 and :: belong to no interface.
 static bool is_at(const struct ifaddrs *i, int family, const void *address)
 {
     if (!i->ifa_addr || i->ifa_addr->sa_family != family)
@@ -212,7 +219,7 @@ static bool is_at(const struct ifaddrs *i, int family, const void *address)
     return memcmp(has, address, family == AF_INET ? 4 : 16) == 0;
 }
 
-// The interface that has the address, which may name it ("fe80::1%eth0").
+// The interface that has the address, or that its scope names ("fe80::1%eth0"); UNSPEC: all.
 static AvahiIfIndex find_interface(int family, const void *address, const char *scope)
 {
     struct ifaddrs *all, *i;
@@ -243,6 +250,7 @@ static void take_place(struct announcer *a, const struct place *new)
     a->n_places = n;
 }
 
+// One URI of the command line: a TCP port at a numeric address.
 static int add_place(struct announcer *a, const char *text, struct error *e)
 {
     struct uri uri;

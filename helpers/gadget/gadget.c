@@ -1,6 +1,14 @@
-// rknnd-gadget: makes rknnd's USB function, in the gadget that is there (adb's, say) or in one of
-// its own, and connects it. What others have in the gadget goes on without it. Run as root by the
-// service manager around rknnd; see rknnd-gadget(8).
+// rknnd-gadget: makes rknnd's USB function (FunctionFS), in the gadget that exists (adb's, say) or
+// in one of its own, and connects it. Run as root by the service manager around rknnd; see
+// rknnd-gadget(8).
+//
+// up       before rknnd: function in configfs, mounted where rknnd opens its endpoints
+// bind     once rknnd has written its descriptors: function into the configuration, connect
+// unbind   when rknnd ends: function out, the gadget's other functions connected again
+// down     unmount and remove
+//
+// Changing a gadget's configuration needs it disconnected from its controller (UDC), so functions
+// of others are interrupted for a moment.
 #include <errno.h>
 #include <getopt.h>
 #include <pwd.h>
@@ -26,6 +34,7 @@ struct settings {
     const char *gadget, *udc, *serial, *user; // NULL: find one; user: root
 };
 
+// An error of libusbgx in its own words.
 static int gadget_failed(struct error *e, int r, const char *what)
 {
     return error_set(e, STATUS_FAIL, "%s: %s", what, usbg_strerror((usbg_error)r));
@@ -33,7 +42,7 @@ static int gadget_failed(struct error *e, int r, const char *what)
 
 // ---- the gadget ---------------------------------------------------------------------------------
 
-// What tells this board from others.
+// What tells this board from others: the option, the chip's serial number, else the machine's id.
 static void find_serial(const struct settings *s, char *ret, size_t size)
 {
     *ret = 0;
@@ -48,6 +57,7 @@ static usbg_gadget *find_gadget(usbg_state *state, const struct settings *s)
     return s->gadget ? usbg_get_gadget(state, s->gadget) : usbg_get_first_gadget(state);
 }
 
+// A gadget of our own: the Linux Foundation's IDs for composite gadgets, one configuration.
 static int make_gadget(usbg_state *state, const struct settings *s, usbg_gadget **ret,
                        struct error *e)
 {
@@ -65,7 +75,7 @@ static int make_gadget(usbg_state *state, const struct settings *s, usbg_gadget 
     return r == USBG_SUCCESS ? 0 : gadget_failed(e, r, "a gadget cannot be made");
 }
 
-// Lets Windows ask for the descriptors by which it loads WinUSB, if the gadget does not already.
+// Microsoft OS descriptors ("MSFT100") make Windows load WinUSB. Optional: errors are ignored.
 static void offer_os_descriptors(usbg_gadget *gadget, usbg_config *config)
 {
     const struct usbg_gadget_os_descs descriptors = {
@@ -75,7 +85,7 @@ static void offer_os_descriptors(usbg_gadget *gadget, usbg_config *config)
         usbg_set_os_desc_config(gadget, config);
 }
 
-// rknnd's function as a part of the gadget; NULL: it is none.
+// Our function in the gadget's first configuration; NULL: not in it.
 static usbg_binding *find_binding(usbg_gadget *gadget)
 {
     usbg_config *config = usbg_get_first_config(gadget);
@@ -85,7 +95,7 @@ static usbg_binding *find_binding(usbg_gadget *gadget)
     return b;
 }
 
-// Is in effect when the gadget is connected next.
+// Takes effect when the gadget is connected next.
 static int add_function(usbg_gadget *gadget, struct error *e)
 {
     usbg_config *config = usbg_get_first_config(gadget);
@@ -105,6 +115,8 @@ static int add_function(usbg_gadget *gadget, struct error *e)
     return 0;
 }
 
+// The kernel refuses as long as a FunctionFS function has no descriptors, that is, rknnd does not
+// run.
 static int connect_gadget(usbg_state *state, const struct settings *s, usbg_gadget *gadget,
                           struct error *e)
 {
@@ -132,11 +144,13 @@ static int make_folder(const char *path, struct error *e)
     return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
 }
 
+// FunctionFS always has endpoint 0.
 static bool is_mounted(void)
 {
     return access(USB_FOLDER "/ep0", F_OK) == 0;
 }
 
+// Endpoints belong to the user that rknnd runs as.
 static int mount_function(const struct settings *s, struct error *e)
 {
     char options[64] = "";
@@ -157,7 +171,7 @@ static int mount_function(const struct settings *s, struct error *e)
 
 // ---- commands -----------------------------------------------------------------------------------
 
-// A gadget that is connected stays so: the function is not in it yet.
+// Idempotent. A gadget that is connected stays so: the function is not in it yet.
 static int gadget_up(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_function *function;
@@ -174,6 +188,7 @@ static int gadget_up(usbg_state *state, const struct settings *s, struct error *
     return mount_function(s, e);
 }
 
+// Idempotent.
 static int bind_gadget(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_gadget *gadget = find_gadget(state, s);
@@ -205,6 +220,7 @@ static int unbind_gadget(usbg_state *state, const struct settings *s, struct err
     return others ? connect_gadget(state, s, gadget, e) : 0;
 }
 
+// Removes a gadget of our own as a whole, from others only our function.
 static int gadget_down(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_gadget *gadget = find_gadget(state, s);

@@ -1,6 +1,6 @@
 // Everything a .rknn file says, as JSON: "rknnctl info" prints it, views and comparisons read it.
 // The file is untrusted. Files that cannot be run are described as well, as far as they could be
-// read, with the reason as "error".
+// read, with the reason as "refused".
 //
 // container, file_size                        always
 // chip, inputs, outputs, nodes, attributes    if the file could be parsed

@@ -6,6 +6,7 @@
 
 // ---- MatMulInteger: A, B, zero points of A (one, or one for each line) and B (… column) ----
 
+// B is one matrix, or has as many as A.
 static int check_product(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
@@ -59,7 +60,8 @@ static int check_dynamic(const struct ref_call *c, uint64_t *ret_extra, struct e
     return fits ? 0 : ref_refuse(c, e, "its input does not fit its output");
 }
 
-// In floats, as ONNX defines it.
+// Range of x with 0 in it; scale = (max - min) / 255, zp = rint(-min / scale), in float32 as ONNX
+// defines it. A constant 0 has scale 0 and becomes all zeros, as does NaN.
 static int run_dynamic(struct ref_call *c, struct error *e)
 {
     (void)e;

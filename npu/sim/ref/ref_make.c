@@ -14,6 +14,7 @@ static int check_range(const struct ref_call *c, uint64_t *ret_extra, struct err
     return fits ? 0 : ref_refuse(c, e, "its inputs are not single numbers");
 }
 
+// y[k] = start + k * delta. Multiplied, not added up, so that floats do not drift.
 static int run_range(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -58,6 +59,7 @@ static int check_one_hot(const struct ref_call *c, uint64_t *ret_extra, struct e
     return fits ? 0 : ref_refuse(c, e, "its inputs and output do not fit together");
 }
 
+// values: {off, on}. Negative indices count from the end; those outside give "off" everywhere.
 static int run_one_hot(struct ref_call *c, struct error *e)
 {
     (void)e;

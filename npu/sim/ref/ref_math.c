@@ -6,6 +6,7 @@
 
 #include "npu/sim/ref/ref.h"
 
+// An element as double, whichever it is stored as.
 static double math_number(const struct ref_tensor *t, uint64_t i)
 {
     return t->real ? t->v[i].r : (double)t->v[i].i;
@@ -13,6 +14,8 @@ static double math_number(const struct ref_tensor *t, uint64_t i)
 
 // ---- two operands ----
 
+// MOD has the divisor's sign (floor), FMOD the dividend's. MAX and MIN return NaN if either is NaN:
+// b is taken when the comparison with it is false.
 static double real_binary(int64_t kind, double a, double b)
 {
     switch (kind) {
@@ -39,6 +42,7 @@ static double real_binary(int64_t kind, double a, double b)
     }
 }
 
+// By squaring, modulo 2^64. A negative exponent gives 0, but for bases of 1 and -1.
 static int64_t integer_power(int64_t a, int64_t b)
 {
     uint64_t product = 1, factor = (uint64_t)a;
@@ -49,18 +53,20 @@ static int64_t integer_power(int64_t a, int64_t b)
     return (int64_t)product;
 }
 
+// INT64_MIN / -1 overflows, which traps on x86: it wraps to INT64_MIN here.
 static int64_t math_quotient(int64_t a, int64_t b)
 {
     return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
+// C's % has the sign of the dividend; ONNX's Mod that of the divisor, unless fmod is set.
 static int64_t remainder_of(int64_t a, int64_t b, bool sign_of_divisor)
 {
     int64_t r = b == -1 ? 0 : a % b;
     return sign_of_divisor && r && (r < 0) != (b < 0) ? r + b : r;
 }
 
-// Wraps as the machine does.
+// Wraps modulo 2^64: computed without signs, where overflow is defined.
 static int64_t integer_binary(int64_t kind, int64_t a, int64_t b)
 {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
@@ -132,6 +138,8 @@ static union ref_value math_whole(const struct ref_tensor *y, int64_t v)
     return y->real ? (union ref_value){.r = (double)v} : (union ref_value){.i = v};
 }
 
+// ints: the kind. Real if either operand is. Dividing integers by zero ends the run; of reals it
+// gives infinity or NaN.
 static int run_binary(struct ref_call *c, struct error *e)
 {
     struct ref_walk w;
@@ -165,6 +173,7 @@ static int run_binary(struct ref_call *c, struct error *e)
 
 // ---- one operand ----
 
+// `a`, `b`: alpha and gamma, lambda and bias, by operator. ROUND is to nearest, ties to even.
 static double real_unary(int64_t kind, double x, double a, double b)
 {
     switch (kind) {
@@ -242,6 +251,7 @@ static bool is_question(int64_t kind)
     return kind == REF_IS_NAN || kind == REF_IS_INF;
 }
 
+// Most functions are of reals only; integers have ABS to NOT, RELU and IDENTITY.
 static int check_unary(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     int64_t kind = c->node->ref.ints[0];
@@ -254,6 +264,7 @@ static int check_unary(const struct ref_call *c, uint64_t *ret_extra, struct err
     return 0;
 }
 
+// IS_INF: a and b say whether negative and positive infinity count.
 static int run_unary(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -275,6 +286,7 @@ static int run_unary(struct ref_call *c, struct error *e)
 
 // ---- Where, Clip, Cast ----
 
+// Condition, then the two values, which have the type of the output.
 static int check_where(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct ref_walk w;
@@ -312,6 +324,7 @@ static int check_clip(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return fits ? 0 : ref_refuse(c, e, "its inputs do not fit together");
 }
 
+// min, then max, as ONNX has it: with min > max the result is max. NaN stays NaN.
 static int run_clip(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -334,6 +347,7 @@ static int check_cast(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return fits ? 0 : ref_refuse(c, e, "input and output differ in size");
 }
 
+// Reals are truncated to integers and saturated to 64 bits, NaN becomes 0; to bool, NaN is true.
 static int run_cast(struct ref_call *c, struct error *e)
 {
     (void)e;

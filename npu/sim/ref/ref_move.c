@@ -1,5 +1,6 @@
-// Operators that choose or place elements: Gather…, Scatter…, Pad, Tile, Trilu. Nothing is rounded.
-// An index outside its axis, which only the run knows, ends the run.
+// Operators that choose or place elements: Gather, GatherElements, GatherND, their Scatter
+// counterparts, Pad, Tile, Trilu. Nothing is rounded. Indices are data, known only when the model
+// runs: one outside its axis ends the run with an error, as in ONNX Runtime.
 #include "npu/sim/ref/ref.h"
 
 #define INTS(c) ((c)->node->ref.ints)
@@ -9,7 +10,7 @@ static bool same_kind(const struct ref_call *c, uint32_t i)
     return c->in[i].t && c->in[i].t->type == c->out[0].t->type;
 }
 
-// An index, counted from the end when negative.
+// An index in [-size, size), negative ones counted from the end.
 static int move_resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
                         struct error *e)
 {
@@ -42,6 +43,7 @@ static int check_gather(const struct ref_call *c, uint64_t *ret_extra, struct er
     return 0;
 }
 
+// y[o, k, i] = x[o, index[k], i], with x as (outer, axis, inner).
 static int run_gather(struct ref_call *c, struct error *e)
 {
     struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)INTS(c)[0]);
@@ -59,6 +61,7 @@ static int run_gather(struct ref_call *c, struct error *e)
 
 // ---- GatherElements and ScatterElements: ints: axis, reduction ----
 
+// Indices have the rank of the input and, but for the axis, no dimension larger than it.
 static int check_elements(const struct ref_call *c, const struct graph_tensor *like,
                           struct error *e)
 {
@@ -84,6 +87,7 @@ static int check_scatter_elements(const struct ref_call *c, uint64_t *ret_extra,
     return check_elements(c, c->in[2].t, e);
 }
 
+// Scatter's reduction: 0 replace, 1 add, 2 multiply. Integers wrap.
 static void move_combine(const struct ref_call *c, int64_t how, union ref_value *to,
                          union ref_value v)
 {
@@ -100,7 +104,8 @@ static void move_combine(const struct ref_call *c, int64_t how, union ref_value 
         *to = v;
 }
 
-// Walks the indices; operand 0 is the element of the data with the axis' own index left out.
+// y[i, j] = x[index[i, j], j] for axis 0 and two dimensions; scatter writes there instead. Operand
+// 0 of the walk is the element of x with the axis' own index left out.
 static int walk_elements(struct ref_call *c, bool scatter, struct error *e)
 {
     struct ref_walk w;
@@ -138,11 +143,13 @@ static int run_scatter_elements(struct ref_call *c, struct error *e)
 
 // ---- GatherND and ScatterND: ints: batch dimensions, reduction ----
 
-// Each index is a row of `depth` numbers, which choose `block` elements.
+// Indices as (batches, rows, depth): each row of `depth` numbers chooses `block` contiguous
+// elements of its batch.
 struct nd_indices {
     uint64_t batches, rows, depth, block, data; // data: elements of one batch
 };
 
+// Splits the shapes of input and indices; false: they do not fit each other.
 static bool see_nd(const struct ref_call *c, int64_t batch_dims, struct nd_indices *n)
 {
     const struct graph_tensor *x = c->in[0].t, *indices = c->in[1].t;
@@ -162,6 +169,7 @@ static bool see_nd(const struct ref_call *c, int64_t batch_dims, struct nd_indic
     return n->batches * n->data == x->n_elems;
 }
 
+// Offset of the block that a row of indices chooses.
 static int find_block(const struct ref_call *c, const struct nd_indices *n, int64_t batch_dims,
                       uint64_t batch, uint64_t row, uint64_t *ret, struct error *e)
 {
@@ -243,7 +251,8 @@ static int check_pad(const struct ref_call *c, uint64_t *ret_extra, struct error
     return 0;
 }
 
-// Where an element of the padding comes from; -1: it is the constant.
+// Index of the element that padding repeats; -1: the constant. Reflection does not repeat the edge:
+// its period is 2 * (size - 1).
 static int64_t pad_source(int64_t mode, int64_t at, int64_t size)
 {
     if (at >= 0 && at < size)
@@ -316,7 +325,7 @@ static int check_trilu(const struct ref_call *c, uint64_t *ret_extra, struct err
     return 0;
 }
 
-// ints: upper, diagonal
+// ints: upper, diagonal. `right`: columns to the right of that diagonal.
 static int run_trilu(struct ref_call *c, struct error *e)
 {
     (void)e;
