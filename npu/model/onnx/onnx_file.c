@@ -1,4 +1,14 @@
-// Reads ONNX files.
+// Reads ONNX files (protobuf, onnx.pb.h by nanopb) into the structs of onnx_file.h.
+//
+// nanopb calls back for repeated fields. The callbacks copy as little as possible: messages, texts
+// and raw data are collected as slices of the mapped file, and decoded afterwards, level by level:
+//
+//      Model -> Graph -> nodes -> attributes
+//                      -> initializers, inputs, outputs, values
+//
+// so nothing recurses. Only what nanopb hands over in a buffer of its own (varints) is copied into
+// the pool. The file is untrusted: nanopb bounds each message by its parent; counts are bounded
+// here.
 #include "npu/model/onnx/onnx_file.h"
 
 #include <pb_decode.h>
@@ -19,6 +29,7 @@ struct sink {
     size_t fixed_size;
 };
 
+// What is left of a field. The state of a buffer stream of nanopb is its position.
 static struct bytes rest_of(const pb_istream_t *stream)
 {
     return (struct bytes){stream->state, stream->bytes_left};
@@ -34,7 +45,9 @@ static bool lies_in(struct bytes part, struct bytes all)
     return part.data >= all.data && part.data < all.data + all.size;
 }
 
-// A number where bytes are expected does not lie in the file: nanopb shows it in a buffer.
+// One element of a repeated field as a slice of the file. A field whose wire type is a varint
+// although bytes are expected is decoded by nanopb into a buffer of its own, which would not live
+// long enough: lies_in() finds that out.
 static bool take_slice(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -48,6 +61,7 @@ static bool take_slice(pb_istream_t *stream, const pb_field_t *field, void **arg
     return skip_rest(stream);
 }
 
+// Whole numbers, packed or one by one.
 static bool take_varints(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -63,7 +77,8 @@ static bool take_varints(pb_istream_t *stream, const pb_field_t *field, void **a
     return true;
 }
 
-// Numbers of fixed size: one packed run stays where it is, others are put together.
+// Floats and doubles. The usual case, one packed run, stays a slice of the file (weights may be
+// large); further runs or single numbers are appended to a copy in the pool that doubles.
 static bool take_fixed(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     (void)field;
@@ -88,12 +103,15 @@ static bool take_fixed(pb_istream_t *stream, const pb_field_t *field, void **arg
     return skip_rest(stream);
 }
 
+// Callbacks that fill a list, numbers or bytes. The sink is a compound literal: it lives as long as
+// the block of the function that decodes.
 #define SLICES(l) ((pb_callback_t){{.decode = take_slice}, &(struct sink){SINK, .list = &(l)}})
 #define VARINTS(l)                                                                                 \
     ((pb_callback_t){{.decode = take_varints}, &(struct sink){SINK, .numbers = &(l)}})
 #define FIXED(b) ((pb_callback_t){{.decode = take_fixed}, &(struct sink){SINK, .fixed = &(b)}})
 #define SINK     .pool = f->pool, .file = f->bytes
 
+// Decodes one message. noinit: the caller has set the callbacks, and zeroed the rest.
 static int decode(const struct onnx_file *f, struct bytes message, const pb_msgdesc_t *fields,
                   void *to, const char *what, struct error *e)
 {
@@ -124,6 +142,7 @@ static const char *last_text(const struct onnx_file *f, const struct onnx_list *
 
 // ---- tensors ----
 
+// Dimensions of a tensor: at most GRAPH_MAX_DIMS, each of 0 to 2^32 - 1.
 static int take_dims(const struct onnx_numbers *from, const char *name, int64_t *dims, uint32_t *n,
                      struct error *e)
 {
@@ -141,6 +160,7 @@ static int take_dims(const struct onnx_numbers *from, const char *name, int64_t 
     return 0;
 }
 
+// Describes the tensor; its elements are in one of the fields, which onnx_tensor.c chooses by type.
 int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,
                      struct error *e)
 {
@@ -175,6 +195,7 @@ int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onn
 
 // ---- inputs, outputs, values ----
 
+// A dimension is a number, or open (-1): a name, nothing, or a number that makes no sense.
 static int read_dim(const struct onnx_file *f, struct bytes message, int64_t *ret, struct error *e)
 {
     struct onnx_list param = {0};
@@ -185,6 +206,7 @@ static int read_dim(const struct onnx_file *f, struct bytes message, int64_t *re
     return r;
 }
 
+// A shape of too many dimensions counts as none, which is refused where it is needed.
 static int read_shape(const struct onnx_file *f, struct bytes message, struct onnx_value *v,
                       struct error *e)
 {
@@ -198,6 +220,8 @@ static int read_shape(const struct onnx_file *f, struct bytes message, struct on
     return r;
 }
 
+// Name, type and shape: ValueInfo > Type > TensorType > Shape, each optional. Absent ones decode as
+// empty messages.
 static int read_value(const struct onnx_file *f, struct bytes message, struct onnx_value *ret,
                       struct error *e)
 {
@@ -257,6 +281,7 @@ static int read_attr(const struct onnx_file *f, struct bytes message, struct onn
     return 0;
 }
 
+// Names of edges; "" stands for one that is left out. NULL: no memory.
 static const char **read_names(const struct onnx_file *f, const struct onnx_list *from)
 {
     const char **names = pool_alloc(f->pool, from->n, sizeof *names);
@@ -332,6 +357,7 @@ static int read_graph(struct onnx_file *f, const struct onnx_list *graphs, struc
     return r < 0 ? r : read_values(f, &values, &f->values, &f->n_values, e);
 }
 
+// The version of the standard operators; those of other domains do not matter.
 static int read_opset(struct onnx_file *f, struct bytes message, struct error *e)
 {
     struct onnx_list domain = {0};
@@ -343,6 +369,7 @@ static int read_opset(struct onnx_file *f, struct bytes message, struct error *e
     return r;
 }
 
+// Texts and slices point into `file` and `pool`.
 int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e)
 {
     *f = (struct onnx_file){.pool = pool, .bytes = file};
@@ -356,6 +383,8 @@ int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, st
     return r < 0 ? r : read_graph(f, &graphs, e);
 }
 
+// Protobuf has no magic: a file is taken for ONNX if all of it is a sequence of valid fields, among
+// them a graph.
 bool onnx_recognise(struct bytes file)
 {
     pb_istream_t stream = pb_istream_from_buffer(file.data, file.size);

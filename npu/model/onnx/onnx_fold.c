@@ -1,4 +1,7 @@
-// Computes nodes of constants while a model is loaded, by the executor that will run it.
+// Computes nodes of constants while a model is loaded (constant folding), by the executor that will
+// run the rest: a folded model gives the same bits as one that is not. The node is run as a graph
+// of its own. The total of such constants is bounded (ONNX_FOLDED_MAX), since a small file can ask
+// for large ones.
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -63,6 +66,7 @@ static int take_outputs(struct onnx_lowering *l, const struct graph_node *n, voi
     return 0;
 }
 
+// Everything temporary is in the small graph's pool, results are in the large one's.
 static int compute(struct onnx_lowering *l, struct fold *f, const struct graph_node *n,
                    struct error *e)
 {
@@ -76,6 +80,7 @@ static int compute(struct onnx_lowering *l, struct fold *f, const struct graph_n
     return r < 0 ? r : l->executor->run_node(&f->g, x.data, results, e);
 }
 
+// STATUS_FAIL of the executor is the model's fault here: it becomes STATUS_MODEL_INVALID.
 int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error *e)
 {
     for (uint32_t i = 0; i < n->n_outputs; i++)

@@ -1,4 +1,11 @@
-// Joins nodes where one can do the work of several, and drops those that nothing needs.
+// Joins nodes where one can do the work of several, and drops those that nothing needs:
+//
+//      x, Sigmoid(x) -> Mul             UNARY with POST_SWISH
+//      Conv -> BatchNormalization       Conv with scaled weights and another bias
+//      Conv, MatMul, Add ... -> Relu    the node with the activation as its post
+//
+// Two nodes may be joined if the tensor between them has no other reader. Dropped nodes are only
+// marked until the end, so that node indices in `producer` stay valid.
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,6 +20,7 @@ struct fusing {
     uint32_t *n_reads; // outputs of the model count as one
 };
 
+// Who makes and how many read each tensor.
 static void count(struct fusing *f)
 {
     struct graph *g = f->g;
@@ -56,6 +64,7 @@ static void take_over(struct fusing *f, struct graph_node *earlier, struct graph
 
 // ---- x * sigmoid(x) ----
 
+// Either operand of the Mul may be the Sigmoid; the other must be its input.
 static void fuse_swish(struct fusing *f, struct graph_node *n)
 {
     for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL; k++) {
@@ -75,6 +84,7 @@ static void fuse_swish(struct fusing *f, struct graph_node *n)
 
 // ---- BatchNormalization behind a convolution ----
 
+// A constant as floats in the pool; NULL: no memory.
 static float *floats_of(struct fusing *f, int32_t tensor)
 {
     const struct graph_tensor *t = &f->g->tensors[tensor];
@@ -84,7 +94,7 @@ static float *floats_of(struct fusing *f, int32_t tensor)
     return v;
 }
 
-// A constant of the graph; tensors have room for two more for each node.
+// Appends a tensor, for which onnx_fuse() has made room: two for each node.
 static int32_t add_constant(struct fusing *f, const struct graph_tensor *t)
 {
     f->g->tensors[f->g->n_tensors] = *t;
@@ -100,6 +110,7 @@ struct scaled {
     double *factors;
 };
 
+// w[o][...] * factor[o], rounded once from double.
 static void unpack_scaled(const struct graph_tensor *t, void *dst)
 {
     const struct scaled *p = t->packing;
@@ -111,6 +122,7 @@ static void unpack_scaled(const struct graph_tensor *t, void *dst)
             *v = (float)((double)*v * p->factors[o]);
 }
 
+// The index of the scaled weight; -1: no memory.
 static int32_t add_scaled(struct fusing *f, int32_t weight, double *factors)
 {
     struct graph_tensor t = f->g->tensors[weight];
@@ -137,6 +149,13 @@ static int32_t add_bias(struct fusing *f, const char *name, uint32_t n, const fl
     return add_constant(f, &t);
 }
 
+// BatchNormalization behind a convolution, with scale g, bias b, mean m and variance v per channel
+// o:
+//
+//      y = (conv + bias - m) * f + b    f = g / sqrt(v + epsilon)
+//        = conv(w * f) + (bias - m) * f + b
+//
+// Computed in doubles: the result is rounded once.
 static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_node *norm,
                      struct error *e)
 {
@@ -165,6 +184,7 @@ static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_nod
     return 0;
 }
 
+// Only float32, and only a convolution that has no activation yet: the order matters.
 static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
 {
     if (n->op != GRAPH_BATCH_NORM)
@@ -178,6 +198,7 @@ static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
 
 // ---- activations ----
 
+// Operators whose kernels apply activations to their results.
 static bool takes_post(const struct graph_node *n)
 {
     switch (n->op) {
@@ -196,7 +217,8 @@ static bool takes_post(const struct graph_node *n)
     }
 }
 
-// Half precision is rounded between two nodes, so they stay two.
+// Half precision is rounded between two nodes: joined, it would not be, and results would differ
+// from those of other runtimes. So they stay two.
 static void fuse_activation(struct fusing *f, struct graph_node *n)
 {
     if (n->op != GRAPH_UNARY || n->n_post != 1)
@@ -218,6 +240,8 @@ static bool is_needed(const struct fusing *f, const struct graph_node *n)
     return false;
 }
 
+// From the last node to the first, so that one pass finds chains of unused nodes; then closes the
+// gaps.
 static void drop_unused(struct fusing *f)
 {
     struct graph *g = f->g;
@@ -237,6 +261,7 @@ static void drop_unused(struct fusing *f)
     g->n_nodes = kept;
 }
 
+// Unused nodes are dropped first: their reads would keep others from being joined.
 int onnx_fuse(struct graph *g, struct error *e)
 {
     size_t room = (size_t)g->n_tensors + 2 * (size_t)g->n_nodes + 1;

@@ -1,4 +1,14 @@
-// Turns an ONNX file into a graph.
+// Turns an ONNX file into a graph. The passes:
+//
+//      initializers, inputs     constants and ports; shapes from the load options
+//      nodes, in file order     lowered one by one (onnx_ops.c); nodes of constants are computed
+//      outputs
+//      onnx_qdq()               QuantizeLinear ... DequantizeLinear become nodes on int8
+//      onnx_fuse()              activations and BatchNormalization join their neighbours
+//
+// Shapes are inferred on the way, so every dimension must be known when a node is reached. The
+// names of ONNX edges are mapped to tensor indices by onnx_names.c. Called once per load and shape
+// set, on one thread.
 #include "npu/model/onnx/onnx_graph.h"
 
 #include <stdio.h>
@@ -15,6 +25,7 @@
 
 // ---- constants, inputs ----
 
+// The file's constants. Elements stay in the file where their form allows it.
 static int take_initializers(struct onnx_lowering *l, struct error *e)
 {
     for (uint32_t i = 0; i < l->f->n_initializers; i++) {
@@ -44,7 +55,8 @@ static void add_dim(char *text, uint32_t i, int64_t dim)
         snprintf(text + used, SHAPE_TEXT - used, "%s%lld", i ? "x" : "", (long long)dim);
 }
 
-// Shapes from the load options; they may only say what the file leaves open.
+// The load options may only fix dimensions that the file leaves open. The message shows both
+// shapes.
 static int check_shape(const struct onnx_value *v, const struct load_shape *s, const uint32_t *dims,
                        struct error *e)
 {
@@ -63,8 +75,8 @@ static int check_shape(const struct onnx_value *v, const struct load_shape *s, c
                      given, known);
 }
 
-// A dimension that is open is one where it comes first and nobody says more: that is how a batch is
-// given.
+// The shape of an input in this shape set. An open first dimension without an option is 1: that is
+// how exporters write a batch of any size. Any other needs the options.
 static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v, uint32_t *dims,
                       struct error *e)
 {
@@ -82,6 +94,7 @@ static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v,
     return r;
 }
 
+// Lists the inputs that exist, so that a misspelt name is quickly found.
 static int refuse_name(const struct onnx_lowering *l, const char *name, struct error *e)
 {
     char names[300] = "";
@@ -140,6 +153,7 @@ static int check_default(const struct onnx_lowering *l, const struct onnx_value 
                             v->name);
 }
 
+// Inputs of the model that are not initializers: in old files these are listed as inputs too.
 static int take_inputs(struct onnx_lowering *l, struct error *e)
 {
     struct graph *g = l->g;
@@ -162,6 +176,9 @@ static int take_inputs(struct onnx_lowering *l, struct error *e)
 
 // ---- nodes ----
 
+// Inputs by name, in l->in; new tensors for the outputs, in l->out. Edges that are left out are -1,
+// and cut off at the end of the list. ONNX is in SSA form: a name is made once, and before it is
+// used.
 static int take_edges(struct onnx_lowering *l, struct error *e)
 {
     const struct onnx_node *n = l->node;
@@ -190,7 +207,7 @@ static int take_edges(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
-// Operators that mean in operator set 1 what they mean in OPSET_MIN.
+// Operators that mean the same in operator set 1 as in OPSET_MIN: allowed in older files.
 static bool is_as_ever(const char *op)
 {
     static const char *const names[] = {
@@ -203,6 +220,8 @@ static bool is_as_ever(const char *op)
     return false;
 }
 
+// What is refused before lowering: unknown operators, operator sets that differ, wrong numbers of
+// edges, and subgraphs (If, Loop, Scan). Recurrent operators may lack output 0.
 static int check_node(const struct onnx_lowering *l, const struct onnx_operator *op,
                       struct error *e)
 {
@@ -235,7 +254,8 @@ static bool all_constant(const struct graph *g, const struct graph_node *n)
     return true;
 }
 
-// What the lowering made of constants is computed at once.
+// Computes nodes from `first` on whose inputs are all constants, and removes them. Later nodes then
+// see constants, for example shapes that files compute from Shape, Gather and Concat.
 static int fold_from(struct onnx_lowering *l, uint32_t first, struct error *e)
 {
     struct graph *g = l->g;
@@ -259,7 +279,8 @@ static bool is_standard(const char *domain)
     return !domain[0] || strcmp(domain, "ai.onnx") == 0;
 }
 
-// Products take weights in any form.
+// Whether input i may be a quantized weight in packed form (onnx_quant.c). Convolutions and
+// products do: they unpack weights only when the executor wants them.
 static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
 {
     uint32_t n_dims = l->g->tensors[l->in[i]].n_dims;
@@ -270,6 +291,7 @@ static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
     return strcmp(l->node->op, "MatMul") == 0 || strcmp(l->node->op, "Gemm") == 0;
 }
 
+// All other nodes get real numbers.
 static int unpack_inputs(struct onnx_lowering *l, struct error *e)
 {
     int r = 0;
@@ -279,6 +301,7 @@ static int unpack_inputs(struct onnx_lowering *l, struct error *e)
     return r;
 }
 
+// Lowers one node; one that ONNX defines by several others is taken apart first.
 static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct error *e)
 {
     uint32_t first = l->g->n_nodes;
@@ -300,7 +323,7 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
 
 // ---- outputs ----
 
-// An output that is known already still has to be written by something.
+// An output of the model must be written by a node: a constant one gets a node that copies it.
 static int write_constant(struct onnx_lowering *l, const struct onnx_value *v, int32_t *tensor,
                           struct error *e)
 {
@@ -360,6 +383,7 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_fuse(l->g, e);
 }
 
+// The table of names has a fixed size, so all names are counted first.
 static int lower_file(struct graph *g, const struct onnx_file *f,
                       const struct load_options *options, uint32_t row,
                       const struct graph_executor *executor, struct error *e)

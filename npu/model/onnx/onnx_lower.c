@@ -1,4 +1,10 @@
-// What lowerings of ONNX nodes share: attributes, tensors, new nodes.
+// What lowerings of ONNX nodes share. A lowering function (ops/) reads the node's attributes and
+// inputs, sets the shapes of its outputs and emits graph nodes:
+//
+//      onnx_int(), onnx_in() ...  ->  onnx_shape()  ->  onnx_emit_own() or onnx_emit_ref()
+//
+// Tensors and nodes are arrays that move when they grow: a pointer from onnx_in() is valid until
+// the next tensor is made, one from onnx_emit() until the next node. One thread builds one graph.
 #include "npu/model/onnx/onnx_lower.h"
 
 #include <math.h>
@@ -22,6 +28,7 @@ int onnx_refuse(const struct onnx_lowering *l, struct error *e, const char *form
 
 // ---- attributes ----
 
+// The node's attribute of a name. A list of them is short.
 static const struct onnx_attr *find(const struct onnx_lowering *l, const char *name)
 {
     for (uint32_t i = 0; i < l->node->n_attrs; i++)
@@ -68,6 +75,7 @@ const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *na
     return a ? &a->strings : NULL;
 }
 
+// At most ONNX_MAX_SHAPE numbers, for which dst has room.
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e)
 {
@@ -99,6 +107,8 @@ const struct graph_tensor *onnx_in(const struct onnx_lowering *l, uint32_t i)
     return i < l->n_in && l->in[i] >= 0 ? &l->g->tensors[l->in[i]] : NULL;
 }
 
+// Shapes, axes and pads decide sizes of memory, which are fixed when a model is loaded: so they
+// must be constants.
 int onnx_in_ints(const struct onnx_lowering *l, uint32_t i, int64_t *dst, uint32_t *ret_n,
                  struct error *e)
 {
@@ -141,6 +151,7 @@ int onnx_axis(const struct onnx_lowering *l, int64_t axis, uint32_t n, int64_t *
 
 // ---- tensors ----
 
+// Images (4-D) that are computed are kept channels-last; constants stay as the file has them.
 static int set_shape(const struct onnx_lowering *l, struct graph_tensor *t, enum tensor_type type,
                      uint32_t n_dims, const uint32_t *dims, struct error *e)
 {
@@ -156,6 +167,7 @@ static int set_shape(const struct onnx_lowering *l, struct graph_tensor *t, enum
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 
+// An output that the node leaves out needs no shape.
 int onnx_shape(struct onnx_lowering *l, uint32_t i, enum tensor_type type, uint32_t n_dims,
                const uint32_t *dims, struct error *e)
 {
@@ -170,6 +182,8 @@ int onnx_shape_like(struct onnx_lowering *l, uint32_t i, const struct graph_tens
     return onnx_shape(l, i, t->type, t->n_dims, t->dims, e);
 }
 
+// Shapes are aligned at their last dimensions; a dimension of 1, or one that is missing, takes the
+// others' size.
 int onnx_shape_broadcast(struct onnx_lowering *l, enum tensor_type type, uint32_t n,
                          struct error *e)
 {
@@ -200,6 +214,7 @@ int32_t onnx_tensor_new(struct onnx_lowering *l, const char *name, struct error 
     return (int32_t)g->n_tensors++;
 }
 
+// A tensor that no name of the file stands for; `dims` may be those of a tensor, which may move.
 int32_t onnx_temporary(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
                        const uint32_t *dims, struct error *e)
 {
@@ -237,6 +252,7 @@ int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct err
 
 // ---- nodes ----
 
+// Indices in the pool; NULL: no memory.
 static int32_t *copied(struct onnx_lowering *l, const int32_t *v, uint32_t n)
 {
     int32_t *copy = pool_alloc(&l->g->pool, n, sizeof *copy);
@@ -295,6 +311,8 @@ int onnx_emit_ref(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in, 
     return 0;
 }
 
+// The output becomes another name of `tensor`, without a node. Only an output of the model must be
+// a tensor of its own: then a Reshape copies.
 int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[tensor], *y = &l->g->tensors[l->out[0]];

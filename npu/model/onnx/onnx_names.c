@@ -1,4 +1,6 @@
-// A hash table of names, with open addressing.
+// A hash table from names of ONNX edges to tensors: open addressing with linear probing. Its size
+// is a power of two and at least twice the number of names, so that it is never full and need not
+// grow. Names are not copied.
 #include "npu/model/onnx/onnx_names.h"
 
 #include <stdlib.h>
@@ -41,6 +43,7 @@ static uint32_t hash(const char *s)
     return h;
 }
 
+// The entry of the name, or the free one where it belongs.
 static uint32_t place(const struct onnx_names *names, const char *name)
 {
     uint32_t at = hash(name) & names->mask;

@@ -1,4 +1,11 @@
-// Finds what is quantized, and makes the list of nodes with 8-bit numbers (onnx_qdq.h).
+// Finds what is quantized, and makes the list of nodes with 8-bit numbers (onnx_qdq.h). ONNX files
+// write a quantized model as float nodes between conversions:
+//
+//      x8 -> DequantizeLinear -> float node -> QuantizeLinear -> y8
+//
+// Each QuantizeLinear is taken as a request to have its input computed in int8 from int8 sources,
+// which qdq_quantized() tries. Where it cannot, the float nodes stay. `source` maps a float tensor
+// to the int8 tensor with the same values. Scales and roundings are those of ONNX Runtime.
 #include "npu/model/onnx/onnx_qdq.h"
 
 #include <stdlib.h>
@@ -7,6 +14,7 @@
 
 // ---- the new list ----
 
+// Adds a node to the new list as it is.
 static int append(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     if (!pool_reserve(&q->g->pool, q->nodes, q->n_nodes, q->room_nodes, q->n_nodes + 1))
@@ -36,6 +44,7 @@ struct graph_node *qdq_emit(struct qdq *q, enum graph_op op, const struct graph_
     return append(q, &n, e) < 0 ? NULL : &q->nodes[q->n_nodes - 1];
 }
 
+// The tensor's elements are int8, whatever the type of `like`. onnx_qdq() has made room.
 int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct error *e)
 {
     struct graph *g = q->g;
@@ -53,6 +62,8 @@ int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct err
     return r < 0 ? r : (int32_t)g->n_tensors++;
 }
 
+// A node that replaces each byte by table[byte]; the table is remembered, so that a product with
+// the same tensor can be joined with it.
 int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *table, int32_t x,
                  int32_t y, struct error *e)
 {
@@ -71,6 +82,7 @@ int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *tab
 
 // ---- what is there ----
 
+// int8, uint8 or int32.
 int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i)
 {
     if (t->type == TENSOR_INT32)
@@ -78,6 +90,7 @@ int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i)
     return t->type == TENSOR_INT8 ? (int8_t)t->data.data[i] : t->data.data[i];
 }
 
+// A linear search: there is one origin for each DequantizeLinear.
 const struct onnx_origin *qdq_origin(const struct qdq *q, int32_t tensor)
 {
     for (uint32_t i = 0; i < q->l->n_origins && tensor >= 0; i++)
@@ -93,8 +106,8 @@ const struct graph_node *qdq_sole_source(const struct qdq *q, int32_t tensor)
     return &q->g->nodes[q->producer[tensor]];
 }
 
-// The form of a node that quantizes or dequantizes numbers of `type`; false: not one scale and zero
-// point for all.
+// Scale and zero point of a QuantizeLinear or DequantizeLinear whose quantized side is of `type`;
+// false: they are not 8-bit with one constant scale for the whole tensor. uint8 is shifted by 128.
 static bool form_of(const struct graph *g, const struct graph_node *n, enum tensor_type type,
                     struct qdq_form *ret)
 {
@@ -111,6 +124,7 @@ static bool form_of(const struct graph *g, const struct graph_node *n, enum tens
     return ret->scale > 0;
 }
 
+// Who makes and who reads each tensor of the old list.
 static void count(struct qdq *q)
 {
     struct graph *g = q->g;
@@ -140,7 +154,8 @@ static bool is_ref(const struct graph_node *n, enum graph_ref_op op)
     return n->op == GRAPH_REF && n->ref.op == op;
 }
 
-// Between the file's numbers and those of a narrow tensor, both ways.
+// Between the numbers of the file and those of a narrow tensor, both ways: for uint8 the top bit
+// changes, which is the shift by 128; int8 is copied.
 static int emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t x, int32_t y,
                           struct error *e)
 {
@@ -152,6 +167,7 @@ static int emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t 
     return qdq_emit_map(q, like, table, x, y, e);
 }
 
+// The only node that reads a tensor; NULL: several, none, or an output of the model.
 static const struct graph_node *sole_reader(const struct qdq *q, int32_t tensor)
 {
     bool sole = tensor >= 0 && q->n_reads[tensor] == 1 && q->reader[tensor] != UINT32_MAX;
@@ -165,6 +181,8 @@ static bool becomes_unsigned(const struct qdq *q, int32_t stored)
     return n && is_ref(n, REF_OP_DEQUANTIZE) && q->n_reads[n->outputs[0]] == 1;
 }
 
+// x8 = quantized x. Either x can be computed in int8, or a QUANTIZE node converts it. The file's
+// own tensor is made from the narrow one, and dropped later if nobody reads it.
 static int take_quantize(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     int32_t x = n->inputs[0], y = n->outputs[0], narrow = -1;
@@ -185,6 +203,7 @@ static int take_quantize(struct qdq *q, const struct graph_node *n, struct error
     return emit_as_stored(q, n, narrow, y, e);
 }
 
+// The float tensor gets a CONVERT node, and `source` so that int8 nodes can do without it.
 static int take_dequantize(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     int32_t x = n->inputs[0], y = n->outputs[0], narrow = q->source[x];
@@ -203,7 +222,8 @@ static int take_dequantize(struct qdq *q, const struct graph_node *n, struct err
 
 // ---- all nodes ----
 
-// What is quantized at once is left to that.
+// Whether the node's result is quantized after activations at most: then take_quantize() handles
+// the node.
 static bool is_quantized_next(const struct qdq *q, const struct graph_node *n)
 {
     do
@@ -212,6 +232,7 @@ static bool is_quantized_next(const struct qdq *q, const struct graph_node *n)
     return n && is_ref(n, REF_OP_QUANTIZE);
 }
 
+// Conversions, moves of elements (which stay int8), products that stay real, and all else as it is.
 static int take_node(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     if (is_ref(n, REF_OP_QUANTIZE))
@@ -247,6 +268,7 @@ static size_t room_for(const struct graph *g)
     return room;
 }
 
+// Nothing to do without a DequantizeLinear. The arrays have room for all tensors that may be added.
 int onnx_qdq(struct onnx_lowering *l, struct error *e)
 {
     if (!l->n_origins)

@@ -1,10 +1,20 @@
-// What lies before a QuantizeLinear, on narrow tensors: tables, arithmetic, averages, moves.
+// What comes before a QuantizeLinear, computed on int8 tensors:
+//
+//      chain of functions of one tensor    a table of 256 entries
+//      Add, Mul of two                     the same node on int8
+//      AveragePool, Softmax, Concat        the same node on int8
+//      moves (Reshape, Transpose ...)      quantized before the move instead of after
+//      Conv, MatMul                        onnx_qdq_products.c
+//
+// Functions return 1 when they have emitted nodes, 0 when it cannot be done (the float nodes stay),
+// or an error.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_qdq.h"
 
 #define MAX_DEPTH 8 // of moves between a node and its quantization
 
+// The node that makes a tensor, whoever else reads it.
 static const struct graph_node *source_node(const struct qdq *q, int32_t tensor)
 {
     return q->producer[tensor] < 0 ? NULL : &q->g->nodes[q->producer[tensor]];
@@ -37,7 +47,8 @@ static int32_t swish_of(const struct qdq *q, const struct graph_node *n)
     return -1;
 }
 
-// Functions of one narrow tensor, one after the other.
+// Functions of one narrow tensor, applied in sequence, found from the last one backwards. False:
+// something else is in between, or there are too many.
 static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
 {
     *c = (struct chain){0};
@@ -55,6 +66,8 @@ static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
     return true;
 }
 
+// table[i] = quantize(f(dequantize(i))) for all 256 values. rintf() rounds ties to even and zp is
+// added after it, as ONNX has it; NaN becomes the zero point.
 static void fill_table(const struct qdq *q, struct qdq_form from, const struct chain *c,
                        struct qdq_form to, int8_t *table)
 {
@@ -70,7 +83,8 @@ static void fill_table(const struct qdq *q, struct qdq_form from, const struct c
     }
 }
 
-// Emits a table from one narrow tensor to another form.
+// Emits a table from one narrow tensor to another form; nothing if the chain is empty and the forms
+// are equal.
 static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct qdq_form form,
                       const struct graph_node *node, int32_t *ret, struct error *e)
 {
@@ -87,7 +101,8 @@ static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct
 
 // ---- arithmetic ----
 
-// A constant that the file has as 8-bit numbers, as a narrow tensor. -1: it is none.
+// A constant that the file has as 8-bit numbers, as a narrow tensor. -1: it is not one (or memory
+// is short: the float node then stays).
 static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
 {
     const struct onnx_origin *o = qdq_origin(q, tensor);
@@ -114,7 +129,7 @@ static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
     return narrow;
 }
 
-// x times a table of x is a table of x.
+// x * f(x), with f(x) a table (Swish, for example), depends on x alone: so it is one table of x.
 static int emit_joined(struct qdq *q, const struct graph_node *n, int32_t x, int32_t mapped,
                        int32_t y, struct error *e)
 {
@@ -132,6 +147,7 @@ static bool is_map_of(const struct qdq *q, int32_t tensor, int32_t x)
     return q->map[tensor] && q->map_source[tensor] == x;
 }
 
+// Add or Mul of two narrow tensors or constants.
 static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
                   int32_t *ret, struct error *e)
 {
@@ -153,6 +169,7 @@ static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struc
 
 // ---- averages, Softmax ----
 
+// Whether the int8 kernels can do this node.
 static bool takes_narrow(const struct qdq *q, const struct graph_node *n)
 {
     const struct graph_tensor *x = &q->g->tensors[n->inputs[0]];
@@ -175,6 +192,8 @@ static int emit_alike(struct qdq *q, const struct graph_node *n, const int32_t *
     return 1;
 }
 
+// Nodes of one input. Signed and unsigned files differ in ONNX Runtime's arithmetic, so both sides
+// must agree.
 static int single(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
                   int32_t *ret, struct error *e)
 {
@@ -187,6 +206,7 @@ static int single(struct qdq *q, const struct graph_node *n, int32_t like, struc
 
 // ---- moves ----
 
+// Nodes that copy elements or choose among them: quantizing before or after gives the same.
 static bool only_moves(const struct graph_node *n)
 {
     switch (n->op) {
@@ -217,6 +237,8 @@ static bool take_sources(const struct qdq *q, const struct graph_node *n, int32_
     return n->n_inputs > 0;
 }
 
+// Moves a narrow tensor instead of the real numbers. The real result is made by CONVERT nodes for
+// those who still read it.
 int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     if (!only_moves(n) || n->n_inputs > ONNX_MAX_EDGES || n->n_outputs > ONNX_MAX_EDGES)
@@ -239,7 +261,7 @@ int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
     return 1;
 }
 
-// Concat brings its inputs to the output's form.
+// Each input is brought to the output's scale and zero point by a table first.
 static int concat(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
                   int32_t *ret, struct error *e)
 {
@@ -259,7 +281,8 @@ static int concat(struct qdq *q, const struct graph_node *n, int32_t like, struc
 
 // ---- all of them ----
 
-// Activations that saturation does anyway are passed over.
+// The node before `x`, past activations that saturation does anyway: Relu where the smallest
+// quantized value is 0 or more, Clip outside of the range.
 static const struct graph_node *behind_activations(const struct qdq *q, int32_t x,
                                                    struct qdq_form form)
 {
@@ -279,7 +302,7 @@ static const struct graph_node *behind_activations(const struct qdq *q, int32_t 
 static int quantized(struct qdq *q, int32_t x, struct qdq_form form, int depth, int32_t *ret,
                      struct error *e);
 
-// What is quantized behind a move may as well be quantized before it.
+// Recursion is bounded by MAX_DEPTH, as files can chain moves at will.
 static int before_move(struct qdq *q, const struct graph_node *n, int32_t like,
                        struct qdq_form form, int depth, int32_t *ret, struct error *e)
 {

@@ -1,5 +1,10 @@
-// Convolutions and products of matrices on narrow tensors. A product of matrices is a convolution
-// of images of one pixel.
+// Convolutions and products of matrices on narrow tensors. With x8, w8 and their zero points:
+//
+//      y8 = s_x * s_w[o] / s_y * (sum((x8 - zp_x) * (w8 - zp_w[o])) + bias[o]) + zp_y
+//
+// where the bias is in units of s_x * s_w[o]. A product of matrices [rows, inputs] x [inputs,
+// outputs] is a convolution of `rows` images of one pixel with `inputs` channels, so one kernel
+// serves both.
 #include "npu/model/onnx/onnx_qdq.h"
 
 // What a product is made of. The weight has one scale and zero point, or one for each output.
@@ -10,6 +15,8 @@ struct operands {
     const struct graph_tensor *weight, *scale, *zp, *bias; // zp, bias: NULL without
 };
 
+// The bias must be int32 in units of both scales, without zero point, as ONNX Runtime demands.
+// False: it is not.
 static bool take_bias(const struct qdq *q, const struct graph_node *n, struct operands *o)
 {
     o->bias = NULL;
@@ -23,7 +30,8 @@ static bool take_bias(const struct qdq *q, const struct graph_node *n, struct op
            (b->zp < 0 || qdq_whole_number(&q->g->tensors[b->zp], 0) == 0);
 }
 
-// `axis`: of the weight's outputs.
+// Finds the operands of a product; false: one is not quantized as it must be. `axis`: of the
+// weight's outputs.
 static bool take_operands(const struct qdq *q, const struct graph_node *n, uint32_t n_dims,
                           uint32_t axis, struct operands *o)
 {
@@ -44,8 +52,9 @@ static bool take_operands(const struct qdq *q, const struct graph_node *n, uint3
            (!o->zp || (o->zp->constant && o->zp->n_elems == n_scales)) && take_bias(q, n, o);
 }
 
-// Scales as ONNX Runtime computes them: steps of the output for each product of steps, or real
-// numbers where y_scale is 0.
+// Scales as ONNX Runtime computes them, in floats and in this order: quantized units of the output
+// for each product of units, or real numbers where y_scale is 0. uint8 weights are shifted by 128,
+// as is their zero point.
 static struct graph_conv_quant *make_quant(struct qdq *q, const struct operands *o, float y_scale,
                                            struct error *e)
 {
@@ -84,6 +93,8 @@ struct file_weight {
 
 #define TILE 64 // outputs that are transposed together: a line of the cache of each input
 
+// Shifts and transposes a weight in one pass. By tiles, since the source's lines are `n` bytes
+// apart and each is read as a whole cache line.
 static void unpack(const struct graph_tensor *t, void *dst)
 {
     const struct file_weight *w = t->packing;
@@ -126,6 +137,8 @@ static int32_t take_weight(struct qdq *q, const struct operands *o, bool transpo
     return index;
 }
 
+// 1: emitted. A product's weight [inputs, outputs] is transposed unless the node says it already
+// is.
 static int emit_conv(struct qdq *q, const struct graph_node *n, const struct operands *o, int32_t x,
                      int32_t y, struct error *e)
 {
@@ -148,6 +161,7 @@ static int emit_conv(struct qdq *q, const struct graph_node *n, const struct ope
 
 // ---- products of matrices ----
 
+// A plain product whose B is a quantized weight and whose A ends with the summed dimension.
 static bool take_matrices(const struct qdq *q, const struct graph_node *n, struct operands *o)
 {
     if (n->product.transpose[0] || n->product.alpha != 1 || n->product.beta != 1 ||
@@ -158,7 +172,7 @@ static bool take_matrices(const struct qdq *q, const struct graph_node *n, struc
     return inputs && x->n_elems && x->n_dims && x->dims[x->n_dims - 1] == inputs;
 }
 
-// The tensor's rows as images of one pixel. The tensor is a new one.
+// The rows of a new tensor as images of one pixel, channels-last: the bytes stay in place.
 static int as_pixels(struct qdq *q, int32_t tensor, uint32_t channels, struct error *e)
 {
     struct graph_tensor *t = &q->g->tensors[tensor];
@@ -171,6 +185,7 @@ static int as_pixels(struct qdq *q, int32_t tensor, uint32_t channels, struct er
     return graph_tensor_measure(t, e);
 }
 
+// Reshape, convolution, Reshape; the reshapes move nothing.
 static int emit_product(struct qdq *q, const struct graph_node *n, const struct operands *o,
                         int32_t y, struct error *e)
 {

@@ -1,9 +1,12 @@
-// Tensors that ONNX files hold, as constants.
+// Tensors that ONNX files hold, as constants of the graph. Elements are in raw_data, little-endian,
+// or in a typed field: floats and doubles as bytes, all else as varints. What is as wide as the
+// graph's type stays in the file.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_file.h"
 #include "tensor/convert.h"
 
+// Doubles are taken as float32.
 bool onnx_type_of(int32_t type, enum tensor_type *ret)
 {
     static const struct {
@@ -30,7 +33,7 @@ static int refuse_size(const struct onnx_tensor *t, uint64_t there, uint64_t nee
                      (unsigned long long)there, (unsigned long long)needed);
 }
 
-// Numbers that the file holds as varints.
+// Varints to elements of 1 to 8 bytes: little-endian, so the first bytes are the element.
 static int narrow(const struct onnx_file *f, const struct onnx_tensor *t, struct graph_tensor *ret,
                   struct error *e)
 {
@@ -49,11 +52,14 @@ static int narrow(const struct onnx_file *f, const struct onnx_tensor *t, struct
     return 0;
 }
 
+// Fractions may be rounded and NaN and infinity kept, but whole numbers must be exact and nothing
+// may overflow: such doubles are often sizes or masks.
 static bool fits_float(double v)
 {
     return !isfinite(v) || (isfinite((float)v) && (v != trunc(v) || (double)(float)v == v));
 }
 
+// Bytes in the file need not be aligned, hence memcpy().
 static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e)
 {
@@ -76,6 +82,8 @@ static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
     return 0;
 }
 
+// Checks that the file has as many elements as the shape says, then points at them or converts
+// them.
 int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e)
 {

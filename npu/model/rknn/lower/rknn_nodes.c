@@ -1,4 +1,7 @@
-// The nodes of a .rknn file: what each operator becomes.
+// The nodes of a .rknn file: what each operator becomes. lower_node() looks the operator up in two
+// tables at the end of this file: `operators` by the whole name, `fusing` by its beginning
+// ("ConvAddRelu" is Conv with the suffix "AddRelu"). What is in neither goes to rknn_ref.c.
+// Semantics are ONNX's unless docs/rknn-format.md says otherwise.
 #include <math.h>
 
 #include "npu/model/rknn/lower/rknn_lower.h"
@@ -25,6 +28,7 @@ bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret)
     return true;
 }
 
+// The operator's name is the activation.
 static int lower_unary(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
@@ -53,6 +57,8 @@ int lower_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
     return 0;
 }
 
+// The file lists scratch memory of the chip behind the real inputs, so inputs are taken until they
+// fill the output.
 static int lower_concat(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
@@ -91,6 +97,7 @@ static int lower_argmax(struct rknn_lowering *l, struct error *e)
     return lower_split(l, e);
 }
 
+// perm must name each dimension once.
 static int lower_transpose(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
@@ -123,6 +130,8 @@ int lower_ints(struct rknn_lowering *l, uint32_t input, int64_t *values, uint32_
     return 0;
 }
 
+// Inputs: data, starts, ends, axes, steps. The ends are not needed, as the output's shape is known.
+// Starts are counted from the end when negative, and clamped.
 static int lower_slice(struct rknn_lowering *l, struct error *e)
 {
     int64_t starts[2 * GRAPH_MAX_DIMS], axes[2 * GRAPH_MAX_DIMS], steps[2 * GRAPH_MAX_DIMS];
@@ -150,6 +159,8 @@ static int lower_slice(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Inputs: data, pads (all that come first, then all that come last), value, axes. Only the first
+// half is needed: the rest follows from the output's shape.
 static int lower_pad(struct rknn_lowering *l, struct error *e)
 {
     int64_t pads[2 * GRAPH_MAX_DIMS];
@@ -180,6 +191,7 @@ static int lower_pad(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// The place of a text attribute's value among `names`; refuses others.
 static int pick(const struct rknn_lowering *l, const char *attr, const char *absent,
                 const char *const *names, uint32_t n, uint32_t *ret, struct error *e)
 {
@@ -193,7 +205,8 @@ static int pick(const struct rknn_lowering *l, const char *attr, const char *abs
 
 #define ROUNDED 1e-3 // of a size that is a float
 
-// Scales count where no sizes are given: a size may be the less by what was cut off.
+// A Resize with scales computes positions from them, and its size is rounded down: where that cuts
+// off a part of a pixel, the scale is kept. Where sizes are given (input 3), they count.
 static int take_scales(struct rknn_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
@@ -212,6 +225,7 @@ static int take_scales(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// The defaults of the attributes are ONNX's.
 static int lower_resize(struct rknn_lowering *l, struct error *e)
 {
     static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
@@ -235,6 +249,7 @@ static int lower_resize(struct rknn_lowering *l, struct error *e)
     return take_scales(l, e);
 }
 
+// Whether all elements of a 16- or 32-bit constant have this value.
 static bool all_are(const struct graph_tensor *t, int32_t value)
 {
     size_t size = tensor_type_size(t->type);
@@ -250,7 +265,8 @@ static bool all_are(const struct graph_tensor *t, int32_t value)
 
 #define FACTOR_ERROR 1e-3 // of a factor that registers hold in 15 bits
 
-// Where registers hold the factor that the scales come to, they must agree.
+// The node's registers hold the factor s_x * s_scale / s_y in 15 bits. If they disagree with the
+// tensors' scales, the units were not understood.
 static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
 {
     uint32_t scale, shift;
@@ -280,6 +296,7 @@ static int check_integer_norm(struct rknn_lowering *l, struct error *e)
     return check_norm_factor(l, e);
 }
 
+// Inputs: x, scale, bias, mean, variance; all float, or all integers.
 static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     int r = lower_inputs(l, 5, e);
@@ -296,7 +313,8 @@ static int lower_norm(struct rknn_lowering *l, const char *suffix, struct error 
     return lower_posts(l, suffix, -1, e);
 }
 
-// Over the channels of each pixel, or over the whole image (axes 1, or 1 to 3).
+// The vendor's layer normalization: over the channels of each pixel (axes 1), or over the whole
+// image (axes 1 to 3).
 static int lower_ex_norm(struct rknn_lowering *l, struct error *e)
 {
     static const char *const modes[] = {"layer", "mean_var", "rms"};
@@ -323,6 +341,7 @@ static int lower_glu(struct rknn_lowering *l, struct error *e)
     return r < 0 ? r : lower_axis(l, 1, e);
 }
 
+// A third input is added to the product, or multiplied with it (c_type "mul").
 static int lower_ex_mat_mul(struct rknn_lowering *l, struct error *e)
 {
     char form[16];
@@ -369,6 +388,7 @@ static int lower_gather(struct rknn_lowering *l, struct error *e)
     return table ? lower_gather_from_table(l, e) : r;
 }
 
+// Operators "cst...": the user's program or plugin computes them, with whatever inputs they have.
 static int lower_custom(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     (void)l;

@@ -1,5 +1,6 @@
-// Nodes of a .rknn file that are computed by the reference operators: integers, truth values, and
-// operators that only the board's CPU has.
+// Nodes of a .rknn file that the reference operators (graph_ref.h) compute: integers, truth values,
+// and operators that the board runs on its CPU. They are slow and exact; quantized tensors are
+// dequantized for them.
 #include "npu/model/rknn/lower/rknn_lower.h"
 
 static bool holds_integers(const struct graph_tensor *t)
@@ -7,6 +8,7 @@ static bool holds_integers(const struct graph_tensor *t)
     return !t->quantized && t->type != TENSOR_FLOAT32 && t->type != TENSOR_FLOAT16;
 }
 
+// Makes the node a reference operator of its first n_in inputs; `ints` are copied.
 static int emit(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in, const int64_t *ints,
                 uint32_t n_ints, struct error *e)
 {
@@ -26,6 +28,7 @@ static int emit(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in, co
 
 // ---- arithmetic ----
 
+// The reference operator for arithmetic; Add for what is left.
 static int64_t ref_binary_of(enum graph_op op)
 {
     switch (op) {
@@ -48,6 +51,7 @@ static int64_t ref_binary_of(enum graph_op op)
     }
 }
 
+// Integers have an exact reference operator, real numbers the fast one, with fused activations.
 int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e)
 {
     int64_t kind = ref_binary_of(l->out->op);
@@ -79,7 +83,8 @@ int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
 
 // ---- reductions ----
 
-// The reduced dimensions are those that the output has as 1; without keepdims they must be named.
+// The reduced dimensions as bits. With keepdims they are those that the output has as 1; without,
+// the file must name them, by attribute or by input.
 static int find_axes(struct rknn_lowering *l, uint32_t *ret, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
@@ -147,6 +152,8 @@ int lower_softmax(struct rknn_lowering *l, struct error *e)
     return emit(l, REF_OP_SOFTMAX, 1, (int64_t[]){l->out->axis, 1, 0}, 3, e);
 }
 
+// Operator sets 11 and 13 agree where nothing follows the axis; elsewhere the file does not say
+// which is meant.
 static int lower_log_softmax(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 1, e);
@@ -174,7 +181,8 @@ static int lower_arg_min(struct rknn_lowering *l, struct error *e)
     return emit(l, REF_OP_ARG_REDUCE, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
 }
 
-// Of images, the axes do not lie together in memory.
+// Of channels-last images, the normalized dimensions are not contiguous in memory: the reference
+// operator does those.
 int lower_layer_norm(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_inputs(l, 2, e);
