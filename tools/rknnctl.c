@@ -128,7 +128,7 @@ static int run_command(int argc, char **argv, struct failure *f)
     };
     options_set_global(rows, sizeof rows / sizeof *rows);
     if (settings.silences_library)
-        setenv("RKNN_LOG_LEVEL", "0", 1); // what it would say is said here
+        setenv("RKNN_LOG_LEVEL", "0", 1); // its failures are printed by rknnctl
     return dispatch_command(&settings, argc, argv, f);
 }
 

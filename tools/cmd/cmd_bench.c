@@ -18,6 +18,7 @@ struct bench_command {
     bool json, csv;
 };
 
+// Each single time is kept for exact percentiles, hence the limit of runs times clients.
 static int parse_options(int argc, char **argv, struct bench_command *c, struct failure *f)
 {
     struct bench_plan *p = &c->plan;

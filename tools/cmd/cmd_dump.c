@@ -1,7 +1,9 @@
-// rknnctl dump: what each node of a model computes.
+// rknnctl dump: writes what each node of a model computes into files. dump_execute() does the work;
+// this file is its command line.
 #include "tools/rknnctl.h"
 #include "tools/run/dump_files.h"
 
+// A folder is required: tensors on standard output would be of no use.
 static int parse_options(int argc, char **argv, struct dump_plan *p, struct failure *f)
 {
     const struct option_row rows[] = {

@@ -9,6 +9,7 @@ struct perf {
     bool json, csv;
 };
 
+// --sort is checked before the model is measured.
 static int parse_options(int argc, char **argv, struct perf *p, struct failure *f)
 {
     struct profile_plan *plan = &p->plan;

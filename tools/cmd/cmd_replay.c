@@ -58,6 +58,8 @@ static int judge_result(const char *path, const rknnd_replay_result *r, bool all
     return 0;
 }
 
+// The server is asked first, so that RKNN_ERR_PARAM_INVALID afterwards can only mean the file, not
+// the server's URI.
 int cmd_replay(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

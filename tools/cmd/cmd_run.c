@@ -29,6 +29,7 @@ static int parse_options(int argc, char **argv, struct run_plan *p, struct failu
     return task_parse(&p->task, &options, argc, argv, f);
 }
 
+// Unlike perf and bench it shows nothing after a failure: outputs of a failed run mean nothing.
 static int run_and_show(const struct run_plan *plan, struct failure *f)
 {
     struct run_state state;

@@ -14,6 +14,7 @@ static void free_stats(rknnd_stats **s)
     rknnd_free(*s);
 }
 
+// No earlier look: usage_print() shows totals since the server began.
 int cmd_stats(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

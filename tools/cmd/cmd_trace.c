@@ -17,7 +17,7 @@
 struct trace {
     struct timeline timeline;
     uint64_t n_events, n_lost;
-    uint64_t end_ns; // of the watch; 0: it does not go on
+    uint64_t end_ns; // when --seconds are over; 0: not following
 };
 
 static void free_stats(rknnd_stats **s)

@@ -1,4 +1,5 @@
-// A model's tensors against those of a golden one: of another file, server or backend.
+// Compares a model's tensors with a reference's ("golden"): another file's, server's or backend's,
+// usually the float model's.
 #pragma once
 
 #include <jansson.h>

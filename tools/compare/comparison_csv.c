@@ -21,6 +21,7 @@ static void csv_number(bool there, double value, bool last)
     csv_text(cell, last);
 }
 
+// Of both distances the one of real values; empty cells without a partner.
 static void csv_distance(const struct comparison_distance *d)
 {
     const double values[] = {d->real.cosine, d->real.euclidean, d->real.relative, d->real.gain};

@@ -1,4 +1,4 @@
-// How long both models of a comparison take, layer by layer.
+// How long both models of a comparison take, layer by layer, with ratios.
 #pragma once
 
 #include <jansson.h>
@@ -17,8 +17,8 @@ struct time_number {
     double value;
 };
 
-// The chip's times, measured by an NPU or estimated of a software NPU, are compared with each
-// other, and those of machines.
+// Chip times (measured by an NPU, or a software NPU's estimate) are compared with chip times,
+// machine times with machine times.
 enum time_column {
     TIME_MEASURED, // by an NPU
     TIME_ESTIMATE,

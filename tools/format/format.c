@@ -43,6 +43,8 @@ const char *format_us(struct format_buffer *b, uint64_t us)
     return format_scaled(b, us, 1000, units, sizeof units / sizeof *units);
 }
 
+// snprintf() returns what it would have written: n may pass the buffer's size, and ends the loop
+// then.
 const char *format_dims(struct format_buffer *b, const uint32_t *dims, uint32_t n_dims)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
-// A file that is written whole or not at all: under another name beside it, which becomes its own
-// when all is there. A file that was there before is replaced then, with its mode, and kept until
-// then; what a symbolic link points at is replaced, not the link. A device or a pipe is written to
-// directly, and "-" is standard output. All that rknnctl writes goes this way, or (record) as this.
+// A file that is written whole or not at all: written under a temporary name in the same folder,
+// and renamed when it is complete. A file that exists is kept until then and replaced with its
+// mode; a symbolic link stays, its target is replaced. Devices and pipes are written to directly,
+// "-" is standard output. All that rknnctl writes goes this way.
 #pragma once
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Files of a model's tensors.
+// Names of the files into which a model's tensors are written, and their folder.
 #pragma once
 
 #include <stdint.h>

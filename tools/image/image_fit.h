@@ -16,7 +16,7 @@ struct image_fitted {
     uint32_t from_width, from_height;                // of the picture, upright
     uint32_t width, height;                          // of the input
     struct resample_window window;                   // of the picture
-    uint32_t left, top, fitted_width, fitted_height; // where that lies in the input
+    uint32_t left, top, fitted_width, fitted_height; // the rectangle of the input it fills
     uint8_t colour[4];                               // of the rest
 };
 

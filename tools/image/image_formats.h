@@ -1,4 +1,4 @@
-// Between image.c and its readers.
+// Private to the picture readers: what image.c gives them and takes from them.
 #pragma once
 
 #include <stdint.h>

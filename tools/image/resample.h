@@ -3,7 +3,7 @@
 
 #include "tools/image/image.h"
 
-// A part of a picture, in its pixels; its sides may lie between pixels.
+// A part of a picture, in its pixels; its sides may be between pixels.
 struct resample_window {
     double x, y, width, height;
 };

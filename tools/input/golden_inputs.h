@@ -1,5 +1,6 @@
-// The inputs of one model, for another one that computes the same but leaves to its caller what a
-// .rknn file does itself: channel order, mean and standard deviation.
+// Inputs for a comparison's reference, made from those of the model: the same numbers, after the
+// preprocessing (channel order, mean, standard deviation) that a .rknn file contains and a float
+// model leaves to its caller.
 #pragma once
 
 #include <jansson.h>

@@ -48,6 +48,7 @@ static bool find_key(const char *key, size_t length, const rknn_tensor_attr *att
     return parse_index(key, length, n, ret);
 }
 
+// The refusal lists the model's inputs.
 int inputs_find(const char *option, const char *key, size_t length, const rknn_tensor_attr *attrs,
                 uint32_t n, uint32_t *ret, struct failure *f)
 {
@@ -79,6 +80,7 @@ static int map_key(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, c
     return 0;
 }
 
+// The first input without a file, with the list of all.
 static int check_complete(const rknn_tensor_attr *attrs, uint32_t n, const char **paths,
                           struct failure *f)
 {

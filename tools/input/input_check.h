@@ -1,4 +1,4 @@
-// Which file is which input, and whether what is in it fits. No file is read here.
+// Maps the values of -i to inputs and checks shapes. No file is read here.
 #pragma once
 
 #include <stdbool.h>

@@ -12,6 +12,7 @@
 
 #define DEFAULT_COLOUR 114 // that of detectors' training data
 
+// Parses one option's value into a form; refuses with EXIT_USAGE.
 typedef int set_value(const char *text, struct input_form *form, struct failure *f);
 
 static int set_layout(const char *text, struct input_form *form, struct failure *f)
@@ -120,6 +121,7 @@ static int apply_choice(enum input_option option, const struct text_list *list,
     return r;
 }
 
+// Defaults: NHWC, exact size, gray 114 padding as YOLO's letterbox uses.
 int input_forms_make(const struct input_options *o, const rknn_tensor_attr *attrs, uint32_t n,
                      struct input_form *ret, struct failure *f)
 {

@@ -38,6 +38,7 @@ static int add_set(struct input_list *l, char *line, const char *folder, struct 
     return r;
 }
 
+// Fails for a list without a single set: an empty file is a mistake, not zero comparisons.
 static int read_list(struct input_list *l, const char *path, struct failure *f)
 {
     cleanup(fclose_p) FILE *file = fopen(path, "re");

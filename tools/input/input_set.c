@@ -37,6 +37,7 @@ static int query_native(const struct model *m, uint32_t index, rknn_tensor_attr 
     return r < 0 ? failure_rknn(f, r, "model %s", m->path) : 0;
 }
 
+// Failures name the input and its file; those of the steps below do not.
 static int load_input(struct input_set *s, const struct model *m, uint32_t i,
                       const struct input_form *form, struct failure *f)
 {
@@ -117,6 +118,7 @@ void input_set_tell(const struct input_set *s, const struct model *m, FILE *out)
     }
 }
 
+// The window in the picture's pixels, its place in the input, and the padding's colour.
 static json_t *picture_json(const struct input_file *file)
 {
     const struct image_fitted *p = &file->fitted;
@@ -151,6 +153,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+// Bytes of an element; 1 for 8-bit types and booleans.
 static size_t element_size(rknn_tensor_type type)
 {
     switch (type) {
@@ -199,6 +202,7 @@ static void fill_random(void *data, rknn_tensor_type type, uint32_t n, uint64_t 
     }
 }
 
+// All inputs take from one sequence: their data differs, but depends on the seed alone.
 int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f)
 {
     uint64_t state = seed;

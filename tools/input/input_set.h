@@ -10,7 +10,7 @@
 struct input_set {
     uint32_t n;
     rknn_input *inputs; // buffers are the set's
-    const char **paths; // of the files; NULL where the data is made up
+    const char **paths; // of the files; NULL where the data is random
     struct input_file *files;
 };
 

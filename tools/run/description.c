@@ -54,6 +54,7 @@ static bool visit_list(const json_t *list, name_visitor *visit, void *user)
     return false;
 }
 
+// Outputs first: a name that a node computes is what --only and --map mostly mean.
 static bool visit_names(const json_t *description, name_visitor *visit, void *user)
 {
     size_t i;

@@ -138,6 +138,7 @@ static int print_files(struct dump *d)
                                                                           : 0;
 }
 
+// A failure inside on_tensor() is in d->f and says more than the library's code.
 static int run_dump(struct dump *d, const struct model *m, const struct input_set *inputs)
 {
     int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);

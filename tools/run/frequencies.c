@@ -37,6 +37,7 @@ static double format_mhz(uint64_t hz)
     return (double)hz / 1e6;
 }
 
+// "594 of 1000 MHz (clk_npu, rknpu_ondemand)"; the maximum only where it differs.
 static void print_one(const char *title, const rknnd_clock *c)
 {
     char most[40] = "", governor[64] = "";

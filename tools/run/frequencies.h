@@ -1,4 +1,4 @@
-// How fast a server's machine is clocked.
+// The clocks of a server's machine: CPU, NPU, DDR, … with their governors.
 #pragma once
 
 #include <jansson.h>

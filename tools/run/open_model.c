@@ -40,6 +40,7 @@ static int query_shapes(struct model *m, struct failure *f)
     return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, m->outputs, f);
 }
 
+// Allocates at least one element each, so that NULL always means out of memory.
 static int query_model(struct model *m, struct failure *f)
 {
     rknn_input_output_num n;
@@ -95,6 +96,7 @@ static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failur
     return 0;
 }
 
+// Attributes are queried again: they are those of the shape set from here on.
 int model_set_row(struct model *m, uint32_t row, struct failure *f)
 {
     int r = 0;

@@ -4,6 +4,7 @@
 #include "tools/ui/print.h"
 #include "tools/view/layers.h"
 
+// Attributes, and what was done with the file (input_set_json).
 static json_t *inputs_json(const struct run_result *r)
 {
     json_t *array = json_array();
@@ -71,6 +72,7 @@ static json_t *memory_json(const rknn_mem_size *m)
                      (json_int_t)m->free_sram_size);
 }
 
+// json_pack() takes the members' references; if one is NULL (no memory), so is the whole.
 int run_result_print_json(const struct run_result *r, struct failure *f)
 {
     json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:o}", "model", r->model->path, "server",

@@ -12,6 +12,7 @@
 
 #define INDENT "  "
 
+// Prints and frees the table.
 static int print_table(struct table *t, struct failure *f)
 {
     int r = table_print(t, stdout, INDENT, terminal_width(stdout));
@@ -79,6 +80,7 @@ static void print_values(const struct run_output *o, const rknn_tensor_attr *a)
         report_line("NaN", "%llu of %u", (unsigned long long)o->range.n_nan, a->n_elems);
 }
 
+// The upload's time is 0 where the server held the model already.
 static void print_times(const struct run_result *r)
 {
     const struct progress *upload = &r->model->upload;
@@ -102,6 +104,7 @@ static void print_times(const struct run_result *r)
                     r->times.n_repeated == 1 ? " was" : "s were");
 }
 
+// The times of a single run, not medians. The sum is of the layers alone.
 static int print_layers(const struct run_result *r, struct failure *f)
 {
     const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
@@ -120,6 +123,7 @@ static int print_layers(const struct run_result *r, struct failure *f)
     return 0;
 }
 
+// As the runtime reports them (RKNN_QUERY_MEM_SIZE).
 static void print_memory(const rknn_mem_size *m)
 {
     struct format_buffer b, c;

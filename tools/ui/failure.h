@@ -1,4 +1,4 @@
-// What went wrong, in an exit code for scripts and in words for people.
+// What went wrong: an exit code for scripts and a text for people.
 #pragma once
 
 // rknnctl.1 documents these; scripts rely on them.
@@ -12,8 +12,9 @@ enum exit_code {
     EXIT_GATE,        // all went well, but a limit that was given (--fail-above, …) is not kept
 };
 
-// A value of the caller. Functions that can fail take one last and return 0 or the exit code, so
-// that `return failure_set(f, EXIT_INPUT, "…")` works. Success leaves it alone.
+// Owned by the caller, on the stack as a rule. Functions that can fail take it as their last
+// argument and return 0 or the exit code, so that `return failure_set(f, EXIT_INPUT, "…")` works.
+// Untouched on success.
 struct failure {
     int code;
     char text[1024];

@@ -1,5 +1,6 @@
-// Ctrl-C: ends the program at once and leaves the terminal as it was, or, where a command asks for
-// it, only stops the command's loop so that it can print what it has.
+// Ctrl-C and SIGTERM: end the program at once and leave the terminal as it was; after
+// interrupt_defer() they only end the command's loop, so that it can print what it has measured.
+// The state is the process's; all functions may be called from any thread.
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-// Names that somebody may have meant: "did you mean".
+// "Did you mean": of the known names, the few that are spelled most like one that is not known.
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// Servers that announce themselves on the network (rknnd --announce), found through Avahi.
+// Servers that announce themselves on the network (rknnd --announce), found through Avahi (DNS-SD).
+// One thread uses a `struct network`; its callbacks run inside network_wait().
 #pragma once
 
 #include <stdbool.h>

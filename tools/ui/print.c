@@ -108,6 +108,7 @@ void report_line(const char *name, const char *format, ...)
     va_end(args);
 }
 
+// n > 0. "half" is the range between the quartiles.
 void report_times(const char *name, const uint64_t *us, uint32_t n)
 {
     struct format_buffer min, q1, median, q3, max;
@@ -121,6 +122,7 @@ void report_times(const char *name, const uint64_t *us, uint32_t n)
                     format_us(&max, us[n - 1]));
 }
 
+// Nothing for an NPU: there the time is measured.
 void report_estimate(const struct timing *t, uint64_t ns)
 {
     struct format_buffer b;
@@ -151,11 +153,13 @@ json_t *report_text(const char *text)
     return plain ? json_string(plain) : j;
 }
 
+// JSON has neither NaN nor infinity.
 json_t *report_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+// `divisor` converts units: 1e3 for nanoseconds to microseconds.
 json_t *report_percentiles_json(const uint64_t *v, size_t n, double divisor)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min", report_number((double)v[0] / divisor),

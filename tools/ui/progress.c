@@ -19,7 +19,7 @@
 #include "tools/ui/terminal.h"
 
 #define REDRAW_NS 100000000u
-#define QUIET_NS  300000000u // so long nothing is said of waiting
+#define QUIET_NS  300000000u // shorter waits are not shown
 #define MAX_BAR   40
 #define MAX_LABEL 24
 
@@ -158,7 +158,7 @@ static void show_line(struct progress *p)
         drawer.shown = p;
         drawer.hidden = false;
         if (!start_thread())
-            drawer.shown = NULL; // it goes on without
+            drawer.shown = NULL; // the work continues without a line
     }
     pthread_mutex_unlock(&drawer.lock);
 }

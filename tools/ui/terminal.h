@@ -1,4 +1,4 @@
-// What may be done to a stream: colour, width, drawing over a line.
+// What a stream can do: colour, width, wrapping to the width.
 #pragma once
 
 #include <stdbool.h>

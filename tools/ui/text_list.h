@@ -1,4 +1,4 @@
-// Texts of a command line, in their order.
+// Texts of a command line, in their order. The list owns its array, not the texts.
 #pragma once
 
 #include <stddef.h>

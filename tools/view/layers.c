@@ -219,6 +219,7 @@ static uint32_t is_shown(const struct layer_times *t, uint32_t place)
     return t->order ? t->order[place] : place;
 }
 
+// Columns of this device, rows in the order of --sort; table.h fits it to the width.
 int layers_print(const struct layer_times *t, FILE *out, const char *indent, size_t width)
 {
     const struct column *columns[MAX_COLUMNS];
@@ -237,6 +238,7 @@ int layers_print(const struct layer_times *t, FILE *out, const char *indent, siz
     return r;
 }
 
+// All columns of this device: a spreadsheet has no width.
 void layers_csv(const struct layer_times *t, FILE *out)
 {
     const struct column *columns[MAX_COLUMNS];

@@ -7,6 +7,7 @@
 #include "tools/format/table.h"
 #include "tools/view/layers.h"
 
+// All layers of one operator. Times are sums of medians, by the layers' target.
 struct kind {
     const char *op;
     uint32_t n;
@@ -57,6 +58,7 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->op, y->op);
 }
 
+// r->kinds is the caller's to free. At most as many operators as layers.
 static int make_ranking(struct ranking *r, const struct layer_times *t)
 {
     *r = (struct ranking){.kinds = calloc((size_t)t->layers->n + 1, sizeof *r->kinds)};
@@ -73,6 +75,7 @@ static double percent_of(uint64_t part, uint64_t whole)
     return whole ? 100 * (double)part / (double)whole : 0;
 }
 
+// The SDK guide's columns, for NPUs.
 static void add_row(struct table *t, const struct ranking *r, const struct kind *k)
 {
     table_cell(t, "%s", k->op);
@@ -84,6 +87,7 @@ static void add_row(struct table *t, const struct ranking *r, const struct kind 
     table_cell(t, "%.2f", percent_of(k->total_us, r->total_us));
 }
 
+// For software NPUs: the chip's estimate, then the machine's time.
 static void add_software_row(struct table *t, const struct ranking *r, const struct kind *k)
 {
     table_cell(t, "%s", k->op);

@@ -48,7 +48,8 @@ static const char *name_text(const rknnd_layer *l)
     return l->name;
 }
 
-// By a number, the largest first, or by a text; what is alike stays in the order of execution.
+// Either `key` (numbers, descending) or `text` (ascending). "execution" has the same key for all:
+// ties keep the order.
 static const struct sort {
     const char *name;
     double (*key)(const struct layer_times *t, uint32_t i);
@@ -97,6 +98,8 @@ static int compare_layers(const void *a, const void *b, void *user)
     return order ? order : (x > y) - (x < y);
 }
 
+// Sorting by estimates is refused where there are none: all keys would be 0, and the order would
+// look like one.
 int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f)
 {
     struct sorting s = {t, find_key(by)};

@@ -232,6 +232,7 @@ static void print_work(struct page *p)
     line_end(p, &l, "size");
 }
 
+// Memory between layers is "internal_size" or "arena_size", by what the backend describes.
 static void print_memory(struct page *p)
 {
     struct line l;
@@ -321,6 +322,7 @@ static void write_counts(FILE *out, json_t *counts)
     }
 }
 
+// json_object_set_new() replaces the number; "" cannot be shown and counts as "unknown".
 static void count_one(json_t *counts, const char *key)
 {
     json_int_t before = json_integer_value(json_object_get(counts, key));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// All that follows from one run's information; the same for all runs of a context.
 struct timing timing_of(const rknnd_run_info *info)
 {
     struct timing t = {.software = info->timing != RKNND_TIMING_DEVICE,
@@ -27,6 +28,7 @@ const char *timing_name(const struct timing *t, const char *name, char room[stat
     return t->software ? add_prefix("machine_", name, room) : name;
 }
 
+// The estimate is dropped for an NPU, so that callers need not tell the two apart.
 void timing_put(const struct timing *t, json_t *o, const char *name, json_t *measured,
                 json_t *estimate)
 {

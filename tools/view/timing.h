@@ -1,6 +1,6 @@
-// Whose times are shown: an NPU's own, or a software NPU's, which are its machine's, and beside
-// them what the chip that it stands for would take by estimate. They are never mixed: the one is
-// called "time" ("run", …), the others "machine" and "estimate".
+// Whose times are shown. An NPU's times are measured on it. A software NPU has two: what its
+// machine took, and what the chip that it simulates would take by estimate. They are never mixed:
+// the first are called "time" ("run", …), the others "machine" and "estimate".
 #pragma once
 
 #include <jansson.h>
@@ -11,7 +11,7 @@
 struct timing {
     bool software;          // else all that is measured is the NPU's
     bool paced;             // the machine's times are made to last as long as the chip's
-    bool assumed;           // nobody has chosen the chip
+    bool assumed;           // the chip is a default, not chosen
     uint32_t n_unestimated; // layers that estimates leave out
     char chip[32];          // that estimates are for; "": there are none
 };

@@ -105,6 +105,8 @@ static void put_value(FILE *out, const struct metric *m, const void *from)
 
 #define AT(field) offsetof(rknnd_client_stats, field)
 
+// A metric's samples must be together, below its HELP and TYPE: hence metrics outside, clients
+// inside.
 static void put_clients(const rknnd_stats *s, FILE *out)
 {
     static const struct metric metrics[] = {
