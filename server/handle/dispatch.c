@@ -1,6 +1,11 @@
-// The table of requests, and the order of checks: state of the connection, size of the payload, id,
-// permission, then the message itself. A peer that breaks the rules of frames is sent away; one
-// that asks for what it may not have is told so.
+// From a frame to its handler: the table of requests, and the order of checks.
+//
+//   state of the connection -> size of the payload -> id in use -> permission -> decode -> handle
+//     refused: answered         sent away             sent away    refused       refused   refused
+//
+// A peer that breaks the rules of frames is sent away, since nothing it sends later can be trusted
+// to be in step; one that asks for what it may not have gets an error as the answer. Called by
+// connection.c for each message, on the loop's thread, before any payload has been read.
 #include "server/handle/dispatch.h"
 
 #include "base/log.h"
@@ -24,6 +29,7 @@ struct row {
 #define LOOK   PERMIT_OBSERVE
 #define USE    PERMIT_USE
 #define ANYONE 0u
+// Costs of a request, as part of a connection's turn of the loop (CHANNEL_TURN).
 #define LITTLE 1u
 #define MORE   8u           // lists, files, memory: tens of microseconds
 #define MUCH   CHANNEL_TURN // a thousand messages in the answer; a process
@@ -41,6 +47,8 @@ static const struct row *find_row(uint16_t type)
     return NULL;
 }
 
+// The first message of a connection is HELLO, and only the first. While the server drains, requests
+// for new work are refused.
 static int check_state(const struct connection *c, const struct row *row,
                        const struct frame_header *h, struct error *e)
 {
@@ -70,6 +78,7 @@ static int check_permission(const struct connection *c, const struct row *row, s
     return error_set(e, STATUS_FAIL, "this client may not do that");
 }
 
+// channel.c has counted 1 for the message; the rest of its cost is added here.
 static int decode_and_handle(struct connection *c, const struct row *row,
                              const struct frame_header *h, struct bytes message, struct error *e)
 {
@@ -82,6 +91,8 @@ static int decode_and_handle(struct connection *c, const struct row *row,
     return row->handle(c, h, &m, e);
 }
 
+// A request that has no answer cannot be refused politely: its connection ends. So does one whose
+// HELLO is refused, when the answer has been sent.
 static void dispatch_refuse(struct connection *c, const struct row *row,
                             const struct frame_header *h, const struct error *e)
 {
@@ -94,13 +105,15 @@ static void dispatch_refuse(struct connection *c, const struct row *row,
         connection_leave(c, e->text);
 }
 
-// The only thing that is ever asked of a client is a sign of life.
+// The server's only request to a client is PING.
 static void take_reply(struct connection *c, const struct frame_header *h)
 {
     if (c->state == CONNECTION_FRESH || h->type != MESSAGE_PING)
         connection_leave(c, "a reply came that nothing was asked for");
 }
 
+// Every return leaves the payload to the connection, which drops it unless a handler has named a
+// destination.
 void dispatch_message(struct connection *c, const struct frame_header *h, struct bytes message)
 {
     const struct row *row = find_row(h->type);

@@ -1,4 +1,8 @@
-// CLOCKS: how fast the machine is at present.
+// CLOCKS: how fast the machine's CPUs, memory and devices run at present.
+//
+// The files of sysfs are read on a thread of libuv, because the kernel may ask firmware for a
+// value; the answer is made on the loop. The struct is freed by on_read(), or by on_abandoned() if
+// the thread was never started.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +13,7 @@
 #include "server/observe/clocks.h"
 #include "server/options.h"
 
-// A reading, on a thread of libuv: sysfs may ask firmware.
+// One request. `list` is written by the thread, and read by the loop when the thread is done.
 struct reading {
     struct request request;
     uv_work_t work;
@@ -18,7 +22,7 @@ struct reading {
     size_t n;
 };
 
-// The thread ends by itself.
+// Once started, the thread finishes and on_read() frees.
 static void on_abandoned(struct request *r)
 {
     if (!r->started)
@@ -31,7 +35,7 @@ static void read_clocks(uv_work_t *work)
     r->n = clocks_read(r->root, r->list);
 }
 
-// What the software NPU stands for comes first.
+// The clock of the NPU that a software device models comes first; other devices have no clock_hz.
 static int clocks_encode(const struct npu_device_info *device, const struct reading *r,
                          struct delimited *q, rknnd_ClocksReply *m, struct error *e)
 {
@@ -48,6 +52,7 @@ static int clocks_encode(const struct npu_device_info *device, const struct read
     return status;
 }
 
+// On the loop. Nobody may be waiting any more.
 static void on_read(uv_work_t *work, int status)
 {
     struct reading *r = container_of(work, struct reading, work);
@@ -70,6 +75,7 @@ static void on_read(uv_work_t *work, int status)
     free(r);
 }
 
+// When the connection has room for the answer.
 static void clocks_start(struct request *request)
 {
     struct reading *r = container_of(request, struct reading, request);

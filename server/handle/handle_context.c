@@ -1,4 +1,5 @@
-// CONTEXT_OPEN, CONTEXT_DUP and CONTEXT_CLOSE.
+// CONTEXT_OPEN, CONTEXT_DUP and CONTEXT_CLOSE. Opening is answered by context.c, when the model is
+// loaded and the runner has opened its part.
 #include "base/log.h"
 #include "server/clients/session.h"
 #include "server/handle/handle.h"
@@ -6,6 +7,7 @@
 #include "server/jobs/context.h"
 #include "server/models/store.h"
 
+// The model must have been offered or uploaded before, with the same hash.
 int handle_context_open(struct connection *c, const struct frame_header *h,
                         const union message_any *any, struct error *e)
 {
@@ -15,6 +17,7 @@ int handle_context_open(struct connection *c, const struct frame_header *h,
     return r < 0 ? r : context_open(c->services->contexts, c, h, model, m->flags, e);
 }
 
+// A second context of the same model, with the flags of the first. Weights are shared in any case.
 int handle_context_dup(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {
@@ -24,6 +27,7 @@ int handle_context_dup(struct connection *c, const struct frame_header *h,
     return context_open(c->services->contexts, c, h, x->model, x->flags, e);
 }
 
+// Answered at once; runs that the device still has keep the context's memory meanwhile.
 int handle_context_close(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {

@@ -1,4 +1,4 @@
-// PING, CANCEL, GOODBYE and SERVER_STATUS.
+// PING, CANCEL, GOODBYE and SERVER_STATUS: requests about the connection and the daemon as a whole.
 #include "base/log.h"
 #include "server/clients/session.h"
 #include "server/handle/handle.h"
@@ -11,6 +11,7 @@
 #include "server/models/upload.h"
 #include "server/options.h"
 
+// The token goes back as it came.
 int handle_ping(struct connection *c, const struct frame_header *h, const union message_any *m,
                 struct error *e)
 {
@@ -19,7 +20,8 @@ int handle_ping(struct connection *c, const struct frame_header *h, const union 
     return 0;
 }
 
-// A request that has been answered meanwhile is nothing to complain about.
+// The request is answered with an error first, then its work is ended; abandoned() may free it. One
+// that has been answered meanwhile is not an error: the messages crossed.
 int handle_cancel(struct connection *c, const struct frame_header *h, const union message_any *m,
                   struct error *e)
 {
@@ -36,6 +38,7 @@ int handle_cancel(struct connection *c, const struct frame_header *h, const unio
     return 0;
 }
 
+// Answers still go out; new requests are refused by dispatch.
 int handle_goodbye(struct connection *c, const struct frame_header *h, const union message_any *m,
                    struct error *e)
 {

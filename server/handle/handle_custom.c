@@ -7,6 +7,7 @@
 #include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
 
+// The list is copied, as the model may be unloaded before the frame is sent.
 int handle_custom_list(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {
@@ -33,6 +34,7 @@ int handle_custom_list(struct connection *c, const struct frame_header *h,
     return 0;
 }
 
+// Has no answer. A job that has ended meanwhile is ignored, and the payload dropped.
 int handle_custom_done(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {

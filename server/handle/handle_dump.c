@@ -14,12 +14,14 @@ static int dump_check(const rknnd_Dump *m, struct error *e)
     return 0;
 }
 
+// Bytes of a part: it must also fit a frame's payload.
 static uint64_t dump_window(const struct options *o)
 {
     uint64_t limit = o->max_payload;
     return limit < DUMP_WINDOW ? limit : DUMP_WINDOW;
 }
 
+// The job's output room is the window, through which all tensors pass.
 int handle_dump(struct connection *c, const struct frame_header *h, const union message_any *any,
                 struct error *e)
 {
@@ -39,7 +41,7 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
     return 0;
 }
 
-// A dump that has ended meanwhile is nothing to complain about.
+// Has no answer. A dump that has ended meanwhile is ignored: the messages crossed.
 int handle_dump_next(struct connection *c, const struct frame_header *h,
                      const union message_any *any, struct error *e)
 {

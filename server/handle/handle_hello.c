@@ -1,4 +1,5 @@
-// HELLO: who is there, and in which session.
+// HELLO: agrees on a protocol version and features, finds or makes the session, tells device and
+// limits.
 #include "base/log.h"
 #include "npu/npu.h"
 #include "server/clients/session.h"
@@ -9,6 +10,7 @@
 #include "server/observe/trace.h"
 #include "server/options.h"
 
+// Both sides name a range of versions; the ranges must overlap.
 static int hello_agree(const rknnd_Hello *m, struct error *e)
 {
     if (m->version_min <= PROTOCOL_VERSION_MAX && m->version_max >= PROTOCOL_VERSION_MIN &&
@@ -21,8 +23,9 @@ static int hello_agree(const rknnd_Hello *m, struct error *e)
                      RKNND_VERSION, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX);
 }
 
-// A session that is not there (any more: its last connection has gone, or an earlier daemon had it)
-// is followed by a new one; the client sees that by the id and the secret.
+// Joins the session that the client names and proves to know. If it does not exist (its last
+// connection has gone, or an earlier daemon had it), a new one is made; the client recognises that
+// by id and secret.
 static int hello_join(struct connection *c, const rknnd_Hello *m, struct error *e)
 {
     struct session *known = NULL;
@@ -51,6 +54,7 @@ static void describe_device(const struct npu_device_info *info, rknnd_Device *re
     ret->timing = info->timing;
 }
 
+// A client that stays within these, and reads its answers, is never paused.
 static rknnd_Limits hello_limits(const struct options *o)
 {
     return (rknnd_Limits){
@@ -65,6 +69,7 @@ static rknnd_Limits hello_limits(const struct options *o)
     };
 }
 
+// The highest version that both sides speak.
 static void hello_welcome(struct connection *c, const struct frame_header *h, const rknnd_Hello *m)
 {
     rknnd_HelloReply reply = {
@@ -83,6 +88,8 @@ static void hello_welcome(struct connection *c, const struct frame_header *h, co
     connection_reply(c, h, rknnd_HelloReply_fields, &reply);
 }
 
+// The client's texts are untrusted and go to logs, so they are made printable first. File
+// descriptors pass over Unix sockets only.
 int handle_hello(struct connection *c, const struct frame_header *h, const union message_any *any,
                  struct error *e)
 {

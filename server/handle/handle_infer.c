@@ -1,4 +1,13 @@
-// INFER: checks a request against the model before a byte of its inputs is read.
+// INFER: checks a request against the model before a byte of its inputs is read, makes the job, and
+// directs the payload.
+//
+//   payload:  write 0 | write 1 | ... | input 0 | input 1 | ...
+//                |                        |
+//                v                        v   at multiples of INPUT_ALIGNMENT
+//          bound memory             job's buffer (unless the input is bound)
+//
+// The connection reads each part to its place without a copy between; on_inputs() then starts the
+// job. handle_dump.c uses infer_new() and infer_receive() too.
 #include "base/bytes.h"
 #include "base/log.h"
 #include "server/clients/session.h"
@@ -16,6 +25,7 @@
 _Static_assert(sizeof((rknnd_Infer){0}.inputs) / sizeof(rknnd_InferInput) <= FRAME_MAX_SEGMENTS,
                "each input is a segment");
 
+// An input's size is not what its form requires.
 static int wrong_size(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
                       const char *form, uint64_t expected, struct error *e)
 {
@@ -24,6 +34,8 @@ static int wrong_size(unsigned i, const struct tensor_io *io, const rknnd_InferI
                      (unsigned long long)expected);
 }
 
+// An input in a type and layout of the client's choice, which is converted where the model runs. It
+// has no padding: its size follows from its type and number of elements.
 static int check_typed(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
                        struct error *e)
 {
@@ -42,6 +54,9 @@ static int check_typed(unsigned i, const struct tensor_io *io, const rknnd_Infer
     return 0;
 }
 
+// One input that comes with the request. It is one of three forms: `converted` by the client to the
+// model's type, `pass_through` (the device's native form, with or without stride), or typed. Inputs
+// that `shrink` may be shorter than the native size.
 static int check_input(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
                        struct error *e)
 {
@@ -76,6 +91,7 @@ static int check_row(const struct model_info *info, const rknnd_Infer *m, struct
                            info->n_rows);
 }
 
+// An input that is bound to memory must not come with the request as well.
 static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_InferInput *in,
                        struct error *e)
 {
@@ -85,6 +101,8 @@ static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_Infer
                      "input %u (%.64s) is bound to memory, and yet it came", i, io->logical.name);
 }
 
+// Adds the inputs' bytes to *total. The sum cannot overflow: at most 128 sizes, each already
+// compared with the model's.
 static int check_inputs(const struct model_info *info, const struct binding *b,
                         const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
@@ -101,6 +119,8 @@ static int check_inputs(const struct model_info *info, const struct binding *b,
     return 0;
 }
 
+// Parts of bound inputs that the request changes. Each must lie inside the memory that is bound;
+// the sum is bounded by the sizes of memories and FRAME_MAX_SEGMENTS.
 static int check_writes(const struct model_info *info, const struct binding *b,
                         const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
@@ -123,6 +143,7 @@ static int check_writes(const struct model_info *info, const struct binding *b,
     return 0;
 }
 
+// All that the payload is for must add up to its size, before its destination is set up.
 static int check_payload(const struct model_info *info, const struct binding *b,
                          const rknnd_Infer *m, const struct frame_header *h, struct error *e)
 {
@@ -142,8 +163,8 @@ static int check_payload(const struct model_info *info, const struct binding *b,
     return r;
 }
 
-// RKNN_NPU_CORE_* but AUTO: one core, or the first cores together. A single-core chip knows only
-// AUTO (there rknn_set_core_mask is not offered).
+// Takes RKNN_NPU_CORE_* except AUTO: one core, or the first cores together (0_1, 0_1_2, ALL). On a
+// single-core chip only AUTO is valid, as rknn_set_core_mask is not offered there.
 static int read_core_mask(const struct services *s, uint32_t mask, struct scheduler_cores *ret,
                           struct error *e)
 {
@@ -164,7 +185,8 @@ static int read_core_mask(const struct services *s, uint32_t mask, struct schedu
     return 0;
 }
 
-// The pictures of a batch are run by themselves, on whichever cores are idle (SDK guide 5.6.1).
+// Which cores the job wants. With AUTO the images of a batch run separately, on whichever cores are
+// idle (SDK guide 5.6.1), at most as many as the client allows or the model can use.
 static int read_cores(const struct services *s, const struct model_info *info, const rknnd_Infer *m,
                       struct scheduler_cores *ret, struct error *e)
 {
@@ -182,6 +204,7 @@ static int read_cores(const struct services *s, const struct model_info *info, c
     return 0;
 }
 
+// Bytes in the job's buffer for all inputs, aligned.
 static uint64_t input_room(const rknnd_Infer *m)
 {
     uint64_t total = 0;
@@ -190,8 +213,8 @@ static uint64_t input_room(const rknnd_Infer *m)
     return total;
 }
 
-// Where each input lies in the job's buffer or its memory, for the runner; and where the payload
-// goes.
+// Fills the job's inputs, and segments[] with the destinations of the payload, in its order.
+// Returns how many segments there are.
 static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segments)
 {
     const struct binding *b = j->run.binding;
@@ -223,6 +246,7 @@ static int place_inputs(struct job *j, const rknnd_Infer *m, struct iovec *segme
     return n;
 }
 
+// The payload is complete.
 static void on_inputs(struct connection *c, void *owner)
 {
     (void)c;
@@ -252,6 +276,8 @@ static int new_job(const struct services *s, struct context *x, const rknnd_Infe
     return r;
 }
 
+// Everything that can be refused is refused here, before job_charge(): afterwards the job must be
+// answered.
 int infer_new(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
               uint64_t output_room, struct job **ret, struct error *e)
 {
@@ -283,6 +309,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     return 0;
 }
 
+// A request without payload (all inputs bound, no writes) starts at once.
 void infer_receive(struct connection *c, const struct frame_header *h, const rknnd_Infer *m,
                    struct job *j)
 {
@@ -295,6 +322,7 @@ void infer_receive(struct connection *c, const struct frame_header *h, const rkn
         job_start(j);
 }
 
+// The row is checked before it selects the sizes of the outputs.
 int handle_infer(struct connection *c, const struct frame_header *h, const union message_any *any,
                  struct error *e)
 {

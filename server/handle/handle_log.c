@@ -15,6 +15,7 @@ int handle_log(struct connection *c, const struct frame_header *h, const union m
     return logbook_read(c->services->logbook, &c->requests, h, &any->LOG_request, e);
 }
 
+// The level is the process's, and workers have it too; so only an operator may change it.
 int handle_log_level(struct connection *c, const struct frame_header *h,
                      const union message_any *any, struct error *e)
 {
@@ -50,6 +51,8 @@ static int put_event(struct delimited *q, const struct trace_event *event, struc
     return delimited_put(q, rknnd_TraceEvent_fields, &m, e);
 }
 
+// Answers with events from the oldest that is still there on; `end` tells the client where to
+// continue.
 int handle_trace(struct connection *c, const struct frame_header *h, const union message_any *any,
                  struct error *e)
 {

@@ -1,4 +1,8 @@
-// MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL.
+// MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL: memory that clients share with the
+// NPU, and what contexts use it for.
+//
+// Memory counts three times: against the session (max-memories, max-memory), against the user's
+// quota, and in memories.bytes for the statistics. MEMORY_CREATE is in handle_memory_create.c.
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -14,6 +18,7 @@
 
 CLEANUP_DEFINE(struct memory, memory_unref)
 
+// Counts memory that is being created (reserved), too. Written so that the sum cannot overflow.
 int memory_check_room(const struct connection *c, uint64_t size, struct error *e)
 {
     const struct options *o = c->services->options;
@@ -33,6 +38,7 @@ int memory_check_room(const struct connection *c, uint64_t size, struct error *e
     return 0;
 }
 
+// The handle takes its own reference of the memory; the caller keeps his.
 int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
                        struct error *e)
 {
@@ -50,6 +56,7 @@ int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_
     return r;
 }
 
+// The descriptor came with the frame, which Unix sockets allow only.
 int handle_memory_import(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {
@@ -68,6 +75,7 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
     return r;
 }
 
+// Bindings and runs keep the memory; the handle's bytes are given back at once.
 int handle_memory_free(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {
@@ -83,6 +91,7 @@ int handle_memory_free(struct connection *c, const struct frame_header *h,
 
 // ---- bindings ----------------------------------------------------------------------------------
 
+// Whether `size` bytes from `offset` on are inside the memory; cannot overflow.
 static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, const char *what,
                       int code, struct error *e)
 {
@@ -93,13 +102,15 @@ static int check_fits(const struct memory *m, uint64_t offset, uint64_t size, co
                      (unsigned long long)m->buffer.size);
 }
 
+// Chips without float32 outputs (chip.small).
 static bool is_small_chip(const struct npu_device_info *d)
 {
     const struct chip *chip = chip_find_variant(d->chip);
     return chip && chip->small;
 }
 
-// Which of the context's tensors a request means.
+// Which of the context's tensors a request means: inputs first, then outputs. outputs_back has
+// FRAME_MAX_SEGMENTS bits, which bounds the outputs of a model that can be bound.
 static int find_tensor(const struct model_info *info, const rknnd_ContextBind *m, uint32_t *ret,
                        struct error *e)
 {
@@ -118,6 +129,8 @@ static int find_tensor(const struct model_info *info, const rknnd_ContextBind *m
     return 0;
 }
 
+// The place in memory that a binding describes, checked: handle, form, size, and that outputs can
+// be written. A tensor that may shrink uses what the memory has.
 static int make_place(struct connection *c, const struct model_info *info, uint32_t tensor,
                       const rknnd_ContextBind *m, struct bound *ret, struct error *e)
 {
@@ -144,6 +157,7 @@ static int make_place(struct connection *c, const struct model_info *info, uint3
     return 0;
 }
 
+// Memory 0 unbinds the tensor. Jobs that have come already keep the old binding (binding.c).
 int handle_context_bind(struct connection *c, const struct frame_header *h,
                         const union message_any *any, struct error *e)
 {
@@ -165,7 +179,8 @@ int handle_context_bind(struct connection *c, const struct frame_header *h,
     return r;
 }
 
-// Runs in one memory must not overlap, so they share a queue, which is a session's.
+// Runs whose intermediate results share a memory must not overlap in time. So their jobs share a
+// queue, which belongs to one session: another session's jobs would be charged to it.
 static int take_queue(struct context *x, struct memory *memory, struct error *e)
 {
     if (!memory->queue_session)
@@ -177,6 +192,7 @@ static int take_queue(struct context *x, struct memory *memory, struct error *e)
     return 0;
 }
 
+// Only between runs: jobs of the context would otherwise be in two queues.
 int handle_context_internal(struct connection *c, const struct frame_header *h,
                             const union message_any *any, struct error *e)
 {

@@ -1,4 +1,8 @@
-// MEMORY_CREATE: on a thread, because the kernel takes its time to find and clear large memory.
+// MEMORY_CREATE: makes memory on a thread of libuv, because the kernel takes its time to find and
+// clear large amounts.
+//
+// Bytes are reserved while the thread works, so that several requests at once cannot exceed the
+// limits. The client may go meanwhile: `session` is NULL then, and the result is dropped.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,9 +28,9 @@ struct creation {
     struct error error; // code 0: the buffer is there
 };
 
-// ---- what is counted while it is made
-// ------------------------------------------------------------
+// ---- what is counted while it is made ----------------------------------------------------------
 
+// Takes the bytes from the user's quota and from the session's limit.
 static int creation_reserve(struct creation *m, struct session *s, struct error *e)
 {
     int r = user_take_bytes(s->user, m->size, e);
@@ -38,6 +42,7 @@ static int creation_reserve(struct creation *m, struct session *s, struct error 
     return 0;
 }
 
+// Ends the reservation. Safe to repeat.
 static void creation_give_back(struct creation *m)
 {
     struct session *s = steal_ptr(m->session);
@@ -48,6 +53,7 @@ static void creation_give_back(struct creation *m)
     s->memories.reserved -= m->size;
 }
 
+// The reservation must end now, as the session may be freed; the thread may be at work still.
 static void on_abandoned(struct request *r)
 {
     struct creation *m = container_of(r, struct creation, request);
@@ -57,12 +63,14 @@ static void on_abandoned(struct request *r)
 
 // ---- the work ----------------------------------------------------------------------------------
 
+// On the thread.
 static void creation_make(uv_work_t *work)
 {
     struct creation *m = container_of(work, struct creation, work);
     npu_buffer_new(&m->memories->buffers, m->size, &m->buffer, &m->error);
 }
 
+// Gives the memory a handle and passes a descriptor of it where the client can take one.
 static int creation_answer(struct creation *m, struct error *e)
 {
     cleanup(memory_unref_p) struct memory *memory = NULL;
@@ -82,6 +90,8 @@ static int creation_answer(struct creation *m, struct error *e)
     return r;
 }
 
+// On the loop, also after uv_cancel(). The reservation is replaced by what the handle counts. The
+// buffer is empty here if a memory has adopted it.
 static void on_made(uv_work_t *work, int status)
 {
     struct creation *m = container_of(work, struct creation, work);
@@ -96,6 +106,7 @@ static void on_made(uv_work_t *work, int status)
     free(m);
 }
 
+// Limits are checked before anything is allocated.
 int handle_memory_create(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {

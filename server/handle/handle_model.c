@@ -1,4 +1,7 @@
-// MODEL_OFFER, MODEL_CHUNK and MODEL_DESCRIBE.
+// MODEL_OFFER, MODEL_CHUNK and MODEL_DESCRIBE. The first two are the business of upload.c.
+//
+// A description is made by a worker process that is started for it, so only MAX_RUNNING are made at
+// a time; the others wait in describes.waiting, in order.
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -40,6 +43,7 @@ static void describe_free(struct describe *d)
     free(d);
 }
 
+// One that runs is freed by on_described(), which comes in any case.
 static void on_abandoned(struct request *r)
 {
     struct describe *d = container_of(r, struct describe, request);
@@ -49,6 +53,7 @@ static void on_abandoned(struct request *r)
 
 static void describes_run_next(struct describes *all);
 
+// From runner_describe(); `json` is valid only inside, hence the copy.
 static void on_described(void *owner, const struct error *e, struct bytes json)
 {
     struct describe *d = owner;
@@ -62,6 +67,7 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
     describes_run_next(all);
 }
 
+// False: it failed, was answered, and is freed.
 static bool describe_start(struct describe *d)
 {
     struct error e;
@@ -73,6 +79,7 @@ static bool describe_start(struct describe *d)
     return false;
 }
 
+// Starts as many as may run; those that run come first in the list.
 static void describes_run_next(struct describes *all)
 {
     struct describe *d, *after;
@@ -84,6 +91,7 @@ static void describes_run_next(struct describes *all)
     }
 }
 
+// The connection has room for the answer.
 static void wait_for_turn(struct request *r)
 {
     struct describe *d = container_of(r, struct describe, request);
@@ -91,6 +99,7 @@ static void wait_for_turn(struct request *r)
     describes_run_next(d->all);
 }
 
+// The reference keeps the model's file until the description is made.
 int handle_model_describe(struct connection *c, const struct frame_header *h,
                           const union message_any *m, struct error *e)
 {

@@ -1,4 +1,5 @@
-// PROFILE: layer times of a context's last run.
+// PROFILE: layer times of a context's last run that collected them. The runner is asked for them;
+// the flight recorder gets them, too, once for each run.
 #include <stdlib.h>
 
 #include "server/clients/session.h"
@@ -20,7 +21,8 @@ static void profile_free(struct profile *p)
     free(p);
 }
 
-// One after the other from the job's start on: when each began is not known.
+// Puts the layers into the flight recorder. Only durations are known, so they are laid out one
+// after the other from the job's start.
 static void profile_trace(struct profile *p, const rknnd_ProfileReply *m, struct bytes layers)
 {
     struct context *x = p->context;
@@ -41,6 +43,7 @@ static void profile_trace(struct profile *p, const rknnd_ProfileReply *m, struct
     }
 }
 
+// From the runner; `layers` is valid only inside.
 static void profile_got(void *owner, const struct error *e, const rknnd_ProfileReply *m,
                         struct bytes layers)
 {
@@ -60,13 +63,14 @@ static void profile_start(struct request *r)
     runner_profile(p->context->runner, profile_got, p);
 }
 
-// A profile that has started comes, or its context closes.
+// One that has started ends with profile_got(), or when its context closes.
 static void on_abandoned(struct request *r)
 {
     if (!r->started)
         profile_free(container_of(r, struct profile, request));
 }
 
+// The runner's own request has been cancelled by context_close() already.
 static void on_context_closed(struct context_work *w, const struct error *why)
 {
     struct profile *p = container_of(w, struct profile, work);

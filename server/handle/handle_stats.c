@@ -1,4 +1,10 @@
-// STATS and CLIENT_KILL: who uses the device, and the way to end one of them.
+// STATS: who uses the device. CLIENT_KILL: ends one of them.
+//
+// A list of many clients takes time to make, so one snapshot answers all who asked before it was
+// made:
+//
+//   STATS --> waiting --make_snapshot()--> served --stats_answer_some()--> answered
+//                      not before next_us          some in each turn of the loop
 #include "server/handle/handle_stats.h"
 
 #include <stdlib.h>
@@ -35,8 +41,9 @@ static const struct connection *connection_of(const struct session *session)
     return list_first(&session->connections, const struct connection, in_session);
 }
 
-// Of its connections, which one process has, the least. One that is not silent is not stopped, so
-// the kernel is asked about few.
+// For how long the client's process has been silent, and whether it is stopped. Of the connections
+// of one process the one heard last counts. The kernel is asked only about silent clients, which
+// are few.
 static void stats_observe(const struct services *s, const struct session *session,
                           rknnd_ClientStats *m)
 {
@@ -51,6 +58,7 @@ static void stats_observe(const struct services *s, const struct session *sessio
     m->stopped = m->silent_ms > s->options->heartbeat_ms && origin_is_stopped(&loudest->origin);
 }
 
+// One client's line. A session without connections has only jobs left, and no program or origin.
 static int put_client(const struct services *s, const struct session *session, struct delimited *q,
                       struct error *e)
 {
@@ -89,6 +97,7 @@ static int put_clients(const struct services *s, struct delimited *q, rknnd_Stat
     return 0;
 }
 
+// Loaded models only; others use no device.
 static int put_models(const struct services *s, struct delimited *q, rknnd_StatsReply *reply,
                       struct error *e)
 {
@@ -128,6 +137,7 @@ struct stats_snapshot {
     struct delimited lists;
 };
 
+// Also the release() of a frame that carries it.
 static void snapshot_unref(void *owner)
 {
     struct stats_snapshot *n = owner;
@@ -137,6 +147,7 @@ static void snapshot_unref(void *owner)
     free(n);
 }
 
+// Running jobs are charged up to now, so that core times are current.
 static int snapshot_fill(const struct services *s, struct stats_snapshot *n, struct error *e)
 {
     n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
@@ -172,7 +183,8 @@ static void on_abandoned(struct request *r)
     request_free(container_of(r, struct stats_request, request));
 }
 
-// Another one may be asked for from inside; it is not in `served`.
+// Answers one who asked, with the snapshot or (n NULL) an error. New requests may arrive from
+// inside; they go to `waiting`, not `served`.
 static void stats_answer(struct stats_request *q, struct stats_snapshot *n, const struct error *e)
 {
     struct iovec payload = {n ? n->lists.data : NULL, n ? n->lists.size : 0};
@@ -187,7 +199,8 @@ static void stats_answer(struct stats_request *q, struct stats_snapshot *n, cons
     free(q);
 }
 
-// Whoever has asked until now is answered by it.
+// Whoever has asked until now is answered by it. The next one is made after STATS_PAUSE times the
+// time that this one took.
 static void make_snapshot(struct stats *st)
 {
     struct error e;
@@ -202,7 +215,7 @@ static void make_snapshot(struct stats *st)
     st->next_us = now_us + STATS_PAUSE * (now_us - began_us);
 }
 
-// Some of those who are to be answered. The rest comes in the next turn of the loop.
+// Answers as many as one turn of the loop allows; on_turn() continues.
 static void stats_answer_some(struct stats *st)
 {
     struct stats_request *q;
@@ -217,7 +230,8 @@ static void stats_answer_some(struct stats *st)
 
 static void stats_schedule(struct stats *st);
 
-// Those who were to be answered may all have gone meanwhile.
+// One turn: a new snapshot if nobody waits for the last one, then answers. All who were to be
+// answered may have gone meanwhile, hence the check at both ends.
 static void on_turn(uv_timer_t *timer)
 {
     struct stats *st = container_of(timer, struct stats, timer);
@@ -231,6 +245,7 @@ static void on_turn(uv_timer_t *timer)
     stats_schedule(st);
 }
 
+// At once while answers are due; else when the next snapshot may be made.
 static void stats_schedule(struct stats *st)
 {
     uint64_t now_us = uv_hrtime() / 1000;
@@ -278,6 +293,7 @@ void stats_close(struct stats *st)
 
 // ---- ending a client ----------------------------------------------------------------------------
 
+// Sessions without connections cannot be ended: only their last jobs are left.
 static struct session *stats_find_session(const struct sessions *all, uint64_t id)
 {
     struct session *session;
@@ -287,6 +303,7 @@ static struct session *stats_find_session(const struct sessions *all, uint64_t i
     return NULL;
 }
 
+// Operators, and local users for programs of their own.
 static bool may_kill(const struct connection *c, const struct session *session)
 {
     const struct user *victim = session->user;
@@ -294,6 +311,7 @@ static bool may_kill(const struct connection *c, const struct session *session)
     return origin_is_operator(o) || (o->local && victim->local && victim->uid == o->uid);
 }
 
+// The reference keeps the session while its connections close one by one.
 int handle_client_kill(struct connection *c, const struct frame_header *h,
                        const union message_any *any, struct error *e)
 {

@@ -1,4 +1,4 @@
-// What the daemon has done for a connection ends with it.
+// What the daemon has done for a connection ends with it: contexts, then uploads, then the session.
 #include "server/handle/services.h"
 
 #include "base/cleanup.h"
@@ -8,6 +8,7 @@
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
+// From connection_close(), after the connection's requests have been abandoned.
 void services_connection_closing(struct connection *c)
 {
     const struct services *s = c->services;

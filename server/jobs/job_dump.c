@@ -1,8 +1,7 @@
 // Dumps: the parts of a dump on their way to the client, and back.
 //
-//   on_part() --> frame with the window's bytes --> on_sent()        -+
-//                      client: DUMP_NEXT        --> job_dump_next()  -+--> job_dump_go_on(): next
-//                      part
+//   on_part() --> frame with the window's bytes --> on_sent()       -+
+//                      client: DUMP_NEXT        --> job_dump_next() -+--> job_dump_go_on()
 //
 // A part is out until two things have happened, in either order: the frame has been written
 // (on_sent), and the client has confirmed it (job_dump_next). Only then does the run continue and
