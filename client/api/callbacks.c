@@ -1,4 +1,13 @@
-// Custom operators of the program.
+// Custom operators of the program: registered with a context, then called in the middle of its
+// runs.
+//
+//     INFER names the nodes ─► part (FRAME_MORE): inputs of one node ─► take_inputs()
+//                              the program's compute(), the context lent
+//                          ◄─ CUSTOM_DONE: its outputs, or its error
+//
+// The caller of compute() is whichever thread reads the connection: one in rknn_run() or
+// rknn_wait(), or the background reader. The context's lock is held but for the program's
+// functions.
 #include "client/api/callbacks.h"
 
 #include "base/array.h"
@@ -38,6 +47,7 @@ void callbacks_free(struct callbacks *b)
 
 CLEANUP_DEFINE(struct callbacks, callbacks_free)
 
+// The server knows which nodes of the model a program could compute.
 static int fetch_list(struct context *c, struct custom_list **ret, struct error *e)
 {
     rknnd_CustomList m = {.context = c->info.context};
@@ -53,6 +63,7 @@ static int fetch_list(struct context *c, struct custom_list **ret, struct error 
     return s;
 }
 
+// Makes c->callbacks with the first registration.
 static int callbacks_prepare(struct context *c, struct error *e)
 {
     if (c->callbacks)
@@ -76,7 +87,8 @@ static int callbacks_remember(struct registrations *all, const rknn_custom_op *o
     return r;
 }
 
-// init() is the program's: it may use the context.
+// Adds one operator to all nodes of its type. Its init() is the program's code and may use the
+// context, so the context is lent. A type that the model lacks is worth a warning only.
 static int callbacks_add(struct context *c, const rknn_custom_op *op, struct error *e)
 {
     context_lend(c);
@@ -146,6 +158,8 @@ static struct custom_op *callbacks_find(const struct context *c, uint32_t node)
     return b && node < b->list->n ? b->ops.ops[node] : NULL;
 }
 
+// Checks the server's call against the list of nodes and points the segments at the operator's own
+// input buffers.
 int callbacks_take_inputs(const struct context *c, const rknnd_CustomCall *call, uint64_t size,
                           struct iovec *segments, struct error *e)
 {
@@ -173,7 +187,8 @@ static void callbacks_answer(struct context *c, const rknnd_CustomDone *m, uint3
     connection_tell(c->connection, MESSAGE_CUSTOM_DONE, m, outputs, (int)count);
 }
 
-// When the run has ended meanwhile nobody waits for the outputs.
+// Runs one call and answers it. The run may have ended while the program computed (cancelled, or
+// the connection was lost): then nobody waits for the outputs.
 void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomCall *call)
 {
     struct error e = {0};
@@ -190,6 +205,7 @@ void callbacks_compute(struct context *c, struct request *r, const rknnd_CustomC
         callbacks_answer(c, &m, node);
 }
 
+// Nothing to do without operators of the program: answers can wait in the socket.
 int callbacks_start_reader(struct context *c, struct error *e)
 {
     struct callbacks *b = c->callbacks;

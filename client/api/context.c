@@ -1,4 +1,11 @@
-// Who may be inside of a context, and when it ends.
+// Entering and leaving contexts: who may be inside of one, and when it ends.
+//
+//     context_enter()   number ─► reference (handle.c) ─► the connection's lock
+//     context_leave()   unlock ─► drop the reference; the last one closes the context
+//
+// A context's lock is its connection's: one thread at a time is inside, and it does the
+// connection's I/O itself. While a callback of the program runs, the context is lent: unlocked, but
+// other threads wait in context_lock().
 #include "client/api/context.h"
 
 #include "client/link/keepalive.h"
@@ -11,6 +18,7 @@ uint64_t context_output_size(const struct context *c, uint32_t row)
     return size;
 }
 
+// The borrower itself may come in: a callback may use the context it was called for.
 void context_lock(struct context *c)
 {
     pthread_mutex_lock(&c->connection->lock);
@@ -30,6 +38,7 @@ void context_lend(struct context *c)
     context_unlock(c);
 }
 
+// Locks without context_lock()'s wait: this thread is the one that the others wait for.
 void context_take_back(struct context *c)
 {
     pthread_mutex_lock(&c->connection->lock);
@@ -67,6 +76,8 @@ void context_leave(struct context *c)
     handle_put(&c->handle);
 }
 
+// The test for a fork() comes before the lock, which in the child may be held by a thread that does
+// not exist there.
 int context_enter(rknn_context number, struct context **ret, struct error *e)
 {
     struct context *c = (struct context *)handle_take(number);
@@ -90,6 +101,8 @@ int context_enter(rknn_context number, struct context **ret, struct error *e)
     return 0;
 }
 
+// From here on the number is invalid. The context itself is closed when the last call on it
+// returns.
 int context_end(rknn_context number, struct error *e)
 {
     struct context *c = (struct context *)handle_remove(number);
@@ -112,6 +125,7 @@ struct session_key {
     const uint8_t *secret;
 };
 
+// Both id and secret: another server may have given the same id.
 static bool is_of_session(const struct handle *h, const void *with)
 {
     const struct context *c = (const struct context *)h;

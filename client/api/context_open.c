@@ -1,4 +1,8 @@
-// What a context is made of, and how it goes.
+// Opening and closing a context: asks the server, checks its description of the model, and
+// allocates what runs need. Closing happens in whatever thread drops the last reference.
+//
+//     context_open()  CONTEXT_OPEN or _DUP ─► take_info() ─► handle_add()
+//     end_last()      [callbacks' thread] ─► callbacks_stop() ─► CONTEXT_CLOSE ─► context_free()
 #include "client/api/context_open.h"
 
 #include "client/api/callbacks.h"
@@ -9,6 +13,8 @@
 #include "client/matmul/matmul_state.h"
 #include "protocol/tensor_message.h"
 
+// Also frees one that was opened in part. No lock is held: mem_put() and server_disconnect() take
+// some.
 static void context_free(struct context *c)
 {
     if (!c)
@@ -41,8 +47,8 @@ static uint64_t count_elements(const struct context *c, uint32_t row)
     return n;
 }
 
-// The largest shapes are those that a program sees first, so that it makes enough memory (SDK guide
-// 5.4.4.2), and those that a context begins with.
+// Checks the size of every shape set's outputs and finds the largest set. That is the one a context
+// begins with and shows first, so that programs allocate enough memory (SDK guide 5.4.4.2).
 static int survey_rows(struct context *c, struct error *e)
 {
     for (uint32_t row = 0; row < c->info.n_rows; row++) {
@@ -58,6 +64,8 @@ static int survey_rows(struct context *c, struct error *e)
     return 0;
 }
 
+// Takes the server's description of the model: untrusted, so counts are checked before they are
+// multiplied or allocated by. n_rows 0 stands for fixed shapes.
 static int take_info(struct context *c, struct bytes list, struct error *e)
 {
     rknnd_ContextInfo *info = &c->info;
@@ -79,6 +87,7 @@ static int take_info(struct context *c, struct bytes list, struct error *e)
     return c->inputs && c->bound ? 0 : error_no_memory(e, "inputs", n * sizeof *c->inputs);
 }
 
+// A description that makes no sense loses the connection: the server cannot be trusted further.
 static int ask_server(struct context *c, uint16_t type, const void *message, struct error *e)
 {
     struct payload list = {.limit = LIMIT_LIST_BYTES};
@@ -97,7 +106,8 @@ static int ask_server(struct context *c, uint16_t type, const void *message, str
     return s;
 }
 
-// So that its resources at the server are free when rknn_destroy() returns.
+// Waits for the server, so that the context's resources there are free when rknn_destroy() returns;
+// but no longer than a silent server is taken for dead.
 static void close_at_server(struct context *c)
 {
     rknnd_ContextClose m = {.context = c->info.context};
@@ -111,6 +121,7 @@ static void close_at_server(struct context *c)
         connection_lose(to, &e); // the request must not outlive this function
 }
 
+// The thread of the callbacks is stopped before the lock is taken: it needs the lock to end.
 static void context_finish(struct context *c)
 {
     if (!keepalive_is_inherited(c->connection)) {
@@ -122,8 +133,8 @@ static void context_finish(struct context *c)
     context_free(c);
 }
 
-// The last reference may go in a callback that the context's own thread runs: it goes on from
-// there.
+// If the last reference goes inside a callback on the context's own thread, that thread closes the
+// context when the callback has returned: it cannot wait for itself.
 static void end_last(struct handle *h)
 {
     struct context *c = (struct context *)h;
@@ -131,6 +142,7 @@ static void end_last(struct handle *h)
         context_finish(c);
 }
 
+// Takes the connection over, also on failure.
 int context_open(struct connection *connection, uint16_t type, const void *message, uint32_t flags,
                  rknn_context *ret, struct error *e)
 {

@@ -1,4 +1,5 @@
-// rknn_set_core_mask, rknn_set_batch_core_num.
+// rknn_set_core_mask, rknn_set_batch_core_num: which cores the next runs of a context may use. Only
+// checked and kept here; INFER carries it, and the server's scheduler does it.
 #include "client/api/core_mask.h"
 
 #include "client/last_error.h"
@@ -16,7 +17,7 @@ static int check_chip(const struct context *c, struct error *e)
                      "call out, or go on without it");
 }
 
-// One core, or the first ones together: the enumerators of rknn_core_mask.
+// A single core, the first n together, automatic, or all: the enumerators of rknn_core_mask.
 static int check_mask(const struct context *c, uint32_t mask, struct error *e)
 {
     uint32_t n_cores = c->connection->peer.device.n_cores;
@@ -51,8 +52,8 @@ RKNN_EXPORT int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mas
     return last_error_keep("rknn_set_core_mask", r, &e);
 }
 
-// Of a batch all pictures run at once, each on a core of its own, whichever is idle (SDK
-// guide 5.6.1).
+// The images of a batch run at once on up to `n` cores, each on whichever is idle (SDK guide
+// 5.6.1), so a mask set before no longer counts.
 static int set_batch_cores(struct context *c, int n, struct error *e)
 {
     uint32_t n_cores = c->connection->peer.device.n_cores;

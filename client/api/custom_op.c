@@ -1,4 +1,5 @@
-// rknn_register_custom_ops. (rknn_custom_op_get_op_attr is in custom/, for plugins too.)
+// rknn_register_custom_ops; callbacks.c does it. (rknn_custom_op_get_op_attr is in custom/: plugins
+// use it, too.)
 #include "client/api/callbacks.h"
 #include "client/last_error.h"
 

@@ -1,5 +1,6 @@
-// Fences. Linux's are files (linux/sync_file.h), which become readable when what they stand for is
-// done; so does whatever else a program takes for one.
+// Waiting for a fence before a run. Linux fences are files (linux/sync_file.h) that become readable
+// when the work they stand for is done, so poll() does; any other pollable file works too. The
+// context is unlocked meanwhile.
 #include "client/api/fence.h"
 
 #include <errno.h>
@@ -7,6 +8,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+// A sync_file knows whether its work failed (a negative status). For other files the ioctl fails,
+// and readable is all there is to know.
 static int fence_check(int fd, struct error *e)
 {
     struct sync_file_info info = {0};

@@ -1,4 +1,7 @@
 // rknn_init, rknn_dup_context, rknn_destroy.
+//
+//     find the model (memory, file, part, fd), hash it ─► connect ─► upload what the server lacks
+//       ─► CONTEXT_OPEN with the hash ─► context_open()
 #include "client/api/init.h"
 
 #include <stdio.h>
@@ -35,6 +38,8 @@ static int check_flags(uint32_t flags, struct error *e)
     return 0;
 }
 
+// RKNN_FLAG_SHARE_WEIGHT_MEM has nothing to do here: contexts of the same model share weights
+// anyway. The context that it names has to exist.
 static int check_shared(uint32_t flags, const rknn_init_extend *extend, struct error *e)
 {
     cleanup(context_leave_p) struct context *c = NULL;
@@ -53,6 +58,8 @@ static int model_from_fd(struct model *m, const rknn_init_extend *extend, uint64
     return model_from_file(m, path, offset, size, e);
 }
 
+// The arguments of rknn_init() have several meanings: size 0 makes `model` a path; with the
+// zero-copy flag extend has address, size or descriptor; extend may narrow all of them to a part.
 static int find_model(struct model *m, const void *model, uint32_t size, uint32_t flags,
                       const rknn_init_extend *extend, struct error *e)
 {
@@ -79,9 +86,9 @@ static int find_model(struct model *m, const void *model, uint32_t size, uint32_
                 : model_from_file(m, model, part_offset, part_size, e);
 }
 
-// Connects and brings the model over. A link that breaks meanwhile is made anew, and the upload
-// goes on where it was, as long as that leads further; with the same server, whatever other threads
-// choose meanwhile.
+// Connects and uploads the model. If the connection breaks, a new one resumes the upload where it
+// was, as long as each attempt makes progress or a few have not; with the same server, whatever
+// other threads select meanwhile.
 static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
 {
     uint64_t held = 0, held_before = 0;
@@ -145,7 +152,7 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
     return last_error_keep("rknn_init", r, &e);
 }
 
-// The same program uses it, and need not ask it anything.
+// The program will use the duplicate without querying it, so what its queries told is inherited.
 static void init_inherit(const struct context *from, rknn_context number)
 {
     struct error unwanted; // the next call with it meets it again
@@ -154,6 +161,8 @@ static void init_inherit(const struct context *from, rknn_context number)
         c->old_attrs = from->old_attrs;
 }
 
+// The duplicate has a connection of its own in the same session: runs of both can be under way at
+// once.
 static int open_duplicate(rknn_context from, rknn_context *ret, struct registrations *ops,
                           struct error *e)
 {

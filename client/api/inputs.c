@@ -1,4 +1,12 @@
-// rknn_inputs_set.
+// rknn_inputs_set: copies, or converts, the program's data into buffers of the context, from where
+// the next run sends them. The program's buffers are free when the call returns.
+//
+//     pass_through                       bytes as they are, in the model's native form
+//     narrower type than the model's,    sent as given; the server's worker converts
+//     or the device converts itself
+//     else                               converted here to the model's type and layout
+//
+// So the fewest bytes travel. Inputs that were bound to memory (rknn_set_io_mem) are unbound.
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,8 +22,9 @@ struct plan {
     size_t size;               // bytes that are read of them: those that the type takes
 };
 
-// What is more than needed is not looked at: some programs give the size of another type than that
-// of their data. The numbers are said as in the vendor's library.
+// The error for a buffer that is too small. One that is too large is fine: some programs give the
+// size of another type than that of their data. The first words are the vendor library's, as
+// programs know them.
 static int too_small(uint32_t given, size_t needed, uint32_t n_elems, const char *form,
                      struct error *e)
 {
@@ -26,6 +35,7 @@ static int too_small(uint32_t given, size_t needed, uint32_t n_elems, const char
         given, needed, n_elems, form);
 }
 
+// Only 4-D inputs have a layout; others are taken in the model's order.
 static int check_layout(const rknn_input *in, const struct tensor_attr *a, enum tensor_layout *ret,
                         struct error *e)
 {
@@ -37,6 +47,8 @@ static int check_layout(const rknn_input *in, const struct tensor_attr *a, enum 
     return 0;
 }
 
+// Decides for data in the program's own type and layout. It is converted here only if that does not
+// make it larger.
 static int plan_conversion(const rknn_input *in, const struct tensor_io *io, struct plan *ret,
                            struct error *e)
 {
@@ -62,6 +74,8 @@ static int plan_conversion(const rknn_input *in, const struct tensor_io *io, str
     return 0;
 }
 
+// Decides for data in the native form. With size_with_stride bytes the rows are padded to the
+// pitch, else they are contiguous.
 static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, struct plan *ret,
                              struct error *e)
 {
@@ -76,6 +90,7 @@ static int plan_pass_through(const rknn_input *in, const struct tensor_io *io, s
     return 0;
 }
 
+// Buffers shared with the relay are mappings (stream_lend()), others malloc'ed.
 static void free_room(struct input_room *room)
 {
     if (room->lent)
@@ -92,7 +107,9 @@ void input_free(struct input *in)
     *in = (struct input){0};
 }
 
-// Inputs that a relay can read itself need not be sent to it. What it is reading stays.
+// A buffer of at least `size` bytes for an input. Large ones are shared with the relay if there is
+// one, which then reads them in place. There are two per input: while the relay still reads the
+// last run's, the other is filled.
 static int make_room(struct context *c, uint32_t index, size_t size, struct input_room **ret,
                      struct error *e)
 {
@@ -115,6 +132,7 @@ static int make_room(struct context *c, uint32_t index, size_t size, struct inpu
     return 0;
 }
 
+// Until the data is complete the input counts as not set, so that a failure leaves no mixture.
 static int set_input(struct context *c, const rknn_input *in, struct error *e)
 {
     struct plan plan = {0};
@@ -142,7 +160,8 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
     return r;
 }
 
-// What was set last counts: memory, or what is given here.
+// What was set last counts: memory, or data given here. The memory's last reference is dropped
+// without the connection's lock, since freeing it asks a server.
 static int inputs_unbind(struct context *c, uint32_t index, struct error *e)
 {
     struct mem *old = NULL;
@@ -155,6 +174,7 @@ static int inputs_unbind(struct context *c, uint32_t index, struct error *e)
     return r;
 }
 
+// Inputs not in the list keep the data they have.
 static int set_inputs(struct context *c, uint32_t n, const rknn_input *inputs, struct error *e)
 {
     if (n == 0 || n > c->info.n_inputs)

@@ -1,4 +1,13 @@
-// Memories: rknn_create_mem, its relatives, rknn_destroy_mem.
+// Memories: rknn_create_mem and its relatives, rknn_destroy_mem, and what servers know of each
+// (mem.h).
+//
+//     mem ── homes ─► mem_home: (session A, handle 3, the same file)
+//                     mem_home: (session B, handle 7, a copy)
+//
+// A program names a memory by the address of its rknn_tensor_mem. The table of all memories makes
+// an address that is none, or no longer one, an error instead of a crash. Its lock guards the
+// references; m->lock what follows it in the struct. Freed with the last reference: the program's,
+// or a binding's.
 #include "client/api/mem.h"
 
 #include <errno.h>
@@ -21,6 +30,7 @@ static struct {
 
 // ---- life --------------------------------------------------------------------------------------
 
+// A memory with one reference, the program's; neither file nor mapping yet.
 static int mem_new(uint32_t flags, uint64_t size, struct mem **ret, struct error *e)
 {
     fork_prepare();
@@ -40,7 +50,7 @@ static int mem_new(uint32_t flags, uint64_t size, struct mem **ret, struct error
     return 0;
 }
 
-// The program has it from here on.
+// Enters a finished memory into the table: from here on the program has it.
 static rknn_tensor_mem *mem_publish(struct mem *m)
 {
     pthread_mutex_lock(&table.lock);
@@ -49,6 +59,7 @@ static rknn_tensor_mem *mem_publish(struct mem *m)
     return &m->program;
 }
 
+// Compares addresses only; *program may be freed memory. table.lock is held.
 static struct mem *mem_find(const rknn_tensor_mem *program)
 {
     struct mem *m;
@@ -77,6 +88,8 @@ struct mem *mem_take(const rknn_tensor_mem *program, struct error *e)
     return m;
 }
 
+// The server forgets its side, told by any context of the same session. Without one it frees the
+// memory at the session's end.
 static void free_home(struct mem_home *h)
 {
     struct context *c = context_of_session(h->session, h->secret);
@@ -91,6 +104,7 @@ static void free_home(struct mem_home *h)
     free(h);
 }
 
+// No lock is held: free_home() enters contexts.
 static void mem_free(struct mem *m)
 {
     while (!list_empty(&m->homes))
@@ -124,6 +138,8 @@ static int map_file(struct mem *m, struct error *e)
     return 0;
 }
 
+// Maps the file when it is needed first: rknn_create_mem_from_fd() has the program's own mapping,
+// which need not start at offset 0.
 int mem_data(struct mem *m, uint8_t **ret, struct error *e)
 {
     int r = m->map ? 0 : map_file(m, e);
@@ -142,6 +158,8 @@ int mem_from_device(const struct mem *m, struct error *e)
     return m->dmabuf ? dmabuf_from_device(m->fd, e) : 0;
 }
 
+// A program may have written to a dma-buf by its cached mapping, and a device past the caches: both
+// are brought together before the data is read here.
 int mem_before_copy(const struct mem *m, struct error *e)
 {
     int r = mem_to_device(m, e);
@@ -199,8 +217,8 @@ static bool passes_fds(const struct context *c)
     return c->connection->peer.features & PROTOCOL_FEATURE_FDS;
 }
 
-// The server maps the file that is there. It refuses one that could kill whoever maps it
-// (STATUS_PARAM_INVALID).
+// The server maps the same file. It refuses (STATUS_PARAM_INVALID) files that could be truncated,
+// which would kill whoever touches their mapping.
 static int mem_share_file(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
     rknnd_MemoryInfo info;
@@ -209,6 +227,7 @@ static int mem_share_file(struct context *c, struct mem *m, struct mem_home **re
     return s < 0 ? s : add_home(c, m, info.memory, true, ret, e);
 }
 
+// Memory of the server's own of the same size, to which mem_copy.c brings what changes.
 static int make_copy(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
     rknnd_MemoryCreate message = {.size = m->program.size};
@@ -221,6 +240,7 @@ static int make_copy(struct context *c, struct mem *m, struct mem_home **ret, st
     return s < 0 ? s : add_home(c, m, info.memory, false, ret, e);
 }
 
+// A copy where no descriptor passes or the server refuses the file; other errors are reported.
 static int make_home(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
     int r = passes_fds(c) ? mem_share_file(c, m, ret, e) : STATUS_PARAM_INVALID;
@@ -252,7 +272,8 @@ int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct er
 
 // ---- making ------------------------------------------------------------------------------------
 
-// The server makes the memory, and its file is mapped here.
+// The server allocates (it may have memory that devices can use) and passes the descriptor, which
+// is mapped here.
 static int create_there(struct context *c, struct mem *m, uint32_t flags, struct error *e)
 {
     rknnd_MemoryCreate message = {.size = m->program.size, .flags = flags};
@@ -269,6 +290,7 @@ static int create_there(struct context *c, struct mem *m, uint32_t flags, struct
     return add_home(c, m, info.memory, true, &unwanted, e);
 }
 
+// A sealed memfd: it cannot shrink, so servers may map it.
 static int create_here(struct mem *m, struct error *e)
 {
     void *map;
@@ -280,6 +302,7 @@ static int create_here(struct mem *m, struct error *e)
     return 0;
 }
 
+// On the server's side where descriptors pass; else here, and the server will have a copy.
 static int mem_create(rknn_context context, uint64_t size, uint64_t flags, struct mem **ret,
                       struct error *e)
 {
@@ -338,6 +361,7 @@ static int check_file(int fd, uint64_t end, struct error *e)
     return r;
 }
 
+// Keeps a duplicate of the descriptor: the program may close its own.
 static int from_fd(rknn_context context, int fd, void *virt_addr, uint32_t size, int32_t offset,
                    struct mem **ret, struct error *e)
 {
@@ -399,7 +423,8 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem_from_mb_blk(rknn_context ctx, void 
 
 // ---- the end -----------------------------------------------------------------------------------
 
-// Bindings keep what they need; the context does not matter.
+// The program gives it up. Tensors that are bound to it keep it until they are unbound, so the
+// context does not matter.
 static int mem_destroy(rknn_tensor_mem *program, struct error *e)
 {
     pthread_mutex_lock(&table.lock);

@@ -1,5 +1,9 @@
-// What memories are for: rknn_set_io_mem, rknn_set_internal_mem, rknn_set_weight_mem,
+// What memories are used for: rknn_set_io_mem, rknn_set_internal_mem, rknn_set_weight_mem,
 // rknn_mem_sync.
+//
+// A binding is a reference to the memory in c->bound, and CONTEXT_BIND at the server. All functions
+// here that replace a memory return the old one, whose reference their callers drop after the
+// connection's lock: freeing a memory enters a context.
 #include <string.h>
 
 #include "base/fd.h"
@@ -14,7 +18,8 @@ static bool is_named(const struct tensor_io *io, const rknn_tensor_attr *attr)
     return strncmp(io->logical.name, attr->name, sizeof attr->name) == 0;
 }
 
-// Input and output of the same index differ by name; should they not, by their number of elements.
+// Attributes have no field for the direction: an input and an output of the same index are told
+// apart by name, else by their number of elements.
 static int find_tensor(const struct context *c, const rknn_tensor_attr *attr, bool *ret_output,
                        struct error *e)
 {
@@ -34,8 +39,8 @@ static int find_tensor(const struct context *c, const rknn_tensor_attr *attr, bo
     return 0;
 }
 
-// The layout of what comes with a run's answer is about to change, or a run still writes to the
-// memory that is given up.
+// Waits for runs whose answers would no longer fit: binding changes which outputs they carry (`now`
+// NULL), and a run may still be writing to copied memory that is given up.
 static void settle_runs(struct context *c, const struct bound *now, bool copied)
 {
     struct error unwanted;
@@ -48,6 +53,8 @@ static void settle_runs(struct context *c, const struct bound *now, bool copied)
     }
 }
 
+// Tells the server where a tensor lies: in memory `home`, or (NULL) no longer in any. *ret_size:
+// bytes of the memory that a run uses, in the layout and with the pitch that attr asks for.
 int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
               const struct mem_home *home, uint64_t *ret_size, struct error *e)
 {
@@ -79,7 +86,8 @@ static int check_size(const struct mem *m, uint64_t size, bool output, struct er
                      (unsigned long long)size);
 }
 
-// *mem comes back as the memory that was there before.
+// Binds a tensor. If the memory turns out to be too small the server's binding is undone. *mem
+// comes back as the memory that was bound before.
 static int bind_tensor(struct context *c, const rknn_tensor_attr *attr, struct mem **mem,
                        struct error *e)
 {
@@ -170,8 +178,8 @@ RKNN_EXPORT int rknn_set_internal_mem(rknn_context ctx, rknn_tensor_mem *mem)
     return last_error_keep("rknn_set_internal_mem", r, &e);
 }
 
-// Weights lie in the server's worker, which all contexts of the model share, whoever owns them:
-// memory of one program cannot replace them. It is checked and left alone.
+// Weights are in the server's worker, which serves all contexts of the model, whoever owns them:
+// one program's memory cannot replace them. So the memory is checked and left alone.
 RKNN_EXPORT int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
 {
     struct error e;
@@ -188,8 +196,8 @@ RKNN_EXPORT int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
 
 // ---- caches ------------------------------------------------------------------------------------
 
-// Memory without devices is coherent, and of a copy each run takes along what has changed, and
-// brings back what it wrote. What is left is the caches in front of a dma-buf.
+// Shared memory without devices is coherent, and copies are sent with each run, so only a dma-buf
+// has caches to care for.
 static int sync_caches(const struct mem *m, rknn_mem_sync_mode mode, struct error *e)
 {
     if ((int)mode < RKNN_MEMORY_SYNC_TO_DEVICE || mode > RKNN_MEMORY_SYNC_BIDIRECTIONAL)

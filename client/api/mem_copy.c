@@ -1,4 +1,14 @@
-// What a run sends of copied memory, and what comes back.
+// Memory that the server has only a copy of (no descriptors pass: TCP, USB, adb): what a run sends
+// of it, and what comes back.
+//
+//     shadow = what the server has, as far as known          memory = what the program has now
+//
+//     per BLOCK: equal ─► nothing;  different ─► shadow = memory, and the block is sent from the
+//     shadow
+//
+// Sending from the shadow means that the server has what the shadow has, whatever the program
+// writes meanwhile. The first `unsure` bytes are sent in any case. Runs of changed blocks become
+// one write.
 #include "client/api/mem_copy.h"
 
 #include <string.h>
@@ -19,7 +29,8 @@ static bool copy_same(const struct mem_home *h, const uint8_t *data, uint64_t at
     return at >= h->unsure && memcmp(h->shadow + at, data + at, size) == 0;
 }
 
-// Bytes [at, at + size) go. What follows what went before, or is one too many, is added to it.
+// Adds bytes [at, at + size) to what is sent. They extend the last write if they follow it, or if
+// there are `limit` writes already; then the unchanged bytes between are sent, too.
 static void copy_add(struct changes *c, const struct mem_home *h, uint64_t at, size_t size)
 {
     rknnd_Infer *m = c->message;
@@ -35,8 +46,7 @@ static void copy_add(struct changes *c, const struct mem_home *h, uint64_t at, s
     c->segments[c->n++] = (struct iovec){h->shadow + at, size};
 }
 
-// What differs from what the server has goes out of the shadow, so that it is that which the server
-// then has, whatever the program writes meanwhile.
+// Compares a memory with its shadow, block by block, and collects what differs.
 static void copy_collect(struct changes *c, struct mem_home *h, const uint8_t *data, uint64_t size)
 {
     for (uint64_t at = 0; at < size; at += BLOCK) {
@@ -50,7 +60,8 @@ static void copy_collect(struct changes *c, struct mem_home *h, const uint8_t *d
         h->unsure = 0;
 }
 
-// Another context's changes may still be on their way to the server: all goes again.
+// Gets a memory ready for comparing. If another context sent changes last, they may still be on
+// their way on its connection and overtake ours, so everything is sent again.
 static int copy_prepare(struct context *c, const struct bound *b, const uint8_t **ret_data,
                         struct error *e)
 {
@@ -73,6 +84,7 @@ static int copy_prepare(struct context *c, const struct bound *b, const uint8_t 
     return 0;
 }
 
+// The writes of a message are bounded, so each input gets an even part of what is left.
 int mem_copy_changes(struct context *c, rknnd_Infer *m, struct iovec *segments, int *n,
                      struct error *e)
 {
@@ -112,6 +124,8 @@ void mem_copy_results(const struct context *c, rknnd_Infer *m)
             m->outputs_back[m->outputs_back_count++] = i;
 }
 
+// The output has been written into the memory by the answer: the server has the same, so the shadow
+// gets it, and devices have to see it.
 static void note_output(struct bound *b)
 {
     pthread_mutex_lock(&b->mem->lock);
@@ -121,6 +135,7 @@ static void note_output(struct bound *b)
     pthread_mutex_unlock(&b->mem->lock);
 }
 
+// The run failed: whether the server has applied the writes is not known.
 static void doubt_input(struct bound *b)
 {
     pthread_mutex_lock(&b->mem->lock);

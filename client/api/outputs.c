@@ -1,4 +1,11 @@
-// rknn_outputs_get, rknn_outputs_release.
+// rknn_outputs_get, rknn_outputs_release: which run's outputs, and how they reach the program.
+//
+//     held in the stream, wanted as they are   read from the socket straight into the program's
+//     buffer held, wanted as float32, or not at all   read into the run's buffer, then converted in
+//     the run's buffer already              copied or converted
+//
+// Outputs that went straight to the program are in no buffer of ours; asked for again, they are
+// computed again (get_back()).
 #include <string.h>
 
 #include "client/api/run.h"
@@ -20,6 +27,8 @@ static int choose_async(struct context *c, struct run **ret, struct error *e)
     return r;
 }
 
+// The run whose outputs are meant: the selected one; once that has been fetched, the oldest pending
+// one, which is waited for.
 static int outputs_choose(struct context *c, struct run **ret, struct error *e)
 {
     struct run *selected = run_find(c, RUN_SELECTED), *pending = run_find(c, RUN_PENDING);
@@ -41,6 +50,8 @@ static int outputs_choose(struct context *c, struct run **ret, struct error *e)
 
 // ---- handing them over -------------------------------------------------------------------------
 
+// An output's place in the run's buffer, which has those that are not bound to memory,
+// contiguously.
 static struct bytes output_bytes(const struct context *c, const struct run *r, uint32_t index)
 {
     size_t at = 0;
@@ -58,7 +69,7 @@ static int output_size(const struct tensor_attr *a, bool want_float, uint32_t *r
     return 0;
 }
 
-// Room for an output of `run`: the program's, or it is made.
+// Checks the program's buffer, or allocates one, which rknn_outputs_release() frees.
 static int find_room(const struct context *c, const struct run *run, rknn_output *o,
                      struct error *e)
 {
@@ -102,8 +113,8 @@ struct wanted {
     bool direct;    // it went straight to the program, and is complete
 };
 
-// Which of the program's outputs each of the model's goes straight into. An output that is wanted
-// as float32, or not at all, goes to the run's own buffer.
+// For each of the model's outputs, the program's buffer that it is read straight into, or NULL for
+// the run's own buffer: it is wanted as float32, or not at all. False: none goes straight.
 static bool choose_places(const struct context *c, uint32_t n, const rknn_output *outputs,
                           const rknn_output *places[FRAME_MAX_SEGMENTS])
 {
@@ -120,7 +131,8 @@ static bool choose_places(const struct context *c, uint32_t n, const rknn_output
     return any;
 }
 
-// Reads the held outputs of a run to where they are wanted.
+// Reads the held outputs to where they are wanted. They are contiguous in the stream, so each needs
+// a segment, wanted or not.
 static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_output *outputs,
                      struct wanted *wanted, struct error *e)
 {
@@ -144,8 +156,8 @@ static int take_held(struct context *c, struct run *run, uint32_t n, const rknn_
     return r;
 }
 
-// The program wants outputs again that went straight to it before: they are computed again, as
-// long as the inputs are still the same.
+// Outputs that went straight to the program before are wanted again: the run is repeated, which
+// gives the same only if the inputs have not changed since.
 static int get_back(struct context *c, struct run **run, struct error *e)
 {
     if (!(*run)->given)
@@ -199,6 +211,7 @@ static int check_outputs(const struct context *c, uint32_t n, const rknn_output 
     return 0;
 }
 
+// All buffers are ready before the first byte is read: the stream cannot be read twice.
 static int outputs_fetch(struct context *c, struct run **ret_run, uint32_t n, rknn_output *outputs,
                          struct wanted *wanted, struct error *e)
 {
@@ -215,6 +228,7 @@ static int outputs_fetch(struct context *c, struct run **ret_run, uint32_t n, rk
     return r;
 }
 
+// On failure everything is as it was: buffers are freed and indices restored.
 static int get_outputs(struct context *c, uint32_t n, rknn_output *outputs,
                        rknn_output_extend *extend, struct error *e)
 {

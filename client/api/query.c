@@ -1,4 +1,6 @@
-// rknn_query.
+// rknn_query: a table of commands, each with its struct, the sizes that it had in older headers,
+// and the function that fills it. Nearly all is answered from what the server said when the context
+// was opened.
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +43,8 @@ static int fill_in_out_num(struct context *c, const struct query *q, union answe
     return 0;
 }
 
-// Programs expect to read AFFINE, with scale 1, of these types too (abi notes, 1).
+// The vendor's runtime says AFFINE, with scale 1, of fp16 and int64 tensors that are not quantized,
+// and programs rely on it (abi notes, 1).
 static rknn_tensor_qnt_type qnt_to_program(const struct tensor_attr *a)
 {
     bool implied = a->type == TENSOR_FLOAT16 || a->type == TENSOR_INT64;
@@ -67,6 +70,8 @@ static void attr_to_program(const struct tensor_attr *a, uint32_t index, rknn_te
     memcpy(ret->name, a->name, sizeof ret->name);
 }
 
+// Attributes of an input or output in one of three views. Without CURRENT it is the largest shape
+// set, which a context shows first.
 static int fill_attr(struct context *c, const struct query *q, union answer *ret, struct error *e)
 {
     uint32_t n = q->outputs ? c->info.n_outputs : c->info.n_inputs, index = ret->attr.index;
@@ -110,6 +115,7 @@ static int fill_input_range(struct context *c, const struct query *q, union answ
     return 0;
 }
 
+// The text belongs to the context: it is valid until the next such query or rknn_destroy().
 static int fill_perf_detail(struct context *c, const struct query *q, union answer *ret,
                             struct error *e)
 {
@@ -160,6 +166,7 @@ static uint32_t query_clamp(uint64_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+// The one value that changes while a context is open.
 static int ask_free_sram(struct context *c, uint64_t *ret, struct error *e)
 {
     rknnd_ServerStatus status;
@@ -235,6 +242,8 @@ static const struct query queries[RKNN_QUERY_CMD_MAX] = {
     [RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR] = CURRENT(true, VIEW_NATIVE),
 };
 
+// The size tells which version of a struct the program was compiled with; only known ones are
+// taken, so that nothing is written beyond it.
 static int find_query(int cmd, uint32_t size, const struct query **ret, struct error *e)
 {
     if (cmd < 0 || cmd >= RKNN_QUERY_CMD_MAX)
@@ -253,7 +262,8 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
     return 0;
 }
 
-// Ranges of shapes are too large for the stacks of small threads.
+// The answer is built in a heap block (rknn_input_range is too large for the stacks of small
+// threads) and then cut to the program's struct.
 static int query_query(struct context *c, int cmd, void *info, uint32_t size, struct error *e)
 {
     const struct query *q = NULL;

@@ -1,4 +1,14 @@
-// rknn_run, rknn_wait.
+// rknn_run, rknn_wait: sending runs and waiting for them (run.h has the rules, the states are those
+// of enum run_state).
+//
+//     FREE ──run_start()──► PENDING ──run_select(): answered well──► SELECTED ──► FREE
+//                              └──answered with an error──► FREE
+//
+// A selected run becomes free when a later one is selected or its slot is needed for the next run.
+//
+// INFER carries all inputs that are not in shared memory; the answer carries the outputs, in order.
+// Large outputs stay in the socket (request.hold) until rknn_outputs_get() says where they go,
+// which saves a copy. Called with the context's lock.
 #include "client/api/run.h"
 
 #include <string.h>
@@ -10,6 +20,7 @@
 #include "client/debug/perf_text.h"
 #include "client/last_error.h"
 
+// In ms of clock_ms().
 uint64_t run_deadline(int32_t timeout_ms)
 {
     return timeout_ms > 0 ? clock_ms() + (uint64_t)timeout_ms : CLOCK_FOREVER;
@@ -26,7 +37,8 @@ struct run *run_find(struct context *c, enum run_state state)
     return oldest;
 }
 
-// Bytes that come with the answer of a run; *ret_copied: some go to the program's memory.
+// Bytes of outputs in a run's answer: those not bound to memory, and those bound to memory that the
+// server has only a copy of (*ret_copied: there is one of these).
 static uint64_t answer_size(const struct context *c, uint32_t row, bool *ret_copied)
 {
     uint64_t size = 0;
@@ -42,8 +54,9 @@ static uint64_t answer_size(const struct context *c, uint32_t row, bool *ret_cop
     return size;
 }
 
-// request.payload: outputs lie in the run's buffer, one after the other, but for those that are
-// bound to memory.
+// request.payload: where an answer's outputs go. The run's buffer has the unbound outputs
+// contiguously; copies go straight into the program's memory. A part (FRAME_MORE) is a call of a
+// custom operator.
 static int take_outputs(struct request *request, uint64_t size, struct iovec *segments,
                         struct error *e)
 {
@@ -77,14 +90,15 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
     return n;
 }
 
-// Outputs of at least this size are left in the stream until it is known where they are wanted.
+// Outputs from this size on are left in the stream until it is known where they are wanted. Copying
+// smaller ones costs less than stopping the stream.
 #define HOLD_BYTES (64u << 10)
 
 #define INTERNAL_OUTSIDE (RKNN_FLAG_MEM_ALLOC_OUTSIDE | RKNN_FLAG_INTERNAL_ALLOC_OUTSIDE)
 
 // ---- starting ----------------------------------------------------------------------------------
 
-// What comes with the run, of inputs that are not bound to memory. Returns the number of segments.
+// Segments for inputs that are not bound to memory. Returns how many; fails if one was never set.
 static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *segments,
                       struct error *e)
 {
@@ -103,6 +117,7 @@ static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *seg
     return n;
 }
 
+// Refused here with words, instead of a lost connection there.
 static int check_payload(const struct context *c, const struct iovec *segments, int n,
                          struct error *e)
 {
@@ -116,6 +131,9 @@ static int check_payload(const struct context *c, const struct iovec *segments, 
                      (unsigned long long)total, (unsigned long long)l->payload_size);
 }
 
+// The order in the payload: changed parts of copied memory, then the inputs that were set. On
+// failure the server's copies count as unknown again: what mem_copy_changes() took down was never
+// sent.
 int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e)
 {
     struct iovec set[FRAME_MAX_SEGMENTS];
@@ -150,7 +168,8 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
     return r < 0 ? r : n;
 }
 
-// Nobody wants the outputs of a selected run any more. NULL is fine.
+// Reads a selected run's outputs to their end without anybody wanting them, so that its slot and
+// buffer are free. Held outputs are skipped in the stream. NULL is fine.
 static void give_up(struct context *c, struct run *r)
 {
     struct error unwanted; // the next request meets it again
@@ -160,8 +179,9 @@ static void give_up(struct context *c, struct run *r)
         connection_wait(c->connection, &r->request, CLOCK_FOREVER, &unwanted);
 }
 
-// A run that can be used: a free one, else the selected one (its outputs are given up), else the
-// oldest pending one, when it is done.
+// A slot for the next run: a free one, else the selected one (its outputs are given up), else the
+// oldest pending one, which is waited for. That one's error is reported here: there is no later
+// place for it.
 static int find_room(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = run_find(c, RUN_FREE);
@@ -191,6 +211,7 @@ static void serve_call(struct request *request)
     callbacks_compute(r->context, request, &r->reply.call);
 }
 
+// The program may write to bound memory at any time, so such a run's inputs cannot be reproduced.
 static bool reads_memory(const struct context *c)
 {
     for (uint32_t i = 0; i < c->info.n_inputs; i++)
@@ -199,6 +220,8 @@ static bool reads_memory(const struct context *c)
     return false;
 }
 
+// Sends INFER. A slot is taken only when the inputs are complete: taking it may give up the outputs
+// of the run before.
 static int run_start(struct context *c, struct run **ret, struct error *e)
 {
     struct run *r = NULL;
@@ -238,6 +261,7 @@ static int run_start(struct context *c, struct run **ret, struct error *e)
 
 // ---- waiting -----------------------------------------------------------------------------------
 
+// Only finished ones: a request must not go while its answer may still come.
 static void drop_older(struct context *c, uint64_t frame)
 {
     for (size_t i = 0; i < LIMIT_RUNS; i++) {
@@ -247,6 +271,7 @@ static void drop_older(struct context *c, uint64_t frame)
     }
 }
 
+// A run that was answered counts as selected even if its outputs are still in the stream.
 int run_select(struct context *c, struct run *r, uint64_t until, struct error *e)
 {
     int s = context_check_free(c, e);
@@ -271,6 +296,7 @@ int run_select(struct context *c, struct run *r, uint64_t until, struct error *e
     return 0;
 }
 
+// Without blocking, operators of the program still have to be served, so the reader is started.
 static int run_run(struct context *c, rknn_run_extend *extend, struct error *e)
 {
     struct run *r = NULL;

@@ -1,4 +1,6 @@
-// Dynamic shapes: rknn_set_input_shapes.
+// Dynamic shapes: rknn_set_input_shapes. A model is built for up to LIMIT_ROWS sets of input
+// shapes; a program chooses one of these sets, never an arbitrary shape. In names here a set is a
+// "row".
 #include <string.h>
 
 #include "client/api/context.h"
@@ -11,6 +13,7 @@ static bool has_shape(const struct context *c, uint32_t row, const rknn_tensor_a
     return a->n_dims == t->n_dims && memcmp(a->dims, t->dims, t->n_dims * sizeof *t->dims) == 0;
 }
 
+// Whether all given shapes are those of the set. Inputs that are not given may have any.
 static bool shape_fits(const struct context *c, uint32_t row, uint32_t n,
                        const rknn_tensor_attr *attrs)
 {
@@ -52,7 +55,7 @@ static int check_attrs(const struct context *c, uint32_t n, const rknn_tensor_at
     return 0;
 }
 
-// Data that were set for other shapes are not used for these.
+// Data that was set for other shapes is dropped: it has another size.
 static void change_row(struct context *c, uint32_t row)
 {
     if (row == c->row)
@@ -63,7 +66,7 @@ static void change_row(struct context *c, uint32_t row)
         c->inputs[i].form.size = 0;
 }
 
-// The row that is set is looked at first: the shapes of some inputs may not tell rows apart.
+// The current set is tried first: the shapes of some inputs alone may fit several sets.
 static int set_shapes(struct context *c, uint32_t n, const rknn_tensor_attr *attrs, struct error *e)
 {
     int r = check_attrs(c, n, attrs, e);

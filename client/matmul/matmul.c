@@ -1,5 +1,10 @@
-// rknn_matmul_create, _create_dynamic_shape, _set_dynamic_shape, _set_io_mem, _set_core_mask,
-// _destroy.
+// Contexts of matrix products C = A x B (rknn_matmul_create and its setters). To the server a
+// product is a generated model (tensor/matmul_model.h), so creating one is opening that model:
+//
+//     info, shapes ─► struct matmul ─► model file in memory ─► init_open_model() ─► context
+//
+// The context is an ordinary one with c->matmul set. Runs are in matmul_run.c, scales and zero
+// points in matmul_quant.c.
 #include "client/matmul/matmul.h"
 
 #include <stdio.h>
@@ -39,6 +44,8 @@ int matmul_find(const char name[RKNN_MAX_NAME_LEN], uint32_t *ret, struct error 
 
 // ---- making ------------------------------------------------------------------------------------
 
+// The public struct has signed fields; everything after this is unsigned. Whether a value is a
+// known one is matmul_place()'s and the server's to say.
 static int check_numbers(const rknn_matmul_info *info, const rknn_matmul_shape *shape,
                          struct error *e)
 {
@@ -70,7 +77,7 @@ static struct matmul_shape shape_of(const rknn_matmul_shape *s)
     return (struct matmul_shape){(uint32_t)s->M, (uint32_t)s->K, (uint32_t)s->N};
 }
 
-// Scale 1, zero point 0.
+// Quantization parameters until the program sets others: scale 1, zero point 0.
 static int set_defaults(struct matmul *m, struct error *e)
 {
     uint8_t *one = calloc(1, MATMUL_SCALE_SIZE);
@@ -82,6 +89,7 @@ static int set_defaults(struct matmul *m, struct error *e)
     return 0;
 }
 
+// The client's state of a product; all shapes are checked before the server is asked.
 static int matmul_make(const rknn_matmul_info *info, uint32_t n, const rknn_matmul_shape *shapes,
                        struct matmul **ret, struct error *e)
 {
@@ -104,6 +112,7 @@ static int matmul_make(const rknn_matmul_info *info, uint32_t n, const rknn_matm
     return r;
 }
 
+// Size, type and dimensions of a matrix in the layout that the chip wants.
 static void tell_attr(const struct matmul_matrix *x, rknn_matmul_tensor_attr *ret)
 {
     *ret = (rknn_matmul_tensor_attr){
@@ -112,7 +121,8 @@ static void tell_attr(const struct matmul_matrix *x, rknn_matmul_tensor_attr *re
     memcpy(ret->dims, x->dims, x->n_dims * sizeof *x->dims);
 }
 
-// Tells the program of all shapes; the first is the current one.
+// Fills in the attributes of all shapes, the last first, so that m->matrices ends as the first
+// shape's, which is the current one.
 static int take_shapes(struct context *c, struct matmul *m, rknn_matmul_io_attr *attrs,
                        struct error *e)
 {
@@ -128,6 +138,7 @@ static int take_shapes(struct context *c, struct matmul *m, rknn_matmul_io_attr 
     return 0;
 }
 
+// Encodes the product as a model and opens it. The model's bytes are needed until it is open only.
 static int open_context(struct matmul *m, rknn_context *ret, struct error *e)
 {
     struct bytes file;
@@ -145,6 +156,7 @@ static int open_context(struct matmul *m, rknn_context *ret, struct error *e)
     return r;
 }
 
+// c->matmul is set last: until then no other thread knows the context's number.
 static int matmul_create_context(rknn_matmul_ctx *ret, rknn_matmul_info *info, int n,
                                  rknn_matmul_shape *shapes, rknn_matmul_io_attr *attrs,
                                  struct error *e)
@@ -194,6 +206,7 @@ RKNN_EXPORT int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matm
     return last_error_keep("rknn_matmul_create_dynamic_shape", r, &e);
 }
 
+// Entered first only to refuse the context of a model.
 RKNN_EXPORT int rknn_matmul_destroy(rknn_matmul_ctx ctx)
 {
     struct error e;
@@ -207,6 +220,8 @@ RKNN_EXPORT int rknn_matmul_destroy(rknn_matmul_ctx ctx)
 
 // ---- choices -----------------------------------------------------------------------------------
 
+// Chooses one of the shapes that the context was made with. Memories stay; the run checks their
+// sizes.
 static int set_shape(struct context *c, const rknn_matmul_shape *shape, struct error *e)
 {
     struct matmul *m = c->matmul;
@@ -233,7 +248,8 @@ RKNN_EXPORT int rknn_matmul_set_dynamic_shape(rknn_matmul_ctx ctx, rknn_matmul_s
     return last_error_keep("rknn_matmul_set_dynamic_shape", r, &e);
 }
 
-// Has the server work in the matrix's new memory, if it can.
+// Has the server work directly in a matrix's memory, if the memory can be shared with it (*ret);
+// else it is told that the matrix is in no memory, and data goes with each run.
 static int matmul_share(struct context *c, uint32_t i, struct mem *mem, bool *ret, struct error *e)
 {
     const struct matmul_place *now = &c->matmul->memory[i];
@@ -254,8 +270,8 @@ static int matmul_share(struct context *c, uint32_t i, struct mem *mem, bool *re
     return r;
 }
 
-// What the current shape needs is checked by the run: the shape may still change. *mem comes back
-// as the memory that was there before.
+// Gives a matrix its memory. The size is checked against attr here, and against the current shape
+// by the run: the shape may still change. *mem comes back as the memory that was there before.
 static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_tensor_attr *attr,
                       struct error *e)
 {

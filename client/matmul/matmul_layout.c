@@ -1,4 +1,7 @@
-// rknn_B_normal_layout_to_native_layout.
+// rknn_B_normal_layout_to_native_layout: rearranges B from row-major K x N to the chip's blocks.
+//
+//     from   element (k, n) at k * N + n
+//     to     element (k, n) at matmul_at(b, n, k): blocks of the chip, in which k runs fastest
 #include <string.h>
 
 #include "client/api/init.h"
@@ -7,7 +10,8 @@
 #include "client/link/servers.h"
 #include "client/matmul/matmul.h"
 
-// The blocks are those of the chip of the server that the program has chosen.
+// The function has no context, so the layout is that of the chip of the server that a context would
+// be opened on.
 static int find_chip(char *ret, size_t size, struct error *e)
 {
     struct connection *c = NULL;
@@ -19,7 +23,8 @@ static int find_chip(char *ret, size_t size, struct error *e)
     return 0;
 }
 
-// A byte of `to` has two elements, which come from rows of `from` that lie apart.
+// int4: two elements of neighbouring k share a byte of `to`, the lower one in the low bits. In
+// `from` they are N elements apart.
 static void move_int4(const struct matmul_matrix *x, const uint8_t *from, uint8_t *to)
 {
     for (uint32_t n = 0; n < x->rows; n++)
@@ -30,6 +35,7 @@ static void move_int4(const struct matmul_matrix *x, const uint8_t *from, uint8_
         }
 }
 
+// Types of whole bytes.
 static void layout_move(const struct matmul_matrix *x, const uint8_t *from, uint8_t *to,
                         size_t size)
 {

@@ -1,4 +1,10 @@
-// rknn_matmul_set_quant_params, rknn_matmul_get_quant_params.
+// rknn_matmul_set_quant_params, rknn_matmul_get_quant_params: real = (q - zero point) * scale.
+//
+//     A, C   one scale and zero point each (per layer)
+//     B      one, or one per channel or group: matmul_n_scales() of them
+//
+// B's are sent to the server as all scales, then all zero points (MATMUL_SCALE_SIZE bytes for each
+// pair).
 #include <math.h>
 #include <string.h>
 
@@ -11,12 +17,14 @@ static bool is_integer(enum tensor_type type)
            type == TENSOR_INT32;
 }
 
+// Whether a zero point is a value of the type.
 static bool quant_fits(enum tensor_type type, int32_t zp)
 {
     int32_t most = type == TENSOR_INT4 ? 7 : type == TENSOR_INT8 ? 127 : INT32_MAX;
     return zp >= -most - 1 && zp <= most;
 }
 
+// Scales are finite and positive: NaN, infinity and 0 would make every result meaningless.
 static int check_values(const rknn_quant_params *p, const struct matmul_matrix *x, uint32_t quant,
                         struct error *e)
 {
@@ -42,7 +50,7 @@ static int check_values(const rknn_quant_params *p, const struct matmul_matrix *
     return 0;
 }
 
-// Of B, any shape's length is possible: the shape may still change.
+// B's may have the length of any shape of the context: the current shape may still change.
 static bool length_is_possible(const struct matmul *m, uint32_t matrix, int32_t n)
 {
     if (matrix != MATMUL_B)
@@ -69,6 +77,7 @@ static int check_params(const struct matmul *m, uint32_t matrix, const rknn_quan
     return check_values(p, x, matrix == MATMUL_B ? m->kind.b_quant : m->kind.ac_quant, e);
 }
 
+// Missing zero points are 0.
 static int set_scales(struct matmul *m, const rknn_quant_params *p, struct error *e)
 {
     size_t n = (size_t)p->scale_len, half = n * sizeof(float);
@@ -117,6 +126,7 @@ RKNN_EXPORT int rknn_matmul_set_quant_params(rknn_matmul_ctx context, rknn_quant
     return last_error_keep("rknn_matmul_set_quant_params", r, &e);
 }
 
+// The scale that B's per-channel scales are normalised to: the largest.
 static int get_scale(const struct matmul *m, const rknn_quant_params *p, float *ret,
                      struct error *e)
 {

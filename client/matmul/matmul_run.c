@@ -1,9 +1,19 @@
-// rknn_matmul_run.
+// rknn_matmul_run: one INFER with four inputs (A, B, scales of B, the run's parameters) and one
+// output (C).
+//
+//     A        with each run, unless the server works in the program's memory
+//     B        when it has changed since the server last got it, unless in shared memory
+//     scales   with B
+//     C        in the answer, straight into the program's memory, unless shared
+//
+// Runs block, with the context's lock held.
 #include "client/last_error.h"
 #include "client/matmul/matmul.h"
 
 static const char *const names = "ABC";
 
+// Memories and scales were set for some shape; here they have to fit the current one. A single
+// scale fits every shape.
 static int check_memory(const struct matmul *m, struct error *e)
 {
     const struct matmul_shape *s = &m->shapes[m->run.shape];
@@ -51,6 +61,8 @@ static int take_c(struct request *request, uint64_t size, struct iovec *segments
     return expected > 0;
 }
 
+// Sends a run and waits for it. Inputs of size 0 mean: shared memory (pass_through false), or what
+// the server has kept from before (B and its scales).
 static int send_run(struct context *c, bool with_b, struct error *e)
 {
     struct matmul *m = c->matmul;
@@ -85,6 +97,7 @@ static int send_run(struct context *c, bool with_b, struct error *e)
     struct request request = {
         .type = MESSAGE_INFER, .reply = &reply, .payload = take_c, .owner = m};
     int r = check_payload(c, total, e);
+    // What is sent is read here, so a dma-buf's caches come first.
     for (int i = MATMUL_A; i <= MATMUL_B && r == 0; i++)
         r = data[i].iov_len > 0 ? mem_before_copy(m->memory[i].mem, e) : 0;
     if (r == 0)
@@ -102,7 +115,8 @@ static int send_run(struct context *c, bool with_b, struct error *e)
     return r;
 }
 
-// A server whose worker has died since does not have B any more.
+// Runs without B if the server should have it. It answers STATUS_INPUT_INVALID if it has not,
+// because the worker that kept it has died; then B is sent again.
 static int matmul_run_run(struct context *c, struct error *e)
 {
     struct matmul *m = c->matmul;

@@ -1,4 +1,4 @@
-// The state of a product.
+// What the context of a product owns: memories (references), scales, shapes.
 #include "client/matmul/matmul_state.h"
 
 #include <stdlib.h>

@@ -1,7 +1,18 @@
-// ONNX models with weights in other files. The result is a list of pieces: parts of the model's
-// file as they are, new headers where lengths have changed, and parts of the other files as raw
-// data. (onnx.proto: ModelProto.graph 7, GraphProto.initializer 5, TensorProto.raw_data 9,
-// external_data 13, data_location 14; StringStringEntryProto.key 1, value 2.)
+// ONNX models with weights in other files ("external data"), seen as one file with all weights in
+// it, so that servers need no file system in common with the program. Nothing is copied: the result
+// is a list of pieces that bundle_read() reads from.
+//
+//     ModelProto                    pieces
+//       graph (7)                   new header: the length has changed
+//         node ...                  a range of the model's file
+//         initializer (5)           new header
+//           dims, name ...          a range of the model's file
+//           external_data (13)      left out, and data_location (14) with it
+//                                   raw_data (9): new header, a range of the other file
+//
+// (Field numbers of onnx.proto; StringStringEntryProto has key 1, value 2.) The file is only
+// walked, not understood: what is malformed stays as it is, for the server's parser to refuse.
+// Initializers of subgraphs are not looked at.
 #include "client/model/bundle.h"
 
 #include <errno.h>
@@ -59,6 +70,7 @@ struct place {
 
 // ---- the file ----
 
+// Reads exactly `size` bytes; a file that ends before has shrunk since it was measured.
 static int read_at(int fd, uint64_t at, size_t size, uint8_t *to, struct error *e)
 {
     for (size_t done = 0; done < size;) {
@@ -75,6 +87,7 @@ static int read_at(int fd, uint64_t at, size_t size, uint8_t *to, struct error *
     return 0;
 }
 
+// A base-128 varint, least significant group first, bit 7 set in all bytes but the last.
 static bool take_varint(const uint8_t *from, size_t size, size_t *at, uint64_t *ret)
 {
     *ret = 0;
@@ -87,7 +100,8 @@ static bool take_varint(const uint8_t *from, size_t size, size_t *at, uint64_t *
     return false;
 }
 
-// Size of the content, whose header's number is known; false: it is none.
+// The size of a field's content by its wire type: 0 varint (its value is read), 1 eight bytes, 2
+// length before it, 5 four bytes. False: another type, or a varint without an end.
 static bool bundle_measure(struct field *f, const uint8_t *header, size_t n, size_t *at)
 {
     f->size = f->wire == 1 ? 8 : f->wire == 5 ? 4 : 0;
@@ -112,6 +126,7 @@ static bool next_field(int fd, uint64_t *at, uint64_t end, struct field *f)
     return true;
 }
 
+// A string field. False: too long for MAX_NAME, or it has a 0 in it, which no path has.
 static bool read_text(int fd, const struct field *f, char text[MAX_NAME])
 {
     if (f->wire != 2 || f->size >= MAX_NAME ||
@@ -133,6 +148,7 @@ static struct piece *add_piece(struct bundle *b, struct error *e)
     return p;
 }
 
+// Adjoining ranges of a file become one piece, so that a model has few of them.
 static int add_range(struct bundle *b, int fd, uint64_t offset, uint64_t size, struct error *e)
 {
     struct piece *last = b->n_pieces ? &b->pieces[b->n_pieces - 1] : NULL;
@@ -151,6 +167,7 @@ static int add_range(struct bundle *b, int fd, uint64_t offset, uint64_t size, s
     return 0;
 }
 
+// Tag (number << 3 | wire type 2) and length of a message or bytes field.
 static void set_header(struct piece *p, uint32_t number, uint64_t size)
 {
     uint64_t parts[] = {number << 3 | 2, size};
@@ -173,6 +190,8 @@ static void close_message(struct bundle *b, size_t first, uint32_t number)
 
 // ---- other files ----
 
+// The model names its files, and it is untrusted: only plain names in the model's folder, no
+// symbolic links, no devices (O_NONBLOCK keeps a FIFO from blocking the open).
 static int open_file(struct bundle *b, const struct place *p, struct file **ret, struct error *e)
 {
     for (uint32_t i = 0; i < b->n_files; i++)
@@ -205,6 +224,8 @@ static int open_file(struct bundle *b, const struct place *p, struct file **ret,
     return 0;
 }
 
+// Adds raw_data with the tensor's bytes of the other file. Without a length it is all from offset
+// on.
 static int add_data(struct bundle *b, const struct place *p, struct error *e)
 {
     struct file *f;
@@ -253,6 +274,7 @@ static bool take_entry(const struct bundle *b, const struct field *entry, struct
     return good;
 }
 
+// Reads where a tensor's data is. Entries are only wrong if the tensor says that it is external.
 static int find_place(const struct bundle *b, const struct field *tensor, struct place *p,
                       struct error *e)
 {
@@ -274,6 +296,7 @@ static int find_place(const struct bundle *b, const struct field *tensor, struct
                                             p->tensor);
 }
 
+// Rewrites one initializer: its fields but for the two about external data, then raw_data.
 static int add_external(struct bundle *b, const struct field *tensor, const struct place *p,
                         struct error *e)
 {
@@ -300,6 +323,7 @@ static int add_graph_field(struct bundle *b, const struct field *f, uint64_t end
     return r;
 }
 
+// What cannot be walked to its end is added as it is, from the first bad field on.
 static int add_graph(struct bundle *b, const struct field *graph, struct error *e)
 {
     struct field f;
@@ -315,7 +339,7 @@ static int add_graph(struct bundle *b, const struct field *graph, struct error *
     return r;
 }
 
-// What makes no sense from some byte on stays as it is, for the server to judge.
+// Walks the fields of the model; from the first that makes no sense on, the rest stays as it is.
 static int add_model(struct bundle *b, uint64_t size, struct error *e)
 {
     struct field f;
@@ -363,6 +387,7 @@ static int read_piece(const struct piece *p, uint64_t at, size_t size, uint8_t *
     return 0;
 }
 
+// Finds the piece that has byte `at`, then reads through the pieces in order.
 int bundle_read(const struct bundle *b, uint64_t at, size_t size, uint8_t *to, struct error *e)
 {
     int r = 0;

@@ -1,4 +1,5 @@
-// rknnd_set_load_options().
+// rknnd_set_load_options(): text for the server's model readers, kept per thread, so that one
+// thread's options do not change another's models.
 #include "client/model/load_options.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// Models to be opened. Files are read, not mapped: one that shrinks meanwhile is then an error and
-// not a signal.
+// Models to be opened: where their bytes come from, and their hash, by which servers know them.
+// Files are read and not mapped: one that shrinks meanwhile is then an error and not a SIGBUS.
 #include "client/model/model.h"
 
 #include <errno.h>
@@ -16,6 +16,9 @@
 
 // ---- hashes of files that have been seen -------------------------------------------------------
 
+// What tells that a file is still the same, and its hash. The last N_KNOWN are kept, so that
+// opening a large model again does not read all of it; ctime is among them because a program can
+// set mtime.
 struct known {
     dev_t device;
     ino_t inode;
@@ -74,6 +77,7 @@ void model_after_fork(bool child)
 
 // ---- models ------------------------------------------------------------------------------------
 
+// Reads exactly `size` bytes, or gives a pointer into memory.
 const uint8_t *model_read(const struct model *m, uint64_t at, size_t size, uint8_t *buffer,
                           struct error *e)
 {
@@ -97,6 +101,7 @@ const uint8_t *model_read(const struct model *m, uint64_t at, size_t size, uint8
     return buffer;
 }
 
+// SHA-256 over the model, READ_SIZE bytes at a time.
 static int hash_by_parts(struct model *m, struct sha256 *h, struct error *e)
 {
     cleanup(free_p) uint8_t *buffer = malloc(READ_SIZE);
@@ -154,6 +159,8 @@ int model_from_memory(struct model *m, const void *data, uint64_t all, uint64_t 
     return model_hash(m, e);
 }
 
+// The hash of an unchanged file is remembered. A bundle's never is: its other files would have to
+// be compared, too.
 static int hash_file(struct model *m, const struct stat *st, struct error *e)
 {
     struct known k = {.device = st->st_dev,
@@ -175,7 +182,7 @@ static int hash_file(struct model *m, const struct stat *st, struct error *e)
     return r;
 }
 
-// It says nothing about the file when the process has no room for it.
+// EMFILE, ENFILE and ENOMEM say nothing about the file, so they are not the model's fault.
 static int cannot_open(int error, const char *what, const char *path, struct error *e)
 {
     if (error == EMFILE || error == ENFILE)
@@ -195,6 +202,7 @@ static bool may_have_others(const char *path)
     return n > 5 && strcmp(path + n - 5, ".onnx") == 0;
 }
 
+// A bundle with the files in the model's folder, if weights are in such.
 static int join_files(struct model *m, const char *path, struct error *e)
 {
     const char *slash = strrchr(path, '/');

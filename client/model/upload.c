@@ -1,4 +1,11 @@
-// Uploads.
+// Uploads: MODEL_OFFER asks what the server has of a model, by its hash; MODEL_CHUNK sends the
+// rest.
+//
+//     ring:   first ............ next          at: the offset of the next part
+//             answers wanted ── sent ─►        next - first <= window
+//
+// Several parts are on their way, so that the time of a round trip is not lost per part. Runs in
+// the thread of the call, with the connection's lock held.
 #include "client/model/upload.h"
 
 #include "client/last_error.h"
@@ -43,6 +50,8 @@ static void upload_tell(uint64_t done, uint64_t total)
         progress.report(progress.user, done, total);
 }
 
+// One part; its request stays in the ring until it is answered. The buffer is free when
+// connection_send() returns.
 static int send_part(struct upload *u, struct error *e)
 {
     uint64_t left = u->model->size - u->at;
@@ -64,6 +73,8 @@ static int send_part(struct upload *u, struct error *e)
     return 0;
 }
 
+// Waits for the oldest part. The server may already have more than this part: others upload the
+// same model, too.
 static int take_answer(struct upload *u, struct error *e)
 {
     struct part *p = &u->ring[u->first++ % LIMIT_CHUNKS_IN_FLIGHT];
@@ -80,7 +91,7 @@ static int take_answer(struct upload *u, struct error *e)
     return 0;
 }
 
-// Requests on the stack must not outlive it: whatever happened, all answers are waited for.
+// The requests are on the stack of send_rest(): whatever happened, all answers are waited for.
 static void upload_drain(struct upload *u)
 {
     struct error ignored;
@@ -89,6 +100,7 @@ static void upload_drain(struct upload *u)
                         &ignored);
 }
 
+// Sends while the window has room, else waits for an answer.
 static int send_all(struct upload *u, struct error *e)
 {
     int r = 0;
@@ -104,6 +116,8 @@ static int send_all(struct upload *u, struct error *e)
     return r;
 }
 
+// The server says from which byte on it wants the model (0: it has nothing), or that it has all of
+// it.
 static int upload_offer_model(struct connection *c, const struct model *m,
                               rknnd_ModelOfferReply *ret, struct error *e)
 {

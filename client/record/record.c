@@ -1,4 +1,10 @@
-// Recording.
+// Recording (RKNND_RECORD): every frame that matters for a replay goes into one file of the
+// process, in the order in which requests were sent and answers were complete (the form is in
+// recording.h).
+//
+// The recorder's lock is taken inside connections' locks, and guards the file. A struct record is a
+// connection's part of it. Errors are sticky: after one that was met while writing nothing more is
+// written, and requests fail, since a recording with a gap cannot be replayed.
 #include "client/record/record.h"
 
 #include <errno.h>
@@ -57,6 +63,7 @@ static int expand_path(const char *from, char *to, size_t size)
     return n >= 0 && (size_t)n < size ? 0 : -1;
 }
 
+// Made by the first connection. O_EXCL: another process may be writing a file of this name.
 static int open_file(struct error *e)
 {
     uint8_t head[RECORDING_HEAD_SIZE];
@@ -81,6 +88,7 @@ static int open_file(struct error *e)
     return 0;
 }
 
+// Does nothing after a failure.
 static void write_bytes(const void *data, size_t size)
 {
     if (recorder.failed.code || size == 0 || fwrite(data, 1, size, recorder.file) == size)
@@ -103,7 +111,8 @@ static void write_segments(const struct iovec *segments, int n)
         write_bytes(segments[i].iov_base, segments[i].iov_len);
 }
 
-// A program may die at any time: what is whole is in the file.
+// Flushes after every frame: a program may die at any time, and complete frames are then in the
+// file.
 static int end_frame(struct error *e)
 {
     if (!recorder.failed.code && fflush(recorder.file) != 0)
@@ -116,6 +125,7 @@ static int end_frame(struct error *e)
 
 // ---- connections -------------------------------------------------------------------------------
 
+// Numbers the process's connections from 1; 0 stands for models.
 int record_join(struct record **ret, struct error *e)
 {
     *ret = NULL;
@@ -143,6 +153,7 @@ static void write_frame(const struct record *r, const struct frame_out *f)
     write_segments(f->segments, f->n_segments);
 }
 
+// n_forks differs for a parent's connection in a child: that one is not in this file.
 int record_request(struct record *r, uint16_t type, const struct frame_out *f, struct error *e)
 {
     if (!r || !recording_has(type))
@@ -171,6 +182,7 @@ void record_leave(struct record *r)
     free(r);
 }
 
+// Only remembers the answer: its payload will come into these segments.
 void record_answer(struct record *r, const struct frame_header *h, struct bytes message,
                    const struct iovec *segments, int n_segments)
 {
@@ -184,6 +196,8 @@ void record_answer(struct record *r, const struct frame_header *h, struct bytes 
         r->segments[r->n_segments] = segments[r->n_segments];
 }
 
+// The payload is complete. Reads it from where it was put, so this comes before the program gets
+// it.
 void record_answer_whole(struct record *r)
 {
     uint8_t header[FRAME_HEADER_SIZE];
@@ -210,7 +224,8 @@ static bool has_model(const struct model *m)
     return known;
 }
 
-// One MODEL_CHUNK, however large.
+// The whole model as one MODEL_CHUNK frame of connection 0, whatever a server's limit is. A file
+// that cannot be read any more spoils the recording.
 static int write_model(const struct model *m, uint8_t *buffer, struct error *e)
 {
     rknnd_ModelChunk message = {.offset = 0};
@@ -235,6 +250,7 @@ static int write_model(const struct model *m, uint8_t *buffer, struct error *e)
     return end_frame(e);
 }
 
+// Once per model and file. Buffers are allocated before the lock is taken.
 int record_model(struct record *r, const struct model *m, struct error *e)
 {
     if (!r)
@@ -261,7 +277,8 @@ void record_before_fork(void)
     pthread_mutex_lock(&recorder.lock);
 }
 
-// The child has connections of its own, and so a recording of its own.
+// The child has connections of its own and makes a recording of its own (%p in the name). The list
+// of models is only forgotten, not freed.
 void record_after_fork(bool child)
 {
     recorder.n_forks += child;

@@ -1,4 +1,8 @@
-// Reading and writing the form of recordings. Bytes only.
+// Reading and writing the form of recordings; bytes only, little-endian.
+//
+//     file head   "RKNNDREC" (8)      version (4)   0 (4)
+//     frame       connection (4)  0 (4)  time, us (8)   then header, message, payload as in the
+//     protocol
 #include "client/record/recording.h"
 
 #include <endian.h>
@@ -55,6 +59,7 @@ int recording_open(struct recording *r, struct bytes file, struct error *e)
     return 0;
 }
 
+// The program was killed while it wrote: what is complete counts.
 static int end_in_the_middle(struct recording *r)
 {
     r->cut = r->at < r->file.size;
@@ -62,6 +67,8 @@ static int end_in_the_middle(struct recording *r)
     return 0;
 }
 
+// Takes the next frame: 1, or 0 at the end, or a status. A recording may come from anywhere, so
+// sizes are checked against what is left of it.
 int recording_next(struct recording *r, struct recorded *ret, struct error *e)
 {
     const uint8_t *from = r->file.data + r->at;
@@ -91,6 +98,7 @@ int recording_next(struct recording *r, struct recorded *ret, struct error *e)
     return 1;
 }
 
+// The messages that a replay needs; heartbeats, statistics and the like are left out.
 bool recording_has(uint16_t type)
 {
     switch (type) {

@@ -1,4 +1,10 @@
-// rknnd_replay: what was recorded is asked again, in the same order, and the answers are compared.
+// rknnd_replay: sends the recorded requests again, in the same order, and compares the answers.
+//
+//     recorded request  ─► handles replaced by today's ─► sent, not waited for
+//     recorded answer   ─► waited for, compared with the recorded one
+//
+// So as many requests are under way as were then. Each recorded connection gets one of its own,
+// opened with its first request. One thread; a connection's lock is taken for each call on it.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -52,6 +58,7 @@ static int get_connection(struct replay *p, uint32_t number, struct replay_conne
     return 0;
 }
 
+// By the recorded id; today's is in request.id.
 static struct replay_request *find_request(const struct replay_connection *c, uint32_t id)
 {
     struct replay_request *r;
@@ -68,7 +75,7 @@ static void request_free(struct replay_request *r)
     free(r);
 }
 
-// Requests must stay as long as their connection.
+// In this order: the connection refers to its requests.
 static void connection_end(struct replay_connection *c)
 {
     struct replay_request *r, *after;
@@ -84,7 +91,7 @@ static void connection_end(struct replay_connection *c)
 static void replay_differs(struct replay *p, const struct recorded *f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// The first one has words.
+// Counts a difference; only the first one is described.
 static void replay_differs(struct replay *p, const struct recorded *f, const char *format, ...)
 {
     char what[160];
@@ -114,6 +121,8 @@ static void compare_payload(struct replay *p, const struct recorded *f, const st
                        now->data[at], f->payload.data[at]);
 }
 
+// 1: both are well, so payloads can be compared; 0: at least one has failed; negative: the
+// recording is malformed.
 static int compare_status(struct replay *p, const struct recorded *f,
                           const struct replay_request *r, struct error *e)
 {
@@ -135,6 +144,7 @@ static int compare_status(struct replay *p, const struct recorded *f,
 
 // ---- answers -----------------------------------------------------------------------------------
 
+// Pairs the handle of the recorded answer with today's.
 static int note_handle(struct replay *p, const struct recorded *f, const struct replay_request *r,
                        struct error *e)
 {
@@ -155,6 +165,7 @@ static int note_handle(struct replay *p, const struct recorded *f, const struct 
     }
 }
 
+// A failed request is a result to compare; only a lost connection ends the replay.
 static int wait_answer(struct replay_connection *c, struct replay_request *r, bool part,
                        struct error *e)
 {
@@ -171,6 +182,7 @@ static int wait_answer(struct replay_connection *c, struct replay_request *r, bo
     return lost ? e->code : 0;
 }
 
+// A recorded answer, or a part of one, in the recorded order.
 static int take_answer(struct replay *p, const struct recorded *f, struct error *e)
 {
     struct replay_connection *c = find_connection(p, f->connection);
@@ -199,6 +211,7 @@ static int take_answer(struct replay *p, const struct recorded *f, struct error 
 
 // ---- requests ----------------------------------------------------------------------------------
 
+// The model is a range of the recording's own file.
 static int replay_upload(struct replay *p, struct replay_connection *c,
                          const uint8_t sha256[MODEL_SHA256_SIZE], struct error *e)
 {
@@ -217,6 +230,7 @@ static int replay_upload(struct replay *p, struct replay_connection *c,
     return r;
 }
 
+// Sends a request; its struct stays in the connection's list until its answer is recorded.
 static int replay_ask(struct replay *p, struct replay_connection *c, const struct recorded *f,
                       const union message_any *m, struct error *e)
 {
@@ -252,6 +266,8 @@ static void replay_tell(struct replay_connection *c, const struct recorded *f, r
     pthread_mutex_unlock(&c->connection->lock);
 }
 
+// Whether requests under way are answered or refused when their context closes is chance, so
+// neither counts as a difference.
 static void note_race(const struct replay_connection *c)
 {
     struct replay_request *r;
@@ -263,6 +279,7 @@ static void note_race(const struct replay_connection *c)
 
 static int replay_frame(struct replay *p, const struct recorded *f, struct error *e);
 
+// Frames that replay_converse() took before their turn are known by their offset in the file.
 static size_t place_of(const struct replay *p, const struct recorded *f)
 {
     return (size_t)(f->message.data - p->recording.file.data);
@@ -313,8 +330,9 @@ static bool ends_runs(const struct recorded *f, const struct recorded *run)
            (f->header.type == MESSAGE_CONTEXT_CLOSE || f->header.type == MESSAGE_GOODBYE);
 }
 
-// Each such run to its end (or that of its context) before the next: runs that wait for their
-// program hold cores, and in another order than the recorded one they would wait for each other.
+// A run with operators of the program holds cores while it waits for them. In another order than
+// the recorded one such runs would wait for each other, so each is played to its end (or that of
+// its context) before the next.
 static int replay_converse(struct replay *p, const struct recorded *run, struct error *e)
 {
     struct recording rest = p->recording;
@@ -337,6 +355,7 @@ static int replay_converse(struct replay *p, const struct recorded *run, struct 
 
 // ---- frames ------------------------------------------------------------------------------------
 
+// CUSTOM_DONE and GOODBYE have no answer; the rest is sent and kept.
 static int make_request(struct replay *p, const struct recorded *f, struct error *e)
 {
     struct replay_connection *c;

@@ -1,4 +1,5 @@
-// What the names in a recording stand for now: handles, models.
+// What the names in a recording stand for today: handles of contexts and memories, models by their
+// hash.
 #include <string.h>
 
 #include "base/array.h"
@@ -12,7 +13,7 @@ int handles_add(struct handles *h, uint64_t recorded, uint64_t now, struct error
     return r;
 }
 
-// The latest first: another server may have given the same number again.
+// The latest pair first: another server may have given the same number again. 0: not known.
 static uint64_t now_of(const struct handles *h, uint64_t recorded)
 {
     for (size_t i = h->n; i-- > 0;)
@@ -21,6 +22,7 @@ static uint64_t now_of(const struct handles *h, uint64_t recorded)
     return 0;
 }
 
+// A model stays in the recording's file; only its place is noted.
 int models_add(struct replay *p, const struct recorded *f, struct error *e)
 {
     rknnd_ModelChunk m;

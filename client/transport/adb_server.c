@@ -4,9 +4,8 @@
 //     answer    OKAY, or FAIL with a length and a text
 //
 // host:transport:SERIAL chooses a board; a service requested after it (localfilesystem:PATH,
-// tcp:PORT) turns the connection into a stream to the board. Everything ends by a->until. The
-// server is not trusted: lengths are bounded, and what it says is made printable by those who show
-// it.
+// tcp:PORT) turns the connection into a stream to the board. Everything ends by a->until, and
+// the lengths that the server names are bounded.
 #include "client/transport/adb_server.h"
 
 #include <errno.h>
@@ -123,8 +122,8 @@ static int read_text(const struct adb *a, char *ret, size_t size)
     return r;
 }
 
-// Returns 0, or a status; what the server said stands in e as it said it.
-// Sends one request and reads OKAY or FAIL. What a FAIL says becomes the error's words.
+// Sends one request and reads OKAY or FAIL. Returns 0 or a status; what a FAIL says becomes the
+// error's words unchanged.
 static int adb_request(const struct adb *a, const char *text, struct error *e)
 {
     char message[300], answer[5] = "", said[300] = "";
