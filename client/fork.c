@@ -1,4 +1,6 @@
-// Handlers around fork(): every table is whole and unlocked in the child.
+// fork(): before it all tables are locked, in the order of fork_modules.c, so that the child finds
+// them whole; after it they are unlocked in the reverse order, in parent and child. The child also
+// drops what is the parent's.
 #include "client/fork.h"
 
 #include <pthread.h>

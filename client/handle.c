@@ -1,4 +1,10 @@
-// The table of handles. A number is GENERATION << 16 | INDEX + 1.
+// The table of handles: numbers by which programs name contexts.
+//
+//     number = generation << 16 | (slot + 1)          0 is never a number
+//
+// A slot's generation grows each time its number ends, so that an old number does not find the
+// slot's next object. Free slots are a list through next_free. One lock, held for a few lines;
+// nothing else is taken inside (fork_modules.c).
 #include "client/handle.h"
 
 #include <pthread.h>
@@ -21,6 +27,7 @@ static struct {
     uint32_t n_slots, room, free;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .free = NO_SLOT};
 
+// Grows the table and puts the new slots on the free list, the lowest first.
 static int handle_grow(struct error *e)
 {
     uint32_t n = table.n_slots;
@@ -53,6 +60,7 @@ int handle_add(struct handle *h, struct error *e)
     return r;
 }
 
+// Any number may come in: the index is checked, and 0 wraps to a large one. The lock is held.
 static struct slot *handle_find_slot(rknn_context number)
 {
     uint32_t index = (uint32_t)(number & MAX_SLOTS) - 1;
@@ -100,6 +108,7 @@ struct handle *handle_remove(rknn_context number)
     return h;
 }
 
+// end() is called without the lock: it closes the object, which may take long.
 void handle_put(struct handle *h)
 {
     pthread_mutex_lock(&table.lock);

@@ -1,4 +1,7 @@
-// The last error of each thread.
+// The last error of each thread, and its way to the log.
+//
+// Every public function ends in last_error_keep(). Errors that repeat, say in a loop that runs a
+// model, are logged the 1st, 10th, 100th time; with RKNN_LOG_LEVEL set, each time.
 #include "client/last_error.h"
 
 #include <pthread.h>
@@ -35,12 +38,13 @@ void last_error_read_log_level(void)
 
 #define N_SEEN 64
 
-// By hash: the hash in the upper half, how often in the lower. Without a lock, which a fork() could
-// leave locked; two threads that meet here may count one less.
+// Errors seen, by hash of their words: the hash in the upper half, how often in the lower. Without
+// a lock, which a fork() could leave locked; two threads that meet here may count one less. A
+// collision starts anew.
 static _Atomic uint64_t seen[N_SEEN];
 
-// FNV-1a of the words without their numbers (hexadecimal ones begin with 0x), which change from run
-// to run.
+// FNV-1a over the words without their numbers (hexadecimal ones begin with 0x), which differ each
+// time.
 static uint32_t last_error_hash(const char *text)
 {
     uint32_t h = 2166136261u;
@@ -53,7 +57,7 @@ static uint32_t last_error_hash(const char *text)
     return h;
 }
 
-// How often these words have come, with this time.
+// How often these words have come, this time included.
 static uint32_t last_error_count(const char *text)
 {
     uint32_t h = last_error_hash(text);

@@ -1,4 +1,9 @@
-// Structs that begin with their size.
+// Structs that begin with their size (struct_size), so that programs and this library may have
+// different versions of rknnd.h: structs only grow, at their ends.
+//
+//     theirs smaller than ours   they get, or give, the first part; the rest is 0 here
+//     theirs larger              what we do not know must be 0 (sized_take), or becomes 0
+//     (sized_give)
 #include "client/sized.h"
 
 #include <stdlib.h>
@@ -11,6 +16,8 @@ static int sized_check(uint32_t struct_size, struct error *e)
     return error_set(e, STATUS_PARAM_INVALID, "struct_size %u is not set to sizeof", struct_size);
 }
 
+// Their struct_size stays as they set it. memcpy() and not members: theirs may be smaller than our
+// type.
 int sized_give(void *theirs, const void *ours, size_t size, struct error *e)
 {
     uint32_t room;
@@ -24,6 +31,8 @@ int sized_give(void *theirs, const void *ours, size_t size, struct error *e)
     return 0;
 }
 
+// An option that is set but not known here is refused: ignoring it would do something else than
+// asked.
 int sized_take(void *ours, size_t size, const void *theirs, struct error *e)
 {
     uint32_t given, known = (uint32_t)size;
@@ -43,6 +52,7 @@ int sized_take(void *ours, size_t size, const void *theirs, struct error *e)
     return 0;
 }
 
+// Writes the size into each struct of the array.
 rknnd_list sized_list(void *items, size_t n, size_t stride)
 {
     uint32_t size = (uint32_t)stride;

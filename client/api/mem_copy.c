@@ -7,8 +7,8 @@
 //     shadow
 //
 // Sending from the shadow means that the server has what the shadow has, whatever the program
-// writes meanwhile. The first `unsure` bytes are sent in any case. Runs of changed blocks become
-// one write.
+// writes meanwhile. The first `unsure` bytes are sent in any case. Adjacent changed blocks
+// become one write.
 #include "client/api/mem_copy.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-// Which servers are within reach: by what lies on this machine, without asking them.
+// rknnd_list_devices: which servers and boards are within reach, by what this machine knows of
+// them; none is asked. Sockets, USB boards, boards behind adb.
 #include "base/cleanup.h"
 #include "client/last_error.h"
 #include "client/sized.h"
@@ -6,6 +7,8 @@
 
 #define ROOM 64 // for devices, at first
 
+// Tries again with more room if there are more devices than fit; their number may change in
+// between.
 static int list_devices(rknnd_list **ret, struct error *e)
 {
     for (uint32_t room = ROOM;;) {

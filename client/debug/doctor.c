@@ -1,4 +1,11 @@
-// rknnd_diagnose: every hop between a program and the NPU.
+// rknnd_diagnose: checks every hop between a program and the NPU, in order, and tells each result
+// with advice by a callback. Stops at the first hop that is broken.
+//
+//     selection ─► address ─► socket ... (the transport's diagnose()) ─► HELLO      doctor_reach.c
+//     ─► device, memory, a product on each core                                    doctor_device.c
+//     ─► the model loads                                                            here
+//
+// At the end, whatever came before, transports tell what of their kind there is (survey()).
 #include "client/debug/doctor.h"
 
 #include "client/api/context.h"
@@ -27,6 +34,7 @@ static const char *advice_for(int status)
     }
 }
 
+// Opens the model as rknn_init() would, and closes it.
 void doctor_model(struct checks *checks, const char *path)
 {
     struct error e;
@@ -52,6 +60,8 @@ static void doctor_skip(struct checks *checks, const char *name)
     checks_tell(checks, RKNND_CHECK_SKIPPED, name, "", "no server to ask");
 }
 
+// The connection stays open while the model is opened, so that a private daemon is not started
+// twice.
 static void doctor_diagnose(struct checks *checks, const char *model)
 {
     struct connection *c = doctor_reach(checks);

@@ -1,4 +1,6 @@
-// What the server runs on, and whether each of its cores computes what it should.
+// What the server runs on, and whether each of its cores computes what it should: a small int8
+// product on each core, compared with the same product computed here. It uses the public functions,
+// so what is tested is what programs call.
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +8,7 @@
 #include "client/debug/doctor.h"
 #include "rknn_matmul_api.h"
 
-// A product that every chip with products has: int8 to int32.
+// Sizes of a product that every chip with products can do: int8 to int32.
 enum { M = 4, K = 64, N = 64 };
 
 struct probe {
@@ -15,6 +17,7 @@ struct probe {
     rknn_tensor_mem *a, *b, *c;
 };
 
+// Values that repeat neither by row nor by column, so that exchanged elements show.
 static void doctor_fill(int8_t *values, size_t n, unsigned seed)
 {
     for (size_t i = 0; i < n; i++)
@@ -50,6 +53,7 @@ static void close_probe(struct probe *p)
         rknn_matmul_destroy(p->context);
 }
 
+// c[m][n] = sum over k of a[m][k] * b[k][n]; int32 sums of K products of int8 are exact.
 static bool is_right(const struct probe *p)
 {
     const int8_t *a = p->a->virt_addr, *b = p->b->virt_addr;
@@ -65,6 +69,8 @@ static bool is_right(const struct probe *p)
     return true;
 }
 
+// C is filled with a pattern before, so that a run that writes nothing does not pass. A chip with
+// one core takes no core mask.
 static void check_core(struct checks *checks, struct probe *p, uint32_t core, bool alone)
 {
     char name[16];
@@ -86,6 +92,7 @@ static void check_core(struct checks *checks, struct probe *p, uint32_t core, bo
                     (double)(clock_us() - start) / 1000);
 }
 
+// A server without products (a model-only chip) is no fault.
 static void check_cores(struct checks *checks, uint32_t n_cores)
 {
     struct probe p = {0};

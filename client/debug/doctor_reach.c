@@ -1,4 +1,5 @@
-// The way to a server, hop by hop.
+// The way to a server, hop by hop: which one is selected and by what, whether its address is
+// readable, the transport's own checks, HELLO.
 #include <unistd.h>
 
 #include "client/debug/doctor.h"
@@ -6,6 +7,7 @@
 #include "client/link/servers.h"
 #include "client/transport/transports.h"
 
+// What to do when something answers, but HELLO fails.
 static const char *hello_advice(const struct transport *t, int error)
 {
     if (error == STATUS_DEVICE_UNMATCH)
@@ -30,6 +32,7 @@ static struct connection *doctor_greet(struct checks *checks, const struct trans
     return c;
 }
 
+// One server by its address. NULL: some hop is broken, and has been told.
 static struct connection *doctor_reach_address(struct checks *checks, const char *text)
 {
     struct error e;
@@ -45,7 +48,8 @@ static struct connection *doctor_reach_address(struct checks *checks, const char
     return !t->diagnose || t->diagnose(checks, &uri) ? doctor_greet(checks, t, text) : NULL;
 }
 
-// What programs get: the first local socket that answers, else the only board.
+// The way of programs that select nothing: the first local socket that answers, else the only
+// board. Sockets that do not exist are passed over without a word.
 static struct connection *reach_default(struct checks *checks,
                                         const struct server_selection *selection)
 {

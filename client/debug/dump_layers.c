@@ -1,4 +1,13 @@
-// rknnd_dump_layers, rknnd_replace_layers: what each node computes.
+// rknnd_dump_layers, rknnd_replace_layers: a run whose server sends every tensor that a node
+// computes, in parts, and waits before it goes on.
+//
+//     DUMP ─►  ◄─ part: bytes [offset, offset + size) of a tensor (FRAME_MORE)
+//              the tensor is complete: the program's callback
+//     DUMP_NEXT ─►   also carries bytes back, when the server wants them (replace)
+//              ◄─ the answer without FRAME_MORE: the end
+//
+// Tensors are in the type they have in the NPU; rknnd_tensor_to_float() converts them. Runs in the
+// thread of the call; the context is lent during callbacks.
 #include "base/cleanup.h"
 #include "client/api/callbacks.h"
 #include "client/api/mem_copy.h"
@@ -23,6 +32,7 @@ struct dump {
 
 // ---- receiving ---------------------------------------------------------------------------------
 
+// A part at offset 0 begins a tensor: its attributes are checked, and the buffer grows if need be.
 static int begin_tensor(struct dump *d, struct error *e)
 {
     rknnd_DumpReply *m = &d->reply;
@@ -47,7 +57,8 @@ static int begin_tensor(struct dump *d, struct error *e)
     return 0;
 }
 
-// A part of the tensor that has come is to go back.
+// The server asks for a part of the replaced tensor back; it must be complete, and the part inside
+// of it.
 static int check_wanted(const struct dump *d, uint64_t size, struct error *e)
 {
     const rknnd_DumpReply *m = &d->reply;
@@ -59,6 +70,7 @@ static int check_wanted(const struct dump *d, uint64_t size, struct error *e)
                      d->attr.size);
 }
 
+// Parts of a tensor come in order and without gaps.
 static int check_part(const struct dump *d, uint64_t size, struct error *e)
 {
     const rknnd_DumpReply *m = &d->reply;
@@ -116,8 +128,8 @@ static rknnd_tensor to_program(const struct dump *d)
     return t;
 }
 
-// The program may take its time: meanwhile the connection is free for heartbeats. Nothing comes for
-// this request before it is told to go on.
+// Calls the program. It may take its time: the lock is given up, so heartbeats go on. The server
+// waits for DUMP_NEXT meanwhile.
 static int dump_layers_show(struct dump *d, struct error *e)
 {
     rknnd_tensor tensor = to_program(d);
@@ -129,7 +141,8 @@ static int dump_layers_show(struct dump *d, struct error *e)
                  : 0;
 }
 
-// Ends the request on the server; waits until no answer can come any more.
+// Ends the request on the server. The request is on the stack, so parts that are on their way are
+// dropped until the answer comes.
 static void dump_layers_cancel(struct dump *d)
 {
     struct connection *c = d->context->connection;
@@ -148,6 +161,7 @@ static void go_on(struct dump *d)
     connection_tell(d->context->connection, MESSAGE_DUMP_NEXT, &m, &back, d->reply.wanted ? 1 : 0);
 }
 
+// Handles parts until the run ends. A part may also be a call of a custom operator.
 static int dump_layers_follow(struct dump *d, struct error *e)
 {
     struct connection *c = d->context->connection;
@@ -227,6 +241,7 @@ RKNN_EXPORT int rknnd_replace_layers(rknn_context context, const char *only,
 
 // ---- values ------------------------------------------------------------------------------------
 
+// A program's tensor, as the converters take it.
 static int attr_of(const rknnd_tensor *t, const float *values, struct tensor_attr *ret,
                    struct error *e)
 {
@@ -254,6 +269,7 @@ RKNN_EXPORT int rknnd_tensor_to_float(const rknnd_tensor *t, float *values)
     return last_error_keep("rknnd_tensor_to_float", r, &e);
 }
 
+// Writes into t->data, which is the library's buffer during a callback.
 RKNN_EXPORT int rknnd_tensor_from_float(const rknnd_tensor *t, const float *values)
 {
     struct error e;

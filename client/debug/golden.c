@@ -1,4 +1,16 @@
-// What a run of one model has computed, kept to compare runs of others with it.
+// Comparing runs layer by layer: rknnd_golden_new() keeps what one model computes,
+// rknnd_compare_layers() compares another's tensors with it, by name and number of elements.
+//
+//     tensor ─► float32 ─┬─► distance from golden                     how good the result is
+//                        └─► distance from golden as stored in the    what the kernels add to the
+//                            tensor's own type                        error of quantization
+//
+// For x (this run) and g (golden):
+//
+//     cosine = x.g / (|x| |g|)   euclidean = |x - g|   relative = |x - g| / |g|
+//     gain = x.g / g.g           largest = max |x - g|
+//
+// Everything runs in the callbacks of rknnd_dump_layers(), one tensor at a time.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,7 +31,7 @@ struct kept {
     uint64_t offset; // of its floats in the file
 };
 
-// The values lie in a file that nobody else sees: together they may be more than fits memory.
+// The values are in an unnamed temporary file: all tensors of a model may be more than fits memory.
 struct rknnd_golden {
     int fd;
     uint64_t size;
@@ -45,6 +57,7 @@ static int floats_reserve(struct floats *f, size_t n, struct error *e)
     return 0;
 }
 
+// One more element than needed, so that a tensor without elements has an address, too.
 static int to_floats(const rknnd_tensor *t, struct floats *f, struct error *e)
 {
     int r = floats_reserve(f, (size_t)t->n_elems + 1, e);
@@ -55,6 +68,7 @@ static int to_floats(const rknnd_tensor *t, struct floats *f, struct error *e)
 
 // ---- the file ----------------------------------------------------------------------------------
 
+// /var/tmp and not /tmp, which often is memory. O_TMPFILE: the file is gone with its descriptor.
 static int open_file(int *ret, struct error *e)
 {
     const char *folder = getenv("TMPDIR");
@@ -70,6 +84,7 @@ static int open_file(int *ret, struct error *e)
     return 0;
 }
 
+// Reads or writes exactly `size` bytes.
 static int golden_transfer(int fd, bool out, void *data, size_t size, uint64_t offset,
                            struct error *e)
 {
@@ -185,6 +200,8 @@ static const struct kept *golden_find(const struct rknnd_golden *g, const char *
     return NULL;
 }
 
+// Sums are of doubles. Where g is 0 everywhere, quotients have the value that says whether x is,
+// too.
 static rknnd_distance golden_distance(const float *x, const float *g, size_t n)
 {
     double xx = 0, gg = 0, xg = 0, dd = 0, largest = 0;
@@ -222,7 +239,8 @@ static int reserve_stored(struct comparing *c, size_t size, struct error *e)
     return 0;
 }
 
-// What takes no real numbers (indices) stores them as they are.
+// Rounds the golden values to the tensor's type and compares with those. Index tensors (integers
+// without scale) take no real numbers: then it is the same distance.
 static int compare_stored(struct comparing *c, rknnd_comparison *ret, struct error *e)
 {
     rknnd_tensor t = *ret->tensor;
@@ -255,6 +273,7 @@ static int compare_with(struct comparing *c, const struct kept *kept, rknnd_comp
     return compare_stored(c, ret, e);
 }
 
+// A tensor without a golden counterpart is shown with its own values only.
 static int on_tensor(void *user, const rknnd_tensor *t)
 {
     struct comparing *c = user;
@@ -269,12 +288,14 @@ static int on_tensor(void *user, const rknnd_tensor *t)
         return r;
     }
     r = c->callback(c->user, &shown);
-    // What takes no real numbers (indices) stays as it was computed.
+    // Golden values go back into the run, so that each layer's own error is seen. Index tensors
+    // take no real numbers and stay as they were computed.
     if (r >= 0 && kept && c->options.single)
         rknnd_tensor_from_float(t, shown.golden);
     return r < 0 ? r : 0;
 }
 
+// The list is the program's memory, in its version of the structs.
 static int check_pairs(const rknnd_list *pairs, struct error *e)
 {
     rknnd_name_pair pair;

@@ -1,4 +1,8 @@
-// The table of layer times.
+// The tables of RKNN_QUERY_PERF_DETAIL: one row per layer, then operators ranked by time in the
+// form of the vendor's runtime (SDK guide, table 3-2).
+//
+// Times are the device's where it measures them. The software NPU's are estimates of the chip's
+// (estimate_ns) where the chip is known; the last line says which they are.
 #include "client/debug/perf_text.h"
 
 #include <inttypes.h>
@@ -10,7 +14,7 @@
 
 #define MAX_KINDS 128 // operators in the ranking; the rest is summed up as "others"
 
-// All layers of one operator.
+// The sums of all layers of one operator.
 struct kind {
     char op[64];
     unsigned n;
@@ -21,13 +25,14 @@ struct sums {
     struct kind kinds[MAX_KINDS + 1];
     size_t n_kinds;
     uint64_t time_us, bytes;
-    // Cycles and the use of multipliers are the chip's, so are the times, where they are known.
-    // Each layer's is rounded so that the sum is that of the whole.
+    // Whether times are the chip's estimated ones (as cycles and MAC usage are), and their sum so
+    // far.
     bool estimated;
     uint64_t estimate_ns;
 };
 
-// A layer's time, the one after the other.
+// A layer's time in us. Estimates are summed in ns and rounded as a sum, so that rounding errors do
+// not add up over hundreds of layers.
 static uint64_t next_time(struct sums *s, const rknnd_Layer *l)
 {
     if (!s->estimated)
@@ -42,6 +47,7 @@ static uint64_t kind_time(const struct kind *k)
     return k->cpu_us + k->gpu_us + k->npu_us;
 }
 
+// The operator's sums, made with its first layer. From MAX_KINDS on all go to "others".
 static struct kind *find_kind(struct sums *s, const char *op)
 {
     size_t i = 0;
@@ -54,6 +60,7 @@ static struct kind *find_kind(struct sums *s, const char *op)
     return &s->kinds[i];
 }
 
+// What is neither CPU nor GPU counts as NPU.
 static void add_up(struct sums *s, const rknnd_Layer *l, uint64_t time_us)
 {
     struct kind *k = find_kind(s, l->op);
@@ -80,7 +87,8 @@ static void perf_rule(FILE *f, const char *title)
     fprintf(f, "%s\n", dashes);
 }
 
-// "9.06", "\\" where nothing is multiplied.
+// mac_cycles / total_cycles in percent, "9.06"; "\\" for layers without multiplications, as the
+// vendor's table has it.
 static const char *mac_usage(const rknnd_Layer *l, char *text, size_t size)
 {
     if (l->mac_cycles == 0 || l->total_cycles == 0)
@@ -89,7 +97,7 @@ static const char *mac_usage(const rknnd_Layer *l, char *text, size_t size)
     return text;
 }
 
-// "50.0%/50.0%/0.0%".
+// How the work is spread over the cores, "50.0%/50.0%/0.0%".
 static const char *work_load(const rknnd_Layer *l, unsigned n_cores, char *text, size_t size)
 {
     double sum = 0;
@@ -125,6 +133,7 @@ enum column {
 
 static const int widths[N_COLUMNS] = {4, 20, 8, 6, 28, 20, 10, 10, 12, 8, 11, 21, 10, 9, 0};
 
+// Column widths are minima; a longer text moves the rest of its row.
 static void write_row(FILE *f, unsigned n_cores, const char *const cells[N_COLUMNS])
 {
     for (int i = 0; i < FULL_NAME; i++)
@@ -217,7 +226,7 @@ static void write_ranking(FILE *f, struct sums *s)
     perf_rule(f, "");
 }
 
-// A line more than the vendor's table has: no time is taken for what it is not.
+// A line that the vendor's table does not have: whose times these are.
 static void write_whose(FILE *f, const struct context *c, bool estimated)
 {
     if (c->connection->peer.device.timing == RKNND_TIMING_DEVICE)
@@ -234,6 +243,7 @@ static void write_whose(FILE *f, const struct context *c, bool estimated)
     fprintf(f, "; the software NPU took %" PRIu64 " us on its machine\n", c->times.run_us);
 }
 
+// Without collected layers only the totals are known.
 static int write_all(FILE *f, struct context *c, const struct profile *p, struct error *e)
 {
     cleanup(free_p) struct sums *s = calloc(1, sizeof *s);
@@ -257,6 +267,7 @@ static int write_all(FILE *f, struct context *c, const struct profile *p, struct
     return 0;
 }
 
+// Written to a memory stream: the size is not known before. The caller frees *ret.
 int perf_text_make(struct context *c, char **ret, size_t *ret_size, struct error *e)
 {
     char *text = NULL;

@@ -1,4 +1,5 @@
-// Layer times.
+// Layer times of a context's last run, asked of the server (PROFILE) and turned into rknnd.h's
+// list. The server's list is untrusted: counts are bounded, texts made printable.
 #include "client/debug/profile.h"
 
 #include "client/sized.h"
@@ -40,6 +41,7 @@ void profile_done(struct profile *p)
     payload_done(&p->list);
 }
 
+// Bytes of a layer's texts with their terminating zeros.
 static size_t text_size(const rknnd_Layer *l)
 {
     return strlen(l->name) + strlen(l->op) + strlen(l->type) + strlen(l->target) +
@@ -79,7 +81,11 @@ static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, uint64_t *work, ch
                          .core_work = work};
 }
 
-// One block: the list, the layers, their shares of work, their texts.
+// One malloc'ed block, so that one rknnd_free() frees all of it:
+//
+//     list | layers[n] | work[sum of n_core_work] | texts
+//
+// The server's list is read twice: for the size, then for the content.
 int profile_to_program(const struct profile *p, rknnd_list **ret, struct error *e)
 {
     uint32_t n = p->reply.n_layers;

@@ -1,4 +1,5 @@
-// rknnd.h: servers, models and runs, asked about.
+// Functions of rknnd.h that ask one question: about a server, a model or a run. Those about servers
+// use a connection for one question (one_shot.h), those about runs a context.
 #include <stdio.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *st
     return last_error_keep("rknnd_get_server_status", r, &e);
 }
 
+// Round trips in ns, one after the other. The token shows that an answer belongs to its Ping.
 static int info_ping(struct connection *c, uint32_t n, uint64_t *round_trip_ns, struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -128,6 +130,8 @@ RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
 
 // ---- models ------------------------------------------------------------------------------------
 
+// The server's readers describe the model, so it has to have it first. *json is the caller's,
+// rknnd_free().
 static int info_describe(struct connection *c, const struct model *m, char **json, struct error *e)
 {
     uint64_t held = 0;
@@ -163,6 +167,7 @@ RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **j
 
 // ---- runs --------------------------------------------------------------------------------------
 
+// What the answer to the last run said; nothing is asked of the server.
 static int get_run_info(const struct context *c, rknnd_run_info *info, struct error *e)
 {
     if (!info)

@@ -1,4 +1,4 @@
-// Frequencies of a server's machine.
+// rknnd_get_clocks: frequencies of the server's machine (CLOCKS), as a list in one malloc'ed block.
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -22,6 +22,7 @@ static int take_clock(struct bytes *rest, rknnd_clock *ret, struct error *e)
     return 0;
 }
 
+// n_clocks was bounded by the size of the list, so the allocation is, too.
 static int take_clocks(uint32_t n_clocks, struct bytes rest, rknnd_list **ret, struct error *e)
 {
     cleanup(free_p) rknnd_list *list = sized_list_new(n_clocks, sizeof(rknnd_clock), 0, NULL);

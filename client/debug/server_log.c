@@ -1,12 +1,18 @@
-// The server's log, read and set over the connection.
+// rknnd_read_log, rknnd_set_log_level: the server's log lines, by their numbers.
+//
+//     LOG {from, last, wait} ─►  ◄─ {first, end, n_lines} and the lines
+//
+// `next` is the number of the line wanted next; lines that the server has dropped before it was
+// asked are reported as `lost`. Callbacks run in the thread of the call, without the connection's
+// lock.
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
 #include "client/link/payload.h"
 #include "rknnd.h"
 
-#define LOOK_UP_MS                                                                                 \
-    250 // how often a program that waits for lines is asked whether it still wants to
+// How often a program that waits for lines is asked whether it still wants them.
+#define LOOK_UP_MS 250
 
 struct reading {
     struct connection *connection;
@@ -42,6 +48,7 @@ static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struc
     return 0;
 }
 
+// Line numbers must not go back, or the loop of rknnd_read_log() might not end.
 static int server_log_check(const struct reading *g, const rknnd_LogReply *m, struct error *e)
 {
     if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first)
@@ -50,6 +57,7 @@ static int server_log_check(const struct reading *g, const rknnd_LogReply *m, st
                      (unsigned long long)m->first, (unsigned long long)m->end, m->n_lines);
 }
 
+// The gap between the line wanted and the first that came is told with that first line.
 static int show_all(struct reading *g, const rknnd_LogReply *m, struct bytes rest, struct error *e)
 {
     uint64_t lost = g->next ? m->first - g->next : 0;
@@ -62,6 +70,7 @@ static int show_all(struct reading *g, const rknnd_LogReply *m, struct bytes res
     return r;
 }
 
+// The request is on the stack: its answer is waited for.
 static void server_log_cancel(struct reading *g, struct request *request)
 {
     struct error ignored;
@@ -69,6 +78,8 @@ static void server_log_cancel(struct reading *g, struct request *request)
     connection_wait(g->connection, request, CLOCK_FOREVER, &ignored);
 }
 
+// With `wait` the server answers when there is a line, which may take for ever; a call of the
+// callback without a line lets the program end it.
 static int wait_for_lines(struct reading *g, struct request *request, struct error *e)
 {
     for (;;) {

@@ -1,4 +1,6 @@
-// What has happened in a server lately.
+// rknnd_read_events: the server's ring of trace events, polled every LOOK_MS, part by part. As in
+// server_log.c, events are numbered, and a gap is reported as `lost`. The connection's lock is held
+// for the request only, not for the callback.
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/limits.h"
@@ -45,6 +47,7 @@ static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)
     return 0;
 }
 
+// Gives a part to the program, as one list that is valid during the callback.
 static int server_trace_show(struct reading *g, const rknnd_TraceReply *m, struct bytes rest,
                              struct error *e)
 {

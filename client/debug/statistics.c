@@ -1,4 +1,6 @@
-// How a server's device is shared, and ending a client.
+// rknnd_get_stats, rknnd_kill_client: how a server's device is shared among its clients. The
+// answer's payload has cores, then clients, then models, as length-delimited messages. It is
+// untrusted: counts are bounded, texts made printable.
 #include "rknnd.h"
 
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #define MAX_CORES   1024
 #define MAX_ENTRIES 100000 // clients, or models
 
+// These bounds also keep the size of the block from overflowing.
 static int statistics_check(const rknnd_StatsReply *m, struct error *e)
 {
     if (m->n_cores <= MAX_CORES && m->n_clients <= MAX_ENTRIES && m->n_models <= MAX_ENTRIES)
@@ -70,7 +73,7 @@ static int take_model(struct bytes *rest, rknnd_model_stats *ret, struct error *
     return r;
 }
 
-// One block: this, then clients, models, cores.
+// What the program gets is one block, freed by rknnd_free(): this, then clients, models, cores.
 struct block {
     rknnd_stats stats;
     rknnd_list cores, clients, models;
