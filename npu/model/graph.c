@@ -47,8 +47,8 @@ void graph_tensor_unpack(const struct graph_tensor *t, void *dst)
         memcpy(dst, t->data.data, t->size);
 }
 
-// Stored elements as they are, without scale; src may lie behind dst in the same memory (its end
-// not before dst's).
+// Stored elements as they are, without scale; src may overlap the end of dst (and must not end
+// before it).
 static void graph_load(enum tensor_type type, const uint8_t *src, uint64_t n, float *dst)
 {
 #define EACH(size, number)                                                                         \

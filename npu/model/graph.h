@@ -19,7 +19,7 @@ struct graph_tensor {
     uint32_t dims[GRAPH_MAX_DIMS]; // images: N, C, H, W
     uint64_t n_elems;
     size_t size;        // bytes, packed
-    bool channels_last; // a 4-D tensor that lies in memory as N, H, W, C; else as dims say
+    bool channels_last; // 4-D, and in memory as N, H, W, C; else in the order of dims
     bool quantized;     // real = (stored - zp) * scale
     float scale;
     int32_t zp;

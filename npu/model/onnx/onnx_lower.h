@@ -75,13 +75,13 @@ bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *v
 struct bytes onnx_text(const struct onnx_lowering *l, const char *name);
 /// A list of texts. NULL: the attribute is not there.
 const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name);
-/// A list of whole numbers. *ret_n is 0 when the attribute is not there.
+/// A list of integers. *ret_n is 0 when the attribute is not there.
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e);
 int onnx_floats(const struct onnx_lowering *l, const char *name, float *dst, uint32_t *ret_n,
                 struct error *e);
 
-/// Whole numbers of input i, which must be a constant; *ret_n is 0 when it is left out.
+/// Integers of input i, which must be a constant; *ret_n is 0 when it is left out.
 int onnx_in_ints(const struct onnx_lowering *l, uint32_t i, int64_t *dst, uint32_t *ret_n,
                  struct error *e);
 int onnx_in_floats(const struct onnx_lowering *l, uint32_t i, float *dst, uint32_t *ret_n,

@@ -58,7 +58,7 @@ static inline bool qdq_same_form(struct qdq_form a, struct qdq_form b)
     return a.scale == b.scale && a.zp == b.zp;
 }
 
-/// Element i of a constant of whole numbers.
+/// Element i of an integer constant.
 int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i);
 
 /// NULL: the tensor is no dequantized constant.

@@ -1,4 +1,4 @@
-// A reader of flatbuffers by slot number, for bytes that nobody vouches for.
+// A reader of flatbuffers by slot number, for untrusted bytes.
 //
 // Every access is checked. The first thing found wrong is remembered in the reader and everything
 // after it reads as absent, so a caller reads a whole object and then asks fb_error() once. Nothing

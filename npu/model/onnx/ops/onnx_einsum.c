@@ -1,4 +1,8 @@
-// Einsum of ONNX.
+// Einsum of ONNX: "ij,jk->ik" sums products over all labels that the output lacks. The equation is
+// parsed here; the reference operator gets, for each dimension of each input, the number of its
+// label (graph_ref.h). Labels are numbered with those of the output first:
+//
+//      "bij,bjk->bik"      b 0, i 1, k 2, j 3      inputs 0 1 3 and 0 3 2
 #include "npu/model/onnx/onnx_lower.h"
 
 #define MAX_TEXT 200
@@ -57,7 +61,8 @@ static uint32_t count_letters(const char *text, size_t size)
     return n;
 }
 
-// The inputs' terms, and how many dimensions "..." stands for at most.
+// The inputs' terms, and how many dimensions "..." stands for at most. A term must name every
+// dimension of its input.
 static bool parse_inputs(const struct onnx_lowering *l, struct equation *q, const char *text,
                          const char *end, uint32_t *rest)
 {
@@ -101,6 +106,7 @@ static bool parse(const struct onnx_lowering *l, struct equation *q, const char 
                  : imply_output(l, q, rest);
 }
 
+// Numbers the labels of a term that are new.
 static bool note_labels(struct equation *q, const struct term *t)
 {
     for (uint32_t d = 0; d < t->n; d++) {
@@ -115,6 +121,7 @@ static bool note_labels(struct equation *q, const struct term *t)
     return true;
 }
 
+// Numbers all labels and finds their sizes; a dimension of 1 broadcasts.
 static bool order_labels(const struct onnx_lowering *l, struct equation *q)
 {
     memset(q->known, NO_LABEL, sizeof q->known);
@@ -131,6 +138,7 @@ static bool order_labels(const struct onnx_lowering *l, struct equation *q)
     return fits;
 }
 
+// The equation without spaces, cut off at MAX_TEXT: it does not fit its inputs then.
 static void take_text(const struct onnx_lowering *l, char text[MAX_TEXT])
 {
     struct bytes s = onnx_text(l, "equation");

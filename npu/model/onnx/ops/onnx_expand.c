@@ -1,4 +1,7 @@
-// Operators of ONNX that are lowered as several others.
+// Operators of ONNX that are defined by several others: QLinearConv and QLinearMatMul become
+// DequantizeLinear, the float operator, QuantizeLinear, which onnx_qdq.c then turns into int8 nodes
+// like those of any quantized file. Parts are ordinary struct onnx_node, made in the pool and
+// lowered one after the other.
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_lower.h"
@@ -47,7 +50,8 @@ const struct onnx_expansion *onnx_expansion(const char *op)
     return NULL;
 }
 
-// The tensor that a part names; "": the node has been given none. NULL: no memory.
+// The tensor that a part names; "": the node has not been given it. Tensors between parts are named
+// after the output, which is unique, so that several such nodes do not collide. NULL: no memory.
 static const char *tensor_name(struct onnx_lowering *l, const struct onnx_node *of,
                                const char *name)
 {
@@ -77,6 +81,7 @@ static int take_attributes(struct onnx_lowering *l, const struct part *p,
     return 0;
 }
 
+// A node for a part: up to three inputs, one output.
 static int make_part(struct onnx_lowering *l, const struct part *p, const struct onnx_node *of,
                      struct onnx_node **ret, struct error *e)
 {
@@ -101,7 +106,8 @@ static int make_part(struct onnx_lowering *l, const struct part *p, const struct
     return complete ? take_attributes(l, p, of, n, e) : error_no_memory(e, "the graph", 0);
 }
 
-// A part without its first input, and what it makes, are left out, as the input is.
+// A part whose first input the node lacks (a bias) is left out, and so is what it makes, as input
+// of later parts.
 static bool is_left_out(const struct part *p, const struct onnx_node *of)
 {
     uint32_t i = (uint32_t)(p->inputs[0][0] - '0');

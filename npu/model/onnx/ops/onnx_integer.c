@@ -1,4 +1,5 @@
-// MatMulInteger and DynamicQuantizeLinear of ONNX.
+// MatMulInteger (int8 x int8 -> int32, zero points subtracted) and DynamicQuantizeLinear (scale and
+// zero point from the values' range, while running) of ONNX. Both are reference operators.
 #include "npu/model/onnx/onnx_lower.h"
 
 static bool is_byte(const struct graph_tensor *t)
@@ -24,6 +25,7 @@ int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_MAT_MUL_INTEGER, 4, NULL, 0, e);
 }
 
+// Outputs: values, scale and zero point; the latter two are scalars.
 int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);

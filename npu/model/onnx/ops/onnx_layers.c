@@ -1,11 +1,14 @@
-// Convolutions, pools, normalization, products and Resize of ONNX.
+// Convolutions, pools, BatchNormalization and products of matrices of ONNX, for the cases that fast
+// kernels compute: images of one or two dimensions (N, C, [H,] W) with constant weights. All else
+// goes to onnx_window.c. Arrays of two are height, width; an image of one dimension has height 1,
+// so one set of kernels serves both.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_lower.h"
 
 // ---- windows ----
 
-// One or two numbers of an attribute; of one dimension the height is 1.
+// One or two numbers of an attribute, each 1 to 65535; of one dimension the height is 1.
 static int take_pair(const struct onnx_lowering *l, const char *name, uint32_t spatial,
                      int64_t otherwise, uint32_t dst[2], struct error *e)
 {
@@ -26,6 +29,8 @@ static int take_pair(const struct onnx_lowering *l, const char *name, uint32_t s
     return 0;
 }
 
+// ONNX lists all pads in front, then all behind; the graph has top, left, bottom, right: the same
+// order for two dimensions.
 static int take_pads(const struct onnx_lowering *l, uint32_t spatial, uint32_t pad[4],
                      struct error *e)
 {
@@ -45,7 +50,8 @@ static int take_pads(const struct onnx_lowering *l, uint32_t spatial, uint32_t p
     return 0;
 }
 
-// auto_pad: as much that the output has the input's size divided by the stride, rounded up.
+// auto_pad: as much that the output is ceil(input / stride). An odd line goes to the end
+// (SAME_UPPER) or the beginning (SAME_LOWER). VALID is no padding at all.
 static int pad_alike(const struct onnx_lowering *l, struct graph_window *w, const uint32_t in[2],
                      struct error *e)
 {
@@ -70,6 +76,7 @@ static int pad_alike(const struct onnx_lowering *l, struct graph_window *w, cons
     return 0;
 }
 
+// Strides, dilations and padding; the kernel is set.
 static int take_window(const struct onnx_lowering *l, uint32_t spatial, const uint32_t in[2],
                        struct graph_window *w, struct error *e)
 {
@@ -81,6 +88,7 @@ static int take_window(const struct onnx_lowering *l, uint32_t spatial, const ui
     return r < 0 ? r : pad_alike(l, w, in, e);
 }
 
+// The output's size: floor((input + pads - reach) / stride) + 1, or rounded up with `ceiling`.
 static int out_size(const struct onnx_lowering *l, const struct graph_window *w, int i, uint32_t in,
                     bool ceiling, uint32_t *ret, struct error *e)
 {
@@ -102,6 +110,7 @@ static int out_size(const struct onnx_lowering *l, const struct graph_window *w,
 
 // ---- images of one dimension are images of height 1 ----
 
+// [N, C, W] as [N, C, 1, W]: a Reshape, or for constants another shape of the same data.
 static int32_t as_image(struct onnx_lowering *l, int32_t tensor, struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[tensor];
@@ -140,6 +149,7 @@ static int emit_on_images(struct onnx_lowering *l, enum graph_op op, const struc
     return onnx_emit(l, GRAPH_RESHAPE, &out, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// Images of one or two dimensions that are not empty.
 static int check_image(const struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -163,6 +173,7 @@ static bool is_unusual(const struct onnx_lowering *l)
     return x->n_dims > 4 || !w->constant || (b && !b->constant);
 }
 
+// Float images with a weight and bias of the same type.
 static int check_weight(const struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *w = onnx_in(l, 1), *b = onnx_in(l, 2);
@@ -176,6 +187,8 @@ static int check_weight(const struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// The kernel is the weight's; a kernel_shape attribute must agree. Groups must divide inputs and
+// outputs.
 static int take_kernel(const struct onnx_lowering *l, struct graph_window *w, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *weight = onnx_in(l, 1);
@@ -197,6 +210,7 @@ static int take_kernel(const struct onnx_lowering *l, struct graph_window *w, st
     return take_window(l, x->n_dims - 2, in, w, e);
 }
 
+// Weight: [outputs, inputs of a group, kh, kw].
 int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
 {
     struct graph_node n = {0};
@@ -222,7 +236,9 @@ int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
 
 // ---- ConvTranspose ----
 
-// [in][out of a group][kernel], as the file has it, into [out][in of a group][kernel turned round].
+// A transposed convolution is a convolution with the weight rotated by 180 degrees and inputs and
+// outputs swapped. The file has [inputs][outputs of a group][kernel]; this makes [outputs][inputs
+// of a group][rotated kernel].
 static int32_t turn_weight(struct onnx_lowering *l, const struct graph_window *w, struct error *e)
 {
     const struct graph_tensor *t = onnx_in(l, 1);
@@ -245,6 +261,7 @@ static int32_t turn_weight(struct onnx_lowering *l, const struct graph_window *w
     return onnx_constant(l, t->type, 4, dims, to, e);
 }
 
+// stride * (input - 1) + output_padding + reach - pads, as ONNX defines it.
 static int transposed_size(const struct onnx_lowering *l, struct graph_window *w,
                            const uint32_t in[2], uint32_t out[2], struct error *e)
 {
@@ -267,6 +284,7 @@ static int transposed_size(const struct onnx_lowering *l, struct graph_window *w
     return 0;
 }
 
+// output_shape and auto_pad compute pads from sizes: onnx_window.c does that.
 int onnx_lower_conv_transpose(struct onnx_lowering *l, struct error *e)
 {
     struct graph_node n = {0};
@@ -294,6 +312,8 @@ int onnx_lower_conv_transpose(struct onnx_lowering *l, struct error *e)
 
 // ---- pools ----
 
+// Padding as large as the kernel would make windows without any pixel. Places of maxima (output 1)
+// are for onnx_window.c.
 int onnx_lower_pool(struct onnx_lowering *l, struct error *e)
 {
     struct graph_node n = {0};
@@ -325,6 +345,7 @@ int onnx_lower_pool(struct onnx_lowering *l, struct error *e)
                  : emit_on_images(l, (enum graph_op)l->operator->argument, &n, &edge, 1, dims, e);
 }
 
+// A pool whose kernel is the whole image.
 int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -342,6 +363,9 @@ int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e)
 
 // ---- BatchNormalization ----
 
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias, per channel, with statistics of the
+// training. Before set 7 the attribute is_test told that; before set 9 `spatial` could ask for
+// statistics of each pixel.
 int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -384,6 +408,7 @@ static int check_floats(const struct onnx_lowering *l, uint32_t n, struct error 
     return 0;
 }
 
+// alpha * A * B + beta * C, each of A and B transposed on demand.
 int onnx_lower_gemm(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *a = onnx_in(l, 0), *b = onnx_in(l, 1);
@@ -405,6 +430,8 @@ int onnx_lower_gemm(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// As numpy's matmul: dimensions before the last two are a batch, which broadcasts; a vector is a
+// matrix of one row (A) or column (B), whose dimension of 1 the output lacks.
 int onnx_lower_mat_mul(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *a = onnx_in(l, 0), *b = onnx_in(l, 1);

@@ -23,6 +23,7 @@ static int range_inputs(const struct onnx_lowering *l, double v[3], struct error
     return 0;
 }
 
+// max(ceil((limit - start) / step), 0) numbers. The comparisons refuse NaN as well.
 int onnx_lower_range(struct onnx_lowering *l, struct error *e)
 {
     double v[3];
@@ -37,6 +38,7 @@ int onnx_lower_range(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_RANGE, 3, NULL, 0, e);
 }
 
+// A matrix with ones on the k-th diagonal, of the input's shape.
 int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -50,6 +52,7 @@ int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_EYE, 1, &k, 1, e);
 }
 
+// The depth is a new dimension at the axis; as a float its fraction is cut off.
 int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *values = onnx_in(l, 2);

@@ -1,4 +1,6 @@
-// Operators of ONNX on each element, and along axes.
+// Operators of ONNX on single elements, and along axes. Floats go to the fast kernels, integers and
+// rare operators to the reference operators. What an operator of the table is (onnx_ops.c) comes as
+// l->operator->argument.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_lower.h"
@@ -15,6 +17,7 @@ static const struct arithmetic arithmetic[] = {
     {GRAPH_MAX, REF_MAX}, {GRAPH_MIN, REF_MIN}, {GRAPH_POW, REF_POW}, {GRAPH_PRELU, REF_PRELU},
 };
 
+// All inputs are there and of the first one's type.
 static int check_types(struct onnx_lowering *l, struct error *e)
 {
     for (uint32_t i = 1; i < l->n_in; i++)
@@ -23,6 +26,7 @@ static int check_types(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// A temporary of the shape that two tensors broadcast to.
 static int32_t step_output_of(struct onnx_lowering *l, int32_t a, int32_t b, struct error *e)
 {
     const struct graph_tensor *x = &l->g->tensors[a], *y = &l->g->tensors[b];
@@ -35,6 +39,7 @@ static int32_t step_output_of(struct onnx_lowering *l, int32_t a, int32_t b, str
     return onnx_temporary(l, x->type, n, dims, e);
 }
 
+// One binary node; `a->ref` is static, so the node may point to it.
 static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, const int32_t in[2],
                            int32_t out, struct error *e)
 {
@@ -49,7 +54,8 @@ static int emit_arithmetic(struct onnx_lowering *l, const struct arithmetic *a, 
     return 0;
 }
 
-// Before set 7 the second input begins at a dimension of the first: it gets dimensions behind.
+// Before set 7, broadcasting aligned the second input at dimension `axis` of the first instead of
+// at the end: it gets dimensions of 1 behind it.
 static int align_old(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *y = onnx_in(l, 1);
@@ -75,6 +81,7 @@ static int align_old(struct onnx_lowering *l, struct error *e)
     return onnx_emit(l, GRAPH_RESHAPE, &from, 1, &to, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// Pow alone may have operands of two types.
 int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
 {
     static const int64_t power = REF_POW;
@@ -90,7 +97,8 @@ int onnx_lower_binary(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : emit_arithmetic(l, a, l->in, l->out[0], e);
 }
 
-// Max, Min, Sum, Mean of any number of inputs: one after the other.
+// Max, Min, Sum and Mean of any number of inputs: two at a time; a Mean is the sum, scaled at the
+// end.
 int onnx_lower_variadic(struct onnx_lowering *l, struct error *e)
 {
     bool mean = l->operator->argument<0;
@@ -139,6 +147,7 @@ int onnx_lower_compare(struct onnx_lowering *l, struct error *e)
 
 // ---- one operand ----
 
+// The activation with its parameters; defaults are ONNX's.
 static struct graph_post post_of(const struct onnx_lowering *l)
 {
     struct graph_post p = {.kind = (enum graph_post_kind)l->operator->argument };
@@ -166,6 +175,7 @@ static int emit_post(struct onnx_lowering *l, struct graph_post p, struct error 
     return 0;
 }
 
+// Of integers only the functions that have a reference operator.
 int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
 {
     struct graph_post p = post_of(l);
@@ -184,6 +194,7 @@ int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
     return onnx_emit_ref(l, REF_OP_UNARY, 1, &ref, 1, e);
 }
 
+// Functions that only the reference operators have; reals[] takes their parameters.
 int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
 {
     int64_t kind = l->operator->argument;
@@ -212,7 +223,8 @@ int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
     return r;
 }
 
-// Bounds are attributes up to set 10, then inputs.
+// Bounds are attributes up to set 10, then inputs. Constant bounds become an activation; others,
+// and crossed ones, for which ONNX defines min(max(x, low), high), are for the reference operator.
 int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
 {
     float low = onnx_float(l, "min", -INFINITY), high = onnx_float(l, "max", INFINITY);
@@ -234,6 +246,8 @@ int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : emit_post(l, p, e);
 }
 
+// Doubles are taken as floats, which is harmless for floats but not for wide integers: those are
+// refused.
 int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -273,6 +287,7 @@ static int take_axes(struct onnx_lowering *l, uint32_t n_dims, int64_t *axes, ui
     return r;
 }
 
+// An empty list stands for all.
 static bool is_among(int64_t v, const int64_t *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -281,6 +296,7 @@ static bool is_among(int64_t v, const int64_t *list, uint32_t n)
     return n == 0;
 }
 
+// Reduced dimensions become 1, or vanish without keepdims.
 static int shape_reduced(struct onnx_lowering *l, enum tensor_type type, const int64_t *axes,
                          uint32_t n, struct error *e)
 {
@@ -305,6 +321,7 @@ static int emit_mean(struct onnx_lowering *l, const int64_t *axes, uint32_t n, s
     return 0;
 }
 
+// The mean of floats has a fast kernel; ints: the kind, then the axes.
 int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -323,6 +340,7 @@ int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
                : onnx_emit_ref(l, REF_OP_REDUCE, 1, ints, n + 1, e);
 }
 
+// ints: axis, whether it is the minimum, whether the last of equals counts.
 int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
 {
     int64_t ints[3] = {0, l->operator->argument, onnx_int(l, "select_last_index", 0)};
@@ -332,7 +350,8 @@ int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_ARG_REDUCE, 1, ints, 3, e);
 }
 
-// Up to set 12 all dimensions from the axis on are one.
+// Up to set 12 all dimensions from the axis on are taken as one: the fast kernel knows one axis, so
+// it serves those only where the axis is innermost.
 int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
 {
     enum { PLAIN, LOGARITHM, HARD };
@@ -358,6 +377,7 @@ int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// The axis is an input.
 int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e)
 {
     int64_t ints[ONNX_MAX_SHAPE] = {0};
@@ -373,6 +393,7 @@ int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e)
 }
 
 // The number is an attribute up to set 9, then input 1.
+// Outputs: values and indices.
 int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);

@@ -1,4 +1,5 @@
-// LayerNormalization, InstanceNormalization and LRN of ONNX.
+// LayerNormalization, InstanceNormalization and LRN of ONNX: reference operators with epsilon and
+// the like in reals[].
 #include "npu/model/onnx/onnx_lower.h"
 
 static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, const float *reals,
@@ -10,6 +11,7 @@ static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, c
     return r;
 }
 
+// Outputs 1 and 2 are mean and inverse deviation: the input's shape with 1 from the axis on.
 int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);

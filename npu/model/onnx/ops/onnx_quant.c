@@ -1,6 +1,13 @@
-// QuantizeLinear and DequantizeLinear of ONNX.
+// QuantizeLinear and DequantizeLinear of ONNX: q = saturate(round(x / scale) + zp), x = (q - zp) *
+// scale, with one scale, or one for each index on an axis. What a DequantizeLinear was made of is
+// noted in l->origins for onnx_qdq.c.
+//
+// A dequantized weight is not computed: its tensor is packed (graph_tensor.unpack), so that an int8
+// model takes the memory of its int8 weights. onnx_unpacked() makes it real where an operator needs
+// that.
 #include "npu/model/onnx/onnx_lower.h"
 
+// With a single scale there is no axis: 0.
 static int take_axis(const struct onnx_lowering *l, int64_t *ret, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -16,6 +23,7 @@ static bool is_quantized(enum tensor_type type)
            type == TENSOR_UINT16;
 }
 
+// The type is the zero point's; uint8 without one.
 int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *zp = onnx_in(l, 2);
@@ -49,6 +57,7 @@ struct packing {
     uint32_t axis;
 };
 
+// Element i of an 8-, 16- or 32-bit integer constant.
 static int64_t number(const struct graph_tensor *t, uint64_t i)
 {
     const uint8_t *at = t->data.data + i * tensor_type_size(t->type);
@@ -66,6 +75,7 @@ static int64_t number(const struct graph_tensor *t, uint64_t i)
     }
 }
 
+// x = (q - zp) * scale; `behind` is the number of elements for one index of the axis.
 static void unpack(const struct graph_tensor *t, void *dst)
 {
     const struct packing *p = t->packing;
@@ -82,6 +92,7 @@ static void unpack(const struct graph_tensor *t, void *dst)
     }
 }
 
+// Whether everything is constant, and there is one scale, or one for each index on the axis.
 static bool can_pack(const struct onnx_lowering *l, int64_t axis)
 {
     const struct graph_tensor *q = onnx_in(l, 0), *scale = onnx_in(l, 1), *zp = onnx_in(l, 2);

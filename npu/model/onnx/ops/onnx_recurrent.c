@@ -1,8 +1,14 @@
-// RNN, LSTM and GRU of ONNX.
+// RNN, LSTM and GRU of ONNX, as one reference operator (graph_ref.h has its parameters).
+//
+//      x  [steps, batch, inputs]         w  [directions, gates * hidden, inputs]
+//      y  [steps, directions, batch, hidden]      r  [directions, gates * hidden, hidden]
+//
+// layout 1 puts the batch first in x and y.
 #include "npu/model/onnx/onnx_lower.h"
 
 static const uint32_t functions_of[] = {[REF_RNN] = 1, [REF_LSTM] = 3, [REF_GRU] = 2};
 
+// Place in enum ref_direction.
 static int take_direction(const struct onnx_lowering *l, int64_t *ret, struct error *e)
 {
     static const char *const names[] = {"forward", "reverse", "bidirectional"};
@@ -14,6 +20,7 @@ static int take_direction(const struct onnx_lowering *l, int64_t *ret, struct er
     return onnx_refuse(l, e, "its direction is not known");
 }
 
+// Place in enum ref_gate.
 static int take_function(const struct onnx_lowering *l, struct bytes name, int64_t *ret,
                          struct error *e)
 {
@@ -50,6 +57,7 @@ static int take_functions(const struct onnx_lowering *l, int64_t kind, uint32_t 
     return 0;
 }
 
+// Output 0 has the states of all steps, 1 and 2 the last ones.
 static int set_shapes(struct onnx_lowering *l, bool batch_first, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *r = onnx_in(l, 2);

@@ -1,4 +1,6 @@
-// Resize, Upsample and GridSample of ONNX.
+// Resize, Upsample (its predecessor) and GridSample of ONNX. Before operator set 11 coordinates
+// were asymmetric and rounded down; that is why defaults depend on the set. Only height and width
+// of images can be resized.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_lower.h"
@@ -75,6 +77,7 @@ static int scale_dims(const struct onnx_lowering *l, const float *scales, uint32
     return 0;
 }
 
+// Sizes of all dimensions, input 3.
 static int take_sizes(const struct onnx_lowering *l, uint32_t *dims, struct error *e)
 {
     int64_t sizes[ONNX_MAX_SHAPE];
@@ -92,6 +95,8 @@ static int take_sizes(const struct onnx_lowering *l, uint32_t *dims, struct erro
     return 0;
 }
 
+// Sizes if there are any, else scales: input 2 (input 1 before set 11) or an attribute (Upsample
+// before set 9).
 static int take_dims(const struct onnx_lowering *l, struct graph_resize *z, uint32_t *dims,
                      struct error *e)
 {

@@ -1,6 +1,7 @@
 // Operators of ONNX that choose, repeat or place elements.
 #include "npu/model/onnx/onnx_lower.h"
 
+// Broadcasts in both directions: a 1 in the wanted shape keeps the input's size.
 int onnx_lower_expand(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -23,6 +24,7 @@ int onnx_lower_expand(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_own(l, GRAPH_EXPAND, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// The repeats are not passed on: they follow from the shapes.
 int onnx_lower_tile(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -46,6 +48,8 @@ int onnx_lower_tile(struct onnx_lowering *l, struct error *e)
 
 // ---- Pad ----
 
+// in[]: data and the value, if any. Before set 11 the value is an attribute, of which a constant is
+// made.
 static int pad_value(struct onnx_lowering *l, int32_t in[2], struct error *e)
 {
     in[0] = l->in[0];
@@ -102,6 +106,7 @@ static int take_pads(const struct onnx_lowering *l, int64_t *begin, int64_t *end
     return 0;
 }
 
+// Negative pads cut off. Pads behind follow from the output's shape.
 int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -135,6 +140,7 @@ int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
 
 // ---- Gather and Scatter ----
 
+// The axis is replaced by the dimensions of the indices.
 int onnx_lower_gather(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *indices = onnx_in(l, 1);
@@ -153,6 +159,7 @@ int onnx_lower_gather(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER, 2, &axis, 1, e);
 }
 
+// The output has the indices' shape.
 int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *indices = onnx_in(l, 1);
@@ -163,6 +170,8 @@ int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER_ELEMENTS, 2, &axis, 1, e);
 }
 
+// indices [..., depth]: each line names the first `depth` dimensions behind the batch, and gets
+// what is left.
 int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *indices = onnx_in(l, 1);
@@ -179,6 +188,7 @@ int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_GATHER_ND, 2, &batch, 1, e);
 }
 
+// What happens to an element that is hit: replaced, added to, multiplied.
 static int take_reduction(const struct onnx_lowering *l, int64_t *ret, struct error *e)
 {
     static const char *const names[] = {"none", "add", "mul"};
@@ -190,6 +200,7 @@ static int take_reduction(const struct onnx_lowering *l, int64_t *ret, struct er
     return onnx_refuse(l, e, "its reduction is not supported");
 }
 
+// A copy of the data with elements replaced: its shape is the data's.
 int onnx_lower_scatter(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -211,6 +222,7 @@ int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_SCATTER_ND, 3, ints, 2, e);
 }
 
+// Keeps the upper or lower triangle, from the k-th diagonal on.
 int onnx_lower_trilu(struct onnx_lowering *l, struct error *e)
 {
     int64_t ints[2] = {onnx_int(l, "upper", 1)}, k[ONNX_MAX_SHAPE];
@@ -226,6 +238,7 @@ int onnx_lower_trilu(struct onnx_lowering *l, struct error *e)
 
 // ---- DepthToSpace and SpaceToDepth: a reshape, a transposition, a reshape ----
 
+// x -> `apart` -> transposed by `perm` -> `dims`.
 static int three_steps(struct onnx_lowering *l, const uint32_t apart[6], const uint32_t perm[6],
                        const uint32_t dims[4], struct error *e)
 {
@@ -247,6 +260,8 @@ static int three_steps(struct onnx_lowering *l, const uint32_t apart[6], const u
     return onnx_emit(l, GRAPH_RESHAPE, &b, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// Blocks of b x b pixels and b * b groups of channels. DCR and CRD: whether the block's position or
+// the channel comes first in the channels' order.
 int onnx_lower_depth_space(struct onnx_lowering *l, struct error *e)
 {
     static const uint32_t dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};

@@ -1,9 +1,12 @@
-// Operators of ONNX that know, change or cut shapes.
+// Operators of ONNX that make constants, or read, change or cut shapes. Shapes are known when a
+// model is loaded, so Shape and Size become constants, and a Reshape costs nothing but a node.
 #include "npu/model/onnx/onnx_lower.h"
 #include "npu/model/onnx/onnx_names.h"
 
 // ---- constants ----
 
+// The value is in one of several attributes; those of numbers are wrapped as a tensor. Texts and
+// sparse values are refused.
 int onnx_lower_constant(struct onnx_lowering *l, struct error *e)
 {
     struct graph_tensor *y = &l->g->tensors[l->out[0]];
@@ -40,7 +43,7 @@ int onnx_lower_constant(struct onnx_lowering *l, struct error *e)
     return onnx_refuse(l, e, "it has no value that is supported");
 }
 
-// The shape is what input 0 holds.
+// A shape that input i holds: each size of 0 to 2^32 - 1.
 static int take_shape_input(const struct onnx_lowering *l, uint32_t i, uint32_t *dims, uint32_t *n,
                             struct error *e)
 {
@@ -58,6 +61,7 @@ static int take_shape_input(const struct onnx_lowering *l, uint32_t i, uint32_t 
     return 0;
 }
 
+// One element, expanded: 0 as float without `value`.
 int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e)
 {
     static const uint8_t zero[4];
@@ -83,6 +87,7 @@ int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e)
     return onnx_emit(l, GRAPH_EXPAND, &x, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// Dimensions start to end of the input as int64; with argument 1 (Size) the number of elements.
 int onnx_lower_shape(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -143,6 +148,7 @@ int onnx_lower_identity(struct onnx_lowering *l, struct error *e)
 
 // ---- the same elements in another shape ----
 
+// A constant's data serve both shapes; other tensors get a node.
 static int reshape_to(struct onnx_lowering *l, const uint32_t *dims, uint32_t n, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -158,6 +164,7 @@ static int reshape_to(struct onnx_lowering *l, const uint32_t *dims, uint32_t n,
     return onnx_emit_own(l, GRAPH_RESHAPE, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
+// 0 keeps the input's dimension (unless allowzero), one -1 takes what is left.
 int onnx_lower_reshape(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -189,6 +196,7 @@ int onnx_lower_reshape(struct onnx_lowering *l, struct error *e)
     return reshape_to(l, dims, n, e);
 }
 
+// All dimensions before the axis become one, those from the axis on another.
 int onnx_lower_flatten(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -202,6 +210,7 @@ int onnx_lower_flatten(struct onnx_lowering *l, struct error *e)
     return reshape_to(l, dims, 2, e);
 }
 
+// Axes from input 1 or, in old sets, the attribute, as bits of *set.
 static int take_axes(struct onnx_lowering *l, uint32_t n_dims, uint32_t *set, uint32_t *ret_n,
                      struct error *e)
 {
@@ -217,6 +226,7 @@ static int take_axes(struct onnx_lowering *l, uint32_t n_dims, uint32_t *set, ui
     return r;
 }
 
+// Without axes all dimensions of 1 are dropped.
 int onnx_lower_squeeze(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -234,6 +244,7 @@ int onnx_lower_squeeze(struct onnx_lowering *l, struct error *e)
     return reshape_to(l, dims, n, e);
 }
 
+// Axes count in the output's dimensions, so their number is needed first.
 int onnx_lower_unsqueeze(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -255,6 +266,7 @@ int onnx_lower_unsqueeze(struct onnx_lowering *l, struct error *e)
 
 // ---- moves ----
 
+// Without perm the dimensions are reversed.
 int onnx_lower_transpose(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -282,6 +294,7 @@ int onnx_lower_transpose(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// All but the axis must agree; of a single input it is another name.
 int onnx_lower_concat(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *first = onnx_in(l, 0);
@@ -315,6 +328,7 @@ int onnx_lower_concat(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// By the list of sizes, or into equal parts, of which the last may be smaller.
 int onnx_lower_split(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -381,7 +395,8 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-// Start, step and number of elements along one dimension.
+// Start, step and number of elements in one dimension. Negative bounds count from the end; then
+// both are clamped, as in Python: forwards to 0 ... size, backwards to -1 ... size - 1.
 static int cut_one(const struct onnx_lowering *l, const struct cut *c, uint32_t i, int64_t size,
                    int64_t *start, int64_t *step, uint32_t *count, struct error *e)
 {
@@ -398,6 +413,7 @@ static int cut_one(const struct onnx_lowering *l, const struct cut *c, uint32_t 
     return 0;
 }
 
+// The ends are only needed for the output's shape.
 int onnx_lower_slice(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);

@@ -1,5 +1,6 @@
-// Convolutions and pools of ONNX that go to ref_window.c: of three dimensions, of whole numbers,
-// with weights that are no constants, with places of maxima.
+// Convolutions and pools of ONNX that the reference operators compute (ref_window.c): with three or
+// more dimensions, of integers, with weights that are computed while running, with positions of
+// maxima. Slower than those of onnx_layers.c, but general.
 #include "npu/model/onnx/onnx_lower.h"
 
 #define MAX_SPATIAL (GRAPH_MAX_DIMS - 2)
@@ -11,6 +12,7 @@ struct window {
     int64_t pads[ONNX_MAX_SHAPE]; // n in front, n behind
 };
 
+// n numbers of an attribute, `otherwise` for each if there is none; from `least` to 65535.
 static int take_each(const struct onnx_lowering *l, const char *name, uint32_t n, int64_t otherwise,
                      int64_t least, int64_t *dst, struct error *e)
 {
@@ -26,6 +28,7 @@ static int take_each(const struct onnx_lowering *l, const char *name, uint32_t n
     return r;
 }
 
+// All but the kernel. x is [N, C, ...]: the window has the other dimensions.
 static int take_window(const struct onnx_lowering *l, struct window *w, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -60,12 +63,14 @@ static int take_kernel(const struct onnx_lowering *l, struct window *w, struct e
     return r;
 }
 
+// Pixels from the first to the last tap of a dilated kernel.
 static int64_t reach(const struct window *w, uint32_t i)
 {
     return w->dilation[i] * (w->kernel[i] - 1) + 1;
 }
 
-// Splits what auto_pad says about dimension i.
+// Splits `all` lines of padding in dimension i; an odd one goes to the end, or with SAME_LOWER to
+// the beginning.
 static void pad_both(const struct onnx_lowering *l, struct window *w, uint32_t i, int64_t all)
 {
     bool lower = onnx_text_is(l, "auto_pad", "SAME_LOWER", "NOTSET");
@@ -80,6 +85,7 @@ static bool pads_alike(const struct onnx_lowering *l)
            onnx_text_is(l, "auto_pad", "SAME_LOWER", "NOTSET");
 }
 
+// auto_pad: as much that the output is ceil(input / stride); else the attribute `pads` counts.
 static int pad(const struct onnx_lowering *l, struct window *w, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -113,6 +119,7 @@ static int window_sizes(const struct onnx_lowering *l, const struct window *w, b
     return 0;
 }
 
+// ints: dimensions, groups, flags, then kernel, strides, dilations, pads in front and behind.
 static int emit(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in,
                 const struct window *w, struct error *e)
 {
@@ -127,6 +134,7 @@ static int emit(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in,
 
 // ---- convolutions ----
 
+// `type`: of the output; n_in: inputs that the operator takes.
 static int lower_conv(struct onnx_lowering *l, struct window *w, enum tensor_type type,
                       uint32_t n_in, struct error *e)
 {
@@ -160,7 +168,8 @@ int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e)
     return lower_conv(l, &w, TENSOR_INT32, 4, e);
 }
 
-// output_shape, or what strides and padding give.
+// Either the output's size is given (output_shape, or auto_pad: input * stride) and pads follow, or
+// the other way round.
 static int transposed_sizes(const struct onnx_lowering *l, struct window *w, uint32_t *dims,
                             struct error *e)
 {

@@ -131,7 +131,7 @@ int lower_mean(struct rknn_lowering *l, struct error *e)
 
 // ---- along an axis ----
 
-// Whether nothing lies behind the axis but dimensions of 1.
+// Whether all dimensions after the axis are 1.
 static bool is_innermost(const struct graph_tensor *t, int32_t axis)
 {
     for (uint32_t i = (uint32_t)axis + 1; i < t->n_dims; i++)

@@ -1,4 +1,4 @@
-// What lies between the sums of an integer convolution and its outputs: the units of the DPU, as
+// What is between the sums of an integer convolution and its outputs: the units of the DPU, as
 // the node's registers set them up.
 //
 //     t = (sum >> sum_shift) + bias[c] + nz[c] * S          S: sum of the window's inputs
