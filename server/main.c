@@ -1,4 +1,11 @@
-// rknnd: options, signals, the loop.
+// rknnd: the program's entry. One binary has several roles, chosen by its options:
+//
+//   rknnd                       the daemon: serves models to clients (server.h)
+//   rknnd --relay usb:          on a PC: passes connections on to a board (usb/relay.h)
+//   rknnd --worker FD           started by the daemon: runs one model (worker/worker.h)
+//   rknnd --guard FD            started by a relay: usb/usb_guard.h
+//
+// The exit code is 0, 1 for a failure, 2 for wrong options.
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -27,7 +34,7 @@ struct daemon {
     struct signals signals;
 };
 
-// The first signal drains, the second ends.
+// The first SIGTERM or SIGINT finishes running work, the second ends at once.
 static void on_end(void *owner)
 {
     struct server *s = owner;
@@ -37,7 +44,8 @@ static void on_end(void *owner)
         server_drain(s);
 }
 
-// Runs until the server has stopped and every handle is closed.
+// Runs until the server has stopped and every handle is closed. The signal handles do not keep the
+// loop alive; they are closed last, so that a second signal works until then.
 static void daemon_run(struct daemon *d)
 {
     uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -46,6 +54,7 @@ static void daemon_run(struct daemon *d)
     server_done(&d->server);
 }
 
+// The one place that logs why the daemon failed.
 static int exit_code(const struct error *failed)
 {
     if (failed->code == 0)
@@ -68,6 +77,7 @@ static void tell_starter(int fd, const struct error *failed)
         send(fd, failed->text, strlen(failed->text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+// With --adopt the socket is duplicated: the server closes its own copy before the starter is told.
 static int daemon_serve(const struct options *o)
 {
     struct daemon d = {0};
@@ -91,6 +101,7 @@ static int daemon_serve(const struct options *o)
     return r < 0 ? EXIT_FAILED : code;
 }
 
+// Each connection, memory and model needs a descriptor. The hard limit is the administrator's.
 static void raise_fd_limit(void)
 {
     struct rlimit limit;
@@ -100,6 +111,8 @@ static void raise_fd_limit(void)
     }
 }
 
+// The roles of child processes come before what only the daemon needs. Two malloc arenas are
+// enough: each further one would keep freed memory of its own.
 static int daemon_start(struct options *o, int argc, char **argv)
 {
     struct error e;

@@ -1,4 +1,5 @@
-// The service manager's side channel.
+// The service manager's side channel (sd_notify(3), sd_listen_fds(3)), without its library. Called
+// on the loop's thread; no function blocks, and a message that cannot be sent is lost.
 #include "server/notify.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ static void on_watchdog(uv_timer_t *timer)
     notify_send(timer->data, "WATCHDOG=1");
 }
 
-// Half of WATCHDOG_USEC in ms, if it is meant for this process; else 0.
+// Half of WATCHDOG_USEC, in ms, as sd_watchdog_enabled(3) recommends; 0 if no watchdog is meant for
+// this process.
 static uint64_t watchdog_interval(void)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -28,6 +30,8 @@ static uint64_t watchdog_interval(void)
     return strtoull(usec, NULL, 10) / 2000;
 }
 
+// The variable is removed, so that workers do not report in the daemon's name. The watchdog's timer
+// does not keep the loop alive: a loop that no longer runs shall be noticed.
 int notify_init(struct notify *n, uv_loop_t *loop, struct error *e)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -57,6 +61,8 @@ void notify_close(struct notify *n)
     n->open = false;
 }
 
+// A datagram to the manager. A path that begins with @ is in the abstract namespace, which starts
+// with a NUL.
 void notify_send(struct notify *n, const char *format, ...)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -77,6 +83,8 @@ void notify_send(struct notify *n, const char *format, ...)
                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
 }
 
+// LISTEN_PID guards against variables that were meant for another process. A descriptor that is not
+// open ends the count.
 int notify_take_sockets(void)
 {
     const char *fds = getenv("LISTEN_FDS"), *pid = getenv("LISTEN_PID");

@@ -1,4 +1,8 @@
 // Options: one table for the command line, the configuration file and the help text.
+//
+// To add an option: a field in struct options, and a row here that says its kind, range and
+// default; the manual page is rknnd(8). The command line wins over the file, since it is read
+// second.
 #include "server/options.h"
 
 #include <errno.h>
@@ -17,6 +21,7 @@
 #include "server/size.h"
 #include "server/spelling.h"
 
+// How an option's text becomes a value: set_row().
 enum kind {
     KIND_LISTEN,
     KIND_TEXT,
@@ -112,6 +117,7 @@ static const struct row rows[] = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
+// Replaces a text that the options own.
 static int set_text(char **field, const char *text, struct error *e)
 {
     char *copy = strdup(text);
@@ -122,6 +128,7 @@ static int set_text(char **field, const char *text, struct error *e)
     return 0;
 }
 
+// Each --listen adds an address.
 static int set_listen(struct options *o, const char *value, struct error *e)
 {
     if (o->n_listen == OPTIONS_MAX_LISTEN)
@@ -133,6 +140,7 @@ static int set_listen(struct options *o, const char *value, struct error *e)
     return r;
 }
 
+// "NAME:OPTIONS": the options are the backend's business and are not looked at.
 static int set_backend(struct options *o, const char *value, struct error *e)
 {
     size_t n = strcspn(value, ":");
@@ -153,6 +161,7 @@ static int set_isolation(struct options *o, const char *value, struct error *e)
     return 0;
 }
 
+// On the command line a flag has no value, and options_walk() passes "yes".
 static int set_flag(bool *field, const char *value, struct error *e)
 {
     *field = strcmp(value, "yes") == 0;
@@ -171,6 +180,7 @@ static int add_quota(struct options *o, const char *value, struct error *e)
     return r;
 }
 
+// Also file descriptors, which are int64_t, so that -1 can mean none.
 static int set_number(struct options *o, const struct row *row, const char *value, struct error *e)
 {
     void *field = (char *)o + row->at;
@@ -187,6 +197,7 @@ static int set_number(struct options *o, const struct row *row, const char *valu
     return 0;
 }
 
+// Sets one option from its text; errors do not name the option, the caller adds that.
 static int set_row(struct options *o, const struct row *row, const char *value, struct error *e)
 {
     void *field = (char *)o + row->at;
@@ -216,6 +227,7 @@ static int set_row(struct options *o, const struct row *row, const char *value, 
     }
 }
 
+// Texts start as NULL, which the header explains for each.
 void options_init(struct options *o)
 {
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
@@ -248,7 +260,8 @@ void options_done(struct options *o)
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
 }
 
-// The option that was meant: NULL if none is near.
+// A known option that is close to a misspelled one; NULL if none is. Options that are not for
+// people are not suggested.
 static const char *options_guess(const char *name)
 {
     static const char *const others[] = {"config", "help", "version"};
@@ -261,6 +274,7 @@ static const char *options_guess(const char *name)
     return NULL;
 }
 
+// For lines of the configuration file, and for tests.
 int options_set(struct options *o, const char *name, const char *value, struct error *e)
 {
     for (size_t i = 0; i < N_ROWS; i++)
@@ -278,6 +292,7 @@ int options_set(struct options *o, const char *name, const char *value, struct e
 
 // ---- the configuration file ---------------------------------------------------------------------
 
+// In place: returns the first character that is no space, and cuts spaces at the end.
 static char *options_trim(char *text)
 {
     static const char space[] = " \t\r\n";
@@ -288,6 +303,7 @@ static char *options_trim(char *text)
     return text;
 }
 
+// One line of the file, which it changes: `name = value`, a comment, or empty.
 static int read_line(struct options *o, char *line, struct error *e)
 {
     line = options_trim(line);
@@ -319,6 +335,7 @@ int options_read_file(struct options *o, const char *path, struct error *e)
 
 enum { OPTION_CONFIG = 1000, OPTION_HELP, OPTION_VERSION };
 
+// Written from the table. Rows without help are the internal ones.
 static void print_help(void)
 {
     char forms[URI_FORMS_SIZE];
@@ -341,6 +358,7 @@ static void print_help(void)
         "unix:$XDG_RUNTIME_DIR/rknnd.sock. Manual: rknnd(8).\n");
 }
 
+// The table in the form of getopt_long(3), where an option's number is its row.
 static void build_long_options(struct option out[N_ROWS + 4])
 {
     for (size_t i = 0; i < N_ROWS; i++)
@@ -353,7 +371,7 @@ static void build_long_options(struct option out[N_ROWS + 4])
     out[N_ROWS + 3] = (struct option){0};
 }
 
-// "--lisen=x": not known, or the beginning of several.
+// An option that getopt_long() does not know, or the beginning of several ("--lisen=x").
 static int refuse_word(const char *word, struct error *e)
 {
     char name[64];
@@ -364,7 +382,8 @@ static int refuse_word(const char *word, struct error *e)
                  : error_set(e, STATUS_PARAM_INVALID, "unknown option %s (see --help)", word);
 }
 
-// Goes over the command line once: `file` false takes the options, true only the file's name.
+// Goes over the command line once: with `file` true it only reads the files that --config names,
+// with false it sets the options. The first --listen replaces addresses from the file.
 static int options_walk(struct options *o, int argc, char **argv, bool file, struct error *e)
 {
     struct option long_options[N_ROWS + 4];
@@ -411,7 +430,7 @@ static bool is_number(const char *text)
     return text[strspn(text, "0123456789")] == 0;
 }
 
-// A quota of somebody who does not exist would limit nobody.
+// A quota for a user who does not exist would limit nobody, and is most likely a mistake.
 static int check_quotas(const struct options *o, struct error *e)
 {
     for (uint32_t i = 0; i < o->n_quotas; i++) {
@@ -426,7 +445,7 @@ static int check_quotas(const struct options *o, struct error *e)
     return 0;
 }
 
-// Other sockets have the group that whoever made them has given them.
+// socket-group is for Unix sockets that are made here; whoever made the others chose their group.
 static int check_group(const struct options *o, struct error *e)
 {
     const struct uri_scheme *const unix_sockets[] = {&uri_unix};
@@ -446,6 +465,7 @@ static int check_group(const struct options *o, struct error *e)
                            o->socket_group);
 }
 
+// Files first, then the command line, then what concerns several options together.
 int options_parse(struct options *o, int argc, char **argv, struct error *e)
 {
     int r = options_walk(o, argc, argv, true, e);

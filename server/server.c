@@ -1,4 +1,8 @@
-// The daemon: start, sweep, drain, stop.
+// The daemon: start, sweep, drain, stop. The states are drawn in server.h.
+//
+// The server owns all parts and connects those that must not know each other: it hands out
+// callbacks (what connects the parts, below) and struct services, through which handlers reach the
+// parts. All of it is on the loop's thread.
 #include "server/server.h"
 
 #include <assert.h>
@@ -23,13 +27,14 @@
 
 // ---- sweeping -----------------------------------------------------------------------------------
 
+// Twice in a heartbeat, so that a silence is noticed at most half a heartbeat late.
 static uint64_t sweep_interval(const struct server *s)
 {
     return s->options->heartbeat_ms / 2;
 }
 
-// A daemon that did not run (stopped, or starved) has not listened: what did not come in time then
-// may be there.
+// A daemon that was stopped or starved of CPU time has not read anything. Clients must not be
+// blamed for that: what they sent in time may still be in the socket.
 static void excuse_silence(struct server *s, uint64_t now_ms)
 {
     struct connection *c;
@@ -39,6 +44,7 @@ static void excuse_silence(struct server *s, uint64_t now_ms)
     s->swept_ms = now_ms;
 }
 
+// Stops by itself when there is nothing left to watch, so that an idle daemon does not wake up.
 static void on_sweep(uv_timer_t *timer)
 {
     struct server *s = container_of(timer, struct server, sweep);
@@ -60,7 +66,7 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
-// Of those that have had their time to say HELLO, the oldest.
+// Makes room for a new connection: closes the oldest one that has not said HELLO in time.
 static void close_unused(struct server *s)
 {
     struct connection *c;
@@ -71,6 +77,7 @@ static void close_unused(struct server *s)
         }
 }
 
+// A new connection, from whichever transport. Above the limit it is told so with a goodbye.
 static void take_transport(struct server *s, struct transport *transport,
                            const struct origin *origin)
 {
@@ -86,6 +93,8 @@ static void take_transport(struct server *s, struct transport *transport,
     start_sweeping(s);
 }
 
+// Only another machine can vanish without the socket telling it; so only there TCP is made to
+// probe.
 void server_take(struct server *s, int fd, const struct origin *origin)
 {
     struct error e;
@@ -108,12 +117,14 @@ static void on_stop_soon(uv_timer_t *timer)
     server_stop(container_of(timer, struct server, drain));
 }
 
+// Stops from the loop, as this is called from inside of a callback of what is to be stopped.
 static void fail_to_start(struct server *s, const struct error *e)
 {
     s->failed = *e;
     uv_timer_start(&s->drain, on_stop_soon, 0, 0);
 }
 
+// Memory that clients can share with the device; its kind depends on whether the device has DMA.
 static int open_buffers(struct server *s)
 {
     struct npu_buffers *b = &s->memories.buffers;
@@ -129,7 +140,7 @@ static int open_buffers(struct server *s)
     return 0;
 }
 
-// A server that nobody hears of is still of use to those who know it.
+// Failure is only logged: clients that know the address can still use the server.
 static void server_announce(struct server *s)
 {
     struct error e;
@@ -138,6 +149,7 @@ static void server_announce(struct server *s)
         log_warn("this server is not announced: %s", e.text);
 }
 
+// The backend has said which device it has: from here on the server accepts connections.
 static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
 {
     struct server *s = owner;
@@ -161,8 +173,8 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
 }
 
-// The installed folder as seen from the program, so that a moved tree works; in a build tree the
-// one beside it.
+// Where the backends are: --module-dir, or the install folder relative to this program, so that a
+// tree that was moved works, or the build tree's folder.
 static int find_modules(struct server *s, struct error *e)
 {
     const struct options *o = s->options;
@@ -194,6 +206,7 @@ static int find_modules(struct server *s, struct error *e)
                          : "");
 }
 
+// Without --listen: the system's socket for root, else the user's.
 static int listen_by_default(struct server *s, struct error *e)
 {
     const char *folder = getenv("XDG_RUNTIME_DIR");
@@ -211,6 +224,8 @@ static int listen_by_default(struct server *s, struct error *e)
     return listen_at(&s->listeners, uri, e);
 }
 
+// Sockets come from the service manager, and from either --adopt or --listen. Accepting starts only
+// when the backend has answered.
 static int open_listeners(struct server *s, struct error *e)
 {
     const struct options *o = s->options;
@@ -247,6 +262,7 @@ static void on_transport(struct listeners *l, struct transport *t, const struct 
     take_transport(container_of(l, struct server, listeners), t, origin);
 }
 
+// The program that started this daemon with --adopt has ended; there is nobody else to serve.
 static void on_orphaned(struct listeners *l)
 {
     log_debug("the program that this daemon belongs to has ended");
@@ -272,6 +288,7 @@ static void on_model_held(struct model_keeper *k, const struct model *m, bool he
     contexts_hold(&container_of(k, struct server, store.keeper)->contexts, m, held);
 }
 
+// All pointers are into the server, which outlives every runner.
 static void init_runner_options(struct server *s)
 {
     const struct options *o = s->options;
@@ -342,6 +359,7 @@ static void init_clients(struct server *s)
     list_init(&s->contexts.all);
 }
 
+// Cannot fail: after this, server_stop() can close everything, however far the start gets.
 static void init_parts(struct server *s, uv_loop_t *loop, const struct options *options)
 {
     *s = (struct server){.loop = loop, .options = options};
@@ -358,6 +376,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, const struct options *
     memories_init(&s->memories);
 }
 
+// What can fail, in the order of dependence. Errors lead to server_stop(), which is asynchronous.
 int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)
 {
     init_parts(s, loop, options);
@@ -381,6 +400,7 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
 
 // ---- ending -------------------------------------------------------------------------------------
 
+// Neither jobs, nor requests without an answer, nor answers that are not sent yet.
 static bool is_drained(const struct server *s)
 {
     const struct connection *c;
@@ -422,6 +442,7 @@ void server_drain(struct server *s)
     server_check_drained(s);
 }
 
+// Jobs that the device still has are forgotten, which frees contexts that waited for them.
 static void kill_jobs(struct server *s)
 {
     struct context *x, *next_x;
@@ -431,6 +452,8 @@ static void kill_jobs(struct server *s)
     }
 }
 
+// From the outside in: no new connections, then the connections with all that hangs on them, then
+// what was still running, then the parts that are now unused.
 void server_stop(struct server *s)
 {
     struct connection *c;
@@ -455,6 +478,7 @@ void server_stop(struct server *s)
     uv_close((uv_handle_t *)&s->jobs.timer.timer, NULL);
 }
 
+// If a reference was leaked, it shows here.
 void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->contexts.n == 0 && s->sessions.n == 0);

@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT.
+// SIGTERM and SIGINT, delivered on the loop by libuv.
 #include "server/signals.h"
 
 #include <signal.h>
@@ -12,6 +12,7 @@ static void on_signal(uv_signal_t *handle, int number)
     s->ended(s->owner);
 }
 
+// The handles do not keep the loop alive: the daemon ends when its work does.
 void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner), void *owner)
 {
     s->ended = ended;
@@ -24,8 +25,8 @@ void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner)
     }
 }
 
-// Once it is closed libuv leaves a signal to its default, which would end the process as if it had
-// failed.
+// Once its handle is closed, libuv restores a signal's default action, which would end the process
+// with a signal instead of its exit code. So both are blocked first.
 void signals_close(struct signals *s)
 {
     sigset_t late;

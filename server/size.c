@@ -1,10 +1,11 @@
-// Reads numbers.
+// Reads sizes and counts from options: decimal digits, and K, M or G for powers of 1024.
 #include "server/size.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+// strtoull() alone would accept spaces, signs and overflow, hence the checks around it.
 bool size_parse(const char *text, bool suffix, uint64_t min, uint64_t max, uint64_t *ret)
 {
     static const char suffixes[] = "KMG";

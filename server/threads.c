@@ -1,4 +1,11 @@
-// Threads for tasks.
+// A few threads that do tasks in order of arrival.
+//
+//   threads_do() --> todo --> a thread: work() ... threads_post() --> done --> on_async(): finish()
+//    loop                                            any thread                  loop
+//
+// `lock` guards both lists. uv_async_send() merges several wake-ups into one, so on_async() takes
+// all that is in `done`. Threads that hang are abandoned: they keep the struct, which is never
+// freed.
 #include "server/threads.h"
 
 #include <assert.h>
@@ -23,6 +30,7 @@ struct threads {
     void *owner;
 };
 
+// Under the lock; waits for a task. NULL: the threads are to end.
 static struct task *next_task(struct threads *s)
 {
     while (list_empty(&s->todo) && !s->stopping)
@@ -35,6 +43,7 @@ static struct task *next_task(struct threads *s)
     return t;
 }
 
+// The body of a thread. The last one to end wakes the loop, which then joins all.
 static void *thread_main(void *arg)
 {
     struct threads *s = arg;
@@ -51,6 +60,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+// libuv has let go of the async handle, so the struct may go.
 static void on_closed(uv_handle_t *handle)
 {
     struct threads *s = container_of((uv_async_t *)handle, struct threads, async);
@@ -63,6 +73,7 @@ static void on_closed(uv_handle_t *handle)
     free(s);
 }
 
+// Does not block for long: all threads have left their loops.
 static void join_all(struct threads *s)
 {
     for (unsigned i = 0; i < s->n_threads; i++)
@@ -70,6 +81,7 @@ static void join_all(struct threads *s)
     uv_close((uv_handle_t *)&s->async, on_closed);
 }
 
+// The next task to finish. NULL: none; *ret_ended then says whether all threads have ended.
 static struct task *next_done(struct threads *s, bool *ret_ended)
 {
     pthread_mutex_lock(&s->lock);
@@ -81,6 +93,7 @@ static struct task *next_done(struct threads *s, bool *ret_ended)
     return t;
 }
 
+// finish() may call anything, also threads_free(); the struct stays until on_closed().
 static void on_async(uv_async_t *async)
 {
     struct threads *s = container_of(async, struct threads, async);
@@ -92,9 +105,9 @@ static void on_async(uv_async_t *async)
         join_all(s);
 }
 
+// Signals are blocked in the new thread: they are for the loop's.
 static int start_thread(struct threads *s, struct error *e)
 {
-    // Signals are the loop's.
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -106,6 +119,7 @@ static int start_thread(struct threads *s, struct error *e)
     return 0;
 }
 
+// A thread counts as running before it starts, so that an early end cannot make the count 0.
 int threads_grow(struct threads *s, unsigned n, struct error *e)
 {
     assert(n <= MAX_THREADS);
@@ -124,6 +138,7 @@ int threads_grow(struct threads *s, unsigned n, struct error *e)
     return 0;
 }
 
+// On failure the struct is freed when the loop has closed the handle.
 int threads_new(uv_loop_t *loop, struct threads **ret, struct error *e)
 {
     struct threads *s = calloc(1, sizeof *s);
@@ -158,6 +173,7 @@ void threads_do(struct threads *s, struct task *t)
     pthread_mutex_unlock(&s->lock);
 }
 
+// `waiting` changes only under the lock, so a task is either taken back or worked on.
 bool threads_take_back(struct threads *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);
@@ -170,6 +186,7 @@ bool threads_take_back(struct threads *s, struct task *t)
     return waiting;
 }
 
+// After threads_abandon() nobody wants the task, and the async handle may be closed.
 void threads_post(struct threads *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);
@@ -181,6 +198,7 @@ void threads_post(struct threads *s, struct task *t)
     pthread_mutex_unlock(&s->lock);
 }
 
+// Ends idle threads; tasks that were posted are still finished on the loop.
 void threads_free(struct threads *s, void (*closed)(void *owner), void *owner)
 {
     s->closed = closed;
@@ -192,6 +210,7 @@ void threads_free(struct threads *s, void (*closed)(void *owner), void *owner)
     pthread_mutex_unlock(&s->lock);
 }
 
+// Tasks that no thread has begun are forgotten. Detached threads end with the process.
 void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner)
 {
     s->closed = closed;
