@@ -21,7 +21,7 @@
 enum frame_flags {
     FRAME_REPLY = 1, // answers the request of the same id
     FRAME_ERROR = 2, // with FRAME_REPLY: the message is Error
-    FRAME_MORE = 4,  // with FRAME_REPLY: the answer goes on in another frame
+    FRAME_MORE = 4,  // with FRAME_REPLY: the answer continues in another frame
 };
 
 struct frame_header {
@@ -60,7 +60,7 @@ struct frame_reader {
     bool skip;
     int n_segments, segment; // of the destination; `segment` is being filled
     size_t start, end;       // unconsumed bytes in buffer
-    size_t message;          // where the message lies in buffer
+    size_t message;          // offset of the message in buffer
     int n_fds;               // received and not taken
     int n_frame_fds;         // the first of them are the current frame's
     int fds[FRAME_READER_FDS];

@@ -6,7 +6,7 @@
 
 void tensor_io_to_message(const struct tensor_io *io, rknnd_TensorIo *ret);
 
-/// Checks everything: a peer that lies about sizes is refused here, once.
+/// Checks everything: a peer that gives wrong sizes is refused here, once.
 int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struct error *e);
 
 void tensor_attr_to_message(const struct tensor_attr *a, rknnd_TensorAttr *ret);

@@ -1,7 +1,7 @@
 // A stream of bytes between two programs: a socket, or memory that both have mapped. The socket
 // then carries no bytes of the stream; it wakes who waits, and its end is the stream's. Large parts
-// need not even be copied into that memory: who offered it can also lend areas of his own, which
-// the other end then reads from where they lie.
+// need not even be copied into that memory: the end that offered it can also lend areas of its
+// own, which the other end then reads in place.
 //
 // Nothing in the memory is trusted: whatever the other end does to it, it damages its own stream.
 #pragma once

@@ -1,5 +1,5 @@
 // What both ends of a USB cable and their helpers agree on: how rknnd's interface is known, in
-// whichever gadget it lies, and where things are.
+// whichever gadget it is, and where things are.
 #pragma once
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 
 // Embedded; zeroed is empty. One thread at a time.
 struct result_cache {
-    struct npu_input *inputs;   // of the job; their data lie in `block`
+    struct npu_input *inputs;   // of the job; their data are in `block`
     struct convert_form *forms; // of outputs that have one
     struct npu_output *outputs; // likewise; where data is NULL, the job did not want it
     uint32_t n_inputs, n_outputs;

@@ -36,7 +36,7 @@ double estimate_graph_us(const struct graph *g, const struct chip *chip, uint32_
 int estimate_memory(const struct graph *g, const struct chip *chip, struct estimate_memory *ret,
                     struct error *e);
 
-/// Calls back for each tensor that lies in the internal memory, with its place and the nodes that
+/// Calls back for each tensor in the internal memory, with its offset and the nodes that
 /// write it and read it last.
 int estimate_memory_plan(const struct graph *g,
                          void (*place_of)(void *user, const struct graph_tensor *t,

@@ -1,4 +1,4 @@
-// Where tensors lie in the internal memory, and how much of that is SRAM.
+// Offsets of tensors in the internal memory, and how much of that is SRAM.
 //
 // SRAM is the beginning of the arena, main memory the rest (SDK guide 5.7.3.4).
 #pragma once
@@ -31,7 +31,7 @@ struct sram_use {
 /// a file's places where it has them.
 int sram_plan(struct sram_tensor *tensors, size_t n, struct error *e);
 
-/// Bytes of a tensor that lie in the first sram_size bytes of the arena: the column SramHit.
+/// Bytes of a tensor in the first sram_size bytes of the arena: the column SramHit.
 uint64_t sram_hit(const struct sram_tensor *t, uint64_t sram_size);
 
 /// Of placed tensors.

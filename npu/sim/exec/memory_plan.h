@@ -1,4 +1,4 @@
-// Where each tensor lies in the arena, the one block of memory that all intermediate results share.
+// Where each tensor is in the arena, the one block of memory that all intermediate results share.
 //
 // A tensor is needed from the step that writes it to the last one that reads it: its live range.
 // Two tensors may have the same bytes if their live ranges do not overlap, or if one is the input
@@ -18,7 +18,7 @@
 /// one that has none. Refuses a graph that reads what nothing has written.
 int memory_plan_make(struct plan *p, struct error *e);
 
-/// Calls back for each tensor that lies in the arena of a plan: its place is p->offsets[tensor].
+/// Calls back for each tensor in the arena of a plan: its offset is p->offsets[tensor].
 /// `from` is the step that writes it (-1: it is an input), `to` the last one that reads it
 /// (n_steps: it is an output).
 int memory_plan_visit(const struct plan *p,

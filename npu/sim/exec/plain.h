@@ -1,5 +1,5 @@
 // Whole tensors as floats in the order of their dimensions, whatever type and layout they are
-// stored in: for operators that are rare, or awkward in the stored order. The floats lie in scratch
+// stored in: for operators that are rare, or awkward in the stored order. The floats are in scratch
 // memory, so an operator that uses this is the simplest to write and not the fastest.
 #pragma once
 
@@ -16,8 +16,8 @@ struct plain {
 int plain_input(struct step *s, uint32_t i, struct plain *p, struct error *e);
 int plain_output(struct step *s, uint32_t i, struct plain *p, struct error *e);
 
-/// Input 0 and output 0, where both have one shape and lie alike, in the order in which they lie
-/// instead, which takes much less time. False: they stay as they are.
+/// If input 0 and output 0 have the same shape and storage order: copies them in that order
+/// instead, which is much faster than transposing twice. False: nothing is changed.
 bool plain_as_they_lie(const struct step *s, struct plain *in, struct plain *out);
 
 /// The values of an input.

@@ -19,7 +19,7 @@ struct op {
     int (*prepare)(struct step *s, struct error *e);
     /// Computes the outputs. Called by several contexts at once, each with a run of its own.
     int (*run)(const struct step *s, struct run *r, struct error *e);
-    bool in_place;    // the output may lie exactly where an input lies
+    bool in_place;    // the output may have exactly the bytes of an input
     bool on_constant; // input 0 may be a constant; else that is refused before prepare()
 };
 

@@ -28,8 +28,8 @@ void factor_done(struct factor *f)
 
 // ---- scales ----
 
-// Groups of a column lie together in what comes, columns of a group in what is made. One scale is
-// everybody's.
+// Scales arrive as [column][group] and are stored as [group][column], so that those of one slice
+// are contiguous. A single scale is for all.
 static void take_scales(struct factor *f, struct bytes from)
 {
     uint32_t n_groups = f->k / f->group;

@@ -6,12 +6,14 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
 
+// State of a step on floats: copies in and out, and the tensor as (outer, size, inner).
 struct plain_step {
     struct plain in[3], out[2];
     struct nd_axis axis;
     uint64_t extra; // scratch
 };
 
+// NULL: refused, and *e is set.
 static struct plain_step *plain_step_new(struct step *s, uint32_t n_in, uint32_t n_out,
                                          struct error *e)
 {
@@ -41,9 +43,9 @@ static int take_axis(const struct step *s, struct plain_step *p, struct error *e
 // ---- Softmax ----
 
 // y[k] = e^(x[k] - max) / Σ e^(x[j] - max). The maximum is subtracted so that nothing overflows.
-// With inner > 1, neighbours are done together: the loop over them is the one with vectors. Where
-// input and output lie alike the tensor stays in its stored order (plain_as_they_lie), which saves
-// two transpositions of images.
+// With inner > 1, neighbours are computed together: the loop over them is the one that vectorizes.
+// Where input and output have the same storage order the tensor stays in it (plain_as_they_lie),
+// which saves two transpositions of images; outer and inner are then those of the stored order.
 
 static int prepare_softmax(struct step *s, struct error *e)
 {
@@ -121,10 +123,10 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
 
 // ---- ReduceMean ----
 
-// y = Σ x / n, added in float in the order in which the input lies in memory: a stride of 0 for the
+// y = Σ x / n, added in float in the order in which the input is stored: a stride of 0 for the
 // reduced dimensions makes one loop do every choice of axes.
 
-// The input in the order in which it lies in memory, and the sums in that of their dimensions.
+// The input is read in its stored order; the sums are in the order of their dimensions.
 struct mean {
     struct nd nd; // operand 0: the input, operand 1: the sums
     struct element_form from;
@@ -156,6 +158,7 @@ static int prepare_reduce_mean(struct step *s, struct error *e)
     return plain_output(s, 0, &p->sums, e);
 }
 
+// Adds a row to the sums: element by element (1), strided, or all into one (0).
 KERNEL static void add_values(float *restrict sums, int64_t step, const float *restrict v, size_t n)
 {
     float sum = *sums;
@@ -219,8 +222,8 @@ static int prepare_top_k(struct step *s, struct error *e)
     return step_scratch(s, p->axis.size * sizeof(uint32_t), &p->extra, e);
 }
 
-// The k first of n by value, ties by index: repeated selection, since k is small where this is
-// used.
+// order[0 .. k) = indices of the k first by value, ties by index: selection sort, stopped after k,
+// in O(n k), as k is small where this is used.
 static void select_top(const float *x, size_t step, size_t n, size_t k, bool largest,
                        uint32_t *order)
 {
@@ -239,6 +242,7 @@ static void select_top(const float *x, size_t step, size_t n, size_t k, bool lar
     }
 }
 
+// Indices are written as floats, exact up to 2^24, and stored in the output's type.
 static int run_top_k(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
@@ -282,7 +286,8 @@ static int prepare_gather(struct step *s, struct error *e)
     return 0;
 }
 
-// Negative indices count from the end. Only the run knows the indices: one outside ends it.
+// Negative indices count from the end. Indices are data: one outside the axis (or NaN) ends the run
+// with an error.
 static int axis_resolve(const struct step *s, float index, size_t size, size_t *ret,
                         struct error *e)
 {
@@ -312,6 +317,7 @@ static int run_gather(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
+// Indices have the shape of the input but along the axis.
 static int prepare_gather_elements(struct step *s, struct error *e)
 {
     struct plain_step *p = plain_step_new(s, 2, 1, e);

@@ -5,6 +5,7 @@
 #include "npu/sim/exec/copy.h"
 #include "npu/sim/exec/ops.h"
 
+// State of a step: Concat and Split have one copy per part.
 struct copies {
     uint32_t n;
     struct copy copies[];
@@ -26,7 +27,8 @@ static struct copies *copies_new(struct step *s, uint32_t n)
     return c;
 }
 
-// Prepares one copy that fills y from x, read at the given strides (of y's dimensions).
+// One copy that fills y from x: element (i, j, ...) of y is read at x_at + i * x_strides[0] + ... A
+// stride of 0 repeats, a negative one reverses.
 static int prepare_one(struct step *s, const int64_t *x_strides, int64_t x_at, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -55,7 +57,8 @@ static int run_one(const struct step *s, struct run *r, struct error *e)
 
 // ---- Concat and Split ----
 
-// A part of `whole` along the axis, and the other tensor that is all of that part.
+// One part of Concat or Split: `part` is the range from *at on of `whole` along the axis, which is
+// written or read with the strides of the whole. *at advances.
 static int prepare_part(struct step *s, struct copy *c, const struct graph_tensor *whole,
                         const struct graph_tensor *part, bool into_whole, uint64_t *at,
                         struct error *e)
@@ -141,6 +144,7 @@ static int run_split(const struct step *s, struct run *r, struct error *e)
 
 // ---- Slice, Expand, Transpose, conversions ----
 
+// Steps may be negative; start and last element must be inside.
 static int prepare_slice(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -159,6 +163,7 @@ static int prepare_slice(struct step *s, struct error *e)
     return prepare_one(s, strides, at, e);
 }
 
+// Broadcast: strides of 0.
 static int prepare_expand(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -185,6 +190,7 @@ static int prepare_transpose(struct step *s, struct error *e)
     return prepare_one(s, strides, 0, e);
 }
 
+// Cast and layout changes: same shape on both sides.
 static int prepare_convert(struct step *s, struct error *e)
 {
     return prepare_expand(s, e);
@@ -204,6 +210,8 @@ struct reshape {
     uint64_t scratch;
 };
 
+// Cuts both shapes into common factors, with a stride for each side. False: a factor of one side
+// crosses a boundary of the other.
 static bool common_factors(const struct graph_tensor *x, const struct graph_tensor *y,
                            struct nd *nd)
 {

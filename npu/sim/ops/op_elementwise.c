@@ -21,7 +21,7 @@
 #include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/int8_binary.h"
 
-// An operand: a tensor of the run, or a constant that was turned into floats.
+// An operand: a tensor of the run, or a constant that was converted to floats once.
 struct operand {
     struct element_form form;
     size_t size; // bytes of an element
@@ -63,6 +63,7 @@ static int take_operand(struct step *s, struct rows *p, uint32_t k, struct error
     return step_floats(s, t, &o->constant, e);
 }
 
+// Output and operands as one loop, simplified to as few dimensions as their strides allow.
 static int elementwise_prepare(struct step *s, uint32_t n_operands, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
@@ -119,11 +120,13 @@ static int64_t offset_of(struct patch_strides step, const struct patch *at)
     return (int64_t)at->y * step.y + (int64_t)at->x * step.x;
 }
 
+// Whether the rows of a patch follow each other without gaps: then they are one long row.
 static bool is_one_row(struct patch_strides step, const struct patch *at)
 {
     return step.y == (int64_t)at->row * step.x;
 }
 
+// Loads a patch as floats. A row that is broadcast over the rows is converted once and copied.
 static void elementwise_load(const struct operand *o, const uint8_t *from,
                              struct patch_strides step, const struct patch *at, float *dst)
 {
@@ -151,6 +154,7 @@ static void elementwise_store(const struct rows *p, uint8_t *to, struct patch_st
         elements_store_strided(&p->to, to, step.x, n, x);
 }
 
+// a = a op b. The switch is outside of the loops, so that each vectorizes.
 KERNEL static void elementwise_combine(enum graph_op op, float *a, const float *b, size_t n)
 {
 #define EACH(expression)                                                                           \
@@ -183,6 +187,7 @@ KERNEL static bool all_are(const float *v, float wanted, size_t n)
     return !other;
 }
 
+// Operators with a call per element, too. An exponent of 2, the usual one, is a multiplication.
 static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
 {
     if (op == GRAPH_POW && all_are(b, 2, n)) {
@@ -221,6 +226,7 @@ static int prepare_binary(struct step *s, struct error *e)
     return 0;
 }
 
+// int8 to int8: all 256 results are computed here.
 static int prepare_unary(struct step *s, struct error *e)
 {
     int r = elementwise_prepare(s, 1, e);
@@ -234,6 +240,7 @@ static int prepare_unary(struct step *s, struct error *e)
     return 0;
 }
 
+// Load, combine, activations, store, all on floats that stay in the L1 cache.
 static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to, const struct patch *at)
 {
@@ -252,7 +259,7 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
     elementwise_store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
 }
 
-// The two innermost dimensions.
+// The two innermost dimensions, cut into patches of at most ELEMENTS_CHUNK elements.
 static void run_plane(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
@@ -267,6 +274,7 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
         }
 }
 
+// As run_plane(), by the kernels that need no floats in memory.
 static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
@@ -305,6 +313,7 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
+// Activations of int8 by table.
 static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 {
     struct nd_position at;

@@ -2,10 +2,10 @@
 //
 //   A [… , m, k] * B [… , k, n] -> y [… , m, n]    … is broadcast; each matrix is one dnnl_sgemm
 //
-// In float32 throughout: fp16 and the chips' quantized tensors are turned into floats before
-// (plain.h) and rounded as elements_store() does behind. C is put into y first, since sgemm can add
-// to what is there. Fast since oneDNN's sgemm blocks for the caches. Tested by test_onnx_nodes and
-// test_onnx_against.
+// In float32 throughout: fp16 and the chips' quantized tensors are converted to floats before
+// (plain.h) and rounded as elements_store() does afterwards. C is put into y first, since sgemm can
+// add to what is there. Fast since oneDNN's sgemm blocks for the caches. Tested by test_onnx_nodes
+// and test_onnx_against.
 #include <omp.h>
 
 #include "npu/sim/exec/dnn.h"
@@ -27,6 +27,7 @@ struct operand {
     int64_t rows, columns;
 };
 
+// Splits a tensor into batch dimensions and a matrix, transposed if the node says so.
 static void mat_mul_see(const struct graph_tensor *t, bool right, bool transpose, struct operand *o)
 {
     uint32_t n = t->n_dims;
@@ -42,6 +43,7 @@ static void mat_mul_see(const struct graph_tensor *t, bool right, bool transpose
     }
 }
 
+// Strides of the batch dimensions, 0 where one is broadcast; false: they do not fit.
 static bool take_batch(struct product *p, const struct operand *o, int which)
 {
     int64_t step = o->rows * o->columns;
@@ -55,6 +57,7 @@ static bool take_batch(struct product *p, const struct operand *o, int which)
     return true;
 }
 
+// Sets m, n, k and the batch; false: shapes that do not fit together.
 static bool take_shapes(struct step *s, struct product *p)
 {
     const struct graph_tensor *y = step_output(s, 0);
@@ -76,6 +79,7 @@ static bool take_shapes(struct step *s, struct product *p)
     return a.columns == b.rows && take_batch(p, &a, 0) && take_batch(p, &b, 1) && n == y->n_elems;
 }
 
+// Gemm's C, of m or 1 rows and n or 1 columns; Gemm has no batch.
 static bool take_addend(struct step *s, struct product *p)
 {
     const struct graph_tensor *t = step_input(s, 2);
@@ -89,7 +93,7 @@ static bool take_addend(struct step *s, struct product *p)
            (columns == 1 || columns == p->n);
 }
 
-// Of the chips' quantized tensors, what they stand for is multiplied.
+// Quantized tensors of the chips are multiplied as the real numbers they represent.
 static bool is_real(const struct graph_tensor *t)
 {
     return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 ||
@@ -123,6 +127,7 @@ static void fill_addend(const struct step *s, const struct product *p, const flo
             y[i * p->n + j] = s->node->product.beta * add[i * p->add[0] + j * p->add[1]];
 }
 
+// One matrix. An empty sum (k = 0) is 0, which sgemm does not promise.
 static int mat_mul_multiply(const struct step *s, const struct product *p, const float *a,
                             const float *b, float *y, bool add, struct error *e)
 {
@@ -139,6 +144,7 @@ static int mat_mul_multiply(const struct step *s, const struct product *p, const
     return status == dnnl_success ? 0 : dnn_error(s, status, "a product", e);
 }
 
+// Gemm's C is filled in once: with C there is no batch.
 static int mat_mul_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct product *p = s->state;

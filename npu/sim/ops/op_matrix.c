@@ -1,6 +1,6 @@
-// exMatMul, GridSample, and custom operators that nobody computes. The first two work on floats
-// (plain.h), rounded as elements_store() does; tested by test_sim_cases_eltwise, _float16 and
-// _index.
+// exMatMul (of .rknn files), GridSample, and custom operators that nobody computes.
+// The first two work on floats (plain.h), rounded as elements_store() does; tested by
+// test_sim_cases_eltwise, _float16 and _index.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -14,6 +14,7 @@ struct ex_mat_mul {
     struct ref_walk walk; // over y, with c as its operand
 };
 
+// The optional third input, broadcast to the output.
 static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
 {
     if (s->node->n_inputs < 3)
@@ -43,12 +44,14 @@ static int prepare_ex_mat_mul(struct step *s, struct error *e)
     return 0;
 }
 
+// y += a * b over a row: the loop that vectorizes.
 KERNEL static void add_product(float *y, const float *b, float a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += a * b[i];
 }
 
+// Adds or multiplies, as the node says.
 static void apply_third(const struct step *s, const struct ex_mat_mul *p, const float *c, float *y)
 {
     struct ref_walk w = p->walk;
@@ -100,7 +103,9 @@ static int prepare_grid_sample(struct step *s, struct error *e)
     return 0;
 }
 
-// From [-1, 1] to pixels, and back inside where the mode says so.
+// From [-1, 1] to pixels: with align_corners the ends are the centres of the outer pixels, else
+// their outer edges. Positions outside are clamped or reflected (at the same ends), or stay
+// outside, where pixels are 0.
 static float grid_pixel(const struct graph_node *n, float v, uint32_t size)
 {
     float last = (float)(size - 1);
@@ -116,6 +121,7 @@ static float grid_pixel(const struct graph_node *n, float v, uint32_t size)
     return at;
 }
 
+// The comparisons are false for NaN, so a NaN position reads 0.
 static float pixel_or_zero(const float *plane, const struct graph_tensor *x, float iy, float ix)
 {
     if (!(iy >= 0 && iy < (float)x->dims[2] && ix >= 0 && ix < (float)x->dims[3]))
@@ -123,6 +129,7 @@ static float pixel_or_zero(const float *plane, const struct graph_tensor *x, flo
     return plane[(size_t)iy * x->dims[3] + (size_t)ix];
 }
 
+// Nearest (ties to even) or bilinear: four pixels weighted by the opposite areas.
 static float matrix_sample(const struct graph_node *n, const float *plane,
                            const struct graph_tensor *x, float py, float px)
 {
@@ -160,6 +167,7 @@ static int run_grid_sample(const struct step *s, struct run *r, struct error *e)
 
 // ---- custom operators ----
 
+// Accepted at loading: a program may register the operator later (sim_custom.c).
 static int prepare_custom(struct step *s, struct error *e)
 {
     (void)s;
@@ -167,6 +175,7 @@ static int prepare_custom(struct step *s, struct error *e)
     return 0;
 }
 
+// Reached only if no program or plugin computed the step before.
 static int run_custom(const struct step *s, struct run *r, struct error *e)
 {
     (void)r;

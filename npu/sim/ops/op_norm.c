@@ -23,6 +23,7 @@ struct batch_norm {
     struct clamp_bounds bounds;
 };
 
+// A constant of one value per channel, as floats.
 static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float **ret,
                           struct error *e)
 {
@@ -32,7 +33,7 @@ static int take_parameter(struct step *s, uint32_t i, uint32_t channels, float *
     return step_floats(s, t, ret, e);
 }
 
-// Parameters of many pixels.
+// The parameters, repeated for p->together pixels (see the drawing above).
 static int repeat_parameters(struct step *s, struct batch_norm *p, size_t channels, struct error *e)
 {
     size_t n = channels * p->together;
@@ -48,6 +49,7 @@ static int repeat_parameters(struct step *s, struct batch_norm *p, size_t channe
     return 0;
 }
 
+// ONNX's parameters: scale, bias, mean, variance.
 static int take_reals(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
 {
     float *mean, *variance;
@@ -63,7 +65,8 @@ static int take_reals(struct step *s, struct batch_norm *p, uint32_t channels, s
     return 0;
 }
 
-// Integers: what the input's zero point takes comes back, so that real inputs can be multiplied.
+// A .rknn file's int16 scale and int32 bias, in units of x's scale times that of the parameter. The
+// bias is made for stored inputs: adding zp * scale makes it one for real inputs.
 static int take_integers(struct step *s, struct batch_norm *p, uint32_t channels, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *scale = step_input(s, 1);
@@ -162,12 +165,13 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
 // contiguous elements, summed in doubles (rms: without the mean).
 
 struct layer_norm {
-    size_t n;            // elements of a group, which lie together in memory
+    size_t n;            // elements of a group, which are contiguous
     size_t period;       // … for which there are parameters; then these repeat
     float *scale, *bias; // NULL: none
     uint64_t scratch;
 };
 
+// Same shape and storage order, in types that can be converted.
 static bool norm_fits(const struct step *s)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -177,6 +181,7 @@ static bool norm_fits(const struct step *s)
            element_type_known(y->type);
 }
 
+// Elements that share mean and variance: the channels of a pixel, or all from the axis on.
 static size_t group_size(const struct graph_node *n, const struct graph_tensor *x)
 {
     size_t size = 1;
@@ -211,6 +216,7 @@ static int prepare_layer_norm(struct step *s, struct error *e)
     return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
 }
 
+// One group, in place. Two passes in double; with rms, mean is 0.
 static void norm_normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
 {
     double sum = 0, squares = 0;

@@ -22,7 +22,8 @@ struct binary {
     struct ort_int8_binary how;
 };
 
-// ONNX Runtime starts with the first operand where it repeats one number of it along a row.
+// ONNX Runtime adds the first operand first where it broadcasts one number of it along a row. The
+// order matters, as each fma rounds.
 static bool ort_repeats(const struct graph_tensor *x, const struct graph_tensor *y)
 {
     return y->n_dims && y->dims[y->n_dims - 1] > 1 &&
@@ -63,6 +64,7 @@ static const int8_t *ort_take(const struct step *s, const struct run *r, uint32_
     return gathered;
 }
 
+// In chunks only where an operand has to be gathered.
 static int run_binary(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
@@ -95,6 +97,7 @@ struct softmax {
     float exponentials[256];
 };
 
+// Entry i: e^((i - 255) * scale), scaled up as far as the sum of `size` of them allows.
 static void fill_exponentials(struct softmax *p, double scale)
 {
     double max = log((double)(FLT_MAX / (float)p->axis.size)) - 5;
@@ -103,6 +106,7 @@ static void fill_exponentials(struct softmax *p, double scale)
         p->exponentials[i] = (float)exp((i - 255 + shift) * scale);
 }
 
+// Channels last, only softmax over channels is a loop over contiguous elements; others are refused.
 static int prepare_softmax(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);

@@ -120,7 +120,7 @@ KERNEL static void add_f32(float *y, const float *x, size_t n)
         y[i] += x[i];
 }
 
-// The part of a window that lies inside, along one dimension: taps [first, last).
+// The part of a window that is inside the image, along one dimension: taps [first, last).
 struct span {
     uint32_t first, last;
     int64_t start;   // of tap 0, in the image

@@ -1,8 +1,10 @@
-// Runs the reference operators (ref.h) as a step of a plan: every input is turned into an array of
-// 64-bit integers or doubles in scratch memory, in the order of its dimensions, the operator fills
-// such arrays, and these are stored. Stores wrap integers (as the machine does) and round floats to
-// the type; with `dequantize`, quantized tensors are the real numbers that they stand for, stored
-// as saturate(rint(real / scale + zp)).
+// Runs the reference operators (ref.h) as a step of a plan:
+//
+// inputs -> int64 or double arrays in scratch, in the order of their dimensions -> operator
+//        -> such arrays -> outputs
+//
+// Stores wrap integers modulo the type's range and round floats to the type; with `dequantize`,
+// quantized tensors are worked on as real numbers and stored as saturate(rint(real / scale + zp)).
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include "npu/sim/ref/ref.h"
 #include "tensor/convert.h"
 
+// Offsets in scratch memory, of 8 bytes per element.
 struct ref_step {
     uint64_t in[REF_MAX_INPUTS], out[REF_MAX_OUTPUTS], extra; // scratch
 };
@@ -50,6 +53,7 @@ void ref_walk_init(struct ref_walk *w, const struct graph_tensor *over)
     memcpy(w->dims, over->dims, sizeof w->dims);
 }
 
+// Strides as ONNX broadcasts: aligned at the last dimension, 0 where a dimension of 1 repeats.
 bool ref_walk_broadcast(struct ref_walk *w, const struct graph_tensor *t)
 {
     int64_t own[GRAPH_MAX_DIMS];
@@ -67,6 +71,7 @@ bool ref_walk_broadcast(struct ref_walk *w, const struct graph_tensor *t)
     return true;
 }
 
+// Advances like an odometer, offsets with it.
 void ref_walk_next(struct ref_walk *w)
 {
     for (uint32_t i = w->n_dims; i-- > 0;) {
@@ -87,6 +92,7 @@ static float read_float(const uint8_t *p)
     return bits_float(read_le32(p));
 }
 
+// One stored element; it need not be aligned, as constants in files are not.
 static union ref_value load_one(enum tensor_type type, const uint8_t *p)
 {
     switch (type) {
@@ -143,7 +149,7 @@ static void store_one(enum tensor_type type, uint8_t *p, union ref_value v)
     }
 }
 
-// Whether a tensor is worked on as the real numbers that its integers stand for.
+// Whether a tensor is worked on as the real numbers that its integers represent.
 static bool is_dequantized(const struct graph_node *n, const struct graph_tensor *t)
 {
     return n->ref.dequantize && t->quantized;
@@ -159,6 +165,7 @@ static union ref_value value_dequantize(const struct graph_tensor *t, union ref_
     return (union ref_value){.r = (double)(v.i - t->zp) * (double)t->scale};
 }
 
+// rint: ties to even. fmax takes NaN to the lowest value.
 static union ref_value value_quantize(const struct graph_tensor *t, union ref_value v)
 {
     double low = t->type == TENSOR_UINT8 ? 0 : t->type == TENSOR_INT8 ? INT8_MIN : INT16_MIN;
@@ -169,6 +176,7 @@ static union ref_value value_quantize(const struct graph_tensor *t, union ref_va
     return (union ref_value){.i = (int64_t)fmin(fmax(steps, low), high)};
 }
 
+// From the stored order to that of the dimensions.
 static void value_load_all(const struct graph_node *n, const struct graph_tensor *t,
                            const uint8_t *src, union ref_value *dst)
 {
@@ -209,6 +217,7 @@ static const struct ref_operator *const ref_operators[REF_OP_COUNT] = {
 #undef X
 };
 
+// Scratch memory for one tensor; NULL: an optional one that is left out.
 static int ref_take(struct step *s, const struct graph_tensor *t, struct ref_tensor *w,
                     uint64_t *at, struct error *e)
 {
@@ -240,7 +249,7 @@ static int ref_prepare_step(struct step *s, struct error *e)
     return r < 0 ? r : step_scratch(s, extra * sizeof(union ref_value), &p->extra, e);
 }
 
-// Dimensions of an empty tensor may be large, and operators go through them.
+// An empty tensor has one dimension of 0, but others may be large, and operators loop over them.
 static bool gives_nothing(const struct step *s)
 {
     uint64_t n = 0;

@@ -231,7 +231,7 @@ KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *rest
         y[i] = x[i];
 }
 
-// Without sign, so that overflow is defined: what lies behind a pixel may be anything.
+// Unsigned, so that overflow is defined: bytes behind a pixel may be anything.
 typedef uint16_t lanes __attribute__((vector_size(LANES * sizeof(uint16_t))));
 
 // As widen_line(), LANES elements at once. What a pixel writes too much the next one overwrites.

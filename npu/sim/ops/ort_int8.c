@@ -14,7 +14,8 @@
 
 #include "npu/sim/simd/elements.h"
 
-// What is added to a stored number to get ONNX Runtime's, where that has no sign.
+// uint8 tensors are stored here as int8, moved by 128; this moves them back to ONNX Runtime's
+// value.
 static int32_t ort_moved(const struct graph_tensor *t)
 {
     return t->counts_from_0 ? 128 : 0;
@@ -25,6 +26,7 @@ static float zero_point(const struct graph_tensor *t)
     return (float)(t->zp + ort_moved(t));
 }
 
+// Saturates, rounds to even and stores; NaN becomes the lowest value.
 static inline int8_t ort_rounded(float v, int32_t move)
 {
     float low = (float)(-128 + move), high = (float)(127 + move);
@@ -35,6 +37,7 @@ static inline int8_t ort_rounded(float v, int32_t move)
 
 // ---- Add, Mul ----
 
+// `apart`: signedness differs, for which ONNX Runtime has no fused kernel.
 struct ort_int8_binary ort_int8_binary(enum graph_op op, const struct graph_tensor *a,
                                        const struct graph_tensor *b, const struct graph_tensor *y)
 {
@@ -56,6 +59,7 @@ KERNEL static void ort_add(struct sum s, const int8_t *inner, const int8_t *oute
     }
 }
 
+// `inner` is added first.
 static struct sum make_sum(const struct ort_int8_binary *s)
 {
     float a = s->a->scale / s->y->scale, b = s->b->scale / s->y->scale;

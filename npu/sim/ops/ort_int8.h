@@ -18,7 +18,7 @@ struct ort_int8_binary {
 struct ort_int8_binary ort_int8_binary(enum graph_op op, const struct graph_tensor *a,
                                        const struct graph_tensor *b, const struct graph_tensor *y);
 
-/// n numbers; y may lie where an operand lies.
+/// n numbers; y may be one of the operands.
 void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const int8_t *b,
                          int8_t *y, size_t n);
 

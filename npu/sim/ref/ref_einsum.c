@@ -17,6 +17,7 @@ static const int64_t *labels_of(const struct ref_call *c, uint32_t input)
     return c->node->ref.ints + 2 + (size_t)input * GRAPH_MAX_DIMS;
 }
 
+// Sizes and strides of the labels, from the operands' dimensions.
 static void einsum_measure(const struct ref_call *c, struct sums *s)
 {
     *s = (struct sums){.n_labels = (uint32_t)c->node->ref.ints[0],
@@ -37,6 +38,7 @@ static void einsum_measure(const struct ref_call *c, struct sums *s)
     }
 }
 
+// Sizes of a label must agree, or be 1.
 static int check_einsum(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
@@ -65,7 +67,8 @@ struct place {
     int64_t at[REF_MAX_INPUTS];
 };
 
-// The next place of the labels [from, to). False: it was the last one, and the first is next.
+// Advances the labels [from, to) like an odometer. False: it was the last place, and all are 0
+// again.
 static bool einsum_next(const struct sums *s, struct place *p, uint32_t from, uint32_t to)
 {
     for (uint32_t i = to; i-- > from;) {

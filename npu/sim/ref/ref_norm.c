@@ -1,6 +1,9 @@
-// LayerNormalization and InstanceNormalization of each group, resp. each channel of an image:
-// y = (x - mean) / sqrt(variance + epsilon) * scale + bias. LRN, over `size` neighbouring channels:
-// y = x / (bias + alpha / size * Σ x²)^beta. In doubles.
+// Normalizations, in doubles:
+//
+// LayerNormalization, InstanceNormalization:
+//     y = (x - mean) / sqrt(variance + epsilon) * scale + bias    per group; per channel of an
+//     image
+// LRN: y = x / (bias + alpha / size * Σ x²)^beta                  over `size` neighbouring channels
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"
@@ -13,7 +16,8 @@ static bool all_real(const struct ref_call *c, uint32_t n)
     return c->in[0].t && c->out[0].real && c->in[0].t->n_elems == c->out[0].t->n_elems;
 }
 
-// Mean and 1 / deviation of n values.
+// Mean and 1 / deviation of n values, in two passes: exact also where the mean is large against the
+// deviation.
 static void norm_moments(const union ref_value *x, uint64_t n, double epsilon, double *mean,
                          double *inverse)
 {
@@ -28,6 +32,7 @@ static void norm_moments(const union ref_value *x, uint64_t n, double epsilon, d
 
 // ---- LayerNormalization: ints: axis; reals: epsilon ----
 
+// Elements from the axis on, which share a mean.
 static uint64_t group_size(const struct ref_call *c)
 {
     const struct graph_tensor *x = c->in[0].t;
@@ -53,6 +58,7 @@ static int check_layer_norm(const struct ref_call *c, uint64_t *ret_extra, struc
     return fits && n ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
+// Outputs 1 and 2, if wanted: mean and 1 / deviation of each group.
 static int run_layer_norm(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -111,6 +117,7 @@ static int check_lrn(const struct ref_call *c, uint64_t *ret_extra, struct error
     return fits ? 0 : ref_refuse(c, e, "its input does not fit its output, or its size is 0");
 }
 
+// The window of an even size has one channel more behind than in front.
 static int run_lrn(struct ref_call *c, struct error *e)
 {
     (void)e;

@@ -30,6 +30,8 @@ struct walker {
 static const uint64_t gates_of[] = {
     [REF_RNN] = 1, [REF_LSTM] = 4, [REF_GRU] = 3}; // LSTM: i o f c; GRU: z r h
 
+// ints: kind, direction, batch first, reset before the product (GRU), coupled input and forget
+// gate, then three functions per direction. reals: clip.
 static struct walker walker_of(const struct ref_call *c)
 {
     const struct graph_node *n = c->node;
@@ -56,6 +58,7 @@ static bool has_size(const struct ref_tensor *t, bool real, uint64_t n_elems)
     return !t->t || (t->real == real && t->t->n_elems == n_elems);
 }
 
+// extra: state, cell and carried state, and the gates, of one sequence.
 static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     const struct graph_tensor *x = c->in[IN_X].t, *w = c->in[IN_W].t, *r = c->in[IN_R].t;
@@ -89,6 +92,7 @@ static double rnn_apply(int64_t function, double x)
     }
 }
 
+// 0: no clipping.
 static double rnn_clipped(const struct walker *s, double x)
 {
     return s->clip > 0 ? fmax(-s->clip, fmin(s->clip, x)) : x;
@@ -99,6 +103,7 @@ static double rnn_gate(const struct walker *s, int64_t function, double x)
     return rnn_apply(function, rnn_clipped(s, x));
 }
 
+// part 0: of W, 1: of R. Biases are [direction][W gates, R gates].
 static double rnn_bias(const struct walker *s, uint64_t part, uint64_t row)
 {
     const struct ref_tensor *b = &s->c->in[IN_B];
@@ -127,12 +132,14 @@ static double rnn_enter(const struct walker *s, uint64_t row, const union ref_va
     return sum;
 }
 
+// which: i, o, f. The output gate sees the new cell, the others the old one.
 static double rnn_peephole(const struct walker *s, uint64_t which, uint64_t i, double cell)
 {
     const struct ref_tensor *p = &s->c->in[IN_P];
     return p->t ? p->v[(s->direction * 3 + which) * s->hidden + i].r * cell : 0;
 }
 
+// Gates first, as all of them read the old state.
 static void step_rnn(struct walker *s, const union ref_value *x)
 {
     for (uint64_t i = 0; i < s->hidden; i++)
@@ -140,6 +147,7 @@ static void step_rnn(struct walker *s, const union ref_value *x)
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
+// input_forget couples the gates: f = 1 - i.
 static void step_lstm(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
@@ -159,6 +167,7 @@ static void step_lstm(struct walker *s, const union ref_value *x)
     }
 }
 
+// before_reset (linear_before_reset): r * (R h + bias) in place of R (r * h) + bias.
 static void step_gru(struct walker *s, const union ref_value *x)
 {
     uint64_t n = s->hidden;
@@ -203,6 +212,8 @@ static void rnn_give(const struct ref_tensor *to, const double *from, uint64_t a
         to->v[at + i].r = from ? from[i] : 0;
 }
 
+// One sequence in one direction. Steps past its length give 0; backwards it begins at its own last
+// step, not at that of the batch.
 static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
 {
     static void (*const steps[])(struct walker *, const union ref_value *) = {

@@ -4,6 +4,7 @@
 
 #include "npu/sim/ref/ref.h"
 
+// ints: kind, then the axes; none means all.
 static bool is_reduced(const struct graph_node *n, uint32_t axis)
 {
     for (uint32_t i = 1; i < n->ref.n_ints; i++)
@@ -30,6 +31,7 @@ static int check_reduce(const struct ref_call *c, uint64_t *ret_extra, struct er
     return 0;
 }
 
+// The value of an empty sum, product or extremum.
 static double reduce_start(int64_t kind)
 {
     switch (kind) {
@@ -45,6 +47,8 @@ static double reduce_start(int64_t kind)
     }
 }
 
+// Adds an element. NaN wins over any maximum or minimum. LOG_SUM_EXP takes the largest first, and
+// sums in a second pass, so that e^x does not overflow.
 static void gather_real(int64_t kind, double x, double *sum)
 {
     switch (kind) {
@@ -70,6 +74,7 @@ static void gather_real(int64_t kind, double x, double *sum)
     }
 }
 
+// Wraps modulo 2^64.
 static void gather_integer(int64_t kind, int64_t x, int64_t *sum)
 {
     uint64_t v = (uint64_t)x, s = (uint64_t)*sum;
@@ -105,6 +110,7 @@ static union ref_value reduce_first(const struct ref_call *c, int64_t kind)
                                                            : 0};
 }
 
+// Integer means are truncated towards zero.
 static void reduce_finish(const struct ref_call *c, int64_t kind, double count, union ref_value *v)
 {
     if (!c->in[0].real) {
@@ -130,6 +136,7 @@ static void walk_reduced(const struct ref_call *c, struct ref_walk *w)
     w->n_operands = 1;
 }
 
+// log Σ e^x = max + log Σ e^(x - max); the output holds the maxima on entry.
 static void log_sum_exp(struct ref_call *c)
 {
     struct ref_walk w;
@@ -144,6 +151,7 @@ static void log_sum_exp(struct ref_call *c)
         top[k].r += log(sum[k].r);
 }
 
+// The mean divides by the number of elements per output.
 static int run_reduce(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -229,7 +237,7 @@ static int check_softmax(const struct ref_call *c, uint64_t *ret_extra, struct e
     return r == 0 && !c->in[0].real ? ref_refuse(c, e, "it works on floats") : r;
 }
 
-// ints: axis, up to the end (as one), logarithm
+// ints: axis, up to the end (before opset 13: all dimensions from the axis on are one), logarithm.
 static struct nd_axis softmax_along(const struct ref_call *c)
 {
     struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)c->node->ref.ints[0]);
@@ -257,6 +265,7 @@ static int run_softmax(struct ref_call *c, struct error *e)
     return 0;
 }
 
+// 1 for the first maximum, else 0.
 static int run_hardmax(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -318,6 +327,8 @@ static bool comes_first(const struct ref_call *c, const union ref_value *x, uint
     return c->node->ref.ints[2] ? reduce_less(c, b, a) : reduce_less(c, a, b);
 }
 
+// Insertion into a sorted list of at most k: O(n k), and equal values stay in the order of their
+// indices.
 static int run_top_k(struct ref_call *c, struct error *e)
 {
     (void)e;

@@ -38,7 +38,7 @@ static int space_check(const struct ref_call *c, uint64_t *ret_extra, struct err
     return fits ? 0 : ref_refuse(c, e, "its input and its output do not fit its blocks");
 }
 
-// Where element k of the flat image lies in the deep one.
+// Offset in the deep image of element k of the flat one.
 static uint64_t space_place(const struct images *i, uint64_t k)
 {
     const uint32_t *flat = i->flat->t->dims, *deep = i->deep->t->dims;

@@ -15,6 +15,8 @@ struct window {
     const int64_t *kernel, *stride, *dilation, *begin, *end;
 };
 
+// ints: dimensions, groups, flags, then per dimension kernel, stride, dilation, padding in front
+// and behind.
 static struct window window_of(const struct ref_call *c)
 {
     const int64_t *v = c->node->ref.ints, n = v[0];
@@ -30,8 +32,8 @@ static uint64_t window_product(const int64_t *v, int64_t n)
     return p;
 }
 
-// Where tap `tap` of the window at `index` (both counted in plain order, of a space of `over`) lies
-// in an image of `dims`: an offset, or -1 outside. *padded: in the padding at most.
+// Where tap `tap` of the window at `index` (both counted in plain order, the index in a space of
+// `over`) is in an image of `dims`: an offset, or -1 outside. *padded: not beyond the padding.
 static int64_t window_place(const struct window *w, uint64_t index, const uint32_t *over,
                             uint64_t tap, const uint32_t *dims, bool *padded)
 {
@@ -51,6 +53,7 @@ static int64_t window_place(const struct window *w, uint64_t index, const uint32
     return inside ? at : -1;
 }
 
+// Elements of one channel.
 static uint64_t image_size(const struct graph_tensor *t)
 {
     return nd_axis(t, 1).inner;
@@ -74,12 +77,14 @@ static bool same_kind(const struct ref_call *c, uint32_t n)
     return c->in[0].real == c->out[0].real;
 }
 
-// A zero point of x, or of the weights: one, or one for each output channel.
+// A zero point: none, one, or one for each output channel.
 static bool fits_zero(const struct ref_tensor *zero, uint64_t channels)
 {
     return !zero->t || zero->t->n_elems == 1 || zero->t->n_elems == channels;
 }
 
+// Weights are [o][c / groups][kernel], of a transposed convolution [c][o / groups][kernel]: `own`
+// is the tensor whose channels are the first dimension.
 static int check_conv(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;
@@ -102,6 +107,8 @@ static int check_conv(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
+// In place, in scratch memory, so that the loops need no zero points. Padding is 0 then, as it
+// should be: it stands for the zero point.
 static void subtract_zero(const struct ref_tensor *x, const struct ref_tensor *zero)
 {
     uint64_t each = zero->t && zero->t->n_elems ? x->t->n_elems / zero->t->n_elems : 0;
@@ -109,6 +116,7 @@ static void subtract_zero(const struct ref_tensor *x, const struct ref_tensor *z
         x->v[k].i -= zero->v[k / each].i;
 }
 
+// One element of the output.
 static union ref_value window_convolve(const struct ref_call *c, const struct window *s,
                                        uint64_t image, uint64_t channel, uint64_t index)
 {
@@ -190,7 +198,8 @@ static int check_pool(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return fits ? 0 : ref_refuse(c, e, "its input and output do not fit together");
 }
 
-// The place of a maximum as the node counts it: in the whole tensor, perhaps last dimension first.
+// The index of a maximum as the node counts it: in the whole tensor, with storage_order 1 counting
+// the first spatial dimension fastest.
 static int64_t index_of(const struct window *s, const struct graph_tensor *x, uint64_t plane,
                         int64_t at)
 {
@@ -212,6 +221,7 @@ static bool is_more(union ref_value a, union ref_value b, bool real)
     return real ? a.r > b.r : a.i > b.i;
 }
 
+// The first maximum wins. Padding never does: a window of padding only is an error.
 static int run_max_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
@@ -235,6 +245,8 @@ static int run_max_pool(struct ref_call *c, struct error *e)
     return 0;
 }
 
+// The divisor is the number of taps inside, with count_include_pad also those in the padding, but
+// not those that only ceil_mode adds behind it.
 static int run_average_pool(struct ref_call *c, struct error *e)
 {
     struct window s = window_of(c);
