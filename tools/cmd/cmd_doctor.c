@@ -73,6 +73,7 @@ static void show_file(struct doctor *d)
     json_decref(description);
 }
 
+// The progress line of the model's upload is erased before a finding is printed.
 static void on_check(void *user, const rknnd_check *c)
 {
     struct doctor *d = user;
@@ -82,6 +83,7 @@ static void on_check(void *user, const rknnd_check *c)
     show_finding(d, c);
 }
 
+// Bad findings are no failure of the call; they become one here, after all checks are shown.
 static int diagnose_server(struct doctor *d, struct failure *f)
 {
     uint32_t n_bad;

@@ -75,6 +75,8 @@ static int print_all(const char *path, json_t *model, bool json, bool long_lists
         json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
 }
 
+// The description comes first: it fails for files that nobody can read. A refused model is printed,
+// then fails with its reason, but for --dot, whose output may feed a pipe.
 int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

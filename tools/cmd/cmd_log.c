@@ -31,7 +31,7 @@ static void print_line(const rknnd_log_line *line)
            bad ? terminal_style(stdout, STYLE_PLAIN) : "");
 }
 
-// An object a line, so that each can be read as it comes.
+// One object a line (JSON lines), so that a reader can follow. Text that is not UTF-8 becomes null.
 static void print_json(const rknnd_log_line *line)
 {
     json_t *o =
@@ -76,6 +76,7 @@ static int set_level(void *user, const char *text, struct failure *f)
                        text);
 }
 
+// --level alone changes the level and shows nothing.
 int cmd_log(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

@@ -59,6 +59,7 @@ static int print_json(const struct memory *m, const struct task *task, struct fa
     return report_json(o, f);
 }
 
+// The model is opened, so that the sizes are those of a real context on this server.
 int cmd_memory(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

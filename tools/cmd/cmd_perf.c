@@ -38,6 +38,7 @@ static int parse_options(int argc, char **argv, struct perf *p, struct failure *
     return r ? r : options_check_form(p->json, p->csv, f);
 }
 
+// CSV has the layers only; JSON and text also the totals and clocks.
 static int show_profile(const struct perf *p, const struct profile *profile, struct failure *f)
 {
     if (p->csv) {

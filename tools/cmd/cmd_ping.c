@@ -11,6 +11,7 @@
 #include "tools/ui/print.h"
 #include "tools/ui/progress.h"
 
+// Round trips between two looks at Ctrl-C: few enough to end within a moment even on a slow link.
 #define PORTION 100
 
 static void print_text(const rknnd_server_info *info, const uint64_t *sorted, uint32_t n)
@@ -50,6 +51,7 @@ static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct f
     return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
 }
 
+// What was measured before a failure is shown; the failure stays the result.
 int cmd_ping(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

@@ -79,6 +79,7 @@ static int add_memory(const struct report *p, json_t *data, struct failure *f)
     return r;
 }
 
+// The comparison opens both models itself; golden's path may be any bytes, hence report_text().
 static int add_accuracy(const struct report *p, json_t *data, struct failure *f)
 {
     struct comparison comparison = {0};
@@ -101,7 +102,7 @@ static json_t *attrs_json(const rknn_tensor_attr *attrs, uint32_t n)
     return list;
 }
 
-// Inputs and outputs in the shapes that it runs in.
+// Inputs and outputs in the shapes of this run, which --shape and --row may have chosen.
 static int add_tensors(const struct report *p, json_t *data, struct failure *f)
 {
     struct model model;
@@ -124,6 +125,7 @@ static json_t *time_now(void)
     return json_string(text);
 }
 
+// The page's path is printed only when it is complete; on standard output it would be in the page.
 static int write_page(const struct report *p, json_t *data, struct failure *f)
 {
     cleanup(output_file_drop) struct output_file file = {0};

@@ -27,6 +27,7 @@ static void print_text(const rknnd_server_info *info, const rknnd_server_status 
                 (unsigned long long)s->jobs_failed, (unsigned long long)s->jobs_retried);
 }
 
+// Two requests: the server's constants, then its counters. They need not be of the same moment.
 int cmd_status(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

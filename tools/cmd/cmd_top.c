@@ -86,12 +86,13 @@ static int run_screen(struct top *t, struct failure *f)
 
 // ---- one after the other ------------------------------------------------------------------------
 
+// A signal ends the pause early: run_batch() then sees it.
 static void rest_until(uint32_t ms)
 {
     nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
-// JSON is a line for each look.
+// JSON lines: an object for each look, with totals; rates are the reader's to compute.
 static int print_look(const struct top *t, bool first, struct failure *f)
 {
     if (t->json) {

@@ -67,7 +67,7 @@ static bool has_row(const struct comparison *c, const struct time_pair *p)
     return false;
 }
 
-// A layer that computes no tensor to compare, or that only the reference has.
+// A layer without a tensor to compare, or one that only the reference has.
 static void print_time(const struct comparison *c, const struct time_pair *p)
 {
     const rknnd_layer *l = p->layer ? p->layer : p->reference;

@@ -130,6 +130,7 @@ static void add_row(struct table *t, const struct comparison *c, size_t i)
     table_cell(t, "%s", !over ? "" : r == comparison_worst(c) ? "!!" : "!");
 }
 
+// One of the notable tensors, with its error; "by itself" when the single pass decided.
 static void print_named(const char *what, const struct comparison_row *r, const char *none)
 {
     if (!r) {
@@ -228,6 +229,7 @@ json_t *comparison_json(const struct comparison *c)
                      c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
 
+// CSV and JSON have everything in one object or table; text prints the times below it.
 static int show_rows(const struct comparison *c, const struct comparison_plan *plan,
                      struct failure *f)
 {
@@ -291,6 +293,7 @@ static int judge_limit(const struct comparison *c, const struct comparison_plan 
                        100 * comparison_error(worst), worst->name, worst->node);
 }
 
+// Judged after it is shown: a failed gate in CI still has the table in its log.
 int comparison_run(const struct comparison_plan *plan, struct failure *f)
 {
     struct comparison c = {0};

@@ -74,6 +74,7 @@ const char *format_index(struct format_buffer *b, uint64_t flat, const uint32_t 
     return b->text;
 }
 
+// The two largest units only.
 const char *format_uptime(struct format_buffer *b, uint64_t ms)
 {
     unsigned long long s = ms / 1000;

@@ -46,6 +46,7 @@ static int make_names(const char *path, char **ret_target, char **ret_temporary,
     return 0;
 }
 
+// For a writer other than this process (record): the same names, nothing is opened.
 int output_file_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
 {
     struct stat st;
@@ -123,6 +124,7 @@ int output_file_close(struct output_file *o, struct failure *f)
     return error ? f->code : 0;
 }
 
+// Safe after close, which has reset the names.
 void output_file_drop(struct output_file *o)
 {
     if (o->stream && o->stream != stdout)
@@ -134,6 +136,7 @@ void output_file_drop(struct output_file *o)
     *o = (struct output_file){0};
 }
 
+// Creates and drops the temporary file, which finds missing folders and permissions.
 int output_file_check(const char *path, struct failure *f)
 {
     cleanup(output_file_drop) struct output_file o = {0};

@@ -72,6 +72,7 @@ static size_t total_width(const struct table *t, const size_t *widths)
     return total;
 }
 
+// Without limits; describe.c prints records instead when it is too much.
 size_t table_width(const struct table *t)
 {
     size_t widths[t->n_columns];
@@ -143,7 +144,7 @@ static void print_cell(FILE *out, const char *text, size_t width, const struct t
         fprintf(out, "%*s", GAP + (c->align == TABLE_LEFT ? pad : 0), "");
 }
 
-// Columns up to the last one that has something in this row.
+// Trailing empty cells are not padded: lines end after the last text.
 static size_t used_columns(const struct table *t, char *const *cells, const size_t *widths)
 {
     size_t n = t->n_columns;

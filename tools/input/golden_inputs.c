@@ -100,6 +100,7 @@ static void copy_values(const rknn_input *in, size_t n, float *values)
         values[i] = (float)value_of(in, i);
 }
 
+// A copy, since each set frees its own buffers.
 static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, struct failure *f)
 {
     *ret = *in;
@@ -136,6 +137,7 @@ static int convert_input(const struct preparation *p, const rknn_input *in,
     return 0;
 }
 
+// By name, else by position: converters rename inputs.
 static uint32_t find_input(const struct model *m, const char *name, uint32_t index)
 {
     for (uint32_t i = 0; i < m->n_inputs; i++)

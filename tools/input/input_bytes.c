@@ -74,6 +74,7 @@ static int read_fd(int fd, struct input_bytes *ret, struct failure *f)
     return r;
 }
 
+// A failed read of standard input is not kept: the next call reads on.
 int input_bytes_read(const char *path, struct input_bytes *ret, struct failure *f)
 {
     static struct input_bytes standard_input;

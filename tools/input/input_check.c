@@ -10,7 +10,7 @@
 
 #include "tools/format/format.h"
 
-// "0 \"image\" 1x224x224x3 UINT8, 1 …", cut to fit.
+// All inputs for a refusal: "0 \"image\" 1x224x224x3 UINT8, 1 …", cut to the buffer.
 static void list_inputs(const rknn_tensor_attr *attrs, uint32_t n, char *ret, size_t size)
 {
     size_t used = 0;
@@ -96,6 +96,7 @@ static int check_complete(const rknn_tensor_attr *attrs, uint32_t n, const char 
     return 0;
 }
 
+// More files without a name than inputs that are still free.
 static int too_many(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, struct failure *f)
 {
     char list[600];

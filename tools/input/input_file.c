@@ -131,6 +131,7 @@ static int check_raw_size(const struct job *j, rknn_tensor_type type, struct fai
         looks ? looks : "", looks ? " file: leave --type out for this input" : "");
 }
 
+// As load_array(), with type and shape from the options and the model.
 static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
 {
     const rknn_tensor_attr *attr = j->attr;
@@ -179,6 +180,7 @@ static int place_picture(const struct job *j, const struct image *image, uint32_
     return 0;
 }
 
+// Decodes to as many channels as the input has, then fits it to the input's size.
 static int load_picture(const struct job *j, rknn_input *ret, struct input_file *file,
                         struct failure *f)
 {

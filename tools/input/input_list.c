@@ -76,6 +76,7 @@ int input_list_load(struct input_list *l, const char *path, const struct text_li
     return r;
 }
 
+// Sets first: they only point to the paths.
 void input_list_done(struct input_list *l)
 {
     for (size_t i = 0; i < l->n; i++)

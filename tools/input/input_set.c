@@ -52,6 +52,7 @@ static int load_input(struct input_set *s, const struct model *m, uint32_t i,
              : 0;
 }
 
+// It would give all inputs the same bytes, which is never meant.
 static int check_standard_input(const struct input_set *s, struct failure *f)
 {
     uint32_t n = 0;
@@ -135,6 +136,7 @@ static json_t *picture_json(const struct input_file *file)
                      (int)file->turned, "lost_alpha", (int)file->lost_alpha);
 }
 
+// Random data has no format.
 json_t *input_set_json(const struct input_set *s, uint32_t index)
 {
     const struct input_file *file = &s->files[index];

@@ -94,11 +94,13 @@ static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info
     return r < 0 ? failure_model(&c->failure, r, m->path) : 0;
 }
 
+// Looked at between runs: a run that is under way is never cut short.
 static bool go_on(const struct client *c)
 {
     return c->result == 0 && !atomic_load(&c->bench->stop) && !interrupt_seen();
 }
 
+// The end is taken after each complete run, so that a failed run does not lengthen the wall time.
 static void measure_client(struct client *c)
 {
     c->start_ns = clock_ns();
@@ -190,6 +192,7 @@ static int run_clients(struct bench *b, struct client *clients, struct failure *
     return 0;
 }
 
+// Slices of the result's arrays: no lock is needed while measuring.
 static void init_client(struct client *c, struct bench *b, const struct bench_result *r, uint32_t i)
 {
     size_t first = (size_t)i * b->plan->loop;

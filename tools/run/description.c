@@ -41,6 +41,7 @@ int description_get(const struct task *t, json_t **ret, struct failure *f)
 // One walk over all names serves collecting and searching; true ends it.
 typedef bool name_visitor(void *user, const char *name); // true: it is the one
 
+// Tensors without a name are skipped.
 static bool visit_list(const json_t *list, name_visitor *visit, void *user)
 {
     size_t i;

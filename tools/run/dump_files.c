@@ -97,6 +97,7 @@ static int take_tensor(struct dump *d, const rknnd_tensor *t)
     return 0;
 }
 
+// Runs while the device waits with this node's result (rknnd_dump_layers).
 static int on_tensor(void *user, const rknnd_tensor *t)
 {
     struct dump *d = user;
@@ -151,6 +152,7 @@ static int run_dump(struct dump *d, const struct model *m, const struct input_se
     return r < 0 ? failure_model(d->f, r, m->path) : print_files(d);
 }
 
+// The folder is made after the inputs are read: wrong inputs should leave nothing behind.
 int dump_execute(const struct dump_plan *plan, struct failure *f)
 {
     struct dump d = {.plan = plan, .f = f, .list = json_array()};

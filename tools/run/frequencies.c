@@ -70,6 +70,7 @@ static void print_domain(const struct frequencies *q, uint32_t first)
             print_one(i == first ? title : "", rknnd_clock_at(q->list, i));
 }
 
+// One entry for each domain, at the place of its first clock.
 void frequencies_print(const struct frequencies *q)
 {
     if (!q->list)
@@ -82,6 +83,7 @@ void frequencies_print(const struct frequencies *q)
             print_domain(q, i);
 }
 
+// All clocks, not summarized; hertz.
 json_t *frequencies_json(const struct frequencies *q)
 {
     json_t *list = json_array();

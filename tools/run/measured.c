@@ -162,6 +162,7 @@ void profile_done(struct profile *p)
 
 // ---- showing -----------------------------------------------------------------------------------
 
+// The names of times tell an NPU from a software NPU (timing.h).
 json_t *profile_json(const struct profile *p)
 {
     const struct timing *t = &p->layers.timing;
@@ -209,6 +210,7 @@ static void print_elapsed(const struct profile *p)
     printf(INDENT "Total Operator Elapsed Per Frame Machine(us): %llu\n", us);
 }
 
+// Layers, operators, totals, then the clocks they were measured with.
 int profile_print(const struct profile *p, struct failure *f)
 {
     const struct timing *t = &p->layers.timing;

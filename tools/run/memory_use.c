@@ -45,6 +45,8 @@ uint64_t memory_total(const struct memory *m)
     return (uint64_t)m->size.total_weight_size + m->size.total_internal_size + memory_other(m);
 }
 
+// The arena and estimate are shared with the description ("O": a reference more), null where it has
+// none.
 json_t *memory_json(const struct memory *m)
 {
     const rknn_mem_size *s = &m->size;

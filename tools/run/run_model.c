@@ -69,6 +69,7 @@ static int run_all(struct run_state *s, const struct run_plan *plan, struct fail
 // ---- outputs
 // --------------------------------------------------------------------------------------
 
+// FOLDER/out<i>.npy; the name is the result's to free.
 static int write_output(const struct run_plan *plan, const rknn_tensor_attr *attr,
                         rknn_tensor_type type, const void *data, char **ret_file, struct failure *f)
 {
@@ -79,6 +80,7 @@ static int write_output(const struct run_plan *plan, const rknn_tensor_attr *att
     return npy_file_write(file, type, attr->dims, attr->n_dims, data, f);
 }
 
+// The library allocates the buffer; rknn_outputs_release() frees it.
 static int get_output(const struct model *m, uint32_t index, bool want_float, rknn_output *ret,
                       struct failure *f)
 {

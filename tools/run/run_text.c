@@ -56,6 +56,7 @@ static int print_inputs(const struct run_result *r, struct failure *f)
     return print_table(&t, f);
 }
 
+// The file column is "-" for outputs that are not written.
 static int print_outputs(const struct run_result *r, struct failure *f)
 {
     struct table t;
@@ -135,6 +136,7 @@ static void print_memory(const rknn_mem_size *m)
                 format_bytes(&c, m->total_sram_size));
 }
 
+// Stops at the first failure, which can only be memory.
 int run_result_print(const struct run_result *r, struct failure *f)
 {
     printf("%s on ", r->model->path);

@@ -35,6 +35,7 @@ static const struct option_row *row_at(const struct options *o, size_t i)
     return i - o->n_rows < n_global_rows ? &global_rows[i - o->n_rows] : NULL;
 }
 
+// "  -n, --loop N            help", aligned in two columns.
 static void print_row(char letter, const char *name, const char *argument, const char *help)
 {
     char left[80] = "    ";
@@ -215,6 +216,7 @@ int options_parse(const struct options *o, int argc, char **argv, int *ret_first
     return 0;
 }
 
+// The usage is part of the refusal, since it shows which arguments there are.
 int options_parse_n(const struct options *o, int argc, char **argv, int min, int max,
                     int *ret_first, struct failure *f)
 {

@@ -85,6 +85,7 @@ static bool parse_core_list(const char *text, uint32_t *ret)
     return true;
 }
 
+// Names first, then masks, then lists: "0" is core 0, "0x1" a mask.
 int parse_core_mask(const char *text, uint32_t *ret, struct failure *f)
 {
     if (strcmp(text, "auto") == 0)

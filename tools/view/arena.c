@@ -78,7 +78,7 @@ static uint64_t fill_row(const struct place *places, size_t n, json_int_t step, 
     return used;
 }
 
-// Cut at its start: names differ at their ends.
+// Cut at its start: names of a network's layers differ at their ends.
 static void print_name(FILE *out, const char *name)
 {
     size_t length = strlen(name);
@@ -112,6 +112,7 @@ void arena_print(json_t *model, FILE *out, size_t width)
     }
 }
 
+// Bytes in use for each step; the bar is only a byproduct here.
 void arena_csv(json_t *model, FILE *out)
 {
     json_t *list = json_object_get(model, "arena"), *step;

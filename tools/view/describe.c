@@ -49,7 +49,7 @@ static bool is_shape(json_t *array)
     return json_array_size(array) > 0;
 }
 
-// Fits a line: no lists of objects in it, and objects only as far as they are a value with a type.
+// Fits one line: no lists of objects, and nested objects only where they are a value with a type.
 static bool is_plain(json_t *object)
 {
     const char *key;
@@ -241,7 +241,7 @@ static int print_table(const struct printer *p, json_t *array, const char *inden
     return r;
 }
 
-// A long list of texts, like the names of steps: one a line.
+// Many texts, like the names of steps, get a line each instead of one endless line.
 static bool is_long_text(json_t *array)
 {
     return json_array_size(array) > FEW_ROWS && json_is_string(json_array_get(array, 0));
@@ -259,7 +259,7 @@ static void print_texts(const struct printer *p, json_t *array, int margin)
     }
 }
 
-// Members of the description have names of ours; below them names are the file's.
+// Only the description's own keys (depth 1) have '_' for a space; below, names are the file's.
 static void print_key(const struct printer *p, const char *key, unsigned depth, int width)
 {
     int n = 0;

@@ -76,6 +76,7 @@ static int note_node(struct dot *d, json_t *node, size_t i)
     return 0;
 }
 
+// An ellipse for an input or output of the model.
 static void write_port(struct dot *d, json_t *tensor, char kind, size_t i)
 {
     fprintf(d->out, "  %c%zu [shape=ellipse, label=\"", kind, i);
@@ -126,7 +127,7 @@ static void write_outputs(struct dot *d, json_t *outputs)
     }
 }
 
-// "NPU, 12.5 us" in a line of its own; nothing, where neither is known.
+// "NPU, 12.5 us" in a line of its own; nothing where neither is known.
 static void write_device(struct dot *d, const char *device, double us)
 {
     if (*device || us > 0)

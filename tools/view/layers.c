@@ -87,7 +87,7 @@ static double core_share(const rknnd_layer *l, size_t core)
     return sum > 0 ? 100 * (double)core_work(l, core) / sum : 0;
 }
 
-// "50.0%/50.0%/0.0%".
+// Each core's share, "50.0%/50.0%/0.0%", as in the SDK's WorkLoad column.
 static const char *work_load(const rknnd_layer *l, struct cell *c)
 {
     size_t at = 0;
@@ -202,7 +202,7 @@ static const struct column {
 
 #define MAX_COLUMNS (sizeof all_columns / sizeof *all_columns)
 
-// Those that a device has.
+// The columns that this device has. A software NPU's measured time is called "Machine".
 static size_t choose_columns(const struct layer_times *t, const struct column *ret[MAX_COLUMNS])
 {
     enum whose whose = t->timing.software ? OF_SOFTWARE : OF_NPU;

@@ -47,7 +47,7 @@ static void add_layer(struct ranking *r, const rknnd_layer *l, uint64_t us, bool
     r->estimate_ns += ns;
 }
 
-// The chip's time comes first, where it is estimated.
+// Descending by the chip's estimate, then by measured time; the name makes the order total.
 static int by_time(const void *a, const void *b)
 {
     const struct kind *x = a, *y = b;

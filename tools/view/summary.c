@@ -28,6 +28,7 @@ struct line {
     FILE *out;
 };
 
+// NULL without memory, which is noted; the caller then skips the line.
 static FILE *line_begin(struct page *p, struct line *l)
 {
     *l = (struct line){0};
@@ -172,6 +173,7 @@ static void write_preparation(FILE *out, json_t *tensor)
         fputs(" BGR", out);
 }
 
+// A line each; beyond MAX_TENSORS only how many more there are.
 static void print_tensors(struct page *p, const char *key, const char *name)
 {
     size_t i, n = json_array_size(json_object_get(p->model, key));
@@ -303,12 +305,14 @@ static void print_time(struct page *p)
 
 // ---- nodes -------------------------------------------------------------------------------------
 
+// Nodes of RKNN files that stand for the model's inputs and outputs compute nothing.
 static bool is_port(json_t *node)
 {
     const char *op = text_of(node, "op");
     return strcmp(op, "InputOperator") == 0 || strcmp(op, "OutputOperator") == 0;
 }
 
+// "INT8 60, FLOAT16 3"; a count of 1 is not written.
 static void write_counts(FILE *out, json_t *counts)
 {
     const char *key, *gap = "";
@@ -374,6 +378,7 @@ static void print_nodes(struct page *p)
     json_decref(cpu);
 }
 
+// Operators that the file does not define.
 static void print_custom(struct page *p)
 {
     struct line l;
@@ -385,6 +390,7 @@ static void print_custom(struct page *p)
     line_end(p, &l, "custom");
 }
 
+// The last word: whether this server runs it, and if not why.
 static void print_server(struct page *p, const rknnd_server_info *s)
 {
     struct line l;
@@ -401,6 +407,7 @@ static void print_server(struct page *p, const rknnd_server_info *s)
     line_end(p, &l, "server");
 }
 
+// Each line decides for itself whether it has something to say.
 int summary_print(json_t *model, const rknnd_server_info *server, FILE *out, size_t width)
 {
     struct page p = {.model = model, .out = out, .width = width};

@@ -53,6 +53,7 @@ json_t *timing_json(const struct timing *t)
                      "unestimated_layers", (json_int_t)t->n_unestimated);
 }
 
+// Two or three lines that say what the columns "Machine" and "Estimate" are.
 void timing_print(const struct timing *t, FILE *out, const char *indent)
 {
     if (!t->software)

@@ -16,6 +16,7 @@ struct span {
     double seconds;
 };
 
+// By the client's number, which a server never uses twice.
 static const rknnd_client_stats *earlier_client(const struct span *s, uint64_t client)
 {
     for (uint32_t i = 0; s->before && i < s->before->clients->n; i++)
@@ -48,6 +49,7 @@ static double usage_percent(const struct span *s, uint64_t now_us, uint64_t befo
     return per_second(s, now_us, before_us) / 1e4;
 }
 
+// Mean of n times; "-" where nothing happened between the looks.
 static void mean_cell(struct table *t, uint64_t us, uint64_t n)
 {
     struct format_buffer b;
@@ -57,6 +59,7 @@ static void mean_cell(struct table *t, uint64_t us, uint64_t n)
         table_cell(t, "-");
 }
 
+// Uptime, jobs of all clients, and each core's load.
 static void print_head(const struct span *s, FILE *out)
 {
     struct format_buffer b;
@@ -143,6 +146,7 @@ static int print_clients(const struct span *s, FILE *out, size_t width)
     return r;
 }
 
+// Rates of a model; its worker's process and how often one died.
 static int print_models(const struct span *s, FILE *out, size_t width)
 {
     static const struct table_column columns[] = {
@@ -175,6 +179,7 @@ static int print_models(const struct span *s, FILE *out, size_t width)
     return r;
 }
 
+// The span is measured by the server's uptime, so that a slow link does not distort rates.
 int usage_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, size_t width)
 {
     uint64_t ms = now->uptime_ms - (before ? before->uptime_ms : 0);

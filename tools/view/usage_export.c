@@ -41,6 +41,7 @@ static json_t *models_json(const rknnd_stats *s)
     return list;
 }
 
+// Counters as they are; null handling is json_pack()'s: out of memory gives NULL.
 json_t *usage_json(const rknnd_stats *s)
 {
     json_t *cores = json_array();
@@ -77,6 +78,7 @@ static void put_us(FILE *out, uint64_t us)
     fprintf(out, "} %" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 
+// The only metric without a client or model: its samples are labelled by core.
 static void put_cores(const rknnd_stats *s, FILE *out)
 {
     put_head(out, "rknnd_core_busy_seconds_total", "counter", "Time that a core was busy.");
