@@ -1,5 +1,5 @@
-// A table of text: columns as wide as their widest cell; so that a line fits a terminal, columns
-// that can be missed are left out and the flexible ones are cut. In a pipe nothing is.
+// A table of text: columns as wide as their widest cell. To fit a terminal, dispensable columns are
+// left out and flexible ones are cut; in a pipe nothing is.
 #pragma once
 
 #include <stddef.h>

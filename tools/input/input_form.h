@@ -5,8 +5,8 @@
 #include "tools/image/image_fit.h"
 #include "tools/ui/text_list.h"
 
-// As given: [INPUT=]VALUE each, where INPUT is a name or a number and without it all inputs are
-// meant that are not named. What is given last counts.
+// As given on the command line: [INPUT=]VALUE each. INPUT is a name or number; without it the value
+// holds for all inputs that are not named. Later values replace earlier ones.
 struct input_options {
     struct text_list layouts, types, fits, pads;
     bool pass_through; // all inputs, as --layout native
@@ -27,7 +27,7 @@ struct input_form {
 
 enum input_option { INPUT_LAYOUT, INPUT_TYPE, INPUT_FIT, INPUT_PAD };
 
-/// Checks a value as far as that goes without the model. EXIT_USAGE.
+/// Checks a value without the model, as far as possible. EXIT_USAGE.
 int input_option_check(enum input_option option, const char *text, struct failure *f);
 
 /// Fills ret[n] for the inputs `attrs`. EXIT_USAGE for names that the model does not have.

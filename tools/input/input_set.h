@@ -21,18 +21,18 @@ int input_set_init(struct input_set *s, uint32_t n, struct failure *f);
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
                    const struct input_options *options, struct failure *f);
 
-/// A line for each picture that does not go into the model as it is in its file: its size, how it
-/// was fitted, that it was turned; and one where a float model gets pixels as they are.
+/// A line for each picture that was changed for the model: its size, how it was fitted, rotated,
+/// its alpha; and one where a float model gets pixels of 0 to 255.
 void input_set_tell(const struct input_set *s, const struct model *m, FILE *out);
 
-/// What was done with an input's file: {"format", "picture"}; null for made-up data. `picture` is
-/// null where it is none, else {"width", "height", "fit", "window", "left", "top", "fitted_width",
-/// "fitted_height", "pad", "turned", "lost_alpha"}: the window, in the picture's pixels, lies in
-/// the input at left, top.
+/// What was done with an input's file: {"format", "picture"}; null for random data. `picture` is
+/// null for other files, else {"width", "height", "fit", "window", "left", "top", "fitted_width",
+/// "fitted_height", "pad", "turned", "lost_alpha"}: the window, in the picture's pixels, fills the
+/// rectangle of the input at left, top.
 json_t *input_set_json(const struct input_set *s, uint32_t index);
 
-/// Makes up data of the model's own types that depends on nothing but `seed`: bytes over their
-/// whole range, reals in [-1, 1), integers and booleans 0 or 1 (they may be indices).
+/// Random data of the model's own types that depends on `seed` alone: bytes over their whole range,
+/// reals in [-1, 1), integers and booleans 0 or 1, since they may be indices.
 int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f);
 
 void input_set_done(struct input_set *s);

@@ -1,4 +1,4 @@
-// `rknnctl dump`, done: model opened, inputs set, one run, what its nodes compute into files.
+// `rknnctl dump`: opens the model, sets the inputs, runs once, and writes what its nodes compute.
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-// How the models are loaded that this thread opens.
+// Sets how this thread's next models are loaded.
 #pragma once
 
 #include "tools/ui/cmd_options.h"

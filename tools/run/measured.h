@@ -1,4 +1,4 @@
-// A model's runs and layers, measured.
+// A model's runs and layers, measured in one context, and shown.
 #pragma once
 
 #include "tools/run/frequencies.h"
@@ -23,8 +23,8 @@ struct profile {
     struct frequencies frequencies; // right after the last run
 };
 
-/// Runs the model with each layer's time. After a failure *p has the runs until it, if any.
-/// profile_done() is safe after a failure.
+/// Runs the model with the times of its layers (RKNN_FLAG_COLLECT_PERF_MASK). After a failure *p
+/// has the runs before it, if any; profile_done() is safe then.
 int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f);
 void profile_done(struct profile *p);
 

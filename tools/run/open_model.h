@@ -1,4 +1,5 @@
-// A model that is open at the server, and what the API says about it.
+// A model that is open at the server, with its attributes as the API reports them. Used by the
+// thread that opened it.
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +24,7 @@ struct model {
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
                struct failure *f);
 
-/// Chooses one of several rows of shapes for the runs that follow; m->inputs and m->outputs are
-/// then those of that row.
+/// Chooses one of several shape sets, from 0 on, for the runs that follow; m->inputs and m->outputs
+/// are those of that set afterwards.
 int model_set_row(struct model *m, uint32_t row, struct failure *f);
 void model_close(struct model *m);

@@ -13,11 +13,11 @@ struct nearest {
     unsigned distance;
 };
 
-/// For a name that nobody knows. All names outlive the struct.
+/// For a name that is not known. All names must outlive the struct.
 void nearest_init(struct nearest *n, const char *name);
 
-/// A name that is known. It is kept if it differs in few letters (added, left out, changed or
-/// swapped), or begins with the name, and none is nearer. Names that are there already count once.
+/// Offers a known name. It is kept if it is spelled much like the name (few insertions, deletions,
+/// changes, swaps) or begins with it, and no kept one is nearer. Duplicates count once.
 void nearest_add(struct nearest *n, const char *known);
 
 /// "; did you mean --loop or --core?" in `ret`, of NEAREST_TEXT bytes; "" if nothing is near.

@@ -6,9 +6,8 @@
 
 enum terminal_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED };
 
-/// Once, first of all: puts something in the place of standard streams that are closed (rknnctl
-/// <&-), so that no connection or file gets their number, is read as the input, or written into.
-/// Reading then finds the end, and writing fails.
+/// Call first: opens /dev/null in place of standard streams that are closed (rknnctl <&-), so that
+/// no connection or file gets their descriptors. Reading then finds the end, writing fails.
 void terminal_keep_standard_streams(void);
 
 /// True if the stream is a terminal.
@@ -21,6 +20,6 @@ const char *terminal_style(FILE *stream, enum terminal_style style);
 /// Columns of a terminal, at least 40; 0 (no limit) when the stream is not one.
 size_t terminal_width(FILE *stream);
 
-/// Writes text and a newline, from column `at` on, where the stream stands; what does not fit
-/// `width` columns (0: no limit) goes on in lines that begin at the same column.
+/// Writes text and a newline. The stream is at column `at`; what does not fit `width` columns (0:
+/// no limit) continues on lines that are indented by `at`.
 void terminal_wrap(FILE *out, const char *text, size_t at, size_t width);

@@ -1,5 +1,5 @@
-// Layers of a model and their times, as a person, a script or a spreadsheet reads them. The columns
-// are those of the SDK guide's tables (3.2.3); of a software NPU there are two columns of times.
+// Tables of a model's layers and their times: text, JSON, CSV. The columns are those of the SDK
+// guide's tables (3.2.3); a software NPU has two columns of times (timing.h).
 #pragma once
 
 #include <jansson.h>
@@ -17,33 +17,33 @@ struct layer_times {
     const uint32_t *order; // in which layers are shown; NULL: that of execution
 };
 
-/// The median of a layer's times, and what lies between their quartiles: half of the runs.
+/// The median of a layer's times, and the range between their quartiles.
 uint64_t layers_median_us(const struct layer_times *t, uint32_t layer);
 uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer);
 
-/// Of all layers: medians, added; estimates; bytes read and written.
+/// Sums over all layers: of medians, of estimates, of bytes read and written.
 uint64_t layers_total_us(const struct layer_times *t);
 uint64_t layers_estimate_ns(const struct layer_times *t);
 uint64_t layers_total_bytes(const struct layer_times *t);
 
-/// The order by what --sort names, numbers from the largest on; the caller's to free.
+/// The order of layers for --sort: numbers descend, names ascend. *ret is the caller's to free.
 int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f);
 
-/// What layers_sort() knows. "time" is what was measured.
+/// What layers_sort() accepts. "time" is the measured time.
 #define LAYERS_SORTS "execution, time, estimate, macs, usage, bytes, op, name"
 
-/// Whether it knows this one; says what there is if not.
+/// Refuses, with the list, what layers_sort() does not accept.
 int layers_check_sort(const char *by, struct failure *f);
 
 /// One row a layer. Columns that do not fit into `width` (0: no limit) are left out, and a line
 /// says so. Returns 0, or -1 when memory ran out.
 int layers_print(const struct layer_times *t, FILE *out, const char *indent, size_t width);
 
-/// One row an operator, the one with the most time first (the chip's, where it is estimated). As
+/// One row an operator, by descending time (the chip's estimate where there is one). As
 /// layers_print.
 int layers_print_ranking(const struct layer_times *t, FILE *out, const char *indent, size_t width);
 
-/// layers_print's table as RFC 4180 has it.
+/// layers_print's table as CSV.
 void layers_csv(const struct layer_times *t, FILE *out);
 
 /// Lists of objects. NULL: out of memory.

@@ -1,5 +1,5 @@
-// What happened in a server, as a file that timeline viewers open: the Trace Event Format, which
-// Perfetto reads.
+// A server's events in the Trace Event Format, which Perfetto and other timeline viewers open. One
+// thread uses a timeline.
 #pragma once
 
 #include <jansson.h>
@@ -21,8 +21,8 @@ void timeline_done(struct timeline *t);
 /// Adds an event; they come in the order of their numbers.
 void timeline_add(struct timeline *t, const rknnd_event *event);
 
-/// A client's name, for one whose connecting was not seen.
+/// Names a client whose connecting was not among the events.
 void timeline_name_client(struct timeline *t, uint64_t client, const char *name);
 
-/// The whole as JSON, the caller's; the timeline is empty then. NULL: out of memory.
+/// The whole as JSON, the caller's to free; nothing may be added afterwards. NULL: out of memory.
 json_t *timeline_finish(struct timeline *t);

@@ -1,4 +1,4 @@
-// How a server's device is shared, as a person, a script or Prometheus reads it.
+// Who uses a server's device and how much, as tables, JSON or Prometheus's text format.
 #pragma once
 
 #include <jansson.h>
