@@ -11,8 +11,8 @@
 #include "client/link/payload.h"
 #include "rknnd.h"
 
-// How often a program that waits for lines is asked whether it still wants them.
-#define LOOK_UP_MS 250
+#define LOOK_UP_MS                                                                                 \
+    250 // how often a program that waits for lines is asked whether it still wants to
 
 struct reading {
     struct connection *connection;

@@ -35,17 +35,16 @@ struct request {
     /// which loses the connection. Called after `reply` is filled. NULL: there may be none.
     int (*payload)(struct request *r, uint64_t size, struct iovec *segments, struct error *e);
     void *owner;
-    // A payload waits in the stream for connection_take(), as long as nothing else is due.
-    bool hold;
+    bool
+        hold; // a payload waits in the stream for connection_take(), as long as nothing else is due
     bool in_parts; // the answer may come in parts (flag MORE)
     /// Whoever waits on the connection when a part has come calls this, instead of returning from
     /// connection_wait_part(); clears `part` before the next one may come. The lock may be given up
     /// meanwhile.
     void (*serve)(struct request *r);
-    // A descriptor that is passed with the request (duplicated), where the server takes it. NULL:
-    // none
-    const int *send_fd;
-    int *take_fd; // a descriptor that comes with the answer is put here, the caller's; NULL: none
+    const int
+        *send_fd; // goes beside the request (duplicated), where the server takes it; NULL: none
+    int *take_fd; // what comes beside the answer is put here, the caller's then; NULL: none
     // Results:
     bool part;     // one is there; the owner clears this before he lets the next one come
     bool answered; // `reply` is there
