@@ -46,7 +46,7 @@ struct npu_device_info {
     enum npu_timing timing;
     bool never_blocks; // context_submit returns at once, always: an event loop may call it
     bool replaces;     // npu_tap.tensor() may change what it is shown
-    bool dma;          // reads and writes tensors by itself: they had better lie in dma-bufs
+    bool dma;          // reads and writes tensors by itself: they are best in dma-bufs
 };
 
 // ---- models ---------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ struct npu_input {
     bool pass_through;           // data is in the native form (tensor_io.native, with stride)
     bool converted;              // data already is what convert_input() makes (tensor_io.logical)
     bool stored; // data are values as the model stores them, of the model's type, in this layout
-    const struct npu_buffer *dmabuf; // that data lie in; NULL: plain memory. See npu_output
+    const struct npu_buffer *dmabuf; // that holds data; NULL: plain memory. See npu_output
 };
 
 // Where an output goes; need not be aligned. The backend writes straight into it: it may be memory
@@ -106,14 +106,14 @@ struct npu_output {
     // NULL: tensor_io.logical's type and layout, packed. Else that is asked for: the model's type,
     // or FLOAT32 or FLOAT16 for real values; `size` is what convert_form_bytes() says.
     const struct convert_form *form;
-    // That data lie in; NULL: plain memory. During the job CPUs may access it; a device that does
+    // That holds data; NULL: plain memory. During the job CPUs may access it; a device that does
     // so by itself sees to that itself. Stays as long as the job.
     const struct npu_buffer *dmabuf;
 };
 
 struct npu_job;
 
-// A tensor that a node has just computed. All of it lies there only during the call.
+// A tensor that a node has just computed. All pointers are valid during the call only.
 struct npu_tensor {
     const struct tensor_attr *attr; // named as in the file; type and layout as tensor_io.logical
     const char *node, *op;          // that computed it, as in npu_layer
@@ -251,10 +251,10 @@ struct npu_backend {
     int (*context_new)(struct npu_model *model, struct npu_context **ret, struct error *e);
     void (*context_free)(struct npu_context *context); // not while a job is in flight
 
-    /// From the next job on intermediate results lie in this memory if it is large enough for them;
-    /// NULL: in the context's own again. Others may write to it between jobs, and a hostile client
-    /// at any time. May be NULL: the backend has no use for such memory. Not while a job is in
-    /// flight.
+    /// From the next job on intermediate results are kept in this memory if it is large enough for
+    /// them; NULL: in the context's own again. Others may write to it between jobs, and a hostile
+    /// client at any time. May be NULL: the backend has no use for such memory. Not while a job is
+    /// in flight.
     int (*context_set_internal)(struct npu_context *context, void *memory, size_t size,
                                 struct error *e);
 

@@ -1,4 +1,5 @@
-// Buffers that are memfds: for everyone but devices.
+// Buffers that are memfds: shared memory for programs and a backend that computes on the CPU.
+// Sealed, so that nobody can shrink the file under somebody's mapping.
 #include "base/fd.h"
 #include "npu/buffer/kind.h"
 

@@ -39,6 +39,7 @@ int graph_tensor_measure(struct graph_tensor *t, struct error *e)
     return 0;
 }
 
+// Packed constants (weights, as a rule) are unpacked each time that they are asked for.
 void graph_tensor_unpack(const struct graph_tensor *t, void *dst)
 {
     if (t->unpack)
@@ -78,6 +79,7 @@ static void graph_load(enum tensor_type type, const uint8_t *src, uint64_t n, fl
 #undef EACH
 }
 
+// real = (stored - zp) * scale where the tensor is quantized. No memory beyond dst is needed.
 void graph_tensor_floats(const struct graph_tensor *t, float *dst)
 {
     const uint8_t *src = t->data.data;
@@ -92,6 +94,7 @@ void graph_tensor_floats(const struct graph_tensor *t, float *dst)
         dst[i] = (dst[i] - (float)t->zp) * t->scale;
 }
 
+// int32 or int64, unpacked; the bound is the room that dst has.
 int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, uint32_t *ret_n,
                       struct error *e)
 {

@@ -9,14 +9,14 @@
 
 // Zeroed: nothing.
 struct perf {
-    char *text; // that the layers' strings lie in
+    char *text; // the layers' strings point into it
     struct npu_layer *layers;
     size_t n;
 };
 
 /// Takes a text with one table of layers; what stands before its titles and after its layers is not
 /// looked at. Columns are found by their titles, in any order; those that are not known are left
-/// out, but OpType and Time(us) have to be there. Cells lie under their
+/// out, but OpType and Time(us) have to be there. Cells are under their
 /// titles, or are as many words as there are titles. Cycles and traffic
 /// that the table does not tell are 0; all traffic counts as read. STATUS_FAIL names the line that
 /// is not understood.

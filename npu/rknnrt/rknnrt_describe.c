@@ -1,8 +1,10 @@
-// What the runtime says of a model, as JSON.
+// What the runtime says of a model, as JSON. This backend does not read the file itself, so there
+// is less than the software NPU's description has: no nodes, no chip, no toolkit.
 #include "npu/rknnrt/rknnrt_describe.h"
 
 #include <jansson.h>
 
+// Names come from the file and may be any bytes; JSON takes UTF-8 only.
 static json_t *text(const char *s)
 {
     json_t *j = json_string(s);
@@ -17,6 +19,7 @@ static json_t *dims(const struct tensor_attr *a)
     return list;
 }
 
+// Logical and native form; scale and zero point only where values are quantized.
 static json_t *tensor(const struct tensor_io *io)
 {
     const struct tensor_attr *a = &io->logical;
@@ -50,6 +53,7 @@ static void add_info(json_t *root, const struct npu_model_info *m)
     json_object_set_new(root, "outputs", tensors(m->outputs, (size_t)m->n_rows * m->n_outputs));
 }
 
+// With `info` NULL, the reason why the model is refused instead.
 int describe(const struct bytes *file, const struct npu_model_info *info, const char *why,
              char **ret, struct error *e)
 {

@@ -21,7 +21,7 @@ struct product_use {
     bool scaled[N_MATRICES]; // the runtime was told of scales
     uint32_t core_mask;      // 0: never set
     uint32_t shape;          // UINT32_MAX: not known
-    uint64_t b_version;      // of what lies in B; 0: nothing
+    uint64_t b_version;      // of what B holds; 0: nothing
     uint32_t b_k, b_n;
 };
 
@@ -142,6 +142,7 @@ static int make_memory(struct product_use *u, struct error *e)
     return 0;
 }
 
+// Memory before its context. Also for half-built objects.
 void product_use_free(struct product_use *u)
 {
     if (!u)

@@ -1,4 +1,6 @@
-// Reads the backend's options.
+// Reads the backend's options: [LIBRARY][,compatible=FILE][,dumps=FOLDER]. A comma separates, so
+// paths with commas cannot be given. The struct has room for paths of fixed length; longer ones are
+// refused, not cut.
 #include "npu/rknnrt/rknnrt_options.h"
 
 #include <stdbool.h>
@@ -10,6 +12,7 @@
 
 #define COMPATIBLE "/proc/device-tree/compatible"
 
+// Copies a path, if it fits.
 static int take_path(const char *value, char *ret, size_t size, struct error *e)
 {
     if (strlen(value) < size) {
@@ -20,6 +23,7 @@ static int take_path(const char *value, char *ret, size_t size, struct error *e)
                      strlen(value), size - 1);
 }
 
+// One KEY=VALUE.
 static int read_word(struct vendor_options *o, const char *word, struct error *e)
 {
     const struct {

@@ -67,7 +67,7 @@ struct rknn_node {
     uint8_t attr_type;
     struct fb_table attr;
     struct bytes bson;
-    uint32_t said_tasks;          // of one core, as the node says it; 0: it does not
+    uint32_t said_tasks;          // of one core, as the node states it; 0: it does not
     uint32_t first_task, n_tasks; // of one core; in `tasks`, or in `blobs` of container 2
 };
 

@@ -1,9 +1,10 @@
-// What the runtime dumps, as tensors.
+// What the runtime dumps, as tensors: each file is a .npy array, whose shape must fit 32-bit
+// attributes.
 #include "npu/rknnrt/dump/dump_npy.h"
 
 #include "tensor/npy.h"
 
-// A number alone, of shape (), is a list of one.
+// A scalar, of shape (), becomes a list of one element; empty arrays are refused.
 static int set_shape(const struct npy *array, struct tensor_attr *a, struct error *e)
 {
     uint64_t n = 1;

@@ -59,8 +59,9 @@ uint8_t *lane_room(struct lane *l, uint32_t i, size_t size, struct error *e);
 int lane_io_put(struct lane *l, const struct npu_job *job, struct error *e);
 int lane_io_get(struct lane *l, const struct npu_job *job, struct error *e);
 
-/// Memory that is bound with rknn_set_io_mem(). The form in which an input is to lie there: its own
-/// with pass_through, else that with channels last, of the type in which it comes.
+/// Memory that is bound with rknn_set_io_mem(). lane_memory_form() gives the form in which an
+/// input is bound: the native one with pass_through, else channels-last, of the type in which the
+/// program gives it.
 int lane_memory_form(const struct tensor_io *io, const struct npu_input *in,
                      struct tensor_attr *ret, struct error *e);
 int lane_memory_put(struct lane *l, const struct npu_job *job, struct error *e);

@@ -1,5 +1,5 @@
-// Which tensors of a job lie in dma-bufs as the runtime takes them, so that the NPU can have them
-// where they are.
+// Which tensors of a job are in dma-bufs in a form that the runtime takes, so that the NPU uses
+// them where they are.
 #pragma once
 
 #include "npu/npu.h"

@@ -5,6 +5,7 @@
 
 #include "npu/model/onnx/onnx_lower.h"
 
+// How an output pixel's position maps to the input.
 static int take_coordinates(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
 {
     static const struct {
@@ -26,6 +27,7 @@ static int take_coordinates(const struct onnx_lowering *l, struct graph_resize *
     return onnx_refuse(l, e, "its coordinate_transformation_mode is not supported");
 }
 
+// How a position between two pixels is rounded; the order of names is that of the enum.
 static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
 {
     static const char *const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
@@ -38,6 +40,7 @@ static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, s
     return onnx_refuse(l, e, "its nearest_mode is not known");
 }
 
+// All attributes but scales. Those that change the result and are not supported are refused.
 static int take_mode(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
 {
     z->cubic_a = onnx_float(l, "cubic_coeff_a", -0.75f);
@@ -109,6 +112,7 @@ static int take_dims(const struct onnx_lowering *l, struct graph_resize *z, uint
     return r < 0 ? r : scale_dims(l, scales, n, z, dims, e);
 }
 
+// Scales or sizes of batch and channels must be 1 or the input's own.
 int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -130,6 +134,7 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// What a position outside of the image gives.
 static int take_outside(const struct onnx_lowering *l, struct graph_node *n, struct error *e)
 {
     if (onnx_text_is(l, "padding_mode", "zeros", "zeros"))

@@ -46,6 +46,7 @@ static int lower_two(struct rknn_lowering *l, const char *suffix, struct error *
     return r < 0 ? r : lower_posts(l, suffix, -1, e);
 }
 
+// INT64_MIN / 2 as `absent` makes a missing axis invalid without overflowing here.
 int lower_axis(struct rknn_lowering *l, int64_t absent, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0);
@@ -90,6 +91,7 @@ static int lower_last_axis(struct rknn_lowering *l, struct error *e)
     return r < 0 ? r : lower_axis(l, -1, e);
 }
 
+// The kernel returns the first of equal values.
 static int lower_argmax(struct rknn_lowering *l, struct error *e)
 {
     if (rknn_attr_int(l->node, "select_last_index", 0))
@@ -359,6 +361,7 @@ static int lower_mat_mul(struct rknn_lowering *l, struct error *e)
     return lower_inputs(l, 2, e);
 }
 
+// Inputs: image and grid [N, H, W, 2] of positions from -1 to 1.
 static int lower_grid_sample(struct rknn_lowering *l, struct error *e)
 {
     static const char *const modes[] = {"bilinear", "nearest"};
@@ -373,6 +376,7 @@ static int lower_grid_sample(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// K follows from the output's shape.
 static int lower_top_k(struct rknn_lowering *l, struct error *e)
 {
     l->out->largest = rknn_attr_int(l->node, "largest", 1) != 0;
@@ -460,6 +464,7 @@ static const struct {
     {"GatherElements", GRAPH_GATHER_ELEMENTS, lower_gather},
 };
 
+// "ConvTranspose..." begins with "Conv" too: the longest name counts.
 static const struct fusing *find_fusing(const char *name)
 {
     const struct fusing *best = NULL;
