@@ -1,4 +1,4 @@
-// Reads quotas.
+// Reads the values of --quota: USER:KEY=N[,KEY=N]...
 #include "server/clients/quota.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "server/size.h"
 
+// 0 is not accepted, because in struct quota it means "no limit". Only bytes may have a suffix.
 static int quota_set(struct quota *q, const char *key, const char *value, struct error *e)
 {
     uint64_t n;

@@ -15,6 +15,8 @@
 #include "base/array.h"
 #include "server/clients/user.h"
 
+// The secret is from the kernel's random generator: whoever knows it can use all that the session
+// has.
 int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
                 struct error *e)
 {
@@ -41,7 +43,7 @@ int session_new(struct sessions *all, const struct origin *origin, struct sessio
     return 0;
 }
 
-// Takes the same time wherever the difference is.
+// In constant time, so that a guess does not learn how many bytes are right.
 static bool secrets_equal(const uint8_t *a, const uint8_t *b)
 {
     uint8_t difference = 0;
@@ -50,6 +52,7 @@ static bool secrets_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
+// A session without connections is not joined: only its last jobs are left.
 struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE])
 {
@@ -66,7 +69,7 @@ struct session *session_ref(struct session *s)
     return s;
 }
 
-// Memories that outlive the session, in another program's hands.
+// Memories may outlive the session, in another program's hands; their queues must not point to it.
 static void give_up_queues(struct session *s)
 {
     struct memory *m;
@@ -75,6 +78,7 @@ static void give_up_queues(struct session *s)
             m->queue_session = NULL;
 }
 
+// With the last reference no job is left, so the scheduler has nothing of this client.
 void session_unref(struct session *s)
 {
     if (!s || --s->refs > 0)
@@ -91,6 +95,7 @@ void session_unref(struct session *s)
     free(s);
 }
 
+// New slots are zeroed: free.
 static int session_grow(struct session *s, struct error *e)
 {
     uint32_t n = s->n_slots;
@@ -100,8 +105,9 @@ static int session_grow(struct session *s, struct error *e)
     return r;
 }
 
-// A handle is the index, plus one, below a number that changes with every handle. The index names
-// the slot; the whole is compared.
+// A handle is a generation (high 32 bits), which changes with every handle, and the slot's index
+// plus one (low 32 bits). The low half finds the slot, the whole is compared, so a stale handle is
+// refused.
 int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e)
 {
     uint32_t i = 0;
@@ -122,6 +128,7 @@ void session_remove(struct session *s, uint64_t handle)
     s->contexts[(uint32_t)handle - 1] = (struct context_slot){0};
 }
 
+// A context is found only by the session that opened it.
 struct context *session_context(struct session *s, uint64_t handle, struct error *e)
 {
     uint32_t i = (uint32_t)handle - 1;

@@ -1,5 +1,6 @@
-// Users and their quotas. A user is there while a session of his is; what is taken is counted for
-// all his programs together, and given back by whoever took it.
+// Users and their quotas. A user exists while one of its sessions does; what is taken counts for
+// all its programs together, and is given back by whoever took it. All who come over the network
+// are one user, "tcp".
 #include "server/clients/user.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@ static void set_name(struct user *u)
         snprintf(u->name, sizeof u->name, "tcp");
 }
 
+// A quota names a user by name or by number.
 static bool is_meant(const struct quota *q, const struct user *u)
 {
     char number[16];
@@ -23,7 +25,7 @@ static bool is_meant(const struct quota *q, const struct user *u)
     return strcmp(q->user, u->name) == 0 || (u->local && strcmp(q->user, number) == 0);
 }
 
-// His own, else everyone's.
+// The user's own quota, else that of "*".
 static struct quota find_quota(const struct options *o, const struct user *u)
 {
     struct quota ret = {.share = 1};
@@ -36,6 +38,8 @@ static struct quota find_quota(const struct options *o, const struct user *u)
     return ret;
 }
 
+// A user is found by uid, or by not being local. The quota is looked up once, when the first
+// session comes.
 int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
 {
     struct user *u;
@@ -67,6 +71,7 @@ void user_unref(struct user *u)
     free(u);
 }
 
+// Names the limit and the quota it comes from, so that an administrator finds the option.
 static int user_refuse(const struct user *u, const char *what, uint64_t limit, int status,
                        struct error *e)
 {
@@ -87,6 +92,7 @@ void user_give_context(struct user *u)
     u->n_contexts--;
 }
 
+// Written so that the sum cannot overflow.
 int user_take_bytes(struct user *u, uint64_t bytes, struct error *e)
 {
     if (u->quota.bytes && (bytes > u->quota.bytes || u->bytes > u->quota.bytes - bytes))
@@ -100,6 +106,7 @@ void user_give_bytes(struct user *u, uint64_t bytes)
     u->bytes -= bytes;
 }
 
+// Nothing is taken on failure.
 int user_take_request(struct user *u, uint64_t bytes, struct error *e)
 {
     if (u->quota.in_flight && u->n_in_flight >= u->quota.in_flight)

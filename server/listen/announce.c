@@ -1,4 +1,7 @@
-// The process that announces the server.
+// The process that announces the server by mDNS (rknnd-announce).
+//
+// It is tethered: its stdin is a pipe whose other end is `tether`, so it ends when that is closed,
+// also by the daemon's death. What it prints goes to the daemon's log, through worker_log.
 #include "server/listen/announce.h"
 
 #include <errno.h>
@@ -14,7 +17,7 @@
 #define MAX_PLACES 32
 #define MAX_TXT    5
 
-// What a client may want to know before it connects; PROTOCOL.md, Discovery.
+// TXT records: what a client may want to know before it connects (PROTOCOL.md, Discovery).
 static unsigned collect_txt(char (*ret)[128], const char *chip)
 {
     unsigned n = 0;
@@ -48,6 +51,7 @@ static void on_log_closed(struct worker_log *l)
     (void)l;
 }
 
+// The server goes on without an announcement.
 static void on_process_exit(uv_process_t *process, int64_t status, int number)
 {
     struct announce *a = container_of(process, struct announce, process);
@@ -61,6 +65,7 @@ static void on_process_exit(uv_process_t *process, int64_t status, int number)
     uv_close((uv_handle_t *)process, NULL);
 }
 
+// libuv wants the handle closed also when the process could not be started.
 static int announce_spawn(struct announce *a, uv_loop_t *loop, char **args, int input, int log,
                           struct error *e)
 {
@@ -81,6 +86,7 @@ static int announce_spawn(struct announce *a, uv_loop_t *loop, char **args, int 
     return error_set(e, STATUS_FAIL, "%s: %s", args[0], uv_strerror(r));
 }
 
+// Only the child keeps the reading end; ours is close-on-exec, so no other child holds the tether.
 static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, struct error *e)
 {
     int tether[2], log;
@@ -100,6 +106,7 @@ static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, stru
     return r;
 }
 
+// Arguments point to local arrays, which is enough: the child has its own copy.
 int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, const char *chip,
                    const struct listeners *l, struct error *e)
 {

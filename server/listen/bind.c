@@ -1,4 +1,9 @@
-// Addresses to listen on.
+// Makes listening sockets, Unix and TCP. Used at the start, before the loop runs, so it may block.
+//
+// A Unix socket's file outlives its server. So a path that exists may belong to a server that is
+// alive, to one that has died, or to one that is just starting (bound, not yet listening). The
+// first is told by connecting to it, the last is excluded by a lock file that is held from the
+// check to the listen().
 #include "server/listen/bind.h"
 
 #include <errno.h>
@@ -21,7 +26,8 @@
 
 // ---- Unix ---------------------------------------------------------------------------------------
 
-// 0: a server answers there; else why not, an errno.
+// Connects to the path. 0: a server answers there, even if its backlog is full (EAGAIN); else an
+// errno that says why not.
 static int bind_probe(const struct sockaddr_un *address)
 {
     cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -48,7 +54,8 @@ bool bind_unix_is_taken(const char *path)
     return set_address(&address, path, &e) == 0 && bind_probe(&address) == 0;
 }
 
-// Removes what an earlier server left at the path.
+// Removes a socket whose server is gone (ECONNREFUSED). Any other file, and a socket of which
+// nothing is known, stays and is an error.
 static int remove_stale(const struct sockaddr_un *address, struct error *e)
 {
     const char *path = address->sun_path;
@@ -67,6 +74,7 @@ static int remove_stale(const struct sockaddr_un *address, struct error *e)
     return 0;
 }
 
+// Group only; the owner stays.
 static int give_to_group(const char *path, const char *group, struct error *e)
 {
     const struct group *entry = getgrnam(group);
@@ -78,7 +86,7 @@ static int give_to_group(const char *path, const char *group, struct error *e)
     return 0;
 }
 
-// Nobody can connect before the socket listens, and by then it has its group and mode.
+// Nobody can connect before listen(), and by then the file has its group and mode.
 static int bind_and_listen(int fd, const struct sockaddr_un *address, const char *group,
                            struct error *e)
 {
@@ -95,13 +103,14 @@ static int bind_and_listen(int fd, const struct sockaddr_un *address, const char
     return r;
 }
 
-// Only who has this file makes or replaces the socket, so nobody takes one for stale that does not
-// listen yet. It goes when that is done.
+// The lock for one path. Whoever holds it may create or replace the socket, so nobody takes a
+// socket for stale that does not listen yet. The file is removed when that is done.
 struct bind_lock {
     char path[sizeof(struct sockaddr_un) + 8];
     int fd;
 };
 
+// Whether the file that we locked is still the one at the path: its last holder has removed it.
 static bool is_there_still(const struct bind_lock *l)
 {
     struct stat ours, there;
@@ -109,6 +118,8 @@ static bool is_there_still(const struct bind_lock *l)
            ours.st_dev == there.st_dev;
 }
 
+// Waits for the lock. If the file was removed meanwhile, the lock is worthless, as others lock a
+// new file; then it starts over.
 static int bind_lock_take(struct bind_lock *l, const char *path, struct error *e)
 {
     snprintf(l->path, sizeof l->path, "%s.lock", path);
@@ -130,6 +141,7 @@ static void bind_unlock(struct bind_lock *l)
     l->fd = fd_close(l->fd);
 }
 
+// Closing and unlocking are cleanups; the socket is given away only when all has succeeded.
 int bind_unix(const char *path, const char *group, bind_taker *take, void *owner, struct error *e)
 {
     struct sockaddr_un address;
@@ -178,6 +190,7 @@ bool bind_is_public(int fd, char *uri, size_t size)
     return true;
 }
 
+// IPv6 sockets take IPv6 only, because the host's IPv4 addresses have sockets of their own.
 static int bind_address(const struct addrinfo *a, const char *what, bind_taker *take, void *owner,
                         struct error *e)
 {
@@ -196,6 +209,7 @@ static int bind_address(const struct addrinfo *a, const char *what, bind_taker *
     return take(owner, steal_fd(&fd), name, NULL, e);
 }
 
+// All addresses are checked before the first one is bound.
 static int bind_addresses(const struct addrinfo *all, const char *what, bool insecure,
                           bind_taker *take, void *owner, struct error *e)
 {

@@ -1,4 +1,4 @@
-// The table of what a server can listen on.
+// The table of what a server can listen on; listen_schemes.h says how to add a row.
 #include "server/listen/listen_schemes.h"
 
 #include <stdlib.h>
@@ -39,7 +39,9 @@ static void listen_usb_close(struct listener_carrier *c)
     free(u);
 }
 
-// A program on the PC at the other end of the cable.
+// A channel of the USB link: a program on the PC at the other end of the cable. It is neither local
+// nor a remote machine in the sense of struct origin: no descriptors pass, and the link shows its
+// end.
 static void listen_usb_take(void *owner, struct transport *transport)
 {
     struct listeners *l = owner;
@@ -56,6 +58,7 @@ static bool listen_usb_is_open(const struct listeners *l)
     return false;
 }
 
+// The board is a carrier: connections come from it, and it is closed after them.
 static int listen_usb(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
 {
     const char *folder = *uri->text ? uri->text : USB_FOLDER;
@@ -121,6 +124,7 @@ void listen_forms(char ret[static URI_FORMS_SIZE])
     uri_forms(schemes, N_ROWS, ret);
 }
 
+// The row is found through its uri_scheme, which is embedded in it.
 int listen_at(struct listeners *l, const char *text, struct error *e)
 {
     const struct uri_scheme *schemes[N_ROWS];

@@ -1,4 +1,10 @@
-// Listening sockets.
+// Listening sockets, and the socket over which a parent passes connections (--adopt).
+//
+//   listen fd --accept4()-----------+
+//                                   +--> take_connection(): who is it? --> listeners.take()
+//   adopt fd --SCM_RIGHTS message---+
+//
+// All of it is on the loop's thread. A listener is freed when libuv has closed both its handles.
 #include "server/listen/listener.h"
 
 #include <errno.h>
@@ -48,6 +54,8 @@ static void on_retry(uv_timer_t *timer)
     listener_start(container_of(timer, struct listener, retry));
 }
 
+// Without a free descriptor accept4() fails at once and the socket stays readable: without a pause
+// the loop would spin.
 static void pause_accepting(struct listener *l, const char *why)
 {
     log_warn("%s: no connections are accepted for a moment: %s", l->name, why);
@@ -57,6 +65,8 @@ static void pause_accepting(struct listener *l, const char *why)
 
 // ---- who is at the other end --------------------------------------------------------------------
 
+// For Unix sockets the kernel says who connected (SO_PEERCRED, as of connect()). uid -1 if it does
+// not.
 static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
 {
     char host[INET6_ADDRSTRLEN] = "?";
@@ -77,6 +87,7 @@ static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
     snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
 }
 
+// The peer's address decides about socket options as well as about the origin.
 static void take_connection(struct listener *l, int fd)
 {
     union {
@@ -99,6 +110,7 @@ static bool is_shortage(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+// A limited number per turn, so that a flood of connections does not occupy the loop.
 static void take_by_accept(struct listener *l)
 {
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -126,6 +138,7 @@ static void on_handle_closed(uv_handle_t *handle)
     free(l);
 }
 
+// The file goes first, so that no client finds a socket that nobody serves.
 static void close_listener(struct listener *l)
 {
     list_remove(&l->link);
@@ -137,6 +150,7 @@ static void close_listener(struct listener *l)
 
 // ---- connections that a parent hands over -------------------------------------------------------
 
+// Each byte may bring descriptors. The end of the socket means that the parent has gone.
 static void take_by_message(struct listener *l)
 {
     int fds[FD_MAX_PASSED], n_fds = 0;
@@ -155,7 +169,7 @@ static void take_by_message(struct listener *l)
 
 // ---- life ---------------------------------------------------------------------------------------
 
-// Takes over fd.
+// Takes over fd, also on failure. Does not accept yet: listeners_start() does.
 static int listener_add(struct listeners *all, int fd, const char *name, const char *unlink_path,
                         void (*take)(struct listener *l), struct error *e)
 {
@@ -195,6 +209,7 @@ int listener_open_fd(struct listeners *all, int fd, const char *name, struct err
     return listener_add(all, fd, name, NULL, take_by_accept, e);
 }
 
+// Only Unix sockets can carry descriptors.
 int listener_adopt(struct listeners *all, int fd, struct error *e)
 {
     int domain = 0;
@@ -212,6 +227,7 @@ int listener_add_bound(void *owner, int fd, const char *name, const char *unlink
     return listener_add(owner, fd, name, unlink_path, take_by_accept, e);
 }
 
+// Counts on when `ret` is full, so that the caller can tell.
 unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
                                unsigned max)
 {
@@ -224,6 +240,8 @@ unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER
     return n;
 }
 
+// Those that run already are left alone. A socket that has not started queues connections in the
+// kernel.
 void listeners_start(struct listeners *all)
 {
     struct listener *l;
@@ -249,6 +267,7 @@ void listeners_close(struct listeners *all)
         close_listener(l);
 }
 
+// A carrier may only go after the connections whose bytes it carries.
 void listeners_close_carriers(struct listeners *all)
 {
     struct listener_carrier *c;

@@ -1,4 +1,4 @@
-// What the kernel says of the program at the other end.
+// What the kernel says about the program at the other end of a connection.
 #include "server/listen/origin.h"
 
 #include <fcntl.h>
@@ -8,7 +8,8 @@
 
 #include "base/cleanup.h"
 
-// The state is the first word behind the program's name, which may hold anything.
+// From /proc/PID/stat: "PID (name) S ...", where S is the state; T is stopped by a signal, t by a
+// debugger. The name may contain anything, also brackets, hence the search for the last one.
 bool origin_is_stopped(const struct origin *o)
 {
     char path[32], stat[128];
@@ -24,6 +25,7 @@ bool origin_is_stopped(const struct origin *o)
     return name_end && strlen(name_end) > 2 && strchr("Tt", name_end[2]);
 }
 
+// By the user id that the kernel vouched for when the connection was made.
 bool origin_is_operator(const struct origin *o)
 {
     return o->local && (o->uid == 0 || o->uid == geteuid());

@@ -22,12 +22,15 @@ int hashers_need(struct hashers *all, unsigned n, struct error *e)
     return r < 0 ? r : threads_grow(all->threads, n < HASHERS_MAX ? n : HASHERS_MAX, e);
 }
 
+// threads_free() wants no task under way, so the last one to finish ends the threads.
 static void end_if_idle(struct hashers *all)
 {
     if (all->closed && all->n_busy == 0 && all->threads)
         threads_free(steal_ptr(all->threads), NULL, NULL);
 }
 
+// On a thread. On Linux the nice value belongs to a thread, which setpriority() takes by its thread
+// id.
 static void hashing_work(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
@@ -36,6 +39,7 @@ static void hashing_work(struct task *task)
     threads_post(task->threads, task);
 }
 
+// On the loop. done() may free `h`.
 static void hashing_finish(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);

@@ -21,6 +21,7 @@
 #include "protocol/tensor_message.h"
 #include "server/observe/trace.h"
 
+// The first reference takes the model out of the cache, the last one puts it back: see store.c.
 struct model *model_ref(struct model *m)
 {
     if (m->refs++ == 0)
@@ -34,7 +35,7 @@ void model_unref(struct model *m)
         m->keeper->on_unused(m);
 }
 
-// The payload of every ContextInfo of this model.
+// Encodes inputs and outputs once: they are the payload of every ContextInfo of this model.
 static int encode_tensors(struct model *m, struct error *e)
 {
     const struct model_info *info = runner_info(m->runner);
@@ -48,6 +49,7 @@ static int encode_tensors(struct model *m, struct error *e)
     return m->tensors ? 0 : error_no_memory(e, "a model's tensors", n * sizeof **tensors);
 }
 
+// Tells all who wait for the model. After a failure a use has ended before its owner hears of it.
 static void tell_waiting(struct model *m, const struct error *e)
 {
     struct model_use *use;
@@ -64,6 +66,7 @@ static void model_trace(const struct model *m, enum trace_kind kind, uint64_t va
     trace_add(m->keeper->trace, kind, 0, trace_model_id(m->sha256), value, m->file.name);
 }
 
+// From the runner. The reference keeps the model through the callbacks, which may drop all others.
 static void on_loaded(void *owner, const struct error *why)
 {
     struct model *m = owner;
@@ -90,6 +93,7 @@ static void on_ready(void *owner, bool ready)
     m->keeper->on_held(m->keeper, m, !ready);
 }
 
+// The runner's reference is taken here and given up by model_unload().
 static int model_load(struct model *m, struct error *e)
 {
     static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
@@ -102,6 +106,7 @@ static int model_load(struct model *m, struct error *e)
     return 0;
 }
 
+// A model that failed to load is tried again by its next use.
 void model_use_begin(struct model_use *use, struct model *m,
                      void (*ready)(struct model_use *use, const struct error *e))
 {
@@ -122,6 +127,7 @@ void model_use_begin(struct model_use *use, struct model *m,
         list_append(&m->waiting, &use->link);
 }
 
+// The model stays loaded for worker_idle_s, as clients often come back at once.
 void model_use_end(struct model_use *use)
 {
     struct model *m = use->model;
@@ -135,6 +141,7 @@ void model_use_end(struct model_use *use)
     }
 }
 
+// The runner goes first, because it uses the file that the reference keeps.
 void model_unload(struct model *m)
 {
     assert(m->n_uses == 0 && m->runner);

@@ -28,6 +28,7 @@ static void free_model(struct model *m)
     free(m);
 }
 
+// Frees a model that nobody refers to, and its bytes.
 static void drop_cached(struct model *m)
 {
     struct store *s = store_of(m);
@@ -92,6 +93,7 @@ static struct model *store_add_model(struct store *s, const uint8_t sha256[MODEL
     return m;
 }
 
+// The name is copied, and the descriptor is taken over, also on failure.
 int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, uint64_t size,
               const char *name, struct model **ret, struct error *e)
 {
@@ -140,6 +142,7 @@ int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const ch
     return 0;
 }
 
+// The list's order is that of last use, so the first one without references is the oldest.
 bool store_evict(struct store *s)
 {
     struct model *m;
@@ -152,6 +155,7 @@ bool store_evict(struct store *s)
     return false;
 }
 
+// Out of the cache: the model does not count against its limit any more.
 static void store_on_used(struct model *m)
 {
     struct store *s = store_of(m);
@@ -159,6 +163,7 @@ static void store_on_used(struct model *m)
     s->n_cached--;
 }
 
+// Into the cache; a variant is freed, and its reference to the original with it.
 static void store_on_unused(struct model *m)
 {
     if (m->original) {
@@ -179,6 +184,7 @@ static void store_on_unused(struct model *m)
 // Sees to the unloading of idle models, from the loop.
 static void store_note_idle(struct store *s);
 
+// From the loop, never from inside of a runner's callback, because unloading frees the runner.
 static void store_reap(uv_timer_t *timer)
 {
     struct store *s = container_of(timer, struct store, reaper);
@@ -233,6 +239,7 @@ void store_init(struct store *s, const struct options *options,
     uv_timer_init(runner_options->loop, &s->reaper);
 }
 
+// Jobs and contexts are gone, so all models are idle.
 void store_close(struct store *s)
 {
     struct model *m;

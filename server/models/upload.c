@@ -49,7 +49,8 @@ void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *opti
     list_init(&u->all);
 }
 
-// Keeps the model for this client until it offers another one or goes.
+// A model that a client has offered is kept for it until it offers another one or goes; else the
+// cache could drop it before the client opens it.
 static void upload_keep_model(struct connection *c, struct model *m)
 {
     struct model *old = c->offered;
@@ -72,6 +73,7 @@ static void on_abandoned(struct request *request)
     free_request(container_of(request, struct upload_request, request));
 }
 
+// A request that is answered later. On failure NULL, and it is not begun.
 static struct upload_request *wait_for(struct upload *u, struct connection *c,
                                        const struct frame_header *h, struct error *e)
 {
@@ -143,6 +145,7 @@ static void upload_drop(struct upload *u)
     upload_let_go(u);
 }
 
+// The memory that becomes the model's file. Its pages are allocated as chunks arrive.
 static int map_file(struct upload *u, struct error *e)
 {
     u->fd = fd_memory("model", u->size, e);
@@ -156,6 +159,7 @@ static int map_file(struct upload *u, struct error *e)
     return sha256_init(&u->hash, e);
 }
 
+// Orphans that are not complete, and the oldest of them.
 static unsigned uploads_count_orphans(const struct uploads *all, struct upload **ret_oldest)
 {
     struct upload *u;
@@ -186,6 +190,7 @@ static bool uploads_make_room(struct uploads *all, uint64_t size)
     return true;
 }
 
+// One hashing thread for each upload, up to HASHERS_MAX.
 static int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
                       struct upload **ret, struct error *e)
 {
@@ -237,7 +242,8 @@ static int taken_over(const struct upload *u, struct error *e)
                      u->name);
 }
 
-// The rest of a part that is coming is dropped when it comes.
+// The owner has sent part of a chunk and stopped. Its request is refused now, and the rest of the
+// payload is dropped when it comes, so that it cannot write into what is now another's.
 static void take_away(struct upload *u)
 {
     struct error e;
@@ -250,6 +256,7 @@ static void take_away(struct upload *u)
     connection_reply_error(u->owner, &h, &e);
 }
 
+// The first of those who wait becomes the owner, and continues from `received`.
 static void upload_hand_over(struct upload *u)
 {
     struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
@@ -261,7 +268,8 @@ static void upload_hand_over(struct upload *u)
 
 // ---- the end of an upload -----------------------------------------------------------------------
 
-// Sealed, so that nobody can change what workers have mapped.
+// Sealed, so that nobody can change what workers have mapped. The kernel refuses to seal against
+// writing while a writable mapping exists, so it goes first.
 static int add_to_store(struct upload *u, struct model **ret, struct error *e)
 {
     munmap(u->map, (size_t)u->size);
@@ -290,7 +298,8 @@ static void upload_succeed(struct upload *u, struct model *m)
     upload_drop(u);
 }
 
-// Those who wait begin again, the first of them with an empty file.
+// After a failure those who wait begin again with an empty file: the first of them sends, the
+// others wait for it.
 static void start_again(struct upload *old)
 {
     struct upload_request *r, *after;
@@ -322,6 +331,7 @@ static void upload_fail(struct upload *u, const struct error *e)
     upload_let_go(u);
 }
 
+// All bytes are hashed. Only a file with the hash that was offered is given to the store.
 static void upload_finish(struct upload *u)
 {
     uint8_t hash[SHA256_SIZE];
@@ -346,6 +356,7 @@ static void upload_finish(struct upload *u)
 
 static void on_hashed(struct hashing *part);
 
+// Hashes what has arrived since the last part; one part at a time, as SHA-256 is sequential.
 static void hash_on(struct upload *u)
 {
     if (u->hashing || u->hashed == u->received)
@@ -358,6 +369,7 @@ static void hash_on(struct upload *u)
     hashers_do(&u->uploads->hashers, &u->part);
 }
 
+// On the loop. An upload that was dropped meanwhile is freed only now.
 static void on_hashed(struct hashing *part)
 {
     struct upload *u = container_of(part, struct upload, part);
@@ -399,6 +411,8 @@ static void reply_offer(struct connection *c, const struct frame_header *h, bool
     connection_reply(c, h, rknnd_ModelOfferReply_fields, &m);
 }
 
+// Offer of a file that is being uploaded: an orphan, or one's own, is continued; else the offer
+// waits for the outcome.
 static int join_upload(struct upload *u, struct connection *c, const struct frame_header *h,
                        struct error *e)
 {
@@ -414,6 +428,8 @@ static int join_upload(struct upload *u, struct connection *c, const struct fram
     return 0;
 }
 
+// Three answers: the server has the file; it wants bytes from an offset on; or, later, the outcome
+// of another's upload.
 int upload_offer(struct uploads *all, struct connection *c, const struct frame_header *h,
                  const rknnd_ModelOffer *m, struct error *e)
 {
@@ -439,6 +455,7 @@ int upload_offer(struct uploads *all, struct connection *c, const struct frame_h
     return r;
 }
 
+// The chunk is in the map. The answer to the last one waits for the hash.
 static void on_chunk(struct connection *c, void *owner)
 {
     struct upload *u = owner;
@@ -473,6 +490,8 @@ static int check_chunk(const struct upload *u, const struct frame_header *h,
     return 0;
 }
 
+// The payload goes straight into the map. A chunk of a file that has become complete meanwhile is
+// answered as the last one.
 int upload_chunk(struct uploads *all, struct connection *c, const struct frame_header *h,
                  const rknnd_ModelChunk *m, struct error *e)
 {
@@ -499,6 +518,7 @@ int upload_chunk(struct uploads *all, struct connection *c, const struct frame_h
 
 // ---- owners that go -----------------------------------------------------------------------------
 
+// The owner's connection has gone. An upload of which nothing has arrived is not worth keeping.
 static void upload_disown(struct upload *u)
 {
     struct upload *oldest;
@@ -524,7 +544,8 @@ void uploads_disown(struct uploads *all, struct connection *c)
     upload_keep_model(c, NULL);
 }
 
-// Its program may be stopped, while others wait for the model.
+// Whether the owner has stopped sending while others wait for the model: its program may be stopped
+// by a debugger.
 static bool stands_still(const struct upload *u, uint64_t now_ms)
 {
     uint64_t age =

@@ -28,6 +28,8 @@ static void update_events(struct channel *c)
     c->transport->ops->watch(c->transport, events);
 }
 
+// Notes that the stream is useless. The owner is told by report_lost(), from the loop, never from
+// inside of its own call.
 static void channel_fail(struct channel *c, const struct error *why)
 {
     if (c->failed || c->lost || c->closing)
@@ -36,6 +38,8 @@ static void channel_fail(struct channel *c, const struct error *why)
     c->why = *why;
 }
 
+// The last thing of a turn. The owner closes the channel in on_lost(); the struct stays until the
+// loop has closed the transport.
 static void report_lost(struct channel *c)
 {
     if (!c->failed || c->lost || c->closing)
@@ -46,6 +50,7 @@ static void report_lost(struct channel *c)
     c->ops->on_lost(c, &c->why);
 }
 
+// Whether more may be delivered: the owner may pause or close the channel in any callback.
 static bool goes_on(const struct channel *c)
 {
     return !c->paused && !c->closing && !c->failed && c->work > 0;
@@ -117,6 +122,7 @@ static void channel_flush(struct channel *c)
     }
 }
 
+// A turn of the channel: deliver what was read before, write, read, then on_turn().
 static void on_ready(struct transport *transport, int status, int events)
 {
     struct channel *c = transport->owner;
@@ -163,6 +169,8 @@ void channel_init(struct channel *c, struct transport *transport, uint64_t paylo
     update_events(c);
 }
 
+// A missing frame counts as out of memory: the peer would wait for it for ever, so the stream is
+// given up. An error is reported in a turn of its own.
 void channel_send(struct channel *c, struct frame_out *f)
 {
     if (c->closing || c->lost || c->failed) {
@@ -193,6 +201,7 @@ void channel_pause(struct channel *c)
         update_events(c);
 }
 
+// Messages that were read before the pause bring no event of the transport, hence the wake.
 void channel_resume(struct channel *c)
 {
     if (!c->paused)
@@ -211,6 +220,7 @@ void channel_wake(struct channel *c)
         c->transport->ops->wake(c->transport);
 }
 
+// Stops at 0, which ends the turn.
 void channel_spend(struct channel *c, unsigned work)
 {
     c->work -= work < c->work ? work : c->work;
@@ -227,6 +237,7 @@ static void on_transport_closed(struct transport *transport)
     c->on_closed(c);
 }
 
+// Frames that wait are released, which may free what they point to.
 void channel_close(struct channel *c, void (*on_closed)(struct channel *c))
 {
     assert(!c->closing);

@@ -30,11 +30,14 @@
 // answer is made for it.
 #define MAX_SMALL_BACKLOG (256u * 1024)
 
+// Whether the client reads its answers. Outputs of jobs are not counted here, since
+// max-inflight-bytes limits them.
 static bool has_room(const struct connection *c)
 {
     return channel_backlog(&c->channel) <= c->held_bytes + MAX_SMALL_BACKLOG;
 }
 
+// Nothing is read any more, and nothing large is answered.
 static bool is_ending(const struct connection *c)
 {
     return c->channel.closing || c->state == CONNECTION_LEAVING;
@@ -59,6 +62,8 @@ static const struct requests_ops requests_ops = {
     .changed = connection_requests_changed,
 };
 
+// The handler names the payload's destination or refuses; a payload without one is read and
+// dropped, so that the stream stays in step.
 static void on_message(struct channel *channel, const struct frame_header *h, struct bytes message)
 {
     struct connection *c = container_of(channel, struct connection, channel);
@@ -76,6 +81,7 @@ static void on_payload(struct channel *channel)
         c->payload_done(c, c->payload_owner);
 }
 
+// All that waited has been written: the end of one that is leaving.
 static void on_drained(struct channel *channel)
 {
     struct connection *c = container_of(channel, struct connection, channel);
@@ -105,6 +111,8 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
+// The channel takes payloads of any size: dispatch checks them against max-payload with a better
+// error.
 struct connection *connection_new(struct connections *all, struct transport *transport,
                                   const struct origin *origin)
 {
@@ -135,6 +143,7 @@ static void on_closed(struct channel *channel)
     free(container_of(channel, struct connection, channel));
 }
 
+// The order is explained in the head; `c` stays until the loop has closed the channel.
 void connection_close(struct connection *c, const char *why)
 {
     struct connections *all = c->all;
@@ -155,6 +164,7 @@ void connection_say_goodbye(struct connection *c, const char *reason)
                                             0, NULL, NULL));
 }
 
+// Reading stops, and queued answers go out; connection_sweep() limits how long that may take.
 void connection_leave(struct connection *c, const char *reason)
 {
     if (c->state == CONNECTION_LEAVING)
@@ -201,14 +211,16 @@ void connection_forget_payload(struct connection *c)
     frame_reader_payload_forget(&c->channel.reader);
 }
 
-// A client that keeps to the announced limits and reads is never paused, so it can always cancel.
+// Whether reading stops. A client that keeps to the announced limits and reads is never paused, so
+// it can always cancel.
 static bool is_too_busy(const struct connection *c)
 {
     const struct options *o = c->all->options;
     return c->requests.n > o->max_inflight || c->held_bytes > o->max_inflight_bytes || !has_room(c);
 }
 
-// What answers is in the middle of something: large answers begin in the connection's own turn.
+// Large answers are begun in the connection's own turn, because whoever calls this is in the middle
+// of something.
 void connection_update_flow(struct connection *c)
 {
     if (is_ending(c))
@@ -236,11 +248,14 @@ bool connection_is_unused(const struct connection *c, uint64_t now_ms)
     return c->state == CONNECTION_FRESH && now_ms - c->since_ms > c->all->options->peer_timeout_ms;
 }
 
+// One that is paused is not listened to, and so not silent.
 uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms)
 {
     return c->channel.paused ? 0 : now_ms - c->channel.last_heard_ms;
 }
 
+// A client that was heard lately will read the goodbye and go. One that was not may be stopped, and
+// would keep its connection until it continues: it is closed at once.
 void connection_kill(struct connection *c, const char *reason)
 {
     uint64_t now_ms = uv_now(c->all->loop);
@@ -261,8 +276,9 @@ static void connection_ping(struct connection *c, uint64_t now_ms)
                  message_frame(MESSAGE_PING, 0, 0, rknnd_Ping_fields, &m, NULL, 0, NULL, NULL));
 }
 
-// One that has not answered gets no other, so that they do not pile up before a program that is
-// stopped. One that we do not listen to cannot have answered, and wants to see that we live.
+// A client that has not answered the last ping gets no other, so that pings do not pile up before a
+// stopped program. One that we do not listen to (paused) cannot have answered, and needs to see
+// that we are alive.
 static bool wants_ping(const struct connection *c, uint64_t now_ms)
 {
     const struct channel *ch = &c->channel;
@@ -270,7 +286,8 @@ static bool wants_ping(const struct connection *c, uint64_t now_ms)
            (ch->paused || ch->last_heard_ms >= c->pinged_ms);
 }
 
-// Who was sent away has a moment to take what is queued for him.
+// One that leaves may take what is queued for it, while it takes something in every heartbeat, and
+// peer-timeout-ms in all.
 static bool takes_too_long(const struct connection *c, uint64_t now_ms)
 {
     const struct options *o = c->all->options;
@@ -278,8 +295,9 @@ static bool takes_too_long(const struct connection *c, uint64_t now_ms)
     return now_ms - took_ms > o->heartbeat_ms || now_ms - c->since_ms > o->peer_timeout_ms;
 }
 
-// Nobody goes for being silent or for taking nothing: his program may be stopped. Where the end of
-// a link does not show by itself, his machine must answer.
+// Nobody is closed for being silent or for not reading: the program may be stopped by a debugger.
+// Where the end of a link does not show by itself, the other machine has to answer; and from there
+// HELLO must come in time.
 void connection_sweep(struct connection *c, uint64_t now_ms)
 {
     if (c->state == CONNECTION_LEAVING) {

@@ -1,8 +1,9 @@
-// Sequences that grow.
+// Lists of length-prefixed messages that grow.
 #include "server/net/delimited.h"
 
 #include "base/array.h"
 
+// Reserves first, so that the list is unchanged if memory is out.
 int delimited_put(struct delimited *q, const pb_msgdesc_t *fields, const void *message,
                   struct error *e)
 {

@@ -31,7 +31,8 @@ struct request *requests_find(struct requests *all, uint32_t id)
     return NULL;
 }
 
-// Out of the lists. Returns them, NULL if nobody waits for it.
+// Takes the request out of its lists, so that it counts as answered. Returns the lists; NULL if
+// nobody waits for it any more.
 static struct requests *request_detach(struct request *r)
 {
     if (!r->connection)
@@ -43,6 +44,7 @@ static struct requests *request_detach(struct request *r)
     return r->all;
 }
 
+// Detached first, because abandoned() may free the request.
 void requests_abandon(struct requests *all)
 {
     struct request *r;
@@ -61,6 +63,7 @@ bool requests_have_large(const struct requests *all)
     return r && !r->started && all->ops->has_room(all);
 }
 
+// One large answer is made at a time; start() may answer at once, and then the next one is begun.
 void requests_start_large(struct requests *all)
 {
     while (requests_have_large(all)) {
@@ -93,13 +96,14 @@ void request_when_room(struct request *r, void (*start)(struct request *r))
     requests_start_large(r->all);
 }
 
-// The request may be freed by now.
+// The request itself may be freed by now: only the list is used.
 static void request_send(struct requests *all, struct frame_out *f)
 {
     channel_send(all->channel, f);
     all->ops->changed(all);
 }
 
+// `r` is not used once it is detached: release(), here or later, may free it.
 void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,
                     const struct iovec *segments, int n_segments, void (*release)(void *owner),
                     void *owner)
@@ -132,6 +136,7 @@ void request_answer_copy(struct request *r, const pb_msgdesc_t *fields, const vo
     request_answer(r, fields, message, &copy, 1, free, copy.iov_base);
 }
 
+// The frame owns the descriptor; without a frame it is closed here.
 void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void *message, int fd)
 {
     cleanup(fd_close_p) int file = fd;
@@ -146,6 +151,7 @@ void request_answer_fd(struct request *r, const pb_msgdesc_t *fields, const void
         request_send(all, f);
 }
 
+// The request stays: its last answer comes from request_answer() or request_fail().
 void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const void *message,
                          const struct iovec *segments, int n_segments, void (*release)(void *owner),
                          void *owner)

@@ -1,4 +1,14 @@
-// Channels of a USB link as transports.
+// Channels of a USB link as transports, at the board's end.
+//
+// The link works in blocks: it pushes a block that has arrived for the channel, and pulls a block
+// when it may send. Both become ready() calls, from which the channel reads or writes:
+//
+//   mux --push(block)--> ready(UV_READABLE) --> receive(): copies from the block
+//                          what is not read goes to the ring `waiting`, and is read first later
+//   mux --pull(room)---> ready(UV_WRITABLE) --> send(): copies into the room, or lends memory
+//
+// So bytes are mostly copied once between the USB buffers and their destination. Without a block,
+// ready() comes from an idle handle of the loop. All of it is on the loop's thread.
 #include "server/net/transport_mux.h"
 
 #include <assert.h>
@@ -33,6 +43,7 @@ static struct transport_mux *of_channel(struct mux_channel *ch)
 
 // ---- when ready() comes -------------------------------------------------------------------------
 
+// What can be told without a block: bytes that wait, or the end of the channel.
 static int events_now(const struct transport_mux *w)
 {
     bool gone = w->broken || !w->channel.mux;
@@ -44,6 +55,7 @@ static int events_now(const struct transport_mux *w)
 
 static void on_turn(uv_idle_t *turn);
 
+// Runs the idle handle only while there is something to tell, as it keeps the loop from sleeping.
 static void transport_mux_update(struct transport_mux *w)
 {
     if (w->closing)
@@ -79,6 +91,7 @@ static void transport_mux_wake(struct transport *transport)
 
 // ---- receiving ----------------------------------------------------------------------------------
 
+// From the ring: at most two parts, because it wraps.
 static size_t read_waiting(struct transport_mux *w, uint8_t *into, size_t size)
 {
     size_t done = 0;
@@ -92,6 +105,7 @@ static size_t read_waiting(struct transport_mux *w, uint8_t *into, size_t size)
     return done;
 }
 
+// From the block that is being pushed, straight to the reader's destination.
 static size_t read_block(struct transport_mux *w, uint8_t *into, size_t size)
 {
     size_t n = size_min(size, w->block.size);
@@ -102,6 +116,7 @@ static size_t read_block(struct transport_mux *w, uint8_t *into, size_t size)
     return n;
 }
 
+// Older bytes first. mux_consumed() lets the peer send as many again.
 static ssize_t transport_mux_receive(struct transport *transport, void *buffer, size_t size,
                                      int *fds, int *n_fds, int max_fds)
 {
@@ -119,6 +134,8 @@ static ssize_t transport_mux_receive(struct transport *transport, void *buffer, 
     return w->channel.mux ? -EAGAIN : 0;
 }
 
+// From the link. The ring holds a whole window, so it cannot overflow; putting fails only for lack
+// of memory, and then the stream has a gap and is broken.
 void transport_mux_push(struct mux_channel *ch, struct bytes data)
 {
     struct transport_mux *w = of_channel(ch);
@@ -135,13 +152,16 @@ void transport_mux_push(struct mux_channel *ch, struct bytes data)
 
 // ---- sending ------------------------------------------------------------------------------------
 
-// What is not sent whole by this block stays where it is until the next one is pulled.
+// Lends memory instead of copying: a large part of a frame that fills the room and is not sent
+// whole stays where it is until the next block is pulled.
 static bool transport_mux_lend(struct transport_mux *w, const struct iovec *from, size_t size)
 {
     bool stays = size == w->room && size < from->iov_len;
     return stays && size >= LEND_MIN && mux_lend(&w->channel, (struct bytes){from->iov_base, size});
 }
 
+// Fills the room of the block that is being pulled; at other times there is none, and it is as if
+// the socket were full.
 static ssize_t send_some(struct transport *transport, const struct iovec *iov, int n_iov,
                          const int *fds, int n_fds)
 {
@@ -161,6 +181,7 @@ static ssize_t send_some(struct transport *transport, const struct iovec *iov, i
     return n > 0 ? (ssize_t)n : -EAGAIN;
 }
 
+// From the link: returns how many bytes of the room were filled, 0 if there is nothing to send.
 int transport_mux_pull(struct mux_channel *ch, uint8_t *into, size_t size)
 {
     struct transport_mux *w = of_channel(ch);
@@ -189,6 +210,7 @@ static void on_closed(uv_handle_t *handle)
     free(w);
 }
 
+// closed() comes from the loop, when libuv has let go of the idle handle.
 static void close_channel(struct transport *transport)
 {
     struct transport_mux *w = of_transport(transport);

@@ -1,4 +1,5 @@
-// Sockets as transports.
+// Sockets as transports: libuv tells when the socket is ready, and fd_send() and fd_receive() do
+// the rest.
 #include "server/net/transport_socket.h"
 
 #include <stdlib.h>
@@ -25,8 +26,9 @@ static struct transport_socket *socket_of(struct transport *w)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-// A socket that can be written to wakes the loop at once, and one that cannot has either a reader
-// at its other end or an error.
+// Watches what is wanted. A wake is done by watching for UV_WRITABLE: a socket that can be written
+// to wakes the loop at once, and one that cannot has a reader at its other end, or an error, that
+// will.
 static void transport_socket_update(struct transport_socket *s)
 {
     int events = s->watched | (s->woken ? UV_WRITABLE : 0);
@@ -39,6 +41,7 @@ static void transport_socket_update(struct transport_socket *s)
         uv_poll_stop(&s->poll);
 }
 
+// ready() may close the transport; the struct stays until on_closed().
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct transport_socket *s = container_of(poll, struct transport_socket, poll);
@@ -71,6 +74,7 @@ static void transport_socket_wake(struct transport *w)
     transport_socket_update(socket_of(w));
 }
 
+// Only for other machines; a local peer's end always shows.
 static bool is_gone(struct transport *w, uint64_t now_ms)
 {
     struct transport_socket *s = socket_of(w);

@@ -1,4 +1,10 @@
-// Frequencies.
+// Frequencies of CPUs, memory and devices, from sysfs.
+//
+//   ROOT/devices/system/cpu/cpufreq/policyN/scaling_cur_freq   kHz
+//   ROOT/class/devfreq/NAME/cur_freq                           Hz
+//
+// Runs on a thread of libuv; touches nothing but its arguments. Files that are missing or malformed
+// count as 0, and entries without a frequency are left out.
 #include "server/observe/clocks.h"
 
 #include <ctype.h>
@@ -22,6 +28,7 @@ static bool read_text(const char *folder, const char *name, const char *key, cha
     return line_read(path, ret, size);
 }
 
+// A decimal number in units of `unit` Hz; 0 if there is none or it cannot be a frequency.
 static uint64_t read_number(const char *folder, const char *name, const char *key, uint64_t unit)
 {
     char text[32], *end;
@@ -40,7 +47,7 @@ static void read_governor(const char *folder, const char *name, const char *key,
     message_set_text(c->governor, text);
 }
 
-// "0 1 2 3" is "cpu0-3", "0 2" is "cpu0,2": which CPUs have this clock.
+// Turns "0 1 2 3" into "cpu0-3" and "0 2" into "cpu0,2": the CPUs that share this clock.
 static void name_cpus(const char *list, rknnd_Clock *c)
 {
     size_t used = (size_t)snprintf(c->name, sizeof c->name, "cpu");
@@ -103,6 +110,8 @@ static int is_entry(const struct dirent *d)
     return d->d_name[0] != '.';
 }
 
+// Appends to the list what read_one() finds in the folder; `n` is how many it has. Returns the new
+// number.
 static size_t read_all(const char *root, const char *below,
                        bool (*read_one)(const char *folder, const char *name, rknnd_Clock *c),
                        rknnd_Clock *list, size_t n)

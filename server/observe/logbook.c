@@ -36,6 +36,7 @@ static uint64_t now_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+// From any thread that logs. The ring has a fixed size, so nothing is allocated here.
 static void logbook_take(struct log_watcher *w, enum log_level level, const char *text)
 {
     struct logbook *b = container_of(w, struct logbook, watcher);
@@ -47,6 +48,8 @@ static void logbook_take(struct log_watcher *w, enum log_level level, const char
 
 // ---- lines go ----------------------------------------------------------------------------------
 
+// Lines from number `from` on, or from the oldest that is still there; up to about ANSWER_SIZE
+// bytes.
 static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogReply *m,
                           struct delimited *lines, struct error *e)
 {
@@ -66,6 +69,7 @@ static int collect_locked(const struct log_ring *ring, uint64_t from, rknnd_LogR
     return r;
 }
 
+// The lock is held while lines are copied, not while they are sent.
 static void logbook_answer(struct logbook *b, struct request *request, uint64_t from)
 {
     struct delimited lines = {0};
@@ -98,6 +102,8 @@ static void answer_reader(struct request *request)
     reader_free(r);
 }
 
+// On the loop, once for many lines. Readers whose line has come are answered when their connection
+// has room; they are in no list until then.
 static void on_news(uv_async_t *news)
 {
     struct logbook *b = container_of(news, struct logbook, news);
@@ -115,6 +121,8 @@ static void on_abandoned(struct request *request)
     reader_free(container_of(request, struct reader, request));
 }
 
+// `from` 0 means the last m->last lines. One who wants to wait and has seen all is put into
+// `waiting`.
 int logbook_read(struct logbook *b, struct requests *requests, const struct frame_header *h,
                  const rknnd_Log *m, struct error *e)
 {

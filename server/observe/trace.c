@@ -9,6 +9,7 @@
 
 _Static_assert(sizeof(struct trace_event) == 64, "an event is a cache line");
 
+// Rounded up to a power of two, so that a number's slot is found by a mask.
 int trace_init(struct trace *t, uint32_t n_events, struct error *e)
 {
     uint32_t n = n_events > 0;
@@ -31,6 +32,8 @@ static struct trace_event *trace_slot(const struct trace *t, uint64_t number)
     return &t->events[number & (t->n_slots - 1)];
 }
 
+// Overwrites the oldest event. The text is cut to what the slot holds, and is terminated because
+// *event's own text is zero.
 void trace_add_event(struct trace *t, const struct trace_event *event, const char *text)
 {
     if (t->n_slots == 0)
@@ -54,6 +57,7 @@ void trace_add(struct trace *t, enum trace_kind kind, uint64_t client, uint64_t 
     trace_add_event(t, &event, text);
 }
 
+// Only for telling models apart; byte order does not matter.
 uint64_t trace_model_id(const uint8_t sha256[MODEL_SHA256_SIZE])
 {
     uint64_t id;
