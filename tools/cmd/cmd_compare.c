@@ -54,8 +54,8 @@ static int parse_options(const struct settings *settings, int argc, char **argv,
     return comparison_set_form(p, c->json, c->csv, f);
 }
 
-// Times are on by default here (loop 10), unlike with accuracy: two devices or files are what one
-// compares times of.
+// Times are measured by default here (loop 10), unlike with accuracy, whose reference is a float
+// model on another device.
 int cmd_compare(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     struct compare c = {.plan = COMPARISON_PLAN_INIT};

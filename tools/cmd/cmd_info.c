@@ -75,8 +75,8 @@ static int print_all(const char *path, json_t *model, bool json, bool long_lists
         json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
 }
 
-// The description comes first: it fails for files that nobody can read. A refused model is printed,
-// then fails with its reason, but for --dot, whose output may feed a pipe.
+// The description comes first: it fails for files that cannot be read. A refused model is printed
+// and then fails with the reason; with --dot it does not fail, since the output feeds a pipe.
 int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
 {
     (void)settings;

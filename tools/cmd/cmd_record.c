@@ -37,7 +37,8 @@ static void place_done(struct place *p)
     free(p->temporary);
 }
 
-// What the library could not do is found out before the program runs for nothing.
+// The library could only fail inside the program: an unwritable folder is found before the program
+// runs.
 static int check_folder(const char *path, struct failure *f)
 {
     cleanup(free_p) char *copy = strdup(path);

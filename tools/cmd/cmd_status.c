@@ -4,6 +4,7 @@
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"
 
+// Gauges (what is held now) and counters (since the start), in groups.
 static void print_text(const rknnd_server_info *info, const rknnd_server_status *s)
 {
     struct format_buffer b, c;

@@ -11,7 +11,7 @@ struct time_pair {
     uint64_t us, reference_us;            // medians of what was measured
 };
 
-// What a pair has in one of the columns of comparison_time_columns().
+// A value of one column, if there is one (comparison_time_numbers).
 struct time_number {
     bool there;
     double value;
@@ -48,6 +48,8 @@ void comparison_times_done(struct comparison_times *t);
 /// The layer that a node of the first model is, by its name; NULL: its time is not known.
 const struct time_pair *comparison_times_find(const struct comparison_times *t, const char *node);
 
+/// Fills all columns of a pair: both sides' times, then the ratios of the model's to the
+/// reference's.
 void comparison_time_numbers(const struct comparison_times *t, const struct time_pair *p,
                              struct time_number ret[TIME_COLUMNS]);
 

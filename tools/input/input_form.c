@@ -92,6 +92,7 @@ static const char *value_of(const char *text)
     return equals ? equals + 1 : text;
 }
 
+// Parses into a form that is thrown away.
 int input_option_check(enum input_option option, const char *text, struct failure *f)
 {
     struct input_form form = {0};

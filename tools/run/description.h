@@ -1,4 +1,4 @@
-// What a model file says, asked of the server.
+// A model file's description, asked of the server, and searched for names of tensors.
 #pragma once
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// What a model takes of memory.
+// A model's memory: sizes reported by the runtime, the arena, the file's size.
 #pragma once
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
-// What `rknnctl run` did, and how it is shown.
+// The result of `rknnctl run`, filled by run_model.c and shown by run_text.c and run_json.c. All
+// pointers belong to the run's state.
 #pragma once
 
 #include "rknnd.h"

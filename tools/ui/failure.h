@@ -37,7 +37,7 @@ int failure_exit_code(int rknn_code);
 int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// As failure_rknn, of the model in this file: the library names it without its folder, or not.
+/// As failure_rknn, for a model: names it by `path` once, whether or not the library has named it.
 int failure_model(struct failure *f, int rknn_code, const char *path);
 
 /// EXIT_RUNTIME, out of memory.

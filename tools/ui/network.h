@@ -20,9 +20,9 @@ struct network;
 int network_open(struct network **ret, struct failure *f);
 void network_close(struct network *n);
 
-/// Hears what comes for `ms`, or (`until_known`) until all that answer at once are known. Fails if
-/// Avahi ends.
+/// Runs Avahi's events for `ms`, or (`until_known`) until all servers that answer at once are
+/// known. Fails if Avahi ends.
 int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f);
 
-/// What there is now, each server once, by its best address. Returns how many; at most `max`.
+/// The servers known now, each once, by its best address. Returns how many, at most `max`.
 size_t network_list(const struct network *n, struct network_server *ret, size_t max);

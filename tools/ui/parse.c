@@ -38,6 +38,7 @@ static bool parse_fraction(const char *text, double *ret)
     return digits && !*text;
 }
 
+// Bounds are whole numbers; units are the caller's.
 int parse_real(const char *what, const char *text, uint32_t min, uint32_t max, double *ret,
                struct failure *f)
 {

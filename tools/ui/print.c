@@ -98,6 +98,7 @@ void report_heading(const char *format, ...)
     va_end(args);
 }
 
+// Names longer than NAME_COLUMN push the value to the right.
 void report_line(const char *name, const char *format, ...)
 {
     va_list args;

@@ -15,7 +15,7 @@
 #define NAME_WIDTH    24
 #define DEFAULT_WIDTH 100
 #define MIN_WIDTH     10
-#define LEFT_WIDTH    (4 + 2 + NAME_WIDTH + 2 + 9 + 2) // number, name, bytes, and the bar's first end
+#define LEFT_WIDTH    (4 + 2 + NAME_WIDTH + 2 + 9 + 2) // number, name, bytes, '|'
 
 // A tensor in the arena: bytes, and its live range in steps, both ends included.
 struct place {

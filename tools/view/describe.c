@@ -83,8 +83,8 @@ static void write_array(FILE *out, json_t *array, unsigned depth)
     }
 }
 
-// What has a name needs no names of its members ("image INT8 1x8x8x1"); of a value with a type only
-// the value is of interest.
+// An object in one line. One with a name is written without its keys ("image INT8 1x8x8x1"); of a
+// value with a type only the value is written.
 static void write_object(FILE *out, json_t *object, unsigned depth)
 {
     bool named = json_object_get(object, "name") != NULL;

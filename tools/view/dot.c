@@ -49,6 +49,7 @@ static void write_form(FILE *out, json_t *tensor)
     write_text(out, text_of(tensor, "type"));
 }
 
+// Optional outputs have no name and no edges.
 static int note_producer(struct dot *d, json_t *tensor, char kind, size_t i)
 {
     char id[32];

@@ -15,6 +15,7 @@ static const rknnd_layer *layer_at(const struct layer_times *t, uint32_t i)
     return rknnd_layer_at(t->layers, i);
 }
 
+// The API reports as many cores as the chip has; missing ones have done nothing.
 static uint64_t core_work(const rknnd_layer *l, size_t core)
 {
     return core < l->n_core_work ? l->core_work[core] : 0;
@@ -64,6 +65,7 @@ uint64_t layers_total_bytes(const struct layer_times *t)
 
 // ---- cells -------------------------------------------------------------------------------------
 
+// Room for a cell's text; the longest is the work load of three cores.
 struct cell {
     char text[64];
 };
@@ -112,6 +114,7 @@ static const char *layer_estimate(const rknnd_layer *l, struct cell *c)
     return c->text;
 }
 
+// Contents of columns; layer_cell() makes the text.
 enum what {
     ID,
     OP,
