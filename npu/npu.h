@@ -125,8 +125,8 @@ struct npu_tensor {
 // not shown.
 struct npu_tap {
     bool (*wants)(struct npu_tap *tap, const char *name); // asked before anything is copied
-    /// May block; the job waits. 0, or 1: `data` has been changed, and the job goes on with what is
-    /// there now (if the device `replaces`). Negative: the job ends with this status and these
+    /// May block; the job waits. 0, or 1: `data` has been changed, and the job continues with what
+    /// is there now (if the device `replaces`). Negative: the job ends with this status and these
     /// words.
     int (*tensor)(struct npu_tap *tap, const struct npu_tensor *t, struct error *e);
 };

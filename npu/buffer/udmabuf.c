@@ -22,6 +22,7 @@ static int open_udmabuf(struct npu_buffers *b, const char *part, struct error *e
     return 0;
 }
 
+// The dma-buf holds the pages: the memfd is closed on return.
 static int allocate(const struct npu_buffers *b, uint64_t size, struct npu_buffer *ret,
                     struct error *e)
 {

@@ -81,6 +81,7 @@ static int parse_extra(struct npu_device *d, const char **text)
     return -1;
 }
 
+// "IN:OUT" may be missing; the rest are ",key=N" in any order.
 static int parse_options(struct npu_device *d, const char *options, struct error *e)
 {
     const char *p = options;
@@ -150,6 +151,7 @@ static void describe_bytes(struct tensor_io *io, const char *name, uint32_t n)
     *io = (struct tensor_io){.logical = a, .native = a, .native_nhwc = a};
 }
 
+// Any bytes are a model; only their number is looked at.
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
                       struct npu_model **ret, struct error *e)
 {
@@ -239,6 +241,7 @@ static void repeat(const struct npu_input *in, const struct npu_output *out, siz
     }
 }
 
+// The one layer that a job with collect_perf reports.
 static void note_layer(struct npu_context *c, uint64_t time_us, uint32_t core_mask)
 {
     c->layer = (struct npu_layer){.name = "Repeat:output",

@@ -148,6 +148,7 @@ static const struct onnx_operator operators[] = {
 };
 // clang-format on
 
+// A linear search: it runs once for each node of a file, at load.
 const struct onnx_operator *onnx_operator(const char *name)
 {
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)

@@ -65,6 +65,7 @@ static const char *tensor_name(struct onnx_lowering *l, const struct onnx_node *
     return pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
 }
 
+// OWN shares the node's attributes; AXIS makes one named "axis".
 static int take_attributes(struct onnx_lowering *l, const struct part *p,
                            const struct onnx_node *of, struct onnx_node *n, struct error *e)
 {

@@ -5,7 +5,7 @@
 
 #define MAX_RANGE (1 << 26)
 
-// The three inputs as doubles; they are constants.
+// The three inputs (start, limit, step) as doubles; they are constants of one type.
 static int range_inputs(const struct onnx_lowering *l, double v[3], struct error *e)
 {
     for (uint32_t i = 0; i < 3; i++) {

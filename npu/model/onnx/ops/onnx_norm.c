@@ -2,6 +2,7 @@
 // the like in reals[].
 #include "npu/model/onnx/onnx_lower.h"
 
+// A reference operator of all inputs, with one integer and n reals.
 static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, const float *reals,
                 uint32_t n, struct error *e)
 {

@@ -79,6 +79,7 @@ static void pad_both(const struct onnx_lowering *l, struct window *w, uint32_t i
     w->pads[w->n + i] = all - w->pads[i];
 }
 
+// Whether auto_pad keeps the size (divided by the stride).
 static bool pads_alike(const struct onnx_lowering *l)
 {
     return onnx_text_is(l, "auto_pad", "SAME_UPPER", "NOTSET") ||
@@ -160,6 +161,7 @@ int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e)
     return lower_conv(l, &w, onnx_in(l, 0)->type, 3, e);
 }
 
+// int8 or uint8 images and weights; inputs 2 and 3 are their zero points.
 int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e)
 {
     struct window w = {.flags = REF_ZERO_POINTS};
@@ -215,6 +217,7 @@ int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e)
 
 // ---- pools ----
 
+// Pads must be smaller than the kernel: else a window could be without any pixel.
 int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e)
 {
     struct window w = {0};
