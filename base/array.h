@@ -16,9 +16,8 @@
 
 #include "base/error.h"
 
-/// Makes room for `need` items, which may move them; STATUS_MALLOC_FAIL, and nothing changed, where
-/// that is not possible. `what` the items are is for the words of the error. What is new is not
-/// initialised.
+/// Makes room for `need` items, which may move them. On failure STATUS_MALLOC_FAIL, and nothing has
+/// changed. `what` names the items in the error. New items are not initialised.
 #define array_reserve(items, room, need, what, e)                                                  \
     ({                                                                                             \
         void *items_ = (items);                                                                    \

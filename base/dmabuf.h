@@ -1,9 +1,8 @@
 // dma-bufs: memory that processes and devices share by file descriptor.
 //
-// Between devices and CPU caches somebody has to see to order: whoever lets a CPU touch a dma-buf
-// does so between dmabuf_begin() and dmabuf_end(). Where caches are coherent that costs a system
-// call and nothing else. (Linux, Documentation/driver-api/dma-buf.rst, "CPU Access to DMA Buffer
-// Objects".)
+// Devices may bypass the CPU's caches: code that lets a CPU access a dma-buf does so between
+// dmabuf_begin() and dmabuf_end(). Where caches are coherent that costs a system call and nothing
+// else. (Linux, Documentation/driver-api/dma-buf.rst, "CPU Access to DMA Buffer Objects".)
 #pragma once
 
 #include <stdbool.h>

@@ -21,8 +21,8 @@
 int fd_memory(const char *name, uint64_t size, struct error *e);
 
 /// As fd_memory(), mapped for reading and writing, and sealed against any change of its size and
-/// then, with `last_seal` (F_SEAL_*, or 0; may be one that the kernel does not know), for good:
-/// whoever has it mapped is safe from whoever else has the fd. Returns the fd.
+/// then, with `last_seal` (F_SEAL_*, or 0; may be one that the kernel does not know), for good: a
+/// process that has it mapped is safe from all others that have the fd. Returns the fd.
 int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_map,
                      struct error *e);
 
@@ -30,11 +30,10 @@ int fd_memory_sealed(const char *name, uint64_t size, int last_seal, void **ret_
 /// STATUS_PARAM_INVALID, if the fd is anything else, or nothing.
 int fd_size(int fd, uint64_t *ret, struct error *e);
 
-/// Whether what is mapped of a memfd stays there: whoever maps a file dies when he touches what its
-/// owner has cut off, and a file of huge pages kills him when there are none left. Only a memfd of
-/// ordinary pages that cannot shrink is safe; one that only lacks the seal gets it, and one that
-/// can be written stays so, for others that will map it later. Else words, and
-/// STATUS_PARAM_INVALID.
+/// Whether a mapping of a memfd stays valid. A process that touches mapped pages which the file's
+/// owner has cut off dies of SIGBUS, as it does when huge pages run out. Only a memfd of ordinary
+/// pages that cannot shrink is safe; one that merely lacks the seal gets it, and one that can be
+/// written stays so, for others that will map it later. Else STATUS_PARAM_INVALID, with a reason.
 int fd_check_stays(int fd, struct error *e);
 
 /// Maps `size` bytes of a file, shared: for reading and writing, or for reading if it is read-only.

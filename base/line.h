@@ -4,6 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/// The first line of a file, without its end, cut to fit. False: there is no such file, or nothing
-/// in that line; *ret is then untouched or "". Never waits for a writer.
+/// The first line of a file without its newline, cut to fit. False: no such file, or the line is
+/// empty; *ret is then untouched or "". Never waits for a writer.
 bool line_read(const char *path, char *ret, size_t size);

@@ -9,12 +9,12 @@
 struct opencl;
 struct custom_op;
 
-/// Checks what a program or plugin says; nothing of it has been called.
+/// Checks what a program or plugin registers, before any of its functions is called.
 int custom_op_check(const rknn_custom_op *op, struct error *e);
 
 /// Makes memory for the node's tensors and calls init(). `node` must outlive it, and `cl` (NULL for
 /// the CPU), too; *op is copied. Returns 0; 1 when init() hands the node back to the device, and
-/// then there is no *ret; or what init() answered, with words.
+/// then there is no *ret; or the negative answer of init(), with an error.
 int custom_op_new(const rknn_custom_op *op, const struct custom_node *node, struct opencl *cl,
                   struct custom_op **ret, struct error *e);
 

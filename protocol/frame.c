@@ -99,6 +99,7 @@ static void drop_frame_fds(struct frame_reader *r)
         fd_close(frame_reader_take_fd(r));
 }
 
+// All fds that were received, also of frames not begun yet.
 void frame_reader_done(struct frame_reader *r)
 {
     r->n_frame_fds = r->n_fds;

@@ -149,6 +149,7 @@ size_t message_delimited_size(const pb_msgdesc_t *fields, const void *message)
     return sizing.bytes_written;
 }
 
+// False: no room left; *at is then unchanged.
 bool message_delimited_put(const pb_msgdesc_t *fields, const void *message, uint8_t **at,
                            const uint8_t *end)
 {

@@ -53,7 +53,7 @@ void stream_share(struct stream *s);
 /// Memory of `size` bytes that the peer can read too, where this end has offered to share: what
 /// stream_send() is given out of it goes without a copy, and may be changed as soon as it has gone.
 /// `number` is below STREAM_AREAS; an area that had it before is lent no longer. The caller's, to
-/// munmap() once that is so, or the stream is closed. NULL: none is to be had.
+/// munmap() once that is so, or the stream is closed. NULL: there is none.
 void *stream_lend(struct stream *s, unsigned number, size_t size);
 
 /// Bytes of a part of an area that is being sent: they stay as they are, and the peer reads them

@@ -20,7 +20,7 @@ int sim_put_input(const struct run *r, uint32_t i, const struct tensor_io *io,
 int sim_get_output(const struct run *r, uint32_t i, const struct tensor_io *io,
                    const struct npu_output *output, struct error *e);
 
-/// A tensor of the run that is no constant, as an output is described and taken out: in the file's
+/// A tensor of the run that is not constant, as an output is described and taken out: in the file's
 /// own dimensions, packed. dst takes the tensor's size.
 int sim_describe_tensor(const struct graph_tensor *t, struct tensor_attr *ret, struct error *e);
 int sim_read_tensor(const struct run *r, uint32_t index, void *dst, struct error *e);

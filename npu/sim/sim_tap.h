@@ -1,4 +1,4 @@
-// What the nodes of a graph compute, for whoever looks into a run.
+// Shows what the nodes of a graph compute to an observer of a run.
 #pragma once
 
 #include "npu/npu.h"

@@ -252,6 +252,7 @@ static json_t *layer_estimates(const struct graph *g, const struct chip *chip,
     return list;
 }
 
+// Sums over all layers, and the internal memory with its part in SRAM.
 static json_t *model_estimate(const struct graph *g, const struct chip *chip,
                               const struct npu_layer *layers)
 {
@@ -278,6 +279,7 @@ static json_t *model_estimate(const struct graph *g, const struct chip *chip,
     return j;
 }
 
+// One tensor of the chip's internal memory: offset, bytes, live range in nodes.
 static void add_place(void *list, const struct graph_tensor *t, const struct sram_tensor *where)
 {
     json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:i, s:i, s:b}", "name",

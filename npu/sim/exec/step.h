@@ -81,7 +81,7 @@ int step_floats(struct step *s, const struct graph_tensor *t, float **ret, struc
 
 // ---- for operators, while they run ----
 
-/// The memory of a tensor that is no constant.
+/// The memory of a tensor that is not constant.
 void *run_tensor(const struct run *r, uint32_t index);
 
 /// Memory of the step's inputs (constants as the file holds them) and outputs.

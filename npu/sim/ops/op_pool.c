@@ -35,6 +35,7 @@ struct pool_step {
     uint64_t lines; // stored: the sums of a line's columns, and of its windows
 };
 
+// Output sizes are floor or ceil of (size + padding - reach) / stride + 1 (ceil_mode).
 static int check_size(const struct step *s, const struct graph_tensor *x,
                       const struct graph_tensor *y, struct error *e)
 {
@@ -51,12 +52,14 @@ static int check_size(const struct step *s, const struct graph_tensor *x,
     return 0;
 }
 
+// A global pool: one window over the image.
 static bool covers_all(const struct graph_window *w, const struct graph_tensor *x)
 {
     return w->kernel[0] == x->dims[2] && w->kernel[1] == x->dims[3] &&
            !(w->pad[0] | w->pad[1] | w->pad[2] | w->pad[3]);
 }
 
+// Whether the order of stored values is that of real ones, and the maximum needs no conversion.
 static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor *y)
 {
     bool same = x->quantized == y->quantized && x->scale == y->scale && x->zp == y->zp;
@@ -64,7 +67,7 @@ static bool compares_raw(const struct graph_tensor *x, const struct graph_tensor
     return x->type == y->type && ((x->type == TENSOR_INT8 && same) || (floats && !x->quantized));
 }
 
-// Sums of bytes that 16 bits hold.
+// Whether int16 holds the sum of a window: 256 taps of at most 128.
 static bool adds_stored(const struct graph_window *w, const struct element_form *from)
 {
     uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
@@ -127,6 +130,7 @@ struct span {
     uint32_t padded; // taps inside the image and its padding
 };
 
+// Output `out` along dimension i of an image of `size`.
 static struct span find_span(const struct graph_window *w, int i, uint32_t out, uint32_t size)
 {
     struct span s = {.start = (int64_t)out * w->stride[i] - w->pad[i]};
@@ -163,15 +167,15 @@ static const uint8_t *pool_pixel(const struct window_at *at, uint32_t ky, uint32
     return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
 }
 
-// The bits of fp16 numbers as integers of the same order: those of positive numbers are so already,
-// those of negative ones have the reverse order, which flipping all bits but the sign mends.
+// The bits of fp16 as int16 of the same order: positive numbers have it already, negative ones the
+// reverse, which flipping all bits but the sign corrects.
 static inline int16_t fp16_order(int16_t bits)
 {
     return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
 }
 
-// Contiguous pixels of y become what the expression makes of theirs, `a`, and of those of x, `b`,
-// at a stride of `x_step` elements.
+// y = expression of a (y itself) and b (x), for contiguous pixels of y and pixels of x that are
+// x_step elements apart.
 #define JOIN(name, y_type, x_type, expression)                                                     \
     KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
     {                                                                                              \
@@ -215,7 +219,7 @@ static void fill_zeros_i16(void *y, size_t n)
     memset(y, 0, n * sizeof(int16_t));
 }
 
-// How windows become one element each: first the lines under an output line, then along it.
+// How windows become one element each: first downwards, then along the line.
 struct joint {
     size_t image, element; // bytes of an element of the image, and of what is made of it
     void (*fill)(void *y, size_t n);
@@ -233,7 +237,8 @@ static const struct joint *largest_of(enum tensor_type type)
     return type == TENSOR_INT8 ? &largest_i8 : type == TENSOR_FLOAT16 ? &largest_f16 : &largest_f32;
 }
 
-// One output line, by way of `line`, which is as wide as the image.
+// One output line. `line` is scratch of the image's width, for the joined lines. Along it, tap by
+// tap over all windows that have the tap inside: with a stride of 1 that is one contiguous loop.
 static void join_windows(const struct window_at *at, const struct joint *j, uint8_t *line,
                          uint8_t *dst)
 {
@@ -260,6 +265,7 @@ static void join_windows(const struct window_at *at, const struct joint *j, uint
     }
 }
 
+// Maximum or sum of a window, per channel, in floats.
 static void gather_real(const struct window_at *at, const struct pool_step *p, float *sums,
                         float *values)
 {
@@ -287,7 +293,8 @@ KERNEL static void to_real(const int16_t *stored, float zeros, size_t n, float *
         sums[i] = (float)stored[i] - zeros;
 }
 
-// `stored`: the sums of the output line's windows, if there are any.
+// One output pixel. `stored`: sums of stored values, if they were made; the zero point is taken off
+// n times.
 static void pool_real(const struct window_at *at, const struct pool_step *p, const int16_t *stored,
                       float *sums, float *values)
 {
@@ -310,7 +317,8 @@ KERNEL static void add_i8(int32_t *sums, const int8_t *x, size_t n)
         sums[i] += x[i];
 }
 
-// ONNX Runtime counts all of a kernel when it counts padding.
+// One output pixel of ONNX's int8. With count_include_pad ONNX Runtime divides by the whole kernel,
+// also where ceil_mode lets it reach beyond the padding.
 static void pool_steps(const struct window_at *at, const struct pool_step *p, float *sums,
                        int8_t *dst)
 {

@@ -17,7 +17,7 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 
-// What an output line or column is made of.
+// Positions and weights of the input lines (or columns) of one output line (or column).
 struct tap {
     uint32_t at[4];
     float weight[4];
@@ -37,7 +37,8 @@ struct resize {
     uint64_t scratch;
 };
 
-// Of height (i 0) or width.
+// The input coordinate of output `out` in height (i 0) or width (i 1): ONNX's
+// coordinate_transformation_mode.
 static float resize_source(const struct graph_resize *r, int i, uint32_t out, uint32_t n_out,
                            uint32_t n_in)
 {
@@ -58,11 +59,13 @@ static float resize_source(const struct graph_resize *r, int i, uint32_t out, ui
     }
 }
 
+// Clamped to the image: the edge repeats.
 static uint32_t resize_inside(float at, uint32_t n)
 {
     return at < 0 ? 0 : at > (float)(n - 1) ? n - 1 : (uint32_t)at;
 }
 
+// ONNX's nearest_mode; round_prefer_floor and _ceil differ at halves.
 static float resize_nearest(const struct graph_resize *r, float at)
 {
     switch (r->nearest) {
@@ -77,6 +80,7 @@ static float resize_nearest(const struct graph_resize *r, float at)
     }
 }
 
+// Keys' cubic kernel with parameter a, at distances 1 + t, t, 1 - t, 2 - t.
 static void cubic_weights(float a, float t, float *w)
 {
     float d[4] = {1 + t, t, 1 - t, 2 - t};
@@ -87,7 +91,7 @@ static void cubic_weights(float a, float t, float *w)
     }
 }
 
-// Weights of pixels outside go to the others.
+// Drops taps outside the image and scales the others to a sum of 1.
 static void exclude_outside(struct tap *t, float low, uint32_t n)
 {
     float sum = 0;
@@ -124,13 +128,14 @@ static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_
     }
 }
 
+// Same type and quantization: stored values mean the same on both sides.
 static bool same_form(const struct graph_tensor *x, const struct graph_tensor *y)
 {
     return x->type == y->type && x->quantized == y->quantized && x->scale == y->scale &&
            x->zp == y->zp;
 }
 
-// Linear, by weights that are sixteenths, as they are where images are made 2, 4 or 8 times larger.
+// Whether all weights are multiples of 1/16, as for factors of 2, 4 and 8; sets them.
 static bool weigh_sixteenths(struct tap *taps, uint32_t n)
 {
     for (uint32_t o = 0; o < n; o++)
@@ -273,6 +278,7 @@ struct lines {
     uint32_t at[LINES];
 };
 
+// `values`: scratch for the input line.
 static void make_line(const struct step *s, const struct resize *p, const uint8_t *from,
                       void *values, void *line)
 {
@@ -289,6 +295,7 @@ static void make_line(const struct step *s, const struct resize *p, const uint8_
     widen_line(p, values, y->dims[3], y->dims[1], line);
 }
 
+// Input line `at` at the output's width: kept from an earlier output line, or made now.
 static const void *find_line(const struct step *s, const struct resize *p, struct lines *l,
                              const uint8_t *image, uint32_t at)
 {
@@ -315,6 +322,7 @@ static void resize_stored(const struct step *s, const struct resize *p, struct l
     weigh_stored(first, second, t, p->line, (int8_t *)dst);
 }
 
+// One output line in floats. Taps of weight 0 are left out, and their lines not made.
 static void resize_line(const struct step *s, const struct resize *p, struct lines *l,
                         const uint8_t *image, uint32_t oy, uint8_t *dst)
 {
@@ -338,6 +346,7 @@ static void resize_line(const struct step *s, const struct resize *p, struct lin
     }
 }
 
+// Nearest, without conversion.
 static void copy_line(const struct step *s, const struct resize *p, const uint8_t *image,
                       uint32_t oy, uint8_t *dst)
 {

@@ -110,11 +110,13 @@ static int64_t integer_binary(int64_t kind, int64_t a, int64_t b)
      : kind == REF_GREATER    ? (a) > (b)                                                          \
                               : (a) >= (b))
 
+// Their output is bool, whatever the operands are.
 static bool is_comparison(int64_t kind)
 {
     return kind >= REF_EQUAL && kind <= REF_GREATER_EQUAL;
 }
 
+// Both operands broadcast to the output; bit operations need integers.
 static int check_binary(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     struct ref_walk w;
@@ -132,7 +134,7 @@ static int check_binary(const struct ref_call *c, uint64_t *ret_extra, struct er
     return 0;
 }
 
-// A count or truth value, where the output may be quantized.
+// A count or truth value, for outputs that may be quantized.
 static union ref_value math_whole(const struct ref_tensor *y, int64_t v)
 {
     return y->real ? (union ref_value){.r = (double)v} : (union ref_value){.i = v};
@@ -246,6 +248,7 @@ static int64_t integer_unary(int64_t kind, int64_t x)
     }
 }
 
+// IsNaN and IsInf: reals in, truth values out.
 static bool is_question(int64_t kind)
 {
     return kind == REF_IS_NAN || kind == REF_IS_INF;
@@ -302,6 +305,7 @@ static int check_where(const struct ref_call *c, uint64_t *ret_extra, struct err
     return 0;
 }
 
+// y = condition ? a : b, all three broadcast.
 static int run_where(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -314,6 +318,7 @@ static int run_where(struct ref_call *c, struct error *e)
     return 0;
 }
 
+// min and max are optional, of one element each.
 static int check_clip(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     (void)ret_extra;

@@ -196,6 +196,7 @@ static int check_gather_nd(const struct ref_call *c, uint64_t *ret_extra, struct
     return 0;
 }
 
+// y[b, row] = the block of x that the row of indices chooses.
 static int run_gather_nd(struct ref_call *c, struct error *e)
 {
     struct nd_indices n;
@@ -222,6 +223,7 @@ static int check_scatter_nd(const struct ref_call *c, uint64_t *ret_extra, struc
     return 0;
 }
 
+// A copy of x with blocks replaced, in the order of the rows where they overlap.
 static int run_scatter_nd(struct ref_call *c, struct error *e)
 {
     struct nd_indices n;
@@ -265,6 +267,7 @@ static int64_t pad_source(int64_t mode, int64_t at, int64_t size)
     return inside < size ? inside : period - inside;
 }
 
+// Negative padding cuts: indices then begin inside the input.
 static int run_pad(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -300,6 +303,7 @@ static int check_tile(const struct ref_call *c, uint64_t *ret_extra, struct erro
     return fits ? 0 : ref_refuse(c, e, "its output is not a multiple of its input");
 }
 
+// Index modulo the input's size; the repeats follow from the shapes.
 static int run_tile(struct ref_call *c, struct error *e)
 {
     (void)e;
