@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 struct notify {
-    char socket[108]; // "": nobody to tell
+    char socket[108]; // "": there is no manager
     uv_timer_t watchdog;
     bool open;
 };

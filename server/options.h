@@ -61,7 +61,7 @@ void options_done(struct options *o);
 #define OPTIONS_EXIT 1 // --help or --version has been answered
 
 /// Reads the command line and the file that --config names; the command line wins. Returns 0,
-/// OPTIONS_EXIT, or STATUS_PARAM_INVALID with words.
+/// OPTIONS_EXIT, or STATUS_PARAM_INVALID with a text.
 int options_parse(struct options *o, int argc, char **argv, struct error *e);
 
 /// Reads one configuration file: lines `name = value` with the names of the long options, `#`

@@ -27,7 +27,8 @@ int threads_grow(struct threads *s, unsigned n, struct error *e);
 
 void threads_do(struct threads *s, struct task *t);
 
-/// Takes back a task that no thread has begun: neither work() nor finish() comes. False: too late.
+/// Takes back a task that no thread has begun: neither work() nor finish() comes. False: a thread
+/// has begun it.
 bool threads_take_back(struct threads *s, struct task *t);
 
 /// From any thread: the loop calls t->finish(t) soon.

@@ -32,7 +32,7 @@ void custom_proxy_done(struct custom_proxy *c);
 
 /// For one run: the nodes of `set` have their inputs at `inputs` and their outputs at `outputs`,
 /// with room as custom_input_room() and custom_output_room() say; post(c) comes from the run's
-/// thread when one is to be computed, and the run goes on after gate_open(). False: the run needs
+/// thread when one is to be computed, and the run continues after gate_open(). False: the run needs
 /// no proxy.
 bool custom_proxy_start(struct custom_proxy *c, const struct custom_set *set, uint8_t *inputs,
                         uint8_t *outputs, struct gate *gate, void (*post)(struct custom_proxy *c));

@@ -1,4 +1,4 @@
-// CPU access to the dma-bufs that a job's tensors lie in.
+// CPU access to the dma-bufs that a job's tensors are in.
 #pragma once
 
 #include "npu/npu.h"

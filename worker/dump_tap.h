@@ -26,7 +26,7 @@ struct dump_tap {
 int dump_tap_check(const struct npu_device_info *device, bool replace, struct error *e);
 
 /// For one run: tensors that match `only` ("": all) go to the window; post(t) comes from the run's
-/// thread when a part is there, and the run goes on after gate_open(). With `replace`, post(t)
+/// thread when a part is there, and the run continues after gate_open(). With `replace`, post(t)
 /// comes also for each part that is wanted: gate_open() comes when the window holds it.
 void dump_tap_start(struct dump_tap *t, const char *only, bool replace, void *window,
                     uint64_t window_size, struct gate *gate, void (*post)(struct dump_tap *t));

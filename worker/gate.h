@@ -1,4 +1,4 @@
-// A run that waits, in its own thread, until the loop lets it go on, or that the loop ends.
+// A run that waits, in its own thread, until the loop lets it continue, or ends it.
 #pragma once
 
 #include <pthread.h>
@@ -21,6 +21,6 @@ void gate_start(struct gate *p);
 /// Calls post(owner) and waits for gate_open(). False: the run is to end.
 bool gate_wait(struct gate *p, void (*post)(void *owner), void *owner);
 
-/// From any thread, once for each post(): the run goes on, or (`stop`) ends. `stop` may come at any
-/// time between gate_start() and the run's end.
+/// From any thread, once for each post(): the run continues, or (`stop`) ends. `stop` may come at
+/// any time between gate_start() and the run's end.
 void gate_open(struct gate *p, bool stop);

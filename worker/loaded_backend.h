@@ -6,7 +6,7 @@
 #include "protocol/message.h"
 #include "worker/model_file.h"
 
-// Zero-initialised is closed. One thread at a time, except for what npu.h allows.
+// Zero-initialised is closed. One thread at a time, except where npu.h allows more.
 struct loaded_backend {
     struct npu_module module;
     const struct npu_backend *backend; // of the module
@@ -25,7 +25,7 @@ int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, c
 int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *file,
                         struct error *e);
 
-/// A loaded model's tensors: of each row of shapes the inputs, then the outputs. A malloc'ed list
+/// A loaded model's tensors: of each shape set the inputs, then the outputs. A malloc'ed list
 /// of pointers into the model; NULL: no memory.
 const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n);
 

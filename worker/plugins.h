@@ -14,8 +14,8 @@ struct plugin;
 // Opened when the first operator is looked for. Zeroed and initialised it is closed. Any thread.
 struct plugins {
     pthread_mutex_t lock;
-    const char *dir;        // "": there are none
-    const char *module_dir; // beside which the client library lies, for plugins linked with it
+    const char *dir;                 // "": there are none
+    const char *module_dir;          // has client/librknnrt.so, for plugins linked with it
     struct breadcrumbs *breadcrumbs; // of the worker; NULL: none
     bool open;
     struct plugin *first;

@@ -40,7 +40,7 @@ struct worker {
 
 // A tensor's place in a client's memory.
 struct worker_bound {
-    bool there;             // else it lies in the job's buffer
+    bool there;             // else it is in the job's buffer
     struct npu_input input; // one of the two
     struct npu_output output;
     struct convert_form form; // of the output

@@ -25,7 +25,7 @@ void worker_memory_add(struct worker *w, const rknnd_WorkerMemory *m);
 void worker_memory_drop(struct worker *w, uint32_t number);
 void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m);
 
-/// A context that cannot take the memory is unusable, with words, until it gets another one.
+/// A context that cannot take the memory is unusable, with the reason, until it gets another one.
 void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m);
 
 struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t number);

@@ -8,7 +8,7 @@
 #define QUOTA_MAX_SHARE 1000
 
 // USER: a name or number of the system, "tcp" (all who come over the network), or "*" (everyone
-// who has no quota of his own). Each user that "*" stands for has all of it.
+// who has no quota of their own). Each user that "*" stands for has all of it.
 struct quota {
     char user[32];
     uint32_t contexts; // of all the user's programs; 0: no limit, as for the next ones

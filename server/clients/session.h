@@ -47,7 +47,7 @@ struct session {
     struct memory_table memories;
 };
 
-/// A new session with one reference, of the user who is there.
+/// A new session with one reference, of the user at the other end.
 int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
                 struct error *e);
 
@@ -61,5 +61,5 @@ void session_unref(struct session *s);
 int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e);
 void session_remove(struct session *s, uint64_t handle);
 
-/// The context of a handle; NULL, with words, if there is none.
+/// The context of a handle; NULL, with an error, if there is none.
 struct context *session_context(struct session *s, uint64_t handle, struct error *e);

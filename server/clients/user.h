@@ -34,7 +34,7 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
 void user_unref(struct user *u);
 
 /// Whether one context, or one request with so many bytes, or so many bytes more, fit the quota; if
-/// not, words that name the limit. What is taken counts until it is given back.
+/// not, an error that names the limit. What is taken counts until it is given back.
 int user_take_context(struct user *u, struct error *e);
 int user_take_request(struct user *u, uint64_t bytes, struct error *e);
 int user_take_bytes(struct user *u, uint64_t bytes, struct error *e);

@@ -1,5 +1,5 @@
 // The handlers, one for each message. Each either answers (or starts what will answer) and returns
-// 0, or returns a negative status with words, which dispatch sends. A handler that expects a
+// 0, or returns a negative status with an error, which dispatch sends. A handler that expects a
 // payload names its destination with connection_receive(); otherwise the payload is dropped.
 #pragma once
 

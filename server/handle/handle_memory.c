@@ -38,7 +38,7 @@ int memory_check_room(const struct connection *c, uint64_t size, struct error *e
     return 0;
 }
 
-// The handle takes its own reference of the memory; the caller keeps his.
+// The handle takes its own reference of the memory; the caller keeps its own.
 int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
                        struct error *e)
 {

@@ -1,4 +1,4 @@
-// Where the tensors of a context's runs lie, when that is memory of the client.
+// Where the tensors of a context's runs are, when that is memory of the client.
 //
 // A table is shared by all that look at it and never changes while more than one does: a job keeps
 // the table that was there when it came.
@@ -14,7 +14,7 @@ struct model_info;
 struct bound {
     struct memory *memory;     // NULL: it comes and goes with each run
     uint64_t offset, size;     // bytes
-    uint32_t row;              // of shapes, for which it holds
+    uint32_t row;              // shape set for which it holds
     struct convert_form form;  // of an input that is not passed through, and of an output
     bool pass_through, stored; // as in npu_input
 };
@@ -49,10 +49,10 @@ static inline const struct bound *binding_find(const struct binding *b, uint32_t
 struct npu_input binding_input(const struct bound *place);
 struct npu_output binding_output(const struct bound *place);
 
-/// Bytes of the outputs, in a row of shapes, that are not bound.
+/// Bytes of the outputs, in a shape set, that are not bound.
 uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row);
 
-/// Whether everything that is bound holds for a row of shapes.
+/// Whether everything that is bound holds for a shape set.
 int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
                       struct error *e);
 

@@ -9,7 +9,7 @@
 
 struct buffer_pool;
 
-// Inputs and outputs lie in two memories, so that a worker can be kept from writing to the inputs:
+// Inputs and outputs are in two memories, so that a worker can be kept from writing to the inputs:
 // when a job runs a second time, after its worker died, they are what the client sent.
 struct buffer {
     unsigned refs;

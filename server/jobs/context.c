@@ -7,7 +7,7 @@
 //          +-----------------------+-------------------------+--> context_close()
 //
 // context_close() makes it unknown to its client at once (`connection` is NULL, the handle is
-// free); what runs on the device goes on, and context_check_idle() frees the context behind the
+// free); what runs on the device continues, and context_check_idle() frees the context behind the
 // last of it. Until then it keeps its references to session and model.
 #include "server/jobs/context.h"
 
@@ -55,7 +55,7 @@ static void answer_opening(struct context *x)
     };
     message_set_text(m.custom_string, info->custom_string);
     message_set_text(m.estimate_chip, info->estimate_chip);
-    // The tensors lie in the model; it stays until they have gone.
+    // The tensors are in the model, which stays until they have been sent.
     struct iovec payload = {x->model->tensors, x->model->tensors_size};
     request_answer(&x->opening, rknnd_ContextInfo_fields, &m, &payload, 1, release_model,
                    model_ref(x->model));

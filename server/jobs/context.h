@@ -62,7 +62,7 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
 /// finishes first; then the context is freed.
 void context_close(struct context *x);
 
-/// Keeps the jobs of all contexts of the model off the device, or lets them go on.
+/// Keeps the jobs of all contexts of the model off the device, or lets them run again.
 void contexts_hold(struct contexts *all, const struct model *m, bool held);
 
 /// Frees a closed context as soon as nothing runs on it.

@@ -42,7 +42,7 @@ struct memory {
     bool dmabuf;    // CPUs access it between dmabuf_begin() and dmabuf_end()
     bool read_only; // its owner lets nobody write
     struct list users;
-    // Runs whose intermediate results lie here happen one after the other, whatever their context.
+    // Runs whose intermediate results are here happen one after the other, whatever their context.
     struct scheduler_queue queue;
     struct session *queue_session; // whose queue it is; NULL: nobody's yet
 };
@@ -79,7 +79,7 @@ void memory_table_done(struct memory_table *t); // frees all handles
 int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_handle,
                      struct error *e);
 
-/// The memory of a handle; NULL, with words, if there is none.
+/// The memory of a handle; NULL, with an error, if there is none.
 struct memory *memory_table_find(const struct memory_table *t, uint64_t handle, struct error *e);
 
 /// Ends a handle. STATUS_PARAM_INVALID if there is none.

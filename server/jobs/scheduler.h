@@ -9,7 +9,7 @@
 // Inside one priority: the group (a user) that has had the least device time for its weight goes
 // first, and in it the client that has had the least, so that ten greedy contexts of one client get
 // what one polite context of another gets, and ten clients of one user what one of another gets.
-// Who was away gets no credit for it.
+// Whoever was idle gets no credit for it.
 //
 // Jobs of one context run in order, one at a time. No core is idle while a job that waits would
 // fit, with one exception: when the job whose turn it is (say, one that wants three cores at once)
@@ -43,7 +43,8 @@ struct scheduler_group {
                                           // newcomers start
 };
 
-// One who shares the device with equal right in its group: a session. Embedded by its owner.
+// A party that shares the device equally with others in its group: a session. Embedded by its
+// owner.
 struct scheduler_client {
     struct scheduler_group *group;
     unsigned n_waiting, n_running;

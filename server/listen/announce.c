@@ -51,7 +51,7 @@ static void on_log_closed(struct worker_log *l)
     (void)l;
 }
 
-// The server goes on without an announcement.
+// The server continues without an announcement.
 static void on_process_exit(uv_process_t *process, int64_t status, int number)
 {
     struct announce *a = container_of(process, struct announce, process);

@@ -5,9 +5,8 @@
 //      listener_open_fd(), which accept from them (bind.c makes Unix and TCP sockets). Anything
 //      else hands each of its connections to l->take_transport() as a struct transport
 //      (transport.h) of its own, and puts a struct listener_carrier into l->carriers.
-//   2. Give it a row in listen_schemes.c. The help of rknnd and the words about wrong addresses
-//   come
-//      from the rows; test_listen_schemes fails until rknnd(8) has it, too.
+//   2. Give it a row in listen_schemes.c. The help of rknnd and the errors for wrong addresses are
+//      made from the rows; test_listen_schemes fails until rknnd(8) has it, too.
 // The client's side is client/transport/transport.h.
 #pragma once
 
@@ -29,5 +28,5 @@ int listen_at(struct listeners *l, const char *text, struct error *e);
 /// The forms of addresses, for people.
 void listen_forms(char ret[static URI_FORMS_SIZE]);
 
-/// Row `i`; NULL behind the last.
+/// Row `i`; NULL after the last one.
 const struct listen_scheme *listen_scheme(unsigned i);

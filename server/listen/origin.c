@@ -25,7 +25,7 @@ bool origin_is_stopped(const struct origin *o)
     return name_end && strlen(name_end) > 2 && strchr("Tt", name_end[2]);
 }
 
-// By the user id that the kernel vouched for when the connection was made.
+// By the user id that the kernel reported when the connection was made.
 bool origin_is_operator(const struct origin *o)
 {
     return o->local && (o->uid == 0 || o->uid == geteuid());

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-// Who is at the other end of a connection, by the kernel's word.
+// Who is at the other end of a connection, as the kernel says.
 struct origin {
     bool local;  // a Unix socket: descriptors can pass
     bool remote; // another machine, by network: it may be gone without a word

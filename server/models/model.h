@@ -52,7 +52,7 @@ void model_unref(struct model *m); // NULL: nothing
 
 CLEANUP_DEFINE(struct model, model_unref)
 
-// One who needs the model loaded. Embedded by its owner (a context).
+// Somebody who needs the model loaded. Embedded by its owner (a context).
 struct model_use {
     struct model *model;
     struct list link;

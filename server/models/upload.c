@@ -15,7 +15,7 @@
 // Only the owner may send chunks. Other connections that offer the same file wait in `waiting`:
 // they are answered when the file is complete, or the first of them becomes the owner when the
 // present one goes or stands still. Chunks are hashed on other threads (hashers.h) while later ones
-// arrive; the loop writes to the map from `received` on, the thread reads what lies before. An
+// arrive; the loop writes to the map from `received` on, the thread reads what is before. An
 // upload that is dropped while it is hashed is freed when the thread has finished.
 #include "server/models/upload.h"
 

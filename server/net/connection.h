@@ -47,7 +47,7 @@ struct connection {
     uint64_t pinged_ms; // uv_now() of the last PING; 0: none
 };
 
-// What connections tell whoever has them. Loop thread only.
+// What connections tell their owner. Loop thread only.
 struct connection_ops {
     /// A message has come. The payload's destination is decided when this returns, unless the
     /// connection has been closed.
@@ -80,7 +80,7 @@ void connection_close(struct connection *c, const char *why);
 /// Reads nothing more, says goodbye (NULL: without a word) and closes when what is queued has gone.
 void connection_leave(struct connection *c, const char *reason);
 
-/// Tells the client that no new requests are wanted; goes on answering.
+/// Tells the client that no new requests are wanted; open ones are still answered.
 void connection_say_goodbye(struct connection *c, const char *reason);
 
 /// Answers the request that is being dispatched.

@@ -4,7 +4,7 @@
 //                           |
 //                           +-------> requests_abandon(), or CANCEL: abandoned() is called
 //
-// A request is embedded in the work behind it, which outlives it as often as not: a job goes on
+// A request is embedded in the work behind it, which outlives it as often as not: a job continues
 // until the device has finished, although its client has gone. So every answer looks at
 // `connection` first, and drops what nobody waits for.
 #include "server/net/request.h"

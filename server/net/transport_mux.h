@@ -1,5 +1,5 @@
-// A transport that is a channel of a USB link, at the board's end: blocks are read from and written
-// to where they lie, with nothing between them and the frames.
+// A transport that is a channel of a USB link, at the board's end: frames are
+// read from and written to its blocks directly, with no buffer between.
 #pragma once
 
 #include "server/net/transport.h"

@@ -9,5 +9,5 @@
 #define CLOCKS_MAX 256
 
 /// Fills `list` with up to CLOCKS_MAX clocks: CPUs, then devices, each by name. `root` is where
-/// sysfs lies: "/sys". What cannot be read is left out. May block, but not for long.
+/// sysfs is mounted: "/sys". What cannot be read is left out. May block, but not for long.
 size_t clocks_read(const char *root, rknnd_Clock *list);

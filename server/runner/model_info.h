@@ -8,7 +8,7 @@
 struct model_info {
     struct npu_device_info device;
     uint32_t n_inputs, n_outputs;
-    uint32_t n_rows;           // of shapes, at least 1
+    uint32_t n_rows;           // shape sets, at least 1
     bool native_attrs;         // npu_model_info.native_attrs
     bool no_custom;            // npu_model_info.no_custom
     struct tensor_io *tensors; // of each row: inputs, then outputs

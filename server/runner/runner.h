@@ -20,8 +20,8 @@ int runner_new(const struct runner_options *options, const struct model_file *mo
                const struct runner_events *events, void *owner, struct runner **ret,
                struct error *e);
 
-/// Ends the worker. Contexts must be gone. Resources go in the background, on the loop. NULL is
-/// fine.
+/// Ends the worker. Contexts must be gone. Resources are freed in the background, on the loop. NULL
+/// is fine.
 void runner_free(struct runner *runner);
 
 const struct model_info *runner_info(const struct runner *runner); // after on_loaded
@@ -48,14 +48,14 @@ struct buffer_pool *runner_buffers(struct runner *runner);
 /// once more; after a second death they fail with STATUS_DEVICE_UNAVAILABLE (the one that was past
 /// its deadline: STATUS_TIMEOUT). A worker that dies again and again without finishing a job is
 /// replaced more and more slowly, then not any more: everything fails with
-/// STATUS_DEVICE_UNAVAILABLE and words that say so.
+/// STATUS_DEVICE_UNAVAILABLE and a text that says so.
 void runner_submit(struct runner_job *job);
 
 // What follows may be asked of a job at any time, also before it is submitted and after its end:
 // what does not fit what it does then has no effect (the table is in runner.c).
 
-/// A dump's part has been taken, or a node is computed: the job goes on. What stays out for longer
-/// than the job's timeout ends the job with STATUS_TIMEOUT.
+/// A dump's part has been taken, or a node is computed: the job continues. What stays out for
+/// longer than the job's timeout ends the job with STATUS_TIMEOUT.
 void runner_job_next(struct runner_job *job);
 
 /// Whether the job waits for runner_job_next().

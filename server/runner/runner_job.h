@@ -16,12 +16,12 @@ struct runner_job {
     const struct npu_input *inputs; // n_inputs of them; `data` points into buffer->input, or into
                                     // the memory to which the input is bound
     struct binding *binding;        // of tensors to memory, or NULL; the runner takes a reference
-    uint32_t row;                   // of shapes
+    uint32_t row;                   // the shape set
     uint32_t core_mask;
     bool divide_batch;   // as npu_job's
     uint32_t timeout_ms; // 0: runner_options.job_timeout_ms
     bool collect_perf;
-    // For a dump, which gives no outputs: part() comes for each part of a tensor, which lies at the
+    // For a dump, which gives no outputs: part() comes for each part of a tensor, which is at the
     // start of buffer->output and has up to `window` bytes; the job waits until runner_job_next().
     void (*part)(struct runner_job *job, const rknnd_DumpReply *part); // NULL: no dump
     void *part_owner;                                                  // for whoever has set part()
@@ -34,7 +34,7 @@ struct runner_job {
     void (*call)(struct runner_job *job, uint32_t node); // NULL: there are none
     void *call_owner;                                    // for whoever has set call()
     struct custom_set custom;
-    uint64_t custom_inputs, custom_outputs; // where they lie in buffer->output
+    uint64_t custom_inputs, custom_outputs; // where they are in buffer->output
     /// The worker has died: the job is out of the runner again, and to be submitted once more, best
     /// when the runner is ready. It is still the same job: that will be its second attempt. NULL:
     /// it stays in the runner meanwhile.

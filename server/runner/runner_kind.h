@@ -18,8 +18,8 @@ struct runner_kind {
     void (*end)(struct runner *h);
     void (*open)(struct runner_context *c); // answer: runner_context_opened()
     void (*run)(struct runner_context *c);  // c->job; answer: runner_context_ran()
-    /// After runner_context_dumped() and _called(): the job goes on, or is to end. `stop` may come
-    /// at any time. Not answered.
+    /// After runner_context_dumped() and _called(): the job continues, or is to end. `stop` may
+    /// come at any time. Not answered.
     void (*next)(struct runner_context *c, bool stop);
     void (*profile)(struct runner_context *c); // answer: runner_context_profiled()
     /// The context is not busy and nobody wants it any more: frees it, with runner_context_done().
@@ -108,7 +108,7 @@ void runner_is_ready(struct runner *runner);
 /// Nothing will run any more: everybody is told, from inside.
 void runner_has_failed(struct runner *runner, const struct error *e);
 
-/// All contexts are lost. Jobs that ran are queued again; those that ran before fail with words
+/// All contexts are lost. Jobs that ran are queued again; those that ran before fail with a text
 /// that end with `why`, from inside. What was asked besides is asked again.
 void runner_has_lost_contexts(struct runner *runner, const struct error *why);
 

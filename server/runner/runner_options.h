@@ -1,4 +1,4 @@
-// What the runners of one daemon share, and what they tell whoever has them.
+// What the runners of one daemon share, and what they tell their owner.
 #pragma once
 
 #include <uv.h>
@@ -14,7 +14,7 @@ struct runner_options {
     bool threads;                // --isolation=thread
     const char *backend;         // "sim"
     const char *backend_options; // "rk3588"
-    const char *module_dir;      // where npu-BACKEND.so lies
+    const char *module_dir;      // folder of npu-BACKEND.so
     const char *plugin_dir;      // custom operators; "": none
     uint32_t load_timeout_ms;    // a worker that takes longer is killed
     uint32_t job_timeout_ms;     // default deadline of a job, counted from its start

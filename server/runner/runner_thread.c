@@ -46,7 +46,7 @@ struct thread_context {
     struct error error;
     struct npu_job job;
     struct dma_sync sync;
-    struct npu_input *inputs; // copies: the caller may cancel and free his
+    struct npu_input *inputs; // copies: the caller may cancel and free its own
     struct npu_output *outputs;
     struct gate gate;
     struct dump_tap tap;

@@ -16,7 +16,7 @@ void worker_memories_init(struct worker_memories *w);
 /// A new worker knows nothing; NULL: the old one is gone.
 void worker_memories_reset(struct worker_memories *w, struct worker_process *process);
 
-/// Tells the worker where the tensors of its context number `context` lie in the next run: as in
+/// Tells the worker where the tensors of its context number `context` are in the next run: as in
 /// `now`, after `before` (of the same worker). Either may be NULL.
 int worker_memories_bind(struct worker_memories *w, uint32_t context, const struct binding *before,
                          const struct binding *now, struct error *e);

@@ -10,11 +10,11 @@ struct worker_process;
 
 // What it tells its owner, on the loop; not from inside a function below.
 struct worker_events {
-    /// Is this the answer to a request that is open? (False: the worker talks nonsense.) Asked
+    /// Is this the answer to a request that is open? (False: the worker breaks the protocol.) Asked
     /// before a byte is allocated for its payload.
     bool (*expects)(void *owner, const struct frame_header *h);
     /// An answer, whole: `m` is of its row's type, or the worker answers with an error (`failure`,
-    /// else NULL). Negative, with words: it is nonsense.
+    /// else NULL). Negative, with an error: it makes no sense.
     int (*on_reply)(void *owner, const struct frame_header *h, const struct error *failure,
                     const union message_any *m, struct bytes payload, struct error *e);
     /// The process is gone and reaped; *why says how it ended. Comes once.
@@ -42,5 +42,5 @@ pid_t worker_process_pid(const struct worker_process *w);
 void worker_process_kill(struct worker_process *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/// Ends the process and forgets the owner; what is left goes in the background. NULL is fine.
+/// Ends the process and forgets the owner; what is left is freed in the background. NULL is fine.
 void worker_process_free(struct worker_process *w);
