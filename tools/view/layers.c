@@ -15,7 +15,8 @@ static const rknnd_layer *layer_at(const struct layer_times *t, uint32_t i)
     return rknnd_layer_at(t->layers, i);
 }
 
-// The API reports as many cores as the chip has; missing ones have done nothing.
+// A core's share of the layer, in any unit (rknnd_layer.core_work); 0 for cores that are not
+// listed.
 static uint64_t core_work(const rknnd_layer *l, size_t core)
 {
     return core < l->n_core_work ? l->core_work[core] : 0;
@@ -70,7 +71,8 @@ struct cell {
     char text[64];
 };
 
-// Percentage of cycles in which the MAC array is busy; the SDK's "\" where nothing is multiplied.
+// MAC utilization in per cent: cycles that the MACs need at the least, of all cycles. The SDK's "\"
+// stands where nothing is multiplied.
 static const char *mac_usage(const rknnd_layer *l, struct cell *c)
 {
     if (l->mac_cycles == 0 || l->total_cycles == 0)
@@ -80,7 +82,7 @@ static const char *mac_usage(const rknnd_layer *l, struct cell *c)
     return c->text;
 }
 
-// Per cent of the layer's work that a core did.
+// Per cent of the work of the cores that the tables show.
 static double core_share(const rknnd_layer *l, size_t core)
 {
     double sum = 0;
