@@ -49,7 +49,7 @@ struct log *log_used(void);
 /// Before the library logs anything.
 void log_use(struct log *l);
 
-// Somebody who is told of every line. Embedded by its owner.
+// An observer of every line. Embedded by its owner.
 struct log_watcher {
     struct list link;
     /// `text` is the line without time, level and newline. From any thread, one at a time; must not
@@ -57,6 +57,6 @@ struct log_watcher {
     void (*take)(struct log_watcher *w, enum log_level level, const char *text);
 };
 
-/// From here on, until log_unwatch(), after which take() does not come any more.
+/// take() is called for each line from now on, and no longer once log_unwatch() has returned.
 void log_watch(struct log_watcher *w);
 void log_unwatch(struct log_watcher *w);

@@ -26,6 +26,6 @@ void custom_op_free(struct custom_op *o);
 /// to the nearest).
 void *const *custom_op_tensors(const struct custom_op *o);
 
-/// Calls prepare() and compute(); the words of a failure say which one answered what. One thread at
-/// a time.
+/// Calls prepare() and compute(); the error says which of them failed with what. One thread at a
+/// time.
 int custom_op_run(struct custom_op *o, struct error *e);

@@ -70,7 +70,7 @@ struct frame_reader {
 
 void frame_reader_init(struct frame_reader *r, uint64_t payload_limit);
 
-/// Closes the fds that nobody took.
+/// Closes all fds that were not taken.
 void frame_reader_done(struct frame_reader *r);
 
 /// Where the next bytes of the stream go; never 0 long after NEED_MORE. On a Unix socket fds that
@@ -101,11 +101,10 @@ int frame_reader_take_fd(struct frame_reader *r);
 /// FRAME_PAYLOAD. n is at most FRAME_MAX_SEGMENTS.
 void frame_reader_payload_into(struct frame_reader *r, const struct iovec *segments, int n);
 
-/// … or nowhere: FRAME_PAYLOAD comes all the same, when the bytes have been read and dropped.
+/// … or nowhere: the bytes are read and dropped, and then FRAME_PAYLOAD comes.
 void frame_reader_payload_skip(struct frame_reader *r);
 
-/// While a payload is being read: what is left of it goes nowhere, FRAME_PAYLOAD comes all the
-/// same.
+/// While a payload is being read: drops the rest of it. FRAME_PAYLOAD still comes.
 void frame_reader_payload_forget(struct frame_reader *r);
 
 // ---- writing -----------------------------------------------------------------------------------

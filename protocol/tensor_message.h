@@ -11,7 +11,7 @@ int tensor_io_from_message(const rknnd_TensorIo *m, struct tensor_io *ret, struc
 
 void tensor_attr_to_message(const struct tensor_attr *a, rknnd_TensorAttr *ret);
 
-/// One view of a tensor, checked; `what` it is, for words.
+/// One view of a tensor, checked; `what` names it in errors.
 int tensor_attr_from_message(const rknnd_TensorAttr *m, const char *what, struct tensor_attr *ret,
                              struct error *e);
 

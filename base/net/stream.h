@@ -31,7 +31,7 @@ struct stream {
     struct stream_pipe *in, *out;
     uint32_t n_in, n_out;       // bytes, modulo 2^32
     bool offered;               // by this end, which owns the areas
-    bool broken;                // the peer does not keep to what stands here
+    bool broken;                // the peer has violated the protocol
     bool posting;               // part of an area is being sent
     uint32_t n_areas;           // that were lent so far
     uint32_t n_posted, n_taken; // parts of areas that were sent and received so far
@@ -64,7 +64,7 @@ uint64_t stream_posted(const struct stream *s);
 bool stream_is_posted(const struct stream *s, unsigned number);
 
 /// As fd_send() and fd_receive() (base/fd.h), never waiting. Only sockets carry fds. -EPROTO: the
-/// peer does not keep to what stands here.
+/// peer violates the protocol.
 ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const int *fds,
                     int n_fds);
 ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,

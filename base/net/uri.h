@@ -1,7 +1,7 @@
 // Addresses: where a server is, or where it listens. An address is a scheme and what that needs to
 // know: tcp:HOST:PORT, usb:SERIAL.
 //
-// Nobody knows all schemes. Whoever takes addresses has a table of those that it understands:
+// No list of all schemes exists. Code that takes addresses has a table of those it understands:
 // client/transport/transports.c of the ways to a server, server/listen/listen_schemes.c of those
 // that a server can listen on.
 #pragma once

@@ -11,7 +11,7 @@ struct faults {
     atomic_ullong n_jobs[SIM_MAX_FAULTS]; // that a rule has seen
 };
 
-/// `options` must stay.
+/// `options` must outlive f.
 void faults_init(struct faults *f, const struct sim_options *options);
 
 /// The fault that this job of the model is to have: of the first rule that wants one. Any thread.

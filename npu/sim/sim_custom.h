@@ -1,5 +1,4 @@
-// Custom operators: which nodes of a graph others may compute, and their data on the way out and
-// back.
+// Custom operators: which nodes of a graph a program may compute, and the exchange of their data.
 #pragma once
 
 #include "npu/npu.h"

@@ -1,6 +1,6 @@
 // What follows "sim:" in --backend: CHIP[,paced][,speed=F][,FAULT]…
 //
-//   CHIP       the chip that the device stands for; "any" or nothing: the chip of each model
+//   CHIP       the chip that the device simulates; "any" or nothing: the chip of each model
 //   paced      a job takes the time that it would take on the chip, and the CPU only where its
 //              results are not known yet, and to end on time
 //   speed=F    paced, and the chip is F times as fast

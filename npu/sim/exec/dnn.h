@@ -43,7 +43,7 @@ int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dn
 int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e);
 void dnn_bound_free(struct dnn_bound *bound);
 
-/// Runs a primitive. The thread that calls it is the only one that works.
+/// Runs a primitive, on the calling thread alone.
 int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e);
 
 /// The same with other memory for its first two arguments, which are what it reads and writes.

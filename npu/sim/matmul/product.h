@@ -16,12 +16,12 @@ struct product {
     struct product_io io;
 };
 
-/// Reads a file, which must stay; nothing is to be freed.
+/// Reads a file, which must outlive p; there is nothing to free.
 int product_init(struct product *p, const struct chip *chip, struct bytes file, struct error *e);
 
 void product_info(const struct product *p, struct npu_model_info *ret);
 
-/// The product that a file stands for, as JSON. *ret is malloc'ed, the caller frees it.
+/// The product that a file describes, as JSON. *ret is malloc'ed, the caller frees it.
 int product_describe(struct bytes file, char **ret, struct error *e);
 
 struct product_state;

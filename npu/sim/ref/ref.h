@@ -37,7 +37,7 @@ struct ref_operator {
     int (*check)(const struct ref_call *c, uint64_t *ret_extra, struct error *e);
 };
 
-/// Whether the element type can be worked on.
+/// Whether operators support the element type.
 bool ref_type_known(enum tensor_type type);
 
 #define ref_refuse(c, e, ...) graph_refuse((c)->node, e, __VA_ARGS__)
@@ -46,7 +46,7 @@ bool ref_type_known(enum tensor_type type);
 int ref_fail(const struct ref_call *c, struct error *e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Walks the elements of `dims` in order, and the offsets of operands by their steps.
+// Walks the elements of `dims` in order, and the offsets of operands by their strides.
 struct ref_walk {
     uint32_t n_dims, n_operands;
     uint32_t dims[GRAPH_MAX_DIMS], index[GRAPH_MAX_DIMS];
@@ -60,10 +60,10 @@ bool ref_walk_broadcast(struct ref_walk *w, const struct graph_tensor *t);
 
 void ref_walk_next(struct ref_walk *w);
 
-/// Without its fraction; what no integer can hold becomes the nearest that can be held, NaN 0.
+/// Truncates towards zero and saturates to 64 bits; NaN becomes 0.
 int64_t ref_to_integer(double v);
 
-/// Steps of the dimensions of a packed tensor in plain order.
+/// Strides of a packed tensor in the order of its dimensions, in elements.
 void ref_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
 
 #define X(symbol, object) extern const struct ref_operator object;
