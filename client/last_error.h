@@ -7,8 +7,8 @@
 #define RKNN_EXPORT __attribute__((visibility("default")))
 
 /// The end of every public function: for a negative `status` keeps "FUNCTION: words" for this
-/// thread and logs them as an error. Where RKNN_LOG_LEVEL does not say what is wanted, words that
-/// come again (but for their numbers) are logged the 1st, 10th, 100th time and so on. Returns
+/// thread and logs them as an error. Unless RKNN_LOG_LEVEL is set, words that repeat
+/// (but for their numbers) are logged the 1st, 10th, 100th time and so on. Returns
 /// `status`.
 int last_error_keep(const char *function, int status, const struct error *e);
 

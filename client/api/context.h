@@ -26,7 +26,7 @@ enum run_state {
     RUN_SELECTED, // waited for: the one whose outputs rknn_outputs_get() gives
 };
 
-#define RUN_INPUTS_UNKNOWN UINT64_MAX // they lie in memory that the program may have changed
+#define RUN_INPUTS_UNKNOWN UINT64_MAX // in memory that the program may have changed
 
 // One run and the outputs that came of it. Embedded in the context, so that its request may wait
 // as long as it likes.
@@ -61,7 +61,7 @@ struct context {
     struct connection *connection; // its lock is the context's, too
     uint32_t flags;                // RKNN_FLAG_*
     rknnd_ContextInfo info;
-    struct tensor_io *tensors; // of each row of shapes: inputs, then outputs
+    struct tensor_io *tensors; // of each shape set (row): inputs, then outputs
     uint32_t row, largest_row; // of shapes: that inputs have now; that needs the most memory
     struct input *inputs;
     struct bound *bound;             // inputs, then outputs
@@ -79,7 +79,7 @@ struct context {
     struct callbacks *callbacks; // operators of the program; NULL: none
     bool lent;                   // a run waits for a callback of the program, which has the context
     pthread_t borrower;          // the callback's thread
-    pthread_cond_t back;         // it is not lent any more
+    pthread_cond_t back;         // signalled when it is no longer lent
     struct matmul *matmul;       // matmul.h; NULL: a model
 };
 
@@ -117,7 +117,7 @@ struct bound *context_bound(const struct context *c, bool output, uint32_t i);
 /// more.
 struct context *context_of_session(uint64_t session, const uint8_t secret[HELLO_SECRET_SIZE]);
 
-/// Inputs and outputs in a row of shapes; a model of fixed shapes has one, 0.
+/// Inputs and outputs in a shape set (row); a model of fixed shapes has one, 0.
 static inline const struct tensor_io *context_input_in(const struct context *c, uint32_t row,
                                                        uint32_t i)
 {

@@ -127,6 +127,7 @@ void mem_put(struct mem *m)
         mem_free(m);
 }
 
+// Maps from the file's start, since offset need not be a multiple of the page size.
 static int map_file(struct mem *m, struct error *e)
 {
     size_t size = (size_t)(m->offset + m->program.size);
@@ -195,6 +196,7 @@ static struct mem_home *find_home(const struct mem *m, const rknnd_HelloReply *p
     return NULL;
 }
 
+// Notes what a session knows of the memory. In a copy the data is at offset 0.
 static int add_home(struct context *c, struct mem *m, uint64_t handle, bool shared,
                     struct mem_home **ret, struct error *e)
 {
@@ -258,6 +260,7 @@ int mem_home(struct context *c, struct mem *m, struct mem_home **ret, struct err
     return r;
 }
 
+// As mem_home(), but *ret is NULL where the memory cannot be shared: no copy is made.
 int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct error *e)
 {
     pthread_mutex_lock(&m->lock);
@@ -350,6 +353,7 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem2(rknn_context ctx, uint64_t size, u
     return mem_answer("rknn_create_mem2", r, m, &e);
 }
 
+// Whether the file reaches to `end`; a mapping beyond it would raise SIGBUS.
 static int check_file(int fd, uint64_t end, struct error *e)
 {
     uint64_t size;

@@ -76,7 +76,7 @@ int mem_from_device(const struct mem *m, struct error *e);
 /// Both, in this order: before a copy is sent.
 int mem_before_copy(const struct mem *m, struct error *e);
 
-/// Input or output `i`, when it lies in memory of which the server has a copy; else NULL.
+/// Input or output `i`, when it is in memory of which the server has a copy; else NULL.
 struct bound *mem_bound_copy(const struct context *c, bool output, uint32_t i);
 
 void mem_before_fork(void);

@@ -12,6 +12,6 @@ int mem_copy_changes(struct context *c, rknnd_Infer *m, struct iovec *segments, 
 /// … and to m->outputs_back the bound outputs that have to come in the payload.
 void mem_copy_results(const struct context *c, rknnd_Infer *m);
 
-/// A run has ended. Its outputs that lie in copies have come; if it failed, what it sent may not
+/// A run has ended. Its outputs in copied memory have come; if it failed, what it sent may not
 /// have arrived.
 void mem_copy_ran(struct context *c, bool good);

@@ -52,6 +52,7 @@ static rknn_tensor_qnt_type qnt_to_program(const struct tensor_attr *a)
                                                 : (rknn_tensor_qnt_type)a->qnt;
 }
 
+// Internal attributes to the public struct; enumerators have the same values in both.
 static void attr_to_program(const struct tensor_attr *a, uint32_t index, rknn_tensor_attr *ret)
 {
     *ret = (rknn_tensor_attr){.index = index,
@@ -92,6 +93,8 @@ static int fill_attr(struct context *c, const struct query *q, union answer *ret
     return 0;
 }
 
+// The input's shape in every set. Models of fixed shapes have no ranges: programs ask to find that
+// out.
 static int fill_input_range(struct context *c, const struct query *q, union answer *ret,
                             struct error *e)
 {
@@ -161,6 +164,7 @@ static int fill_sdk_version(struct context *c, const struct query *q, union answ
     return 0;
 }
 
+// For 32-bit fields of public structs.
 static uint32_t query_clamp(uint64_t n)
 {
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -177,6 +181,7 @@ static int ask_free_sram(struct context *c, uint64_t *ret, struct error *e)
     return s;
 }
 
+// Sizes in bytes. SRAM is asked for only where the context uses some.
 static int fill_mem_size(struct context *c, const struct query *q, union answer *ret,
                          struct error *e)
 {

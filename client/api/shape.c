@@ -23,6 +23,8 @@ static bool shape_fits(const struct context *c, uint32_t row, uint32_t n,
     return true;
 }
 
+// A shape names its input by index, and by name if it has one. Shapes are always NHWC (4-D),
+// whatever the layout of the data.
 static int check_attr(const struct context *c, const rknn_tensor_attr *a, struct error *e)
 {
     if (a->index >= c->info.n_inputs)
@@ -41,6 +43,7 @@ static int check_attr(const struct context *c, const rknn_tensor_attr *a, struct
     return 0;
 }
 
+// Each shape by itself, and no input twice.
 static int check_attrs(const struct context *c, uint32_t n, const rknn_tensor_attr *attrs,
                        struct error *e)
 {

@@ -11,6 +11,7 @@
 // Sizes of a product that every chip with products can do: int8 to int32.
 enum { M = 4, K = 64, N = 64 };
 
+// The product: a context and the memories of A, B and C.
 struct probe {
     rknn_matmul_ctx context;
     rknn_matmul_io_attr attrs;
@@ -24,6 +25,7 @@ static void doctor_fill(int8_t *values, size_t n, unsigned seed)
         values[i] = (int8_t)((i * 37 + i / 7 * 11 + seed) % 256);
 }
 
+// Returns an RKNN code; what was made until then is in *p, for close_probe().
 static int open_probe(struct probe *p)
 {
     rknn_matmul_info info = {.M = M, .K = K, .N = N, .type = RKNN_INT8_MM_INT8_TO_INT32};

@@ -18,6 +18,7 @@ static const char *hello_advice(const struct transport *t, int error)
            "log";
 }
 
+// The last hop: HELLO. The connection is the caller's.
 static struct connection *doctor_greet(struct checks *checks, const struct transport *t,
                                        const char *uri)
 {
@@ -69,6 +70,7 @@ static struct connection *reach_default(struct checks *checks,
     return NULL;
 }
 
+// Tells which server is selected and by what, then follows the way to it.
 struct connection *doctor_reach(struct checks *checks)
 {
     static const char *const sources[] = {

@@ -48,6 +48,7 @@ static size_t text_size(const rknnd_Layer *l)
            strlen(l->input_shapes) + strlen(l->output_shapes) + 6;
 }
 
+// Copies a text to *at and moves *at behind it.
 static const char *put_text(char **at, const char *text)
 {
     char *start = *at;
@@ -55,6 +56,7 @@ static const char *put_text(char **at, const char *text)
     return start;
 }
 
+// Fills in one public layer; `work` and `at` are its places in the common block.
 static void put_layer(const rknnd_Layer *l, rknnd_layer *ret, uint64_t *work, char **at)
 {
     for (unsigned i = 0; i < l->core_work_count; i++)

@@ -26,6 +26,7 @@ RKNN_EXPORT void rknnd_free(void *memory)
 
 // ---- servers -----------------------------------------------------------------------------------
 
+// From what the server said in HELLO: nothing is asked.
 static void describe_server(const struct connection *c, rknnd_server_info *ret)
 {
     const rknnd_HelloReply *p = &c->peer;
@@ -60,6 +61,7 @@ RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
     return last_error_keep("rknnd_get_server_info", r, &e);
 }
 
+// SERVER_STATUS to the public struct, which is given to the program in its own size (sized.h).
 static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
 {
     *ret = (rknnd_server_status){.connections = m->connections,
@@ -187,6 +189,7 @@ static int get_run_info(const struct context *c, rknnd_run_info *info, struct er
     return sized_give(info, &ours, sizeof ours, e);
 }
 
+// In ms, 0 for none; the server enforces it, from the next run on.
 RKNN_EXPORT int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms)
 {
     struct error e;
@@ -207,6 +210,7 @@ RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
     return last_error_keep("rknnd_get_run_info", r, &e);
 }
 
+// Without the flag the server has collected nothing; an empty list would look like an empty model.
 RKNN_EXPORT int rknnd_get_layers(rknn_context context, rknnd_list **layers)
 {
     struct error e;

@@ -6,6 +6,7 @@
 #include "client/sized.h"
 #include "rknnd.h"
 
+// A Clock message to the public struct: frequencies in Hz, texts made printable.
 static int take_clock(struct bytes *rest, rknnd_clock *ret, struct error *e)
 {
     rknnd_Clock m;

@@ -20,6 +20,7 @@ struct reading {
     uint64_t next; // number of the event that is wanted; 0: the oldest
 };
 
+// Event numbers must not go back, and a part's count bounds what is allocated for it.
 static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m, struct error *e)
 {
     if (m->first >= g->next && m->end >= m->first && m->end - m->first >= m->n_events &&
@@ -71,7 +72,7 @@ static int server_trace_show(struct reading *g, const rknnd_TraceReply *m, struc
     return 0;
 }
 
-// One part. *ret_end: there is no more for now.
+// One request and its callback. *ret_end: there are no more events for now.
 static int read_part(struct reading *g, bool *ret_end, struct error *e)
 {
     struct payload list = {.limit = LIMIT_LIST_BYTES};

@@ -23,6 +23,8 @@ static int statistics_check(const rknnd_StatsReply *m, struct error *e)
                      m->n_cores, m->n_clients, m->n_models);
 }
 
+// The take_...() functions turn one message each into a public struct. Times are in us. *ret
+// is written also on failure, when the block is freed anyway.
 static int take_core(struct bytes *rest, rknnd_core_stats *ret, struct error *e)
 {
     rknnd_CoreStats m;
@@ -79,6 +81,7 @@ struct block {
     rknnd_list cores, clients, models;
 };
 
+// Allocates the block, lays out the lists in it, then fills them in the order of the payload.
 static int take_stats(const rknnd_StatsReply *m, struct bytes rest, rknnd_stats **ret,
                       struct error *e)
 {

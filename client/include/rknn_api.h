@@ -383,7 +383,7 @@ int rknn_inputs_set(rknn_context context, uint32_t n_inputs, rknn_input inputs[]
 int rknn_set_batch_core_num(rknn_context context, int core_num);
 
 /// Cores for the context's runs from now on. RKNN_ERR_TARGET_PLATFORM_UNMATCH, as with the vendor's
-/// library, on chips with one core: there is nothing to choose, and runs go on as before.
+/// library, on chips with one core: there is nothing to choose, and runs continue as before.
 int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask);
 
 /// Runs the model with the inputs that are set. `extend` may be NULL: wait for the end. On return
@@ -394,7 +394,7 @@ int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask);
 int rknn_run(rknn_context context, rknn_run_extend *extend);
 
 /// Waits for a run: that of extend->frame_id, or the last one with 0 or NULL. RKNN_ERR_TIMEOUT
-/// after extend->timeout_ms; the run goes on and may be waited for again.
+/// after extend->timeout_ms; the run continues and may be waited for again.
 int rknn_wait(rknn_context context, rknn_run_extend *extend);
 
 /// Gets outputs of the last run that was waited for, or waits for the one in flight. Each output

@@ -1,6 +1,6 @@
 // What the RKNN API cannot say: which server to use, what went wrong in words, structured profiles,
-// what each layer computes, descriptions of models and servers. Works beside rknn_api.h, in C and
-// C++.
+// what each layer computes, descriptions of models and servers. Works alongside rknn_api.h, in C
+// and C++.
 //
 // Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
 // rknnd_last_error(). All functions may be called from any thread.
@@ -101,7 +101,7 @@ typedef struct rknnd_device {
     uint32_t struct_size;
     uint32_t reserved;
     char uri[256];      // to be used as it is
-    char serial[128];   // of a board at a cable or behind adb
+    char serial[128];   // of a board at USB or behind adb
     char state[16];     // why it cannot be used, in a word ("in use", "denied", …); "": ask it
     char obstacle[192]; // the same in words
     char advice[192];   // what to do
@@ -250,7 +250,7 @@ typedef struct rknnd_events {
     uint32_t struct_size;
     uint32_t reserved;
     uint64_t first;  // number of the first one; they count from 1 since the server began
-    uint64_t lost;   // that happened between the last part and this one, and are not known any more
+    uint64_t lost;   // that happened between the last part and this one, but are no longer known
     uint64_t now_us; // of the same clock
     const rknnd_list *events; // of rknnd_event
 } rknnd_events;

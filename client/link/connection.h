@@ -23,13 +23,13 @@ int connection_new(int fd, bool share, const char *uri, struct connection **ret,
 void connection_free(struct connection *c);
 
 /// Sends a request, with `message` of the row's request type and a payload, and returns when all of
-/// it has been written, or all but the end that lies in an area of the stream (stream_posted()).
-/// `r` is then waiting, unless this fails.
+/// it has been written, or all but the end that is in a shared area of the stream
+/// (stream_posted()). `r` is then waiting, unless this fails.
 int connection_send(struct connection *c, struct request *r, const void *message,
                     const struct iovec *segments, int n_segments, struct error *e);
 
-/// Waits until `r` is done (returns its status) or clock_ms() reaches `until` (STATUS_TIMEOUT; it
-/// goes on and can be waited for again).
+/// Waits until `r` is done (returns its status) or clock_ms() reaches `until` (STATUS_TIMEOUT; the
+/// request continues and can be waited for again).
 int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e);
 
 /// As connection_wait(), but a request with `hold` need only be answered.

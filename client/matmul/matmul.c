@@ -44,8 +44,8 @@ int matmul_find(const char name[RKNN_MAX_NAME_LEN], uint32_t *ret, struct error 
 
 // ---- making ------------------------------------------------------------------------------------
 
-// The public struct has signed fields; everything after this is unsigned. Whether a value is a
-// known one is matmul_place()'s and the server's to say.
+// The public struct has signed fields, this library unsigned ones: negative values are refused.
+// Whether a value is a known one is matmul_place()'s and the server's to say.
 static int check_numbers(const rknn_matmul_info *info, const rknn_matmul_shape *shape,
                          struct error *e)
 {

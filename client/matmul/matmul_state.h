@@ -1,13 +1,13 @@
-// What the context of a product of matrices has beside what every context has.
+// What the context of a matrix product has in addition to what every context has.
 #pragma once
 
 #include "client/api/mem.h"
 #include "tensor/matmul_model.h"
 
-// A product is a model to the server (tensor/matmul_model.h). Matrices lie where the program and
-// the server have them both, if that can be. Else A goes with each run and C comes with it, and B
-// goes with the first run after rknn_matmul_set_io_mem(), as B's scales always do; the server keeps
-// them.
+// A product is a model to the server (tensor/matmul_model.h). Matrices are in memory
+// shared by program and server, if that can be. Else A goes with each run and C comes with it, and
+// B goes with the first run after rknn_matmul_set_io_mem(), as B's scales always do; the server
+// keeps them.
 struct matmul {
     struct matmul_kind kind;
     uint32_t n_shapes;

@@ -1,4 +1,4 @@
-// ONNX models whose weights lie in other files ("external data"): seen as one file that holds them.
+// ONNX models whose weights are in other files ("external data"): seen as one file that holds them.
 #pragma once
 
 #include <stdint.h>
@@ -9,8 +9,8 @@ struct bundle;
 
 /// Looks into the file of `size` bytes for weights in other files, which must lie in `folder` (an
 /// open folder; plain names, no symbolic links). *ret is NULL when there are none, or when the file
-/// is no ONNX model. Takes no fd over; the model's must stay open. STATUS_MODEL_INVALID names the
-/// tensor and the file.
+/// is not an ONNX model. Takes no fd over; the model's must stay open. STATUS_MODEL_INVALID names
+/// the tensor and the file.
 int bundle_open(int fd, uint64_t size, int folder, struct bundle **ret, struct error *e);
 
 /// Bytes of the one file.

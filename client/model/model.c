@@ -37,6 +37,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+// Compares all that identifies a file's content, and the part of it that is opened.
 static bool same_file(const struct known *a, const struct known *b)
 {
     return a->device == b->device && a->inode == b->inode && a->file_size == b->file_size &&
@@ -44,6 +45,7 @@ static bool same_file(const struct known *a, const struct known *b)
            a->offset == b->offset && a->size == b->size;
 }
 
+// Looks up *k by its file and fills in its hash.
 static bool model_recall(struct known *k)
 {
     bool found = false;
@@ -57,6 +59,7 @@ static bool model_recall(struct known *k)
     return found;
 }
 
+// Replaces the oldest entry.
 static void model_remember(const struct known *k)
 {
     pthread_mutex_lock(&known_lock);
@@ -118,6 +121,7 @@ static int hash_by_parts(struct model *m, struct sha256 *h, struct error *e)
     return 0;
 }
 
+// Fills in m->sha256.
 static int model_hash(struct model *m, struct error *e)
 {
     struct sha256 h;
@@ -196,6 +200,7 @@ static int cannot_open(int error, const char *what, const char *path, struct err
     return error_set_errno(e, STATUS_MODEL_INVALID, error, "%s %.300s", what, path);
 }
 
+// Only names are looked at, so that .rknn files are not walked as ONNX.
 static bool may_have_others(const char *path)
 {
     size_t n = strlen(path);
@@ -218,6 +223,8 @@ static int join_files(struct model *m, const char *path, struct error *e)
     return r;
 }
 
+// O_NONBLOCK: opening a FIFO must not block; regular files ignore it. A part of a file is never
+// joined with others: which folder's names it means is not known.
 int model_from_file(struct model *m, const char *path, uint64_t offset, uint64_t size,
                     struct error *e)
 {

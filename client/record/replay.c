@@ -36,6 +36,7 @@ static struct replay_connection *find_connection(struct replay *p, uint32_t numb
     return NULL;
 }
 
+// Today's connection of a recorded one, opened if there is none yet.
 static int get_connection(struct replay *p, uint32_t number, struct replay_connection **ret,
                           struct error *e)
 {
@@ -107,6 +108,7 @@ static void replay_differs(struct replay *p, const struct recorded *f, const cha
              f->connection, (double)f->time_us / 1e6, what);
 }
 
+// Bit for bit; the first difference is described.
 static void compare_payload(struct replay *p, const struct recorded *f, const struct payload *now)
 {
     size_t at = 0;
@@ -285,6 +287,7 @@ static size_t place_of(const struct replay *p, const struct recorded *f)
     return (size_t)(f->message.data - p->recording.file.data);
 }
 
+// Whether the frame was played before its turn; it is forgotten then, as each frame comes once.
 static bool was_ahead(struct replay *p, size_t place)
 {
     for (size_t i = 0; i < p->n_ahead; i++)
@@ -303,6 +306,7 @@ static int note_ahead(struct replay *p, size_t place, struct error *e)
     return r;
 }
 
+// Whether the run calls operators of the program.
 static bool computes_here(const rknnd_Infer *m)
 {
     for (size_t i = 0; i < m->custom_nodes.size; i++)
@@ -399,6 +403,7 @@ static int replay_frame(struct replay *p, const struct recorded *f, struct error
     return f->header.flags & FRAME_REPLY ? take_answer(p, f, e) : make_request(p, f, e);
 }
 
+// Plays frame by frame to the file's end.
 static int replay_all(struct replay *p, rknnd_progress *progress, void *user, struct error *e)
 {
     struct recorded f;
@@ -418,6 +423,7 @@ static int replay_all(struct replay *p, rknnd_progress *progress, void *user, st
     return r;
 }
 
+// Private and read-only. A file that is truncated meanwhile ends the process (SIGBUS).
 static int map_recording(const char *path, struct bytes *ret, struct error *e)
 {
     struct stat st;

@@ -44,7 +44,7 @@ struct replay {
     struct handles contexts, memories;
     struct recorded_part *models;
     size_t n_models, room_models;
-    size_t *ahead; // where the frames lie that were taken before their turn
+    size_t *ahead; // offsets of frames that were taken before their turn
     size_t n_ahead, room_ahead;
     uint64_t n_of_type[REPLAY_TYPES]; // requests so far
     rknnd_replay_result result;

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "client/record/replay.h"
 
+// Called with each answer that makes a handle.
 int handles_add(struct handles *h, uint64_t recorded, uint64_t now, struct error *e)
 {
     int r = array_reserve(h->pairs, h->room, h->n + 1, "handles", e);
@@ -47,6 +48,7 @@ const struct recorded_part *models_find(const struct replay *p,
     return NULL;
 }
 
+// All requests that name a context or a memory.
 void replay_translate(const struct replay *p, uint16_t type, union message_any *m)
 {
     const struct handles *contexts = &p->contexts, *memories = &p->memories;

@@ -8,6 +8,7 @@
 
 #include "protocol/message.h"
 
+// The one place that calls the program; strings are valid during the call only.
 void checks_tell(struct checks *c, rknnd_verdict verdict, const char *name, const char *advice,
                  const char *format, ...)
 {
@@ -26,6 +27,7 @@ void checks_tell(struct checks *c, rknnd_verdict verdict, const char *name, cons
     c->callback(c->user, &check);
 }
 
+// `bad`: the verdict for a board that cannot be used, a fault only if it is the one that is wanted.
 static bool tell_board(struct checks *c, const char *name, rknnd_verdict bad,
                        const rknnd_device *board)
 {

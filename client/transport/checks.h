@@ -12,7 +12,7 @@
     "start rknnd (`systemctl start rknnd`; `journalctl -u rknnd` says why it does not stay), or "  \
     "choose another server with RKNND_SERVER"
 
-#define CHECKS_MAX_BOARDS 32 // of a transport, that are told of one by one
+#define CHECKS_MAX_BOARDS 32 // of a transport, that are reported one by one
 
 struct checks {
     rknnd_check_callback *callback;

@@ -1,7 +1,7 @@
 // Private daemons: one with the software NPU, or a relay to a board at a USB cable, that belongs to
 // this process.
 //
-// It runs beside the process, takes its connections over a socket pair and ends when that closes:
+// It is a separate process, takes its connections over a socket pair and ends when that closes:
 // when its last connection here is freed, or when the process ends in whatever way; a relay, which
 // serves other processes too, ends when they have gone as well. It is started through a short-lived
 // child without an exit signal, so the program's SIGCHLD handling and wait() calls never see either

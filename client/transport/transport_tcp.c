@@ -9,6 +9,7 @@
 #include "client/transport/connect.h"
 #include "client/transport/transports.h"
 
+// The transport's connect(): the error has the reason and what to do about it.
 static int tcp_connect(struct transport_attempt *a, struct error *e)
 {
     cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
@@ -27,6 +28,7 @@ static void tcp_append(char *text, size_t size, const char *word)
     snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
+// Shows what the name resolves to: a wrong address in a hosts file is seen at once.
 static void tcp_tell_addresses(struct checks *c, const struct uri *uri, const struct addrinfo *list)
 {
     char all[300] = "", one[NI_MAXHOST];

@@ -1,5 +1,5 @@
 // Boards at a USB cable of this machine: which are there, and how a program gets at them: through a
-// relay (rknnd --relay), which is shared where one runs, and private else.
+// relay (rknnd --relay), a shared one if one runs, else a private one.
 #pragma once
 
 #include <dirent.h>

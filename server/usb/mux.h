@@ -4,9 +4,9 @@
 // says what they look like. A block is longer than 64 bytes and never a multiple of that, so every
 // transfer ends with a short packet at every speed, and nobody needs zero-length ones.
 //
-// Who has sent least comes first, and goes on for a turn, so that pictures of several programs are
+// Who has sent least comes first, and goes on for a turn, so that images of several programs are
 // sent one after the other. A program that sends one now and then does not wait for another's
-// upload as long as it stays below its share of the cable.
+// upload as long as it stays below its share of the link.
 //
 // Credit is what a sender may still send on a channel; it keeps a program that does not read from
 // holding up the others. Each direction has its own:
@@ -22,7 +22,7 @@
 // needs room for more than that. At credit 0 a channel leaves the queue of those that send.
 //
 // The PC's end opens channels. Both ends start over when the PC says HELLO, so stale blocks of an
-// earlier owner of the cable do no harm.
+// earlier owner of the link do no harm.
 #pragma once
 
 #include <stdbool.h>
@@ -66,7 +66,7 @@ struct mux_ops {
     /// Bytes came; all are to be taken. mux_consumed() tells, from inside or later, when they have
     /// been passed on; MUX_WINDOW are never exceeded.
     void (*push)(struct mux_channel *ch, struct bytes data);
-    /// The channel is gone: by its peer, or because the cable started over or broke. Its owner may
+    /// The channel is gone: by its peer, or because the link started over or broke. Its owner may
     /// free it.
     void (*closed)(struct mux_channel *ch);
     /// mux_fill() has something.
@@ -74,7 +74,7 @@ struct mux_ops {
 };
 
 enum mux_state {
-    MUX_DOWN,     // no cable
+    MUX_DOWN,     // no link
     MUX_GREETING, // HELLO is not through
     MUX_UP,
 };
@@ -100,10 +100,10 @@ struct mux {
 
 void mux_init(struct mux *m, bool host, const struct mux_ops *ops);
 
-/// The cable works, or is to start over. `nonce` (PC's end) names the conversation: a new one.
+/// The link works, or is to start over. `nonce` (PC's end) names the conversation: a new one.
 void mux_start(struct mux *m, uint64_t nonce);
 
-/// The cable is gone: every channel closes. Safe to repeat.
+/// The link is gone: every channel closes. Safe to repeat.
 void mux_stop(struct mux *m);
 
 /// Opens a channel (PC's end).
@@ -115,7 +115,7 @@ void mux_accept(struct mux *m, struct mux_channel *ch, uint32_t number);
 /// The channel has something to pull, be it its end.
 void mux_ready(struct mux_channel *ch);
 
-/// From inside of pull(): the last of the bytes that it returns lie here instead. Together they are
+/// From inside of pull(): the last of the bytes that it returns are here instead. Together they are
 /// as many as it was asked for, and these stay until the block is submitted. False: they are to be
 /// copied.
 bool mux_lend(struct mux_channel *ch, struct bytes data);

@@ -74,7 +74,7 @@ static void proxy_end(struct proxy *p)
     uv_close((uv_handle_t *)&p->poll, on_closed);
 }
 
-// ---- from the cable to the socket ---------------------------------------------------------------
+// ---- from the link to the socket ----------------------------------------------------------------
 
 // How many bytes the socket took; negative: it is broken.
 static ssize_t proxy_give(struct proxy *p, struct bytes data)
@@ -131,7 +131,7 @@ static void proxy_drain(struct proxy *p)
         proxy_end(p);
 }
 
-// ---- from the socket to the cable ---------------------------------------------------------------
+// ---- from the socket to the link ----------------------------------------------------------------
 
 // Reads for the channel straight into a block of the link. -1 ends the channel: end of file, or an
 // error of the socket. -EPROTO is a program that wrote nonsense into the shared ring; only its own

@@ -17,7 +17,7 @@ void ring_done(struct ring *r);
 /// Copies `data` to its end; the caller knows that it fits. False: out of memory.
 bool ring_put(struct ring *r, struct bytes data);
 
-/// The first bytes, as many as lie together; none: it is empty.
+/// The first bytes, as many as are contiguous; none: it is empty.
 struct bytes ring_peek(const struct ring *r);
 
 /// Drops the first `n`, at most what ring_peek() gave.

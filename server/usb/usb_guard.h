@@ -1,7 +1,7 @@
 // Tells the board when its relay has died. The PC's kernel lets go of the interface then and says
 // nothing, so the board would keep what the relay's programs held. A process of its own outlives
 // the relay for a moment and selects the interface's setting, which makes the board drop everything
-// (PROTOCOL.md, USB). Until then it sleeps: a relay that is stopped is no dead one.
+// (PROTOCOL.md, USB). Until then it sleeps: a relay that is stopped (SIGSTOP) is not dead.
 #pragma once
 
 #include "base/error.h"

@@ -18,7 +18,7 @@ struct usb_link;
 // Embedded by its owner.
 struct usb_link_transfer {
     uint8_t *block;    // MUX_BLOCK bytes; NULL: none
-    struct bytes lent; // goes behind those of the block, for submit(); where the cable may lend
+    struct bytes lent; // goes behind those of the block, for submit(); where the link may lend
     bool busy;
 };
 
@@ -33,12 +33,12 @@ struct usb_link_queue {
     unsigned first, n;
 };
 
-// What the owner of a cable does for it.
+// What the owner of a link does for it.
 struct usb_link_ops {
     /// Starts a transfer of t->block, which has `size` bytes to send or room for as many. False: it
-    /// cannot; the cable may have been stopped from inside.
+    /// cannot; the link may have been stopped from inside.
     bool (*submit)(struct usb_link *c, struct usb_link_transfer *t, size_t size);
-    /// A block has come, for mux_receive(). May stop the cable.
+    /// A block has come, for mux_receive(). May stop the link.
     void (*take)(struct usb_link *c, struct bytes block);
     void (*closed)(struct usb_link *c);
 };
