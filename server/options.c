@@ -41,7 +41,7 @@ struct row {
     enum kind kind;
     size_t at; // offset in struct options
     uint64_t min, max, initial;
-    const char *argument, *help; // help NULL: not for people
+    const char *argument, *help; // help NULL: internal, not shown
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -153,6 +153,7 @@ static int set_backend(struct options *o, const char *value, struct error *e)
     return r < 0 ? r : set_text(&o->backend, name, e);
 }
 
+// With thread there is no worker process, and a crash of a model's code ends the daemon.
 static int set_isolation(struct options *o, const char *value, struct error *e)
 {
     o->threads = strcmp(value, "thread") == 0;
@@ -170,6 +171,7 @@ static int set_flag(bool *field, const char *value, struct error *e)
     return 0;
 }
 
+// May be repeated; who is meant is looked up when a user comes (user.c).
 static int add_quota(struct options *o, const char *value, struct error *e)
 {
     if (o->n_quotas == OPTIONS_MAX_QUOTAS)
@@ -425,6 +427,7 @@ static int options_walk(struct options *o, int argc, char **argv, bool file, str
     return 0;
 }
 
+// A user may be named by a number that has no account.
 static bool is_number(const char *text)
 {
     return text[strspn(text, "0123456789")] == 0;
@@ -446,6 +449,7 @@ static int check_quotas(const struct options *o, struct error *e)
 }
 
 // socket-group is for Unix sockets that are made here; whoever made the others chose their group.
+// Without --listen the default is a Unix socket.
 static int check_group(const struct options *o, struct error *e)
 {
     const struct uri_scheme *const unix_sockets[] = {&uri_unix};

@@ -257,6 +257,7 @@ static void on_connected(struct listeners *l, int fd, const struct origin *origi
     server_take(container_of(l, struct server, listeners), fd, origin);
 }
 
+// Not a socket: a channel of the USB link.
 static void on_transport(struct listeners *l, struct transport *t, const struct origin *origin)
 {
     take_transport(container_of(l, struct server, listeners), t, origin);
@@ -412,7 +413,7 @@ static bool is_drained(const struct server *s)
     return true;
 }
 
-// From the loop, because this is called from inside of what is to be stopped.
+// The server stops from the loop, because this is called from inside of what is to be stopped.
 static void server_check_drained(struct server *s)
 {
     if (s->state == SERVER_DRAINING && is_drained(s))

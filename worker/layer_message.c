@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+// The message's texts are of fixed size; longer names are cut.
 static void layer_to_message(const struct npu_layer *l, rknnd_Layer *ret)
 {
     *ret = (rknnd_Layer){

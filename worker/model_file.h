@@ -8,7 +8,7 @@
 struct model_file {
     int fd; // from its start; no one changes what it holds. -1: none
     uint64_t size;
-    const char *name;    // for people
+    const char *name;    // for messages and logs
     const char *options; // npu_model_source.options
 };
 

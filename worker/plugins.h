@@ -28,7 +28,7 @@ void plugins_init(struct plugins *p, const char *dir, const char *module_dir,
 /// After the last operator is gone. The libraries stay loaded.
 void plugins_done(struct plugins *p);
 
-/// What computes operators of this type, and the file that it is in (*ret_path). NULL, with words
-/// about plugins that could not be used, if there is nothing. May block.
+/// What computes operators of this type, and the file that it is in (*ret_path). NULL, with an
+/// error that names plugins that could not be used, if there is nothing. May block.
 const rknn_custom_op *plugins_find(struct plugins *p, const char *type, const char **ret_path,
                                    struct error *e);

@@ -29,6 +29,7 @@ static int quota_set(struct quota *q, const char *key, const char *value, struct
     return 0;
 }
 
+// strsep() cuts the copy in place; keys may come in any order, and the last one of a kind counts.
 int quota_parse(const char *text, struct quota *ret, struct error *e)
 {
     cleanup(free_p) char *copy = strdup(text);

@@ -50,6 +50,7 @@ int handle_goodbye(struct connection *c, const struct frame_header *h, const uni
     return 0;
 }
 
+// Numbers that the parts keep anyway, so it costs little and an observer may ask often.
 int handle_server_status(struct connection *c, const struct frame_header *h,
                          const union message_any *any, struct error *e)
 {

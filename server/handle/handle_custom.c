@@ -1,4 +1,6 @@
 // CUSTOM_LIST: the nodes that a client may compute. CUSTOM_DONE: it has computed one.
+//
+// The calls themselves are partial answers to INFER or DUMP (job_custom.c).
 #include <stdlib.h>
 
 #include "server/clients/session.h"

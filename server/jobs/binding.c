@@ -126,6 +126,7 @@ struct npu_output binding_output(const struct bound *p)
                                .dmabuf = dmabuf_of(p)};
 }
 
+// The room that a job needs for outputs in its own buffer.
 uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row)
 {
     const struct tensor_io *outputs = model_info_row(info, row) + info->n_inputs;

@@ -125,7 +125,7 @@ struct scheduler_job *scheduler_next(struct scheduler *s, uint64_t now_us);
 /// A started job has ended (whatever came of it); its cores are free and its time is accounted.
 void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
 
-/// Accounts the time of what runs up to now, so that core_us and the like are true.
+/// Accounts the time of what runs up to now, so that core_us and the like are up to date.
 void scheduler_charge(struct scheduler *s, uint64_t now_us);
 
 /// Takes a waiting job out.

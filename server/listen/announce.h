@@ -1,4 +1,4 @@
-// Tells the network of this server (--announce). A process of its own does it (rknnd-announce),
+// Announces this server on the network (--announce). A process of its own does it (rknnd-announce),
 // because Avahi's library waits for D-Bus.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include "server/listen/bind.h"
 #include "server/usb/usb_board.h"
 
+// The text is not needed: the parsed path says all.
 static int listen_unix(struct listeners *l, const struct uri *uri, const char *text,
                        struct error *e)
 {
@@ -49,6 +50,7 @@ static void listen_usb_take(void *owner, struct transport *transport)
     l->take_transport(l, transport, &origin);
 }
 
+// A carrier of this kind is known by its close().
 static bool listen_usb_is_open(const struct listeners *l)
 {
     const struct listener_carrier *c;

@@ -25,7 +25,7 @@ struct listen_scheme {
 /// every address is used.
 int listen_at(struct listeners *l, const char *text, struct error *e);
 
-/// The forms of addresses, for people.
+/// The forms of addresses, for the help text.
 void listen_forms(char ret[static URI_FORMS_SIZE]);
 
 /// Row `i`; NULL after the last one.

@@ -122,7 +122,7 @@ static void take_by_accept(struct listener *l)
         else if (is_shortage(errno)) {
             pause_accepting(l, strerror(errno));
             return;
-        } // else: that client has gone already
+        } // else: that client has disconnected already
     }
 }
 

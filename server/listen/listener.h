@@ -38,7 +38,7 @@ void listeners_init(struct listeners *all, uv_loop_t *loop);
 int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
                        struct error *e);
 
-/// Takes over a socket that listens already; `name` is for people.
+/// Takes over a socket that listens already; `name` is for logs.
 int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e);
 
 /// Takes connections that arrive as file descriptors over the Unix socket `fd`.

@@ -10,7 +10,7 @@ struct origin {
     bool remote; // another machine, by network: it may be gone without a word
     pid_t pid;   // of a local one, as uid
     uid_t uid;
-    char text[64]; // for people: "unix, pid 12, uid 1000"
+    char text[64]; // for logs: "unix, pid 12, uid 1000"
 };
 
 /// Whether the program of a local one is stopped, by a debugger or a signal. (What is frozen with

@@ -15,7 +15,7 @@ enum connection_state {
     CONNECTION_FRESH = 1,  // nothing but HELLO is understood
     CONNECTION_READY = 2,  // HELLO is through
     CONNECTION_ENDING = 4, // the client said goodbye: answers go out, nothing new is taken
-    CONNECTION_LEAVING = 8 // nothing is read any more; closes when what is queued has gone
+    CONNECTION_LEAVING = 8 // nothing is read any more; closes when the queue is empty
 };
 
 // What a client may do; checked by dispatch.
@@ -39,7 +39,7 @@ struct connection {
     struct list in_session;
     struct list contexts;     // that it opened
     struct requests requests; // unanswered
-    uint64_t held_bytes;      // job buffers of requests, until the reply has gone
+    uint64_t held_bytes;      // job buffers of requests, until the reply has been sent
     struct model *offered;    // one reference to what it last offered: kept until it opens it
     void (*payload_done)(struct connection *c, void *owner); // NULL: the payload is dropped
     void *payload_owner;
@@ -54,7 +54,7 @@ struct connection_ops {
     void (*on_message)(struct connection *c, const struct frame_header *h, struct bytes message);
     /// It closes, and its requests are abandoned already: ends what else it has.
     void (*on_closing)(struct connection *c);
-    /// There may be less to wait for: an answer is queued or has gone, or a connection has closed.
+    /// There may be less to wait for: an answer is queued or sent, or a connection has closed.
     void (*on_less)(struct connections *all);
 };
 
@@ -77,7 +77,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
 /// log.
 void connection_close(struct connection *c, const char *why);
 
-/// Reads nothing more, says goodbye (NULL: without a word) and closes when what is queued has gone.
+/// Reads nothing more, says goodbye (NULL: without a word) and closes when the queue is empty.
 void connection_leave(struct connection *c, const char *reason);
 
 /// Tells the client that no new requests are wanted; open ones are still answered.

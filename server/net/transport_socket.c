@@ -81,6 +81,7 @@ static bool is_gone(struct transport *w, uint64_t now_ms)
     return s->timeout_ms > 0 && tcp_is_gone(&s->answers, s->fd, now_ms, s->timeout_ms);
 }
 
+// TCP keep-alive makes the other machine answer; is_gone() looks at when it last did.
 void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_t timeout_ms)
 {
     struct transport_socket *s = socket_of(w);
@@ -88,6 +89,7 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
     tcp_keep_asking(s->fd, idle_ms, timeout_ms);
 }
 
+// The descriptor is closed only when libuv no longer watches it.
 static void on_closed(uv_handle_t *handle)
 {
     struct transport_socket *s = container_of((uv_poll_t *)handle, struct transport_socket, poll);
@@ -112,6 +114,7 @@ static const struct transport_ops ops = {
     .close = close_socket,
 };
 
+// uv_poll_init() makes the socket non-blocking. On failure the fd stays the caller's.
 int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct error *e)
 {
     struct transport_socket *s = calloc(1, sizeof *s);

@@ -47,7 +47,7 @@ void trace_done(struct trace *t);
 void trace_add(struct trace *t, enum trace_kind kind, uint64_t client, uint64_t id, uint64_t value,
                const char *text);
 
-/// Records something with a time and cores of its own.
+/// Records an event with a time and cores that the caller gives.
 void trace_add_event(struct trace *t, const struct trace_event *event, const char *text);
 
 /// A model's id in events: the beginning of its hash.

@@ -105,7 +105,7 @@ int runner_process_new(const struct runner_options *options, const struct model_
 /// comes from inside.
 void runner_is_ready(struct runner *runner);
 
-/// Nothing will run any more: everybody is told, from inside.
+/// Nothing will run any more: all who wait get the error, from inside.
 void runner_has_failed(struct runner *runner, const struct error *e);
 
 /// All contexts are lost. Jobs that ran are queued again; those that ran before fail with a text
