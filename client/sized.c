@@ -1,9 +1,8 @@
 // Structs that begin with their size (struct_size), so that programs and this library may have
 // different versions of rknnd.h: structs only grow, at their ends.
 //
-//     theirs smaller than ours   they get, or give, the first part; the rest is 0 here
-//     theirs larger              what we do not know must be 0 (sized_take), or becomes 0
-//     (sized_give)
+//     theirs smaller    only its first part is taken or given; options beyond it count as 0
+//     theirs larger     what is unknown here must be 0 (sized_take), or becomes 0 (sized_give)
 #include "client/sized.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 // Memory that the server has only a copy of (no descriptors pass: TCP, USB, adb): what a run sends
 // of it, and what comes back.
 //
-//     shadow = what the server has, as far as known          memory = what the program has now
+//     memory    what the program has now
+//     shadow    what the server has, as far as known
 //
-//     per BLOCK: equal ─► nothing;  different ─► shadow = memory, and the block is sent from the
-//     shadow
+// Both are compared by BLOCK. Equal blocks are skipped; of others the shadow is set to the memory,
+// and the block is sent from the shadow.
 //
 // Sending from the shadow means that the server has what the shadow has, whatever the program
 // writes meanwhile. The first `unsure` bytes are sent in any case. Adjacent changed blocks

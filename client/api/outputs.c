@@ -1,8 +1,9 @@
 // rknn_outputs_get, rknn_outputs_release: which run's outputs, and how they reach the program.
 //
-//     held in the stream, wanted as they are   read from the socket straight into the program's
-//     buffer held, wanted as float32, or not at all   read into the run's buffer, then converted in
-//     the run's buffer already              copied or converted
+//     held in the stream, wanted in the model's own type
+//                                 read from the socket straight into the program's buffer
+//     held, else                  read into the run's buffer, then converted
+//     in the run's buffer         copied or converted
 //
 // Outputs that went straight to the program are in no buffer of ours; asked for again, they are
 // computed again (get_back()).

@@ -1,8 +1,7 @@
 // Reading and writing the form of recordings; bytes only, little-endian.
 //
 //     file head   "RKNNDREC" (8)      version (4)   0 (4)
-//     frame       connection (4)  0 (4)  time, us (8)   then header, message, payload as in the
-//     protocol
+//     frame       connection (4)  0 (4)  time, us (8), then the frame as in the protocol
 #include "client/record/recording.h"
 
 #include <endian.h>
