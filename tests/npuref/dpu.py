@@ -112,10 +112,11 @@ def run(plan, memory, core=None):
     """core: (sums, sums of inputs) of a convolution, where the main input does not come from memory."""
     channels, height, width = plan.shape
     if core is not None:
-        if core[0].shape[1:] != (height, width) or core[0].shape[0] > channels:
+        if core[0].shape[1:] != (height, width):
             raise Unsupported(f"a core of {core[0].shape} for a DPU of {plan.shape}")
-        more = ((0, channels - core[0].shape[0]), (0, 0), (0, 0))  # the DPU works on whole groups
-        v, window_sums = (np.pad(part, more) for part in core)
+        # The DPU works on whole groups of channels; a core on two at least.
+        more = ((0, max(channels - core[0].shape[0], 0)), (0, 0), (0, 0))
+        v, window_sums = (np.pad(part[:channels], more) for part in core)
     else:
         v, window_sums = memory.at(plan.source.addresses(*plan.shape)).astype(np.int64), None
     v = plan.bn(plan.bs(v, window_sums))

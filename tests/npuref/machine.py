@@ -38,6 +38,6 @@ class Machine:
         elif task.enable & DPU:
             dpu.run(unit.plan(False), self.memory)
         elif task.enable & PPU:
-            ppu.run(r, self.memory, unit.lanes)
+            ppu.run(r, self.memory, unit.lanes, unit.pool_format)
         else:
             raise Unsupported(f"a task that enables {task.enable:#x}")

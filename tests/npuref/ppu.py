@@ -6,8 +6,8 @@ from npuref.dpu import Cube
 from npuref.integers import field, rne, signed
 
 
-def run(r, memory, lanes):
-    if r.get(0x6084, 0) & 7 or r.get(0x7030, 0) != 1:
+def run(r, memory, lanes, data_format):
+    if r.get(0x6084, 0) & 7 or r.get(0x7030, 0) != data_format:
         raise Unsupported(f"PPU data format {r.get(0x6084, 0):#x}, {r.get(0x7030, 0):#x}: not int8")
     width, height, channels = (field(r.get(at, 0), 12, 0) + 1 for at in (0x600C, 0x6010, 0x6014))
     out_width, out_height, out_channels = (field(r.get(at, 0), 12, 0) + 1 for at in (0x6018, 0x601C, 0x6020))

@@ -3,8 +3,9 @@ import numpy as np
 
 from npuref import Unsupported
 from npuref.conv import Shape
-from npuref.dpu import HIGHEST, LOWEST, Cube, Multiply, Operand, Plan, Side, Tables
+from npuref.dpu import HIGHEST, LOWEST, Cube, Multiply, Operand, Plan
 from npuref.integers import field, signed
+from npuref.rk3588 import tables_of
 
 LANES = 16
 # BS_CFG: (add, multiply), each by what is in memory, by a register's value, or not at all.
@@ -14,7 +15,8 @@ BS = {0x120080: (TABLE, TABLE), 0x120E80: (TABLE, TABLE), 0x100092: (TABLE, NONE
 
 
 class RK3562:
-    lanes, kernel_block, group, less_one = LANES, 16, 4, 0
+    lanes, kernel_block, depthwise_block, group = LANES, 16, 32, 4
+    less_one, pool_format = 0, 0x40
 
     def __init__(self, r, memory, tables):
         self.r, self.memory, self.tables = r, memory, tables
@@ -35,9 +37,9 @@ class RK3562:
         """(depthwise, channels of packed pixels or 0)."""
         mode = self._get(0x100C)
         packed = self._get(0x100C, 15, 12) and self._get(0x100C, 15, 12) - 7
-        if self._get(0x100C, 9, 4) or mode & 0xF not in (0, 1, 2):
+        if self._get(0x100C, 9, 4) or mode & 0xF not in (0, 1, 2, 5):
             self._refuse(0x100C, "CONV_CON1")
-        return mode & 0xF == 1, packed
+        return mode & 0xF in (1, 5), packed  # 5: weights in pairs
 
     def _unsigned(self):
         if self._get(0x1048) == 0xB:
@@ -73,7 +75,8 @@ class RK3562:
             out_height=self._get(0x301C, 31, 16) + 1, out_width=self._get(0x301C, 15, 0) + 1,
             out_channels=self._get(0x3020, 15, 0) + 1, kernels=kernels, weights=self._get(0x1110),
             weight_bytes=weight_bytes, bytes_per_kernel=self._get(0x1020, 15, 0),
-            kernel_block=self.kernel_block, paired=paired, weight_zero=signed(self._get(0x1074), 8),
+            kernel_block=self.kernel_block, depthwise_block=self.depthwise_block, paired=paired,
+            weight_zero=signed(self._get(0x1074), 8),
             clip=self._get(0x3024, 4, 0), rows_of_16=packed and m == 1)
 
     # ---- DPU
@@ -144,7 +147,10 @@ class RK3562:
 
     def _bn(self):
         m = Multiply()
-        if self._get(0x4060) not in (0x903, 0x902, 0x13, 0x12):
+        if self._get(0x4060) == 0x20000 and not self._get(0x4068, 0, 0):
+            m.factor = signed(self._get(0x4068, 31, 16), 16)
+            m.shift, m.negative_shift = self._get(0x4068, 13, 8), self._get(0x4010, 15, 10)
+        elif self._get(0x4060) not in (0x903, 0x902, 0x13, 0x12):
             self._refuse(0x4060, "BN_CFG")
         m.low = max(signed(self._get(at), 32) for at in (0x406C, 0x4074))
         m.high = min(signed(self._get(at), 32) for at in (0x4070, 0x4078))
@@ -157,7 +163,7 @@ class RK3562:
         return self.memory.at(cube.addresses(*shape)).astype(np.int64)
 
     def _tables(self):
-        return self._refuse(0x407C, "a table: EW_CFG")
+        return tables_of(self.r, self.tables, 0x160)
 
     def _ew(self, shape):
         cfg = self._get(0x407C)
@@ -208,7 +214,8 @@ class RK3562:
 
 
 class RK3576(RK3562):
-    kernel_block, group, less_one = 32, 8, 1
+    """Tables have registers of their own (0x4140 and on), which nothing here reads."""
+    kernel_block, depthwise_block, group, less_one = 32, 64, 8, 1
 
     def _kernel(self):
         return (self._get(0x1024, 15, 0) + 1,
@@ -226,6 +233,9 @@ class RK3576(RK3562):
 
     def _gapped_line(self, width, notch):
         return (width - 1) * (1 + notch) + 1 + self._get(0x40B8)
+
+    def _tables(self):
+        return self._refuse(0x407C, "a table: EW_CFG")
 
     def _words(self):
         """The configuration tensor: shifts of a convolution; what a memory program adds, multiplies

@@ -7,9 +7,9 @@ from npuref.dpu import HIGHEST, LOWEST, Cube, Multiply, Operand, Plan, Side, Tab
 from npuref.integers import field, signed
 
 
-def tables_of(r, tables):
-    """The two tables, by the LUT registers that RK3588 and RV1103/06 have."""
-    if r.get(0x4108, 0) != 0x68:
+def tables_of(r, tables, cfg):
+    """The two tables, by the LUT registers that RK3588, RK3562 and RV1103/06 have."""
+    if r.get(0x4108, 0) != cfg:
         raise Unsupported(f"LUT_CFG {r.get(0x4108, 0):#x}")
     info = r.get(0x410C, 0)
     le = Side(tables[0], signed(r.get(0x4110, 0), 32), signed(r.get(0x4114, 0), 32), field(info, 15, 8),
@@ -20,7 +20,7 @@ def tables_of(r, tables):
 
 
 class RK3588:
-    lanes, kernel_block, depthwise_block, group = 16, 32, 64, 8
+    lanes, kernel_block, depthwise_block, group, pool_format = 16, 32, 64, 8, 1
     algorithm, ew_algorithm = (19, 16), (19, 16)
 
     def __init__(self, r, memory, tables):
@@ -181,7 +181,7 @@ class RK3588:
         if cfg & 1:
             return None
         if not cfg >> 7 & 1:
-            return tables_of(self.r, self.tables)
+            return tables_of(self.r, self.tables, 0x68)
         if cfg >> 1 & 1:
             return None
         ops = {0: np.maximum, 1: np.minimum, 2: np.add, 4: np.subtract}
@@ -245,7 +245,7 @@ class RK3588:
 
 
 class RK3568(RK3588):
-    lanes, kernel_block, depthwise_block, group = 8, 16, 32, 4
+    lanes, kernel_block, depthwise_block, group, pool_format = 8, 16, 32, 4, 0
     algorithm, ew_algorithm = (3, 2), (4, 3)
 
     def _size(self):
