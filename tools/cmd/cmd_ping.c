@@ -44,7 +44,8 @@ static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct f
     for (*ret_n = 0; r == 0 && *ret_n < count && !(*ret_n && interrupt_seen());) {
         uint32_t left = count - *ret_n, n = left < PORTION ? left : PORTION;
         r = rknnd_ping(NULL, n, ns + *ret_n);
-        *ret_n += n;
+        if (r == 0)
+            *ret_n += n;
         progress_count(&progress, *ret_n, count);
     }
     progress_end(&progress);

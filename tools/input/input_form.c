@@ -50,11 +50,17 @@ static int set_fit(const char *text, struct input_form *form, struct failure *f)
                        text);
 }
 
+static int refuse_colour(const char *text, struct failure *f)
+{
+    return failure_set(f, EXIT_USAGE, "--pad: \"%s\" is not a gray like 114 or R,G,B like 0,0,0",
+                       text);
+}
+
 // G or R,G,B, each 0 to 255. One number is the gray of all three channels.
 static int set_colour(const char *text, struct input_form *form, struct failure *f)
 {
     const char *at = text;
-    for (form->n_colour = 0; form->n_colour < 3; at++) {
+    for (form->n_colour = 0;; at++) {
         char number[8] = "", *end = number;
         size_t n = strcspn(at, ",");
         uint32_t v;
@@ -62,18 +68,17 @@ static int set_colour(const char *text, struct input_form *form, struct failure 
             end = mempcpy(number, at, n);
         *end = 0;
         if (parse_number("--pad", number, 0, 255, &v, f))
-            break;
+            return refuse_colour(text, f);
         form->colour[form->n_colour++] = (uint8_t)v;
         at += n;
-        if (!*at)
+        if (!*at || form->n_colour == 3)
             break;
     }
     if (!*at && form->n_colour == 1)
         memset(form->colour, form->colour[0], sizeof form->colour);
     if (!*at && (form->n_colour == 1 || form->n_colour == 3))
         return 0;
-    return failure_set(f, EXIT_USAGE, "--pad: \"%s\" is not a gray like 114 or R,G,B like 0,0,0",
-                       text);
+    return refuse_colour(text, f);
 }
 
 static set_value *const setters[] = {[INPUT_LAYOUT] = set_layout,

@@ -192,6 +192,8 @@ static void wrong_forms_are_refused(void **state)
         {INPUT_PAD, "1,2", "not a gray"},
         {INPUT_PAD, "1,2,3,4", "not a gray"},
         {INPUT_PAD, "1,2,", "not a gray"},
+        {INPUT_PAD, "114,", "not a gray"},
+        {INPUT_PAD, "1,2,3,", "not a gray"},
         {INPUT_PAD, "1,,3", "not a gray"},
         {INPUT_PAD, "-1", "not a gray"},
         {INPUT_PAD, "00000000001", "not a gray"},
