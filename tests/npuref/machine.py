@@ -1,11 +1,12 @@
-"""Runs tasks: registers of the two groups, the blocks that a task enables, the tables of 0x4104."""
+"""Runs tasks: registers of the two groups, the blocks that a task enables, their tables."""
 from npuref import Unsupported, conv, dpu, ppu
 from npuref.integers import signed
 from npuref.program import CNA, DPU, PPU, Groups
+from npuref.registers import TABLE
 from npuref.rk3562 import RK3562, RK3576
 from npuref.rk3588 import RK3568, RK3588
 
-LUT_ACCESS, LUT_DATA = 0x4100, 0x4104
+LUT_ACCESS, LUT_DATA = (TABLE[name][0] for name in ("LUT_ACCESS_CFG", "LUT_ACCESS_DATA"))
 CHIPS = {"rk3588": RK3588, "rk3566": RK3568, "rk3568": RK3568, "rk3562": RK3562, "rk3576": RK3576,
          "rv1126b": RK3576}
 
@@ -32,12 +33,13 @@ class Machine:
         if self._load_tables(task):
             return
         unit = self.chip(r, self.memory, self.tables)
+        unit.refuse_unread()
         if task.enable & CNA:
             core = conv.sums(unit.conv(), self.memory)
             dpu.run(unit.plan(True), self.memory, core)
         elif task.enable & DPU:
             dpu.run(unit.plan(False), self.memory)
         elif task.enable & PPU:
-            ppu.run(r, self.memory, unit.lanes, unit.pool_format)
+            ppu.run(unit, self.memory)
         else:
             raise Unsupported(f"a task that enables {task.enable:#x}")

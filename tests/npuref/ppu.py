@@ -1,37 +1,50 @@
 """The PPU: pools of int8, on its own reads (PPU_RDMA)."""
 import numpy as np
 
-from npuref import Unsupported
 from npuref.dpu import Cube
-from npuref.integers import field, rne, signed
+from npuref.integers import rne, signed
+
+AVERAGE, MAX, MIN = range(3)
 
 
-def run(r, memory, lanes, data_format):
-    if r.get(0x6084, 0) & 7 or r.get(0x7030, 0) != data_format:
-        raise Unsupported(f"PPU data format {r.get(0x6084, 0):#x}, {r.get(0x7030, 0):#x}: not int8")
-    width, height, channels = (field(r.get(at, 0), 12, 0) + 1 for at in (0x600C, 0x6010, 0x6014))
-    out_width, out_height, out_channels = (field(r.get(at, 0), 12, 0) + 1 for at in (0x6018, 0x601C, 0x6020))
-    method, kernel, pads = r.get(0x6024, 0), r.get(0x6034, 0), r.get(0x6040, 0)
-    stride = field(kernel, 23, 20) + 1, field(kernel, 19, 16) + 1
-    size = field(kernel, 11, 8) + 1, field(kernel, 3, 0) + 1
-    top, left = field(pads, 6, 4), field(pads, 2, 0)
-    source = Cube(r[0x701C], field(r.get(0x7028, 0), 31, 4) * 16, field(r.get(0x7024, 0), 31, 4) * 16, lanes)
+def size_of(unit, *names):
+    return tuple(unit.get(name, 12, 0) + 1 for name in names)
+
+
+def stride_of(unit, name):
+    return unit.get(name, 31, 4) * 16
+
+
+def run(unit, memory):
+    if unit.get("POOL_FORMAT", 2, 0):
+        unit.refuse("POOL_FORMAT", "not int8")
+    if unit.get("POOL_SRC_FORMAT") != unit.pool_format:
+        unit.refuse("POOL_SRC_FORMAT", "not int8")
+    channels, height, width = size_of(unit, "POOL_IN_CHANNEL", "POOL_IN_HEIGHT", "POOL_IN_WIDTH")
+    out_shape = size_of(unit, "POOL_OUT_CHANNEL", "POOL_OUT_HEIGHT", "POOL_OUT_WIDTH")
+    stride = unit.get("POOL_KERNEL", 23, 20) + 1, unit.get("POOL_KERNEL", 19, 16) + 1
+    size = unit.get("POOL_KERNEL", 11, 8) + 1, unit.get("POOL_KERNEL", 3, 0) + 1
+    top, left = unit.get("POOL_PAD", 6, 4), unit.get("POOL_PAD", 2, 0)
+    source = Cube(unit.get("POOL_SRC_ADDR"), stride_of(unit, "POOL_SRC_SURF_STRIDE"),
+                  stride_of(unit, "POOL_SRC_LINE_STRIDE"), unit.lanes)
     x = memory.at(source.addresses(channels, height, width)).astype(np.int64)
-    kind = method & 3
-    if kind not in (0, 1, 2):
-        raise Unsupported(f"OPERATION_MODE_CFG {method:#x}")
-    fill = {0: signed(r.get(0x6044, 0), 19), 1: -128, 2: 127}[kind]
-    need = [(n - 1) * s + k for n, s, k in zip((out_height, out_width), stride, size)]
+    kind = unit.get("POOL_MODE", 1, 0)
+    if kind not in (AVERAGE, MAX, MIN):
+        unit.refuse("POOL_MODE")
+    if kind == AVERAGE and unit.get("POOL_PAD"):
+        unit.refuse("POOL_PAD", "an average with pads")
+    fill = {AVERAGE: signed(unit.get("POOL_PAD_VALUE"), 19), MAX: -128, MIN: 127}[kind]
+    need = [(n - 1) * s + k for n, s, k in zip(out_shape[1:], stride, size)]
     padded = np.full((channels, max(need[0], top + height), max(need[1], left + width)), fill, np.int64)
     padded[:, top : top + height, left : left + width] = x
-    seen = np.stack([padded[:, ky : ky + (out_height - 1) * stride[0] + 1 : stride[0],
-                            kx : kx + (out_width - 1) * stride[1] + 1 : stride[1]]
+    seen = np.stack([padded[:, ky : ky + (out_shape[1] - 1) * stride[0] + 1 : stride[0],
+                            kx : kx + (out_shape[2] - 1) * stride[1] + 1 : stride[1]]
                      for ky in range(size[0]) for kx in range(size[1])])
-    if kind == 0:
-        reciprocal = field(r.get(0x6038, 0), 16, 0) * field(r.get(0x603C, 0), 16, 0)
+    if kind == AVERAGE:
+        reciprocal = unit.get("POOL_RECIP_WIDTH", 16, 0) * unit.get("POOL_RECIP_HEIGHT", 16, 0)
         y = rne(seen.sum(0) * reciprocal, 32)
     else:
-        y = seen.max(0) if kind == 1 else seen.min(0)
-    line = (out_width + field(method, 28, 16)) * lanes
-    target = Cube(r[0x6070], field(r.get(0x607C, 0), 31, 4) * 16, line, lanes)
-    memory.put(target.addresses(out_channels, out_height, out_width), y[:out_channels])
+        y = seen.max(0) if kind == MAX else seen.min(0)
+    line = (out_shape[2] + unit.get("POOL_MODE", 28, 16)) * unit.lanes
+    target = Cube(unit.get("POOL_DST_ADDR"), stride_of(unit, "POOL_DST_SURF_STRIDE"), line, unit.lanes)
+    memory.put(target.addresses(*out_shape), y[: out_shape[0]])

@@ -13,9 +13,11 @@ import unittest
 
 import numpy as np
 
-from npuref import Unsupported, dpu, ppu
+from npuref import Unsupported, dpu, ppu, registers
 from npuref.dpu import Multiply, Plan, Side, Tables
 from npuref.judge import Judge
+from npuref.rk3562 import RK3562, RK3576
+from npuref.rk3588 import RK3568, RK3588
 
 SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared"
 VECTORS = SHARED / "npu-vectors"
@@ -70,6 +72,11 @@ def converted(acc, scale, shift, offset=0, away=False, bn=None, ew=None):
     return memory.written.reshape(-1)
 
 
+def rk3588(named):
+    """A task's registers, by name."""
+    return RK3588({registers.TABLE[n][registers.RK3588]: v for n, v in named.items()}, None, None)
+
+
 @unittest.skipUnless(VECTORS.is_dir(), "skipped: ../shared/npu-vectors is not here")
 class Vectors(unittest.TestCase):
     def test_ties_of_the_output_conversion(self):
@@ -104,14 +111,16 @@ class Vectors(unittest.TestCase):
             c = json.loads(path.read_text(encoding="utf-8"))
             s = c["shape"]
             recip = {k: 0x10000 // s[k] for k in ("KW", "KH")}
-            r = {0x600C: s["IW"] - 1, 0x6010: s["IH"] - 1, 0x6014: s["C"] - 1, 0x6018: s["OW"] - 1,
-                 0x601C: s["OH"] - 1, 0x6020: s["C"] - 1,
-                 0x6024: {"avg": 0, "max": 1, "min": 2}[s["method"]],
-                 0x6034: (s["SY"] - 1) << 20 | (s["SX"] - 1) << 16 | (s["KH"] - 1) << 8 | s["KW"] - 1,
-                 0x6038: recip["KW"], 0x603C: recip["KH"], 0x6040: s["PT"] << 4 | s["PL"], 0x7030: 1,
-                 0x701C: 0, 0x6070: 0}
+            named = {"POOL_IN_WIDTH": s["IW"] - 1, "POOL_IN_HEIGHT": s["IH"] - 1,
+                     "POOL_IN_CHANNEL": s["C"] - 1, "POOL_OUT_WIDTH": s["OW"] - 1,
+                     "POOL_OUT_HEIGHT": s["OH"] - 1, "POOL_OUT_CHANNEL": s["C"] - 1,
+                     "POOL_MODE": {"avg": 0, "max": 1, "min": 2}[s["method"]],
+                     "POOL_KERNEL": ((s["SY"] - 1) << 20 | (s["SX"] - 1) << 16 | (s["KH"] - 1) << 8 |
+                                     s["KW"] - 1),
+                     "POOL_RECIP_WIDTH": recip["KW"], "POOL_RECIP_HEIGHT": recip["KH"],
+                     "POOL_PAD": s["PT"] << 4 | s["PL"], "POOL_SRC_FORMAT": 1}
             memory = OneTensor(numbers(c["files"]["input_int8"], np.int8))
-            ppu.run(r, memory, 16, 1)
+            ppu.run(rk3588(named), memory)
             expected = numbers(c["files"]["expected_int8"], np.int8).reshape(memory.written.shape)
             np.testing.assert_array_equal(memory.written, expected, path.stem)
 
@@ -164,7 +173,13 @@ class Files(unittest.TestCase):
 class Refusals(unittest.TestCase):
     def test_what_is_not_modelled_is_named(self):
         with self.assertRaisesRegex(Unsupported, "0x2"):
-            ppu.run({0x6084: 2, 0x7030: 1}, OneTensor(), 16, 1)
+            ppu.run(rk3588({"POOL_FORMAT": 2, "POOL_SRC_FORMAT": 1}), OneTensor())
+
+    def test_registers_that_nothing_reads_are_named(self):
+        for chip in (RK3588, RK3568, RK3562, RK3576):
+            chip({0x4014: 0, 0x1040: 7}, None, None).refuse_unread()
+            with self.assertRaisesRegex(Unsupported, "0x4014 holds 0x5"):
+                chip({0x4014: 5}, None, None).refuse_unread()
 
 
 if __name__ == "__main__":
