@@ -9,7 +9,7 @@ __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t
 
 #define MAX_EDITS 4
 
-// The slots that hold what (rknn_file_open.c, rknn_tables.c); container 0x1004 has others.
+// The slots that hold what (rknn_file_open.c, rknn_tables.c); the lite container has others.
 struct slots {
     uint8_t scalars[8], n_scalars; // of a tensor
     uint8_t vectors[4];            // native shape, shape, scales, zero points

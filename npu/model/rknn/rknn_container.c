@@ -3,7 +3,7 @@
 //      0        8          16            24             64           64 + N      72 + N
 //      | "RKNN" | version u64 | N u64    | reserved     | payload N  | J u64      | JSON, J bytes
 //
-// The payload of versions 2 and 6 is one flatbuffer. That of 0x1004 (RV1103, RV1106) is
+// The payload of versions 2 and 6 is one flatbuffer. That of the lite one (RV1103, RV1106) is
 //
 //      | 16 x u32 sizes | tasks | commands | weights | computed weights | flatbuffer |
 //
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define VERSION_LITE   0x1004
-#define N_SECTIONS     16 // numbers in the header of container 0x1004
+#define N_SECTIONS     16 // numbers in the header of the lite container
 #define KNOWN_SECTIONS 7  // of them
 
 static const struct {
@@ -50,7 +50,7 @@ static int cut_off(const char *what, struct error *e)
                      what);
 }
 
-// The sections of a 0x1004 payload, in file order. They follow each other without gaps, so a wrong
+// The sections of a lite payload, in file order. They follow each other without gaps, so a wrong
 // size shifts all later ones: a size in a header field that is not understood must be refused.
 static int open_lite(struct rknn_container *c, struct bytes payload, struct error *e)
 {

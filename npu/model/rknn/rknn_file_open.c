@@ -62,8 +62,8 @@ static bool is_remark(const char *attrs)
 }
 
 // The root table: strings, versions and sizes. All strings are copied first and checked for memory
-// once, since text() never returns NULL for another reason. Container 0x1004 keeps the sizes in its
-// section header instead.
+// once, since text() never returns NULL for another reason. The lite container keeps the sizes in
+// its section header instead.
 static int read_root(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     const struct root_slots *s = &root_slots[f->container.kind];
@@ -177,7 +177,7 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
     return 0;
 }
 
-// Container 0x1004 says only in its attributes' text that the program's channels are swapped.
+// The lite container says only in its attributes' text that the program's channels are swapped.
 // rgb2bgr swaps channels 0 and 2.
 static int read_channel_swaps(struct rknn_file *f, struct error *e)
 {

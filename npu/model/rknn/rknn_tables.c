@@ -1,6 +1,6 @@
 // The tensors, nodes and tasks of a .rknn file, as rknn_file_open.c calls for them. Field numbers
 // ("slots") have no published schema: docs/rknn-format.md says what is known. Containers 2 and 6
-// share one dialect ("plain"), container 0x1004 has another ("lite") with fewer fields.
+// share one dialect ("plain"), the lite container has another with fewer fields.
 #include "npu/model/rknn/rknn_tables.h"
 
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, stru
     return 0;
 }
 
-// Container 0x1004: constants are ranges of one weight section, except those that tasks compute at
-// run time, for which the file has a section of its own.
+// The lite container: constants are ranges of one weight section, except those that tasks compute
+// at run time, for which the file has a section of its own.
 static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                             struct error *e)
 {
@@ -340,9 +340,9 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
     return 0;
 }
 
-// Containers 6 and 0x1004 have arrays of records; container 2 has tables, for which the graph is
-// entered once more. A file without tasks passes: nodes that need registers are refused when they
-// are lowered.
+// Container 6 and the lite one have arrays of records; container 2 has tables, for which the graph
+// is entered once more. A file without tasks passes: nodes that need registers are refused when
+// they are lowered.
 int rknn_read_tasks(struct rknn_file *f, struct error *e)
 {
     if (f->container.kind == RKNN_LITE)

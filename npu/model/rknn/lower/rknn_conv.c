@@ -1,7 +1,7 @@
 // Convolutions, transposed convolutions and pools of a .rknn file. A convolution is put together
 // from
 //
-//      geometry        attributes, or registers in container 0x1004
+//      geometry        attributes, or registers in the lite container
 //      weight          its packing, and what kind of convolution it is (plain, grouped, depthwise)
 //      activations     the suffix of the operator's name, lookup tables, registers
 //      quantization    bias table and registers (int8); fp16 has none
@@ -67,9 +67,9 @@ static int take_window(const struct rknn_lowering *l, struct graph_window *w, st
     return 0;
 }
 
-// Container 0x1004 has no attributes: the registers of the node's first task say the geometry, but
-// only padding at the top and left. The other two follow from the output's size: the last window
-// must end at pad + input + pad.
+// The lite container has no attributes: the registers of the node's first task say the geometry,
+// but only padding at the top and left. The other two follow from the output's size: the last
+// window must end at pad + input + pad.
 static int window_from_registers(const struct rknn_lowering *l, struct graph_window *w,
                                  struct error *e)
 {

@@ -2,7 +2,7 @@
 //
 // A command is 8 bytes, little-endian:
 //
-//     container 6 and 0x1004     bits  0-15 address   16-47 value        48-63 unit
+//     container 6 and lite       bits  0-15 address   16-47 value        48-63 unit
 //     container 2                bits  0-15 unit      16-31 address      32-63 value
 #pragma once
 
