@@ -12,6 +12,10 @@ struct convert_form {
     uint32_t h_stride;         // rows from plane to plane; 0: height
 };
 
+/// Whether a double may become a float: a fraction may be rounded, NaN and infinity stay, but a
+/// whole number must be exact (it is often a size, a mask or an index) and nothing may overflow.
+bool convert_fits_float(double v);
+
 /// fp16 to float, exactly, and back: to nearest, ties to even.
 float convert_fp16_to_float(uint16_t h);
 uint16_t convert_float_to_fp16(float f);

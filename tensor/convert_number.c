@@ -125,11 +125,20 @@ void convert_load(enum tensor_type type, const uint8_t *src, size_t stride, size
         LOAD(uint8_t, v);
     case TENSOR_INT16:
         LOAD(int16_t, v);
+    case TENSOR_UINT16:
+        LOAD(uint16_t, v);
     case TENSOR_INT32:
         LOAD(int32_t, v);
+    case TENSOR_UINT32:
+        LOAD(uint32_t, v);
     default: // TENSOR_INT64
         LOAD(int64_t, v);
     }
+}
+
+bool convert_fits_float(double v)
+{
+    return !isfinite(v) || (isfinite((float)v) && (v != trunc(v) || (double)(float)v == v));
 }
 
 #define STORE(type, value)                                                                         \

@@ -23,8 +23,8 @@ int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src
 {
     size_t element = tensor_type_size(attr->type), wanted;
     bool quantized = convert_is_quantized(attr);
-    bool known = convert_has_arithmetic(attr->type) || attr->type == TENSOR_INT32 ||
-                 attr->type == TENSOR_INT64 || attr->type == TENSOR_BOOL;
+    bool known = convert_has_arithmetic(attr->type) ||
+                 (attr->type >= TENSOR_UINT16 && attr->type <= TENSOR_BOOL);
     if (!known || (quantized && attr->qnt != TENSOR_QNT_AFFINE))
         return error_set(e, STATUS_OUTPUT_INVALID, "output \"%s\" of %s, quantization %s, as float",
                          attr->name, tensor_type_name(attr->type), tensor_qnt_name(attr->qnt));

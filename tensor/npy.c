@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#include "tensor/convert.h"
+
 #define MAGIC_SIZE 6
 #define ALIGNMENT  64 // of the data in files that are written
 
@@ -98,6 +100,15 @@ static bool read_shape(struct reader *r, struct npy *a)
     return true;
 }
 
+static int refuse_type(const char *descr, struct error *e)
+{
+    return error_set(
+        e, STATUS_FAIL,
+        "elements of type \"%s\"; known are float32, float16, int8, uint8, int16, uint16, "
+        "int32, uint32, int64 and bool (numpy: .astype)",
+        descr);
+}
+
 static int read_type(const char *descr, struct npy *a, struct error *e)
 {
     for (size_t i = 0; i < N_TYPES; i++) {
@@ -109,11 +120,12 @@ static int read_type(const char *descr, struct npy *a, struct error *e)
         a->type = types[i].type;
         return 0;
     }
-    return error_set(
-        e, STATUS_FAIL,
-        "elements of type \"%s\"; known are float32, float16, int8, uint8, int16, uint16, "
-        "int32, uint32, int64 and bool (numpy: .astype)",
-        descr);
+    if (strcmp(descr, "<f8") == 0 || strcmp(descr, "<u8") == 0) {
+        a->wide = descr[1] == 'f' ? NPY_FLOAT64 : NPY_UINT64;
+        a->type = descr[1] == 'f' ? TENSOR_FLOAT32 : TENSOR_INT64;
+        return 0;
+    }
+    return refuse_type(descr, e);
 }
 
 static int bad_header(struct error *e)
@@ -171,7 +183,7 @@ static int split_file(struct bytes file, struct reader *ret, struct bytes *ret_d
     return 0;
 }
 
-int npy_parse(struct bytes file, struct npy *ret, struct error *e)
+int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e)
 {
     struct npy a = {0};
     struct reader reader;
@@ -180,7 +192,7 @@ int npy_parse(struct bytes file, struct npy *ret, struct error *e)
         r = read_header(&reader, &a, e);
     if (r < 0)
         return r;
-    size_t size = npy_type_size(a.type);
+    size_t size = a.wide ? sizeof(double) : npy_type_size(a.type);
     for (size_t i = 0; i < a.n_dims; i++)
         if (__builtin_mul_overflow(size, a.shape[i], &size))
             return bad_header(e);
@@ -188,6 +200,43 @@ int npy_parse(struct bytes file, struct npy *ret, struct error *e)
         return error_set(e, STATUS_FAIL, "%zu bytes of data where its header says %zu", a.data.size,
                          size);
     *ret = a;
+    return 0;
+}
+
+int npy_parse(struct bytes file, struct npy *ret, struct error *e)
+{
+    struct npy a;
+    int r = npy_parse_wide(file, &a, e);
+    if (r == 0 && a.wide)
+        return refuse_type(a.wide == NPY_FLOAT64 ? "<f8" : "<u8", e);
+    if (r == 0)
+        *ret = a;
+    return r;
+}
+
+// Elements need not be aligned, neither here nor there.
+int npy_narrow(const struct npy *a, void *dst, size_t *ret_size, struct error *e)
+{
+    size_t n = a->data.size / sizeof(double);
+    for (size_t i = 0; i < n; i++) {
+        double v;
+        uint64_t bits = read_le64(a->data.data + i * sizeof bits);
+        memcpy(&v, &bits, sizeof v);
+        if (a->wide == NPY_UINT64 && bits > INT64_MAX)
+            return error_set(e, STATUS_FAIL,
+                             "element %zu is %llu; uint64 is taken as int64, which ends at 2^63", i,
+                             (unsigned long long)bits);
+        if (a->wide == NPY_FLOAT64 && !convert_fits_float(v))
+            return error_set(e, STATUS_FAIL,
+                             "element %zu is %.17g, which no float32 equals or comes near; float64 "
+                             "is taken as float32",
+                             i, v);
+        if (a->wide == NPY_FLOAT64)
+            write_le32((uint8_t *)dst + i * sizeof(float), float_bits((float)v));
+        else
+            write_le64((uint8_t *)dst + i * sizeof bits, bits);
+    }
+    *ret_size = n * (a->wide == NPY_FLOAT64 ? sizeof(float) : sizeof(int64_t));
     return 0;
 }
 

@@ -13,8 +13,12 @@
 #define NPY_MAX_DIMS    32
 #define NPY_HEADER_SIZE 1024 // of any header that is written
 
+// Types of numpy that tensors do not have; data of them is narrowed (npy_narrow).
+enum npy_wide { NPY_NOT_WIDE, NPY_FLOAT64, NPY_UINT64 };
+
 struct npy {
-    enum tensor_type type;
+    enum tensor_type type; // float32 and int64 where the file's is wide
+    enum npy_wide wide;
     size_t n_dims;
     uint64_t shape[NPY_MAX_DIMS];
     struct bytes data; // in the file: packed, and need not be aligned
@@ -24,6 +28,14 @@ struct npy {
 /// column-major order, the other byte order, and files with more or fewer bytes than the shape
 /// says: STATUS_FAIL.
 int npy_parse(struct bytes file, struct npy *ret, struct error *e);
+
+/// As npy_parse(), and takes float64 and uint64 as well: `data` is still of these.
+int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e);
+
+/// Makes float32 of float64 and int64 of uint64. dst takes a->data.size bytes at most; *ret_size is
+/// what is written. Refuses values that would become others: what no float32 comes near, whole
+/// numbers that no float32 equals, integers from 2^63 on.
+int npy_narrow(const struct npy *a, void *dst, size_t *ret_size, struct error *e);
 
 /// Everything in front of the elements, as numpy writes it: version 1, padded with spaces so that
 /// the elements begin at a multiple of 64 bytes. The type is one that numpy has. Returns its size.

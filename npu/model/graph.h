@@ -29,6 +29,8 @@ struct graph_tensor {
     bool counts_from_0; // rounds_before_zp: ONNX Runtime computes with these numbers as unsigned
                         // ones
 
+    bool natural; // int64 that stands for uint64: operators refuse to read or make negative numbers
+
     // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
     // say; NULL: that is what it already is.
     bool constant;

@@ -79,6 +79,22 @@ static void *copy_bytes(struct bytes b)
     return copy && b.size ? memcpy(copy, b.data, b.size) : copy;
 }
 
+// The elements of an array, malloc'ed; float64 and uint64 as the types that inputs have.
+static int copy_elements(const struct npy *a, void **ret, size_t *ret_size, struct failure *f)
+{
+    struct error e;
+    void *data = copy_bytes(a->data);
+    *ret_size = a->data.size;
+    if (!data)
+        return failure_no_memory(f);
+    if (a->wide && npy_narrow(a, data, ret_size, &e) < 0) {
+        free(data);
+        return failure_set(f, EXIT_INPUT, "%s", e.text);
+    }
+    *ret = data;
+    return 0;
+}
+
 // The data is copied: `bytes` may be standard input, which is kept.
 static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
 {
@@ -87,7 +103,7 @@ static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
     rknn_tensor_format layout = j->form->layout;
     struct error e;
     struct bytes file = {j->bytes->data, j->bytes->size};
-    if (npy_parse(file, &a, &e) < 0)
+    if (npy_parse_wide(file, &a, &e) < 0)
         return failure_set(f, EXIT_INPUT, "%s", e.text);
     int r = j->form->native ? check_native_array(j->native, &a, f)
                             : inputs_check_shape(attr, layout, a.shape, a.n_dims, f);
@@ -96,12 +112,14 @@ static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
     if (a.data.size > UINT32_MAX)
         return failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB",
                            a.data.size);
-    void *data = copy_bytes(a.data);
-    if (!data)
-        return failure_no_memory(f);
+    void *data;
+    size_t size;
+    r = copy_elements(&a, &data, &size, f);
+    if (r)
+        return r;
     *ret = (rknn_input){.index = attr->index,
                         .buf = data,
-                        .size = (uint32_t)a.data.size,
+                        .size = (uint32_t)size,
                         .pass_through = j->form->native,
                         .type = (rknn_tensor_type)a.type,
                         .fmt = attr->n_dims == 4 ? layout : RKNN_TENSOR_UNDEFINED};

@@ -21,6 +21,7 @@ enum onnx_type {
     ONNX_FLOAT16 = 10,
     ONNX_DOUBLE = 11,
     ONNX_UINT32 = 12,
+    ONNX_UINT64 = 13,
 };
 
 // Bytes found in the file, in order, or put together from several places.
@@ -93,7 +94,8 @@ int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, st
 int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,
                      struct error *e);
 
-/// False: the data type is not known. Doubles become floats: devices and the API have no doubles.
+/// False: the data type is not known. Doubles become floats and uint64 int64
+/// (graph_tensor.natural): devices and the API have neither.
 bool onnx_type_of(int32_t type, enum tensor_type *ret);
 
 /// Turns a tensor into a constant of the graph: its raw data in place, else converted into memory

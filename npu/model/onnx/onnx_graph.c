@@ -135,6 +135,7 @@ static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struc
     int r = take_shape(l, v, t->dims, e);
     if (r < 0)
         return r;
+    t->natural = v->type == ONNX_UINT64;
     t->n_dims = v->n_dims;
     t->channels_last = t->n_dims == 4;
     onnx_names_set(l->names, v->name, index);
@@ -301,6 +302,21 @@ static int unpack_inputs(struct onnx_lowering *l, struct error *e)
     return r;
 }
 
+// uint64 is kept as int64. What is made of such numbers is such a number, unless a Cast says what
+// it is.
+static void mark_naturals(struct onnx_lowering *l)
+{
+    bool natural = false;
+    for (uint32_t i = 0; i < l->n_in; i++)
+        natural = natural || (l->in[i] >= 0 && l->g->tensors[l->in[i]].natural);
+    if (l->operator->lower == onnx_lower_cast)
+        natural = l->operator->argument ? l->g->tensors[l->in[1]].natural
+                                        : onnx_int(l, "to", 0) == ONNX_UINT64;
+    for (uint32_t i = 0; i < l->n_out; i++)
+        if (l->out[i] >= 0 && l->g->tensors[l->out[i]].type == TENSOR_INT64)
+            l->g->tensors[l->out[i]].natural = natural || l->g->tensors[l->out[i]].natural;
+}
+
 // Lowers one node; one that ONNX defines by several others is taken apart first.
 static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct error *e)
 {
@@ -318,7 +334,10 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
         r = unpack_inputs(l, e);
     if (r == 0)
         r = op->lower(l, e);
-    return r < 0 ? r : fold_from(l, first, e);
+    if (r < 0)
+        return r;
+    mark_naturals(l);
+    return fold_from(l, first, e);
 }
 
 // ---- outputs ----

@@ -1,12 +1,10 @@
 // Tensors that ONNX files hold, as constants of the graph. Elements are in raw_data, little-endian,
 // or in a typed field: floats and doubles as bytes, all else as varints. What is as wide as the
 // graph's type stays in the file.
-#include <math.h>
-
 #include "npu/model/onnx/onnx_file.h"
 #include "tensor/convert.h"
 
-// Doubles are taken as float32.
+// Doubles are taken as float32, uint64 as int64.
 bool onnx_type_of(int32_t type, enum tensor_type *ret)
 {
     static const struct {
@@ -16,7 +14,7 @@ bool onnx_type_of(int32_t type, enum tensor_type *ret)
         {ONNX_FLOAT, TENSOR_FLOAT32}, {ONNX_UINT8, TENSOR_UINT8},    {ONNX_INT8, TENSOR_INT8},
         {ONNX_UINT16, TENSOR_UINT16}, {ONNX_INT16, TENSOR_INT16},    {ONNX_INT32, TENSOR_INT32},
         {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},      {ONNX_FLOAT16, TENSOR_FLOAT16},
-        {ONNX_UINT32, TENSOR_UINT32}, {ONNX_DOUBLE, TENSOR_FLOAT32},
+        {ONNX_UINT32, TENSOR_UINT32}, {ONNX_DOUBLE, TENSOR_FLOAT32}, {ONNX_UINT64, TENSOR_INT64},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].onnx == type) {
@@ -52,13 +50,6 @@ static int narrow(const struct onnx_file *f, const struct onnx_tensor *t, struct
     return 0;
 }
 
-// Fractions may be rounded and NaN and infinity kept, but whole numbers must be exact and nothing
-// may overflow: such doubles are often sizes or masks.
-static bool fits_float(double v)
-{
-    return !isfinite(v) || (isfinite((float)v) && (v != trunc(v) || (double)(float)v == v));
-}
-
 // Bytes in the file need not be aligned, hence memcpy().
 static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
                          struct graph_tensor *ret, struct error *e)
@@ -72,7 +63,7 @@ static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
     for (uint64_t i = 0; i < ret->n_elems; i++) {
         double v;
         memcpy(&v, from.data + i * sizeof v, sizeof v);
-        if (!fits_float(v))
+        if (!convert_fits_float(v))
             return error_set(e, STATUS_MODEL_INVALID,
                              "tensor %s holds the double %.17g, and doubles are taken as floats",
                              t->name, v);
@@ -97,6 +88,7 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
     if (!onnx_type_of(t->type, &ret->type))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %d is not supported",
                          t->name, t->type);
+    ret->natural = t->type == ONNX_UINT64;
     for (uint32_t i = 0; i < t->n_dims; i++)
         ret->dims[i] = (uint32_t)t->dims[i];
     int r = graph_tensor_measure(ret, e);

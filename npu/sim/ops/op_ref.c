@@ -249,6 +249,17 @@ static int ref_prepare_step(struct step *s, struct error *e)
     return r < 0 ? r : step_scratch(s, extra * sizeof(union ref_value), &p->extra, e);
 }
 
+// int64 that stands for uint64: what is negative is too large, and no operator would get it right.
+static int check_natural(const struct ref_call *c, const struct ref_tensor *w, struct error *e)
+{
+    for (uint64_t i = 0; w->t->natural && i < w->t->n_elems; i++)
+        if (w->v[i].i < 0)
+            return ref_fail(c, e,
+                            "tensor %s: element %llu is %llu; uint64 is supported up to 2^63 - 1",
+                            w->t->name, (unsigned long long)i, (unsigned long long)w->v[i].i);
+    return 0;
+}
+
 // An empty tensor has one dimension of 0, but others may be large, and operators loop over them.
 static bool gives_nothing(const struct step *s)
 {
@@ -264,22 +275,29 @@ static int ref_run_step(const struct step *s, struct run *r, struct error *e)
         return 0;
     const struct ref_step *p = s->state;
     struct ref_call c = {.node = s->node, .extra = run_scratch(r, p->extra)};
-    for (uint32_t i = 0; i < REF_MAX_INPUTS; i++) {
+    int status = 0;
+    for (uint32_t i = 0; i < REF_MAX_INPUTS && status == 0; i++) {
         const struct graph_tensor *t = step_input(s, i);
         if (!t)
             continue;
         c.in[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
         value_load_all(s->node, t, run_input(s, r, i), c.in[i].v);
+        status = check_natural(&c, &c.in[i], e);
     }
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS; i++) {
         const struct graph_tensor *t = step_output(s, i);
         if (t)
             c.out[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
     }
-    int status = ref_operators[s->node->ref.op]->run(&c, e);
-    for (uint32_t i = 0; i < REF_MAX_OUTPUTS && status == 0; i++)
-        if (c.out[i].t)
+    if (status == 0)
+        status = ref_operators[s->node->ref.op]->run(&c, e);
+    for (uint32_t i = 0; i < REF_MAX_OUTPUTS && status == 0; i++) {
+        if (!c.out[i].t)
+            continue;
+        status = check_natural(&c, &c.out[i], e);
+        if (status == 0)
             value_store_all(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
+    }
     return status;
 }
 

@@ -381,6 +381,20 @@ static void large_integers_are_rounded_once(void **state)
     assert_true(real[0] == 0x1p54f + 0x1p31f && real[1] == -3);
 }
 
+static void unsigned_numbers_become_real(void **state)
+{
+    (void)state;
+    struct tensor_attr a = {.type = TENSOR_UINT32, .scale = 1, .n_elems = 2};
+    const uint32_t words[2] = {UINT32_MAX, 7};
+    const uint16_t halves[2] = {UINT16_MAX, 7};
+    float real[2];
+    assert_int_equal(convert_to_float(&a, words, sizeof words, real, 2, NULL), 0);
+    assert_true(real[0] == 0x1p32f && real[1] == 7);
+    a.type = TENSOR_UINT16;
+    assert_int_equal(convert_to_float(&a, halves, sizeof halves, real, 2, NULL), 0);
+    assert_true(real[0] == 65535 && real[1] == 7);
+}
+
 // ---- layouts
 
 // Where NCHW element (n, c, h, w) lies, by the SDK guide's drawing of NC1HWC2 (5.1).
@@ -477,6 +491,7 @@ int main(void)
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(stored_values_become_real),
         cmocka_unit_test(large_integers_are_rounded_once),
+        cmocka_unit_test(unsigned_numbers_become_real),
         cmocka_unit_test(layouts_move_and_pad),
         cmocka_unit_test(impossible_layouts_are_refused),
         cmocka_unit_test(undefined_layouts_are_copied),

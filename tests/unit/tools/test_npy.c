@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "tools/format/npy_file.h"
@@ -98,6 +99,54 @@ static void every_truncation_is_refused(void **state)
     free(file);
 }
 
+// One element, of which the file's bytes are given.
+static int narrow(const char *descr, uint64_t bits, void *dst, size_t *ret_size, struct error *e)
+{
+    char header[100];
+    size_t size;
+    struct npy a;
+    snprintf(header, sizeof header, HEADER("'%s'", "False", "(1,)"), descr);
+    uint8_t *file = make_file(header, 8, &size);
+    memcpy(file + size - 8, &bits, 8);
+    assert_int_equal(npy_parse((struct bytes){file, size}, &a, e), STATUS_FAIL); // no such tensor
+    assert_int_equal(npy_parse_wide((struct bytes){file, size}, &a, e), 0);
+    int r = npy_narrow(&a, dst, ret_size, e);
+    free(file);
+    return r;
+}
+
+static int narrow_double(double v, float *ret, struct error *e)
+{
+    uint64_t bits;
+    size_t size = 0;
+    memcpy(&bits, &v, sizeof bits);
+    int r = narrow("<f8", bits, ret, &size, e);
+    assert_true(r < 0 || size == sizeof *ret);
+    return r;
+}
+
+static void wide_numbers_are_narrowed_or_refused(void **state)
+{
+    (void)state;
+    struct error e;
+    float f = 0;
+    int64_t i = 0;
+    size_t size;
+    assert_int_equal(narrow_double(0.1, &f, &e), 0);
+    assert_true(f == 0.1f);
+    assert_int_equal(narrow_double(-0x1p60, &f, &e), 0);
+    assert_true(f == -0x1p60f);
+    assert_int_equal(narrow_double((double)INFINITY, &f, &e), 0);
+    assert_true(isinf(f));
+    assert_int_equal(narrow_double(16777217, &f, &e), STATUS_FAIL);
+    assert_non_null(strstr(e.text, "16777217"));
+    assert_int_equal(narrow_double(1e300, &f, &e), STATUS_FAIL);
+    assert_int_equal(narrow("<u8", INT64_MAX, &i, &size, &e), 0);
+    assert_true(i == INT64_MAX && size == sizeof i);
+    assert_int_equal(narrow("<u8", (uint64_t)1 << 63, &i, &size, &e), STATUS_FAIL);
+    assert_non_null(strstr(e.text, "9223372036854775808"));
+}
+
 static void files_that_cannot_be_written_leave_nothing(void **state)
 {
     (void)state;
@@ -121,6 +170,7 @@ int main(void)
         cmocka_unit_test(impossible_headers_are_refused),
         cmocka_unit_test(too_many_dims_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(wide_numbers_are_narrowed_or_refused),
         cmocka_unit_test(files_that_cannot_be_written_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,8 +262,10 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     if (wide && onnx_int(l, "to", 0) == ONNX_DOUBLE)
         return onnx_refuse(l, e, "doubles are taken as floats, which cannot hold every %s",
                            tensor_type_name(x->type));
+    bool natural =
+        like ? onnx_in(l, 1)->natural : onnx_int(l, "to", 0) == ONNX_UINT64; // is checked
     l->n_in = 1;
-    if (to == x->type)
+    if (to == x->type && natural == x->natural)
         return onnx_same(l, l->in[0], e);
     int r = onnx_shape(l, 0, to, x->n_dims, x->dims, e);
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
