@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/options/option_table.h"
 #include "server/options.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -123,7 +124,7 @@ static int daemon_start(struct options *o, int argc, char **argv)
         return EXIT_USAGE;
     }
     int r = options_parse(o, argc, argv, &e);
-    if (r == OPTIONS_EXIT)
+    if (r == OPTION_TABLE_END)
         return EXIT_GOOD;
     if (r < 0) {
         fprintf(stderr, "rknnd: %s\n", e.text);

@@ -58,10 +58,8 @@ struct options {
 void options_init(struct options *o);
 void options_done(struct options *o);
 
-#define OPTIONS_EXIT 1 // --help or --version has been answered
-
 /// Reads the command line and the file that --config names; the command line wins. Returns 0,
-/// OPTIONS_EXIT, or STATUS_PARAM_INVALID with a text.
+/// OPTION_TABLE_END (base/options/option_table.h), or STATUS_PARAM_INVALID with a text.
 int options_parse(struct options *o, int argc, char **argv, struct error *e);
 
 /// Reads one configuration file: lines `name = value` with the names of the long options, `#`

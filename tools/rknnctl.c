@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options/nearest.h"
 #include "rknnd.h"
 #include "tools/format/output_file.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"
-#include "tools/ui/nearest.h"
 #include "tools/ui/terminal.h"
 
 #define X(name, summary) {#name, summary, cmd_##name},

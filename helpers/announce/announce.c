@@ -12,7 +12,6 @@
 #include <avahi-common/error.h>
 #include <avahi-common/malloc.h>
 #include <avahi-common/simple-watch.h>
-#include <getopt.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
@@ -24,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/net/uri.h"
+#include "base/options/option_table.h"
 
 #define SERVICE    "_rknnd._tcp"
 #define MAX_PLACES 32
@@ -274,19 +274,28 @@ static int add_place(struct announcer *a, const char *text, struct error *e)
     return 0;
 }
 
+static int add_txt(void *announcer, const char *text, struct error *e)
+{
+    struct announcer *a = announcer;
+    AvahiStringList *txt = avahi_string_list_add(a->txt, text);
+    if (!txt)
+        return error_no_memory(e, "a TXT record", strlen(text));
+    a->txt = txt;
+    return 0;
+}
+
 static int announcer_parse(struct announcer *a, int argc, char **argv, struct error *e)
 {
-    static const struct option options[] = {
-        {"txt", required_argument, NULL, 't'}, {"log-level", required_argument, NULL, 'l'}, {0}};
-    int option, r = 0;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-        if (option == 't')
-            a->txt = avahi_string_list_add(a->txt, optarg);
-        else if (option == '?' || !log_set_level_text(optarg))
-            return error_set(e, STATUS_PARAM_INVALID,
-                             "usage: rknnd-announce [--log-level N] [--txt KEY=VALUE]... URI...");
-    }
-    for (int i = optind; i < argc && r == 0; i++)
+    const struct option_row rows[] = {
+        {0, "log-level", OPTION_LOG_LEVEL, NULL, "LEVEL", LOG_LEVELS, 0, 0, NULL},
+        {0, "txt", OPTION_CALL, a, "KEY=VALUE", "what is told of the server", 0, 0, add_txt},
+    };
+    const struct option_table table = {
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+        .hint = "; usage: rknnd-announce [--log-level LEVEL] [--txt KEY=VALUE]... URI..."};
+    int first = argc, r = option_table_parse(&table, argc, argv, &first, e);
+    for (int i = first; r == 0 && i < argc; i++)
         r = add_place(a, argv[i], e);
     return r;
 }

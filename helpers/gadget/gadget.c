@@ -10,7 +10,6 @@
 // Changing a gadget's configuration needs it disconnected from its controller (UDC), so functions
 // of others are interrupted for a moment.
 #include <errno.h>
-#include <getopt.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include "base/error.h"
 #include "base/line.h"
 #include "base/net/usb.h"
+#include "base/options/option_table.h"
 
 #define NAME USB_NAME // of the function, and of a gadget of our own
 
@@ -260,42 +260,57 @@ static int gadget_run(const char *command, const struct settings *s, struct erro
     return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is none of up, bind, unbind, down", command);
 }
 
-static const char usage[] =
-    "usage: rknnd-gadget [OPTION]... up|bind|unbind|down\n"
-    "Makes rknnd's USB function (up) and takes it away (down). Connects the gadget\n"
-    "with it once rknnd --listen usb runs (bind), and without it, if others have\n"
-    "functions there, when rknnd ends (unbind).\n"
-    "  --gadget NAME   the gadget (default: the first that is there, else one of our own)\n"
-    "  --udc NAME      the USB device controller (default: the first)\n"
-    "  --serial TEXT   serial number of a new gadget (default: the board's)\n"
-    "  --user NAME     who may open the function (default: root)\n";
+static int print_help(void *table, const char *text, struct error *e)
+{
+    (void)text, (void)e;
+    printf("usage: rknnd-gadget [OPTION]... up|bind|unbind|down\n"
+           "Makes rknnd's USB function (up) and takes it away (down). Connects the gadget\n"
+           "with it once rknnd --listen usb runs (bind), and without it, if others have\n"
+           "functions there, when rknnd ends (unbind).\n");
+    option_table_print(table, 19);
+    return OPTION_TABLE_END;
+}
+
+// Returns 0, OPTION_TABLE_END or STATUS_PARAM_INVALID.
+static int gadget_parse(struct settings *s, int argc, char **argv, const char **ret_command,
+                        struct error *e)
+{
+    struct option_table table;
+    const struct option_row rows[] = {
+        {0, "gadget", OPTION_TEXT, &s->gadget, "NAME",
+         "the gadget (default: the first that is there, else one of our own)", 0, 0, NULL},
+        {0, "udc", OPTION_TEXT, &s->udc, "NAME", "the USB device controller (default: the first)",
+         0, 0, NULL},
+        {0, "serial", OPTION_TEXT, &s->serial, "TEXT",
+         "serial number of a new gadget (default: the board's)", 0, 0, NULL},
+        {0, "user", OPTION_TEXT, &s->user, "NAME", "who may open the function (default: root)", 0,
+         0, NULL},
+        {0, "help", OPTION_CALL, &table, NULL, "print this", 0, 0, print_help},
+    };
+    table = (struct option_table){.rows = rows, .n_rows = sizeof rows / sizeof *rows};
+    int first, r = option_table_parse(&table, argc, argv, &first, e);
+    if (r)
+        return r;
+    if (argc - first != 1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "one of up, bind, unbind and down is needed (see --help)");
+    *ret_command = argv[first];
+    return 0;
+}
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"gadget", required_argument, NULL, 'g'}, {"udc", required_argument, NULL, 'u'},
-        {"serial", required_argument, NULL, 's'}, {"user", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},         {0}};
     struct settings s = {0};
     struct error e;
-    int c;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-        const char **field = c == 'g'   ? &s.gadget
-                             : c == 'u' ? &s.udc
-                             : c == 's' ? &s.serial
-                                        : &s.user;
-        if (c == 'h' || c == '?') {
-            fputs(usage, c == 'h' ? stdout : stderr);
-            return c == 'h' ? 0 : 2;
-        }
-        *field = optarg;
-    }
-    if (argc - optind != 1) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    if (gadget_run(argv[optind], &s, &e) == 0)
+    const char *command;
+    int r = gadget_parse(&s, argc, argv, &command, &e);
+    if (r > 0)
+        return 0;
+    bool parsed = r == 0;
+    if (parsed)
+        r = gadget_run(command, &s, &e);
+    if (r == 0)
         return 0;
     fprintf(stderr, "rknnd-gadget: %s\n", e.text);
-    return 1;
+    return parsed ? 1 : 2;
 }

@@ -1,18 +1,22 @@
 // Reads the values of --quota: USER:KEY=N[,KEY=N]...
 #include "server/clients/quota.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "server/size.h"
+#include "base/options/number.h"
 
 // 0 is not accepted, because in struct quota it means "no limit". Only bytes may have a suffix.
 static int quota_set(struct quota *q, const char *key, const char *value, struct error *e)
 {
     uint64_t n;
     bool bytes = strcmp(key, "bytes") == 0;
-    if (!value || !size_parse(value, bytes, 1, bytes ? UINT64_MAX : UINT32_MAX, &n))
+    int r = !value  ? STATUS_PARAM_INVALID
+            : bytes ? number_parse_bytes(value, 1, UINT64_MAX, &n, NULL)
+                    : number_parse(value, 1, UINT32_MAX, &n, NULL);
+    if (r < 0)
         return error_set(e, STATUS_PARAM_INVALID, "%s wants a number above 0", key);
     if (bytes)
         q->bytes = n;

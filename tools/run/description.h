@@ -3,8 +3,8 @@
 
 #include <jansson.h>
 
+#include "base/options/nearest.h"
 #include "tools/task.h"
-#include "tools/ui/nearest.h"
 
 /// Describes the task's model, in its shapes; *ret is the caller's to json_decref(). Also of models
 /// that the server would refuse to run: then with a member "refused".

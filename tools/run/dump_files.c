@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/options/nearest.h"
 #include "tools/format/format.h"
 #include "tools/format/npy_file.h"
 #include "tools/format/table.h"
 #include "tools/format/tensor_file.h"
 #include "tools/format/values.h"
 #include "tools/run/description.h"
-#include "tools/ui/nearest.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 

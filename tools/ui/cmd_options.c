@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options/nearest.h"
 #include "tools/input/input_form.h"
-#include "tools/ui/nearest.h"
 #include "tools/ui/parse.h"
 #include "tools/ui/terminal.h"
 

@@ -4,7 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -119,7 +121,6 @@ static void misspelt_names_are_asked_about(void **state)
         {"log-levl", "log-level"},
         {"worker-ilde", "worker-idle"},
         {"heartbeat-sm", "heartbeat-ms"},
-        {"confg", "config"},
     };
     struct options o;
     struct error e;
@@ -135,11 +136,53 @@ static void misspelt_names_are_asked_about(void **state)
         snprintf(words, sizeof words, "did you mean --%s?", wrong[i][1]);
         assert_non_null(strstr(e.text, words));
     }
+    assert_int_equal(parse("--confg=x", NULL, NULL, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "did you mean --config?"));
+    assert_int_equal(options_set(&o, "config", "x", &e), STATUS_PARAM_INVALID);
+    assert_int_equal(parse("--wroker=3", NULL, NULL, &e), STATUS_PARAM_INVALID);
+    assert_null(strstr(e.text, "did you mean"));
     assert_int_equal(options_set(&o, "port", "1", &e), STATUS_PARAM_INVALID);
     assert_null(strstr(e.text, "did you mean"));
     assert_int_equal(options_set(&o, "", "1", &e), STATUS_PARAM_INVALID);
     assert_null(strstr(e.text, "did you mean"));
     options_done(&o);
+}
+
+// Wherever it stands: the files are read first, and its addresses replace theirs.
+static void the_command_line_wins_over_the_file(void **state)
+{
+    char path[] = "/tmp/rknnd_options_XXXXXX";
+    struct options o;
+    struct error e = {0};
+    (void)state;
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs("# a comment\nlisten = unix:/file\nmax-contexts=7\nmax-memories = 8\ninsecure=yes\n",
+          file);
+    fclose(file);
+    options_init(&o);
+    char *words[] = {(char *)"rknnd",
+                     (char *)"--max-contexts=9",
+                     (char *)"--listen=unix:/a",
+                     (char *)"--config",
+                     path,
+                     (char *)"--listen=unix:/b",
+                     NULL};
+    assert_int_equal(options_parse(&o, 6, words, &e), 0);
+    assert_int_equal(o.max_contexts, 9);
+    assert_int_equal(o.max_memories, 8);
+    assert_true(o.insecure);
+    assert_int_equal(o.n_listen, 2);
+    assert_string_equal(o.listen[0], "unix:/a");
+    assert_string_equal(o.listen[1], "unix:/b");
+    options_done(&o);
+    options_init(&o);
+    assert_int_equal(
+        options_parse(&o, 3, (char *[]){(char *)"rknnd", (char *)"--config", path, NULL}, &e), 0);
+    assert_int_equal(o.n_listen, 1);
+    assert_string_equal(o.listen[0], "unix:/file");
+    options_done(&o);
+    unlink(path);
 }
 
 static void users_and_groups_exist(void **state)
@@ -183,6 +226,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_values),
         cmocka_unit_test(refuses_too_many_addresses),
         cmocka_unit_test(misspelt_names_are_asked_about),
+        cmocka_unit_test(the_command_line_wins_over_the_file),
         cmocka_unit_test(users_and_groups_exist),
         cmocka_unit_test(a_relay_is_not_announced),
     };

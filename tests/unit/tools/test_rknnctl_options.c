@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/options/nearest.h"
 #include "rknn_api.h"
 #include "tools/ui/cmd_options.h"
-#include "tools/ui/nearest.h"
 #include "tools/ui/parse.h"
 
 struct values {

@@ -1,6 +1,6 @@
 // Names that somebody may have meant: those with the smallest edit distance to what was typed, if
 // that is at most about a third of its length. Case does not count.
-#include "tools/ui/nearest.h"
+#include "base/options/nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>
