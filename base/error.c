@@ -54,19 +54,22 @@ int error_set_errno(struct error *e, int code, int errno_value, const char *form
     return code;
 }
 
-// "context: old text"; the code stays.
+// "context: old text"; the code stays. Of a long context the beginning stays, so that there is room
+// for what went wrong.
 int error_prefix(struct error *e, const char *format, ...)
 {
     if (!e)
         return STATUS_FAIL;
-    char old[sizeof e->text];
-    memcpy(old, e->text, sizeof old);
+    char context[sizeof e->text / 2], old[sizeof e->text];
     va_list args;
     va_start(args, format);
-    vsnprintf(e->text, sizeof e->text, format, args);
+    vsnprintf(context, sizeof context, format, args);
     va_end(args);
-    size_t used = strlen(e->text);
-    snprintf(e->text + used, sizeof e->text - used, ": %s", old);
+    size_t length = strlen(context);
+    if (strncmp(e->text, context, length) == 0 && strncmp(e->text + length, ": ", 2) == 0)
+        return e->code;
+    memcpy(old, e->text, sizeof old);
+    snprintf(e->text, sizeof e->text, "%s: %s", context, old);
     return e->code;
 }
 

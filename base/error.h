@@ -27,7 +27,8 @@ int error_set(struct error *e, int code, const char *format, ...)
 int error_set_errno(struct error *e, int code, int errno_value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/// Puts "CONTEXT: " in front of the words that are there. Returns e's code (STATUS_FAIL for NULL).
+/// Puts "CONTEXT: " in front of the words that are there, unless they begin with it. Returns e's
+/// code (STATUS_FAIL for NULL).
 int error_prefix(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /// STATUS_MALLOC_FAIL with words that name what could not be had. `bytes` 0: it is not known how

@@ -12,7 +12,9 @@
 #include "rknnd.h"
 #include "tools/format/output_file.h"
 #include "tools/ui/cmd_options.h"
+#include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define X(name, summary) {#name, summary, cmd_##name},
@@ -30,7 +32,7 @@ static const struct command *find_command(const char *name)
 }
 
 // Refuses a command and suggests those that are spelled much like it.
-static int unknown_command(const char *name, struct failure *f)
+static int unknown_command(const char *name, struct error *e)
 {
     struct nearest near;
     char names[NEAREST_TEXT];
@@ -38,8 +40,8 @@ static int unknown_command(const char *name, struct failure *f)
     nearest_add(&near, "help");
     for (size_t i = 0; i < N_COMMANDS; i++)
         nearest_add(&near, commands[i].name);
-    return failure_set(f, EXIT_USAGE, "unknown command \"%s\"%s (see rknnctl help)", name,
-                       nearest_question(&near, "", names));
+    return error_set(e, STATUS_PARAM_INVALID, "unknown command \"%s\"%s (see rknnctl help)", name,
+                     nearest_question(&near, "", names));
 }
 
 static void list_commands(void)
@@ -55,7 +57,7 @@ static void list_commands(void)
            "6 worse than --fail-above or --fail-below allows.\n");
 }
 
-static const struct options no_command = {
+static const struct cmd_options no_command = {
     .usage = "[OPTION…] COMMAND [OPTION…] …",
     .summary = "Looks at rknnd servers and runs models on them. Without --server: RKNND_SERVER\n"
                "in the environment, else the local Unix socket, else the only board.",
@@ -64,96 +66,102 @@ static const struct options no_command = {
 };
 
 // `help COMMAND` is `COMMAND --help`: each command prints its own options.
-static int print_help(const struct settings *settings, int argc, char **argv, struct failure *f)
+static int print_help(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     if (argc > 2)
-        return failure_set(f, EXIT_USAGE,
-                           "unexpected argument \"%s\"; usage: rknnctl help [COMMAND]", argv[2]);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "unexpected argument \"%s\"; usage: rknnctl help [COMMAND]", argv[2]);
     const char *name = argc == 2 && argv[1][0] != '-' ? argv[1] : "help";
     const struct command *command = find_command(name);
     if (command)
-        return command->run(settings, 2, (char *[]){argv[1], (char *)"--help", NULL}, f);
+        return command->run(settings, 2, (char *[]){argv[1], (char *)"--help", NULL}, e);
     if (strcmp(name, "help") != 0)
-        return unknown_command(name, f);
-    options_help(&no_command);
-    return OPTIONS_HELP;
+        return unknown_command(name, e);
+    cmd_options_help(&no_command);
+    return OPTION_TABLE_END;
 }
 
 // Called while options are parsed, by rknnctl's own options or by a command's: --server may stand
 // before or behind the command. The library takes it as the default of all contexts.
-static int set_server(void *user, const char *uri, struct failure *f)
+static int set_server(void *target, const char *uri, struct error *e)
 {
-    struct settings *settings = user;
+    struct settings *settings = target;
     settings->server = uri;
     int r = rknnd_set_server(uri);
-    return r < 0 ? failure_rknn(f, r, "--server") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
-static int print_version(void *user, const char *text, struct failure *f)
+static int print_version(void *target, const char *text, struct error *e)
 {
-    (void)user, (void)text, (void)f;
+    (void)target, (void)text, (void)e;
     printf("rknnctl %s\n", rknnd_version());
-    return OPTIONS_HELP;
+    return OPTION_TABLE_END;
+}
+
+static bool is_failed(int result)
+{
+    return result < 0 || result == EXIT_GATE;
 }
 
 // Failures are prefixed with the command's name, but for "unknown command" itself.
-static int dispatch_command(struct settings *settings, int argc, char **argv, struct failure *f)
+static int dispatch_command(struct settings *settings, int argc, char **argv, struct error *e)
 {
-    int first, r = options_parse(&no_command, argc, argv, &first, f);
+    int first, r = cmd_options_parse(&no_command, argc, argv, &first, e);
     if (r)
         return r;
     if (first == argc)
-        return failure_set(f, EXIT_USAGE, "no command; see rknnctl help");
+        return error_set(e, STATUS_PARAM_INVALID, "no command; see rknnctl help");
     argc -= first;
     argv += first;
     if (strcmp(argv[0], "help") == 0)
-        return print_help(settings, argc, argv, f);
+        return print_help(settings, argc, argv, e);
     const struct command *command = find_command(argv[0]);
     if (!command)
-        return unknown_command(argv[0], f);
-    r = command->run(settings, argc, argv, f);
-    return r > 0 ? failure_prefix(f, "%s", command->name) : r;
+        return unknown_command(argv[0], e);
+    r = command->run(settings, argc, argv, e);
+    if (is_failed(r))
+        error_prefix(e, "%s", command->name);
+    return r;
 }
 
 // Sets up the global options and the library's log. The variable must be set before the library's
 // first call.
-static int run_command(int argc, char **argv, struct failure *f)
+static int run_command(int argc, char **argv, struct error *e)
 {
     struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};
-    struct option_call server = {set_server, &settings}, version = {print_version, NULL};
     const struct option_row rows[] = {
-        {'s', "server", OPTION_CALL, &server, "URI",
-         "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]", 0, 0},
-        {'V', "version", OPTION_CALL, &version, NULL, "print the version and end", 0, 0},
+        {'s', "server", OPTION_CALL, &settings, "URI",
+         "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]", 0, 0, set_server},
+        {'V', "version", OPTION_CALL, NULL, NULL, "print the version and end", 0, 0, print_version},
     };
-    options_set_global(rows, sizeof rows / sizeof *rows);
+    cmd_options_set_global(rows, sizeof rows / sizeof *rows);
     if (settings.silences_library)
         setenv("RKNN_LOG_LEVEL", "0", 1); // its failures are printed by rknnctl
-    return dispatch_command(&settings, argc, argv, f);
+    return dispatch_command(&settings, argc, argv, e);
 }
 
 // Output that did not arrive is a failure, also when it is only noticed at the end.
-static int flush_output(int result, struct failure *f)
+static int flush_output(int result, struct error *e)
 {
-    struct failure failed;
+    struct error failed;
     struct output_file out;
     int r = output_file_open(&out, "-", &failed);
     if (r == 0)
         r = output_file_close(&out, &failed);
-    if (r == 0 || result > 0)
+    if (r == 0 || is_failed(result))
         return result;
-    *f = failed;
+    *e = failed;
     return r;
 }
 
 int main(int argc, char **argv)
 {
-    struct failure f = {0};
+    struct error e = {0};
     terminal_keep_standard_streams();
     interrupt_init();
-    int r = flush_output(run_command(argc, argv, &f), &f);
-    if (r > 0)
+    int r = flush_output(run_command(argc, argv, &e), &e);
+    if (is_failed(r))
         fprintf(stderr, "%srknnctl:%s %s\n", terminal_style(stderr, STYLE_RED),
-                terminal_style(stderr, STYLE_PLAIN), f.text);
-    return r > 0 ? r : EXIT_OK;
+                terminal_style(stderr, STYLE_PLAIN), e.text);
+    return r < 0 ? (int)exit_code_of(r) : r == EXIT_GATE ? EXIT_GATE : EXIT_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "tools/ui/failure.h"
+#include "base/error.h"
 
 // Known once a command has parsed its options, since these may be among them.
 struct settings {
@@ -11,8 +11,9 @@ struct settings {
     bool silences_library; // RKNN_LOG_LEVEL is not set: rknnctl says itself what the library would
 };
 
-// argv[0] is the command's name. Returns 0, OPTIONS_HELP or an exit code with words in `f`.
-typedef int command_run(const struct settings *settings, int argc, char **argv, struct failure *f);
+// argv[0] is the command's name. Returns 0, OPTION_TABLE_END, a negative status with words in `e`,
+// or EXIT_GATE with words.
+typedef int command_run(const struct settings *settings, int argc, char **argv, struct error *e);
 
 struct command {
     const char *name, *summary;

@@ -6,6 +6,7 @@
 #include "tools/input/input_set.h"
 #include "tools/run/open_model.h"
 #include "tools/ui/cmd_options.h"
+#include "tools/ui/core_mask.h"
 
 struct task {
     const char *model;
@@ -24,40 +25,60 @@ struct task {
 
 // Rows of a command's option table. How the inputs' files are named and read:
 #define TASK_INPUTS(t)                                                                             \
-    {                                                                                              \
-        'i',         "input",                                                                      \
-        OPTION_LIST, &(t)->inputs,                                                                 \
-        "FILE",      "array, picture, - (stdin); also INPUT=FILE",                                 \
-        0,           0},                                                                           \
+    {'i',                                                                                          \
+     "input",                                                                                      \
+     OPTION_CALL,                                                                                  \
+     &(t)->inputs,                                                                                 \
+     "FILE",                                                                                       \
+     "array, picture, - (stdin); also INPUT=FILE",                                                 \
+     0,                                                                                            \
+     0,                                                                                            \
+     text_list_option},                                                                            \
         {'l',                                                                                      \
          "layout",                                                                                 \
-         OPTION_LAYOUT,                                                                            \
+         OPTION_CALL,                                                                              \
          &(t)->forms.layouts,                                                                      \
          "LAYOUT",                                                                                 \
          "[INPUT=]nhwc (default), nchw or native",                                                 \
          0,                                                                                        \
-         0},                                                                                       \
-        {0,          "fit",                                                                        \
-         OPTION_FIT, &(t)->forms.fits,                                                             \
-         "FIT",      "[INPUT=]letterbox, stretch or crop pictures",                                \
-         0,          0},                                                                           \
-        {0,          "pad",                                                                        \
-         OPTION_PAD, &(t)->forms.pads,                                                             \
-         "COLOUR",   "[INPUT=]114 or R,G,B around a letterbox",                                    \
-         0,          0},                                                                           \
-        {0,           "type",                                                                      \
-         OPTION_TYPE, &(t)->forms.types,                                                           \
-         "TYPE",      "[INPUT=]float32, uint8, ...: files are raw data",                           \
-         0,           0},                                                                          \
+         0,                                                                                        \
+         input_layout_option},                                                                     \
+        {0,                                                                                        \
+         "fit",                                                                                    \
+         OPTION_CALL,                                                                              \
+         &(t)->forms.fits,                                                                         \
+         "FIT",                                                                                    \
+         "[INPUT=]letterbox, stretch or crop pictures",                                            \
+         0,                                                                                        \
+         0,                                                                                        \
+         input_fit_option},                                                                        \
+        {0,                                                                                        \
+         "pad",                                                                                    \
+         OPTION_CALL,                                                                              \
+         &(t)->forms.pads,                                                                         \
+         "COLOUR",                                                                                 \
+         "[INPUT=]114 or R,G,B around a letterbox",                                                \
+         0,                                                                                        \
+         0,                                                                                        \
+         input_pad_option},                                                                        \
+        {0,                                                                                        \
+         "type",                                                                                   \
+         OPTION_CALL,                                                                              \
+         &(t)->forms.types,                                                                        \
+         "TYPE",                                                                                   \
+         "[INPUT=]float32, uint8, ...: files are raw data",                                        \
+         0,                                                                                        \
+         0,                                                                                        \
+         input_type_option},                                                                       \
     {                                                                                              \
         0, "pass-through", OPTION_FLAG, &(t)->forms.pass_through, NULL,                            \
-            "inputs go in untouched: --layout native", 0, 0                                        \
+            "inputs go in untouched: --layout native", 0, 0, NULL                                  \
     }
 
 #define TASK_SHAPE(t)                                                                              \
     {                                                                                              \
-        'x', "shape", OPTION_LIST, &(t)->shapes, "NAME=SHAPE",                                     \
-            "an open input's shape: images=1x3x640x640", 0, 0                                      \
+        'x', "shape", OPTION_CALL, &(t)->shapes, "NAME=SHAPE",                                     \
+            "an open input's shape: images=1x3x640x640", 0, 0, text_list_option                    \
     }
 
 // How a model is loaded: TASK_SHAPE, the shape set, the cores.
@@ -70,20 +91,21 @@ struct task {
          "N",                                                                                      \
          "which of several shapes, from 0 on",                                                     \
          0,                                                                                        \
-         RKNN_MAX_DYNAMIC_SHAPE_NUM - 1},                                                          \
+         RKNN_MAX_DYNAMIC_SHAPE_NUM - 1,                                                           \
+         NULL},                                                                                    \
     {                                                                                              \
-        'c', "core-mask", OPTION_CORES, &(t)->core_mask, "CORES",                                  \
-            "auto, all, 0, 0,1, … or a mask 0x3", 0, 0                                             \
+        'c', "core-mask", OPTION_CALL, &(t)->core_mask, "CORES",                                   \
+            "auto, all, 0, 0,1, … or a mask 0x3", 0, 0, core_mask_option                           \
     }
 
-/// As options_parse, for a command whose only argument is the model.
-int task_parse(struct task *t, const struct options *o, int argc, char **argv, struct failure *f);
+/// As cmd_options_parse, for a command whose only argument is the model.
+int task_parse(struct task *t, const struct cmd_options *o, int argc, char **argv, struct error *e);
 void task_done(struct task *t);
 
 /// Opens the model with RKNN_FLAG_* `flags`, for the cores and in the shapes that were asked for.
 /// model_close() is safe after a failure.
-int task_open(const struct task *t, uint32_t flags, struct model *m, struct failure *f);
+int task_open(const struct task *t, uint32_t flags, struct model *m, struct error *e);
 
 /// The inputs' files; says on standard error what was done with pictures. input_set_done() is safe
 /// after a failure.
-int task_load(const struct task *t, const struct model *m, struct input_set *s, struct failure *f);
+int task_load(const struct task *t, const struct model *m, struct input_set *s, struct error *e);

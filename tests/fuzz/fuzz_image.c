@@ -16,9 +16,9 @@ static void check(bool ok)
 static void read_picture(const uint8_t *data, size_t size, uint32_t channels)
 {
     struct image image = {0};
-    struct failure f = {0};
-    int r = image_decode(data, size, channels, &image, &f);
-    check(r == 0 || (r == f.code && f.text[0] && !image.pixels));
+    struct error e = {0};
+    int r = image_decode(data, size, channels, &image, &e);
+    check(r == 0 || (r == e.code && e.text[0] && !image.pixels));
     image_done(&image);
 }
 

@@ -9,7 +9,7 @@ struct accuracy {
     bool json, csv;
 };
 
-static int parse_options(int argc, char **argv, struct accuracy *a, struct failure *f)
+static int parse_options(int argc, char **argv, struct accuracy *a, struct error *e)
 {
     struct comparison_plan *p = &a->plan;
     const struct option_row rows[] = {
@@ -18,7 +18,7 @@ static int parse_options(int argc, char **argv, struct accuracy *a, struct failu
         COMPARISON_ENTIRE(p),   COMPARISON_LIMIT(p),    COMPARISON_FAIL_ABOVE(p),
         COMPARISON_DUMP(p),     OPTIONS_JSON(&a->json), OPTIONS_CSV(&a->csv),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "accuracy MODEL --golden MODEL.onnx -i FILE…",
         .summary =
             "Compares what each layer of a model computes with what the float model does, run\n"
@@ -28,21 +28,21 @@ static int parse_options(int argc, char **argv, struct accuracy *a, struct failu
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = task_parse(&p->task, &options, argc, argv, f);
+    int r = task_parse(&p->task, &options, argc, argv, e);
     if (r == 0 && !p->golden)
-        r = failure_set(f, EXIT_USAGE, "no golden model: give the float one with --golden");
-    return r ? r : comparison_set_form(p, a->json, a->csv, f);
+        r = error_set(e, STATUS_PARAM_INVALID, "no golden model: give the float one with --golden");
+    return r ? r : comparison_set_form(p, a->json, a->csv, e);
 }
 
 // The server of --server is known only after parsing, hence its late assignment.
-int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     struct accuracy a = {.plan = COMPARISON_PLAN_INIT};
     a.plan.golden_server = "sim:";
-    int r = parse_options(argc, argv, &a, f);
+    int r = parse_options(argc, argv, &a, e);
     a.plan.server = settings->server;
     if (r == 0)
-        r = comparison_run(&a.plan, f);
+        r = comparison_run(&a.plan, e);
     text_list_done(&a.plan.map);
     task_done(&a.plan.task);
     return r;

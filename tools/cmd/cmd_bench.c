@@ -6,6 +6,7 @@
 #include "tools/format/table.h"
 #include "tools/rknnctl.h"
 #include "tools/run/bench.h"
+#include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
 
@@ -19,26 +20,26 @@ struct bench_command {
 };
 
 // Each single time is kept for exact percentiles, hence the limit of runs times clients.
-static int parse_options(int argc, char **argv, struct bench_command *c, struct failure *f)
+static int parse_options(int argc, char **argv, struct bench_command *c, struct error *e)
 {
     struct bench_plan *p = &c->plan;
     const struct option_row rows[] = {
         OPTIONS_LOOP(&p->loop, "runs of each client (default 100)", 1, 10000000),
         {0, "clients", OPTION_NUMBER, &p->clients, "N", "clients at the same time (default 1)", 1,
-         1024},
+         1024, NULL},
         OPTIONS_WARMUP(&p->warmup),
         TASK_INPUTS(&p->task),
         TASK_LOADING(&p->task),
         OPTIONS_SEED(&c->seed),
-        {0, "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0},
+        {0, "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0, NULL},
         {0, "fail-below", OPTION_REAL, &c->fail_below, "FPS", "fail (6) with fewer runs/s", 0,
-         1000000000},
+         1000000000, NULL},
         {0, "fail-p99-above", OPTION_REAL, &c->fail_p99_above, "MS",
-         "fail (6) with a larger latency", 0, 1000000000},
+         "fail (6) with a larger latency", 0, 1000000000, NULL},
         OPTIONS_JSON(&c->json),
         OPTIONS_CSV(&c->csv),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "bench MODEL [--loop N] [--clients N]",
         .summary =
             "Measures a model: each client has a context and a thread of its own, and sets\n"
@@ -47,11 +48,11 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = task_parse(&p->task, &options, argc, argv, f);
+    int r = task_parse(&p->task, &options, argc, argv, e);
     if (r == 0 && (uint64_t)p->loop * p->clients > MAX_RUNS)
-        r = failure_set(f, EXIT_USAGE, "--loop: %u runs of %u clients are more than %u", p->loop,
-                        p->clients, MAX_RUNS);
-    return r ? r : options_check_form(c->json, c->csv, f);
+        r = error_set(e, STATUS_PARAM_INVALID, "--loop: %u runs of %u clients are more than %u",
+                      p->loop, p->clients, MAX_RUNS);
+    return r ? r : cmd_options_check_form(c->json, c->csv, e);
 }
 
 // Runs of all clients over the wall time; 0 when nothing was measured.
@@ -91,7 +92,7 @@ static void print_text(const struct bench_command *c, const rknnd_server_info *i
 
 // An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
 static int print_json(const struct bench_command *c, const rknnd_server_info *info,
-                      const struct bench_result *r, struct failure *f)
+                      const struct bench_result *r, struct error *e)
 {
     json_t *o =
         json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "model", c->plan.task.model, "server",
@@ -103,12 +104,12 @@ static int print_json(const struct bench_command *c, const rknnd_server_info *in
                timing_estimate(r->estimate_ns));
     timing_put(&r->timing, o, "runs_per_second", report_number(per_second(r)),
                r->estimate_ns ? json_real(1e9 / (double)r->estimate_ns) : json_null());
-    return report_json(o, f);
+    return report_json(o, e);
 }
 
 // One row. The columns of a software NPU have other titles, so that machine times and estimates are
 // not taken for the chip's.
-static int print_csv(const struct bench_command *c, const struct bench_result *r, struct failure *f)
+static int print_csv(const struct bench_command *c, const struct bench_result *r, struct error *e)
 {
     static const struct table_column columns[] = {
         {.title = "Model"},         {.title = "Clients"},       {.title = "Runs"},
@@ -155,32 +156,33 @@ static int print_csv(const struct bench_command *c, const struct bench_result *r
         table_cell(&t, "%s", r->timing.chip);
     int status = table_csv(&t, stdout);
     table_done(&t);
-    return status < 0 ? failure_no_memory(f) : 0;
+    return status < 0 ? error_no_memory(e, "a table", 0) : 0;
 }
 
 // --fail-below and --fail-p99-above. Limits are not judged when the measurement itself failed.
 static int judge_limits(const struct bench_command *c, const struct bench_result *r,
-                        struct failure *f)
+                        struct error *e)
 {
     double p99_ms = (double)stats_percentile(r->latency_ns, r->n, 99) / 1e6;
     if (per_second(r) < c->fail_below)
-        return failure_set(f, EXIT_GATE, "%.1f runs/s are fewer than --fail-below %.10g",
-                           per_second(r), c->fail_below);
-    if (c->fail_p99_above > 0 && p99_ms > c->fail_p99_above)
-        return failure_set(f, EXIT_GATE,
-                           "the latency's 99th percentile, %.3f ms, is above --fail-p99-above "
-                           "%.10g",
-                           p99_ms, c->fail_p99_above);
-    return 0;
+        error_set(e, STATUS_FAIL, "%.1f runs/s are fewer than --fail-below %.10g", per_second(r),
+                  c->fail_below);
+    else if (c->fail_p99_above > 0 && p99_ms > c->fail_p99_above)
+        error_set(e, STATUS_FAIL,
+                  "the latency's 99th percentile, %.3f ms, is above --fail-p99-above %.10g", p99_ms,
+                  c->fail_p99_above);
+    else
+        return 0;
+    return EXIT_GATE;
 }
 
 static int show_result(const struct bench_command *c, const rknnd_server_info *info,
-                       const struct bench_result *r, struct failure *f)
+                       const struct bench_result *r, struct error *e)
 {
     if (c->csv)
-        return print_csv(c, r, f);
+        return print_csv(c, r, e);
     if (c->json)
-        return print_json(c, info, r, f);
+        return print_json(c, info, r, e);
     print_text(c, info, r);
     return 0;
 }
@@ -188,23 +190,23 @@ static int show_result(const struct bench_command *c, const rknnd_server_info *i
 // Shows what was measured also after a failure in the middle, which is then still the result: its
 // own failure must not be replaced by one of showing.
 static int measure_model(const struct bench_command *c, const struct input_set *inputs,
-                         struct failure *f)
+                         struct error *e)
 {
     rknnd_server_info info;
     struct bench_result result = {0};
-    int r = report_get_server(&info, f);
+    int r = report_get_server(&info, e);
     interrupt_defer();
     if (r == 0)
-        r = bench_run(&c->plan, inputs, &result, f);
+        r = bench_run(&c->plan, inputs, &result, e);
     if (r == 0 && result.n == 0)
-        r = failure_set(f, EXIT_RUNTIME, "interrupted before the first run");
+        r = error_set(e, STATUS_FAIL, "interrupted before the first run");
     if (result.n > 0) {
-        struct failure ignored;
-        int shown = show_result(c, &info, &result, r ? &ignored : f);
+        struct error ignored;
+        int shown = show_result(c, &info, &result, r ? &ignored : e);
         if (r)
-            failure_prefix(f, "ended after %zu runs", result.n);
+            error_prefix(e, "ended after %zu runs", result.n);
         else
-            r = shown ? shown : judge_limits(c, &result, f);
+            r = shown ? shown : judge_limits(c, &result, e);
     }
     bench_result_done(&result);
     return r;
@@ -212,30 +214,30 @@ static int measure_model(const struct bench_command *c, const struct input_set *
 
 // The model stays open here while clients open it: the file is uploaded once, with its progress
 // shown, and the inputs are made once for all clients.
-static int open_and_measure(const struct bench_command *c, struct failure *f)
+static int open_and_measure(const struct bench_command *c, struct error *e)
 {
     struct model model;
     struct input_set inputs = {0};
-    int r = task_open(&c->plan.task, 0, &model, f);
+    int r = task_open(&c->plan.task, 0, &model, e);
     if (r == 0 && c->plan.task.inputs.n)
-        r = task_load(&c->plan.task, &model, &inputs, f);
+        r = task_load(&c->plan.task, &model, &inputs, e);
     else if (r == 0)
-        r = input_set_random(&inputs, &model, c->seed, f);
+        r = input_set_random(&inputs, &model, c->seed, e);
     if (r == 0)
-        r = measure_model(c, &inputs, f);
+        r = measure_model(c, &inputs, e);
     input_set_done(&inputs);
     model_close(&model);
     return r;
 }
 
-int cmd_bench(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_bench(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     struct bench_command c = {.plan = {.task = TASK_INIT, .clients = 1, .loop = 100, .warmup = 3},
                               .seed = 1};
-    int r = parse_options(argc, argv, &c, f);
+    int r = parse_options(argc, argv, &c, e);
     if (r == 0)
-        r = open_and_measure(&c, f);
+        r = open_and_measure(&c, e);
     task_done(&c.plan.task);
     return r;
 }

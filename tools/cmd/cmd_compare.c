@@ -11,13 +11,13 @@ struct compare {
 // One argument: the same file on two servers (--with); two: two files, on one server or two.
 // argv[argc - 1] is the reference in either case.
 static int parse_options(const struct settings *settings, int argc, char **argv, struct compare *c,
-                         struct failure *f)
+                         struct error *e)
 {
     struct comparison_plan *p = &c->plan;
     const char *with = NULL;
     int first;
     const struct option_row rows[] = {
-        {0, "with", OPTION_TEXT, &with, "URI", "the reference's server", 0, 0},
+        {0, "with", OPTION_TEXT, &with, "URI", "the reference's server", 0, 0, NULL},
         TASK_INPUTS(&p->task),
         COMPARISON_LIST(p),
         TASK_LOADING(&p->task),
@@ -32,7 +32,7 @@ static int parse_options(const struct settings *settings, int argc, char **argv,
         OPTIONS_JSON(&c->json),
         OPTIONS_CSV(&c->csv),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "compare MODEL [REFERENCE] [--with URI] -i FILE…",
         .summary =
             "Compares what each layer of a model computes with what it is in a reference: in\n"
@@ -41,7 +41,7 @@ static int parse_options(const struct settings *settings, int argc, char **argv,
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = options_parse_n(&options, argc, argv, 1, 2, &first, f);
+    int r = cmd_options_parse_n(&options, argc, argv, 1, 2, &first, e);
     if (r)
         return r;
     p->task.model = argv[first];
@@ -50,19 +50,20 @@ static int parse_options(const struct settings *settings, int argc, char **argv,
     p->server = settings->server;
     p->golden_server = with ? with : p->server;
     if (!with && argc - first == 1)
-        return failure_set(f, EXIT_USAGE, "nothing to compare with: give a second file or --with");
-    return comparison_set_form(p, c->json, c->csv, f);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "nothing to compare with: give a second file or --with");
+    return comparison_set_form(p, c->json, c->csv, e);
 }
 
 // Times are measured by default here (loop 10), unlike with accuracy, whose reference is a float
 // model on another device.
-int cmd_compare(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_compare(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     struct compare c = {.plan = COMPARISON_PLAN_INIT};
     c.plan.loop = 10;
-    int r = parse_options(settings, argc, argv, &c, f);
+    int r = parse_options(settings, argc, argv, &c, e);
     if (r == 0)
-        r = comparison_run(&c.plan, f);
+        r = comparison_run(&c.plan, e);
     text_list_done(&c.plan.map);
     task_done(&c.plan.task);
     return r;

@@ -13,6 +13,7 @@
 #include "tools/ui/interrupt.h"
 #include "tools/ui/network.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define MAX_DEVICES 64
@@ -27,7 +28,7 @@ struct device {
     char chip[32]; // that it says it has, there
     int result;    // of rknnd_get_server_info(), which is asked when there is no obstacle
     rknnd_server_info info;
-    struct failure why; // it is not up
+    struct error why; // it is not up
 };
 
 struct device_list {
@@ -124,13 +125,13 @@ static void probe_server(struct device *d)
     d->info = (rknnd_server_info){.struct_size = sizeof d->info};
     d->result = RKNN_ERR_DEVICE_UNAVAILABLE;
     if (*d->device.obstacle) {
-        failure_set(&d->why, EXIT_UNREACHABLE, "%s: %s; %s", d->device.uri, d->device.obstacle,
-                    d->device.advice);
+        error_set(&d->why, STATUS_DEVICE_UNAVAILABLE, "%s: %s; %s", d->device.uri,
+                  d->device.obstacle, d->device.advice);
         return;
     }
     d->result = rknnd_get_server_info(d->device.uri, &d->info);
     if (d->result < 0)
-        failure_rknn(&d->why, d->result, "%s", "");
+        rknn_error_set(&d->why, d->result, "%s", "");
 }
 
 static size_t probe_all(struct device_list *l)
@@ -164,12 +165,12 @@ static json_t *device_json(const struct device *d)
     return o;
 }
 
-static int print_json(const struct device_list *l, struct failure *f)
+static int print_json(const struct device_list *l, struct error *e)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < l->n; i++)
         json_array_append_new(array, device_json(&l->items[i]));
-    return report_json(array, f);
+    return report_json(array, e);
 }
 
 static const char *or_dash(const char *text)
@@ -195,7 +196,7 @@ static void add_row(struct table *t, const struct device *d, bool with_name)
 
 // The NAME column only with --network. Reasons go to standard error, so that the table can be
 // piped.
-static int print_table(const struct device_list *l, bool with_name, bool csv, struct failure *f)
+static int print_table(const struct device_list *l, bool with_name, bool csv, struct error *e)
 {
     static const struct table_column columns[] = {
         {"NAME", TABLE_LEFT, TABLE_CUT_END, 0},  {"URI", TABLE_LEFT, TABLE_CUT_END, 0},
@@ -211,7 +212,7 @@ static int print_table(const struct device_list *l, bool with_name, bool csv, st
     int r = csv ? table_csv(&t, stdout) : table_print(&t, stdout, "", terminal_width(stdout));
     table_done(&t);
     if (r < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a list of devices", 0);
     for (size_t i = 0; i < l->n; i++)
         if (l->items[i].result < 0)
             fprintf(stderr, "%s\n", l->items[i].why.text);
@@ -253,27 +254,27 @@ static void print_changes(const struct device_list *before, const struct device_
 }
 
 // Avahi's callbacks run only inside network_wait(): with --network, waiting is what finds servers.
-static int pause_watching(const struct places *places, struct failure *f)
+static int pause_watching(const struct places *places, struct error *e)
 {
     if (places->network)
-        return network_wait(places->network, WATCH_MS, false, f);
+        return network_wait(places->network, WATCH_MS, false, e);
     poll(NULL, 0, WATCH_MS);
     return 0;
 }
 
 // Two lists take turns: the last look and this one. The first look compares with an empty list.
 // Nothing is connected to.
-static int watch_devices(const struct places *places, struct failure *f)
+static int watch_devices(const struct places *places, struct error *e)
 {
     int r = 0;
     struct device_list *lists = calloc(2, sizeof *lists);
     if (!lists)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a list of devices", 0);
     interrupt_defer();
     for (unsigned turn = 0; r == 0 && !interrupt_seen(); turn ^= 1) {
         find_devices(&lists[turn], places);
         print_changes(&lists[!turn], &lists[turn]);
-        r = pause_watching(places, f);
+        r = pause_watching(places, e);
     }
     free(lists);
     return r;
@@ -281,39 +282,41 @@ static int watch_devices(const struct places *places, struct failure *f)
 
 // Nothing found: the library's own failure says where it looked. One candidate with a malformed
 // URI: that is the user's mistake.
-static int nobody_answers(const struct device_list *l, struct failure *f)
+static int nobody_answers(const struct device_list *l, struct error *e)
 {
     rknnd_server_info info = {.struct_size = sizeof info};
     int r = l->n == 0 ? rknnd_get_server_info(NULL, &info) : 0;
     if (r < 0)
-        return failure_rknn(f, r, "%s", "");
-    if (l->n == 1 && l->items[0].why.code == EXIT_USAGE)
-        return failure_set(f, EXIT_USAGE, "%s", l->items[0].why.text);
-    return failure_set(f, EXIT_UNREACHABLE, "no server answers; start rknnd or give --server URI");
+        return rknn_error_set(e, r, "%s", "");
+    if (l->n == 1 && l->items[0].why.code == STATUS_PARAM_INVALID)
+        return error_set(e, STATUS_PARAM_INVALID, "%s", l->items[0].why.text);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "no server answers; start rknnd or give --server URI");
 }
 
-static int list_devices(const struct places *places, bool json, bool csv, struct failure *f)
+static int list_devices(const struct places *places, bool json, bool csv, struct error *e)
 {
     struct device_list l = {0};
     find_devices(&l, places);
     size_t n_up = probe_all(&l);
-    int r = json ? print_json(&l, f) : print_table(&l, places->network, csv, f);
+    int r = json ? print_json(&l, e) : print_table(&l, places->network, csv, e);
     if (r == 0 && n_up == 0)
-        return nobody_answers(&l, f);
+        return nobody_answers(&l, e);
     return r;
 }
 
-int cmd_devices(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_devices(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     bool json = false, csv = false, watching = false, network = false;
     const struct option_row rows[] = {
         OPTIONS_JSON(&json),
         OPTIONS_CSV(&csv),
-        {0, "watch", OPTION_FLAG, &watching, NULL, "go on, and print what comes and goes", 0, 0},
+        {0, "watch", OPTION_FLAG, &watching, NULL, "go on, and print what comes and goes", 0, 0,
+         NULL},
         {0, "network", OPTION_FLAG, &network, NULL,
-         "also servers that announce themselves (through Avahi)", 0, 0},
+         "also servers that announce themselves (through Avahi)", 0, 0, NULL},
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "devices [--watch] [--network]",
         .summary =
             "Lists the servers within reach: RKNND_SERVER, the local sockets, boards at a USB\n"
@@ -323,19 +326,19 @@ int cmd_devices(const struct settings *settings, int argc, char **argv, struct f
         .n_rows = sizeof rows / sizeof *rows,
     };
     struct places places = {0};
-    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     places.named = settings->server ? settings->server : getenv("RKNND_SERVER");
     places.only = settings->server;
     if (r == 0)
-        r = options_check_form(json, csv, f);
+        r = cmd_options_check_form(json, csv, e);
     if (r == 0 && network && settings->server)
-        r = failure_set(f, EXIT_USAGE, "--server means one server, --network many");
+        r = error_set(e, STATUS_PARAM_INVALID, "--server means one server, --network many");
     if (r == 0 && network)
-        r = network_open(&places.network, f);
+        r = network_open(&places.network, e);
     if (r == 0 && network)
-        r = network_wait(places.network, NETWORK_MS, true, f);
+        r = network_wait(places.network, NETWORK_MS, true, e);
     if (r == 0)
-        r = watching ? watch_devices(&places, f) : list_devices(&places, json, csv, f);
+        r = watching ? watch_devices(&places, e) : list_devices(&places, json, csv, e);
     network_close(places.network);
     return r;
 }

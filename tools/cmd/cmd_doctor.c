@@ -10,6 +10,7 @@
 #include "tools/run/load_option_args.h"
 #include "tools/ui/print.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define NAME_COLUMN  6
@@ -61,7 +62,7 @@ static const char *json_member(json_t *description, const char *key)
 // no line: the check says why.
 static void show_file(struct doctor *d)
 {
-    struct failure ignored;
+    struct error ignored;
     json_t *description;
     char found[400];
     if (description_get(&d->task, &description, &ignored) != 0)
@@ -84,10 +85,10 @@ static void on_check(void *user, const rknnd_check *c)
 }
 
 // Bad findings are no failure of the call; they become one here, after all checks are shown.
-static int diagnose_server(struct doctor *d, struct failure *f)
+static int diagnose_server(struct doctor *d, struct error *e)
 {
     uint32_t n_bad;
-    int r = load_options_set(&d->task.shapes, f);
+    int r = load_options_set(&d->task.shapes, e);
     if (r)
         return r;
     progress_start(&d->progress, "upload");
@@ -95,14 +96,14 @@ static int diagnose_server(struct doctor *d, struct failure *f)
     r = rknnd_diagnose(d->model, on_check, d, &n_bad);
     progress_end(&d->progress);
     if (r < 0)
-        return failure_rknn(f, r, "%s", "");
-    r = d->checks ? report_json(d->checks, f) : 0;
+        return rknn_error_set(e, r, "%s", "");
+    r = d->checks ? report_json(d->checks, e) : 0;
     if (r == 0 && n_bad > 0)
-        return failure_set(f, EXIT_RUNTIME, "%u check%s failed", n_bad, n_bad == 1 ? "" : "s");
+        return error_set(e, STATUS_FAIL, "%u check%s failed", n_bad, n_bad == 1 ? "" : "s");
     return r;
 }
 
-int cmd_doctor(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_doctor(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     struct doctor d = {.task = TASK_INIT};
@@ -111,7 +112,7 @@ int cmd_doctor(const struct settings *settings, int argc, char **argv, struct fa
         TASK_SHAPE(&d.task),
         OPTIONS_JSON(&json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "doctor [MODEL]",
         .summary =
             "Goes through every hop between a program here and the NPU (the server's URI,\n"
@@ -120,11 +121,11 @@ int cmd_doctor(const struct settings *settings, int argc, char **argv, struct fa
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 1, &first, e);
     if (r == 0) {
         d.model = d.task.model = first < argc ? argv[first] : NULL;
         d.checks = json ? json_array() : NULL;
-        r = diagnose_server(&d, f);
+        r = diagnose_server(&d, e);
     }
     task_done(&d.task);
     return r;

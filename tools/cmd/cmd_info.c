@@ -32,7 +32,7 @@ static void print_server(const rknnd_server_info *i)
 
 // Without a model: the server. With one: its summary, and with --all the server and everything.
 static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
-                      struct failure *f)
+                      struct error *e)
 {
     size_t width = terminal_width(stdout);
     if (!model || all)
@@ -47,48 +47,49 @@ static int print_text(const rknnd_server_info *info, const char *path, json_t *m
         putchar('\n');
         r = describe_print(model, stdout, SIZE_MAX, width);
     }
-    return r < 0 ? failure_no_memory(f) : 0;
+    return r < 0 ? error_no_memory(e, "a description", 0) : 0;
 }
 
 // Only the graph on standard output, for a pipe into dot(1).
-static int print_dot(const char *path, json_t *model, struct failure *f)
+static int print_dot(const char *path, json_t *model, struct error *e)
 {
     if (!model)
-        return failure_set(f, EXIT_USAGE, "--dot draws a model: give its file");
+        return error_set(e, STATUS_PARAM_INVALID, "--dot draws a model: give its file");
     const char *refused = json_string_value(json_object_get(model, "refused"));
     if (json_array_size(json_object_get(model, "nodes")) == 0)
-        return failure_set(f, EXIT_MODEL, "model %s: the server gives no nodes of it%s%s", path,
-                           refused ? ": " : "", refused ? refused : "");
-    return dot_write(model, stdout) < 0 ? failure_no_memory(f) : 0;
+        return error_set(e, STATUS_MODEL_INVALID, "model %s: the server gives no nodes of it%s%s",
+                         path, refused ? ": " : "", refused ? refused : "");
+    return dot_write(model, stdout) < 0 ? error_no_memory(e, "a description", 0) : 0;
 }
 
 // "O*" leaves the member out when there is no model.
-static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct failure *f)
+static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct error *e)
 {
     rknnd_server_info info;
-    int r = report_get_server(&info, f);
+    int r = report_get_server(&info, e);
     if (r != 0)
         return r;
     if (!json)
-        return print_text(&info, path, model, long_lists, f);
+        return print_text(&info, path, model, long_lists, e);
     return report_json(
-        json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), f);
+        json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), e);
 }
 
 // The description comes first: it fails for files that cannot be read. A refused model is printed
 // and then fails with the reason; with --dot it does not fail, since the output feeds a pipe.
-int cmd_info(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_info(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     bool json = false, all = false, dot = false;
     struct task task = TASK_INIT;
     const struct option_row rows[] = {
-        {'a', "all", OPTION_FLAG, &all, NULL, "print everything, the nodes too", 0, 0},
+        {'a', "all", OPTION_FLAG, &all, NULL, "print everything, the nodes too", 0, 0, NULL},
         TASK_SHAPE(&task),
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0},
-        {0, "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0},
+        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0, NULL},
+        {0, "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0,
+         NULL},
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "info [MODEL]",
         .summary =
             "Describes the server or, when a file is given, that model: on one screen what it\n"
@@ -98,17 +99,17 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct fail
         .n_rows = sizeof rows / sizeof *rows,
     };
     json_t *model = NULL;
-    int first, r = options_parse_n(&options, argc, argv, 0, 1, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 1, &first, e);
     task.model = r == 0 && first < argc ? argv[first] : NULL;
     if (r == 0 && dot && json)
-        r = failure_set(f, EXIT_USAGE, "--dot and --json are two forms: ask for one");
+        r = error_set(e, STATUS_PARAM_INVALID, "--dot and --json are two forms: ask for one");
     if (r == 0 && task.model)
-        r = description_get(&task, &model, f);
+        r = description_get(&task, &model, e);
     if (r == 0)
-        r = dot ? print_dot(task.model, model, f) : print_all(task.model, model, json, all, f);
+        r = dot ? print_dot(task.model, model, e) : print_all(task.model, model, json, all, e);
     const char *refused = json_string_value(json_object_get(model, "refused"));
     if (r == 0 && refused && !dot)
-        r = failure_set(f, EXIT_MODEL, "model %s: %s", task.model, refused);
+        r = error_set(e, STATUS_MODEL_INVALID, "model %s: %s", task.model, refused);
     json_decref(model);
     task_done(&task);
     return r;

@@ -10,6 +10,7 @@
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define LEVEL_UNCHANGED UINT32_MAX
@@ -60,10 +61,10 @@ static int on_line(void *user, const rknnd_log_line *line)
 }
 
 // A level by name or digit, as RKNN_LOG_LEVEL counts.
-static int set_level(void *user, const char *text, struct failure *f)
+static int set_level(void *target, const char *text, struct error *e)
 {
     static const char *const names[] = {"silent", "error", "warn", "info", "debug", "trace"};
-    uint32_t *level = user;
+    uint32_t *level = target;
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool number = text[0] == (char)('0' + i) && !text[1];
         if (number || strcmp(text, names[i]) == 0) {
@@ -71,26 +72,25 @@ static int set_level(void *user, const char *text, struct failure *f)
             return 0;
         }
     }
-    return failure_set(f, EXIT_USAGE,
-                       "\"%s\" is no level: 0 to 5 or silent, error, warn, info, debug, trace",
-                       text);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "\"%s\" is no level: 0 to 5 or silent, error, warn, info, debug, trace", text);
 }
 
 // --level alone changes the level and shows nothing.
-int cmd_log(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_log(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     bool follow = false, json = false;
     uint32_t lines = 0, level = LEVEL_UNCHANGED;
-    struct option_call by_level = {set_level, &level};
     const struct option_row rows[] = {
-        {0, "lines", OPTION_NUMBER, &lines, "N", "the last N lines (default 20)", 1, 1000000},
-        {'f', "follow", OPTION_FLAG, &follow, NULL, "then those that come, until Ctrl-C", 0, 0},
-        {0, "level", OPTION_CALL, &by_level, "LEVEL",
-         "log more or less: error, warn, info, debug, 0 to 5", 0, 0},
+        {0, "lines", OPTION_NUMBER, &lines, "N", "the last N lines (default 20)", 1, 1000000, NULL},
+        {'f', "follow", OPTION_FLAG, &follow, NULL, "then those that come, until Ctrl-C", 0, 0,
+         NULL},
+        {0, "level", OPTION_CALL, &level, "LEVEL",
+         "log more or less: error, warn, info, debug, 0 to 5", 0, 0, set_level},
         OPTIONS_JSON(&json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "log [--lines N] [--follow] [--level LEVEL]",
         .summary = "Shows what the server has logged last. --level changes how much it logs until\n"
                    "it ends (for root and the service's own user, on its machine), and shows\n"
@@ -98,15 +98,15 @@ int cmd_log(const struct settings *settings, int argc, char **argv, struct failu
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     if (r)
         return r;
     if (level != LEVEL_UNCHANGED) {
         r = rknnd_set_log_level(NULL, level);
         if (r < 0 || (!lines && !follow))
-            return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+            return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
     }
     interrupt_defer();
     r = rknnd_read_log(NULL, lines ? lines : 20, follow, on_line, &json);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }

@@ -51,16 +51,16 @@ static void print_text(const struct memory *m, const struct task *task)
         arena_print(m->description, stdout, terminal_width(stdout));
 }
 
-static int print_json(const struct memory *m, const struct task *task, struct failure *f)
+static int print_json(const struct memory *m, const struct task *task, struct error *e)
 {
     json_t *o = memory_json(m);
     json_object_set_new(o, "model", json_string(task->model));
     json_object_set_new(o, "server", report_server_json(&m->server));
-    return report_json(o, f);
+    return report_json(o, e);
 }
 
 // The model is opened, so that the sizes are those of a real context on this server.
-int cmd_memory(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_memory(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     struct task task = TASK_INIT;
@@ -71,7 +71,7 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct fa
         OPTIONS_JSON(&json),
         OPTIONS_CSV(&csv),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "memory MODEL",
         .summary =
             "Shows what a model takes of memory: weights, tensors between layers, the rest;\n"
@@ -79,13 +79,13 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct fa
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = task_parse(&task, &options, argc, argv, f);
+    int r = task_parse(&task, &options, argc, argv, e);
     if (r == 0)
-        r = options_check_form(json, csv, f);
+        r = cmd_options_check_form(json, csv, e);
     if (r == 0)
-        r = memory_measure(&m, &task, f);
+        r = memory_measure(&m, &task, e);
     if (r == 0 && json)
-        r = print_json(&m, &task, f);
+        r = print_json(&m, &task, e);
     else if (r == 0 && csv)
         arena_csv(m.description, stdout);
     else if (r == 0)

@@ -10,6 +10,7 @@
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/rknn_error.h"
 
 // Round trips between two looks at Ctrl-C: few enough to end within a moment even on a slow link.
 #define PORTION 100
@@ -24,7 +25,7 @@ static void print_text(const rknnd_server_info *info, const uint64_t *sorted, ui
 }
 
 static int show_times(bool json, const rknnd_server_info *info, const uint64_t *sorted, uint32_t n,
-                      struct failure *f)
+                      struct error *e)
 {
     if (!json) {
         print_text(info, sorted, n);
@@ -32,11 +33,11 @@ static int show_times(bool json, const rknnd_server_info *info, const uint64_t *
     }
     return report_json(json_pack("{s:s, s:I, s:o}", "uri", info->uri, "count", (json_int_t)n,
                                  "round_trip_us", report_percentiles_json(sorted, n, 1e3)),
-                       f);
+                       e);
 }
 
 // At least one portion is sent, also after Ctrl-C.
-static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct failure *f)
+static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct error *e)
 {
     struct progress progress;
     int r = 0;
@@ -49,11 +50,11 @@ static int measure_pings(uint64_t *ns, uint32_t count, uint32_t *ret_n, struct f
         progress_count(&progress, *ret_n, count);
     }
     progress_end(&progress);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
 // What was measured before a failure is shown; the failure stays the result.
-int cmd_ping(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_ping(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     uint32_t count = 10, n;
@@ -62,29 +63,29 @@ int cmd_ping(const struct settings *settings, int argc, char **argv, struct fail
         OPTIONS_LOOP(&count, "round trips (default 10)", 1, 1000000),
         OPTIONS_JSON(&json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "ping [-n N]",
         .summary = "Measures round trips of a small message to the server, without its device.\n"
                    "Ctrl-C ends it early.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     if (r)
         return r;
     cleanup(free_p) uint64_t *ns = calloc(count, sizeof *ns);
     if (!ns)
-        return failure_no_memory(f);
+        return error_no_memory(e, "round trips", 0);
     rknnd_server_info info;
     interrupt_defer();
-    r = report_get_server(&info, f);
+    r = report_get_server(&info, e);
     if (r)
         return r;
-    r = measure_pings(ns, count, &n, f);
+    r = measure_pings(ns, count, &n, e);
     if (n == 0)
         return r;
-    struct failure ignored;
+    struct error ignored;
     stats_sort(ns, n);
-    int shown = show_times(json, &info, ns, n, r ? &ignored : f);
-    return r ? failure_prefix(f, "ended after %u round trips", n) : shown;
+    int shown = show_times(json, &info, ns, n, r ? &ignored : e);
+    return r ? error_prefix(e, "ended after %u round trips", n) : shown;
 }

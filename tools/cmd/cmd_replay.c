@@ -13,6 +13,7 @@
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 static void on_progress(void *progress, uint64_t done, uint64_t total)
@@ -43,32 +44,34 @@ static void print_result(const rknnd_replay_result *r)
 // Differences count first, then whether there was anything to compare, then whether the recording
 // is complete.
 static int judge_result(const char *path, const rknnd_replay_result *r, bool allow_cut,
-                        struct failure *f)
+                        struct error *e)
 {
     if (r->n_different > 0)
-        return failure_set(f, EXIT_RUNTIME, "%" PRIu64 " of %" PRIu64 " answers differ, first: %s",
-                           r->n_different, r->n_answers, r->difference);
+        return error_set(e, STATUS_FAIL, "%" PRIu64 " of %" PRIu64 " answers differ, first: %s",
+                         r->n_different, r->n_answers, r->difference);
     if (r->n_requests == 0)
-        return failure_set(f, EXIT_INPUT, "%s: there is no request in it to make again", path);
+        return error_set(e, STATUS_INPUT_INVALID, "%s: there is no request in it to make again",
+                         path);
     if (r->cut && !allow_cut)
-        return failure_set(f, EXIT_INPUT,
-                           "%s ends in the middle of a frame, behind request %" PRIu64
-                           ": the file is cut off, or the program was killed (then --allow-cut)",
-                           path, r->n_requests);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "%s ends in the middle of a frame, behind request %" PRIu64
+                         ": the file is cut off, or the program was killed (then --allow-cut)",
+                         path, r->n_requests);
     return 0;
 }
 
 // The server is asked first, so that RKNN_ERR_PARAM_INVALID afterwards can only mean the file, not
 // the server's URI.
-int cmd_replay(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_replay(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     bool json = false, allow_cut = false;
     const struct option_row rows[] = {
-        {0, "allow-cut", OPTION_FLAG, &allow_cut, NULL, "the program may have been killed", 0, 0},
+        {0, "allow-cut", OPTION_FLAG, &allow_cut, NULL, "the program may have been killed", 0, 0,
+         NULL},
         OPTIONS_JSON(&json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "replay FILE",
         .summary = "Makes the requests of a recording again, in the same order, and compares the\n"
                    "answers bit for bit. Fails (1) if one differs, and says which is the first.",
@@ -77,27 +80,27 @@ int cmd_replay(const struct settings *settings, int argc, char **argv, struct fa
     };
     rknnd_replay_result result = {.struct_size = sizeof result};
     struct progress progress;
-    int first, r = options_parse_n(&options, argc, argv, 1, 1, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 1, 1, &first, e);
     if (r)
         return r;
     if (access(argv[first], R_OK) < 0)
-        return failure_set(f, EXIT_INPUT, "%s: %s", argv[first], strerror(errno));
+        return error_set(e, STATUS_INPUT_INVALID, "%s: %s", argv[first], strerror(errno));
     rknnd_server_info info;
-    r = report_get_server(&info, f); // from here on only the file can be wrong
+    r = report_get_server(&info, e); // from here on only the file can be wrong
     if (r)
         return r;
     progress_start_bytes(&progress, argv[first]);
     r = rknnd_replay(NULL, argv[first], on_progress, &progress, &result);
     progress_end(&progress);
     if (r == RKNN_ERR_PARAM_INVALID) {
-        failure_rknn(f, r, "%s", "");
-        return f->code = EXIT_INPUT;
+        rknn_error_set(e, r, "%s", "");
+        return e->code = STATUS_INPUT_INVALID;
     }
     if (r < 0)
-        return failure_rknn(f, r, "%s", "");
+        return rknn_error_set(e, r, "%s", "");
     if (json)
-        r = report_json(to_json(&result), f);
+        r = report_json(to_json(&result), e);
     else
         print_result(&result);
-    return r ? r : judge_result(argv[first], &result, allow_cut, f);
+    return r ? r : judge_result(argv[first], &result, allow_cut, e);
 }

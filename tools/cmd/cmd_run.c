@@ -3,7 +3,7 @@
 #include "tools/rknnctl.h"
 #include "tools/run/run_model.h"
 
-static int parse_options(int argc, char **argv, struct run_plan *p, struct failure *f)
+static int parse_options(int argc, char **argv, struct run_plan *p, struct error *e)
 {
     const struct option_row rows[] = {
         TASK_INPUTS(&p->task),
@@ -12,11 +12,11 @@ static int parse_options(int argc, char **argv, struct run_plan *p, struct failu
         OPTIONS_RAW(&p->raw, "write the model's own type, not float32"),
         OPTIONS_LOOP(&p->loop, "run N times (default 1)", 1, 10000000),
         {'t', "top", OPTION_NUMBER, &p->top, "N", "largest values shown (default 5)", 0,
-         RUN_MAX_TOP},
-        {'p', "perf", OPTION_FLAG, &p->perf, NULL, "show times of layers, and memory", 0, 0},
+         RUN_MAX_TOP, NULL},
+        {'p', "perf", OPTION_FLAG, &p->perf, NULL, "show times of layers, and memory", 0, 0, NULL},
         OPTIONS_JSON(&p->json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "run MODEL -i FILE… [-o DIR]",
         .summary =
             "Runs a model once for each --loop and shows its outputs and times. Give one -i\n"
@@ -26,28 +26,28 @@ static int parse_options(int argc, char **argv, struct run_plan *p, struct failu
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    return task_parse(&p->task, &options, argc, argv, f);
+    return task_parse(&p->task, &options, argc, argv, e);
 }
 
 // Unlike perf and bench it shows nothing after a failure: outputs of a failed run mean nothing.
-static int run_and_show(const struct run_plan *plan, struct failure *f)
+static int run_and_show(const struct run_plan *plan, struct error *e)
 {
     struct run_state state;
-    int r = run_execute(&state, plan, f);
+    int r = run_execute(&state, plan, e);
     if (r == 0)
-        r = plan->json ? run_result_print_json(&state.result, f)
-                       : run_result_print(&state.result, f);
+        r = plan->json ? run_result_print_json(&state.result, e)
+                       : run_result_print(&state.result, e);
     run_done(&state);
     return r;
 }
 
-int cmd_run(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_run(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     struct run_plan plan = {.task = TASK_INIT, .loop = 1, .top = 5};
-    int r = parse_options(argc, argv, &plan, f);
+    int r = parse_options(argc, argv, &plan, e);
     if (r == 0)
-        r = run_and_show(&plan, f);
+        r = run_and_show(&plan, e);
     task_done(&plan.task);
     return r;
 }

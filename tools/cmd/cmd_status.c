@@ -29,14 +29,14 @@ static void print_text(const rknnd_server_info *info, const rknnd_server_status 
 }
 
 // Two requests: the server's constants, then its counters. They need not be of the same moment.
-int cmd_status(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_status(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     bool json = false;
     const struct option_row rows[] = {
         OPTIONS_JSON(&json),
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "status",
         .summary =
             "Shows what the server holds and has done since it started. The connection that\n"
@@ -46,15 +46,15 @@ int cmd_status(const struct settings *settings, int argc, char **argv, struct fa
     };
     rknnd_server_info info;
     rknnd_server_status status;
-    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     if (r == 0)
-        r = report_get_server(&info, f);
+        r = report_get_server(&info, e);
     if (r == 0)
-        r = report_get_status(&status, f);
+        r = report_get_status(&status, e);
     if (r)
         return r;
     if (json)
-        return report_json(report_status_json(&status), f);
+        return report_json(report_status_json(&status), e);
     print_text(&info, &status);
     return 0;
 }

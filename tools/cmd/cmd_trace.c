@@ -11,6 +11,7 @@
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 #include "tools/view/timeline.h"
 
@@ -53,7 +54,7 @@ static int on_events(void *user, const rknnd_events *part)
     return t->timeline.failed || interrupt_seen() || now >= t->end_ns;
 }
 
-static int watch_server(struct trace *t, uint32_t seconds, struct failure *f)
+static int watch_server(struct trace *t, uint32_t seconds, struct error *e)
 {
     if (seconds) {
         interrupt_defer();
@@ -61,7 +62,7 @@ static int watch_server(struct trace *t, uint32_t seconds, struct failure *f)
     }
     int r = rknnd_read_events(NULL, seconds > 0, on_events, t);
     say_written(t, 0);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
 // Clients that connected before the oldest event have no CONNECT event: their names come from the
@@ -76,14 +77,14 @@ static void name_clients(struct trace *t)
         }
 }
 
-static int write_file(struct trace *t, const char *path, struct failure *f)
+static int write_file(struct trace *t, const char *path, struct error *e)
 {
     cleanup(output_file_drop) struct output_file file = {0};
     json_t *json = timeline_finish(&t->timeline);
-    int r = json ? output_file_open(&file, path, f) : failure_no_memory(f);
+    int r = json ? output_file_open(&file, path, e) : error_no_memory(e, "the timeline", 0);
     if (r == 0) {
         json_dumpf(json, file.stream, JSON_COMPACT);
-        r = output_file_close(&file, f);
+        r = output_file_close(&file, e);
     }
     json_decref(json);
     if (r || strcmp(path, "-") == 0)
@@ -99,22 +100,22 @@ static int write_file(struct trace *t, const char *path, struct failure *f)
 
 // When the server is lost in the middle, what it told is still written; the failure stays the
 // result.
-static int record_and_write(struct trace *t, const char *path, uint32_t seconds, struct failure *f)
+static int record_and_write(struct trace *t, const char *path, uint32_t seconds, struct error *e)
 {
-    struct failure ignored;
-    int r = watch_server(t, seconds, f);
+    struct error ignored;
+    int r = watch_server(t, seconds, e);
     if (r && t->n_events == 0)
         return r;
     if (r == 0)
         name_clients(t);
-    int written = write_file(t, path, r ? &ignored : f);
+    int written = write_file(t, path, r ? &ignored : e);
     if (r == 0)
         return written;
-    return written ? r : failure_prefix(f, "%s ends where the server was lost", path);
+    return written ? r : error_prefix(e, "%s ends where the server was lost", path);
 }
 
 // The path is tried before recording: hours of watching should not end at an unwritable file.
-int cmd_trace(const struct settings *settings, int argc, char **argv, struct failure *f)
+int cmd_trace(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
     const char *path = "trace.json";
@@ -122,9 +123,9 @@ int cmd_trace(const struct settings *settings, int argc, char **argv, struct fai
     const struct option_row rows[] = {
         OPTIONS_OUTPUT(&path, "FILE", "default: trace.json; -: standard output"),
         {0, "seconds", OPTION_NUMBER, &seconds, "N", "also what happens from now on, so long", 1,
-         86400},
+         86400, NULL},
     };
-    const struct options options = {
+    const struct cmd_options options = {
         .usage = "trace [-o FILE] [--seconds N]",
         .summary =
             "Writes what has happened in the server lately as a timeline for Perfetto:\n"
@@ -135,14 +136,14 @@ int cmd_trace(const struct settings *settings, int argc, char **argv, struct fai
         .n_rows = sizeof rows / sizeof *rows,
     };
     struct trace t = {0};
-    int first, r = options_parse_n(&options, argc, argv, 0, 0, &first, f);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     if (r)
         return r;
-    r = output_file_check(path, f);
+    r = output_file_check(path, e);
     if (r)
         return r;
     timeline_init(&t.timeline);
-    r = record_and_write(&t, path, seconds, f);
+    r = record_and_write(&t, path, seconds, e);
     timeline_done(&t.timeline);
     return r;
 }

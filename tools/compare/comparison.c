@@ -22,13 +22,14 @@
 #include "tools/input/input_list.h"
 #include "tools/run/description.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 
 // The state of one comparison. `description` and `golden_description` are the models' JSON
 // (description_get); `result` and `plan` are the caller's.
 struct work {
     const struct comparison_plan *plan;
     struct comparison *result;
-    struct failure *f;
+    struct error *e;
     struct model model, golden;
     json_t *description, *golden_description;
     struct rknnd_name_pair *pairs;
@@ -41,10 +42,10 @@ struct work {
 
 // ---- rows --------------------------------------------------------------------------------------
 
-static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *f)
+static int add_row(struct comparison *c, const rknnd_tensor *t, struct error *e)
 {
-    if (array_reserve(c->rows, c->room, c->n + 1, "tensors", NULL) < 0)
-        return failure_no_memory(f);
+    if (array_reserve(c->rows, c->room, c->n + 1, "tensors", e) < 0)
+        return e->code;
     struct comparison_row *r = &c->rows[c->n++];
     *r = (struct comparison_row){.name = strdup(t->name),
                                  .node = strdup(t->node),
@@ -52,7 +53,7 @@ static int add_row(struct comparison *c, const rknnd_tensor *t, struct failure *
                                  .type = t->type,
                                  .n_dims = t->n_dims};
     memcpy(r->dims, t->dims, t->n_dims * sizeof *r->dims);
-    return r->name && r->node && r->op ? 0 : failure_no_memory(f);
+    return r->name && r->node && r->op ? 0 : error_no_memory(e, "a comparison", 0);
 }
 
 // NaN is the worst result there is: once a distance is NaN it stays NaN.
@@ -103,16 +104,16 @@ static int take_snapshot(struct work *w, const rknnd_comparison *c)
     cleanup(free_p) char *folder = NULL;
     if (asprintf(&folder, "%s/%zu", plan->folder, w->set) < 0) {
         folder = NULL;
-        return failure_no_memory(w->f);
+        return error_no_memory(w->e, "a comparison", 0);
     }
-    int r = tensor_folder_make(folder, w->f);
+    int r = tensor_folder_make(folder, w->e);
     for (size_t i = 0; i < sizeof files / sizeof *files && r == 0; i++) {
         cleanup(free_p) char *path = tensor_file_name(folder, t->index, t->name, files[i].suffix);
         if (!path)
-            r = failure_no_memory(w->f);
+            r = error_no_memory(w->e, "a comparison", 0);
         else if (files[i].values)
             r = npy_file_write(path, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, files[i].values,
-                               w->f);
+                               w->e);
     }
     return r;
 }
@@ -122,9 +123,9 @@ static int take_snapshot(struct work *w, const rknnd_comparison *c)
 static int take_tensor(struct work *w, const rknnd_comparison *c)
 {
     struct comparison *result = w->result;
-    int r = w->at == result->n && !w->single && w->set == 0 ? add_row(result, c->tensor, w->f) : 0;
+    int r = w->at == result->n && !w->single && w->set == 0 ? add_row(result, c->tensor, w->e) : 0;
     if (r == 0 && w->at >= result->n)
-        r = failure_set(w->f, EXIT_RUNTIME, "the model computes other tensors in each run");
+        r = error_set(w->e, STATUS_FAIL, "the model computes other tensors in each run");
     if (r == 0 && w->plan->folder)
         r = take_snapshot(w, c);
     if (r)
@@ -142,15 +143,15 @@ static int on_tensor(void *user, const rknnd_comparison *c)
 
 // ---- runs --------------------------------------------------------------------------------------
 
-static int set_inputs(const struct model *m, const struct input_set *s, struct failure *f)
+static int set_inputs(const struct model *m, const struct input_set *s, struct error *e)
 {
     int r = rknn_inputs_set(m->context, s->n, s->inputs);
-    return r < 0 ? failure_model(f, r, m->path) : 0;
+    return r < 0 ? rknn_error_model(e, r, m->path) : 0;
 }
 
 // One pass. A backend that cannot run layers one by one refuses the single pass before its first
 // tensor: that is no failure, its reason is kept for the user and other sets do without the pass. A
-// failure inside on_tensor() is already in w->f and takes precedence over the library's code.
+// failure inside on_tensor() is already in w->e and takes precedence over the library's code.
 static int compare_set(struct work *w, const rknnd_golden *golden, bool single)
 {
     const rknnd_list pairs = {.struct_size = sizeof pairs,
@@ -162,14 +163,14 @@ static int compare_set(struct work *w, const rknnd_golden *golden, bool single)
     w->single = single;
     w->at = 0;
     int r = rknnd_compare_layers(w->model.context, golden, &options, on_tensor, w);
-    if (w->f->code)
-        return w->f->code;
+    if (w->e->code)
+        return w->e->code;
     if (r == RKNN_ERR_FAIL && single && w->at == 0) {
         snprintf(w->result->why_not_single, sizeof w->result->why_not_single, "%s",
                  rknnd_last_error());
         return 0;
     }
-    return r < 0 ? failure_model(w->f, r, w->model.path) : 0;
+    return r < 0 ? rknn_error_model(w->e, r, w->model.path) : 0;
 }
 
 // Runs the reference on the same inputs, brought into the form it takes (golden_inputs.h). *ret is
@@ -178,13 +179,13 @@ static int run_golden(struct work *w, const struct input_set *inputs, rknnd_gold
 {
     cleanup(input_set_done) struct input_set golden = {0};
     int r = golden_inputs_make(&golden, &w->golden, w->golden_description, inputs, &w->model,
-                               w->description, w->f);
+                               w->description, w->e);
     if (r == 0)
-        r = set_inputs(&w->golden, &golden, w->f);
+        r = set_inputs(&w->golden, &golden, w->e);
     if (r)
         return r;
     r = rknnd_golden_new(w->golden.context, ret);
-    return r < 0 ? failure_model(w->f, r, w->golden.path) : 0;
+    return r < 0 ? rknn_error_model(w->e, r, w->golden.path) : 0;
 }
 
 static int run_set(struct work *w, const struct text_list *files)
@@ -192,7 +193,7 @@ static int run_set(struct work *w, const struct text_list *files)
     struct comparison *result = w->result;
     cleanup(input_set_done) struct input_set inputs = {0};
     rknnd_golden *golden = NULL;
-    int r = input_set_load(&inputs, &w->model, files, &w->plan->task.forms, w->f);
+    int r = input_set_load(&inputs, &w->model, files, &w->plan->task.forms, w->e);
     if (r == 0 && w->set == 0) { // what is done with the others' pictures is the same
         progress_erase(&w->progress);
         input_set_tell(&inputs, &w->model, stderr);
@@ -200,7 +201,7 @@ static int run_set(struct work *w, const struct text_list *files)
     if (r == 0)
         r = run_golden(w, &inputs, &golden);
     if (r == 0)
-        r = set_inputs(&w->model, &inputs, w->f);
+        r = set_inputs(&w->model, &inputs, w->e);
     if (r == 0)
         r = compare_set(w, golden, false);
     if (r == 0 && !w->plan->entire_only && !*result->why_not_single)
@@ -216,9 +217,9 @@ static int run_sets(struct work *w)
     struct input_list list;
     const struct comparison_plan *plan = w->plan;
     size_t nodes = json_array_size(json_object_get(w->description, "nodes"));
-    int r = input_list_load(&list, plan->list, &plan->task.inputs, w->f);
+    int r = input_list_load(&list, plan->list, &plan->task.inputs, w->e);
     if (r == 0 && plan->folder)
-        r = tensor_folder_make(plan->folder, w->f);
+        r = tensor_folder_make(plan->folder, w->e);
     w->n_steps = list.n * (nodes ? nodes : 1) * (plan->entire_only ? 1 : 2);
     progress_start_counting(&w->progress, "tensors", w->n_steps);
     for (; w->set < list.n && r == 0; w->set++)
@@ -237,11 +238,11 @@ static int parse_map(struct work *w)
     const struct text_list *map = &w->plan->map;
     w->pairs = calloc(map->n + 1, sizeof *w->pairs);
     if (!w->pairs)
-        return failure_no_memory(w->f);
+        return error_no_memory(w->e, "a comparison", 0);
     for (size_t i = 0; i < map->n; i++) {
         char *text = (char *)map->items[i], *equals = strchr(text, '=');
         if (!equals)
-            return failure_set(w->f, EXIT_USAGE, "--map %s: give it as NAME=GOLDEN", text);
+            return error_set(w->e, STATUS_PARAM_INVALID, "--map %s: give it as NAME=GOLDEN", text);
         *equals = 0;
         w->pairs[i] =
             (rknnd_name_pair){.struct_size = sizeof *w->pairs, .name = text, .golden = equals + 1};
@@ -256,8 +257,9 @@ static int refuse_map(const struct work *w, size_t i, const struct model *m,
     char names[NEAREST_TEXT];
     nearest_init(&near, name);
     description_add_names(description, &near);
-    return failure_set(w->f, EXIT_USAGE, "--map %s=%s: %s has no tensor \"%s\"%s", w->pairs[i].name,
-                       w->pairs[i].golden, m->path, name, nearest_question(&near, "", names));
+    return error_set(w->e, STATUS_PARAM_INVALID, "--map %s=%s: %s has no tensor \"%s\"%s",
+                     w->pairs[i].name, w->pairs[i].golden, m->path, name,
+                     nearest_question(&near, "", names));
 }
 
 // Refuses names of --map that exist in neither the runs nor the model files. It is done after the
@@ -281,21 +283,20 @@ static int check_map(const struct work *w)
 // Opens a model on the server `uri`. The server is a default for contexts to come: a context that
 // is open stays on its server when the default changes for the next one.
 static int open_on(const char *uri, const struct task *task, struct model *m, json_t **description,
-                   rknnd_server_info *info, struct failure *f)
+                   rknnd_server_info *info, struct error *e)
 {
     int r = rknnd_set_server(uri);
     if (r < 0)
-        return failure_rknn(f, r, "%s", "");
-    r = task_open(task, 0, m, f);
+        return rknn_error_set(e, r, "%s", "");
+    r = task_open(task, 0, m, e);
     if (r == 0)
-        r = report_get_server(info, f);
-    return r ? r : description_get(task, description, f);
+        r = report_get_server(info, e);
+    return r ? r : description_get(task, description, e);
 }
 
 // Times are taken on made-up inputs in separate contexts: the comparison's own runs dump every
 // tensor and would measure that.
-static int measure_times(struct comparison *c, const struct comparison_plan *plan,
-                         struct failure *f)
+static int measure_times(struct comparison *c, const struct comparison_plan *plan, struct error *e)
 {
     struct profile_plan model = {
         .task = plan->task, .loop = plan->loop, .warmup = plan->warmup, .seed = plan->seed};
@@ -304,13 +305,13 @@ static int measure_times(struct comparison *c, const struct comparison_plan *pla
     reference.task.model = plan->golden;
     reference.task.core_mask = plan->golden_core_mask;
     return comparison_times_measure(&c->times, &model, plan->server, &reference,
-                                    plan->golden_server, f);
+                                    plan->golden_server, e);
 }
 
 // The reference is opened first, so that the model's server is the default at the end.
-int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f)
+int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct error *e)
 {
-    struct work w = {.plan = plan, .result = c, .f = f};
+    struct work w = {.plan = plan, .result = c, .e = e};
     struct task golden = plan->task;
     golden.model = plan->golden;
     golden.core_mask = plan->golden_core_mask;
@@ -318,15 +319,15 @@ int comparison_make(struct comparison *c, const struct comparison_plan *plan, st
     int r = parse_map(&w);
     if (r == 0)
         r = open_on(plan->golden_server, &golden, &w.golden, &w.golden_description,
-                    &c->golden_server, f);
+                    &c->golden_server, e);
     if (r == 0)
-        r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, f);
+        r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, e);
     if (r == 0)
         r = run_sets(&w);
     if (r == 0)
         r = check_map(&w);
     if (r == 0 && plan->loop)
-        r = measure_times(c, plan, f);
+        r = measure_times(c, plan, e);
     json_decref(w.description);
     json_decref(w.golden_description);
     model_close(&w.model);

@@ -23,7 +23,7 @@ struct comparison_plan {
 };
 
 // --json and --csv: at most one of them.
-int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f);
+int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct error *e);
 
 #define COMPARISON_PLAN_INIT                                                                       \
     {                                                                                              \
@@ -34,38 +34,42 @@ int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struc
 // Rows of a command's options, each for one member.
 #define COMPARISON_GOLDEN(p)                                                                       \
     {                                                                                              \
-        'g', "golden", OPTION_TEXT, &(p)->golden, "MODEL", "the float model, mostly .onnx", 0, 0   \
+        'g', "golden", OPTION_TEXT, &(p)->golden, "MODEL", "the float model, mostly .onnx", 0, 0,  \
+            NULL                                                                                   \
     }
 #define COMPARISON_GOLDEN_SERVER(p)                                                                \
     {                                                                                              \
         0, "golden-server", OPTION_TEXT, &(p)->golden_server, "URI",                               \
-            "that runs the float model (default sim:)", 0, 0                                       \
+            "that runs the float model (default sim:)", 0, 0, NULL                                 \
     }
 #define COMPARISON_LIST(p)                                                                         \
     {                                                                                              \
-        0, "list", OPTION_TEXT, &(p)->list, "FILE", "sets of inputs: a line of files each", 0, 0   \
+        0, "list", OPTION_TEXT, &(p)->list, "FILE", "sets of inputs: a line of files each", 0, 0,  \
+            NULL                                                                                   \
     }
 #define COMPARISON_MAP(p)                                                                          \
     {                                                                                              \
-        0, "map", OPTION_LIST, &(p)->map, "NAME=OTHER", "tensors whose names differ", 0, 0         \
+        0, "map", OPTION_CALL, &(p)->map, "NAME=OTHER", "tensors whose names differ", 0, 0,        \
+            text_list_option                                                                       \
     }
 #define COMPARISON_ENTIRE(p)                                                                       \
     {                                                                                              \
-        0, "entire", OPTION_FLAG, &(p)->entire_only, NULL, "do not look at single layers", 0, 0    \
+        0, "entire", OPTION_FLAG, &(p)->entire_only, NULL, "do not look at single layers", 0, 0,   \
+            NULL                                                                                   \
     }
 #define COMPARISON_LIMIT(p)                                                                        \
     {                                                                                              \
         0, "limit", OPTION_REAL, &(p)->limit, "PERCENT", "a layer's own error (default 5)", 0,     \
-            1000                                                                                   \
+            1000, NULL                                                                             \
     }
 #define COMPARISON_FAIL_ABOVE(p)                                                                   \
     {                                                                                              \
         0, "fail-above", OPTION_REAL, &(p)->fail_above, "PERCENT",                                 \
-            "fail (6) if a layer's error is larger", 0, 1000                                       \
+            "fail (6) if a layer's error is larger", 0, 1000, NULL                                 \
     }
 #define COMPARISON_DUMP(p)                                                                         \
     {                                                                                              \
-        0, "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0               \
+        0, "dump", OPTION_TEXT, &(p)->folder, "DIR", "write all tensors there", 0, 0, NULL         \
     }
 
 // How far a tensor is from the golden one. Of several sets of inputs each number is the worst one.
@@ -92,7 +96,7 @@ struct comparison {
 };
 
 /// Runs both models on every set of inputs. comparison_done() is safe after a failure.
-int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct failure *f);
+int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct error *e);
 void comparison_done(struct comparison *c);
 
 /// How wrong a tensor's layer is by itself, as far as that is known, else all layers up to it: how
@@ -108,7 +112,7 @@ const struct comparison_row *comparison_worst(const struct comparison *c);
 const struct comparison_row *comparison_first(const struct comparison *c);
 
 /// Makes a comparison and prints all of it in the plan's form.
-int comparison_run(const struct comparison_plan *plan, struct failure *f);
+int comparison_run(const struct comparison_plan *plan, struct error *e);
 
 /// {"sets", "limit_percent", "layers", "worst", "worst_index", "worst_by", "first_divergence",
 /// "times"}. NULL: out of memory.

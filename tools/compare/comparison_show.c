@@ -5,6 +5,7 @@
 #include "tools/compare/comparison.h"
 #include "tools/format/format.h"
 #include "tools/format/table.h"
+#include "tools/ui/exit_code.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 
@@ -152,7 +153,7 @@ static bool all_same(const struct comparison *c)
     return true;
 }
 
-static int print_text(const struct comparison *c, struct failure *f)
+static int print_text(const struct comparison *c, struct error *e)
 {
     struct table t;
     size_t n_compared = 0;
@@ -164,7 +165,7 @@ static int print_text(const struct comparison *c, struct failure *f)
     int r = table_print(&t, stdout, "", terminal_width(stdout));
     table_done(&t);
     if (r < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a table", 0);
     putchar('\n');
     report_line("tensors", "%zu, %zu of them compared", c->n, n_compared);
     if (c->n_sets > 1)
@@ -231,7 +232,7 @@ json_t *comparison_json(const struct comparison *c)
 
 // CSV and JSON have everything in one object or table; text prints the times below it.
 static int show_rows(const struct comparison *c, const struct comparison_plan *plan,
-                     struct failure *f)
+                     struct error *e)
 {
     if (plan->form == COMPARISON_CSV) {
         comparison_csv(c);
@@ -243,30 +244,30 @@ static int show_rows(const struct comparison *c, const struct comparison_plan *p
         json_object_set_new(o, "server", report_server_json(&c->server));
         json_object_set_new(o, "golden", json_string(plan->golden));
         json_object_set_new(o, "golden_server", report_server_json(&c->golden_server));
-        return report_json(o, f);
+        return report_json(o, e);
     }
     printf("%s on ", plan->task.model);
     report_server_line(&c->server);
     printf("\n%s on ", plan->golden);
     report_server_line(&c->golden_server);
     printf("\n\n");
-    int r = print_text(c, f);
+    int r = print_text(c, e);
     if (r || !c->times.model.n_runs)
         return r;
     putchar('\n');
-    return comparison_times_print(&c->times, f);
+    return comparison_times_print(&c->times, e);
 }
 
-int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct failure *f)
+int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struct error *e)
 {
     plan->form = json ? COMPARISON_JSON : csv ? COMPARISON_CSV : COMPARISON_TEXT;
-    return options_check_form(json, csv, f);
+    return cmd_options_check_form(json, csv, e);
 }
 
 // --fail-above. Comparing nothing is a failure too: a gate in CI must not pass because all names
 // differ.
 static int judge_limit(const struct comparison *c, const struct comparison_plan *plan,
-                       struct failure *f)
+                       struct error *e)
 {
     const struct comparison_row *worst = NULL;
     size_t n_compared = 0, n_over = 0;
@@ -280,28 +281,30 @@ static int judge_limit(const struct comparison *c, const struct comparison_plan 
             worst = &c->rows[i];
     }
     if (n_compared == 0)
-        return failure_set(f, EXIT_GATE,
-                           "no tensor of the model was found in %s, so --fail-above says nothing "
-                           "(names that differ: --map)",
-                           plan->golden);
-    if (n_over == 0)
+        error_set(e, STATUS_FAIL,
+                  "no tensor of the model was found in %s, so --fail-above says nothing "
+                  "(names that differ: --map)",
+                  plan->golden);
+    else if (n_over == 0)
         return 0;
-    return failure_set(f, EXIT_GATE,
-                       "the error of %zu tensor%s is above --fail-above %.10g%%; the largest is "
-                       "%.4g%%, of %s (node %s)",
-                       n_over, n_over == 1 ? "" : "s", plan->fail_above,
-                       100 * comparison_error(worst), worst->name, worst->node);
+    else
+        error_set(e, STATUS_FAIL,
+                  "the error of %zu tensor%s is above --fail-above %.10g%%; the largest is "
+                  "%.4g%%, of %s (node %s)",
+                  n_over, n_over == 1 ? "" : "s", plan->fail_above, 100 * comparison_error(worst),
+                  worst->name, worst->node);
+    return EXIT_GATE;
 }
 
 // Judged after it is shown: a failed gate in CI still has the table in its log.
-int comparison_run(const struct comparison_plan *plan, struct failure *f)
+int comparison_run(const struct comparison_plan *plan, struct error *e)
 {
     struct comparison c = {0};
-    int r = comparison_make(&c, plan, f);
+    int r = comparison_make(&c, plan, e);
     if (r == 0)
-        r = show_rows(&c, plan, f);
+        r = show_rows(&c, plan, e);
     if (r == 0)
-        r = judge_limit(&c, plan, f);
+        r = judge_limit(&c, plan, e);
     comparison_done(&c);
     return r;
 }

@@ -13,6 +13,7 @@
 
 #include "tools/format/table.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define INDENT "  "
@@ -45,12 +46,12 @@ static struct time_pair *find_partner(struct comparison_times *t, const rknnd_la
 
 // All layers of the model in the order of execution, then those only the reference has. The pairs
 // point into both profiles' lists.
-static int pair_layers(struct comparison_times *t, struct failure *f)
+static int pair_layers(struct comparison_times *t, struct error *e)
 {
     const struct layer_times *model = &t->model.layers, *reference = &t->reference.layers;
     t->pairs = calloc((size_t)model->layers->n + reference->layers->n + 1, sizeof *t->pairs);
     if (!t->pairs)
-        return failure_no_memory(f);
+        return error_no_memory(e, "layers", 0);
     for (uint32_t i = 0; i < model->layers->n; i++)
         t->pairs[t->n++] = (struct time_pair){.layer = rknnd_layer_at(model->layers, i),
                                               .us = layers_median_us(model, i)};
@@ -75,24 +76,24 @@ const struct time_pair *comparison_times_find(const struct comparison_times *t, 
 // ---- measuring ---------------------------------------------------------------------------------
 
 static int measure_on(const char *uri, const struct profile_plan *plan, struct profile *ret,
-                      struct failure *f)
+                      struct error *e)
 {
     int r = rknnd_set_server(uri);
     if (r < 0)
-        return failure_rknn(f, r, "%s", "");
-    return profile_measure(ret, plan, f);
+        return rknn_error_set(e, r, "%s", "");
+    return profile_measure(ret, plan, e);
 }
 
 // One after the other, so that they do not compete for a device or machine they may share. The
 // model's server is the default server afterwards.
 int comparison_times_measure(struct comparison_times *t, const struct profile_plan *model,
                              const char *server, const struct profile_plan *reference,
-                             const char *reference_server, struct failure *f)
+                             const char *reference_server, struct error *e)
 {
-    int r = measure_on(reference_server, reference, &t->reference, f);
+    int r = measure_on(reference_server, reference, &t->reference, e);
     if (r == 0)
-        r = measure_on(server, model, &t->model, f);
-    return r ? r : pair_layers(t, f);
+        r = measure_on(server, model, &t->model, e);
+    return r ? r : pair_layers(t, e);
 }
 
 void comparison_times_done(struct comparison_times *t)
@@ -239,7 +240,7 @@ static void print_kind(const char *side, const struct timing *t)
     timing_print(t, stdout, INDENT INDENT);
 }
 
-int comparison_times_print(const struct comparison_times *t, struct failure *f)
+int comparison_times_print(const struct comparison_times *t, struct error *e)
 {
     const struct profile *m = &t->model, *r = &t->reference;
     struct table_column columns[TIME_COLUMNS + 3];
@@ -269,7 +270,7 @@ int comparison_times_print(const struct comparison_times *t, struct failure *f)
     table_done(&table);
     print_kind("model", &m->layers.timing);
     print_kind("reference", &r->layers.timing);
-    return status < 0 ? failure_no_memory(f) : 0;
+    return status < 0 ? error_no_memory(e, "layers", 0) : 0;
 }
 
 // Only the members that both kinds of device can have, so that scripts see the same keys for all

@@ -42,7 +42,7 @@ struct comparison_times {
 /// failure, and on a zeroed struct.
 int comparison_times_measure(struct comparison_times *t, const struct profile_plan *model,
                              const char *server, const struct profile_plan *reference,
-                             const char *reference_server, struct failure *f);
+                             const char *reference_server, struct error *e);
 void comparison_times_done(struct comparison_times *t);
 
 /// The layer that a node of the first model is, by its name; NULL: its time is not known.
@@ -53,7 +53,7 @@ const struct time_pair *comparison_times_find(const struct comparison_times *t, 
 void comparison_time_numbers(const struct comparison_times *t, const struct time_pair *p,
                              struct time_number ret[TIME_COLUMNS]);
 
-int comparison_times_print(const struct comparison_times *t, struct failure *f);
+int comparison_times_print(const struct comparison_times *t, struct error *e);
 
 /// {"layers", "layers_us", "run_us", "total_us"}. NULL: out of memory.
 json_t *comparison_times_json(const struct comparison_times *t);

@@ -13,9 +13,9 @@
 
 #include "base/cleanup.h"
 
-static int fail_errno(const char *path, int error, struct failure *f)
+static int fail_errno(const char *path, int error, struct error *e)
 {
-    return failure_set(f, EXIT_RUNTIME, "%s: %s", path, strerror(error));
+    return error_set(e, STATUS_FAIL, "%s: %s", path, strerror(error));
 }
 
 static bool is_stdout(const char *path)
@@ -32,14 +32,14 @@ static bool is_special(const char *path)
 
 // realpath() resolves links, so that the temporary file is on the target's file system; NULL for a
 // file that does not exist yet.
-static int make_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
+static int make_names(const char *path, char **ret_target, char **ret_temporary, struct error *e)
 {
     cleanup(free_p) char *target = realpath(path, NULL); // NULL: not there yet
     char *temporary;
     if (!target && !(target = strdup(path)))
-        return failure_no_memory(f);
+        return error_no_memory(e, "a path", 0);
     if (asprintf(&temporary, "%s.%ld.tmp", target, (long)getpid()) < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a path", 0);
     *ret_target = target;
     *ret_temporary = temporary;
     target = NULL;
@@ -47,32 +47,32 @@ static int make_names(const char *path, char **ret_target, char **ret_temporary,
 }
 
 // For a writer other than this process (record): the same names, nothing is opened.
-int output_file_names(const char *path, char **ret_target, char **ret_temporary, struct failure *f)
+int output_file_names(const char *path, char **ret_target, char **ret_temporary, struct error *e)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return failure_set(f, EXIT_USAGE, "%s is there, and no ordinary file", path);
-    return make_names(path, ret_target, ret_temporary, f);
+        return error_set(e, STATUS_PARAM_INVALID, "%s is there, and no ordinary file", path);
+    return make_names(path, ret_target, ret_temporary, e);
 }
 
 // A file that is replaced keeps its permissions. That fchmod() may fail is accepted.
-static int open_beside(struct output_file *o, struct failure *f)
+static int open_beside(struct output_file *o, struct error *e)
 {
     struct stat st;
     if (stat(o->path, &st) == 0 && S_ISDIR(st.st_mode))
-        return fail_errno(o->path, EISDIR, f);
-    int r = make_names(o->path, &o->target, &o->temporary, f);
+        return fail_errno(o->path, EISDIR, e);
+    int r = make_names(o->path, &o->target, &o->temporary, e);
     if (r)
         return r;
     o->stream = fopen(o->temporary, "we");
     if (!o->stream)
-        return fail_errno(o->path, errno, f);
+        return fail_errno(o->path, errno, e);
     if (stat(o->target, &st) == 0)
         fchmod(fileno(o->stream), st.st_mode & 0777); // where it cannot be kept it is a new file's
     return 0;
 }
 
-int output_file_open(struct output_file *o, const char *path, struct failure *f)
+int output_file_open(struct output_file *o, const char *path, struct error *e)
 {
     *o = (struct output_file){.path = path};
     if (is_stdout(path)) {
@@ -81,9 +81,9 @@ int output_file_open(struct output_file *o, const char *path, struct failure *f)
     }
     if (is_special(path)) {
         o->stream = fopen(path, "we");
-        return o->stream ? 0 : fail_errno(path, errno, f);
+        return o->stream ? 0 : fail_errno(path, errno, e);
     }
-    int r = open_beside(o, f);
+    int r = open_beside(o, e);
     if (r)
         output_file_drop(o);
     return r;
@@ -109,19 +109,19 @@ static int close_stream(struct output_file *o)
     return error;
 }
 
-int output_file_close(struct output_file *o, struct failure *f)
+int output_file_close(struct output_file *o, struct error *e)
 {
     int error = close_stream(o);
     if (error == 0 && o->temporary && rename(o->temporary, o->target) < 0)
         error = errno;
     if (error)
-        fail_errno(is_stdout(o->path) ? "standard output" : o->path, error, f);
+        fail_errno(is_stdout(o->path) ? "standard output" : o->path, error, e);
     else {
         free(o->temporary);
         o->temporary = NULL;
     }
     output_file_drop(o);
-    return error ? f->code : 0;
+    return error ? e->code : 0;
 }
 
 // Safe after close, which has reset the names.
@@ -137,8 +137,8 @@ void output_file_drop(struct output_file *o)
 }
 
 // Creates and drops the temporary file, which finds missing folders and permissions.
-int output_file_check(const char *path, struct failure *f)
+int output_file_check(const char *path, struct error *e)
 {
     cleanup(output_file_drop) struct output_file o = {0};
-    return is_stdout(path) || is_special(path) ? 0 : output_file_open(&o, path, f);
+    return is_stdout(path) || is_special(path) ? 0 : output_file_open(&o, path, e);
 }

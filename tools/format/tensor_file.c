@@ -20,11 +20,11 @@ char *tensor_file_name(const char *folder, uint32_t number, const char *name, co
 }
 
 // A folder that is there already is fine.
-int tensor_folder_make(const char *folder, struct failure *f)
+int tensor_folder_make(const char *folder, struct error *e)
 {
     struct stat st;
     int error = mkdir(folder, 0777) == 0 ? 0 : errno;
     if (error == EEXIST && stat(folder, &st) == 0)
         error = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-    return error ? failure_set(f, EXIT_RUNTIME, "folder %s: %s", folder, strerror(error)) : 0;
+    return error ? error_set(e, STATUS_FAIL, "folder %s: %s", folder, strerror(error)) : 0;
 }

@@ -63,16 +63,17 @@ void image_done(struct image *i)
 
 // Each side is bounded by itself first, so that their product cannot overflow 64 bits. The limit
 // keeps a small file that claims a huge size from allocating gigabytes.
-int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct failure *f)
+int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct error *e)
 {
     if (width == 0 || height == 0 || width > IMAGE_MAX_PIXELS || height > IMAGE_MAX_PIXELS ||
         width * height > IMAGE_MAX_PIXELS)
-        return failure_set(
-            f, EXIT_INPUT, "a picture of %llux%llu; it can have %u million pixels at most",
-            (unsigned long long)width, (unsigned long long)height, IMAGE_MAX_PIXELS / 1000000);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "a picture of %llux%llu; it can have %u million pixels at most",
+                         (unsigned long long)width, (unsigned long long)height,
+                         IMAGE_MAX_PIXELS / 1000000);
     ret->pixels = malloc((size_t)(width * height) * ret->channels);
     if (!ret->pixels)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a picture", 0);
     ret->width = (uint32_t)width;
     ret->height = (uint32_t)height;
     return 0;
@@ -81,31 +82,31 @@ int image_alloc(struct image *ret, uint64_t width, uint64_t height, struct failu
 // libpng and libjpeg read from a FILE: fmemopen() gives them the bytes without a copy. BMP files
 // have no EXIF data, so only these two are turned upright.
 static int read_stream(image_reader *reader, const void *bytes, size_t size, struct image *ret,
-                       struct failure *f)
+                       struct error *e)
 {
     unsigned orientation = 1;
     cleanup(fclose_p) FILE *file = fmemopen((void *)(uintptr_t)bytes, size, "rb");
     if (!file)
-        return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
-    int r = reader(file, ret, &orientation, f);
-    return r ? r : image_turn(ret, orientation, f);
+        return error_set(e, STATUS_INPUT_INVALID, "%s", strerror(errno));
+    int r = reader(file, ret, &orientation, e);
+    return r ? r : image_turn(ret, orientation, e);
 }
 
 // Decodes into a local image, so that *ret stays untouched after a failure.
 int image_decode(const void *bytes, size_t size, uint32_t channels, struct image *ret,
-                 struct failure *f)
+                 struct error *e)
 {
     struct image i = {.channels = channels};
     const char *name = image_format(bytes, size);
     int r;
     if (!name)
-        r = failure_set(f, EXIT_INPUT, "not a PNG, JPEG or BMP picture");
+        r = error_set(e, STATUS_INPUT_INVALID, "not a PNG, JPEG or BMP picture");
     else if (strcmp(name, "PNG") == 0)
-        r = read_stream(image_read_png, bytes, size, &i, f);
+        r = read_stream(image_read_png, bytes, size, &i, e);
     else if (strcmp(name, "JPEG") == 0)
-        r = read_stream(image_read_jpeg, bytes, size, &i, f);
+        r = read_stream(image_read_jpeg, bytes, size, &i, e);
     else
-        r = image_read_bmp(bytes, size, &i, f);
+        r = image_read_bmp(bytes, size, &i, e);
     if (r)
         image_done(&i);
     else

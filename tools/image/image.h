@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/ui/failure.h"
+#include "base/error.h"
 
 #define IMAGE_MAX_PIXELS (1u << 28)
 
@@ -31,6 +31,6 @@ const char *image_foreign_format(const void *bytes, size_t size);
 /// the file has none; samples of 16 bits are scaled; CMYK becomes RGB without a profile; colour
 /// profiles and gamma are ignored, as by OpenCV and Pillow; of an animation it is the first
 /// picture. Refused are damaged pictures, also where most of one could be shown, and more than
-/// IMAGE_MAX_PIXELS. Failures are EXIT_INPUT and do not name the file.
+/// IMAGE_MAX_PIXELS. Failures are STATUS_INPUT_INVALID and do not name the file.
 int image_decode(const void *bytes, size_t size, uint32_t channels, struct image *ret,
-                 struct failure *f);
+                 struct error *e);

@@ -45,25 +45,26 @@ static uint32_t read_number(const uint8_t *at, size_t n)
     return v;
 }
 
-static int refuse_damaged(struct failure *f, const char *what)
+static int refuse_damaged(struct error *e, const char *what)
 {
-    return failure_set(f, EXIT_INPUT, "BMP: %s", what);
+    return error_set(e, STATUS_INPUT_INVALID, "BMP: %s", what);
 }
 
 // Size, depth and compression. 124 bytes is the largest header (version 5). A negative height means
 // that the top row comes first; INT32_MIN has no positive counterpart.
-static int read_size(struct bmp *b, struct failure *f)
+static int read_size(struct bmp *b, struct error *e)
 {
     const uint8_t *at = b->bytes + FILE_HEADER + 4;
     bool core = b->header == CORE_HEADER;
     if (!core && (b->header < INFO_HEADER || b->header > 124))
-        return failure_set(f, EXIT_INPUT, "BMP: a header of %zu bytes is unknown", b->header);
+        return error_set(e, STATUS_INPUT_INVALID, "BMP: a header of %zu bytes is unknown",
+                         b->header);
     if (b->header > b->size - FILE_HEADER)
-        return refuse_damaged(f, "it ends in its header");
+        return refuse_damaged(e, "it ends in its header");
     int32_t width = core ? (int32_t)read_number(at, 2) : (int32_t)read_number(at, 4);
     int32_t height = core ? (int32_t)read_number(at + 2, 2) : (int32_t)read_number(at + 4, 4);
     if (width <= 0 || height == 0 || height == INT32_MIN)
-        return failure_set(f, EXIT_INPUT, "BMP: a size of %dx%d", width, height);
+        return error_set(e, STATUS_INPUT_INVALID, "BMP: a size of %dx%d", width, height);
     b->width = (uint32_t)width;
     b->from_top = height < 0;
     b->height = (uint32_t)(height < 0 ? -height : height);
@@ -74,29 +75,29 @@ static int read_size(struct bmp *b, struct failure *f)
 
 // Only uncompressed pixels are read. The depths are searched as bytes in a string; memchr() looks
 // at the low byte alone, hence the second test of the depth.
-static int check_compression(const struct bmp *b, struct failure *f)
+static int check_compression(const struct bmp *b, struct error *e)
 {
     static const char *const names[] = {
         [RLE8] = "RLE8", [RLE4] = "RLE4", [JPEG] = "JPEG", [PNG] = "PNG"};
     bool fields = b->compression == BIT_FIELDS || b->compression == ALPHA_BIT_FIELDS;
     if (b->compression < sizeof names / sizeof *names && names[b->compression])
-        return failure_set(f, EXIT_INPUT,
-                           "BMP: compressed (%s), which is not read; save it uncompressed, or as "
-                           "PNG",
-                           names[b->compression]);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "BMP: compressed (%s), which is not read; save it uncompressed, or as "
+                         "PNG",
+                         names[b->compression]);
     if (b->compression != COMPRESSION_NONE && !fields)
-        return failure_set(f, EXIT_INPUT, "BMP: compression %u is unknown", b->compression);
+        return error_set(e, STATUS_INPUT_INVALID, "BMP: compression %u is unknown", b->compression);
     if (!memchr("\1\4\x8\x10\x18\x20", (int)b->depth, 6) || b->depth > 32)
-        return failure_set(f, EXIT_INPUT, "BMP: %u bits a pixel; it can be 1, 4, 8, 16, 24 or 32",
-                           b->depth);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "BMP: %u bits a pixel; it can be 1, 4, 8, 16, 24 or 32", b->depth);
     if (fields && b->depth != 16 && b->depth != 32)
-        return failure_set(f, EXIT_INPUT, "BMP: bit fields of %u bits a pixel", b->depth);
+        return error_set(e, STATUS_INPUT_INVALID, "BMP: bit fields of %u bits a pixel", b->depth);
     return 0;
 }
 
 // The number of colours in the header may be 0 ("all") or larger than the depth can index; either
 // means a full palette. Indices beyond a shorter one are refused when a pixel uses them.
-static int read_palette(struct bmp *b, struct failure *f)
+static int read_palette(struct bmp *b, struct error *e)
 {
     uint32_t full = 1u << b->depth;
     bool core = b->header == CORE_HEADER;
@@ -105,7 +106,7 @@ static int read_palette(struct bmp *b, struct failure *f)
     b->colour_size = core ? 3 : 4;
     b->palette = b->bytes + FILE_HEADER + b->header;
     if ((size_t)b->n_colours * b->colour_size > b->size - FILE_HEADER - b->header)
-        return refuse_damaged(f, "it ends in its palette");
+        return refuse_damaged(e, "it ends in its palette");
     return 0;
 }
 
@@ -120,7 +121,7 @@ static bool set_field(struct field *ret, uint32_t mask)
 // The masks of red, green, blue and alpha. Without bit fields 16-bit pixels are 5-5-5 and 32-bit
 // ones 8-8-8, whose fourth byte is undefined and is not taken for alpha. Headers of 56 bytes and
 // more hold an alpha mask.
-static int read_fields(struct bmp *b, struct failure *f)
+static int read_fields(struct bmp *b, struct error *e)
 {
     static const uint32_t usual[2][4] = {{0x7c00, 0x3e0, 0x1f}, {0xff0000, 0xff00, 0xff}};
     uint32_t masks[4] = {0};
@@ -129,13 +130,13 @@ static int read_fields(struct bmp *b, struct failure *f)
     memcpy(masks, usual[b->depth == 32], sizeof masks);
     if (b->compression != COMPRESSION_NONE) {
         if (room < INFO_HEADER + MASKS + (alpha ? 4 : 0))
-            return refuse_damaged(f, "it ends in its masks");
+            return refuse_damaged(e, "it ends in its masks");
         for (size_t i = 0; i < (alpha ? 4 : 3); i++)
             masks[i] = read_number(b->bytes + FILE_HEADER + INFO_HEADER + 4 * i, 4);
     }
     for (size_t i = 0; i < 4; i++)
         if (!set_field(&b->fields[i], masks[i]) || (i < 3 && masks[i] == 0))
-            return failure_set(f, EXIT_INPUT, "BMP: bit field 0x%08x", masks[i]);
+            return error_set(e, STATUS_INPUT_INVALID, "BMP: bit field 0x%08x", masks[i]);
     return 0;
 }
 
@@ -149,14 +150,15 @@ static uint8_t read_sample(const struct field *field, uint32_t pixel)
 // One pixel as RGBA. Pixels of 1 and 4 bits fill a byte from its highest bits on. Palettes and
 // 24-bit pixels are in the order blue, green, red.
 static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_t ret[4],
-                     struct failure *f)
+                     struct error *e)
 {
     ret[3] = 255;
     if (b->depth <= 8) {
         unsigned per_byte = 8 / b->depth, shift = 8 - b->depth * (x % per_byte + 1);
         uint32_t i = (uint32_t)row[x / per_byte] >> shift & ((1u << b->depth) - 1);
         if (i >= b->n_colours)
-            return failure_set(f, EXIT_INPUT, "BMP: colour %u of a palette of %u", i, b->n_colours);
+            return error_set(e, STATUS_INPUT_INVALID, "BMP: colour %u of a palette of %u", i,
+                             b->n_colours);
         const uint8_t *colour = b->palette + (size_t)i * b->colour_size;
         for (size_t c = 0; c < 3; c++)
             ret[c] = colour[2 - c];
@@ -172,14 +174,14 @@ static int get_pixel(const struct bmp *b, const uint8_t *row, uint32_t x, uint8_
 }
 
 // All rows, top first, in the image's channels.
-static int convert_row(const struct bmp *b, struct image *image, struct failure *f)
+static int convert_row(const struct bmp *b, struct image *image, struct error *e)
 {
     uint8_t *to = image->pixels, pixel[4];
     for (uint32_t y = 0; y < b->height; y++) {
         uint32_t line = b->from_top ? y : b->height - 1 - y;
         const uint8_t *row = b->bytes + b->pixels + line * b->stride;
         for (uint32_t x = 0; x < b->width; x++, to += image->channels) {
-            int r = get_pixel(b, row, x, pixel, f);
+            int r = get_pixel(b, row, x, pixel, e);
             if (r)
                 return r;
             if (image->channels == 1)
@@ -191,26 +193,27 @@ static int convert_row(const struct bmp *b, struct image *image, struct failure 
     return 0;
 }
 
-int image_read_bmp(const uint8_t *bytes, size_t size, struct image *ret, struct failure *f)
+int image_read_bmp(const uint8_t *bytes, size_t size, struct image *ret, struct error *e)
 {
     struct bmp b = {.bytes = bytes, .size = size};
     if (size < FILE_HEADER + CORE_HEADER)
-        return refuse_damaged(f, "it ends in its header");
+        return refuse_damaged(e, "it ends in its header");
     b.pixels = read_number(bytes + 10, 4);
     b.header = read_number(bytes + FILE_HEADER, 4);
-    int r = read_size(&b, f);
+    int r = read_size(&b, e);
     if (r == 0)
-        r = check_compression(&b, f);
+        r = check_compression(&b, e);
     if (r == 0)
-        r = b.depth <= 8 ? read_palette(&b, f) : read_fields(&b, f);
+        r = b.depth <= 8 ? read_palette(&b, e) : read_fields(&b, e);
     if (r)
         return r;
     // Rows are multiples of 4 bytes.
     b.stride = (size_t)(((uint64_t)b.width * b.depth + 31) / 32 * 4);
     if (b.pixels > size || (size - b.pixels) / b.stride < b.height)
-        return failure_set(f, EXIT_INPUT, "BMP: %ux%u pixels are more than its %zu bytes hold",
-                           b.width, b.height, size);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "BMP: %ux%u pixels are more than its %zu bytes hold", b.width, b.height,
+                         size);
     ret->lost_alpha = b.fields[3].mask != 0 && ret->channels != 4;
-    r = image_alloc(ret, b.width, b.height, f);
-    return r ? r : convert_row(&b, ret, f);
+    r = image_alloc(ret, b.width, b.height, e);
+    return r ? r : convert_row(&b, ret, e);
 }

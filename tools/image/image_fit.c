@@ -55,7 +55,7 @@ static void fill_pad(const struct image_fitted *p, uint32_t channels, uint8_t *t
 // A picture of the right size is copied, whatever `fit` says, so that its pixels stay exact.
 int image_place(const struct image *from, enum image_fit fit, const uint8_t colour[3],
                 uint32_t width, uint32_t height, uint8_t *to, struct image_fitted *ret,
-                struct failure *f)
+                struct error *e)
 {
     bool same = from->width == width && from->height == height;
     size_t stride = (size_t)width * from->channels;
@@ -69,11 +69,10 @@ int image_place(const struct image *from, enum image_fit fit, const uint8_t colo
                              .fitted_height = height,
                              .colour = {colour[0], colour[1], colour[2], 255}};
     if (!same && fit == IMAGE_FIT_EXACT)
-        return failure_set(
-            f, EXIT_INPUT,
-            "the picture is %ux%u, the model takes %ux%u (width x height); give "
-            "--fit letterbox (all of it, with a border), --fit stretch or --fit crop",
-            from->width, from->height, width, height);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "the picture is %ux%u, the model takes %ux%u (width x height); give "
+                         "--fit letterbox (all of it, with a border), --fit stretch or --fit crop",
+                         from->width, from->height, width, height);
     int r = 0;
     if (p.fit == IMAGE_LETTERBOX)
         plan_letterbox(&p);
@@ -85,7 +84,7 @@ int image_place(const struct image *from, enum image_fit fit, const uint8_t colo
         memcpy(to, from->pixels, stride * height);
     else
         r = resample(from, &p.window, to + p.top * stride + (size_t)p.left * from->channels, stride,
-                     p.fitted_width, p.fitted_height, f);
+                     p.fitted_width, p.fitted_height, e);
     if (r == 0)
         *ret = p;
     return r;

@@ -27,4 +27,4 @@ const char *image_fit_name(enum image_fit fit);
 /// free (letterbox), its alpha 255. A size that IMAGE_FIT_EXACT refuses is named with what to do.
 int image_place(const struct image *from, enum image_fit fit, const uint8_t colour[3],
                 uint32_t width, uint32_t height, uint8_t *to, struct image_fitted *ret,
-                struct failure *f);
+                struct error *e);

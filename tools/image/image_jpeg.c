@@ -18,7 +18,7 @@
 struct handler {
     struct jpeg_error_mgr base;
     jmp_buf back;
-    struct failure *failure;
+    struct error *failure;
     uint8_t *line; // of a CMYK picture
 };
 
@@ -28,7 +28,7 @@ static void on_error(j_common_ptr jpeg)
     struct handler *h = (struct handler *)jpeg->err;
     char text[JMSG_LENGTH_MAX];
     h->base.format_message(jpeg, text);
-    failure_set(h->failure, EXIT_INPUT, "JPEG: %s", text);
+    error_set(h->failure, STATUS_INPUT_INVALID, "JPEG: %s", text);
     longjmp(h->back, 1);
 }
 
@@ -102,22 +102,22 @@ static int read_all(struct jpeg_decompress_struct *jpeg, struct handler *h, stru
     *ret_orientation = orientation_of(jpeg);
     jpeg->out_color_space = is_cmyk(jpeg) ? JCS_CMYK : colour_space(image->channels);
     if (is_cmyk(jpeg) && !(h->line = calloc(image->width, 4)))
-        return failure_no_memory(h->failure);
+        return error_no_memory(h->failure, "a picture", 0);
     read_rows(jpeg, h, image);
     return 0;
 }
 
-int image_read_jpeg(FILE *file, struct image *ret, unsigned *ret_orientation, struct failure *f)
+int image_read_jpeg(FILE *file, struct image *ret, unsigned *ret_orientation, struct error *e)
 {
     struct jpeg_decompress_struct jpeg = {0};
-    struct handler handler = {.failure = f};
+    struct handler handler = {.failure = e};
     jpeg.err = jpeg_std_error(&handler.base);
     handler.base.error_exit = on_error;
     handler.base.emit_message = on_message;
     if (setjmp(handler.back)) {
         jpeg_destroy_decompress(&jpeg);
         free(handler.line);
-        return f->code;
+        return e->code;
     }
     jpeg_create_decompress(&jpeg);
     jpeg_stdio_src(&jpeg, file);

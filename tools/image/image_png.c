@@ -11,7 +11,7 @@
 
 static void on_error(png_structp png, png_const_charp text)
 {
-    failure_set(png_get_error_ptr(png), EXIT_INPUT, "PNG: %s", text);
+    error_set(png_get_error_ptr(png), STATUS_INPUT_INVALID, "PNG: %s", text);
     png_longjmp(png, 1);
 }
 
@@ -59,14 +59,14 @@ static unsigned orientation_of(png_structp png, png_infop info)
 // not own memory other than the image's, which the caller frees: an error jumps over any cleanup.
 // Interlaced pictures are read in seven passes, each of which refines all rows.
 static int read_all(png_structp png, png_infop info, FILE *file, struct image *image,
-                    unsigned *ret_orientation, struct failure *f)
+                    unsigned *ret_orientation, struct error *e)
 {
     if (setjmp(png_jmpbuf(png)))
-        return f->code;
+        return e->code;
     png_init_io(png, file);
     png_set_user_limits(png, IMAGE_MAX_PIXELS, IMAGE_MAX_PIXELS);
     png_read_info(png, info);
-    int r = image_alloc(image, png_get_image_width(png, info), png_get_image_height(png, info), f);
+    int r = image_alloc(image, png_get_image_width(png, info), png_get_image_height(png, info), e);
     if (r)
         return r;
     image->lost_alpha = has_alpha(png, info) && image->channels != 4;
@@ -84,11 +84,12 @@ static int read_all(png_structp png, png_infop info, FILE *file, struct image *i
     return 0;
 }
 
-int image_read_png(FILE *file, struct image *ret, unsigned *ret_orientation, struct failure *f)
+int image_read_png(FILE *file, struct image *ret, unsigned *ret_orientation, struct error *e)
 {
-    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, f, on_error, on_warning);
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, e, on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
-    int r = info ? read_all(png, info, file, ret, ret_orientation, f) : failure_no_memory(f);
+    int r = info ? read_all(png, info, file, ret, ret_orientation, e)
+                 : error_no_memory(e, "a picture", 0);
     png_destroy_read_struct(&png, &info, NULL);
     return r;
 }

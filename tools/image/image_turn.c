@@ -45,7 +45,7 @@ unsigned image_exif_orientation(const uint8_t *data, size_t size)
 // Copies pixel by pixel: (x, y) is in the upright picture, (column, row) in the stored one.
 // Orientations 5 to 8 are transposed; the tables say where in the stored picture the upright one's
 // first row and column begin.
-int image_turn(struct image *i, unsigned orientation, struct failure *f)
+int image_turn(struct image *i, unsigned orientation, struct error *e)
 {
     static const bool from_right[9] = {[2] = true, [3] = true, [7] = true, [8] = true};
     static const bool from_below[9] = {[3] = true, [4] = true, [6] = true, [7] = true};
@@ -54,7 +54,7 @@ int image_turn(struct image *i, unsigned orientation, struct failure *f)
     if (orientation == 1)
         return 0;
     turned.pixels = NULL;
-    int r = image_alloc(&turned, swapped ? i->height : i->width, swapped ? i->width : i->height, f);
+    int r = image_alloc(&turned, swapped ? i->height : i->width, swapped ? i->width : i->height, e);
     if (r)
         return r;
     uint8_t *to = turned.pixels;

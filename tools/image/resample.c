@@ -53,14 +53,14 @@ static void fill_tap(struct tap *t, float *weights, double center, double radius
 // The filters of `n` output pixels over [start, start + length) of `size` input pixels. `room`
 // bounds the taps of one: a triangle of 2 * radius, and rounding at either end.
 static int axis_init(struct axis *a, uint32_t n, double start, double length, uint32_t size,
-                     struct failure *f)
+                     struct error *e)
 {
     double scale = length / n, radius = fmax(scale, 1);
     size_t room = (size_t)(2 * radius) + 3;
     *a = (struct axis){.taps = calloc(n, sizeof *a->taps),
                        .weights = calloc((size_t)n * room, sizeof *a->weights)};
     if (!a->taps || !a->weights)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a picture", 0);
     for (uint32_t i = 0; i < n; i++)
         fill_tap(&a->taps[i], a->weights + i * room, start + (i + 0.5) * scale, radius, size);
     return 0;
@@ -98,7 +98,7 @@ static void add_rows(const struct tap *t, const float *rows, size_t length, floa
 // those that the second one reads.
 static int squeeze_byte(const struct image *from, const struct axis *columns,
                         const struct axis *rows, uint8_t *to, size_t stride, uint32_t width,
-                        uint32_t height, struct failure *f)
+                        uint32_t height, struct error *e)
 {
     size_t length = (size_t)width * from->channels, row = (size_t)from->width * from->channels;
     // Taps move downwards only: the first row is the first tap's, the last one the last tap's.
@@ -107,7 +107,7 @@ static int squeeze_byte(const struct image *from, const struct axis *columns,
     cleanup(free_p) float *between = calloc((size_t)(end - first) * length, sizeof *between);
     cleanup(free_p) float *sum = calloc(length, sizeof *sum);
     if (!between || !sum)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a picture", 0);
     for (uint32_t y = first; y < end; y++)
         squeeze_row(from->pixels + y * row, from->channels, columns, width,
                     between + (y - first) * length);
@@ -119,14 +119,14 @@ static int squeeze_byte(const struct image *from, const struct axis *columns,
 }
 
 int resample(const struct image *from, const struct resample_window *window, uint8_t *to,
-             size_t stride, uint32_t width, uint32_t height, struct failure *f)
+             size_t stride, uint32_t width, uint32_t height, struct error *e)
 {
     struct axis columns = {0}, rows = {0};
-    int r = axis_init(&columns, width, window->x, window->width, from->width, f);
+    int r = axis_init(&columns, width, window->x, window->width, from->width, e);
     if (r == 0)
-        r = axis_init(&rows, height, window->y, window->height, from->height, f);
+        r = axis_init(&rows, height, window->y, window->height, from->height, e);
     if (r == 0)
-        r = squeeze_byte(from, &columns, &rows, to, stride, width, height, f);
+        r = squeeze_byte(from, &columns, &rows, to, stride, width, height, e);
     axis_done(&columns);
     axis_done(&rows);
     return r;

@@ -12,4 +12,4 @@ struct resample_window {
 /// wide as an output pixel, so that all input pixels are averaged (as with Pillow's BILINEAR and
 /// area filters; OpenCV's INTER_LINEAR skips pixels). Rows of `to` are `stride` bytes apart.
 int resample(const struct image *from, const struct resample_window *window, uint8_t *to,
-             size_t stride, uint32_t width, uint32_t height, struct failure *f);
+             size_t stride, uint32_t width, uint32_t height, struct error *e);

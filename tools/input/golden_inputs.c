@@ -101,13 +101,13 @@ static void copy_values(const rknn_input *in, size_t n, float *values)
 }
 
 // A copy, since each set frees its own buffers.
-static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, struct failure *f)
+static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, struct error *e)
 {
     *ret = *in;
     ret->index = index;
     ret->buf = malloc((size_t)in->size + 1);
     if (!ret->buf)
-        return failure_no_memory(f);
+        return error_no_memory(e, "an input", 0);
     memcpy(ret->buf, in->buf, in->size);
     return 0;
 }
@@ -115,16 +115,16 @@ static int copy_element(const rknn_input *in, uint32_t index, rknn_input *ret, s
 // To float32, with or without preprocessing. The buffer is the new input's.
 static int convert_input(const struct preparation *p, const rknn_input *in,
                          const rknn_tensor_attr *attr, uint32_t index, rknn_input *ret,
-                         struct failure *f)
+                         struct error *e)
 {
     if (!has_values(in->type))
-        return failure_set(f, EXIT_INPUT,
-                           "input \"%s\": %s cannot be brought into shape for the "
-                           "golden model; give float32 or uint8",
-                           attr->name, get_type_string(in->type));
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input \"%s\": %s cannot be brought into shape for the "
+                         "golden model; give float32 or uint8",
+                         attr->name, get_type_string(in->type));
     float *values = calloc((size_t)attr->n_elems + 1, sizeof *values);
     if (!values)
-        return failure_no_memory(f);
+        return error_no_memory(e, "an input", 0);
     if (p->n)
         prepare_input(p, in, attr, values);
     else
@@ -150,31 +150,31 @@ static uint32_t find_input(const struct model *m, const char *name, uint32_t ind
 // gets float32 in any case, so that integers are not taken for quantized values.
 int golden_inputs_make(struct input_set *ret, const struct model *golden,
                        json_t *golden_description, const struct input_set *given,
-                       const struct model *m, json_t *description, struct failure *f)
+                       const struct model *m, json_t *description, struct error *e)
 {
     int r = 0;
     if (golden->n_inputs != m->n_inputs)
-        return failure_set(f, EXIT_MODEL, "%s has %u inputs, and %s has %u", m->path, m->n_inputs,
-                           golden->path, golden->n_inputs);
-    r = input_set_init(ret, golden->n_inputs, f);
+        return error_set(e, STATUS_MODEL_INVALID, "%s has %u inputs, and %s has %u", m->path,
+                         m->n_inputs, golden->path, golden->n_inputs);
+    r = input_set_init(ret, golden->n_inputs, e);
     for (uint32_t i = 0; i < ret->n && r == 0; i++) {
         uint32_t from = find_input(m, golden->inputs[i].name, i);
         const rknn_tensor_attr *attr = &m->inputs[from];
         const struct preparation p = preparation_of(description, from);
         bool same = p.n == 0 || preparation_of(golden_description, i).n > 0;
         if (given->inputs[from].pass_through)
-            r = failure_set(f, EXIT_USAGE,
-                            "input \"%s\": --pass-through gives data in this model's own form, "
-                            "which %s does not take; give a .npy or a picture",
-                            attr->name, golden->path);
+            r = error_set(e, STATUS_PARAM_INVALID,
+                          "input \"%s\": --pass-through gives data in this model's own form, "
+                          "which %s does not take; give a .npy or a picture",
+                          attr->name, golden->path);
         else if (golden->inputs[i].n_elems != attr->n_elems)
-            r = failure_set(f, EXIT_MODEL, "input \"%s\" has %u elements, and in %s %u", attr->name,
-                            attr->n_elems, golden->path, golden->inputs[i].n_elems);
+            r = error_set(e, STATUS_MODEL_INVALID, "input \"%s\" has %u elements, and in %s %u",
+                          attr->name, attr->n_elems, golden->path, golden->inputs[i].n_elems);
         else if (same && !(is_real(golden->inputs[i].type) && has_values(given->inputs[from].type)))
-            r = copy_element(&given->inputs[from], i, &ret->inputs[i], f);
+            r = copy_element(&given->inputs[from], i, &ret->inputs[i], e);
         else
             r = convert_input(same ? &(struct preparation){0} : &p, &given->inputs[from], attr, i,
-                              &ret->inputs[i], f);
+                              &ret->inputs[i], e);
     }
     return r;
 }

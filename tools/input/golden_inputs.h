@@ -13,4 +13,4 @@
 /// given.
 int golden_inputs_make(struct input_set *ret, const struct model *golden,
                        json_t *golden_description, const struct input_set *given,
-                       const struct model *m, json_t *description, struct failure *f);
+                       const struct model *m, json_t *description, struct error *e);

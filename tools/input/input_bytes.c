@@ -25,7 +25,7 @@ static void close_p(int *fd)
 
 // Reads to the end; a pipe does not say how much will come. For a file `room` is one byte more than
 // its size, so that the end is seen without growing the buffer.
-static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure *f)
+static int read_all(int fd, size_t room, struct input_bytes *ret, struct error *e)
 {
     cleanup(free_p) char *data = malloc(room);
     size_t size = 0;
@@ -34,55 +34,55 @@ static int read_all(int fd, size_t room, struct input_bytes *ret, struct failure
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
+            return error_set(e, STATUS_INPUT_INVALID, "%s", strerror(errno));
         if (n == 0)
             break;
         size += (size_t)n;
         if (size > MAX_SIZE)
-            return failure_set(f, EXIT_INPUT, "more than 4 GiB, which no input takes");
+            return error_set(e, STATUS_INPUT_INVALID, "more than 4 GiB, which no input takes");
         if (size < room)
             continue;
-        if (array_reserve(data, room, room + 1, "an input", NULL) < 0)
-            return failure_no_memory(f);
+        if (array_reserve(data, room, room + 1, "an input", e) < 0)
+            return e->code;
     }
     if (!data)
-        return failure_no_memory(f);
+        return error_no_memory(e, "an input", 0);
     *ret = (struct input_bytes){.data = data, .size = size};
     data = NULL;
     return 0;
 }
 
 // The size is only a hint: a file in /proc has size 0, and any file may grow meanwhile.
-static int read_fd(int fd, struct input_bytes *ret, struct failure *f)
+static int read_fd(int fd, struct input_bytes *ret, struct error *e)
 {
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0)
-        return failure_set(f, EXIT_INPUT, "%s", strerror(errno));
+        return error_set(e, STATUS_INPUT_INVALID, "%s", strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return failure_set(f, EXIT_INPUT,
-                           "a folder; give one file for each input (several sets: --list)");
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "a folder; give one file for each input (several sets: --list)");
     if (isatty(fd))
-        return failure_set(f, EXIT_INPUT, "a terminal; give data to read: -i - < FILE");
+        return error_set(e, STATUS_INPUT_INVALID, "a terminal; give data to read: -i - < FILE");
     bool known = S_ISREG(status.st_mode) && status.st_size >= 0;
     if (known && (uint64_t)status.st_size > MAX_SIZE)
-        return failure_set(f, EXIT_INPUT, "more than 4 GiB, which no input takes");
-    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, ret, f);
+        return error_set(e, STATUS_INPUT_INVALID, "more than 4 GiB, which no input takes");
+    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, ret, e);
     if (r == 0 && ret->size == 0) {
         free(ret->data);
-        r = failure_set(f, EXIT_INPUT, "empty: there is no data in it");
+        r = error_set(e, STATUS_INPUT_INVALID, "empty: there is no data in it");
     }
     return r;
 }
 
 // A failed read of standard input is not kept: the next call reads on.
-int input_bytes_read(const char *path, struct input_bytes *ret, struct failure *f)
+int input_bytes_read(const char *path, struct input_bytes *ret, struct error *e)
 {
     static struct input_bytes standard_input;
     if (strcmp(path, "-") != 0) {
         cleanup(close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        return read_fd(fd, ret, f);
+        return read_fd(fd, ret, e);
     }
-    int r = standard_input.data ? 0 : read_fd(STDIN_FILENO, &standard_input, f);
+    int r = standard_input.data ? 0 : read_fd(STDIN_FILENO, &standard_input, e);
     if (r) {
         standard_input = (struct input_bytes){0};
         return r;

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/ui/failure.h"
+#include "base/error.h"
 
 struct input_bytes {
     void *data;
@@ -15,5 +15,5 @@ struct input_bytes {
 /// Reads a file, a pipe or, for "-", standard input; that is read once and kept until the program
 /// ends, for commands that look at their inputs twice. Refuses folders, terminals and what is
 /// empty. The words do not name the file.
-int input_bytes_read(const char *path, struct input_bytes *ret, struct failure *f);
+int input_bytes_read(const char *path, struct input_bytes *ret, struct error *e);
 void input_bytes_done(struct input_bytes *b);

@@ -50,69 +50,70 @@ static bool find_key(const char *key, size_t length, const rknn_tensor_attr *att
 
 // The refusal lists the model's inputs.
 int inputs_find(const char *option, const char *key, size_t length, const rknn_tensor_attr *attrs,
-                uint32_t n, uint32_t *ret, struct failure *f)
+                uint32_t n, uint32_t *ret, struct error *e)
 {
-    char list[600];
+    char list[300];
     if (find_key(key, length, attrs, n, ret))
         return 0;
     list_inputs(attrs, n, list, sizeof list);
-    return failure_set(f, EXIT_USAGE, "%s %s: the model has no input \"%.*s\"; it has %s", option,
-                       key, (int)length, key, list);
+    return error_set(e, STATUS_PARAM_INVALID, "%s %s: the model has no input \"%.*s\"; it has %s",
+                     option, key, (int)length, key, list);
 }
 
 // INPUT=FILE. The hint helps with files that have = in their names.
 static int map_key(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, const char **paths,
-                   struct failure *f)
+                   struct error *e)
 {
     const char *equals = strchr(arg, '=');
     uint32_t index;
-    int r = inputs_find("-i", arg, (size_t)(equals - arg), attrs, n, &index, f);
+    int r = inputs_find("-i", arg, (size_t)(equals - arg), attrs, n, &index, e);
     if (r) {
-        size_t used = strlen(f->text);
-        snprintf(f->text + used, sizeof f->text - used,
+        size_t used = strlen(e->text);
+        snprintf(e->text + used, sizeof e->text - used,
                  ". (For a file with = in its name: INDEX=FILE)");
         return r;
     }
     if (paths[index])
-        return failure_set(f, EXIT_USAGE, "-i %s: input %u \"%s\" is given twice, also as %s", arg,
-                           index, attrs[index].name, paths[index]);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "-i %s: input %u \"%s\" is given twice, also as %s", arg, index,
+                         attrs[index].name, paths[index]);
     paths[index] = equals + 1;
     return 0;
 }
 
 // The first input without a file, with the list of all.
 static int check_complete(const rknn_tensor_attr *attrs, uint32_t n, const char **paths,
-                          struct failure *f)
+                          struct error *e)
 {
-    char list[600];
+    char list[300];
     for (uint32_t i = 0; i < n; i++) {
         if (paths[i])
             continue;
         list_inputs(attrs, n, list, sizeof list);
-        return failure_set(f, EXIT_USAGE,
-                           "no file for input %u \"%s\"; give one -i for each input: %s", i,
-                           attrs[i].name, list);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no file for input %u \"%s\"; give one -i for each input: %s", i,
+                         attrs[i].name, list);
     }
     return 0;
 }
 
 // More files without a name than inputs that are still free.
-static int too_many(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, struct failure *f)
+static int too_many(const char *arg, const rknn_tensor_attr *attrs, uint32_t n, struct error *e)
 {
-    char list[600];
+    char list[300];
     list_inputs(attrs, n, list, sizeof list);
-    return failure_set(f, EXIT_USAGE, "-i %s: more files than the model's %u input%s: %s", arg, n,
-                       n == 1 ? "" : "s", list);
+    return error_set(e, STATUS_PARAM_INVALID, "-i %s: more files than the model's %u input%s: %s",
+                     arg, n, n == 1 ? "" : "s", list);
 }
 
 // Two passes: inputs that are named first, then the files without a name fill the free places in
 // order.
 int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *attrs, uint32_t n,
-               const char **paths, struct failure *f)
+               const char **paths, struct error *e)
 {
     memset(paths, 0, n * sizeof *paths);
     for (size_t i = 0; i < n_args; i++) {
-        int r = strchr(args[i], '=') ? map_key(args[i], attrs, n, paths, f) : 0;
+        int r = strchr(args[i], '=') ? map_key(args[i], attrs, n, paths, e) : 0;
         if (r)
             return r;
     }
@@ -123,10 +124,10 @@ int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *a
         while (next < n && paths[next])
             next++;
         if (next == n)
-            return too_many(args[i], attrs, n, f);
+            return too_many(args[i], attrs, n, e);
         paths[next] = args[i];
     }
-    return check_complete(attrs, n, paths, f);
+    return check_complete(attrs, n, paths, e);
 }
 
 // dims[] in the other layout: NHWC to NCHW takes 0, 3, 1, 2; back takes 0, 2, 3, 1.
@@ -169,7 +170,7 @@ void inputs_shape_text(const uint64_t *shape, size_t n, char *ret, size_t size)
 
 // If the array would fit in the other layout, the refusal says so: it is the commonest mistake.
 int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
-                       const uint64_t *shape, size_t n_dims, struct failure *f)
+                       const uint64_t *shape, size_t n_dims, struct error *e)
 {
     struct format_buffer expected;
     char given[200];
@@ -181,29 +182,29 @@ int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
     inputs_dims(attr, other, other_dims);
     bool fits_other = attr->n_dims == 4 && inputs_same_shape(other_dims, 4, shape, n_dims);
     inputs_shape_text(shape, n_dims, given, sizeof given);
-    return failure_set(f, EXIT_INPUT, "shape %s, but the input is %s%s%s%s", given,
-                       format_dims(&expected, dims, attr->n_dims),
-                       attr->n_dims != 4            ? ""
-                       : layout == RKNN_TENSOR_NCHW ? " (NCHW)"
-                                                    : " (NHWC)",
-                       fits_other ? "; it would fit with --layout " : "",
-                       !fits_other                 ? ""
-                       : other == RKNN_TENSOR_NCHW ? "nchw"
-                                                   : "nhwc");
+    return error_set(e, STATUS_INPUT_INVALID, "shape %s, but the input is %s%s%s%s", given,
+                     format_dims(&expected, dims, attr->n_dims),
+                     attr->n_dims != 4            ? ""
+                     : layout == RKNN_TENSOR_NCHW ? " (NCHW)"
+                                                  : " (NHWC)",
+                     fits_other ? "; it would fit with --layout " : "",
+                     !fits_other                 ? ""
+                     : other == RKNN_TENSOR_NCHW ? "nchw"
+                                                 : "nhwc");
 }
 
 // A picture is one image of 1, 3 or 4 channels, whatever the model's own layout.
 int inputs_picture_size(const rknn_tensor_attr *attr, uint32_t *ret_width, uint32_t *ret_height,
-                        uint32_t *ret_channels, struct failure *f)
+                        uint32_t *ret_channels, struct error *e)
 {
     struct format_buffer buffer;
     uint32_t dims[RKNN_MAX_DIMS];
     inputs_dims(attr, RKNN_TENSOR_NHWC, dims);
     if (attr->n_dims != 4 || dims[0] != 1 || (dims[3] != 1 && dims[3] != 3 && dims[3] != 4))
-        return failure_set(f, EXIT_INPUT,
-                           "an input of shape %s takes no picture (that is 1xHxWx1, x3 or x4); "
-                           "give a .npy",
-                           format_dims(&buffer, attr->dims, attr->n_dims));
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "an input of shape %s takes no picture (that is 1xHxWx1, x3 or x4); "
+                         "give a .npy",
+                         format_dims(&buffer, attr->dims, attr->n_dims));
     *ret_height = dims[1];
     *ret_width = dims[2];
     *ret_channels = dims[3];

@@ -4,19 +4,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
 #include "rknn_api.h"
-#include "tools/ui/failure.h"
 
 /// Finds the file of each input from the values of -i: FILE (the next input that no other one
 /// names, in order), INDEX=FILE or NAME=FILE. Fills paths[n], which point into `args`. Refuses
 /// unknown names, inputs given twice, too many files and inputs without one.
 int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *attrs, uint32_t n,
-               const char **paths, struct failure *f);
+               const char **paths, struct error *e);
 
 /// The input whose name, or else number, is key[length]. The words of a refusal begin with `option`
 /// and the whole text that `key` begins.
 int inputs_find(const char *option, const char *key, size_t length, const rknn_tensor_attr *attrs,
-                uint32_t n, uint32_t *ret, struct failure *f);
+                uint32_t n, uint32_t *ret, struct error *e);
 
 /// The dims that data in `layout` (RKNN_TENSOR_NHWC or _NCHW) has for this input: attr->dims, in
 /// the other order if it is 4-D and the layouts differ. `dims` takes attr->n_dims numbers.
@@ -32,9 +32,9 @@ void inputs_shape_text(const uint64_t *shape, size_t n, char *ret, size_t size);
 /// not change where an element lies. The words have both shapes, and `--layout nchw` if that is
 /// what is missing.
 int inputs_check_shape(const rknn_tensor_attr *attr, rknn_tensor_format layout,
-                       const uint64_t *shape, size_t n_dims, struct failure *f);
+                       const uint64_t *shape, size_t n_dims, struct error *e);
 
 /// Channels that a picture for this input has (1, 3 or 4), and its size. Refuses inputs that are
 /// not pictures.
 int inputs_picture_size(const rknn_tensor_attr *attr, uint32_t *ret_width, uint32_t *ret_height,
-                        uint32_t *ret_channels, struct failure *f);
+                        uint32_t *ret_channels, struct error *e);

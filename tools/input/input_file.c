@@ -26,8 +26,7 @@ struct job {
 };
 
 // The native type, and its shape or the same number of elements in one dimension.
-static int check_native_array(const rknn_tensor_attr *native, const struct npy *a,
-                              struct failure *f)
+static int check_native_array(const rknn_tensor_attr *native, const struct npy *a, struct error *e)
 {
     struct format_buffer dims;
     char shape[200];
@@ -39,15 +38,16 @@ static int check_native_array(const rknn_tensor_attr *native, const struct npy *
         (inputs_same_shape(native->dims, native->n_dims, a->shape, a->n_dims) ||
          (a->n_dims == 1 && a->shape[0] == flat)))
         return 0;
-    return failure_set(
-        f, EXIT_INPUT, "%s %s, but the model's own form, which is passed through, is %s %s (%s)",
-        get_type_string(type), shape, get_type_string(native->type),
-        format_dims(&dims, native->dims, native->n_dims), get_format_string(native->fmt));
+    return error_set(e, STATUS_INPUT_INVALID,
+                     "%s %s, but the model's own form, which is passed through, is %s %s (%s)",
+                     get_type_string(type), shape, get_type_string(native->type),
+                     format_dims(&dims, native->dims, native->n_dims),
+                     get_format_string(native->fmt));
 }
 
 // The native form may pad rows (w_stride > width, in pixels). Files do not have the padding, so it
 // is inserted, as zeros. Replaces in->buf.
-static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failure *f)
+static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct error *e)
 {
     uint32_t at = native->fmt == RKNN_TENSOR_NHWC ? 2 : 3;
     uint32_t width = native->n_dims > at ? native->dims[at] : 0;
@@ -59,7 +59,7 @@ static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct failu
         pixel *= native->dims[i];
     char *padded = calloc(native->size_with_stride, 1);
     if (!padded)
-        return failure_no_memory(f);
+        return error_no_memory(e, "an input", 0);
     size_t row = width * pixel;
     for (size_t from = 0; from + row <= in->size && to + row <= native->size_with_stride;) {
         memcpy(padded + to, (const char *)in->buf + from, row);
@@ -80,41 +80,39 @@ static void *copy_bytes(struct bytes b)
 }
 
 // The elements of an array, malloc'ed; float64 and uint64 as the types that inputs have.
-static int copy_elements(const struct npy *a, void **ret, size_t *ret_size, struct failure *f)
+static int copy_elements(const struct npy *a, void **ret, size_t *ret_size, struct error *e)
 {
-    struct error e;
     void *data = copy_bytes(a->data);
     *ret_size = a->data.size;
     if (!data)
-        return failure_no_memory(f);
-    if (a->wide && npy_narrow(a, data, ret_size, &e) < 0) {
+        return error_no_memory(e, "an input", 0);
+    if (a->wide && npy_narrow(a, data, ret_size, e) < 0) {
         free(data);
-        return failure_set(f, EXIT_INPUT, "%s", e.text);
+        return e->code = STATUS_INPUT_INVALID;
     }
     *ret = data;
     return 0;
 }
 
 // The data is copied: `bytes` may be standard input, which is kept.
-static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
+static int load_array(const struct job *j, rknn_input *ret, struct error *e)
 {
     struct npy a;
     const rknn_tensor_attr *attr = j->attr;
     rknn_tensor_format layout = j->form->layout;
-    struct error e;
     struct bytes file = {j->bytes->data, j->bytes->size};
-    if (npy_parse_wide(file, &a, &e) < 0)
-        return failure_set(f, EXIT_INPUT, "%s", e.text);
-    int r = j->form->native ? check_native_array(j->native, &a, f)
-                            : inputs_check_shape(attr, layout, a.shape, a.n_dims, f);
+    if (npy_parse_wide(file, &a, e) < 0)
+        return e->code = STATUS_INPUT_INVALID;
+    int r = j->form->native ? check_native_array(j->native, &a, e)
+                            : inputs_check_shape(attr, layout, a.shape, a.n_dims, e);
     if (r)
         return r;
     if (a.data.size > UINT32_MAX)
-        return failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB",
-                           a.data.size);
+        return error_set(e, STATUS_INPUT_INVALID, "%zu bytes; the RKNN API takes less than 4 GiB",
+                         a.data.size);
     void *data;
     size_t size;
-    r = copy_elements(&a, &data, &size, f);
+    r = copy_elements(&a, &data, &size, e);
     if (r)
         return r;
     *ret = (rknn_input){.index = attr->index,
@@ -128,7 +126,7 @@ static int load_array(const struct job *j, rknn_input *ret, struct failure *f)
 
 // Raw data has no header: its size is all that can be checked. A file that looks like a picture or
 // an array gets a hint.
-static int check_raw_size(const struct job *j, rknn_tensor_type type, struct failure *f)
+static int check_raw_size(const struct job *j, rknn_tensor_type type, struct error *e)
 {
     const struct input_form *form = j->form;
     const rknn_tensor_attr *a = form->native ? j->native : j->attr;
@@ -141,8 +139,8 @@ static int check_raw_size(const struct job *j, rknn_tensor_type type, struct fai
         return 0;
     if (bytes_start_with((struct bytes){j->bytes->data, j->bytes->size}, NPY_MAGIC))
         looks = ".npy";
-    return failure_set(
-        f, EXIT_INPUT, "%zu bytes of raw data, but the input, %s %s%s, takes %llu%s%s%s",
+    return error_set(
+        e, STATUS_INPUT_INVALID, "%zu bytes of raw data, but the input, %s %s%s, takes %llu%s%s%s",
         j->bytes->size, format_dims(&dims, a->dims, a->n_dims), get_type_string(type),
         form->native ? " in the model's own form" : "",
         (unsigned long long)(form->native ? a->size : want), looks ? "; it looks like a " : "",
@@ -150,16 +148,16 @@ static int check_raw_size(const struct job *j, rknn_tensor_type type, struct fai
 }
 
 // As load_array(), with type and shape from the options and the model.
-static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
+static int load_raw(const struct job *j, rknn_input *ret, struct error *e)
 {
     const rknn_tensor_attr *attr = j->attr;
     rknn_tensor_type type = j->form->native ? j->native->type : j->form->type;
-    int r = check_raw_size(j, type, f);
+    int r = check_raw_size(j, type, e);
     if (r)
         return r;
     void *data = copy_bytes((struct bytes){j->bytes->data, j->bytes->size});
     if (!data)
-        return failure_no_memory(f);
+        return error_no_memory(e, "an input", 0);
     *ret = (rknn_input){.index = attr->index,
                         .buf = data,
                         .size = (uint32_t)j->bytes->size,
@@ -171,19 +169,19 @@ static int load_raw(const struct job *j, rknn_input *ret, struct failure *f)
 
 // Pixels are given as uint8 NHWC; the runtime converts to the model's type and layout.
 static int place_picture(const struct job *j, const struct image *image, uint32_t width,
-                         uint32_t height, rknn_input *ret, struct input_file *file,
-                         struct failure *f)
+                         uint32_t height, rknn_input *ret, struct input_file *file, struct error *e)
 {
     const struct input_form *form = j->form;
     size_t size = (size_t)width * height * image->channels;
     if (image->channels == 1 && form->n_colour == 3)
-        return failure_set(f, EXIT_USAGE, "--pad: the input is gray: give one number");
+        return error_set(e, STATUS_PARAM_INVALID, "--pad: the input is gray: give one number");
     if (size > UINT32_MAX)
-        return failure_set(f, EXIT_INPUT, "%zu bytes; the RKNN API takes less than 4 GiB", size);
+        return error_set(e, STATUS_INPUT_INVALID, "%zu bytes; the RKNN API takes less than 4 GiB",
+                         size);
     cleanup(free_p) uint8_t *pixels = malloc(size);
     if (!pixels)
-        return failure_no_memory(f);
-    int r = image_place(image, form->fit, form->colour, width, height, pixels, &file->fitted, f);
+        return error_no_memory(e, "an input", 0);
+    int r = image_place(image, form->fit, form->colour, width, height, pixels, &file->fitted, e);
     if (r)
         return r;
     file->is_picture = true;
@@ -200,40 +198,39 @@ static int place_picture(const struct job *j, const struct image *image, uint32_
 
 // Decodes to as many channels as the input has, then fits it to the input's size.
 static int load_picture(const struct job *j, rknn_input *ret, struct input_file *file,
-                        struct failure *f)
+                        struct error *e)
 {
     struct image image = {0};
     uint32_t width, height, channels;
     if (j->form->native)
-        return failure_set(f, EXIT_INPUT,
-                           "a %s picture, but what is passed through is in the model's own form: "
-                           "give its bytes, or a .npy",
-                           file->format);
-    int r = inputs_picture_size(j->attr, &width, &height, &channels, f);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "a %s picture, but what is passed through is in the model's own form: "
+                         "give its bytes, or a .npy",
+                         file->format);
+    int r = inputs_picture_size(j->attr, &width, &height, &channels, e);
     if (r == 0)
-        r = image_decode(j->bytes->data, j->bytes->size, channels, &image, f);
+        r = image_decode(j->bytes->data, j->bytes->size, channels, &image, e);
     if (r == 0)
-        r = place_picture(j, &image, width, height, ret, file, f);
+        r = place_picture(j, &image, width, height, ret, file, e);
     image_done(&image);
     return r;
 }
 
-static int refuse_file(const struct input_bytes *bytes, struct failure *f)
+static int refuse_file(const struct input_bytes *bytes, struct error *e)
 {
     const char *foreign = image_foreign_format(bytes->data, bytes->size);
     if (foreign)
-        return failure_set(f, EXIT_INPUT, "a %s picture, which is not read; make it a PNG or JPEG",
-                           foreign);
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "a %s picture, which is not read; make it a PNG or JPEG", foreign);
     if (bytes->size > 4 && memcmp(bytes->data, "PK\3\4", 4) == 0)
-        return failure_set(f, EXIT_INPUT,
-                           "an archive (.npz?); write each array by itself (numpy.save)");
-    return failure_set(f, EXIT_INPUT,
-                       "not a .npy array, a PNG, JPEG or BMP picture (judged by its first bytes); "
-                       "of raw data say the type: --type float32");
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "an archive (.npz?); write each array by itself (numpy.save)");
+    return error_set(e, STATUS_INPUT_INVALID,
+                     "not a .npy array, a PNG, JPEG or BMP picture (judged by its first bytes); "
+                     "of raw data say the type: --type float32");
 }
 
-static int load_file(const struct job *j, rknn_input *ret, struct input_file *file,
-                     struct failure *f)
+static int load_file(const struct job *j, rknn_input *ret, struct input_file *file, struct error *e)
 {
     const struct input_bytes *b = j->bytes;
     const struct input_form *form = j->form;
@@ -241,30 +238,30 @@ static int load_file(const struct job *j, rknn_input *ret, struct input_file *fi
     bool array = !form->raw && bytes_start_with((struct bytes){b->data, b->size}, NPY_MAGIC);
     file->format = picture ? picture : array ? "npy" : "raw";
     if (form->fit_named && !picture)
-        return failure_set(f, EXIT_USAGE, "--fit is for pictures, and this is none");
+        return error_set(e, STATUS_PARAM_INVALID, "--fit is for pictures, and this is none");
     if (picture)
-        return load_picture(j, ret, file, f);
+        return load_picture(j, ret, file, e);
     if (array)
-        return load_array(j, ret, f);
-    return form->raw || form->native ? load_raw(j, ret, f) : refuse_file(b, f);
+        return load_array(j, ret, e);
+    return form->raw || form->native ? load_raw(j, ret, e) : refuse_file(b, e);
 }
 
 // Outputs are written only at the end: they are untouched after a failure.
 int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
                     const struct input_form *form, rknn_input *ret, struct input_file *ret_file,
-                    struct failure *f)
+                    struct error *e)
 {
     struct input_bytes bytes = {0};
     struct input_file file = {0};
-    int r = input_bytes_read(path, &bytes, f);
+    int r = input_bytes_read(path, &bytes, e);
     if (r)
         return r;
     const struct job j = {attr, native, form, &bytes};
     rknn_input input = {0};
-    r = load_file(&j, &input, &file, f);
+    r = load_file(&j, &input, &file, e);
     input_bytes_done(&bytes);
     if (r == 0 && form->native)
-        r = pad_rows(native, &input, f);
+        r = pad_rows(native, &input, e);
     if (r) {
         free(input.buf);
         return r;

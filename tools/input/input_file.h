@@ -19,4 +19,4 @@ struct input_file {
 /// malloc'ed and the caller's. Failures do not name the file.
 int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
                     const struct input_form *form, rknn_input *ret, struct input_file *ret_file,
-                    struct failure *f);
+                    struct error *e);

@@ -25,11 +25,14 @@ struct input_form {
     unsigned n_colour; // numbers that were given for it; 1: gray
 };
 
-enum input_option { INPUT_LAYOUT, INPUT_TYPE, INPUT_FIT, INPUT_PAD };
+// Calls of options (base/options/option_table.h) whose target is one of input_options' lists: each
+// checks the value as far as it can without the model, and appends it.
+int input_layout_option(void *list, const char *text, struct error *e);
+int input_type_option(void *list, const char *text, struct error *e);
+int input_fit_option(void *list, const char *text, struct error *e);
+int input_pad_option(void *list, const char *text, struct error *e);
 
-/// Checks a value without the model, as far as possible. EXIT_USAGE.
-int input_option_check(enum input_option option, const char *text, struct failure *f);
-
-/// Fills ret[n] for the inputs `attrs`. EXIT_USAGE for names that the model does not have.
+/// Fills ret[n] for the inputs `attrs`. STATUS_PARAM_INVALID for names that the model does not
+/// have.
 int input_forms_make(const struct input_options *o, const rknn_tensor_attr *attrs, uint32_t n,
-                     struct input_form *ret, struct failure *f);
+                     struct input_form *ret, struct error *e);

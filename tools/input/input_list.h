@@ -3,7 +3,7 @@
 // folder.
 #pragma once
 
-#include "tools/ui/cmd_options.h"
+#include "tools/ui/text_list.h"
 
 struct input_list {
     struct text_list *sets;
@@ -12,8 +12,8 @@ struct input_list {
     size_t n_paths, room_paths;
 };
 
-/// Reads the list `path`; NULL: one set, the files of `inputs`. EXIT_INPUT for a list that cannot
-/// be read or has no line. input_list_done() also after a failure.
+/// Reads the list `path`; NULL: one set, the files of `inputs`. STATUS_INPUT_INVALID for a list
+/// that cannot be read or has no line. input_list_done() also after a failure.
 int input_list_load(struct input_list *l, const char *path, const struct text_list *inputs,
-                    struct failure *f);
+                    struct error *e);
 void input_list_done(struct input_list *l);

@@ -8,14 +8,15 @@
 
 #include "base/cleanup.h"
 #include "tools/input/input_check.h"
+#include "tools/ui/rknn_error.h"
 
-int input_set_init(struct input_set *s, uint32_t n, struct failure *f)
+int input_set_init(struct input_set *s, uint32_t n, struct error *e)
 {
     *s = (struct input_set){.n = n,
                             .inputs = calloc(n ? n : 1, sizeof *s->inputs),
                             .paths = calloc(n ? n : 1, sizeof *s->paths),
                             .files = calloc(n ? n : 1, sizeof *s->files)};
-    return s->inputs && s->paths && s->files ? 0 : failure_no_memory(f);
+    return s->inputs && s->paths && s->files ? 0 : error_no_memory(e, "inputs", 0);
 }
 
 void input_set_done(struct input_set *s)
@@ -30,54 +31,55 @@ void input_set_done(struct input_set *s)
 
 // The native attributes; asked for only where data is given in that form.
 static int query_native(const struct model *m, uint32_t index, rknn_tensor_attr *ret,
-                        struct failure *f)
+                        struct error *e)
 {
     *ret = (rknn_tensor_attr){.index = index};
     int r = rknn_query(m->context, RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR, ret, sizeof *ret);
-    return r < 0 ? failure_rknn(f, r, "model %s", m->path) : 0;
+    return r < 0 ? rknn_error_set(e, r, "model %s", m->path) : 0;
 }
 
 // Failures name the input and its file; those of the steps below do not.
 static int load_input(struct input_set *s, const struct model *m, uint32_t i,
-                      const struct input_form *form, struct failure *f)
+                      const struct input_form *form, struct error *e)
 {
     rknn_tensor_attr native = {0};
     const char *path = s->paths[i];
-    int r = form->native ? query_native(m, i, &native, f) : 0;
+    int r = form->native ? query_native(m, i, &native, e) : 0;
     if (r)
         return r;
-    r = input_file_load(&m->inputs[i], &native, path, form, &s->inputs[i], &s->files[i], f);
-    return r ? failure_prefix(f, "input %u \"%s\": %s", i, m->inputs[i].name,
-                              strcmp(path, "-") == 0 ? "standard input" : path)
+    r = input_file_load(&m->inputs[i], &native, path, form, &s->inputs[i], &s->files[i], e);
+    return r ? error_prefix(e, "input %u \"%s\": %s", i, m->inputs[i].name,
+                            strcmp(path, "-") == 0 ? "standard input" : path)
              : 0;
 }
 
 // It would give all inputs the same bytes, which is never meant.
-static int check_standard_input(const struct input_set *s, struct failure *f)
+static int check_standard_input(const struct input_set *s, struct error *e)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++)
         n += strcmp(s->paths[i], "-") == 0;
     return n < 2 ? 0
-                 : failure_set(f, EXIT_USAGE, "-i -: standard input can be one input, not %u", n);
+                 : error_set(e, STATUS_PARAM_INVALID,
+                             "-i -: standard input can be one input, not %u", n);
 }
 
 // All checks that need no file come first, so that no large file is read for nothing.
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
-                   const struct input_options *options, struct failure *f)
+                   const struct input_options *options, struct error *e)
 {
     cleanup(free_p) struct input_form *forms = calloc(m->n_inputs + 1, sizeof *forms);
-    int r = input_set_init(s, m->n_inputs, f);
+    int r = input_set_init(s, m->n_inputs, e);
     if (r == 0 && !forms)
-        r = failure_no_memory(f);
+        r = error_no_memory(e, "inputs", 0);
     if (r == 0)
-        r = input_forms_make(options, m->inputs, m->n_inputs, forms, f);
+        r = input_forms_make(options, m->inputs, m->n_inputs, forms, e);
     if (r == 0)
-        r = inputs_map(args->items, args->n, m->inputs, m->n_inputs, s->paths, f);
+        r = inputs_map(args->items, args->n, m->inputs, m->n_inputs, s->paths, e);
     if (r == 0)
-        r = check_standard_input(s, f);
+        r = check_standard_input(s, e);
     for (uint32_t i = 0; r == 0 && i < s->n; i++)
-        r = load_input(s, m, i, &forms[i], f);
+        r = load_input(s, m, i, &forms[i], e);
     return r;
 }
 
@@ -205,17 +207,17 @@ static void fill_random(void *data, rknn_tensor_type type, uint32_t n, uint64_t 
 }
 
 // All inputs take from one sequence: their data differs, but depends on the seed alone.
-int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f)
+int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct error *e)
 {
     uint64_t state = seed;
-    int r = input_set_init(s, m->n_inputs, f);
+    int r = input_set_init(s, m->n_inputs, e);
     for (uint32_t i = 0; r == 0 && i < s->n; i++) {
         const rknn_tensor_attr *attr = &m->inputs[i];
         rknn_tensor_type type = random_type(attr->type);
         size_t size = attr->n_elems * element_size(type);
         void *data = malloc(size ? size : 1);
         if (!data)
-            return failure_no_memory(f);
+            return error_no_memory(e, "inputs", 0);
         fill_random(data, type, attr->n_elems, &state);
         s->inputs[i] = (rknn_input){
             .index = i, .buf = data, .size = (uint32_t)size, .type = type, .fmt = attr->fmt};

@@ -15,11 +15,11 @@ struct input_set {
 };
 
 /// An empty set, for n inputs. input_set_done() also after a failure of any of these.
-int input_set_init(struct input_set *s, uint32_t n, struct failure *f);
+int input_set_init(struct input_set *s, uint32_t n, struct error *e);
 
 /// Reads the files that -i gave, as the options say.
 int input_set_load(struct input_set *s, const struct model *m, const struct text_list *args,
-                   const struct input_options *options, struct failure *f);
+                   const struct input_options *options, struct error *e);
 
 /// A line for each picture that was changed for the model: its size, how it was fitted, rotated,
 /// its alpha; and one where a float model gets pixels of 0 to 255.
@@ -33,6 +33,6 @@ json_t *input_set_json(const struct input_set *s, uint32_t index);
 
 /// Random data of the model's own types that depends on `seed` alone: bytes over their whole range,
 /// reals in [-1, 1), integers and booleans 0 or 1, since they may be indices.
-int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct failure *f);
+int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct error *e);
 
 void input_set_done(struct input_set *s);

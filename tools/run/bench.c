@@ -20,6 +20,7 @@
 #include "tools/format/order_stats.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/rknn_error.h"
 
 struct bench {
     const struct bench_plan *plan;
@@ -45,7 +46,7 @@ struct client {
     struct timing timing;
     uint64_t estimate_ns;
     int result;
-    struct failure failure;
+    struct error failure;
 };
 
 // Buffers for the outputs, allocated once, so that the measured loop does not allocate.
@@ -54,7 +55,7 @@ static int prepare_outputs(struct client *c)
     const struct model *m = &c->model;
     c->outputs = calloc(m->n_outputs ? m->n_outputs : 1, sizeof *c->outputs);
     if (!c->outputs)
-        return failure_no_memory(&c->failure);
+        return error_no_memory(&c->failure, "a measurement", 0);
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         bool want_float = c->bench->plan->want_float;
         size_t size = want_float ? m->outputs[i].n_elems * sizeof(float) : m->outputs[i].size;
@@ -64,7 +65,7 @@ static int prepare_outputs(struct client *c)
                                       .buf = malloc(size ? size : 1),
                                       .size = (uint32_t)size};
         if (!c->outputs[i].buf)
-            return failure_no_memory(&c->failure);
+            return error_no_memory(&c->failure, "a measurement", 0);
     }
     return 0;
 }
@@ -91,7 +92,7 @@ static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info
     *info = (rknnd_run_info){.struct_size = sizeof *info};
     if (r == RKNN_SUCC)
         r = rknnd_get_run_info(m->context, info);
-    return r < 0 ? failure_model(&c->failure, r, m->path) : 0;
+    return r < 0 ? rknn_error_model(&c->failure, r, m->path) : 0;
 }
 
 // Looked at between runs: a run that is under way is never cut short.
@@ -169,7 +170,7 @@ static void start_together(struct bench *b, uint32_t n)
 
 // Also joins the threads that exist when a later one could not be created. Of several failures the
 // first client's is reported.
-static int run_clients(struct bench *b, struct client *clients, struct failure *f)
+static int run_clients(struct bench *b, struct client *clients, struct error *e)
 {
     uint32_t n = 0;
     int r = 0;
@@ -183,11 +184,11 @@ static int run_clients(struct bench *b, struct client *clients, struct failure *
     for (uint32_t i = 0; i < n; i++)
         pthread_join(clients[i].thread, NULL);
     if (r)
-        return failure_set(f, EXIT_RUNTIME, "thread of client %u: %s", n, strerror(r));
+        return error_set(e, STATUS_FAIL, "thread of client %u: %s", n, strerror(r));
     for (uint32_t i = 0; i < n; i++)
         if (clients[i].result) {
-            *f = clients[i].failure;
-            return failure_prefix(f, "client %u", i);
+            *e = clients[i].failure;
+            return error_prefix(e, "client %u", i);
         }
     return 0;
 }
@@ -228,32 +229,32 @@ static void collect_times(const struct client *clients, uint32_t n_clients, stru
     stats_sort(r->run_us, r->n);
 }
 
-static int init_result(struct bench_result *r, size_t n, struct failure *f)
+static int init_result(struct bench_result *r, size_t n, struct error *e)
 {
     *r = (struct bench_result){.latency_ns = calloc(n, sizeof *r->latency_ns),
                                .queue_us = calloc(n, sizeof *r->queue_us),
                                .run_us = calloc(n, sizeof *r->run_us)};
-    return r->latency_ns && r->queue_us && r->run_us ? 0 : failure_no_memory(f);
+    return r->latency_ns && r->queue_us && r->run_us ? 0 : error_no_memory(e, "a measurement", 0);
 }
 
 // Clients are closed one after the other after all have ended: closing contexts is not measured.
 int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
-              struct bench_result *ret, struct failure *f)
+              struct bench_result *ret, struct error *e)
 {
     struct bench b = {.plan = plan,
                       .inputs = inputs,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER};
-    int r = init_result(ret, (size_t)plan->clients * plan->loop, f);
+    int r = init_result(ret, (size_t)plan->clients * plan->loop, e);
     cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
     if (r == 0 && !clients)
-        r = failure_no_memory(f);
+        r = error_no_memory(e, "a measurement", 0);
     if (r)
         return r;
     for (uint32_t i = 0; i < plan->clients; i++)
         init_client(&clients[i], &b, ret, i);
     progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);
-    r = run_clients(&b, clients, f);
+    r = run_clients(&b, clients, e);
     progress_end(&b.progress);
     collect_times(clients, plan->clients, ret);
     for (uint32_t i = 0; i < plan->clients; i++)

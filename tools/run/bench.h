@@ -24,5 +24,5 @@ struct bench_result {
 /// when all are warm they start together. The first failure ends all of them; *ret then has the
 /// runs until it.
 int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
-              struct bench_result *ret, struct failure *f);
+              struct bench_result *ret, struct error *e);
 void bench_result_done(struct bench_result *r);

@@ -10,31 +10,32 @@
 #include "rknnd.h"
 #include "tools/run/load_option_args.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/rknn_error.h"
 
 // A missing file is refused before a server is looked for. The load options matter: shapes change
 // the description.
-int description_get(const struct task *t, json_t **ret, struct failure *f)
+int description_get(const struct task *t, json_t **ret, struct error *e)
 {
     const char *path = t->model;
     struct progress progress;
     json_error_t error;
     char *text = NULL;
     if (access(path, R_OK) < 0)
-        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
-    int r = load_options_set(&t->shapes, f);
+        return error_set(e, STATUS_MODEL_INVALID, "model %s: %s", path, strerror(errno));
+    int r = load_options_set(&t->shapes, e);
     if (r)
         return r;
     progress_start(&progress, path);
     r = rknnd_describe_model(NULL, path, &text);
     progress_end(&progress);
     if (r < 0)
-        return failure_model(f, r, path);
+        return rknn_error_model(e, r, path);
     *ret = json_loads(text, 0, &error);
     rknnd_free(text);
     if (!*ret)
-        return failure_set(f, EXIT_RUNTIME,
-                           "model %s: the server's description is not JSON: line %d: %s", path,
-                           error.line, error.text);
+        return error_set(e, STATUS_FAIL,
+                         "model %s: the server's description is not JSON: line %d: %s", path,
+                         error.line, error.text);
     return 0;
 }
 

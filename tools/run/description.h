@@ -8,7 +8,7 @@
 
 /// Describes the task's model, in its shapes; *ret is the caller's to json_decref(). Also of models
 /// that the server would refuse to run: then with a member "refused".
-int description_get(const struct task *t, json_t **ret, struct failure *f);
+int description_get(const struct task *t, json_t **ret, struct error *e);
 
 /// The names of all tensors that the nodes of a description take and give.
 void description_add_names(const json_t *description, struct nearest *near);

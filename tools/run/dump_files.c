@@ -14,6 +14,7 @@
 #include "tools/format/values.h"
 #include "tools/run/description.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 static const struct table_column columns[] = {
@@ -26,7 +27,7 @@ static const struct table_column columns[] = {
 // The failure is the caller's: on_tensor() can return no more than a code to the library.
 struct dump {
     const struct dump_plan *plan;
-    struct failure *f;
+    struct error *e;
     struct table table;
     json_t *list; // with --json
     struct progress progress;
@@ -78,20 +79,20 @@ static void note_file(struct dump *d, const rknnd_tensor *t, const float *values
 // One file: the stored type with --raw, else float32.
 static int take_tensor(struct dump *d, const rknnd_tensor *t)
 {
-    struct failure *f = d->f;
+    struct error *e = d->e;
     cleanup(free_p) char *file = tensor_file_name(d->plan->folder, t->index, t->name, ".npy");
     cleanup(free_p) float *values = calloc((size_t)t->n_elems + 1, sizeof *values);
     if (!file || !values)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a tensor", 0);
     int r = rknnd_tensor_to_float(t, values);
     if (r < 0)
-        return failure_rknn(f, r, "tensor %s", t->name);
+        return rknn_error_set(e, r, "tensor %s", t->name);
     if (d->plan->raw)
-        r = npy_file_write(file, t->type, t->dims, t->n_dims, t->data, f);
+        r = npy_file_write(file, t->type, t->dims, t->n_dims, t->data, e);
     else
-        r = npy_file_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, f);
+        r = npy_file_write(file, RKNN_TENSOR_FLOAT32, t->dims, t->n_dims, values, e);
     if (r)
-        return failure_prefix(f, "tensor %s", t->name);
+        return error_prefix(e, "tensor %s", t->name);
     note_file(d, t, values, file);
     d->n++;
     return 0;
@@ -111,14 +112,14 @@ static int refuse_only(const struct dump *d)
     struct nearest near;
     char names[NEAREST_TEXT];
     json_t *description = NULL;
-    int r = description_get(&d->plan->task, &description, d->f);
+    int r = description_get(&d->plan->task, &description, d->e);
     if (r)
         return r;
     nearest_init(&near, d->plan->only);
     description_add_names(description, &near);
-    r = failure_set(d->f, EXIT_USAGE,
-                    "--only %s: no tensor that the model computes has this name%s", d->plan->only,
-                    nearest_question(&near, "", names));
+    r = error_set(d->e, STATUS_PARAM_INVALID,
+                  "--only %s: no tensor that the model computes has this name%s", d->plan->only,
+                  nearest_question(&near, "", names));
     json_decref(description);
     return r;
 }
@@ -129,17 +130,18 @@ static int print_files(struct dump *d)
     if (d->n == 0 && d->plan->only)
         return refuse_only(d);
     if (d->plan->csv)
-        return table_csv(&d->table, stdout) < 0 ? failure_no_memory(d->f) : 0;
+        return table_csv(&d->table, stdout) < 0 ? error_no_memory(d->e, "a tensor", 0) : 0;
     if (d->plan->json) {
         json_t *list = d->list;
         d->list = NULL;
-        return report_json(json_pack("{s:o}", "tensors", list), d->f);
+        return report_json(json_pack("{s:o}", "tensors", list), d->e);
     }
-    return table_print(&d->table, stdout, "", terminal_width(stdout)) < 0 ? failure_no_memory(d->f)
-                                                                          : 0;
+    return table_print(&d->table, stdout, "", terminal_width(stdout)) < 0
+               ? error_no_memory(d->e, "a tensor", 0)
+               : 0;
 }
 
-// A failure inside on_tensor() is in d->f and says more than the library's code.
+// A failure inside on_tensor() is in d->e and says more than the library's code.
 static int run_dump(struct dump *d, const struct model *m, const struct input_set *inputs)
 {
     int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
@@ -147,23 +149,23 @@ static int run_dump(struct dump *d, const struct model *m, const struct input_se
     if (r == RKNN_SUCC)
         r = rknnd_dump_layers(m->context, d->plan->only, on_tensor, d);
     progress_end(&d->progress);
-    if (d->f->code) // a tensor's
-        return d->f->code;
-    return r < 0 ? failure_model(d->f, r, m->path) : print_files(d);
+    if (d->e->code) // a tensor's
+        return d->e->code;
+    return r < 0 ? rknn_error_model(d->e, r, m->path) : print_files(d);
 }
 
 // The folder is made after the inputs are read: wrong inputs should leave nothing behind.
-int dump_execute(const struct dump_plan *plan, struct failure *f)
+int dump_execute(const struct dump_plan *plan, struct error *e)
 {
-    struct dump d = {.plan = plan, .f = f, .list = json_array()};
+    struct dump d = {.plan = plan, .e = e, .list = json_array()};
     struct model m = {0};
     struct input_set inputs = {0};
     table_init(&d.table, columns, sizeof columns / sizeof *columns);
-    int r = task_open(&plan->task, 0, &m, f);
+    int r = task_open(&plan->task, 0, &m, e);
     if (r == 0)
-        r = task_load(&plan->task, &m, &inputs, f);
+        r = task_load(&plan->task, &m, &inputs, e);
     if (r == 0)
-        r = tensor_folder_make(plan->folder, f);
+        r = tensor_folder_make(plan->folder, e);
     if (r == 0)
         r = run_dump(&d, &m, &inputs);
     json_decref(d.list);

@@ -14,4 +14,4 @@ struct dump_plan {
 
 /// Everything that `plan` says, and prints what came. Each tensor is in its file before the next
 /// one is computed.
-int dump_execute(const struct dump_plan *plan, struct failure *f);
+int dump_execute(const struct dump_plan *plan, struct error *e);

@@ -7,14 +7,15 @@
 #include <string.h>
 
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 
 #define MAX_SHOWN 4 // of a domain, one by one
 
-int frequencies_get(struct frequencies *q, struct failure *f)
+int frequencies_get(struct frequencies *q, struct error *e)
 {
     *q = (struct frequencies){0};
     int r = rknnd_get_clocks(NULL, &q->list);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
 void frequencies_done(struct frequencies *q)

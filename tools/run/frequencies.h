@@ -3,15 +3,15 @@
 
 #include <jansson.h>
 
+#include "base/error.h"
 #include "rknnd.h"
-#include "tools/ui/failure.h"
 
 struct frequencies {
     rknnd_list *list; // of rknnd_clock
 };
 
 /// Of the server that contexts use. frequencies_done() is safe after a failure.
-int frequencies_get(struct frequencies *q, struct failure *f);
+int frequencies_get(struct frequencies *q, struct error *e);
 void frequencies_done(struct frequencies *q);
 
 /// Under a heading, a line for each domain (CPU, NPU, DDR, …).

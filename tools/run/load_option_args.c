@@ -7,29 +7,30 @@
 #include <string.h>
 
 #include "rknnd.h"
+#include "tools/ui/rknn_error.h"
 
 // A newline would begin another option; anything else the library checks.
-static int check_shape(const char *shape, struct failure *f)
+static int check_shape(const char *shape, struct error *e)
 {
     if (strchr(shape, '=') && !strchr(shape, '\n'))
         return 0;
-    return failure_set(f, EXIT_USAGE, "--shape %s: give it as NAME=1x3x224x224", shape);
+    return error_set(e, STATUS_PARAM_INVALID, "--shape %s: give it as NAME=1x3x224x224", shape);
 }
 
-int load_options_set(const struct text_list *shapes, struct failure *f)
+int load_options_set(const struct text_list *shapes, struct error *e)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    int r = out ? 0 : failure_no_memory(f);
+    int r = out ? 0 : error_no_memory(e, "load options", 0);
     for (size_t i = 0; i < shapes->n && r == 0; i++) {
-        r = check_shape(shapes->items[i], f);
+        r = check_shape(shapes->items[i], e);
         fprintf(out, "shape %s\n", shapes->items[i]);
     }
     if (out && fclose(out) != 0)
-        r = failure_no_memory(f);
+        r = error_no_memory(e, "load options", 0);
     if (r == 0 && (r = rknnd_set_load_options(text)) < 0)
-        r = failure_rknn(f, r, "--shape");
+        r = rknn_error_set(e, r, "--shape");
     free(text);
     return r;
 }

@@ -14,23 +14,24 @@
 #include "base/cleanup.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define INDENT "  "
 
 // ---- measuring ---------------------------------------------------------------------------------
 
-static int measured_init(struct profile *p, uint32_t loop, struct failure *f)
+static int measured_init(struct profile *p, uint32_t loop, struct error *e)
 {
     p->run_us = calloc(loop, sizeof *p->run_us);
     p->queue_us = calloc(loop, sizeof *p->queue_us);
     p->total_us = calloc(loop, sizeof *p->total_us);
-    return p->run_us && p->queue_us && p->total_us ? 0 : failure_no_memory(f);
+    return p->run_us && p->queue_us && p->total_us ? 0 : error_no_memory(e, "a measurement", 0);
 }
 
 // Takes the list. The matrix is allocated with the first run, which tells the number of layers; a
 // model whose number changes from run to run cannot be put in one table.
-static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, struct failure *f)
+static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, struct error *e)
 {
     uint32_t n = layers->n, before = p->layer_list ? p->layer_list->n : n;
     rknnd_free(p->layer_list);
@@ -38,16 +39,16 @@ static int keep_layers(struct profile *p, rknnd_list *layers, uint32_t loop, str
     if (!p->layer_us)
         p->layer_us = calloc((size_t)n * loop + 1, sizeof *p->layer_us);
     if (!p->layer_us)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a measurement", 0);
     if (n != before)
-        return failure_set(f, EXIT_RUNTIME, "the model has %u layers, and then %u", before, n);
+        return error_set(e, STATUS_FAIL, "the model has %u layers, and then %u", before, n);
     for (uint32_t i = 0; i < n; i++)
         p->layer_us[(size_t)i * loop + p->n_runs] = rknnd_layer_at(layers, i)->time_us;
     return 0;
 }
 
 // One measured run. n_runs counts only those whose times are complete.
-static int run_once(struct profile *p, const struct model *m, uint32_t loop, struct failure *f)
+static int run_once(struct profile *p, const struct model *m, uint32_t loop, struct error *e)
 {
     rknnd_run_info info = {.struct_size = sizeof info};
     rknnd_list *layers;
@@ -57,8 +58,8 @@ static int run_once(struct profile *p, const struct model *m, uint32_t loop, str
     if (r == RKNN_SUCC)
         r = rknnd_get_layers(m->context, &layers);
     if (r < 0)
-        return failure_model(f, r, m->path);
-    r = keep_layers(p, layers, loop, f);
+        return rknn_error_model(e, r, m->path);
+    r = keep_layers(p, layers, loop, e);
     if (r)
         return r;
     p->layers.timing = timing_of(&info);
@@ -89,7 +90,7 @@ static void measured_finish(struct profile *p, uint32_t loop)
 // Ctrl-C ends the loop, but not before the first run: without one there is nothing to show. After a
 // failure what was measured stays usable, hence the second failure that is ignored.
 static int run_all(struct profile *p, const struct model *m, const struct profile_plan *plan,
-                   struct failure *f)
+                   struct error *e)
 {
     struct progress progress;
     int r = 0;
@@ -97,18 +98,18 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
     for (uint32_t i = 0; i < plan->warmup && r == 0 && !interrupt_seen(); i++) {
         r = rknn_run(m->context, NULL);
         if (r < 0)
-            r = failure_model(f, r, m->path);
+            r = rknn_error_model(e, r, m->path);
     }
     while (r == 0 && p->n_runs < plan->loop && !(p->n_runs && interrupt_seen())) {
-        r = run_once(p, m, plan->loop, f);
+        r = run_once(p, m, plan->loop, e);
         progress_count(&progress, p->n_runs, plan->loop);
     }
     progress_end(&progress);
     if (p->n_runs)
         measured_finish(p, plan->loop);
     if (p->n_runs && plan->sort) {
-        struct failure ignored;
-        int sorted = layers_sort(&p->layers, plan->sort, &p->order, r ? &ignored : f);
+        struct error ignored;
+        int sorted = layers_sort(&p->layers, plan->sort, &p->order, r ? &ignored : e);
         r = r ? r : sorted;
     }
     p->layers.order = p->order;
@@ -117,33 +118,33 @@ static int run_all(struct profile *p, const struct model *m, const struct profil
 
 // The inputs are set once: transfers of inputs are not measured here.
 static int measured_runs(struct profile *p, const struct model *m, const struct profile_plan *plan,
-                         struct failure *f)
+                         struct error *e)
 {
     cleanup(input_set_done) struct input_set inputs = {0};
-    int r = plan->task.inputs.n ? task_load(&plan->task, m, &inputs, f)
-                                : input_set_random(&inputs, m, plan->seed, f);
+    int r = plan->task.inputs.n ? task_load(&plan->task, m, &inputs, e)
+                                : input_set_random(&inputs, m, plan->seed, e);
     if (r)
         return r;
     r = rknn_inputs_set(m->context, inputs.n, inputs.inputs);
     if (r < 0)
-        return failure_model(f, r, m->path);
+        return rknn_error_model(e, r, m->path);
     interrupt_defer();
-    r = measured_init(p, plan->loop, f);
-    return r ? r : run_all(p, m, plan, f);
+    r = measured_init(p, plan->loop, e);
+    return r ? r : run_all(p, m, plan, e);
 }
 
 // Clocks are read right after the last run, while the governor still sees the load.
-int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f)
+int profile_measure(struct profile *p, const struct profile_plan *plan, struct error *e)
 {
     struct model m;
     *p = (struct profile){0};
-    int r = task_open(&plan->task, RKNN_FLAG_COLLECT_PERF_MASK, &m, f);
+    int r = task_open(&plan->task, RKNN_FLAG_COLLECT_PERF_MASK, &m, e);
     if (r == 0)
-        r = report_get_server(&p->server, f);
+        r = report_get_server(&p->server, e);
     if (r == 0)
-        r = measured_runs(p, &m, plan, f);
+        r = measured_runs(p, &m, plan, e);
     if (r == 0)
-        r = frequencies_get(&p->frequencies, f);
+        r = frequencies_get(&p->frequencies, e);
     model_close(&m);
     return r;
 }
@@ -180,7 +181,7 @@ json_t *profile_json(const struct profile *p)
     return o;
 }
 
-static int print_layers(const struct profile *p, struct failure *f)
+static int print_layers(const struct profile *p, struct error *e)
 {
     size_t width = terminal_width(stdout);
     report_heading("Layers, medians of %u run%s", p->n_runs, p->n_runs == 1 ? "" : "s");
@@ -189,10 +190,10 @@ static int print_layers(const struct profile *p, struct failure *f)
         return 0;
     }
     if (layers_print(&p->layers, stdout, INDENT, width) < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a measurement", 0);
     report_heading("Operators");
     if (layers_print_ranking(&p->layers, stdout, INDENT, width) < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a measurement", 0);
     return 0;
 }
 
@@ -211,10 +212,10 @@ static void print_elapsed(const struct profile *p)
 }
 
 // Layers, operators, totals, then the clocks they were measured with.
-int profile_print(const struct profile *p, struct failure *f)
+int profile_print(const struct profile *p, struct error *e)
 {
     const struct timing *t = &p->layers.timing;
-    int r = print_layers(p, f);
+    int r = print_layers(p, e);
     if (r)
         return r;
     report_heading("Totals");

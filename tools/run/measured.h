@@ -25,7 +25,7 @@ struct profile {
 
 /// Runs the model with the times of its layers (RKNN_FLAG_COLLECT_PERF_MASK). After a failure *p
 /// has the runs before it, if any; profile_done() is safe then.
-int profile_measure(struct profile *p, const struct profile_plan *plan, struct failure *f);
+int profile_measure(struct profile *p, const struct profile_plan *plan, struct error *e);
 void profile_done(struct profile *p);
 
 /// {"runs", "layers", "operators", "run_us", "frequencies", …}, for an object of the caller's.
@@ -33,4 +33,4 @@ void profile_done(struct profile *p);
 json_t *profile_json(const struct profile *p);
 
 /// Tables and totals as text.
-int profile_print(const struct profile *p, struct failure *f);
+int profile_print(const struct profile *p, struct error *e);

@@ -6,20 +6,21 @@
 
 #include "tools/run/description.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 
-int memory_measure(struct memory *m, const struct task *task, struct failure *f)
+int memory_measure(struct memory *m, const struct task *task, struct error *e)
 {
     struct model model;
     struct stat file;
-    int r = task_open(task, 0, &model, f);
+    int r = task_open(task, 0, &model, e);
     if (r == 0)
-        r = report_get_server(&m->server, f);
+        r = report_get_server(&m->server, e);
     if (r == 0) {
         r = rknn_query(model.context, RKNN_QUERY_MEM_SIZE, &m->size, sizeof m->size);
-        r = r < 0 ? failure_model(f, r, task->model) : 0;
+        r = r < 0 ? rknn_error_model(e, r, task->model) : 0;
     }
     if (r == 0)
-        r = description_get(task, &m->description, f);
+        r = description_get(task, &m->description, e);
     m->file_size = stat(task->model, &file) == 0 ? (uint64_t)file.st_size : 0;
     model_close(&model);
     return r;

@@ -14,7 +14,7 @@ struct memory {
 };
 
 /// Opens the model and asks. memory_done() is safe after a failure.
-int memory_measure(struct memory *m, const struct task *task, struct failure *f);
+int memory_measure(struct memory *m, const struct task *task, struct error *e);
 void memory_done(struct memory *m);
 
 /// Bytes that are neither weights nor internal tensors; and all.

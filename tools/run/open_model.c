@@ -10,58 +10,61 @@
 
 #include "base/clock.h"
 #include "tools/run/load_option_args.h"
+#include "tools/ui/exit_code.h"
+#include "tools/ui/rknn_error.h"
 
 // A file that is not there is the user's mistake; say so before a server is looked for.
-static int check_readable(const char *path, struct failure *f)
+static int check_readable(const char *path, struct error *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return failure_set(f, EXIT_MODEL, "model %s: %s", path, strerror(errno));
+        return error_set(e, STATUS_MODEL_INVALID, "model %s: %s", path, strerror(errno));
     close(fd);
     return 0;
 }
 
 static int query_attrs(struct model *m, rknn_query_cmd command, uint32_t n, rknn_tensor_attr *attrs,
-                       struct failure *f)
+                       struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         attrs[i].index = i;
         int r = rknn_query(m->context, command, &attrs[i], sizeof attrs[i]);
         if (r < 0)
-            return failure_model(f, r, m->path);
+            return rknn_error_model(e, r, m->path);
     }
     return 0;
 }
 
 // The current attributes, not those of the file: with several shape sets they differ.
-static int query_shapes(struct model *m, struct failure *f)
+static int query_shapes(struct model *m, struct error *e)
 {
-    int r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, m->inputs, f);
-    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, m->outputs, f);
+    int r = query_attrs(m, RKNN_QUERY_CURRENT_INPUT_ATTR, m->n_inputs, m->inputs, e);
+    return r ? r : query_attrs(m, RKNN_QUERY_CURRENT_OUTPUT_ATTR, m->n_outputs, m->outputs, e);
 }
 
 // Allocates at least one element each, so that NULL always means out of memory.
-static int query_model(struct model *m, struct failure *f)
+static int query_model(struct model *m, struct error *e)
 {
     rknn_input_output_num n;
     int r = rknn_query(m->context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
-        return failure_model(f, r, m->path);
+        return rknn_error_model(e, r, m->path);
     m->n_inputs = n.n_input;
     m->n_outputs = n.n_output;
     m->inputs = calloc(n.n_input ? n.n_input : 1, sizeof *m->inputs);
     m->outputs = calloc(n.n_output ? n.n_output : 1, sizeof *m->outputs);
-    return m->inputs && m->outputs ? query_shapes(m, f) : failure_no_memory(f);
+    return m->inputs && m->outputs ? query_shapes(m, e)
+                                   : error_no_memory(e, "a model's tensors", 0);
 }
 
 // After a failure model_close() frees what there is: `open` tells whether there is a context.
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
-               struct failure *f)
+               struct error *e)
 {
     *m = (struct model){.path = path};
-    int r = check_readable(path, f);
+    int r = check_readable(path, e);
     if (r == 0)
-        r = load_options_set(shapes, f);
+        r = load_options_set(shapes, e);
     if (r)
         return r;
     progress_start(&m->upload, path);
@@ -70,26 +73,26 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
     m->load_ns = clock_ns() - start;
     progress_end(&m->upload);
     if (r < 0)
-        return failure_model(f, r, path);
+        return rknn_error_model(e, r, path);
     m->open = true;
-    return query_model(m, f);
+    return query_model(m, e);
 }
 
 // Input i gets its shape of the shape set. A model with one set refuses the query with an
 // unspecific code; here that is the user's mistake.
-static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failure *f)
+static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct error *e)
 {
     rknn_input_range range = {.index = i};
     rknn_tensor_attr *a = &m->inputs[i];
     int r = rknn_query(m->context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range);
     if (r < 0) {
-        failure_rknn(f, r, "--row %u", row);
-        f->code = f->code == EXIT_RUNTIME ? EXIT_USAGE : f->code; // there are no rows
-        return f->code;
+        rknn_error_set(e, r, "--row %u", row);
+        return exit_code_of(e->code) == EXIT_RUNTIME ? (e->code = STATUS_PARAM_INVALID) : e->code;
     }
     if (row >= range.shape_number)
-        return failure_set(f, EXIT_USAGE, "--row %u: the model has %u rows of shapes, from 0 on",
-                           row, range.shape_number);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--row %u: the model has %u rows of shapes, from 0 on", row,
+                         range.shape_number);
     a->n_dims = range.n_dims;
     a->fmt = range.fmt;
     memcpy(a->dims, range.dyn_range[row], sizeof a->dims);
@@ -97,15 +100,15 @@ static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct failur
 }
 
 // Attributes are queried again: they are those of the shape set from here on.
-int model_set_row(struct model *m, uint32_t row, struct failure *f)
+int model_set_row(struct model *m, uint32_t row, struct error *e)
 {
     int r = 0;
     for (uint32_t i = 0; i < m->n_inputs && r == 0; i++)
-        r = choose_shape(m, i, row, f);
+        r = choose_shape(m, i, row, e);
     if (r)
         return r;
     r = rknn_set_input_shapes(m->context, m->n_inputs, m->inputs);
-    return r < 0 ? failure_rknn(f, r, "--row %u", row) : query_shapes(m, f);
+    return r < 0 ? rknn_error_set(e, r, "--row %u", row) : query_shapes(m, e);
 }
 
 void model_close(struct model *m)

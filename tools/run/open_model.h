@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
+#include "base/error.h"
 #include "rknn_api.h"
-#include "tools/ui/cmd_options.h"
-#include "tools/ui/failure.h"
 #include "tools/ui/progress.h"
+#include "tools/ui/text_list.h"
 
 struct model {
     const char *path; // of the file here; outlives the model
@@ -22,9 +22,9 @@ struct model {
 /// Opens the model with RKNN_FLAG_* `flags` and --shape's `shapes` on the chosen server.
 /// model_close() is safe after a failure.
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
-               struct failure *f);
+               struct error *e);
 
 /// Chooses one of several shape sets, from 0 on, for the runs that follow; m->inputs and m->outputs
 /// are those of that set afterwards.
-int model_set_row(struct model *m, uint32_t row, struct failure *f);
+int model_set_row(struct model *m, uint32_t row, struct error *e);
 void model_close(struct model *m);

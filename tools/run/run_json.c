@@ -73,7 +73,7 @@ static json_t *memory_json(const rknn_mem_size *m)
 }
 
 // json_pack() takes the members' references; if one is NULL (no memory), so is the whole.
-int run_result_print_json(const struct run_result *r, struct failure *f)
+int run_result_print_json(const struct run_result *r, struct error *e)
 {
     json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:o}", "model", r->model->path, "server",
                           report_server_json(&r->server), "inputs", inputs_json(r), "outputs",
@@ -83,5 +83,5 @@ int run_result_print_json(const struct run_result *r, struct failure *f)
         json_object_set_new(o, "layers", layers_json(&t));
         json_object_set_new(o, "memory", memory_json(&r->memory));
     }
-    return report_json(o, f);
+    return report_json(o, e);
 }

@@ -10,27 +10,28 @@
 #include "tools/format/tensor_file.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
 
 // ---- runs
 // -----------------------------------------------------------------------------------------
 
-static int times_init(struct run_times *t, uint32_t n, struct failure *f)
+static int times_init(struct run_times *t, uint32_t n, struct error *e)
 {
     t->queue_us = calloc(n, sizeof *t->queue_us);
     t->run_us = calloc(n, sizeof *t->run_us);
     t->total_us = calloc(n, sizeof *t->total_us);
-    return t->queue_us && t->run_us && t->total_us ? 0 : failure_no_memory(f);
+    return t->queue_us && t->run_us && t->total_us ? 0 : error_no_memory(e, "outputs", 0);
 }
 
 // n_repeated counts runs that the server did twice because a worker died.
-static int run_once(const struct model *m, struct run_times *t, struct failure *f)
+static int run_once(const struct model *m, struct run_times *t, struct error *e)
 {
     rknnd_run_info info = {.struct_size = sizeof info};
     int r = rknn_run(m->context, NULL);
     if (r == RKNN_SUCC)
         r = rknnd_get_run_info(m->context, &info);
     if (r < 0)
-        return failure_model(f, r, m->path);
+        return rknn_error_model(e, r, m->path);
     t->queue_us[t->n] = info.queue_us;
     t->timing = timing_of(&info);
     t->estimate_ns = info.estimate_ns;
@@ -42,23 +43,23 @@ static int run_once(const struct model *m, struct run_times *t, struct failure *
 }
 
 // Ctrl-C ends a loop after the run that is under way; a single run it ends at once.
-static int run_all(struct run_state *s, const struct run_plan *plan, struct failure *f)
+static int run_all(struct run_state *s, const struct run_plan *plan, struct error *e)
 {
     struct run_times *t = &s->result.times;
-    int r = times_init(t, plan->loop, f);
+    int r = times_init(t, plan->loop, e);
     if (r)
         return r;
     if (plan->loop > 1)
         interrupt_defer();
     r = rknn_inputs_set(s->model.context, s->inputs.n, s->inputs.inputs);
     if (r < 0)
-        return failure_model(f, r, s->model.path);
+        return rknn_error_model(e, r, s->model.path);
     struct progress progress;
     progress_start_counting(&progress, plan->loop > 1 ? "runs" : "run",
                             plan->loop > 1 ? plan->loop : 0);
     for (r = 0; r == 0 && t->n < plan->loop && !(t->n > 0 && interrupt_seen());
          progress_step(&progress))
-        r = run_once(&s->model, t, f);
+        r = run_once(&s->model, t, e);
     progress_end(&progress);
     stats_sort(t->queue_us, t->n);
     stats_sort(t->run_us, t->n);
@@ -71,67 +72,67 @@ static int run_all(struct run_state *s, const struct run_plan *plan, struct fail
 
 // FOLDER/out<i>.npy; the name is the result's to free.
 static int write_output(const struct run_plan *plan, const rknn_tensor_attr *attr,
-                        rknn_tensor_type type, const void *data, char **ret_file, struct failure *f)
+                        rknn_tensor_type type, const void *data, char **ret_file, struct error *e)
 {
     char *file;
     if (asprintf(&file, "%s/out%u.npy", plan->folder, attr->index) < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "outputs", 0);
     *ret_file = file;
-    return npy_file_write(file, type, attr->dims, attr->n_dims, data, f);
+    return npy_file_write(file, type, attr->dims, attr->n_dims, data, e);
 }
 
 // The library allocates the buffer; rknn_outputs_release() frees it.
 static int get_output(const struct model *m, uint32_t index, bool want_float, rknn_output *ret,
-                      struct failure *f)
+                      struct error *e)
 {
     *ret = (rknn_output){.index = index, .want_float = want_float};
     int r = rknn_outputs_get(m->context, 1, ret, NULL);
-    return r < 0 ? failure_model(f, r, m->path) : 0;
+    return r < 0 ? rknn_error_model(e, r, m->path) : 0;
 }
 
 // The output once more, in the model's own type: rknn_outputs_get() converts or does not for all of
 // its outputs at once.
 static int write_raw(const struct model *m, uint32_t index, const struct run_plan *plan,
-                     char **ret_file, struct failure *f)
+                     char **ret_file, struct error *e)
 {
     const rknn_tensor_attr *attr = &m->outputs[index];
     rknn_output output;
-    int r = get_output(m, index, false, &output, f);
+    int r = get_output(m, index, false, &output, e);
     if (r)
         return r;
-    r = write_output(plan, attr, attr->type, output.buf, ret_file, f);
+    r = write_output(plan, attr, attr->type, output.buf, ret_file, e);
     rknn_outputs_release(m->context, 1, &output);
     return r;
 }
 
 // Statistics are of the float values; the file has those or, with --raw, the stored ones.
 static int take_output(const struct model *m, uint32_t index, const struct run_plan *plan,
-                       struct run_output *ret, struct failure *f)
+                       struct run_output *ret, struct error *e)
 {
     const rknn_tensor_attr *attr = &m->outputs[index];
     rknn_output output;
-    int r = get_output(m, index, true, &output, f);
+    int r = get_output(m, index, true, &output, e);
     if (r)
         return r;
     ret->n_top = values_top(output.buf, attr->n_elems, ret->top, plan->top);
     ret->range = values_range(output.buf, attr->n_elems);
     if (plan->folder && !plan->raw)
-        r = write_output(plan, attr, RKNN_TENSOR_FLOAT32, output.buf, &ret->file, f);
+        r = write_output(plan, attr, RKNN_TENSOR_FLOAT32, output.buf, &ret->file, e);
     rknn_outputs_release(m->context, 1, &output);
     if (r == 0 && plan->folder && plan->raw)
-        r = write_raw(m, index, plan, &ret->file, f);
+        r = write_raw(m, index, plan, &ret->file, e);
     return r;
 }
 
-static int take_outputs(struct run_state *s, const struct run_plan *plan, struct failure *f)
+static int take_outputs(struct run_state *s, const struct run_plan *plan, struct error *e)
 {
     s->result.outputs =
         calloc(s->model.n_outputs ? s->model.n_outputs : 1, sizeof *s->result.outputs);
     if (!s->result.outputs)
-        return failure_no_memory(f);
+        return error_no_memory(e, "outputs", 0);
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < s->model.n_outputs; i++)
-        r = take_output(&s->model, i, plan, &s->result.outputs[i], f);
+        r = take_output(&s->model, i, plan, &s->result.outputs[i], e);
     return r;
 }
 
@@ -139,7 +140,7 @@ static int take_outputs(struct run_state *s, const struct run_plan *plan, struct
 // ------------------------------------------------------------------------------------
 
 // Layers and memory, for --perf only: the model was opened with RKNN_FLAG_COLLECT_PERF_MASK.
-static int take_perf(struct run_state *s, struct failure *f)
+static int take_perf(struct run_state *s, struct error *e)
 {
     struct run_result *result = &s->result;
     result->has_perf = true;
@@ -147,42 +148,42 @@ static int take_perf(struct run_state *s, struct failure *f)
     if (r == RKNN_SUCC)
         r = rknn_query(s->model.context, RKNN_QUERY_MEM_SIZE, &result->memory,
                        sizeof result->memory);
-    return r < 0 ? failure_model(f, r, s->model.path) : 0;
+    return r < 0 ? rknn_error_model(e, r, s->model.path) : 0;
 }
 
 // Before the runs: what cannot be written should not cost them.
-static int check_plan(const struct run_plan *plan, const struct model *m, struct failure *f)
+static int check_plan(const struct run_plan *plan, const struct model *m, struct error *e)
 {
-    int r = plan->folder ? tensor_folder_make(plan->folder, f) : 0;
+    int r = plan->folder ? tensor_folder_make(plan->folder, e) : 0;
     if (r)
         return r;
     for (uint32_t i = 0; plan->folder && plan->raw && i < m->n_outputs; i++)
         if (!npy_file_type_size(m->outputs[i].type))
-            return failure_set(f, EXIT_RUNTIME,
-                               "output %u is %s, which numpy has no type for; "
-                               "leave out --raw",
-                               i, get_type_string(m->outputs[i].type));
+            return error_set(e, STATUS_FAIL,
+                             "output %u is %s, which numpy has no type for; "
+                             "leave out --raw",
+                             i, get_type_string(m->outputs[i].type));
     return 0;
 }
 
 // The result points into the state, which therefore must not move.
-int run_execute(struct run_state *s, const struct run_plan *plan, struct failure *f)
+int run_execute(struct run_state *s, const struct run_plan *plan, struct error *e)
 {
     uint32_t flags = plan->perf ? RKNN_FLAG_COLLECT_PERF_MASK : 0;
     *s = (struct run_state){.result = {.model = &s->model, .inputs = &s->inputs}};
-    int r = task_open(&plan->task, flags, &s->model, f);
+    int r = task_open(&plan->task, flags, &s->model, e);
     if (r == 0)
-        r = report_get_server(&s->result.server, f);
+        r = report_get_server(&s->result.server, e);
     if (r == 0)
-        r = task_load(&plan->task, &s->model, &s->inputs, f);
+        r = task_load(&plan->task, &s->model, &s->inputs, e);
     if (r == 0)
-        r = check_plan(plan, &s->model, f);
+        r = check_plan(plan, &s->model, e);
     if (r == 0)
-        r = run_all(s, plan, f);
+        r = run_all(s, plan, e);
     if (r == 0)
-        r = take_outputs(s, plan, f);
+        r = take_outputs(s, plan, e);
     if (r == 0 && plan->perf)
-        r = take_perf(s, f);
+        r = take_perf(s, e);
     return r;
 }
 

@@ -19,5 +19,5 @@ struct run_state {
 
 /// Everything that `plan` says. Ctrl-C ends the loop after the run that is under way; the result
 /// then has fewer runs. run_done() is safe after a failure.
-int run_execute(struct run_state *s, const struct run_plan *plan, struct failure *f);
+int run_execute(struct run_state *s, const struct run_plan *plan, struct error *e);
 void run_done(struct run_state *s);

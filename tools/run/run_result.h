@@ -37,7 +37,7 @@ struct run_result {
 };
 
 /// Text on standard output, lines as wide as the terminal.
-int run_result_print(const struct run_result *r, struct failure *f);
+int run_result_print(const struct run_result *r, struct error *e);
 
 /// The same as JSON.
-int run_result_print_json(const struct run_result *r, struct failure *f);
+int run_result_print_json(const struct run_result *r, struct error *e);

@@ -13,11 +13,11 @@
 #define INDENT "  "
 
 // Prints and frees the table.
-static int print_table(struct table *t, struct failure *f)
+static int print_table(struct table *t, struct error *e)
 {
     int r = table_print(t, stdout, INDENT, terminal_width(stdout));
     table_done(t);
-    return r < 0 ? failure_no_memory(f) : 0;
+    return r < 0 ? error_no_memory(e, "a table", 0) : 0;
 }
 
 // The layout is shown for 4-D tensors only; scale and zero point for quantized ones.
@@ -46,25 +46,25 @@ static const struct table_column tensor_columns[] = {
     {"zp", TABLE_RIGHT, TABLE_FIXED, 0},   {"file", TABLE_LEFT, TABLE_CUT_START, 0},
 };
 
-static int print_inputs(const struct run_result *r, struct failure *f)
+static int print_inputs(const struct run_result *r, struct error *e)
 {
     struct table t;
     table_init(&t, tensor_columns, sizeof tensor_columns / sizeof *tensor_columns);
     for (uint32_t i = 0; i < r->model->n_inputs; i++)
         add_tensor(&t, &r->model->inputs[i], r->inputs->paths[i]);
     report_heading("Inputs");
-    return print_table(&t, f);
+    return print_table(&t, e);
 }
 
 // The file column is "-" for outputs that are not written.
-static int print_outputs(const struct run_result *r, struct failure *f)
+static int print_outputs(const struct run_result *r, struct error *e)
 {
     struct table t;
     table_init(&t, tensor_columns, sizeof tensor_columns / sizeof *tensor_columns);
     for (uint32_t i = 0; i < r->model->n_outputs; i++)
         add_tensor(&t, &r->model->outputs[i], r->outputs[i].file);
     report_heading("Outputs");
-    return print_table(&t, f);
+    return print_table(&t, e);
 }
 
 // An element's position is shown as an index for each dimension.
@@ -106,7 +106,7 @@ static void print_times(const struct run_result *r)
 }
 
 // The times of a single run, not medians. The sum is of the layers alone.
-static int print_layers(const struct run_result *r, struct failure *f)
+static int print_layers(const struct run_result *r, struct error *e)
 {
     const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
     report_heading("Layers of the last run");
@@ -115,7 +115,7 @@ static int print_layers(const struct run_result *r, struct failure *f)
         return 0;
     }
     if (layers_print(&t, stdout, INDENT, terminal_width(stdout)) < 0)
-        return failure_no_memory(f);
+        return error_no_memory(e, "a table", 0);
     if (t.timing.software && layers_estimate_ns(&t))
         report_line("estimate", "%.1f us, all layers", (double)layers_estimate_ns(&t) / 1e3);
     report_line(t.timing.software ? "machine" : "sum", "%llu us, all layers",
@@ -137,14 +137,14 @@ static void print_memory(const rknn_mem_size *m)
 }
 
 // Stops at the first failure, which can only be memory.
-int run_result_print(const struct run_result *r, struct failure *f)
+int run_result_print(const struct run_result *r, struct error *e)
 {
     printf("%s on ", r->model->path);
     report_server_line(&r->server);
     putchar('\n');
-    int failed = print_inputs(r, f);
+    int failed = print_inputs(r, e);
     if (!failed)
-        failed = print_outputs(r, f);
+        failed = print_outputs(r, e);
     for (uint32_t i = 0; !failed && i < r->model->n_outputs; i++)
         print_values(&r->outputs[i], &r->model->outputs[i]);
     if (failed)
@@ -152,7 +152,7 @@ int run_result_print(const struct run_result *r, struct failure *f)
     print_times(r);
     if (!r->has_perf)
         return 0;
-    failed = print_layers(r, f);
+    failed = print_layers(r, e);
     if (!failed)
         print_memory(&r->memory);
     return failed;

@@ -1,4 +1,5 @@
-// Options of a command: one table gives getopt_long's input, the checks and the text of --help.
+// Options of a command: a table of rows (base/options/option_table.h), with those that every
+// command has, and the text of --help.
 //
 // Rules for all commands, which test_options.py holds:
 // - A letter stands for one long name everywhere, and a long name means one thing everywhere: an
@@ -11,99 +12,62 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "tools/ui/failure.h"
-#include "tools/ui/text_list.h"
-
-enum option_kind {
-    OPTION_FLAG,   // bool
-    OPTION_TEXT,   // const char *
-    OPTION_LIST,   // struct text_list; each use of the option appends
-    OPTION_NUMBER, // uint32_t, in [min, max]
-    OPTION_REAL,   // double, in [min, max]
-    OPTION_CORES,  // uint32_t, rknn_core_mask
-    OPTION_LAYOUT, // struct text_list of [INPUT=]VALUE, checked (input_form.h), as the next three
-    OPTION_TYPE,
-    OPTION_FIT,
-    OPTION_PAD,
-    OPTION_CALL, // struct option_call
-};
-
-struct option_call {
-    // `text` is NULL if the row has no argument. Returns 0, OPTIONS_HELP or an exit code.
-    int (*call)(void *user, const char *text, struct failure *f);
-    void *user;
-};
-
-struct option_row {
-    char letter;      // 0: no short form
-    const char *name; // "loop"
-    enum option_kind kind;
-    void *target;         // of the kind's type; untouched when the option is not given
-    const char *argument; // "N" in --help; NULL: the option takes none
-    const char *help;     // one line
-    uint32_t min, max;    // OPTION_NUMBER and OPTION_REAL
-};
+#include "base/options/option_table.h"
 
 // Rows that several commands have.
 #define OPTIONS_JSON(p)                                                                            \
     {                                                                                              \
-        'j', "json", OPTION_FLAG, p, NULL, "print JSON", 0, 0                                      \
+        'j', "json", OPTION_FLAG, p, NULL, "print JSON", 0, 0, NULL                                \
     }
 #define OPTIONS_CSV(p)                                                                             \
     {                                                                                              \
-        0, "csv", OPTION_FLAG, p, NULL, "print a table for a spreadsheet", 0, 0                    \
+        0, "csv", OPTION_FLAG, p, NULL, "print a table for a spreadsheet", 0, 0, NULL              \
     }
 #define OPTIONS_OUTPUT(p, argument, help)                                                          \
     {                                                                                              \
-        'o', "output", OPTION_TEXT, p, argument, help, 0, 0                                        \
+        'o', "output", OPTION_TEXT, p, argument, help, 0, 0, NULL                                  \
     }
 // How often: runs, round trips, looks.
 #define OPTIONS_LOOP(p, help, min, max)                                                            \
     {                                                                                              \
-        'n', "loop", OPTION_NUMBER, p, "N", help, min, max                                         \
+        'n', "loop", OPTION_NUMBER, p, "N", help, min, max, NULL                                   \
     }
 #define OPTIONS_WARMUP(p)                                                                          \
     {                                                                                              \
-        'w', "warmup", OPTION_NUMBER, p, "N", "runs before measuring (default 3)", 0, 1000000      \
+        'w', "warmup", OPTION_NUMBER, p, "N", "runs before measuring (default 3)", 0, 1000000,     \
+            NULL                                                                                   \
     }
 #define OPTIONS_SEED(p)                                                                            \
     {                                                                                              \
-        0, "seed", OPTION_NUMBER, p, "N", "of made-up inputs (default 1)", 0, UINT32_MAX           \
+        0, "seed", OPTION_NUMBER, p, "N", "of made-up inputs (default 1)", 0, UINT32_MAX, NULL     \
     }
 #define OPTIONS_RAW(p, help)                                                                       \
     {                                                                                              \
-        'r', "raw", OPTION_FLAG, p, NULL, help, 0, 0                                               \
+        'r', "raw", OPTION_FLAG, p, NULL, help, 0, 0, NULL                                         \
     }
 
-#define OPTIONS_MAX_ROWS 40 // with the global ones
-
-struct options {
+struct cmd_options {
     const char *usage;   // "run MODEL -i FILE…", behind "rknnctl "
     const char *summary; // what it does, some lines, without the last newline
     const struct option_row *rows;
-    size_t n_rows;
+    size_t n_rows;           // with the global ones and --help at most OPTION_TABLE_MAX_ROWS
     void (*more_help)(void); // prints what follows the options in --help; or NULL
     bool stop_at_argument;   // options behind the first argument are not ours
 };
 
-// Not an exit code: --help, or the like, was asked for and printed.
-#define OPTIONS_HELP (-1)
-
 /// Rows that every command has besides its own; they outlive all parsing.
-void options_set_global(const struct option_row *rows, size_t n);
+void cmd_options_set_global(const struct option_row *rows, size_t n);
 
-/// Parses argv[1..]. Fills the rows' targets and moves the other arguments to the end of argv, from
-/// *ret_first on. Returns 0, OPTIONS_HELP or EXIT_USAGE.
-int options_parse(const struct options *o, int argc, char **argv, int *ret_first,
-                  struct failure *f);
+/// As option_table_parse, which see. OPTION_TABLE_END: --help, or the like, has been printed.
+int cmd_options_parse(const struct cmd_options *o, int argc, char **argv, int *ret_first,
+                      struct error *e);
 
-/// As options_parse, for a command whose arguments are between `min` and `max` in number.
-int options_parse_n(const struct options *o, int argc, char **argv, int min, int max,
-                    int *ret_first, struct failure *f);
+/// As cmd_options_parse, for a command whose arguments are between `min` and `max` in number.
+int cmd_options_parse_n(const struct cmd_options *o, int argc, char **argv, int min, int max,
+                        int *ret_first, struct error *e);
 
-void options_help(const struct options *o);
+void cmd_options_help(const struct cmd_options *o);
 
-/// EXIT_USAGE where both are asked for.
-int options_check_form(bool json, bool csv, struct failure *f);
+/// STATUS_PARAM_INVALID where both are asked for.
+int cmd_options_check_form(bool json, bool csv, struct error *e);

@@ -178,33 +178,33 @@ static void on_client(AvahiClient *client, AvahiClientState state, void *owner)
         n->error = avahi_client_errno(client);
 }
 
-static int fail_avahi(struct failure *f, int error)
+static int fail_avahi(struct error *e, int error)
 {
-    return failure_set(f, EXIT_UNREACHABLE,
-                       "the network cannot be searched: Avahi: %s (is avahi-daemon installed, and "
-                       "does it run?)",
-                       avahi_strerror(error));
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                     "the network cannot be searched: Avahi: %s (is avahi-daemon installed, and "
+                     "does it run?)",
+                     avahi_strerror(error));
 }
 
-static int start_browsing(struct network *n, struct failure *f)
+static int start_browsing(struct network *n, struct error *e)
 {
     int error = AVAHI_ERR_NO_MEMORY;
     n->poll = avahi_simple_poll_new();
     if (n->poll)
         n->client = avahi_client_new(avahi_simple_poll_get(n->poll), 0, on_client, n, &error);
     if (!n->client)
-        return fail_avahi(f, error);
+        return fail_avahi(e, error);
     n->browser = avahi_service_browser_new(n->client, AVAHI_IF_UNSPEC, AVAHI_PROTO_UNSPEC, SERVICE,
                                            NULL, 0, on_browsed, n);
-    return n->browser ? 0 : fail_avahi(f, avahi_client_errno(n->client));
+    return n->browser ? 0 : fail_avahi(e, avahi_client_errno(n->client));
 }
 
-int network_open(struct network **ret, struct failure *f)
+int network_open(struct network **ret, struct error *e)
 {
     struct network *n = calloc(1, sizeof *n);
     if (!n)
-        return failure_no_memory(f);
-    int r = start_browsing(n, f);
+        return error_no_memory(e, "the servers of the network", 0);
+    int r = start_browsing(n, e);
     if (r)
         network_close(n);
     else
@@ -239,17 +239,17 @@ static bool all_known(const struct network *n)
 
 // Runs Avahi's event loop for `ms`, or until all is known. At least 1 ms for each turn, so that the
 // last one does not spin.
-int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f)
+int network_wait(struct network *n, unsigned ms, bool until_known, struct error *e)
 {
     uint64_t until = clock_ns() + ms * UINT64_C(1000000);
     for (;;) {
         uint64_t now = clock_ns();
         if (n->error)
-            return fail_avahi(f, n->error);
+            return fail_avahi(e, n->error);
         if (now >= until || (until_known && all_known(n)))
             return 0;
         if (avahi_simple_poll_iterate(n->poll, (int)((until - now) / 1000000) + 1) != 0)
-            return fail_avahi(f, AVAHI_ERR_OS);
+            return fail_avahi(e, AVAHI_ERR_OS);
     }
 }
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tools/ui/failure.h"
+#include "base/error.h"
 
 struct network_server {
     char uri[160];
@@ -17,12 +17,12 @@ struct network_server {
 struct network;
 
 /// Begins to listen. Fails if Avahi does not run.
-int network_open(struct network **ret, struct failure *f);
+int network_open(struct network **ret, struct error *e);
 void network_close(struct network *n);
 
 /// Runs Avahi's events for `ms`, or (`until_known`) until all servers that answer at once are
 /// known. Fails if Avahi ends.
-int network_wait(struct network *n, unsigned ms, bool until_known, struct failure *f);
+int network_wait(struct network *n, unsigned ms, bool until_known, struct error *e);
 
 /// The servers known now, each once, by its best address. Returns how many, at most `max`.
 size_t network_list(const struct network *n, struct network_server *ret, size_t max);

@@ -9,22 +9,23 @@
 
 #include "base/cleanup.h"
 #include "tools/format/format.h"
+#include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
 #define NAME_COLUMN 12
 
-int report_get_server(rknnd_server_info *info, struct failure *f)
+int report_get_server(rknnd_server_info *info, struct error *e)
 {
     *info = (rknnd_server_info){.struct_size = sizeof *info};
     int r = rknnd_get_server_info(NULL, info);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
-int report_get_status(rknnd_server_status *status, struct failure *f)
+int report_get_status(rknnd_server_status *status, struct error *e)
 {
     *status = (rknnd_server_status){.struct_size = sizeof *status};
     int r = rknnd_get_server_status(NULL, status);
-    return r < 0 ? failure_rknn(f, r, "%s", "") : 0;
+    return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
 void report_server_line(const rknnd_server_info *info)
@@ -132,10 +133,10 @@ void report_estimate(const struct timing *t, uint64_t ns)
                     1e9 / (double)ns);
 }
 
-int report_json(json_t *value, struct failure *f)
+int report_json(json_t *value, struct error *e)
 {
     if (!value)
-        return failure_no_memory(f);
+        return error_no_memory(e, "JSON", 0);
     json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(value);

@@ -3,9 +3,9 @@
 
 #include <jansson.h>
 
+#include "base/error.h"
 #include "rknnd.h"
 #include "tools/format/order_stats.h"
-#include "tools/ui/failure.h"
 #include "tools/view/timing.h"
 
 /// "tcp:HOST:PORT: rknnd 0.1.0, rk3588, 3 cores, sim" in one line, without a newline.
@@ -30,7 +30,7 @@ void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /// Prints a JSON value and a newline to standard output, and frees it. NULL: out of memory while
 /// it was made.
-int report_json(json_t *value, struct failure *f);
+int report_json(json_t *value, struct error *e);
 
 /// Text that need not be UTF-8, a file's name for example: then with '?' for what is not ASCII.
 json_t *report_text(const char *text);
@@ -43,5 +43,5 @@ json_t *report_number(double value);
 json_t *report_percentiles_json(const uint64_t *sorted, size_t n, double divisor);
 
 /// The server that contexts use, and its counters.
-int report_get_server(rknnd_server_info *info, struct failure *f);
-int report_get_status(rknnd_server_status *status, struct failure *f);
+int report_get_server(rknnd_server_info *info, struct error *e);
+int report_get_status(rknnd_server_status *status, struct error *e);

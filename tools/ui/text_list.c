@@ -6,10 +6,15 @@
 
 #include "base/array.h"
 
-int text_list_add(struct text_list *l, const char *item, struct failure *f)
+int text_list_option(void *list, const char *text, struct error *e)
 {
-    if (array_reserve(l->items, l->room, l->n + 1, "arguments", NULL) < 0)
-        return failure_no_memory(f);
+    return text_list_add(list, text, e);
+}
+
+int text_list_add(struct text_list *l, const char *item, struct error *e)
+{
+    if (array_reserve(l->items, l->room, l->n + 1, "arguments", e) < 0)
+        return e->code;
     l->items[l->n++] = item;
     return 0;
 }

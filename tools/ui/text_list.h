@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "tools/ui/failure.h"
+#include "base/error.h"
 
 struct text_list {
     const char **items; // of options: point into argv
@@ -11,5 +11,9 @@ struct text_list {
 };
 
 /// `item` outlives the list.
-int text_list_add(struct text_list *l, const char *item, struct failure *f);
+int text_list_add(struct text_list *l, const char *item, struct error *e);
+
+/// As an option's call (base/options/option_table.h): each use of the option appends.
+int text_list_option(void *list, const char *text, struct error *e);
+
 void text_list_done(struct text_list *l);

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "rknnd.h"
-#include "tools/ui/failure.h"
 #include "tools/view/timing.h"
 
 struct layer_times {
@@ -27,13 +27,13 @@ uint64_t layers_estimate_ns(const struct layer_times *t);
 uint64_t layers_total_bytes(const struct layer_times *t);
 
 /// The order of layers for --sort: numbers descend, names ascend. *ret is the caller's to free.
-int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f);
+int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct error *e);
 
 /// What layers_sort() accepts. "time" is the measured time.
 #define LAYERS_SORTS "execution, time, estimate, macs, usage, bytes, op, name"
 
 /// Refuses, with the list, what layers_sort() does not accept.
-int layers_check_sort(const char *by, struct failure *f);
+int layers_check_sort(const char *by, struct error *e);
 
 /// One row a layer. Columns that do not fit into `width` (0: no limit) are left out, and a line
 /// says so. Returns 0, or -1 when memory ran out.

@@ -70,11 +70,11 @@ static const struct sort *find_key(const char *by)
     return NULL;
 }
 
-int layers_check_sort(const char *by, struct failure *f)
+int layers_check_sort(const char *by, struct error *e)
 {
     return find_key(by)
                ? 0
-               : failure_set(f, EXIT_USAGE, "--sort %s: it is one of %s", by, LAYERS_SORTS);
+               : error_set(e, STATUS_PARAM_INVALID, "--sort %s: it is one of %s", by, LAYERS_SORTS);
 }
 
 struct sorting {
@@ -100,17 +100,18 @@ static int compare_layers(const void *a, const void *b, void *user)
 
 // Sorting by estimates is refused where there are none: all keys would be 0, and the order would
 // look like one.
-int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct failure *f)
+int layers_sort(const struct layer_times *t, const char *by, uint32_t **ret, struct error *e)
 {
     struct sorting s = {t, find_key(by)};
-    int r = layers_check_sort(by, f);
+    int r = layers_check_sort(by, e);
     if (r)
         return r;
     if (s.sort->estimates && !*t->timing.chip)
-        return failure_set(f, EXIT_USAGE, "--sort %s: this device gives none; --sort time", by);
+        return error_set(e, STATUS_PARAM_INVALID, "--sort %s: this device gives none; --sort time",
+                         by);
     uint32_t *order = calloc((size_t)t->layers->n + 1, sizeof *order);
     if (!order)
-        return failure_no_memory(f);
+        return error_no_memory(e, "layers", 0);
     for (uint32_t i = 0; i < t->layers->n; i++)
         order[i] = i;
     qsort_r(order, t->layers->n, sizeof *order, compare_layers, &s);

@@ -19,6 +19,33 @@ static void contexts_come_in_front(void **state)
     assert_string_equal(e.text, "model 7: open x: No such file or directory");
 }
 
+static void a_context_is_said_once(void **state)
+{
+    (void)state;
+    struct error e;
+    error_set(&e, STATUS_MODEL_INVALID, "model a.rknn: it is empty");
+    assert_int_equal(error_prefix(&e, "model %s", "a.rknn"), STATUS_MODEL_INVALID);
+    assert_string_equal(e.text, "model a.rknn: it is empty");
+    error_prefix(&e, "model %s", "a");
+    assert_string_equal(e.text, "model a: model a.rknn: it is empty");
+}
+
+// What went wrong is seen behind a long context, too.
+static void a_long_context_leaves_room(void **state)
+{
+    (void)state;
+    struct error e;
+    char words[3000];
+    memset(words, 'w', sizeof words - 1);
+    words[sizeof words - 1] = 0;
+    error_set(&e, STATUS_INPUT_INVALID, "%s", words);
+    assert_int_equal(error_prefix(&e, "%s", "file"), STATUS_INPUT_INVALID);
+    assert_memory_equal(e.text, "file: www", 9);
+    assert_int_equal(error_prefix(&e, "%s", words), STATUS_INPUT_INVALID);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    assert_non_null(strstr(e.text, ": file: www"));
+}
+
 static void long_words_are_cut(void **state)
 {
     (void)state;
@@ -58,10 +85,9 @@ static void peers_cannot_invent_codes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts_come_in_front),
-        cmocka_unit_test(long_words_are_cut),
-        cmocka_unit_test(nobody_needs_the_words),
-        cmocka_unit_test(peers_cannot_invent_codes),
+        cmocka_unit_test(contexts_come_in_front),     cmocka_unit_test(a_context_is_said_once),
+        cmocka_unit_test(a_long_context_leaves_room), cmocka_unit_test(long_words_are_cut),
+        cmocka_unit_test(nobody_needs_the_words),     cmocka_unit_test(peers_cannot_invent_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

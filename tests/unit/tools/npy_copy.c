@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "tools/format/npy_file.h"
+#include "tools/ui/exit_code.h"
 
 static uint8_t file[1 << 20];
 
@@ -9,7 +10,6 @@ int main(int argc, char **argv)
 {
     struct npy a;
     struct error e;
-    struct failure f;
     uint32_t dims[NPY_MAX_DIMS];
     FILE *from = argc == 3 ? fopen(argv[1], "rb") : NULL;
     if (!from)
@@ -23,8 +23,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < a.n_dims; i++)
         dims[i] = (uint32_t)a.shape[i];
     int r = npy_file_write(argv[2], (rknn_tensor_type)a.type, dims, (uint32_t)a.n_dims, a.data.data,
-                           &f);
+                           &e);
     if (r)
-        fprintf(stderr, "%s\n", f.text);
-    return r;
+        fprintf(stderr, "%s\n", e.text);
+    return (int)exit_code_of(r);
 }

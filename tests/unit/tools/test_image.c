@@ -40,12 +40,12 @@ static size_t load(uint8_t *ret, size_t size)
     return n;
 }
 
-static int read_picture(uint32_t channels, struct image *ret, struct failure *f)
+static int read_picture(uint32_t channels, struct image *ret, struct error *e)
 {
     static uint8_t bytes[1 << 17];
     size_t size = load(bytes, sizeof bytes);
     assert_in_range(size, 0, sizeof bytes - 1);
-    return image_decode(bytes, size, channels, ret, f);
+    return image_decode(bytes, size, channels, ret, e);
 }
 
 // A sample of `depth` bits at a place, and what it is in 8 bits.
@@ -147,9 +147,9 @@ static void wanted_pixel(const struct kind *k, unsigned x, unsigned y, unsigned 
 static void check_png(const struct kind *k, uint32_t channels)
 {
     struct image image;
-    struct failure f = {0};
+    struct error e = {0};
     bool alpha = k->transparent || (k->colour_type & PNG_COLOR_MASK_ALPHA);
-    assert_int_equal(read_picture(channels, &image, &f), 0);
+    assert_int_equal(read_picture(channels, &image, &e), 0);
     assert_int_equal(image.width, WIDTH);
     assert_int_equal(image.height, HEIGHT);
     assert_int_equal(image.lost_alpha, alpha && channels != 4);
@@ -225,8 +225,8 @@ static void write_jpeg(int components, bool progressive)
 static void check_jpeg(bool gray, uint32_t channels)
 {
     struct image image;
-    struct failure f = {0};
-    assert_int_equal(read_picture(channels, &image, &f), 0);
+    struct error e = {0};
+    assert_int_equal(read_picture(channels, &image, &e), 0);
     assert_true(image.width == 32 && image.height == 32 && !image.turned && !image.lost_alpha);
     for (unsigned i = 0; i < 32 * 32; i++) {
         double want[4] = {0, 0, 0, 255};
@@ -259,8 +259,8 @@ static void cmyk_becomes_rgb(void **state)
     write_jpeg(4, false);
     for (uint32_t channels = 1; channels <= 4; channels += channels == 1 ? 2 : 1) {
         struct image image;
-        struct failure f = {0};
-        assert_int_equal(read_picture(channels, &image, &f), 0);
+        struct error e = {0};
+        assert_int_equal(read_picture(channels, &image, &e), 0);
         for (unsigned i = 0; i < 32 * 32; i++) {
             double k = i % 32 < 16 ? 20 : 44, want[4] = {0, 0, 0, 255}; // 30 + 90 * 3 - 256
             for (int c = 0; c < 3; c++)
@@ -277,10 +277,10 @@ static void cmyk_becomes_rgb(void **state)
 static void check_refused(const char *words)
 {
     struct image image;
-    struct failure f = {0};
-    assert_int_equal(read_picture(3, &image, &f), EXIT_INPUT);
-    if (!strstr(f.text, words))
-        fail_msg("\"%s\" is not in \"%s\"", words, f.text);
+    struct error e = {0};
+    assert_int_equal(read_picture(3, &image, &e), STATUS_INPUT_INVALID);
+    if (!strstr(e.text, words))
+        fail_msg("\"%s\" is not in \"%s\"", words, e.text);
 }
 
 static void what_is_no_picture_is_refused(void **state)
@@ -374,15 +374,15 @@ static void pictures_are_turned_upright(void **state)
     (void)state;
     for (unsigned orientation = 1; orientation <= 8; orientation++) {
         bool swapped = orientation >= 5;
-        struct failure f = {0};
+        struct error e = {0};
         struct image image = {.channels = 1};
-        assert_int_equal(image_alloc(&image, swapped ? 2 : 3, swapped ? 3 : 2, &f), 0);
+        assert_int_equal(image_alloc(&image, swapped ? 2 : 3, swapped ? 3 : 2, &e), 0);
         for (unsigned i = 0; i < 6; i++) {
             unsigned column, row;
             stored_place(orientation, i % 3, i / 3, &column, &row);
             image.pixels[row * image.width + column] = upright[i];
         }
-        assert_int_equal(image_turn(&image, orientation, &f), 0);
+        assert_int_equal(image_turn(&image, orientation, &e), 0);
         assert_int_equal(image.turned, orientation != 1);
         assert_true(image.width == 3 && image.height == 2);
         assert_memory_equal(image.pixels, upright, sizeof upright);
@@ -423,10 +423,10 @@ static void jpeg_is_turned_as_its_exif_says(void **state)
 {
     (void)state;
     struct image image;
-    struct failure f = {0};
+    struct error e = {0};
     write_jpeg(1, false);
     add_exif();
-    assert_int_equal(read_picture(1, &image, &f), 0);
+    assert_int_equal(read_picture(1, &image, &e), 0);
     assert_true(image.turned);
     assert_true(abs(image.pixels[0] - 30) <= 3 && abs(image.pixels[31] - 200) <= 3);
     image_done(&image);
@@ -521,9 +521,9 @@ static void write_bmp(const struct bmp_kind *k)
 static void check_bmp(const struct bmp_kind *k, uint32_t channels)
 {
     struct image image;
-    struct failure f = {0};
-    if (read_picture(channels, &image, &f))
-        fail_msg("%u bits, header %u: %s", k->depth, k->header, f.text);
+    struct error e = {0};
+    if (read_picture(channels, &image, &e))
+        fail_msg("%u bits, header %u: %s", k->depth, k->header, e.text);
     assert_true(image.width == WIDTH && image.height == HEIGHT);
     assert_int_equal(image.lost_alpha, k->masks[3] && channels != 4);
     for (unsigned i = 0; i < WIDTH * HEIGHT; i++) {

@@ -52,10 +52,10 @@ static double by_definition(const struct image *i, const struct resample_window 
 static void check_window(const struct image *i, const struct resample_window *w, uint32_t width,
                          uint32_t height)
 {
-    struct failure f = {0};
+    struct error e = {0};
     uint8_t *got = malloc((size_t)width * height * i->channels);
     assert_non_null(got);
-    assert_int_equal(resample(i, w, got, width * i->channels, width, height, &f), 0);
+    assert_int_equal(resample(i, w, got, width * i->channels, width, height, &e), 0);
     for (uint32_t k = 0; k < width * height * i->channels; k++) {
         uint32_t c = k % i->channels, x = k / i->channels % width, y = k / i->channels / width;
         double want = by_definition(i, w, width, height, x, y, c);
@@ -88,13 +88,13 @@ static void numbers_are_those_of_the_definition(void **state)
 static void fine_stripes_become_gray(void **state)
 {
     (void)state;
-    struct failure f = {0};
+    struct error e = {0};
     uint8_t small[40 * 30];
     struct image i = make(4000, 3000, 1);
     for (size_t k = 0; k < (size_t)4000 * 3000; k++)
         i.pixels[k] = (k % 4000 + k / 4000) % 2 ? 255 : 0;
     const struct resample_window all = {0, 0, 4000, 3000};
-    assert_int_equal(resample(&i, &all, small, 40, 40, 30, &f), 0);
+    assert_int_equal(resample(&i, &all, small, 40, 40, 30, &e), 0);
     for (size_t k = 0; k < sizeof small; k++)
         assert_in_range(small[k], 126, 129);
     image_done(&i);
@@ -108,9 +108,9 @@ struct placed {
 static void place(const struct image *i, enum image_fit fit, uint32_t width, uint32_t height,
                   struct placed *ret)
 {
-    struct failure f = {0};
+    struct error e = {0};
     memset(ret->pixels, 0xee, sizeof ret->pixels);
-    assert_int_equal(image_place(i, fit, gray_114, width, height, ret->pixels, &ret->fitted, &f),
+    assert_int_equal(image_place(i, fit, gray_114, width, height, ret->pixels, &ret->fitted, &e),
                      0);
     assert_int_equal(ret->pixels[(size_t)width * height * i->channels], 0xee);
 }
@@ -201,15 +201,15 @@ static void the_right_size_is_left_alone(void **state)
 static void another_size_is_refused_with_what_to_do(void **state)
 {
     (void)state;
-    struct failure f = {0};
+    struct error e = {0};
     struct image_fitted fitted = {.width = 5};
     uint8_t pixels[12 * 3];
     struct image i = make(6, 4, 3);
-    assert_int_equal(image_place(&i, IMAGE_FIT_EXACT, gray_114, 4, 3, pixels, &fitted, &f),
-                     EXIT_INPUT);
-    assert_non_null(strstr(f.text, "6x4"));
-    assert_non_null(strstr(f.text, "4x3"));
-    assert_non_null(strstr(f.text, "--fit letterbox"));
+    assert_int_equal(image_place(&i, IMAGE_FIT_EXACT, gray_114, 4, 3, pixels, &fitted, &e),
+                     STATUS_INPUT_INVALID);
+    assert_non_null(strstr(e.text, "6x4"));
+    assert_non_null(strstr(e.text, "4x3"));
+    assert_non_null(strstr(e.text, "--fit letterbox"));
     assert_int_equal(fitted.width, 5);
     image_done(&i);
 }

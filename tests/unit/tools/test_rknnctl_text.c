@@ -332,9 +332,9 @@ static void a_software_npu_has_two_columns_of_times(void **state)
 static void expect_order(const struct layer_times *t, const char *by, uint32_t a, uint32_t b,
                          uint32_t c)
 {
-    struct failure f = {0};
+    struct error e = {0};
     uint32_t *order = NULL;
-    assert_int_equal(layers_sort(t, by, &order, &f), 0);
+    assert_int_equal(layers_sort(t, by, &order, &e), 0);
     assert_int_equal(order[0], a);
     assert_int_equal(order[1], b);
     assert_int_equal(order[2], c);
@@ -344,7 +344,7 @@ static void expect_order(const struct layer_times *t, const char *by, uint32_t a
 static void layers_are_sorted_by_what_is_asked_for(void **state)
 {
     (void)state;
-    struct failure f = {0};
+    struct error e = {0};
     uint32_t *order;
     expect_order(&layer_times, "execution", 0, 1, 2);
     expect_order(&layer_times, "time", 1, 2, 0);
@@ -352,9 +352,9 @@ static void layers_are_sorted_by_what_is_asked_for(void **state)
     expect_order(&layer_times, "op", 0, 2, 1);
     expect_order(&layer_times, "name", 0, 2, 1);
     expect_order(&layer_times, "bytes", 0, 1, 2);
-    assert_int_equal(layers_sort(&layer_times, "estimate", &order, &f), EXIT_USAGE);
-    assert_non_null(strstr(f.text, "gives none"));
-    assert_int_equal(layers_check_sort("id", &f), EXIT_USAGE);
+    assert_int_equal(layers_sort(&layer_times, "estimate", &order, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "gives none"));
+    assert_int_equal(layers_check_sort("id", &e), STATUS_PARAM_INVALID);
 }
 
 static void the_operator_with_the_most_time_comes_first(void **state)

@@ -1,13 +1,13 @@
-// Failures of the library, in its own words (rknnd_last_error(), which is per thread: call these
-// right after the failing call, on its thread).
+// Words of the library's errors, for people who know commands but not the API.
+#include "tools/ui/rknn_error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "rknnd.h"
-#include "tools/ui/failure.h"
 
-// Drops the leading "rknn_init: ": users of commands do not know the API.
+// Drops the leading "rknn_init: ".
 static const char *without_function(const char *words)
 {
     size_t n = strspn(words, "abcdefghijklmnopqrstuvwxyz_");
@@ -15,30 +15,30 @@ static const char *without_function(const char *words)
                                                                               : words;
 }
 
-int failure_rknn(struct failure *f, int rknn_code, const char *format, ...)
+int rknn_error_set(struct error *e, int code, const char *format, ...)
 {
-    char context[sizeof f->text / 2];
+    char context[sizeof e->text / 2];
     va_list args;
     va_start(args, format);
     vsnprintf(context, sizeof context, format, args);
     va_end(args);
     const char *words = without_function(rknnd_last_error());
     if (*words)
-        failure_set(f, failure_exit_code(rknn_code), "%s", words);
+        error_set(e, status_from_peer(code), "%s", words);
     else
-        failure_set(f, failure_exit_code(rknn_code), "failed with code %d", rknn_code);
-    return *context ? failure_prefix(f, "%s", context) : f->code;
+        error_set(e, status_from_peer(code), "failed with code %d", code);
+    return *context ? error_prefix(e, "%s", context) : e->code;
 }
 
-// Names the model once, by its path: the library may have put "model NAME: " in front already.
-int failure_model(struct failure *f, int rknn_code, const char *path)
+// The library may have put "model NAME: " in front already, without the folder.
+int rknn_error_model(struct error *e, int code, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = strlen(name);
-    failure_rknn(f, rknn_code, "%s", "");
-    char *words = f->text;
+    rknn_error_set(e, code, "%s", "");
+    char *words = e->text;
     if (strncmp(words, "model ", 6) == 0 && strncmp(words + 6, name, length) == 0 &&
         strncmp(words + 6 + length, ": ", 2) == 0)
         memmove(words, words + 8 + length, strlen(words + 8 + length) + 1);
-    return failure_prefix(f, "model %s", path);
+    return error_prefix(e, "model %s", path);
 }
