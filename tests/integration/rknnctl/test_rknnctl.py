@@ -110,7 +110,7 @@ class Null(OnDaemon):
         refused(2, "no input \"other\"", "-i", f"other={good}")
         refused(5, "No such file", "-i", self.folder / "none.npy")
         refused(5, "shape 8x8, but the input is 64", "-i", self.save("s.npy", np.zeros((8, 8), np.uint8)))
-        refused(5, "f8", "-i", self.save("d.npy", np.zeros(64)))
+        refused(5, "c16", "-i", self.save("d.npy", np.zeros(64, np.complex128)))
         refused(5, "not a .npy array", "-i", self.model)
         refused(5, "takes no picture", "-i", PICTURES / "0_0.png")
         refused(1, "Not a directory", "-i", good, "-o", good)
