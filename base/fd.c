@@ -199,7 +199,7 @@ ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, 
 {
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int) * FD_MAX_PASSED)];
+        char space[CMSG_SPACE(sizeof(int) * FD_MAX_IN_MESSAGE)];
     } control;
     struct iovec iov = {buffer, size};
     struct msghdr m = {.msg_iov = &iov,

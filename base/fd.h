@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 
-#define FD_MAX_PASSED 4
+#define FD_MAX_PASSED     4   // by us
+#define FD_MAX_IN_MESSAGE 253 // by anybody: SCM_MAX_FD of the kernel
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -61,5 +62,6 @@ void fd_widen(int socket);
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
 
 /// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds
-/// on; those that do not fit `max_fds` are closed. Returns bytes (0: end of stream) or -errno.
+/// on; those that do not fit `max_fds` are closed here, none if there is room for
+/// FD_MAX_IN_MESSAGE. Returns bytes (0: end of stream) or -errno.
 ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds);

@@ -21,7 +21,8 @@
 struct log {
     _Atomic int level;
     bool marks_levels, never_waits;
-    _Atomic unsigned n_left_out;
+    _Atomic unsigned n_left_out; // since that was last said
+    _Atomic unsigned long n_left_out_ever;
     const char *_Atomic name; // NULL: lines begin with the time
     _Atomic int journal;      // -1: not known yet
     // The lock is not touched while nobody watches: so a process may fork at any time.
@@ -170,6 +171,11 @@ void log_never_wait(void)
     used->never_waits = true;
 }
 
+unsigned long log_n_left_out(void)
+{
+    return used->n_left_out_ever;
+}
+
 // Whether a write would not block. A pipe that polls writable has at least a page free, and a line
 // is shorter than that.
 static bool has_room(void)
@@ -217,9 +223,11 @@ void log_line(enum log_level level, const char *format, ...)
         log_confess(left_out);
     else if (left_out)
         used->n_left_out += left_out;
-    if (has_room())
+    if (has_room()) {
         write_line(line, length);
-    else
+    } else {
         used->n_left_out++;
+        used->n_left_out_ever++;
+    }
     errno = saved_errno;
 }

@@ -31,6 +31,9 @@ void log_set_name(const char *name);
 /// get them all. Before there are threads.
 void log_never_wait(void);
 
+/// How many lines have been left out.
+unsigned long log_n_left_out(void);
+
 /// Writes one line in one write(); text past 1,000 bytes is cut, control characters become spaces.
 /// Thread-safe.
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

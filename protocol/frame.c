@@ -69,6 +69,11 @@ int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *
     return 0;
 }
 
+static void drop_fd(int fd)
+{
+    fd_close(fd);
+}
+
 void frame_reader_init(struct frame_reader *r, uint64_t payload_limit)
 {
     r->payload_limit = payload_limit;
@@ -79,6 +84,7 @@ void frame_reader_init(struct frame_reader *r, uint64_t payload_limit)
     r->n_segments = r->segment = 0;
     r->start = r->end = r->message = 0;
     r->n_fds = r->n_frame_fds = 0;
+    r->drop_fd = drop_fd;
 }
 
 int frame_reader_take_fd(struct frame_reader *r)
@@ -92,11 +98,11 @@ int frame_reader_take_fd(struct frame_reader *r)
     return fd;
 }
 
-// Closes descriptors of the current frame that nobody took.
+// Descriptors of the current frame that nobody took.
 static void drop_frame_fds(struct frame_reader *r)
 {
     while (r->n_frame_fds > 0)
-        fd_close(frame_reader_take_fd(r));
+        r->drop_fd(frame_reader_take_fd(r));
 }
 
 // All fds that were received, also of frames not begun yet.

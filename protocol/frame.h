@@ -64,6 +64,7 @@ struct frame_reader {
     int n_fds;               // received and not taken
     int n_frame_fds;         // the first of them are the current frame's
     int fds[FRAME_READER_FDS];
+    void (*drop_fd)(int fd); // closes one that was not taken
     struct iovec segments[FRAME_MAX_SEGMENTS];
     uint8_t buffer[FRAME_HEADER_SIZE + FRAME_MESSAGE_MAX];
 };

@@ -50,6 +50,7 @@ static void on_sweep(uv_timer_t *timer)
     struct server *s = container_of(timer, struct server, sweep);
     uint64_t now_ms = uv_now(s->loop);
     struct connection *c, *after;
+    turns_mark(s->loop, "heartbeats of all connections");
     excuse_silence(s, now_ms);
     list_for_each_safe (c, after, &s->connections.all, link)
         connection_sweep(c, now_ms);
@@ -325,10 +326,12 @@ static void init_services(struct server *s)
         .uploads = &s->uploads,
         .memories = &s->memories,
         .sram = &s->sram,
+        .imports = &s->imports,
         .describes = &s->describes,
         .stats = &s->stats,
         .logbook = &s->logbook,
         .trace = &s->trace,
+        .turns = &s->turns,
     };
 }
 
@@ -367,6 +370,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, const struct options *
     init_runner_options(s);
     init_services(s);
     init_clients(s);
+    turns_init(&s->turns, loop);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, on_job_ended);
@@ -469,6 +473,7 @@ void server_stop(struct server *s)
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);
     describes_stop(&s->describes);
+    imports_stop(&s->imports);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);
@@ -477,6 +482,7 @@ void server_stop(struct server *s)
     uv_close((uv_handle_t *)&s->drain, NULL);
     stats_close(&s->stats);
     uv_close((uv_handle_t *)&s->jobs.timer.timer, NULL);
+    turns_close(&s->turns);
 }
 
 // If a reference was leaked, it shows here.

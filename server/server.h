@@ -13,6 +13,7 @@
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
+#include "server/handle/handle_memory.h"
 #include "server/handle/handle_stats.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
@@ -28,6 +29,7 @@
 #include "server/observe/logbook.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
+#include "server/turns.h"
 
 enum server_state {
     SERVER_STARTING, // asks the backend what it is
@@ -61,10 +63,12 @@ struct server {
     struct sram sram;
     struct contexts contexts;
     struct jobs jobs;
+    struct imports imports;
     struct describes describes;
     struct services services; // all of these, for handlers
 
     // What others see of it.
+    struct turns turns;
     struct stats stats;
     struct logbook logbook;
     struct trace trace;

@@ -13,6 +13,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "server/turns.h"
+
 #define MAX_THREADS 33
 
 struct threads {
@@ -99,6 +101,7 @@ static void on_async(uv_async_t *async)
     struct threads *s = container_of(async, struct threads, async);
     struct task *t;
     bool ended;
+    turns_mark(async->loop, "what threads have done");
     while ((t = next_done(s, &ended)))
         t->finish(t);
     if (ended)

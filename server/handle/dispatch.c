@@ -12,6 +12,7 @@
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/options.h"
+#include "server/turns.h"
 
 struct row {
     uint16_t type;
@@ -85,6 +86,7 @@ static int decode_and_handle(struct connection *c, const struct row *row,
     const struct message_row *known = message_row(h->type);
     union message_any m;
     channel_spend(&c->channel, row->work - 1);
+    turns_mark(c->services->loop, known->name);
     int r = message_decode(known->request, message, &m, e);
     if (r < 0)
         return error_prefix(e, "%s", known->name);

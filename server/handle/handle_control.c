@@ -10,6 +10,7 @@
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/options.h"
+#include "server/turns.h"
 
 // The token goes back as it came.
 int handle_ping(struct connection *c, const struct frame_header *h, const union message_any *m,
@@ -78,6 +79,9 @@ int handle_server_status(struct connection *c, const struct frame_header *h,
         .worker_deaths = counters->worker_deaths,
         .memory_bytes = s->memories->bytes,
         .sram_free = s->sram->total - s->sram->used,
+        .slow_turns = s->turns->n_slow,
+        .longest_turn_us = s->turns->longest_us,
+        .lines_left_out = log_n_left_out(),
     };
     message_set_text(m.isolation, s->options->threads ? "thread" : "process");
     connection_reply(c, h, rknnd_ServerStatus_fields, &m);

@@ -1,8 +1,9 @@
-// MEMORY_IMPORT, MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL: memory that clients share with the
+// MEMORY_FREE, CONTEXT_BIND and CONTEXT_INTERNAL: memory that clients share with the
 // NPU, and what contexts use it for.
 //
 // Memory counts three times: against the session (max-memories, max-memory), against the user's
-// quota, and in memories.bytes for the statistics. MEMORY_CREATE is in handle_memory_create.c.
+// quota, and in memories.bytes for the statistics. How they are made is in
+// handle_memory_create.c and handle_memory_import.c.
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -15,8 +16,6 @@
 #include "server/jobs/context.h"
 #include "server/options.h"
 #include "tensor/chip.h"
-
-CLEANUP_DEFINE(struct memory, memory_unref)
 
 // Counts memory that is being created (reserved), too. Written so that the sum cannot overflow.
 int memory_check_room(const struct connection *c, uint64_t size, struct error *e)
@@ -53,25 +52,6 @@ int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_
         user_give_bytes(c->session->user, size);
     else
         ret->size = size;
-    return r;
-}
-
-// The descriptor came with the frame, which Unix sockets allow only.
-int handle_memory_import(struct connection *c, const struct frame_header *h,
-                         const union message_any *any, struct error *e)
-{
-    cleanup(memory_unref_p) struct memory *memory = NULL;
-    rknnd_MemoryInfo info = {0};
-    (void)any;
-    int fd = c->features & PROTOCOL_FEATURE_FDS ? frame_reader_take_fd(&c->channel.reader) : -1;
-    if (fd < 0)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
-    int r = memory_import(c->services->memories, fd, &memory, e);
-    if (r == 0)
-        r = memory_give_handle(c, memory, &info, e);
-    if (r == 0)
-        connection_reply(c, h, rknnd_MemoryInfo_fields, &info);
     return r;
 }
 

@@ -4,6 +4,17 @@
 #include "server/jobs/memory.h"
 #include "server/net/connection.h"
 
+struct threads;
+
+// Files of clients that are being mapped. Embedded by the server; all zero at first.
+struct imports {
+    struct threads *threads; // NULL: nobody has asked yet
+    unsigned n;              // under way, or hanging
+};
+
+/// For shutdown.
+void imports_stop(struct imports *all);
+
 /// Whether the client's session may have one more memory, of `size` bytes.
 int memory_check_room(const struct connection *c, uint64_t size, struct error *e);
 

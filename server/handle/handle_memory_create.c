@@ -13,6 +13,7 @@
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
+#include "server/turns.h"
 
 #define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
 
@@ -96,6 +97,7 @@ static void on_made(uv_work_t *work, int status)
 {
     struct creation *m = container_of(work, struct creation, work);
     bool wanted = m->session != NULL;
+    turns_mark(work->loop, "memory that was made");
     (void)status; // cancelled, at most, and then not wanted
     creation_give_back(m);
     if (wanted && m->error.code == 0)

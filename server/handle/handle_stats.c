@@ -19,6 +19,7 @@
 #include "server/models/store.h"
 #include "server/net/delimited.h"
 #include "server/options.h"
+#include "server/turns.h"
 
 // A snapshot takes time with the number of clients: at most a fifth of the loop's goes into them,
 // however often they are asked for.
@@ -235,6 +236,7 @@ static void stats_schedule(struct stats *st);
 static void on_turn(uv_timer_t *timer)
 {
     struct stats *st = container_of(timer, struct stats, timer);
+    turns_mark(timer->loop, "answers to STATS");
     if (list_empty(&st->served))
         snapshot_unref(steal_ptr(st->snapshot));
     if (list_empty(&st->served) && !list_empty(&st->waiting))

@@ -24,10 +24,12 @@ struct services {
     struct uploads *uploads;
     struct memories *memories;
     struct sram *sram;
+    struct imports *imports;
     struct describes *describes;
     struct stats *stats;
     struct logbook *logbook;
     struct trace *trace;
+    struct turns *turns;
 };
 
 /// What a connection has of them when it closes: ends its contexts, gives up its uploads and its

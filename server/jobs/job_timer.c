@@ -4,6 +4,8 @@
 // are few (jobs with a limit of their own), and is set to the next one.
 #include "server/jobs/job_timer.h"
 
+#include "server/turns.h"
+
 #define NEVER UINT64_MAX
 
 static void on_timer(uv_timer_t *timer);
@@ -32,6 +34,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct job_timer *t = container_of(timer, struct job_timer, timer);
     struct job_deadline *d;
+    turns_mark(timer->loop, "jobs at their deadlines");
     t->alarm_ms = NEVER;
     while ((d = find_overdue(t))) {
         list_remove(&d->link);

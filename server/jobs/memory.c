@@ -21,25 +21,36 @@ void memories_init(struct memories *all)
     list_init(&all->all);
 }
 
-// The file is identified by device and inode, so that importing it later finds this memory.
-int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e)
+// Device and inode, so that importing the file later finds this memory.
+static int memory_identify(struct memory_file *f, struct error *e)
 {
     struct stat st;
+    if (fstat(f->buffer.fd, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
+    f->dmabuf = dmabuf_is(f->buffer.fd);
+    f->read_only = fd_is_read_only(f->buffer.fd);
+    return 0;
+}
+
+static int memory_new(struct memories *all, struct memory_file *f, struct memory **ret,
+                      struct error *e)
+{
     struct memory *m = calloc(1, sizeof *m);
-    if (!m || fstat(b->fd, &st) < 0) {
-        npu_buffer_done(b);
-        free(m);
+    if (!m) {
+        npu_buffer_done(&f->buffer);
         return error_no_memory(e, "a memory", sizeof *m);
     }
     *m = (struct memory){.memories = all,
                          .refs = 1,
                          .id = ++all->last_id,
-                         .buffer = *b,
-                         .device = st.st_dev,
-                         .inode = st.st_ino,
-                         .dmabuf = dmabuf_is(b->fd),
-                         .read_only = fd_is_read_only(b->fd)};
-    *b = (struct npu_buffer){.fd = -1};
+                         .buffer = f->buffer,
+                         .device = f->device,
+                         .inode = f->inode,
+                         .dmabuf = f->dmabuf,
+                         .read_only = f->read_only};
+    f->buffer = (struct npu_buffer){.fd = -1};
     list_init(&m->users);
     list_append(&all->all, &m->link);
     all->bytes += m->buffer.size;
@@ -47,50 +58,58 @@ int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret
     return 0;
 }
 
-static struct memory *find_file(struct memories *all, const struct stat *st)
+int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e)
+{
+    struct memory_file f = {.buffer = *b};
+    *b = (struct npu_buffer){.fd = -1};
+    int r = memory_identify(&f, e);
+    if (r == 0)
+        return memory_new(all, &f, ret, e);
+    npu_buffer_done(&f.buffer);
+    return r;
+}
+
+static struct memory *find_file(struct memories *all, const struct memory_file *f)
 {
     struct memory *m;
     list_for_each (m, &all->all, link)
-        if (m->device == st->st_dev && m->inode == st->st_ino)
+        if (m->device == f->device && m->inode == f->inode)
             return m;
     return NULL;
 }
 
 // A memfd must not shrink while it is mapped, since access beyond its end raises SIGBUS. A dma-buf
 // has a fixed size.
-static int map_file(int fd, struct npu_buffer *ret, struct error *e)
+int memory_map(int fd, struct memory_file *ret, struct error *e)
 {
+    cleanup(fd_close_p) int file = fd;
+    struct memory_file f = {.buffer.fd = fd};
     uint64_t size;
-    int r = dmabuf_is(fd) ? 0 : fd_check_stays(fd, e);
+    int r = memory_identify(&f, e);
+    if (r == 0 && !f.dmabuf)
+        r = fd_check_stays(fd, e);
     if (r == 0)
         r = fd_size(fd, &size, e);
     if (r < 0)
         return r;
-    uint8_t *map = fd_map(fd, size, e);
-    if (!map)
+    f.read_only = fd_is_read_only(fd); // its owner may have sealed it meanwhile
+    f.buffer.map = fd_map(fd, size, e);
+    if (!f.buffer.map)
         return STATUS_MALLOC_FAIL;
-    *ret = (struct npu_buffer){.fd = fd, .map = map, .size = size};
+    f.buffer.size = size;
+    *ret = f;
+    steal_fd(&file);
     return 0;
 }
 
-// A file that is known already gives the same memory, whoever brought it.
-int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e)
+int memory_import(struct memories *all, struct memory_file *f, struct memory **ret, struct error *e)
 {
-    cleanup(fd_close_p) int file = fd;
-    struct npu_buffer buffer;
-    struct stat st;
-    if (fstat(file, &st) < 0)
-        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
-    struct memory *known = find_file(all, &st);
-    if (known) {
-        *ret = memory_ref(known);
-        return 0;
-    }
-    int r = map_file(file, &buffer, e);
-    if (r < 0)
-        return r;
-    steal_fd(&file);
-    return memory_adopt(all, &buffer, ret, e);
+    struct memory *known = find_file(all, f);
+    if (!known)
+        return memory_new(all, f, ret, e);
+    npu_buffer_done(&f->buffer);
+    *ret = memory_ref(known);
+    return 0;
 }
 
 struct memory *memory_ref(struct memory *m)

@@ -52,11 +52,24 @@ void memories_init(struct memories *all);
 /// The memory of a buffer (taken over, also on failure), with one reference.
 int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret, struct error *e);
 
-/// The memory of a file that came from a client (taken over, also on failure), with one reference:
-/// a dma-buf that can be mapped, or a memfd. A memfd that its owner could shrink, or forbid to
-/// write later, is sealed; one that can shrink and cannot be sealed, and any other file, is
-/// STATUS_PARAM_INVALID.
-int memory_import(struct memories *all, int fd, struct memory **ret, struct error *e);
+// A file that came from a client, mapped.
+struct memory_file {
+    struct npu_buffer buffer;
+    dev_t device;
+    ino_t inode;
+    bool dmabuf, read_only; // as struct memory's
+};
+
+/// Maps a file that came from a client (taken over, also on failure): a dma-buf that can be mapped,
+/// or a memfd. A memfd that its owner could shrink, or forbid to write later, is sealed; one that
+/// can shrink and cannot be sealed, and any other file, is STATUS_PARAM_INVALID. From any thread;
+/// takes as long as the client likes, which may be for ever: not for the loop.
+int memory_map(int fd, struct memory_file *ret, struct error *e);
+
+/// The memory of a mapped file (taken over, also on failure), with one reference; a file that is
+/// known already gives the same memory, whoever brought it.
+int memory_import(struct memories *all, struct memory_file *f, struct memory **ret,
+                  struct error *e);
 
 struct memory *memory_ref(struct memory *m);
 void memory_unref(struct memory *m); // NULL: nothing

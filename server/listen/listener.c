@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/net/tcp.h"
 #include "server/listen/bind.h"
+#include "server/turns.h"
 
 #define ACCEPTS_PER_TURN 32
 #define RETRY_MS         500 // when the process has no file descriptors left
@@ -113,6 +114,7 @@ static bool is_shortage(int error)
 // A limited number per turn, so that a flood of connections does not occupy the loop.
 static void take_by_accept(struct listener *l)
 {
+    turns_mark(l->poll.loop, "new connections");
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)

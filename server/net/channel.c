@@ -9,6 +9,9 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "server/net/discard.h"
+#include "server/turns.h"
+
 // One busy peer does not keep the loop for longer than this many reads.
 #define READS_PER_TURN 16
 #define WRITE_VECTORS  64
@@ -127,6 +130,7 @@ static void on_ready(struct transport *transport, int status, int events)
 {
     struct channel *c = transport->owner;
     struct error e;
+    turns_mark(transport->loop, "reading and writing");
     if (status < 0) {
         error_set(&e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", uv_strerror(status));
         channel_fail(c, &e);
@@ -165,6 +169,7 @@ void channel_init(struct channel *c, struct transport *transport, uint64_t paylo
     transport->ready = on_ready;
     frame_queue_init(&c->out);
     frame_reader_init(&c->reader, payload_limit);
+    c->reader.drop_fd = discard_fd;
     c->last_heard_ms = c->last_sent_ms = uv_now(transport->loop);
     update_events(c);
 }

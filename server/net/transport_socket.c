@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/net/tcp.h"
+#include "server/net/discard.h"
 
 struct transport_socket {
     struct transport transport;
@@ -15,6 +16,7 @@ struct transport_socket {
     int watched;
     int events; // what poll waits for
     bool woken, closing;
+    bool takes_fds;      // a Unix socket: whoever is at its other end can pass descriptors
     uint32_t timeout_ms; // of the other machine; 0: it is this one
     struct tcp_answers answers;
 };
@@ -56,10 +58,21 @@ static ssize_t send_some(struct transport *w, const struct iovec *iov, int n_iov
     return fd_send(socket_of(w)->fd, iov, n_iov, fds, n_fds);
 }
 
+// All descriptors that come are taken from the kernel, which would close them itself, and may have
+// to wait for that.
 static ssize_t receive_some(struct transport *w, void *buffer, size_t size, int *fds, int *n_fds,
                             int max_fds)
 {
-    return fd_receive(socket_of(w)->fd, buffer, size, fds, n_fds, max_fds);
+    struct transport_socket *s = socket_of(w);
+    int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
+    ssize_t n =
+        fd_receive(s->fd, buffer, size, passed, &n_passed, s->takes_fds ? FD_MAX_IN_MESSAGE : 0);
+    for (int i = 0; i < n_passed; i++)
+        if (*n_fds < max_fds)
+            fds[(*n_fds)++] = passed[i];
+        else
+            discard_fd(passed[i]);
+    return n;
 }
 
 static void transport_socket_watch(struct transport *w, int events)
@@ -89,10 +102,12 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
     tcp_keep_asking(s->fd, idle_ms, timeout_ms);
 }
 
-// The descriptor is closed only when libuv no longer watches it.
+// The socket is closed only when libuv no longer watches it, and without what lies unread in it.
 static void on_closed(uv_handle_t *handle)
 {
     struct transport_socket *s = container_of((uv_poll_t *)handle, struct transport_socket, poll);
+    if (s->takes_fds)
+        discard_unread(s->fd);
     fd_close(s->fd);
     if (s->transport.closed)
         s->transport.closed(&s->transport);
@@ -127,6 +142,7 @@ int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct
     }
     s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
+    s->takes_fds = fd_is_unix(fd);
     *ret = &s->transport;
     return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "server/net/delimited.h"
+#include "server/turns.h"
 
 #define RING_SIZE   (256u * 1024)
 #define ANSWER_SIZE (32u * 1024) // about; the reader asks again
@@ -108,6 +109,7 @@ static void on_news(uv_async_t *news)
 {
     struct logbook *b = container_of(news, struct logbook, news);
     struct reader *r, *after;
+    turns_mark(news->loop, "readers of the log");
     uint64_t end = list_empty(&b->waiting) ? 0 : end_of(b);
     list_for_each_safe (r, after, &b->waiting, link)
         if (end > r->from) {

@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "server/runner/runner_kind.h"
+#include "server/turns.h"
 
 #define ATTEMPTS 2
 #define LATE_MS  100 // a timer that fires later than that shows that the loop did not run
@@ -240,6 +241,7 @@ static void on_timer(uv_timer_t *timer)
     uint64_t now = uv_now(runner->options->loop);
     struct runner_context *c;
 
+    turns_mark(timer->loop, "deadlines of runs");
     excuse_lateness(runner, now);
     runner->alarm_ms = RUNNER_NEVER;
     if (runner->deadline_ms <= now) {

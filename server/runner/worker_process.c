@@ -26,6 +26,7 @@
 #include "server/net/transport_socket.h"
 #include "server/observe/trace.h"
 #include "server/runner/worker_log.h"
+#include "server/turns.h"
 #include "worker/breadcrumbs.h"
 
 // Bounds an answer's payload: descriptions of models and layers.
@@ -138,6 +139,7 @@ static void on_reap_late(uv_timer_t *timer)
 // From libuv's SIGCHLD handling, on the loop. If it was killed by us, `why` has the reason already.
 static void on_process_exit(uv_process_t *process, int64_t status, int signal)
 {
+    turns_mark(process->loop, "the end of a worker");
     struct worker_process *w = container_of(process, struct worker_process, process);
     w->exited = true;
     w->options->counters->workers--;
@@ -211,6 +213,7 @@ static bool makes_sense(const struct worker_process *w, const struct frame_heade
 static void on_message(struct channel *c, const struct frame_header *h, struct bytes message)
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
+    turns_mark(c->transport->loop, "a worker's answer");
     if (!makes_sense(w, h)) {
         worker_process_kill(w, "it talks nonsense: frame of type %u, flags %u, id %u", h->type,
                             h->flags, h->id);
@@ -314,7 +317,9 @@ static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, st
         .stdio_count = WORKER_FD + 1,
         .stdio = stdio,
     };
+    turns_mark(w->options->loop, "starting a worker"); // waits until it has come to its exec()
     int r = uv_spawn(w->options->loop, &w->process, &o);
+    turns_mark(w->options->loop, "what follows a worker's start");
     if (r < 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
     w->options->counters->workers++;

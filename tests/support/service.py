@@ -56,7 +56,7 @@ def listen_on_any_port():
 class Daemon:
     """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
 
-    def __init__(self, *options, transport="unix"):
+    def __init__(self, *options, transport="unix", stderr=None):
         self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
         self.listener = listen_on_any_port() if transport == "tcp" else None
         if self.listener:
@@ -68,7 +68,7 @@ class Daemon:
             listen, pass_fds = self.uri, ()
         self.env = dict(os.environ, RKNND_SERVER=self.uri)
         self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
-                                        stdin=subprocess.DEVNULL, pass_fds=pass_fds)
+                                        stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds)
         atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)
         wait_for("its first worker, which it asks for the device, to end",

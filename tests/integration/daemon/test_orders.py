@@ -14,12 +14,14 @@ import random
 import select
 import signal
 import socket
-import struct
 import tempfile
 import time
 import unittest
 
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
+from support.wire import (BIND, CANCEL, CHUNK, CLOCKS, CLOSE, CREATE, CUSTOM_DONE, CUSTOM_LIST, DESCRIBE, DUMP, DUMP_NEXT,
+                          DUP, ERROR, FREE, GOODBYE, HEAD, HELLO, INFER, INTERNAL, KILL, LOG, MAGIC, MORE, OFFER, OPEN,
+                          PING, PROFILE, REPLY, STATS, STATUS, TRACE, check_turns, fields_of, message, one, take_varint, zigzag)
 
 from conformance import models as conformance
 
@@ -27,72 +29,7 @@ SEED = int(os.environ.get("RKNND_SEED") or random.randrange(1 << 32))
 SECONDS = float(os.environ.get("RKNND_SECONDS") or 3)
 CLIENTS = 5
 FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0")
-HEAD = struct.Struct("<IHBBIIQ")
-MAGIC = 0x444e4b52
-REPLY, ERROR, MORE = 1, 2, 4
 FEW = 24  # requests of a client that may be unanswered, below the server's limit of 64
-
-HELLO, PING, CANCEL, GOODBYE, STATUS, STATS, KILL, LOG, _, TRACE, CLOCKS = range(1, 12)
-OFFER, CHUNK, DESCRIBE = range(16, 19)
-OPEN, DUP, CLOSE, BIND, INTERNAL = range(32, 37)
-INFER, PROFILE, DUMP, DUMP_NEXT, CUSTOM_LIST, CUSTOM_DONE = range(48, 54)
-CREATE, IMPORT, FREE = range(64, 67)
-
-
-# ---- protobuf, as far as it is needed ------------------------------------------------------------
-
-def varint(n):
-    out = bytearray()
-    n &= (1 << 64) - 1
-    while n > 0x7f:
-        out.append(n & 0x7f | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def message(**fields):
-    """f1=5 is field 1; bytes are bytes, text or a message, lists are repeated."""
-    out = bytearray()
-    for name, values in fields.items():
-        number = int(name[1:])
-        for v in values if isinstance(values, list) else [values]:
-            if isinstance(v, bytes):
-                out += varint(number << 3 | 2) + varint(len(v)) + v
-            else:
-                out += varint(number << 3) + varint(int(v))
-    return bytes(out)
-
-
-def zigzag(n):
-    return n << 1 ^ n >> 63
-
-
-def take_varint(data, at):
-    n = shift = 0
-    while True:
-        n |= (data[at] & 0x7f) << shift
-        shift += 7
-        at += 1
-        if not data[at - 1] & 0x80:
-            return n, at
-
-
-def fields_of(data):
-    fields, at = collections.defaultdict(list), 0
-    while at < len(data):
-        key, at = take_varint(data, at)
-        if key & 7 == 0:
-            value, at = take_varint(data, at)
-        else:
-            size, at = (4, at) if key & 7 == 5 else take_varint(data, at)
-            value, at = data[at:at + size], at + size
-        fields[key >> 3].append(value)
-    return fields
-
-
-def one(fields, number, default=0):
-    return fields[number][0] if fields[number] else default
 
 
 # ---- what there is to use ------------------------------------------------------------------------
@@ -244,6 +181,8 @@ class Client:
             if request.file.input is None:
                 request.file.learn(payload)
             self.contexts.append(Context(one(body, 1), request.file))
+        elif request.kind == STATUS:
+            check_turns(body)
         elif request.kind == CREATE:
             self.memories.append(one(body, 1))
         elif request.kind == INFER and request.plain and (self.session, request.context.handle) not in self.world.bound:
@@ -561,6 +500,9 @@ class Orders(unittest.TestCase):
                 n += 1
             world.settle(world.clients)
             for c in world.clients:
+                c.ask(STATUS)
+            world.settle(world.clients)
+            for c in world.clients:
                 c.close()
         wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before)
         good = {kind: n for (kind, failed), n in world.answers.items() if not failed}
@@ -568,6 +510,36 @@ class Orders(unittest.TestCase):
         for kind in (OPEN, INFER, DUMP, CLOSE, DUP):
             self.assertIn(kind, good, "nothing of this type was answered well")
         daemon.stop()
+
+    def early_answer(self, isolation):
+        """The answer to a part of a dump that has not even begun: it waits for another of its context."""
+        daemon = Daemon("--isolation", isolation, *FRESH)
+        with tempfile.TemporaryDirectory(prefix="orders-test-") as folder:
+            world = World(daemon, self.files(folder), random.Random(SEED))
+            world.first()
+            c = world.clients[0]
+            x = c.contexts[0]
+            for _ in range(2):
+                run = message(f1=x.handle, f6=message(f1=len(x.file.input), f5=1))
+                c.ask(DUMP, message(f1=run), x.file.input, context=x)
+            first, second = c.requests
+            while c.requests[first].part is None:
+                world.wait(1)
+            c.say(DUMP_NEXT, message(f1=second))
+            c.ask(PING)
+            while any(r.kind == PING for r in c.requests.values()):
+                world.wait(1)
+            self.assertIsNone(c.requests[second].part)
+            world.settle([c])
+            self.assertEqual(world.answers[DUMP, False], 2)
+            c.close()
+        daemon.stop()
+
+    def test_early_answer_processes(self):
+        self.early_answer("process")
+
+    def test_early_answer_threads(self):
+        self.early_answer("thread")
 
     def test_processes(self):
         self.play("process")

@@ -136,6 +136,7 @@ static void a_full_pipe_costs_lines(void **state)
         size += (size_t)n;
     close(ends[0]);
     assert_null(strstr(all, "lost"));
+    assert_int_equal(log_n_left_out(), 2);
     const char *told = strstr(all, " W 2 lines were left out");
     assert_non_null(told);
     const char *there = strstr(told, " I there\n");

@@ -32,6 +32,13 @@ static int end(void **state)
     return list_empty(&all.all) && all.bytes == 0 ? 0 : -1;
 }
 
+static int import_fd(int fd, struct memory **ret, struct error *e)
+{
+    struct memory_file f;
+    int r = memory_map(fd, &f, e);
+    return r < 0 ? r : memory_import(&all, &f, ret, e);
+}
+
 static struct memory *make(uint64_t size)
 {
     struct npu_buffer b;
@@ -54,7 +61,7 @@ static void expect_taken(int fd, uint64_t size)
     struct memory *m = NULL;
     struct error e;
     int client = dup(fd);
-    assert_int_equal(memory_import(&all, fd, &m, &e), 0);
+    assert_int_equal(import_fd(fd, &m, &e), 0);
     assert_int_equal(m->buffer.size, size);
     m->buffer.map[size - 1] = 7;
     assert_int_equal(ftruncate(client, 0), -1); // not under our feet
@@ -67,7 +74,7 @@ static void expect_refused(int fd, const char *words)
 {
     struct memory *m = NULL;
     struct error e;
-    assert_int_equal(memory_import(&all, fd, &m, &e), STATUS_PARAM_INVALID);
+    assert_int_equal(import_fd(fd, &m, &e), STATUS_PARAM_INVALID);
     assert_non_null(strstr(e.text, words));
     assert_int_equal(fcntl(fd, F_GETFD), -1); // closed
 }
@@ -108,7 +115,7 @@ static void expect_taken_for_reading(int fd)
     struct memory *m = NULL;
     struct error e;
     int client = dup(fd);
-    assert_int_equal(memory_import(&all, fd, &m, NULL), 0);
+    assert_int_equal(import_fd(fd, &m, NULL), 0);
     assert_true(m->read_only && !m->dmabuf);
     assert_int_equal(fd_check_writable(m->buffer.fd, STATUS_OUTPUT_INVALID, &e),
                      STATUS_OUTPUT_INVALID);
@@ -138,7 +145,7 @@ static void one_file_is_one_memory(void **state)
     struct memory_table table = {0};
     struct memory *m = make(100), *again = NULL;
     uint64_t a, b;
-    assert_int_equal(memory_import(&all, dup(m->buffer.fd), &again, NULL), 0);
+    assert_int_equal(import_fd(dup(m->buffer.fd), &again, NULL), 0);
     assert_ptr_equal(m, again);
     assert_int_equal(memory_table_add(&table, m, &a, NULL), 0);
     assert_int_equal(memory_table_add(&table, again, &b, NULL), 0);

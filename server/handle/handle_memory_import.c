@@ -1,0 +1,115 @@
+// MEMORY_IMPORT: memory that the client has made.
+//
+//   loop: MEMORY_IMPORT --> thread: memory_map(), which may hang --> loop: memory_import(), answer
+//
+// The file may be anything, and its owner may let us wait for ever: in fstat() if it is of a file
+// system of his (FUSE), in fcntl() while he writes to it. So it is looked at on threads, one for
+// each, so that those that hang hinder nobody; there are IMPORTS_MAX of them.
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "server/clients/session.h"
+#include "server/handle/handle.h"
+#include "server/handle/handle_memory.h"
+#include "server/handle/services.h"
+#include "server/net/discard.h"
+#include "server/threads.h"
+
+#define IMPORTS_MAX 32
+
+CLEANUP_DEFINE(struct memory, memory_unref)
+
+struct import {
+    struct request request;
+    struct task task;
+    struct imports *all;
+    struct memories *memories;
+    int fd;
+    struct memory_file file;
+    struct error error; // code 0: the file is there
+};
+
+// On a thread. Closing the file after a failure may hang as well, and may do so here.
+static void import_map(struct task *t)
+{
+    struct import *i = container_of(t, struct import, task);
+    i->error.code = memory_map(i->fd, &i->file, &i->error);
+    threads_post(t->threads, t);
+}
+
+static int import_answer(struct import *i, struct error *e)
+{
+    cleanup(memory_unref_p) struct memory *memory = NULL;
+    rknnd_MemoryInfo info = {0};
+    int r = memory_import(i->memories, &i->file, &memory, e);
+    if (r == 0)
+        r = memory_give_handle(i->request.connection, memory, &info, e);
+    if (r == 0)
+        request_answer(&i->request, rknnd_MemoryInfo_fields, &info, NULL, 0, NULL, NULL);
+    return r;
+}
+
+// On the loop. The client may have gone meanwhile.
+static void import_mapped(struct task *t)
+{
+    struct import *i = container_of(t, struct import, task);
+    bool wanted = i->request.connection != NULL;
+    i->all->n--;
+    if (!wanted && i->error.code == 0)
+        npu_buffer_done(&i->file.buffer);
+    if (wanted && i->error.code == 0)
+        i->error.code = import_answer(i, &i->error);
+    if (wanted && i->error.code < 0)
+        request_fail(&i->request, &i->error);
+    free(i);
+}
+
+// A thread for each import under way.
+static int imports_grow(struct imports *all, uv_loop_t *loop, struct error *e)
+{
+    if (all->n >= IMPORTS_MAX)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
+                         "%u file descriptors that clients passed are being looked at, and do not "
+                         "answer; try again later",
+                         all->n);
+    int r = all->threads ? 0 : threads_new(loop, &all->threads, e);
+    return r < 0 ? r : threads_grow(all->threads, all->n + 1, e);
+}
+
+// The descriptor came with the frame, which Unix sockets allow only.
+int handle_memory_import(struct connection *c, const struct frame_header *h,
+                         const union message_any *any, struct error *e)
+{
+    struct imports *all = c->services->imports;
+    (void)any;
+    int fd = c->features & PROTOCOL_FEATURE_FDS ? frame_reader_take_fd(&c->channel.reader) : -1;
+    if (fd < 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
+    int r = imports_grow(all, c->services->loop, e);
+    struct import *i = r == 0 ? calloc(1, sizeof *i) : NULL;
+    if (r == 0 && !i)
+        r = error_no_memory(e, "a memory", sizeof *i);
+    if (r < 0) {
+        discard_fd(fd);
+        return r;
+    }
+    *i = (struct import){.all = all,
+                         .memories = c->services->memories,
+                         .fd = fd,
+                         .task = {.work = import_map, .finish = import_mapped}};
+    request_begin(&i->request, &c->requests, h, NULL);
+    all->n++;
+    threads_do(all->threads, &i->task);
+    return 0;
+}
+
+// What hangs is left alone, with what it uses.
+void imports_stop(struct imports *all)
+{
+    struct threads *threads = steal_ptr(all->threads);
+    if (threads && all->n > 0)
+        threads_abandon(threads, NULL, NULL);
+    else if (threads)
+        threads_free(threads, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+#!/usr/bin/python3
+"""Descriptors that clients pass may be anything: the server goes on serving the others.
+
+A socket whose close() waits for a reader that never reads (SO_LINGER), a file of a file system that does
+not answer (FUSE), a memfd that its owner is in the middle of changing: each is passed where one is wanted
+(MEMORY_IMPORT), where none is (PING), and lies unread when its sender goes. The server's own word that no
+turn of its loop took long is asked for at the end. And nobody has to read what it logs."""
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import struct
+import tempfile
+import threading
+import unittest
+
+from support.service import PATIENCE, Daemon, wait_for
+from support.wire import ERROR, HEAD, HELLO, IMPORT, MAGIC, PING, REPLY, STATUS, check_turns, fields_of, message, one
+
+FOREVER = 3600  # seconds, of a test that takes none of them
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Client:
+    """Blocking, and without patience: what does not come in time fails the test."""
+
+    def __init__(self, daemon):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(daemon.uri[5:])
+        self.id = 0
+        self.call(HELLO, message(f1=1, f2=1, f3=1, f4=b"strange"))
+
+    def send(self, kind, body=b"", fds=(), named=None):
+        """`fds` travel with the first byte; the header names as many, or `named`."""
+        self.id += 1
+        frame = HEAD.pack(MAGIC, kind, 0, len(fds) if named is None else named, self.id, len(body), 0) + body
+        socket.send_fds(self.socket, [frame], list(fds))
+        return self.id
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            assert part, "the server has closed the connection"
+            data += part
+        return data
+
+    def receive(self):
+        """The next answer: its id, whether it is an Error, its message. Pings are answered."""
+        while True:
+            _, kind, flags, _, number, size, payload = HEAD.unpack(self.take(HEAD.size))
+            body = self.take(size)
+            self.take(payload)
+            if flags & REPLY:
+                return number, bool(flags & ERROR), fields_of(body)
+            if kind == PING:
+                self.socket.sendall(HEAD.pack(MAGIC, PING, REPLY, 0, number, size, 0) + body)
+
+    def call(self, kind, body=b"", fds=(), named=None):
+        wanted = self.send(kind, body, fds, named)
+        while True:
+            number, failed, fields = self.receive()
+            if number == wanted:
+                return failed, fields
+
+    def status(self):
+        return self.call(STATUS)[1]
+
+    def close(self):
+        self.socket.close()
+
+
+def lingering():
+    """A socket whose close() waits for FOREVER: its peer reads nothing. (to pass, to keep)"""
+    listener = socket.create_server(("127.0.0.1", 0))
+    ours = socket.create_connection(listener.getsockname())
+    theirs, _ = listener.accept()
+    ours.setblocking(False)
+    try:
+        while True:
+            ours.send(bytes(1 << 16))
+    except BlockingIOError:
+        pass
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, FOREVER))
+    fd = ours.detach()
+    return fd, [listener, theirs]
+
+
+class SilentFiles:
+    """A file system of one file, which can be opened; whatever else is asked is never answered."""
+    INIT, LOOKUP, GETATTR, OPEN, ACCESS = 26, 1, 3, 14, 34
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="silent-")
+        self.device = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+        if libc.mount(b"silent", self.folder.encode(), b"fuse", 0, options.encode()) < 0:
+            error = os.strerror(ctypes.get_errno())
+            os.close(self.device)
+            os.rmdir(self.folder)
+            raise unittest.SkipTest(f"no file system of its own can be mounted here: {error}")
+        threading.Thread(target=self.serve, daemon=True).start()
+        self.file = os.open(self.folder + "/file", os.O_RDWR)  # closing it would take for ever, too
+
+    @staticmethod
+    def attributes(node):
+        mode, size = (0o40755, 0) if node == 1 else (0o100644, 4096)
+        return struct.pack("<6Q10I", node, size, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+
+    def answer(self, kind, node):
+        if kind == self.INIT:
+            return struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, 0)
+        if kind == self.LOOKUP:
+            return struct.pack("<QQQQII", 2, 0, 0, 0, 0, 0) + self.attributes(2)
+        if kind == self.GETATTR:
+            return struct.pack("<QII", 0, 0, 0) + self.attributes(node)
+        return struct.pack("<QII", 7, 0, 0) if kind == self.OPEN else b""
+
+    def serve(self):
+        while True:
+            try:
+                request = os.read(self.device, 1 << 17)
+            except OSError:
+                return  # it is unmounted
+            _, kind, unique, node = struct.unpack_from("<IIQQ", request)
+            data = self.answer(kind, node)
+            os.write(self.device, struct.pack("<IiQ", 16 + len(data), 0, unique) + data)
+            if kind == self.OPEN:
+                return  # what is not even read can be killed
+
+    def end(self):
+        """What hangs in it gets an error: nobody is at the other end any more."""
+        os.close(self.device)
+        with contextlib.suppress(OSError):
+            os.close(self.file)
+        libc.umount2(self.folder.encode(), 2)
+        os.rmdir(self.folder)
+
+
+class Strangers(unittest.TestCase):
+    options = ()
+
+    def setUp(self):
+        self.daemon = Daemon("--backend", "null", "--heartbeat-ms", "1000", *self.options)
+        self.other = Client(self.daemon)
+
+    def tearDown(self):
+        self.other.close()
+        self.daemon.stop()
+
+    def expect_served(self):
+        """Others are answered, and no turn of the loop has taken long."""
+        for _ in range(3):
+            self.assertFalse(self.other.call(PING, message(f1=7))[0])
+        check_turns(self.other.status())
+
+    def pass_everywhere(self, make):
+        """make() gives a descriptor to pass, and whether this process is to lose it."""
+        def lose(client, *words, leave=False, **more):
+            """The server's is the last one. `leave`: it is unread when the client goes."""
+            fd, close = make()
+            os.kill(self.daemon.process.pid, signal.SIGSTOP)
+            client.send(*words, fds=[fd], **more)
+            if close:
+                os.close(fd)
+            if leave:
+                client.close()
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+        c = Client(self.daemon)
+        lose(c, PING, message(f1=1))            # taken off the frame that named it
+        c.receive()
+        self.expect_served()
+        lose(c, PING, message(f1=1), named=0)   # not even named
+        c.receive()
+        c.close()                               # so it goes with its connection
+        self.expect_served()
+        c = Client(self.daemon)
+        lose(c, IMPORT)                         # wanted
+        self.expect_served()
+        c.close()                               # by one who is not there any more
+        c = Client(self.daemon)
+        c.call(PING, message(f1=1))
+        lose(c, PING, message(f1=1), leave=True)
+        self.expect_served()
+
+    def test_socket_that_lingers(self):
+        kept = []
+
+        def make():
+            fd, keep = lingering()
+            kept.extend(keep)
+            return fd, True
+        self.pass_everywhere(make)
+        c = Client(self.daemon)
+        fd, _ = make()
+        failed, fields = c.call(IMPORT, fds=[fd])
+        self.assertTrue(failed)
+        self.assertIn(b"neither a dma-buf nor a memfd", fields[2][0])
+        socket.socket(fileno=fd).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+        c.close()
+        before = self.daemon.held()["fds"]
+        wait_for("the sockets to be closed", lambda: self.daemon.held()["fds"] <= before)
+        for s in kept:
+            s.close()
+
+    def test_more_than_we_take(self):
+        c = Client(self.daemon)
+        before = self.daemon.held()["fds"]
+        kept = []
+        for _ in range(3):
+            made = [lingering() for _ in range(100)]
+            os.kill(self.daemon.process.pid, signal.SIGSTOP)
+            c.send(PING, message(f1=1), fds=[fd for fd, _ in made], named=0)
+            for fd, keep in made:
+                os.close(fd)
+                kept.extend(keep)
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+            c.receive()
+        self.expect_served()
+        c.close()
+        wait_for(lambda: f"{self.daemon.held()['fds']} descriptors to be {before - 1}",
+                 lambda: self.daemon.held()["fds"] < before)
+        for s in kept:
+            s.close()
+
+    def test_file_system_that_is_silent(self):
+        if not os.path.exists("/dev/fuse") or os.getuid() != 0:
+            self.skipTest("needs root, and /dev/fuse")
+        files = SilentFiles()
+        try:
+            self.pass_everywhere(lambda: (files.file, False))
+            for _ in range(40):  # more than there are threads for
+                c = Client(self.daemon)
+                c.send(IMPORT, fds=[files.file])
+                c.send(PING, message(f1=1), fds=[files.file])
+                c.receive()
+                c.close()
+            self.expect_served()
+            c = Client(self.daemon)
+            failed, fields = c.call(IMPORT, fds=[files.file])
+            self.assertTrue(failed)
+            self.assertIn(b"do not answer", fields[2][0])
+            c.close()
+        finally:
+            files.end()
+        memory = os.memfd_create("good", os.MFD_ALLOW_SEALING)
+        os.ftruncate(memory, 4096)
+        c = Client(self.daemon)
+        wait_for("what hung to come back", lambda: not c.call(IMPORT, fds=[memory])[0])
+        c.close()
+        os.close(memory)
+
+    def test_server_ends_while_files_are_silent(self):
+        if not os.path.exists("/dev/fuse") or os.getuid() != 0:
+            self.skipTest("needs root, and /dev/fuse")
+        files = SilentFiles()
+        try:
+            self.other.send(IMPORT, fds=[files.file])
+            self.expect_served()
+            self.daemon.process.terminate()
+            # Closing what it leaves open takes as long as the file system likes; but it has left its loop.
+            path = self.daemon.uri[5:]
+            wait_for("the server to end", lambda: not os.path.exists(path))
+        finally:
+            files.end()
+
+    def test_log_that_nobody_reads(self):
+        reader, writer = os.pipe()
+        daemon = Daemon("--backend", "null", "--log-level", "5", stderr=writer)
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, bytes(4096))
+        except BlockingIOError:
+            pass
+        for _ in range(50):
+            Client(daemon).close()  # each is worth some lines
+        c = Client(daemon)
+        status = c.status()
+        check_turns(status)
+        self.assertGreater(one(status, 23), 50, "lines are counted as left out")
+        c.close()
+        os.close(reader)
+        os.close(writer)
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
