@@ -1,10 +1,10 @@
 // STATS: who uses the device. CLIENT_KILL: ends one of them.
 //
 // A list of many clients takes time to make, so one snapshot answers all who asked before it was
-// made:
+// begun, and it is made and sent in slices, one in each turn of the loop:
 //
-//   STATS --> waiting --make_snapshot()--> served --stats_answer_some()--> answered
-//                      not before next_us          some in each turn of the loop
+//   STATS --> waiting --snapshot_begin()--> served --stats_fill_some()--> --stats_answer_some()-->
+//                      not before next_us          a slice of clients      a slice of answers
 #include "server/handle/handle_stats.h"
 
 #include <stdlib.h>
@@ -25,6 +25,7 @@
 // however often they are asked for.
 #define STATS_PAUSE      4             // times as long as the last one took, until the next
 #define STATS_TURN_BYTES (512u * 1024) // of answers, in a turn of the loop
+#define STATS_TURN       64            // clients, some of which the kernel is asked about
 
 static int put_cores(const struct services *s, struct delimited *q, rknnd_StatsReply *m,
                      struct error *e)
@@ -85,19 +86,6 @@ static int put_client(const struct services *s, const struct session *session, s
     return delimited_put(q, rknnd_ClientStats_fields, &m, e);
 }
 
-static int put_clients(const struct services *s, struct delimited *q, rknnd_StatsReply *m,
-                       struct error *e)
-{
-    const struct session *session;
-    list_for_each (session, &s->sessions->all, link) {
-        int r = put_client(s, session, q, e);
-        if (r < 0)
-            return r;
-        m->n_clients++;
-    }
-    return 0;
-}
-
 // Loaded models only; others use no device.
 static int put_models(const struct services *s, struct delimited *q, rknnd_StatsReply *reply,
                       struct error *e)
@@ -134,6 +122,7 @@ struct stats_request {
 // What is sent to everyone who has asked before it was made; it stays until it has gone.
 struct stats_snapshot {
     unsigned refs;
+    struct session *next; // the client that comes next (a reference); NULL: all are there
     rknnd_StatsReply m;
     struct delimited lists;
 };
@@ -144,33 +133,52 @@ static void snapshot_unref(void *owner)
     struct stats_snapshot *n = owner;
     if (!n || --n->refs > 0)
         return;
+    session_unref(n->next);
     free(n->lists.data);
     free(n);
 }
 
 // Running jobs are charged up to now, so that core times are current.
-static int snapshot_fill(const struct services *s, struct stats_snapshot *n, struct error *e)
-{
-    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
-    scheduler_charge(&s->jobs->scheduler, uv_hrtime() / 1000);
-    int r = put_cores(s, &n->lists, &n->m, e);
-    if (r == 0)
-        r = put_clients(s, &n->lists, &n->m, e);
-    return r < 0 ? r : put_models(s, &n->lists, &n->m, e);
-}
-
-static int snapshot_new(const struct services *s, struct stats_snapshot **ret, struct error *e)
+static int snapshot_begin(const struct services *s, struct stats_snapshot **ret, struct error *e)
 {
     struct stats_snapshot *n = calloc(1, sizeof *n);
     if (!n)
         return error_no_memory(e, "a list of clients", sizeof *n);
     n->refs = 1;
-    int r = snapshot_fill(s, n, e);
+    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
+    scheduler_charge(&s->jobs->scheduler, uv_hrtime() / 1000);
+    int r = put_cores(s, &n->lists, &n->m, e);
+    struct session *first = list_first(&s->sessions->all, struct session, link);
     if (r < 0)
         snapshot_unref(n);
     else
         *ret = n;
+    if (r == 0 && first)
+        n->next = session_ref(first);
     return r;
+}
+
+static struct session *session_behind(const struct sessions *all, const struct session *session)
+{
+    struct list *l = session->link.next;
+    return l == &all->all ? NULL : session_ref(container_of(l, struct session, link));
+}
+
+// The next clients, then, behind the last of them, the models. Clients that come meanwhile are
+// behind those that are there; one that goes stays in the list while its turn is to come.
+static int snapshot_fill(const struct services *s, struct stats_snapshot *n, struct error *e)
+{
+    int r = 0;
+    for (int i = 0; r == 0 && n->next && i < STATS_TURN; i++) {
+        struct session *session = n->next;
+        if (session->refs > 1) { // else it is gone
+            r = put_client(s, session, &n->lists, e);
+            n->m.n_clients += r == 0;
+        }
+        n->next = session_behind(s->sessions, session);
+        session_unref(session);
+    }
+    return r < 0 || n->next ? r : put_models(s, &n->lists, &n->m, e);
 }
 
 static void request_free(struct stats_request *q)
@@ -200,20 +208,34 @@ static void stats_answer(struct stats_request *q, struct stats_snapshot *n, cons
     free(q);
 }
 
-// Whoever has asked until now is answered by it. The next one is made after STATS_PAUSE times the
-// time that this one took.
-static void make_snapshot(struct stats *st)
+static void stats_fail(struct stats *st, const struct error *e)
+{
+    struct stats_request *q;
+    snapshot_unref(steal_ptr(st->snapshot));
+    while ((q = list_first(&st->served, struct stats_request, link)))
+        stats_answer(q, NULL, e);
+}
+
+// Goes on with the snapshot, for whoever had asked when it was begun. The next one is begun after
+// STATS_PAUSE times the time that this one takes.
+static void stats_fill_some(struct stats *st)
 {
     struct error e;
     uint64_t began_us = uv_hrtime() / 1000;
-    list_move(&st->served, &st->waiting);
-    if (snapshot_new(st->services, &st->snapshot, &e) < 0) {
-        struct stats_request *q;
-        while ((q = list_first(&st->served, struct stats_request, link)))
-            stats_answer(q, NULL, &e);
+    int r = 0;
+    if (!st->snapshot) {
+        list_move(&st->served, &st->waiting);
+        st->took_us = 0;
+        r = snapshot_begin(st->services, &st->snapshot, &e);
     }
+    if (r == 0)
+        r = snapshot_fill(st->services, st->snapshot, &e);
+    if (r < 0)
+        stats_fail(st, &e);
     uint64_t now_us = uv_hrtime() / 1000;
-    st->next_us = now_us + STATS_PAUSE * (now_us - began_us);
+    st->took_us += now_us - began_us;
+    st->next_us = now_us + STATS_PAUSE * st->took_us;
+    st->filled = r < 0 || !st->snapshot->next;
 }
 
 // Answers as many as one turn of the loop allows; on_turn() continues.
@@ -231,23 +253,31 @@ static void stats_answer_some(struct stats *st)
 
 static void stats_schedule(struct stats *st);
 
-// One turn: a new snapshot if nobody waits for the last one, then answers. All who were to be
-// answered may have gone meanwhile, hence the check at both ends.
+static void forget_snapshot(struct stats *st)
+{
+    if (!list_empty(&st->served))
+        return;
+    snapshot_unref(steal_ptr(st->snapshot));
+    st->filled = false;
+}
+
+// One turn: a slice of the snapshot, or of the answers. All who were to be answered may have gone
+// meanwhile, hence the check at both ends.
 static void on_turn(uv_timer_t *timer)
 {
     struct stats *st = container_of(timer, struct stats, timer);
     turns_mark(timer->loop, "answers to STATS");
-    if (list_empty(&st->served))
-        snapshot_unref(steal_ptr(st->snapshot));
-    if (list_empty(&st->served) && !list_empty(&st->waiting))
-        make_snapshot(st);
-    stats_answer_some(st);
-    if (list_empty(&st->served))
-        snapshot_unref(steal_ptr(st->snapshot));
+    forget_snapshot(st);
+    if (!st->filled && (st->snapshot || !list_empty(&st->waiting)))
+        stats_fill_some(st);
+    if (st->filled)
+        stats_answer_some(st);
+    forget_snapshot(st);
     stats_schedule(st);
 }
 
-// At once while answers are due; else when the next snapshot may be made.
+// In the next turn while answers are due (a timer of 0 ms would come in this one); else when the
+// next snapshot may be made.
 static void stats_schedule(struct stats *st)
 {
     uint64_t now_us = uv_hrtime() / 1000;
@@ -255,7 +285,7 @@ static void stats_schedule(struct stats *st)
         (list_empty(&st->served) && list_empty(&st->waiting)))
         return;
     bool wait = list_empty(&st->served) && st->next_us > now_us;
-    uv_timer_start(&st->timer, on_turn, wait ? (st->next_us - now_us) / 1000 : 0, 0);
+    uv_timer_start(&st->timer, on_turn, wait ? (st->next_us - now_us) / 1000 : 1, 0);
 }
 
 static void wait_for_snapshot(struct request *r)

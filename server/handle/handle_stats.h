@@ -1,6 +1,7 @@
 // STATS: one list of clients for all who ask at about the same time (handle_stats.c).
 #pragma once
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "base/list.h"
@@ -14,6 +15,8 @@ struct stats {
     struct list waiting;             // who will be answered by the next snapshot
     struct list served;              // by this one
     struct stats_snapshot *snapshot; // NULL: nobody is being answered
+    bool filled;                     // it is whole: answers go out
+    uint64_t took_us;                // to make it, so far
     uint64_t next_us;                // uv_hrtime(): not before then the next one is made
     uv_timer_t timer;
 };

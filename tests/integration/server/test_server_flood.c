@@ -1,6 +1,7 @@
 // Clients that ask more than they read, or more than their turn. The server's loop runs in the
 // test, turn by turn, so what it has done when is known.
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -23,6 +25,7 @@
 #define BOUND     (256u * 1024) // bytes queued for a client, and one answer more
 #define TURNS_MAX 2000000       // until something that must come has come
 #define OTHERS    200
+#define MANY      1000
 #define FIRST_ID  1000u
 
 static uv_loop_t loop;
@@ -186,15 +189,15 @@ static void take_all(struct peer *p, unsigned n)
     }
 }
 
-static void join_others(struct peer *others)
+static void join_others(struct peer *others, unsigned n)
 {
-    for (unsigned i = 0; i < OTHERS; i++)
+    for (unsigned i = 0; i < n; i++)
         join(&others[i]);
 }
 
-static void close_others(struct peer *others)
+static void close_others(struct peer *others, unsigned n)
 {
-    for (unsigned i = 0; i < OTHERS; i++)
+    for (unsigned i = 0; i < n; i++)
         peer_close(&others[i]);
 }
 
@@ -226,12 +229,54 @@ static void others_have_their_turn(void **state)
 {
     struct peer others[OTHERS];
     (void)state;
-    join_others(others);
+    join_others(others, OTHERS);
     expect_turns(MESSAGE_PING, &(rknnd_Ping){.token = 7}, 4000);
     expect_turns(MESSAGE_STATS, &(rknnd_Empty){0}, 64);
     expect_turns(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 64);
     expect_turns(MESSAGE_SERVER_STATUS, &(rknnd_Empty){0}, 1000);
-    close_others(others);
+    close_others(others, OTHERS);
+}
+
+// A list of many clients takes many turns to make. One who asks in the middle is answered before.
+static void lists_are_made_in_slices(void **state)
+{
+    struct peer *others = calloc(MANY, sizeof *others), asks, pings;
+    unsigned before = 0, until = 0;
+    (void)state;
+    join_others(others, MANY);
+    join(&asks);
+    join(&pings);
+    send_many(&asks, MESSAGE_STATS, &(rknnd_Empty){0}, 1);
+    turn();
+    send_many(&pings, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
+    for (; readable(&pings) == 0; before++)
+        turn();
+    for (until = before; readable(&asks) == 0; until++)
+        turn();
+    if (before > 2 || until < 10)
+        fail_msg("a PING took %u turns, the list of %d clients %u", before, MANY, until);
+    take_all(&asks, 1);
+    peer_close(&asks);
+    peer_close(&pings);
+    close_others(others, MANY);
+    free(others);
+}
+
+// Every client that is listed goes while the list is being made, in every one of its turns.
+static void clients_go_while_they_are_listed(void **state)
+{
+    struct peer others[OTHERS], asks;
+    (void)state;
+    join_others(others, OTHERS);
+    join(&asks);
+    send_many(&asks, MESSAGE_STATS, &(rknnd_Empty){0}, 1);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        peer_close(&others[OTHERS - 1 - i]);
+        if (i % 50 == 0)
+            turn();
+    }
+    take_all(&asks, 1);
+    peer_close(&asks);
 }
 
 // ---- back-pressure ------------------------------------------------------------------------------
@@ -270,10 +315,47 @@ static void answers_wait_for_their_reader(void **state)
 {
     struct peer others[OTHERS];
     (void)state;
-    join_others(others);
+    join_others(others, OTHERS);
     expect_bound(MESSAGE_STATS, &(rknnd_Empty){0}, 200, 10000);
     expect_bound(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 300, 5000);
-    close_others(others);
+    close_others(others, OTHERS);
+}
+
+// Thousands ask, and read nothing, beside many who are idle: nobody waits, and memory is bounded.
+static void thousands_of_stats(void **state)
+{
+    struct peer *others = calloc(MANY, sizeof *others), floods[4], pings;
+    struct connection *c = NULL;
+    (void)state;
+    join_others(others, MANY);
+    join(&pings);
+    for (unsigned i = 0; i < 4; i++)
+        join(&floods[i]);
+    size_t before = mallinfo2().uordblks;
+    for (unsigned i = 0; i < 4; i++)
+        send_many(&floods[i], MESSAGE_STATS, &(rknnd_Empty){0}, 4000);
+    for (unsigned k = 0; k < 50; k++) {
+        unsigned turns = 0;
+        send_many(&pings, MESSAGE_PING, &(rknnd_Ping){.token = k}, 1);
+        for (; readable(&pings) == 0; turns++)
+            turn();
+        take_all(&pings, 1);
+        if (turns > 3)
+            fail_msg("a PING took %u turns", turns);
+    }
+    for (unsigned i = 0; i < 2000; i++)
+        turn();
+    list_for_each (c, &server.connections.all, link)
+        if (channel_backlog(&c->channel) > BOUND + 1000 * MANY)
+            fail_msg("%llu bytes wait", (unsigned long long)channel_backlog(&c->channel));
+    size_t more = mallinfo2().uordblks - before;
+    printf("%zu bytes for 4 clients that have asked 4,000 times each\n", more);
+    assert_true(more < 4u << 20 || more > SIZE_MAX / 2);
+    for (unsigned i = 0; i < 4; i++)
+        peer_close(&floods[i]);
+    peer_close(&pings);
+    close_others(others, MANY);
+    free(others);
 }
 
 // The library's digits; a description is made by a thread, and is larger than its file's name.
@@ -298,8 +380,15 @@ static void descriptions_wait_for_their_reader(void **state)
 
 int main(void)
 {
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max; // both ends of each connection are here
+    setrlimit(RLIMIT_NOFILE, &files);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(others_have_their_turn, start, stop),
+        cmocka_unit_test_setup_teardown(lists_are_made_in_slices, start, stop),
+        cmocka_unit_test_setup_teardown(clients_go_while_they_are_listed, start, stop),
+        cmocka_unit_test_setup_teardown(thousands_of_stats, start, stop),
         cmocka_unit_test_setup_teardown(answers_wait_for_their_reader, start, stop),
         cmocka_unit_test_setup_teardown(descriptions_wait_for_their_reader, start_sim, stop),
     };
