@@ -9,10 +9,13 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -46,19 +49,47 @@ void plugins_done(struct plugins *p)
 }
 
 // A plugin's code runs with the rights of the service, so nobody else may be able to write to the
-// file.
-static int check_file(const char *path, struct error *e)
+// file, or to put another one in its place.
+static bool is_ours(const struct stat *st)
+{
+    return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+// The folder, opened. What is checked is what is used from then on, whatever its path leads to.
+static int plugins_open_dir(const char *dir, struct error *e)
 {
     struct stat st;
-    if (stat(path, &st) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
-    if (!S_ISREG(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
-        (st.st_mode & (S_IWGRP | S_IWOTH)))
-        return error_set(e, STATUS_FAIL,
-                         "plugin %s is not used: it must be a file of root's or of the service's "
-                         "user, which nobody else may write to",
-                         path);
-    return 0;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        error_set_errno(e, STATUS_FAIL, errno, "folder %s of plugins", dir);
+    } else if (!is_ours(&st)) {
+        error_set(e, STATUS_FAIL,
+                  "no plugin of %s is used: the folder must be root's or that of the service's "
+                  "user, and nobody else may write to it",
+                  dir);
+    } else {
+        return fd;
+    }
+    fd_close(fd);
+    return STATUS_FAIL;
+}
+
+static int plugins_open_file(int dir, const char *path, struct error *e)
+{
+    struct stat st;
+    int fd = openat(dir, strrchr(path, '/') + 1, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
+    } else if (!S_ISREG(st.st_mode) || !is_ours(&st)) {
+        error_set(e, STATUS_FAIL,
+                  "plugin %s is not used: it must be a file of root's or of the service's user, "
+                  "which nobody else may write to",
+                  path);
+    } else {
+        return fd;
+    }
+    fd_close(fd);
+    return STATUS_FAIL;
 }
 
 static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
@@ -71,13 +102,32 @@ static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
     return custom_op_check(op, e) < 0 ? error_prefix(e, "plugin %s", path) : 0;
 }
 
-// Loads one library and checks the operator that it describes. Loading runs the library's
-// constructors, which is why the file is checked first.
-static int plugins_load(const char *path, const rknn_custom_op **ret, struct error *e)
+#define SPELLINGS 16 // bits of a spelling's number
+
+// A path of the descriptor that was never used before. The dynamic linker takes a path that it has
+// seen for the library that it loaded by it, but numbers of descriptors come again. So each load
+// has a spelling of its own, in which every part is a bit of the load's number.
+static void spell_path(int fd, char ret[static 24 + 8 * SPELLINGS])
 {
-    if (check_file(path, e) < 0)
-        return e->code;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    static atomic_uint n_loads;
+    unsigned number = atomic_fetch_add(&n_loads, 1);
+    char *at = stpcpy(ret, "/proc/self/");
+    for (unsigned bit = 0; bit < SPELLINGS; bit++)
+        at = stpcpy(at, number >> bit & 1 ? "task/../" : "./");
+    snprintf(at, 16, "fd/%d", fd);
+}
+
+// Loads one library and checks the operator that it describes. Loading runs the library's
+// constructors, so it is loaded by the descriptor that was checked: a path of the folder could lead
+// elsewhere by then.
+static int plugins_load(int dir, const char *path, const rknn_custom_op **ret, struct error *e)
+{
+    cleanup(fd_close_p) int fd = plugins_open_file(dir, path, e);
+    char by_fd[24 + 8 * SPELLINGS];
+    if (fd < 0)
+        return fd;
+    spell_path(fd, by_fd);
+    void *library = dlopen(by_fd, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return error_set(e, STATUS_FAIL, "plugin %s cannot be loaded: %s", path, dlerror());
     get_custom_op_func get = (get_custom_op_func)dlsym(library, SYMBOL);
@@ -93,7 +143,7 @@ static int plugins_load(const char *path, const rknn_custom_op **ret, struct err
 
 // A plugin that cannot be used is logged and remembered as the reason for the error that a run gets
 // if its operator is then missing; the others stay usable.
-static void plugins_add(struct plugins *p, const char *name)
+static void plugins_add(struct plugins *p, int dir, const char *name)
 {
     size_t size = strlen(p->dir) + strlen(name) + 2;
     struct plugin *i = calloc(1, sizeof *i + size);
@@ -104,7 +154,7 @@ static void plugins_add(struct plugins *p, const char *name)
     }
     snprintf(i->path, size, "%s/%s", p->dir, name);
     int crumb = breadcrumbs_enter(p->breadcrumbs, "the loading of plugin %s", i->path);
-    int r = plugins_load(i->path, &i->op, &e);
+    int r = plugins_load(dir, i->path, &i->op, &e);
     breadcrumbs_leave(p->breadcrumbs, crumb);
     if (r < 0) {
         log_warn("%s", e.text);
@@ -133,16 +183,22 @@ static void load_client_library(const struct plugins *p)
         dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }
 
-// In alphabetical order, so that of two plugins for one operator always the same one is used.
+// In alphabetical order, so that of two plugins for one operator always the same one is used. A
+// folder that is not there is empty.
 static void open_all(struct plugins *p)
 {
     struct dirent **names;
-    int n = p->dir[0] ? scandir(p->dir, &names, is_plugin, alphasort) : 0;
     p->open = true;
+    if (!p->dir[0] || access(p->dir, F_OK) < 0)
+        return;
+    cleanup(fd_close_p) int dir = plugins_open_dir(p->dir, &p->unusable);
+    int n = dir < 0 ? 0 : scandirat(dir, ".", &names, is_plugin, alphasort);
+    if (dir < 0)
+        log_warn("%s", p->unusable.text);
     if (n > 0)
         load_client_library(p);
     for (int i = 0; i < n; i++) {
-        plugins_add(p, names[i]->d_name);
+        plugins_add(p, dir, names[i]->d_name);
         free(names[i]);
     }
     if (n > 0)

@@ -1,9 +1,10 @@
 // Memories and the handles of sessions.
 //
-// A memory is known by its file (device and inode), so that one which is imported twice, by one
-// program or by two, is one memory with two handles. Handles count against the session and its
-// user; references (handles, bindings, runs) keep the mapping. When the last reference goes,
-// workers that have it mapped are told through memory_user.gone().
+// A memory is known by its file (device and inode) and by how that is open, so that one which is
+// imported twice, by one program or by two, is one memory with two handles, and whoever has a file
+// for reading alone cannot write to it through another's descriptor. Handles count against the
+// session and its user; references (handles, bindings, runs) keep the mapping. When the last
+// reference goes, workers that have it mapped are told through memory_user.gone().
 #include "server/jobs/memory.h"
 
 #include <errno.h>
@@ -69,11 +70,13 @@ int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret
     return r;
 }
 
+// A file that memory_map() takes has an inode of its own. Those of dma-bufs before Linux 5.3 are
+// not their own, as those of other anonymous files are not; it does not take them.
 static struct memory *find_file(struct memories *all, const struct memory_file *f)
 {
     struct memory *m;
     list_for_each (m, &all->all, link)
-        if (m->device == f->device && m->inode == f->inode)
+        if (m->device == f->device && m->inode == f->inode && m->read_only == f->read_only)
             return m;
     return NULL;
 }

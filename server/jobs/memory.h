@@ -1,8 +1,9 @@
 // Memory that programs share with the NPU: what rknn_create_mem() and its relatives make.
 //
 // A memory is one file that nobody can shrink under those who have it mapped: a dma-buf, or a
-// sealed memfd. Handles belong to sessions; importing the same file again gives another handle of
-// the same memory. It lives as long as a handle, a binding or a job has it. Loop thread only.
+// sealed memfd. Handles belong to sessions; importing the same file again, with the same
+// rights, gives another handle of the same memory. It lives as long as a handle, a binding or a job
+// has it. Loop thread only.
 #pragma once
 
 #include <stdbool.h>

@@ -227,6 +227,20 @@ class Plugins(Case):
         self.put("good", mode=0o666)
         self.assertIn("nobody else may write", self.run_it(self.with_plugins(), -1))
 
+    def test_a_folder_that_others_may_write(self):
+        """Who can put files there can put another one in a good one's place."""
+        self.put("good")
+        self.plugins.chmod(0o777)
+        for isolation in ("process", "thread"):
+            self.assertIn("nobody else may write to it", self.run_it(self.with_plugins("--isolation", isolation), -1))
+
+    def test_two_of_them(self):
+        """Each is the file that was checked, although they are opened one after the other."""
+        self.put("good", "librkcst_b.so")
+        self.put("nothing", "librkcst_a.so")
+        self.put("version2", "librkcst_c.so")
+        self.run_it(self.with_plugins())
+
     def test_none(self):
         self.assertIn(str(self.plugins), self.run_it(self.with_plugins(), -1))
         self.assertIn("/nonexistent", self.run_it(self.daemon("--plugin-dir", "/nonexistent"), -1))

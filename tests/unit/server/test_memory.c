@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -160,6 +161,44 @@ static void one_file_is_one_memory(void **state)
     memory_table_done(&table);
 }
 
+// Who has a file for reading alone gets it for reading alone, although another has it for writing.
+static void rights_are_the_importers(void **state)
+{
+    (void)state;
+    int fd = make_file(MFD_ALLOW_SEALING, 4096, 0);
+    struct memory *owner = NULL, *reader = NULL, *again = NULL;
+    struct error e;
+    assert_int_equal(import_fd(dup(fd), &owner, NULL), 0);
+    assert_int_equal(import_fd(open_again(dup(fd), O_RDONLY), &reader, NULL), 0);
+    assert_true(reader->read_only);
+    assert_int_equal(fd_check_writable(reader->buffer.fd, STATUS_OUTPUT_INVALID, &e),
+                     STATUS_OUTPUT_INVALID);
+    owner->buffer.map[9] = 77;
+    assert_int_equal(reader->buffer.map[9], 77);
+    // ... and the other way round: the reader's mapping is not what a writer gets.
+    assert_int_equal(import_fd(open_again(dup(fd), O_RDWR), &again, NULL), 0);
+    assert_ptr_equal(again, owner);
+    memory_unref(again);
+    memory_unref(owner);
+    assert_int_equal(import_fd(fd, &owner, NULL), 0);
+    assert_true(!owner->read_only);
+    owner->buffer.map[9] = 78;
+    memory_unref(owner);
+    memory_unref(reader);
+}
+
+// Files of one inode, which all dma-bufs are before Linux 5.3, and event descriptors ever.
+static void files_that_share_an_inode(void **state)
+{
+    (void)state;
+    struct npu_buffer b = {.fd = eventfd(0, EFD_CLOEXEC), .size = 4096};
+    struct memory *m;
+    b.map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(memory_adopt(&all, &b, &m, NULL), 0);
+    expect_refused(eventfd(0, EFD_CLOEXEC), "neither a dma-buf nor a memfd");
+    memory_unref(m);
+}
+
 static void handles_are_not_used_again(void **state)
 {
     (void)state;
@@ -183,6 +222,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_that_cannot_shrink, begin, end),
         cmocka_unit_test_setup_teardown(files_for_reading_alone, begin, end),
         cmocka_unit_test_setup_teardown(one_file_is_one_memory, begin, end),
+        cmocka_unit_test_setup_teardown(rights_are_the_importers, begin, end),
+        cmocka_unit_test_setup_teardown(files_that_share_an_inode, begin, end),
         cmocka_unit_test_setup_teardown(handles_are_not_used_again, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
