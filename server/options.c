@@ -93,6 +93,26 @@ static int add_quota(void *options, const char *value, struct error *e)
     return r;
 }
 
+// Two totals are older than --limit, and have options of their own.
+static int add_limits(void *options, const char *value, struct error *e)
+{
+    struct options *o = options;
+    struct account_amounts limits = o->limits;
+    int r = quota_parse_limits(value, &limits, e);
+    if (r < 0)
+        return r;
+    if (limits.of[ACCOUNT_CONNECTIONS] || limits.of[ACCOUNT_STORAGE])
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "connections are limited by max-connections, storage by max-models-size");
+    o->limits = limits;
+    return 0;
+}
+
+static int add_rights(void *rights, const char *value, struct error *e)
+{
+    return rights_add(rights, value, e);
+}
+
 // File descriptors are int64_t, so that -1 can mean none.
 static int set_fd(void *field, const char *value, struct error *e)
 {
@@ -196,7 +216,11 @@ static void list_rest(struct options *o, struct rows *r)
         {0, "trace-events", OPTION_NUMBER, &o->trace_events, "N",
          "events that rknnctl trace can look back, of 64 bytes each", 0, 1 << 24, NULL},
         {0, "quota", OPTION_CALL, o, "USER:KEY=N,...",
-         "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share; may be repeated", 0, 0, add_quota},
+         "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share and others; may be repeated", 0, 0, add_quota},
+        {0, "limit", OPTION_CALL, o, "KEY=N,...",
+         "how much there is in all for clients (rknnctl status --limits); may be repeated", 0, 0, add_limits},
+        {0, "rights", OPTION_CALL, &o->rights, "WHO:RIGHT,...",
+         "what a user, a @group, tcp, usb or * may do: run, see-own, see-all, kill, debug, none; may be repeated", 0, 0, add_rights},
         {0, "plugin-dir", OPTION_CALL, &o->plugin_dir, "DIR",
          "where plugins for custom operators lie (default: " PLUGIN_DIR ")", 0, 0, set_text},
         {0, "module-dir", OPTION_CALL, &o->module_dir, "DIR",
@@ -395,11 +419,11 @@ static int check_quotas(const struct options *o, struct error *e)
 {
     for (uint32_t i = 0; i < o->n_quotas; i++) {
         const char *user = o->quotas[i].user;
-        if (strcmp(user, "*") != 0 && strcmp(user, "tcp") != 0 && !is_number(user) &&
-            !getpwnam(user))
+        if (strcmp(user, "*") != 0 && strcmp(user, "tcp") != 0 && strcmp(user, "usb") != 0 &&
+            !is_number(user) && !getpwnam(user))
             return error_set(e, STATUS_PARAM_INVALID,
                              "quota: there is no user \"%s\" (a name or number of this system, tcp "
-                             "for the network, * for everyone)",
+                             "for the network, usb for the cable, * for everyone)",
                              user);
     }
     return 0;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "server/clients/quota.h"
+#include "server/clients/rights.h"
 
 #define OPTIONS_MAX_LISTEN 16
 #define PLUGIN_DIR         "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4
@@ -32,6 +33,8 @@ struct options {
     bool threads;          // --isolation=thread
     struct quota quotas[OPTIONS_MAX_QUOTAS];
     uint32_t n_quotas;
+    struct account_amounts limits; // in all; 0: what the machine allows
+    struct rights rights;
 
     uint32_t max_connections;
     uint32_t max_contexts;       // of one session

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/net/uri.h"
+#include "server/clients/machine.h"
 #include "server/handle/dispatch.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/transport_socket.h"
@@ -24,6 +26,11 @@
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
 #endif
+
+#define OWN_DESCRIPTORS 64   // beside what clients hold
+#define OWN_THREADS     48   // the loop, libuv's, those that hash, those that look at files
+#define MAX_THREADS     8192 // where the system sets no limit
+#define WORKER_THREADS  2    // of a worker, beside one for each core: its own, and one to spare
 
 // ---- sweeping -----------------------------------------------------------------------------------
 
@@ -55,6 +62,7 @@ static void on_sweep(uv_timer_t *timer)
     list_for_each_safe (c, after, &s->connections.all, link)
         connection_sweep(c, now_ms);
     uploads_sweep(&s->uploads, now_ms);
+    describes_continue(&s->describes);
     if (list_empty(&s->connections.all) && list_empty(&s->uploads.all))
         uv_timer_stop(&s->sweep);
 }
@@ -67,18 +75,31 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
-// Makes room for a new connection: closes the oldest one that has not said HELLO in time.
-static void close_unused(struct server *s)
+// Makes room for a new connection: closes the user's oldest one that has not said HELLO in time,
+// or, for an operator, anybody's. False: there is none.
+static bool close_unused(struct server *s, const struct user *user)
 {
     struct connection *c;
     list_for_each (c, &s->connections.all, link)
-        if (connection_is_unused(c, uv_now(s->loop))) {
+        if ((c->user == user || user->account.tier == ACCOUNT_OPERATOR) &&
+            connection_is_unused(c, uv_now(s->loop))) {
             connection_close(c, "no HELLO, and others want its place");
-            return;
+            return true;
         }
+    return false;
 }
 
-// A new connection, from whichever transport. Above the limit it is told so with a goodbye.
+static int server_admit(struct server *s, struct connection *c, struct error *e)
+{
+    int r;
+    while ((r = account_charge(&c->user->account, ACCOUNT_CONNECTIONS, 1, e)) < 0)
+        if (!close_unused(s, c->user))
+            return r;
+    c->admitted = true;
+    return 0;
+}
+
+// A new connection, from whichever transport. One too many is told so with a goodbye.
 static void take_transport(struct server *s, struct transport *transport,
                            const struct origin *origin)
 {
@@ -86,11 +107,17 @@ static void take_transport(struct server *s, struct transport *transport,
         transport_close(transport);
         return;
     }
-    struct connection *c = connection_new(&s->connections, transport, origin);
-    if (c && s->connections.n > s->options->max_connections)
-        close_unused(s);
-    if (c && s->connections.n > s->options->max_connections)
-        connection_leave(c, "the server has as many connections as it allows (max-connections)");
+    struct user *user;
+    struct error e;
+    if (user_get(&s->users, origin, &user, &e) < 0) {
+        log_error("a connection was refused: %s", e.text);
+        transport_close(transport);
+        return;
+    }
+    struct connection *c = connection_new(&s->connections, transport, origin, user);
+    user_unref(user);
+    if (c && server_admit(s, c, &e) < 0)
+        connection_leave(c, e.text);
     start_sweeping(s);
 }
 
@@ -150,6 +177,62 @@ static void server_announce(struct server *s)
         log_warn("this server is not announced: %s", e.text);
 }
 
+// What is left beside the process's own, which is at most half.
+static uint64_t beside(uint64_t all, uint64_t own)
+{
+    return all - (own < all / 2 ? own : all / 2);
+}
+
+// What all clients together may hold: as the options say, or a part of what the machine has.
+// Descriptors and threads are the process's, which needs some itself.
+static void server_set_limits(struct server *s)
+{
+    const struct options *o = s->options;
+    struct account_amounts *t = &s->accounts.total;
+    struct machine m;
+    machine_read(o->sysfs ? o->sysfs : "/sys", &m);
+    uint64_t threads = m.threads < MAX_THREADS ? m.threads : MAX_THREADS;
+    *t = (struct account_amounts){{
+        [ACCOUNT_CONNECTIONS] = o->max_connections,
+        [ACCOUNT_SESSIONS] = o->max_connections,
+        [ACCOUNT_CONTEXTS] = 16384,
+        [ACCOUNT_REQUESTS] = 65536,
+        [ACCOUNT_BYTES] = m.memory / 2,
+        [ACCOUNT_MEMORIES] = 16384,
+        [ACCOUNT_UPLOADS] = 256,
+        [ACCOUNT_MODELS] = 4096,
+        [ACCOUNT_STORAGE] = o->max_models_size ? o->max_models_size : m.memory / 4 * 3,
+        [ACCOUNT_WORKERS] = 128,
+        [ACCOUNT_REPLIES] = m.memory / 16,
+        [ACCOUNT_DUMPS] = 32,
+        [ACCOUNT_FOLLOWERS] = 256,
+        [ACCOUNT_DESCRIPTORS] = beside(m.descriptors, OWN_DESCRIPTORS),
+        [ACCOUNT_THREADS] = beside(threads, OWN_THREADS),
+    }};
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        if (o->limits.of[i])
+            t->of[i] = o->limits.of[i];
+    s->accounts.worker_threads = s->jobs.scheduler.n_cores + WORKER_THREADS;
+}
+
+static void on_no_work(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_no_work_done(uv_work_t *work, int status)
+{
+    (void)work;
+    (void)status;
+}
+
+// libuv starts its threads when it first has work for them, and ends the process when it cannot: so
+// it is now, before clients have taken what there is.
+static void start_threads(struct server *s)
+{
+    uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
+}
+
 // The backend has said which device it has: from here on the server accepts connections.
 static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
 {
@@ -164,6 +247,8 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
         return;
     uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
     scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
+    server_set_limits(s);
+    start_threads(s);
     s->state = SERVER_SERVING;
     s->services.serving = true;
     log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
@@ -316,6 +401,8 @@ static void init_services(struct server *s)
         .loop = s->loop,
         .options = s->options,
         .runner_options = &s->runner_options,
+        .accounts = &s->accounts,
+        .users = &s->users,
         .device = &s->device,
         .started_ms = uv_now(s->loop),
         .connections = &s->connections,
@@ -347,12 +434,14 @@ static void init_clients(struct server *s)
     s->listeners.take_transport = on_transport;
     s->listeners.orphaned = on_orphaned;
     s->listeners.socket_group = s->options->socket_group;
+    s->listeners.groups = s->groups;
+    s->listeners.n_groups = ORIGIN_SOCKET_GROUP + 1;
     s->listeners.insecure = s->options->insecure;
     s->connections = (struct connections){
         .loop = s->loop, .options = s->options, .services = &s->services, .ops = &connection_ops};
-    s->sessions = (struct sessions){
-        .users = &s->users, .scheduler = &s->jobs.scheduler, .memories = &s->memories};
-    s->users = (struct users){.options = s->options, .scheduler = &s->jobs.scheduler};
+    s->sessions = (struct sessions){.scheduler = &s->jobs.scheduler, .memories = &s->memories};
+    s->users = (struct users){
+        .options = s->options, .scheduler = &s->jobs.scheduler, .accounts = &s->accounts};
     s->contexts = (struct contexts){.options = s->options,
                                     .scheduler = &s->jobs.scheduler,
                                     .timer = &s->jobs.timer,
@@ -363,10 +452,23 @@ static void init_clients(struct server *s)
     list_init(&s->contexts.all);
 }
 
+// Those that matter: of the rules of rights, and of the sockets.
+static void find_groups(struct server *s)
+{
+    const struct options *o = s->options;
+    const struct group *group = o->socket_group ? getgrnam(o->socket_group) : NULL;
+    memcpy(s->groups, o->rights.groups, sizeof o->rights.groups);
+    for (uint32_t i = o->rights.n; i < ORIGIN_SOCKET_GROUP; i++)
+        s->groups[i] = (gid_t)-1;
+    s->groups[ORIGIN_SOCKET_GROUP] = group ? group->gr_gid : (gid_t)-1;
+}
+
 // Cannot fail: after this, server_stop() can close everything, however far the start gets.
 static void init_parts(struct server *s, uv_loop_t *loop, const struct options *options)
 {
     *s = (struct server){.loop = loop, .options = options};
+    accounts_init(&s->accounts);
+    find_groups(s);
     init_runner_options(s);
     init_services(s);
     init_clients(s);
@@ -376,7 +478,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, const struct options *
     jobs_init(&s->jobs, loop, &s->trace, on_job_ended);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
-    store_init(&s->store, options, &s->runner_options, on_model_held);
+    store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace);
     memories_init(&s->memories);
 }

@@ -55,6 +55,8 @@ struct server {
     struct connections connections;
     struct sessions sessions;
     struct users users;
+    struct accounts accounts;
+    gid_t groups[ORIGIN_SOCKET_GROUP + 1]; // that origins are asked about
 
     // What they use.
     struct store store;
@@ -74,6 +76,7 @@ struct server {
     struct trace trace;
     struct notify notify;
 
+    uv_work_t no_work;
     uint64_t swept_ms; // uv_now()
     uv_timer_t sweep;  // heartbeats and timeouts of everything
     uv_timer_t drain;

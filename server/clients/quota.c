@@ -1,39 +1,60 @@
-// Reads the values of --quota: USER:KEY=N[,KEY=N]...
+// Reads the values of --quota, USER:KEY=N[,KEY=N]..., and of --limit, which has no user.
 #include "server/clients/quota.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/options/number.h"
 
-// 0 is not accepted, because in struct quota it means "no limit". Only bytes may have a suffix.
-static int quota_set(struct quota *q, const char *key, const char *value, struct error *e)
+static int unknown_key(const char *key, bool with_share, struct error *e)
+{
+    char keys[256] = "";
+    size_t n = 0;
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        n += (size_t)snprintf(keys + n, sizeof keys - n, "%s%s", i ? ", " : "",
+                              account_key((enum account_resource)i));
+    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is none of %s%s", key, keys,
+                     with_share ? ", share" : "");
+}
+
+// 0 is not accepted, because it means "no limit". Only bytes may have a suffix.
+static int quota_set(struct account_amounts *limits, uint32_t *share, const char *key,
+                     const char *value, struct error *e)
 {
     uint64_t n;
-    bool bytes = strcmp(key, "bytes") == 0;
+    enum account_resource what = account_find(key);
+    bool is_share = share && strcmp(key, "share") == 0;
+    if (what == ACCOUNT_RESOURCES && !is_share)
+        return unknown_key(key, share, e);
+    bool bytes = !is_share && account_is_bytes(what);
+    uint64_t max = is_share ? QUOTA_MAX_SHARE : bytes ? UINT64_MAX : UINT32_MAX;
     int r = !value  ? STATUS_PARAM_INVALID
-            : bytes ? number_parse_bytes(value, 1, UINT64_MAX, &n, NULL)
-                    : number_parse(value, 1, UINT32_MAX, &n, NULL);
+            : bytes ? number_parse_bytes(value, 1, max, &n, NULL)
+                    : number_parse(value, 1, max, &n, NULL);
     if (r < 0)
-        return error_set(e, STATUS_PARAM_INVALID, "%s wants a number above 0", key);
-    if (bytes)
-        q->bytes = n;
-    else if (strcmp(key, "contexts") == 0)
-        q->contexts = (uint32_t)n;
-    else if (strcmp(key, "in-flight") == 0)
-        q->in_flight = (uint32_t)n;
-    else if (strcmp(key, "share") == 0 && n <= QUOTA_MAX_SHARE)
-        q->share = (uint32_t)n;
+        return error_set(e, STATUS_PARAM_INVALID, "%s wants a number from 1 to %llu", key,
+                         (unsigned long long)max);
+    if (is_share)
+        *share = (uint32_t)n;
     else
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "\"%s=%s\" is none of contexts=N, in-flight=N, bytes=N, share=1..%d", key,
-                         value, QUOTA_MAX_SHARE);
+        limits->of[what] = n;
     return 0;
 }
 
-// strsep() cuts the copy in place; keys may come in any order, and the last one of a kind counts.
+// strsep() cuts the text in place; keys may come in any order, and the last one of a kind counts.
+static int quota_set_all(struct account_amounts *limits, uint32_t *share, char *rest,
+                         struct error *e)
+{
+    int r = 0;
+    while (rest && r == 0) {
+        char *value = strsep(&rest, ","), *key = strsep(&value, "=");
+        r = quota_set(limits, share, key, value, e);
+    }
+    return r;
+}
+
 int quota_parse(const char *text, struct quota *ret, struct error *e)
 {
     cleanup(free_p) char *copy = strdup(text);
@@ -42,16 +63,17 @@ int quota_parse(const char *text, struct quota *ret, struct error *e)
     char *rest = copy, *user = strsep(&rest, ":");
     *ret = (struct quota){.share = 1};
     if (!*user || strlen(user) >= sizeof ret->user || !rest)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "\"%s\" is not USER:KEY=N[,KEY=N]… with the keys contexts, in-flight, "
-                         "bytes, share",
-                         text);
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "\"%s\" is not USER:KEY=N[,KEY=N]…, like alice:contexts=4,bytes=1G,share=2", text);
     strcpy(ret->user, user);
-    while (rest) {
-        char *value = strsep(&rest, ","), *key = strsep(&value, "=");
-        int r = quota_set(ret, key, value, e);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return quota_set_all(&ret->limits, &ret->share, rest, e);
+}
+
+int quota_parse_limits(const char *text, struct account_amounts *limits, struct error *e)
+{
+    cleanup(free_p) char *copy = strdup(text);
+    if (!copy)
+        return error_no_memory(e, "an option", strlen(text));
+    return quota_set_all(limits, NULL, copy, e);
 }

@@ -1,20 +1,23 @@
-// What one user may have: the option --quota, `USER:contexts=N,in-flight=N,bytes=N,share=N`.
+// What one user may have: the option --quota, `USER:contexts=N,in-flight=N,bytes=N,share=N`; and
+// what there is in all: --limit, without a user. The keys are those of account.h.
 #pragma once
 
 #include <stdint.h>
 
 #include "base/error.h"
+#include "server/clients/account.h"
 
 #define QUOTA_MAX_SHARE 1000
 
-// USER: a name or number of the system, "tcp" (all who come over the network), or "*" (everyone
-// who has no quota of their own). Each user that "*" stands for has all of it.
+// USER: a name or number of the system, "tcp" (each address of the network), "usb", or "*"
+// (everyone who has no quota of their own). Each user that "tcp" or "*" stands for has all of it.
 struct quota {
     char user[32];
-    uint32_t contexts; // of all the user's programs; 0: no limit, as for the next ones
-    uint32_t in_flight;
-    uint64_t bytes; // inputs and outputs in flight, and memory objects
+    struct account_amounts limits; // 0: none, so that what others leave is the limit
     uint32_t share; // 1 … QUOTA_MAX_SHARE, 1 where nothing is said: device time beside other users
 };
 
 int quota_parse(const char *text, struct quota *ret, struct error *e);
+
+/// `KEY=N[,KEY=N]…` into *limits; what is not named stays.
+int quota_parse_limits(const char *text, struct account_amounts *limits, struct error *e);

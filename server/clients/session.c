@@ -17,8 +17,7 @@
 
 // The secret is from the kernel's random generator: whoever knows it can use all that the session
 // has.
-int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
-                struct error *e)
+int session_new(struct sessions *all, struct user *user, struct session **ret, struct error *e)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s)
@@ -27,11 +26,12 @@ int session_new(struct sessions *all, const struct origin *origin, struct sessio
         free(s);
         return error_set_errno(e, STATUS_FAIL, errno, "no random bytes for a session");
     }
-    int r = user_get(all->users, origin, &s->user, e);
+    int r = account_charge(&user->account, ACCOUNT_SESSIONS, 1, e);
     if (r < 0) {
         free(s);
         return r;
     }
+    s->user = user_ref(user);
     s->all = all;
     s->refs = 1;
     s->id = ++all->last_id;
@@ -84,7 +84,9 @@ void session_unref(struct session *s)
     if (!s || --s->refs > 0)
         return;
     give_up_queues(s);
-    user_give_bytes(s->user, s->memories.bytes);
+    account_refund(&s->user->account, ACCOUNT_BYTES, s->memories.bytes);
+    account_refund(&s->user->account, ACCOUNT_MEMORIES, s->memories.n_memories);
+    account_refund(&s->user->account, ACCOUNT_SESSIONS, 1);
     memory_table_done(&s->memories);
     scheduler_client_done(s->all->scheduler, &s->scheduling);
     list_remove(&s->link);

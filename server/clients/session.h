@@ -8,17 +8,13 @@
 
 struct context;
 struct connection;
-struct origin;
 struct user;
-
-struct users;
 
 // All sessions of a daemon. Embedded by the server.
 struct sessions {
     struct list all;
     unsigned n;
     uint64_t last_id;
-    struct users *users;
     struct scheduler *scheduler;
     struct memories *memories;
 };
@@ -47,9 +43,8 @@ struct session {
     struct memory_table memories;
 };
 
-/// A new session with one reference, of the user at the other end.
-int session_new(struct sessions *all, const struct origin *origin, struct session **ret,
-                struct error *e);
+/// A new session of the user, with one reference.
+int session_new(struct sessions *all, struct user *user, struct session **ret, struct error *e);
 
 /// The session with this id, if the secret proves that it is the client's; else NULL.
 struct session *session_find(struct sessions *all, uint64_t id,

@@ -1,6 +1,5 @@
-// Users and their quotas. A user exists while one of its sessions does; what is taken counts for
-// all its programs together, and is given back by whoever took it. All who come over the network
-// are one user, "tcp".
+// Users, their quotas and accounts. What is charged counts for all of a user's programs together.
+// Who comes over the network has no other identity than the address he comes from.
 #include "server/clients/user.h"
 
 #include <stdio.h>
@@ -9,12 +8,16 @@
 
 #include "server/options.h"
 
-static void set_name(struct user *u)
+static void set_names(struct user *u)
 {
+    bool usb = strcmp(u->source, ORIGIN_USB) == 0;
     if (u->local)
         who_user(u->uid, u->name);
     else
-        snprintf(u->name, sizeof u->name, "tcp");
+        snprintf(u->name, sizeof u->name, usb ? "usb" : "tcp");
+    bool address = !u->local && !usb && u->source[0];
+    snprintf(u->title, sizeof u->title, "%s%s%s", u->name, address ? " " : "",
+             address ? u->source : "");
 }
 
 // A quota names a user by name or by number.
@@ -38,29 +41,64 @@ static struct quota find_quota(const struct options *o, const struct user *u)
     return ret;
 }
 
-// A user is found by uid, or by not being local. The quota is looked up once, when the first
-// session comes.
-int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
+// A local user is found by uid, another by the address.
+static struct user *user_find(const struct users *all, const struct origin *p)
 {
     struct user *u;
     list_for_each (u, &all->all, link)
-        if (u->local == p->local && (!u->local || u->uid == p->uid)) {
-            u->refs++;
-            *ret = u;
-            return 0;
-        }
+        if (u->local == p->local &&
+            (p->local ? u->uid == p->uid : strcmp(u->source, p->source) == 0))
+            return u;
+    return NULL;
+}
+
+static enum account_tier tier_of(const struct origin *p)
+{
+    return origin_is_operator(p) ? ACCOUNT_OPERATOR : p->member ? ACCOUNT_MEMBER : ACCOUNT_ORDINARY;
+}
+
+static void open_account(struct accounts *all, struct user *u, enum account_tier tier)
+{
+    struct account *parent = tier == ACCOUNT_OPERATOR ? &all->operators
+                             : u->local               ? &all->all
+                                                      : &all->network;
+    account_init(&u->account, parent, u->title);
+    u->account.quota = &u->quota.limits;
+    u->account.quota_name = u->quota.user;
+    u->account.tier = tier;
+}
+
+// The quota is looked up once, when the user comes. Of his programs, some may be in more groups
+// than others.
+int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
+{
+    struct user *u = user_find(all, p);
+    if (u) {
+        if (u->account.tier < tier_of(p))
+            u->account.tier = tier_of(p);
+        *ret = user_ref(u);
+        return 0;
+    }
     u = calloc(1, sizeof *u);
     if (!u)
         return error_no_memory(e, "a user", sizeof *u);
     u->refs = 1;
     u->local = p->local;
     u->uid = p->uid;
-    set_name(u);
+    snprintf(u->source, sizeof u->source, "%s", p->source);
+    set_names(u);
     u->quota = find_quota(all->options, u);
+    open_account(all->accounts, u, tier_of(p));
     scheduler_group_init(all->scheduler, &u->scheduling, u->quota.share);
     list_append(&all->all, &u->link);
     *ret = u;
     return 0;
+}
+
+struct user *user_ref(struct user *u)
+{
+    u->refs++;
+    return u;
 }
 
 void user_unref(struct user *u)
@@ -69,57 +107,4 @@ void user_unref(struct user *u)
         return;
     list_remove(&u->link);
     free(u);
-}
-
-// Names the limit and the quota it comes from, so that an administrator finds the option.
-static int user_refuse(const struct user *u, const char *what, uint64_t limit, int status,
-                       struct error *e)
-{
-    return error_set(e, status, "user %s has as many %s as the quota allows: %llu (quota %s)",
-                     u->name, what, (unsigned long long)limit, u->quota.user);
-}
-
-int user_take_context(struct user *u, struct error *e)
-{
-    if (u->quota.contexts && u->n_contexts >= u->quota.contexts)
-        return user_refuse(u, "contexts", u->quota.contexts, STATUS_MALLOC_FAIL, e);
-    u->n_contexts++;
-    return 0;
-}
-
-void user_give_context(struct user *u)
-{
-    u->n_contexts--;
-}
-
-// Written so that the sum cannot overflow.
-int user_take_bytes(struct user *u, uint64_t bytes, struct error *e)
-{
-    if (u->quota.bytes && (bytes > u->quota.bytes || u->bytes > u->quota.bytes - bytes))
-        return user_refuse(u, "bytes", u->quota.bytes, STATUS_MALLOC_FAIL, e);
-    u->bytes += bytes;
-    return 0;
-}
-
-void user_give_bytes(struct user *u, uint64_t bytes)
-{
-    u->bytes -= bytes;
-}
-
-// Nothing is taken on failure.
-int user_take_request(struct user *u, uint64_t bytes, struct error *e)
-{
-    if (u->quota.in_flight && u->n_in_flight >= u->quota.in_flight)
-        return user_refuse(u, "requests in flight", u->quota.in_flight, STATUS_DEVICE_UNAVAILABLE,
-                           e);
-    int r = user_take_bytes(u, bytes, e);
-    if (r == 0)
-        u->n_in_flight++;
-    return r;
-}
-
-void user_give_request(struct user *u, uint64_t bytes)
-{
-    u->n_in_flight--;
-    user_give_bytes(u, bytes);
 }

@@ -1,6 +1,6 @@
 // From a frame to its handler: the table of requests, and the order of checks.
 //
-//   state of the connection -> size of the payload -> id in use -> permission -> decode -> handle
+//   state of the connection -> size of the payload -> id in use ->   right    -> decode -> handle
 //     refused: answered         sent away             sent away    refused       refused   refused
 //
 // A peer that breaks the rules of frames is sent away, since nothing it sends later can be trusted
@@ -9,6 +9,7 @@
 #include "server/handle/dispatch.h"
 
 #include "base/log.h"
+#include "server/clients/rights.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/options.h"
@@ -17,26 +18,28 @@
 struct row {
     uint16_t type;
     unsigned states; // of the connection, in which it is understood
-    unsigned permission;
-    bool answered; // a refusal is sent as its answer; else it ends the connection
-    bool new_work; // refused while the server drains
-    unsigned work; // of the connection's turn of the loop, of which there are CHANNEL_TURN
+    unsigned right;  // enum right, that it takes
+    bool answered;   // a refusal is sent as its answer; else it ends the connection
+    bool new_work;   // refused while the server drains
+    unsigned work;   // of the connection's turn of the loop, of which there are CHANNEL_TURN
     handle_function *handle;
 };
 
-#define FRESH  CONNECTION_FRESH
-#define READY  CONNECTION_READY
-#define OPEN   (CONNECTION_READY | CONNECTION_ENDING)
-#define LOOK   PERMIT_OBSERVE
-#define USE    PERMIT_USE
-#define ANYONE 0u
+#define FRESH   CONNECTION_FRESH
+#define READY   CONNECTION_READY
+#define OPEN    (CONNECTION_READY | CONNECTION_ENDING)
+#define ANYONE  0u
+#define RUN     RIGHT_RUN
+#define SEE_OWN RIGHT_SEE_OWN
+#define SEE_ALL RIGHT_SEE_ALL
+#define DEBUG   RIGHT_DEBUG
 // Costs of a request, as part of a connection's turn of the loop (CHANNEL_TURN).
 #define LITTLE 1u
 #define MORE   8u           // lists, files, memory: tens of microseconds
 #define MUCH   CHANNEL_TURN // a thousand messages in the answer; a process
 
-#define X(NAME, name, states, permission, answered, new_work, work)                                \
-    {MESSAGE_##NAME, states, permission, answered, new_work, work, handle_##name},
+#define X(NAME, name, states, right, answered, new_work, work)                                     \
+    {MESSAGE_##NAME, states, right, answered, new_work, work, handle_##name},
 static const struct row rows[] = {HANDLE_LIST(X)};
 #undef X
 
@@ -70,13 +73,6 @@ static int check_state(const struct connection *c, const struct row *row,
         return error_set(e, STATUS_FAIL, "%s came with a payload of %llu bytes, it has none", name,
                          (unsigned long long)h->payload_size);
     return 0;
-}
-
-static int check_permission(const struct connection *c, const struct row *row, struct error *e)
-{
-    if ((c->permissions & row->permission) == row->permission)
-        return 0;
-    return error_set(e, STATUS_FAIL, "this client may not do that");
 }
 
 // channel.c has counted 1 for the message; the rest of its cost is added here.
@@ -138,7 +134,7 @@ void dispatch_message(struct connection *c, const struct frame_header *h, struct
         return;
     }
     if (r == 0)
-        r = check_permission(c, row, &e);
+        r = rights_check(c->rights, row->right, &e);
     if (r == 0)
         r = decode_and_handle(c, row, h, message, &e);
     if (r < 0)

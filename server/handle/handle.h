@@ -11,40 +11,40 @@ struct runner_options;
 typedef int handle_function(struct connection *c, const struct frame_header *h,
                             const union message_any *m, struct error *e);
 
-// X(MESSAGE, handler, states of the connection, permission, answered, new work, work): dispatch.c
-// says what the columns and their words mean.
+// X(MESSAGE, handler, states of the connection, right (clients/rights.h), answered, new work,
+// work): dispatch.c says what the columns and their words mean.
 // clang-format off
 #define HANDLE_LIST(X) \
-    X(HELLO,            hello,            FRESH, ANYONE, true,  true,  MORE)    \
-    X(PING,             ping,             OPEN,  ANYONE, true,  false, LITTLE)  \
-    X(CANCEL,           cancel,           OPEN,  ANYONE, false, false, LITTLE)  \
-    X(GOODBYE,          goodbye,          READY, ANYONE, false, false, LITTLE)  \
-    X(SERVER_STATUS,    server_status,    READY, LOOK,   true,  false, LITTLE)  \
-    X(STATS,            stats,            READY, LOOK,   true,  false, LITTLE)  \
-    X(CLIENT_KILL,      client_kill,      READY, USE,    true,  false, MORE)    \
-    X(LOG,              log,              READY, LOOK,   true,  true,  MORE)    \
-    X(LOG_LEVEL,        log_level,        READY, USE,    true,  false, MORE)    \
-    X(TRACE,            trace,            READY, LOOK,   true,  false, MUCH)    \
-    X(CLOCKS,           clocks,           READY, LOOK,   true,  false, MORE)    \
-    X(MODEL_OFFER,      model_offer,      READY, USE,    true,  true,  MORE)    \
-    X(MODEL_CHUNK,      model_chunk,      READY, USE,    true,  true,  LITTLE)  \
-    X(MODEL_DESCRIBE,   model_describe,   READY, USE,    true,  true,  MUCH)    \
-    X(CONTEXT_OPEN,     context_open,     READY, USE,    true,  true,  MUCH)    \
-    X(CONTEXT_DUP,      context_dup,      READY, USE,    true,  true,  MORE)    \
-    X(CONTEXT_CLOSE,    context_close,    READY, USE,    true,  false, LITTLE)  \
-    X(CONTEXT_BIND,     context_bind,     READY, USE,    true,  true,  LITTLE)  \
-    X(CONTEXT_INTERNAL, context_internal, READY, USE,    true,  true,  LITTLE)  \
-    X(MEMORY_CREATE,    memory_create,    READY, USE,    true,  true,  MORE)    \
-    X(MEMORY_IMPORT,    memory_import,    READY, USE,    true,  true,  MORE)    \
-    X(MEMORY_FREE,      memory_free,      READY, USE,    true,  false, MORE)    \
-    X(INFER,            infer,            READY, USE,    true,  true,  LITTLE)  \
-    X(PROFILE,          profile,          READY, USE,    true,  true,  MORE)    \
-    X(DUMP,             dump,             READY, USE,    true,  true,  LITTLE)  \
-    X(DUMP_NEXT,        dump_next,        OPEN,  USE,    false, false, LITTLE)  \
-    X(CUSTOM_LIST,      custom_list,      READY, USE,    true,  true,  MORE)    \
-    X(CUSTOM_DONE,      custom_done,      OPEN,  USE,    false, false, LITTLE)
+    X(HELLO,            hello,            FRESH, ANYONE,  true,  true,  MORE) \
+    X(PING,             ping,             OPEN,  ANYONE,  true,  false, LITTLE) \
+    X(CANCEL,           cancel,           OPEN,  ANYONE,  false, false, LITTLE) \
+    X(GOODBYE,          goodbye,          READY, ANYONE,  false, false, LITTLE) \
+    X(SERVER_STATUS,    server_status,    READY, SEE_OWN, true,  false, LITTLE) \
+    X(STATS,            stats,            READY, SEE_OWN, true,  false, LITTLE) \
+    X(CLIENT_KILL,      client_kill,      READY, SEE_OWN, true,  false, MORE) \
+    X(LOG,              log,              READY, SEE_ALL, true,  true,  MORE) \
+    X(LOG_LEVEL,        log_level,        READY, DEBUG,   true,  false, MORE) \
+    X(TRACE,            trace,            READY, SEE_OWN, true,  false, MUCH) \
+    X(CLOCKS,           clocks,           READY, SEE_OWN, true,  false, MORE) \
+    X(MODEL_OFFER,      model_offer,      READY, RUN,     true,  true,  MORE) \
+    X(MODEL_CHUNK,      model_chunk,      READY, RUN,     true,  true,  LITTLE) \
+    X(MODEL_DESCRIBE,   model_describe,   READY, RUN,     true,  true,  MUCH) \
+    X(CONTEXT_OPEN,     context_open,     READY, RUN,     true,  true,  MUCH) \
+    X(CONTEXT_DUP,      context_dup,      READY, RUN,     true,  true,  MORE) \
+    X(CONTEXT_CLOSE,    context_close,    READY, RUN,     true,  false, LITTLE) \
+    X(CONTEXT_BIND,     context_bind,     READY, RUN,     true,  true,  LITTLE) \
+    X(CONTEXT_INTERNAL, context_internal, READY, RUN,     true,  true,  LITTLE) \
+    X(MEMORY_CREATE,    memory_create,    READY, RUN,     true,  true,  MORE) \
+    X(MEMORY_IMPORT,    memory_import,    READY, RUN,     true,  true,  MORE) \
+    X(MEMORY_FREE,      memory_free,      READY, RUN,     true,  false, MORE) \
+    X(INFER,            infer,            READY, RUN,     true,  true,  LITTLE) \
+    X(PROFILE,          profile,          READY, RUN,     true,  true,  MORE) \
+    X(DUMP,             dump,             READY, RUN,     true,  true,  LITTLE) \
+    X(DUMP_NEXT,        dump_next,        OPEN,  RUN,     false, false, LITTLE) \
+    X(CUSTOM_LIST,      custom_list,      READY, RUN,     true,  true,  MORE) \
+    X(CUSTOM_DONE,      custom_done,      OPEN,  RUN,     false, false, LITTLE)
 // clang-format on
-#define X(NAME, name, states, permission, answered, new_work, work) handle_function handle_##name;
+#define X(NAME, name, states, right, answered, new_work, work) handle_function handle_##name;
 HANDLE_LIST(X)
 #undef X
 
@@ -62,6 +62,9 @@ struct describes {
 };
 
 void describes_init(struct describes *all, const struct runner_options *options);
+
+/// Clients may have read what kept theirs from being made.
+void describes_continue(struct describes *all);
 
 /// Ends them all; for shutdown, after runner_cancel_all().
 void describes_stop(struct describes *all);

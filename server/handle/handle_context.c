@@ -13,7 +13,7 @@ int handle_context_open(struct connection *c, const struct frame_header *h,
 {
     const rknnd_ContextOpen *m = &any->CONTEXT_OPEN_request;
     cleanup(model_unref_p) struct model *model = NULL;
-    int r = store_get(c->services->store, m->sha256, m->options, &model, e);
+    int r = store_get(c->services->store, m->sha256, m->options, c->session->user, &model, e);
     return r < 0 ? r : context_open(c->services->contexts, c, h, model, m->flags, e);
 }
 

@@ -1,4 +1,6 @@
 // DUMP: an INFER that answers with what the model's nodes compute. DUMP_NEXT: more of it.
+#include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
@@ -32,7 +34,8 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
         r = infer_new(c, h, &m->run, dump_window(c->services->options), &j, e);
     if (r < 0)
         return r;
-    r = job_dump_new(&j->run, &j->request, m, dump_window(c->services->options), &j->dump, e);
+    r = job_dump_new(&c->session->user->account, &j->run, &j->request, m,
+                     dump_window(c->services->options), &j->dump, e);
     if (r < 0) {
         job_drop(j);
         return r;

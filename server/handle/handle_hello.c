@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "npu/npu.h"
 #include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/memory.h"
@@ -31,7 +32,7 @@ static int hello_join(struct connection *c, const rknnd_Hello *m, struct error *
     struct session *known = NULL;
     if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
         known = session_find(c->services->sessions, m->session, m->session_secret.bytes);
-    int r = known ? 0 : session_new(c->services->sessions, &c->origin, &c->session, e);
+    int r = known ? 0 : session_new(c->services->sessions, c->user, &c->session, e);
     if (r < 0)
         return r;
     if (known)
@@ -106,7 +107,7 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     c->features = m.features & PROTOCOL_FEATURES &
                   (c->channel.takes_fds ? ~UINT64_C(0) : ~PROTOCOL_FEATURE_FDS);
     c->state = CONNECTION_READY;
-    c->permissions = PERMIT_OBSERVE | PERMIT_USE;
+    c->rights = rights_of(&c->services->options->rights, &c->origin, c->user->name);
     c->since_ms = uv_now(c->services->loop);
     log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/net/delimited.h"
@@ -12,18 +13,15 @@
 int handle_log(struct connection *c, const struct frame_header *h, const union message_any *any,
                struct error *e)
 {
-    return logbook_read(c->services->logbook, &c->requests, h, &any->LOG_request, e);
+    return logbook_read(c->services->logbook, &c->requests, h, &any->LOG_request, &c->user->account,
+                        e);
 }
 
-// The level is the process's, and workers have it too; so only an operator may change it.
+// The level is the process's, and workers have it too.
 int handle_log_level(struct connection *c, const struct frame_header *h,
                      const union message_any *any, struct error *e)
 {
     uint32_t level = any->LOG_LEVEL_request.level;
-    if (!origin_is_operator(&c->origin))
-        return error_set(e, STATUS_FAIL,
-                         "only root and the service's own user may change what is logged, on the "
-                         "service's machine");
     if (level > LOG_TRACE)
         return error_set(e, STATUS_PARAM_INVALID, "log levels are 0 to %d, not %u", LOG_TRACE,
                          level);

@@ -37,6 +37,24 @@ int memory_check_room(const struct connection *c, uint64_t size, struct error *e
     return 0;
 }
 
+// Nothing is charged on failure.
+int memory_charge(struct account *a, uint64_t size, struct error *e)
+{
+    int r = account_charge(a, ACCOUNT_MEMORIES, 1, e);
+    if (r < 0)
+        return r;
+    r = account_charge(a, ACCOUNT_BYTES, size, e);
+    if (r < 0)
+        account_refund(a, ACCOUNT_MEMORIES, 1);
+    return r;
+}
+
+void memory_refund(struct account *a, uint64_t size)
+{
+    account_refund(a, ACCOUNT_BYTES, size);
+    account_refund(a, ACCOUNT_MEMORIES, 1);
+}
+
 // The handle takes its own reference of the memory; the caller keeps its own.
 int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_MemoryInfo *ret,
                        struct error *e)
@@ -44,12 +62,12 @@ int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_
     uint64_t size = memory->buffer.size;
     int r = memory_check_room(c, size, e);
     if (r == 0)
-        r = user_take_bytes(c->session->user, size, e);
+        r = memory_charge(&c->session->user->account, size, e);
     if (r < 0)
         return r;
     r = memory_table_add(&c->session->memories, memory, &ret->memory, e);
     if (r < 0)
-        user_give_bytes(c->session->user, size);
+        memory_refund(&c->session->user->account, size);
     else
         ret->size = size;
     return r;
@@ -64,7 +82,7 @@ int handle_memory_free(struct connection *c, const struct frame_header *h,
     int r = memory_table_free(t, any->MEMORY_FREE_request.memory, e);
     if (r < 0)
         return r;
-    user_give_bytes(c->session->user, before - t->bytes);
+    memory_refund(&c->session->user->account, before - t->bytes);
     connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/models/store.h"
@@ -87,6 +88,8 @@ static void describes_run_next(struct describes *all)
     list_for_each_safe (d, after, &all->waiting, link) {
         if (n == MAX_RUNNING)
             return;
+        if (!d->running && !requests_have_room(d->request.all))
+            continue; // its client has much unread since it came
         n += d->running || describe_start(d);
     }
 }
@@ -105,7 +108,8 @@ int handle_model_describe(struct connection *c, const struct frame_header *h,
 {
     const rknnd_ModelDescribe *request = &m->MODEL_DESCRIBE_request;
     cleanup(model_unref_p) struct model *model = NULL;
-    int r = store_get(c->services->store, request->sha256, request->options, &model, e);
+    int r = store_get(c->services->store, request->sha256, request->options, c->session->user,
+                      &model, e);
     if (r < 0)
         return r;
     struct describe *d = calloc(1, sizeof *d);
@@ -117,6 +121,11 @@ int handle_model_describe(struct connection *c, const struct frame_header *h,
     request_begin(&d->request, &c->requests, h, on_abandoned);
     request_when_room(&d->request, wait_for_turn);
     return 0;
+}
+
+void describes_continue(struct describes *all)
+{
+    describes_run_next(all);
 }
 
 void describes_init(struct describes *all, const struct runner_options *options)

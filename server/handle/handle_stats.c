@@ -75,7 +75,7 @@ static int put_client(const struct services *s, const struct session *session, s
         .failed = session->jobs_failed,
         .core_us = session->scheduling.core_us,
         .queue_us = session->queue_us,
-        .user_bytes = session->user->bytes,
+        .user_bytes = session->user->account.used.of[ACCOUNT_BYTES],
     };
     stats_observe(s, session, &m);
     message_set_text(m.user, session->user->name);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/jobs/context.h"
 #include "server/models/upload.h"
 #include "server/net/connection.h"
@@ -22,4 +23,8 @@ void services_connection_closing(struct connection *c)
     }
     list_remove(&c->in_session);
     session_unref(steal_ptr(c->session));
+    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
+    if (c->admitted)
+        account_refund(&c->user->account, ACCOUNT_CONNECTIONS, 1);
+    user_unref(steal_ptr(c->user));
 }

@@ -13,6 +13,8 @@ struct services {
     const struct options *options;
     const struct runner_options *runner_options;
     const struct npu_device_info *device;
+    struct accounts *accounts;
+    struct users *users;
     bool serving;        // false: starts or drains, and takes no new work
     uint64_t started_ms; // uv_now()
 

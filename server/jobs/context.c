@@ -19,6 +19,7 @@
 #include "server/clients/user.h"
 #include "server/jobs/job_timer.h"
 #include "server/jobs/sram_use.h"
+#include "server/models/model_users.h"
 #include "server/net/connection.h"
 #include "server/options.h"
 
@@ -113,18 +114,20 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the session has %u contexts, the server allows no more (max-contexts)",
                          c->session->n_contexts);
-    int r = user_take_context(c->session->user, e);
+    int r = account_charge(&c->session->user->account, ACCOUNT_CONTEXTS, 1, e);
     if (r < 0)
         return r;
     struct context *x = calloc(1, sizeof *x);
-    if (!x) {
-        user_give_context(c->session->user);
-        return error_no_memory(e, "a context", sizeof *x);
+    r = x ? model_hold(m, c->session->user, e) : error_no_memory(e, "a context", sizeof *x);
+    if (r < 0) {
+        account_refund(&c->session->user->account, ACCOUNT_CONTEXTS, 1);
+        free(x);
+        return r;
     }
     x->contexts = all;
     x->connection = c;
     x->session = session_ref(c->session);
-    x->model = model_ref(m);
+    x->model = m;
     x->flags = flags;
     scheduler_queue_init(&x->queue, &x->session->scheduling, (uint8_t)(flags & PRIORITY_MASK));
     list_init(&x->jobs);
@@ -134,7 +137,7 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
     all->n++;
     x->session->n_contexts++;
     request_begin(&x->opening, &c->requests, h, on_abandoned);
-    model_use_begin(&x->use, m, on_ready);
+    model_use_begin(&x->use, m, x->session->user, on_ready);
     return 0;
 }
 
@@ -147,7 +150,7 @@ void context_close(struct context *x)
     x->connection = NULL;
     list_remove(&x->link);
     x->session->n_contexts--;
-    user_give_context(x->session->user);
+    account_refund(&x->session->user->account, ACCOUNT_CONTEXTS, 1);
     if (x->handle)
         session_remove(x->session, x->handle);
     error_set(&e, STATUS_CTX_INVALID, "the context was closed");
@@ -182,7 +185,7 @@ void context_check_idle(struct context *x)
     binding_unref(x->binding);
     sram_give(x->contexts->sram, x->sram);
     model_use_end(&x->use);
-    model_unref(x->model);
+    model_release(x->model, x->session->user);
     list_remove(&x->link_all);
     x->contexts->n--;
     session_unref(x->session);

@@ -74,6 +74,18 @@ static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_u
 
 static void job_context_closed(struct context_work *w, const struct error *why);
 
+// Nothing is charged on failure.
+static int job_charge_user(struct account *a, uint64_t bytes, struct error *e)
+{
+    int r = account_charge(a, ACCOUNT_REQUESTS, 1, e);
+    if (r < 0)
+        return r;
+    r = account_charge(a, ACCOUNT_BYTES, bytes, e);
+    if (r < 0)
+        account_refund(a, ACCOUNT_REQUESTS, 1);
+    return r;
+}
+
 // Takes a buffer, which rounds the sizes up, and charges what it really has to the user. The
 // connection is charged later, by job_charge(), when the request can no longer be refused.
 int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t input_size,
@@ -88,7 +100,7 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     if (r < 0)
         goto no_buffer;
     j->held_bytes = j->run.buffer->input_size + j->run.buffer->output_size;
-    r = user_take_request(x->session->user, j->held_bytes, e);
+    r = job_charge_user(&x->session->user->account, j->held_bytes, e);
     if (r < 0)
         goto refused;
     j->session = session_ref(x->session);
@@ -125,7 +137,8 @@ static void job_free(struct job *j)
     job_custom_free(j->custom);
     buffer_unref(j->run.buffer);
     binding_unref(j->run.binding);
-    user_give_request(j->session->user, j->held_bytes);
+    account_refund(&j->session->user->account, ACCOUNT_BYTES, j->held_bytes);
+    account_refund(&j->session->user->account, ACCOUNT_REQUESTS, 1);
     session_unref(j->session);
     free(j);
 }

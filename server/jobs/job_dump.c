@@ -11,11 +11,13 @@
 
 #include <stdlib.h>
 
+#include "server/clients/account.h"
 #include "server/net/connection.h"
 
 // The job and the frame on its way hold a reference each.
 struct job_dump {
     unsigned refs;
+    struct account *account;      // that is charged, until the run has ended
     struct runner_job *run;       // NULL: has ended
     struct request *request;      // while there is a run
     struct buffer *buffer;        // one reference
@@ -65,12 +67,18 @@ static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
                         part->size > 0 && !part->wanted, on_sent, d);
 }
 
-int job_dump_new(struct runner_job *run, struct request *request, const rknnd_Dump *m,
-                 uint64_t window, struct job_dump **ret, struct error *e)
+int job_dump_new(struct account *account, struct runner_job *run, struct request *request,
+                 const rknnd_Dump *m, uint64_t window, struct job_dump **ret, struct error *e)
 {
     struct job_dump *d = calloc(1, sizeof *d);
     if (!d)
         return error_no_memory(e, "a dump", sizeof *d);
+    int r = account_charge(account, ACCOUNT_DUMPS, 1, e);
+    if (r < 0) {
+        free(d);
+        return r;
+    }
+    d->account = account;
     d->refs = 1;
     d->run = run;
     d->request = request;
@@ -99,6 +107,7 @@ void job_dump_free(struct job_dump *d)
     if (!d)
         return;
     job_dump_abandon(d);
+    account_refund(d->account, ACCOUNT_DUMPS, 1);
     d->run = NULL;
     job_dump_unref(d);
 }

@@ -6,6 +6,7 @@
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 
+struct account;
 struct connection;
 struct job_dump;
 
@@ -14,8 +15,8 @@ struct job_dump;
 /// Makes a run, which has not been submitted, a dump of the tensors that match m->only, whose parts
 /// are parts of the answer to `request`. They have up to `window` bytes; the run's buffer has as
 /// many for outputs. Both stay until job_dump_free().
-int job_dump_new(struct runner_job *run, struct request *request, const rknnd_Dump *m,
-                 uint64_t window, struct job_dump **ret, struct error *e);
+int job_dump_new(struct account *account, struct runner_job *run, struct request *request,
+                 const rknnd_Dump *m, uint64_t window, struct job_dump **ret, struct error *e);
 
 /// Nobody waits for the job any more: a part that is coming is dropped. NULL is fine.
 void job_dump_abandon(struct job_dump *d);

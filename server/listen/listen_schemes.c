@@ -46,7 +46,7 @@ static void listen_usb_close(struct listener_carrier *c)
 static void listen_usb_take(void *owner, struct transport *transport)
 {
     struct listeners *l = owner;
-    struct origin origin = {.text = "usb"};
+    struct origin origin = {.source = ORIGIN_USB, .text = "usb"};
     l->take_transport(l, transport, &origin);
 }
 

@@ -68,22 +68,17 @@ static void pause_accepting(struct listener *l, const char *why)
 
 // For Unix sockets the kernel says who connected (SO_PEERCRED, as of connect()). uid -1 if it does
 // not.
-static void find_origin(int fd, const struct sockaddr *peer, struct origin *ret)
+static void find_origin(const struct listener *l, int fd, const struct sockaddr *peer,
+                        struct origin *ret)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     *ret = (struct origin){0};
     if (peer->sa_family == AF_UNIX) {
-        struct ucred user = {.uid = (uid_t)-1};
-        socklen_t length = sizeof user;
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length);
-        ret->local = true;
-        ret->pid = user.pid;
-        ret->uid = user.uid;
-        snprintf(ret->text, sizeof ret->text, "unix, pid %d, uid %u", (int)user.pid,
-                 (unsigned)user.uid);
+        origin_set_peer(ret, fd, l->all->groups, l->all->n_groups);
         return;
     }
     ret->remote = !tcp_is_loopback(peer);
+    origin_set_source(ret, peer);
     uv_ip_name(peer, host, sizeof host);
     snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
 }
@@ -98,7 +93,7 @@ static void take_connection(struct listener *l, int fd)
     socklen_t length = sizeof peer;
     struct origin origin;
     getpeername(fd, &peer.any, &length);
-    find_origin(fd, &peer.any, &origin);
+    find_origin(l, fd, &peer.any, &origin);
     tcp_prepare(fd, &peer.any);
     fd_widen(fd);
     l->all->take(l->all, fd, &origin);

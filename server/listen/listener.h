@@ -13,7 +13,9 @@
 struct listeners {
     uv_loop_t *loop;
     const char *socket_group; // who else may use Unix sockets; NULL: nobody
-    bool insecure;            // TCP may be reached from other machines
+    const gid_t *groups;      // in which programs may be: origin.groups; stay
+    unsigned n_groups;
+    bool insecure; // TCP may be reached from other machines
     /// Serves a connected stream socket (taken over).
     void (*take)(struct listeners *l, int fd, const struct origin *origin);
     /// The same for what is not a socket. NULL: only sockets are served.

@@ -1,9 +1,12 @@
 // What the kernel says about the program at the other end of a connection.
 #include "server/listen/origin.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -29,4 +32,55 @@ bool origin_is_stopped(const struct origin *o)
 bool origin_is_operator(const struct origin *o)
 {
     return o->local && (o->uid == 0 || o->uid == geteuid());
+}
+
+// An IPv4 address may come as an IPv6 one (::ffff:10.0.0.7).
+void origin_set_source(struct origin *o, const struct sockaddr *peer)
+{
+    const struct sockaddr_in *v4 = (const void *)peer;
+    const struct sockaddr_in6 *v6 = (const void *)peer;
+    char text[INET6_ADDRSTRLEN];
+    if (peer->sa_family == AF_INET) {
+        inet_ntop(AF_INET, &v4->sin_addr, o->source, sizeof o->source);
+    } else if (peer->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+        inet_ntop(AF_INET, v6->sin6_addr.s6_addr + 12, o->source, sizeof o->source);
+    } else if (peer->sa_family == AF_INET6) {
+        struct in6_addr network = v6->sin6_addr;
+        memset(network.s6_addr + 8, 0, 8);
+        inet_ntop(AF_INET6, &network, text, sizeof text);
+        snprintf(o->source, sizeof o->source, "%s/64", text);
+    }
+}
+
+// Of one with more supplementary groups than fit, only the first group is known.
+#define GROUPS_MAX 1024
+
+static bool is_among(gid_t wanted, const gid_t *groups, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (groups[i] == wanted)
+            return true;
+    return false;
+}
+
+// As of connect().
+void origin_set_peer(struct origin *o, int socket, const gid_t *groups, unsigned n_groups)
+{
+    struct ucred peer = {.uid = (uid_t)-1, .gid = (gid_t)-1};
+    gid_t its[GROUPS_MAX];
+    socklen_t size = sizeof peer, its_size = sizeof *its * (GROUPS_MAX - 1);
+    o->local = true;
+    bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    o->pid = peer.pid;
+    o->uid = peer.uid;
+    snprintf(o->text, sizeof o->text, "unix, pid %d, uid %u", (int)peer.pid, (unsigned)peer.uid);
+    if (!known)
+        return;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, its, &its_size) < 0)
+        its_size = 0;
+    size_t n = its_size / sizeof *its;
+    its[n++] = peer.gid;
+    for (unsigned i = 0; i < n_groups && i < 64; i++)
+        o->groups |= (uint64_t)is_among(groups[i], its, n) << i;
+    o->member = is_among(getegid(), its, n) || o->groups >> ORIGIN_SOCKET_GROUP & 1;
 }

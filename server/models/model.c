@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "protocol/tensor_message.h"
+#include "server/clients/user.h"
 #include "server/observe/trace.h"
 
 // The first reference takes the model out of the cache, the last one puts it back: see store.c.
@@ -97,29 +98,66 @@ static void on_ready(void *owner, bool ready)
 static int model_load(struct model *m, struct error *e)
 {
     static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
+    m->keeper->make_room(m->keeper);
     int r = runner_new(m->keeper->runner_options, &m->file, &events, m, &m->runner, e);
     if (r < 0)
         return r;
+    m->keeper->n_runners++;
     m->state = MODEL_LOADING;
     model_trace(m, TRACE_LOAD, 0);
     model_ref(m);
     return 0;
 }
 
+// Whose next use is the first one pays.
+static int pay_worker(struct model *m, struct user *u, struct error *e)
+{
+    if (m->worker_payer)
+        return 0;
+    int r = account_charge(&u->account, ACCOUNT_WORKERS, 1, e);
+    if (r == 0)
+        m->worker_payer = u;
+    return r;
+}
+
+// A use has ended. If it was the payer's last one, somebody else's goes on; an idle worker costs
+// nobody anything.
+static void pass_payment(struct model *m, struct user *u)
+{
+    struct model_use *use;
+    if (m->worker_payer != u)
+        return;
+    list_for_each (use, &m->uses, in_model)
+        if (use->user == u)
+            return;
+    use = list_first(&m->uses, struct model_use, in_model);
+    m->worker_payer = use ? use->user : NULL;
+    if (use)
+        account_move(&u->account, &use->user->account, ACCOUNT_WORKERS, 1);
+    else
+        account_refund(&u->account, ACCOUNT_WORKERS, 1);
+}
+
 // A model that failed to load is tried again by its next use.
-void model_use_begin(struct model_use *use, struct model *m,
+void model_use_begin(struct model_use *use, struct model *m, struct user *user,
                      void (*ready)(struct model_use *use, const struct error *e))
 {
     struct error e;
-    *use = (struct model_use){.model = m, .ready = ready};
+    *use = (struct model_use){.model = m, .user = user, .ready = ready};
     list_init(&use->link);
+    list_init(&use->in_model);
     if (m->state == MODEL_FAILED && m->n_uses == 0)
         model_unload(m);
-    if (m->state == MODEL_COLD && model_load(m, &e) < 0) {
+    int r = pay_worker(m, user, &e);
+    if (r == 0 && m->state == MODEL_COLD)
+        r = model_load(m, &e);
+    if (r < 0) {
         use->model = NULL;
+        pass_payment(m, user);
         ready(use, &e);
         return;
     }
+    list_append(&m->uses, &use->in_model);
     m->n_uses++;
     if (m->state == MODEL_LOADED)
         ready(use, NULL);
@@ -135,6 +173,8 @@ void model_use_end(struct model_use *use)
         return;
     use->model = NULL;
     list_remove(&use->link);
+    list_remove(&use->in_model);
+    pass_payment(m, use->user);
     if (--m->n_uses == 0) {
         m->idle_since_ms = uv_now(m->keeper->loop);
         m->keeper->on_idle(m->keeper);
@@ -150,6 +190,7 @@ void model_unload(struct model *m)
     m->keeper->n_loaded -= m->state == MODEL_LOADED;
     m->state = MODEL_COLD;
     free(steal_ptr(m->tensors));
+    m->keeper->n_runners--;
     runner_free(steal_ptr(m->runner));
     model_unref(m);
 }

@@ -6,18 +6,21 @@
 
 struct model;
 struct model_use;
+struct user;
 
 // Who keeps the models, and what they share. Embedded by the store.
 struct model_keeper {
     uv_loop_t *loop;
     const struct runner_options *runner_options;
     struct trace *trace;
-    unsigned n_loaded;
+    unsigned n_loaded, n_runners;
     /// The model has its first reference (again), or its last one has gone.
     void (*on_used)(struct model *m);
     void (*on_unused)(struct model *m);
     /// A model has no uses any more, or could not be loaded: is to be unloaded, not from inside.
     void (*on_idle)(struct model_keeper *k);
+    /// One more is to be loaded: those that are idle and in the way are unloaded.
+    void (*make_room)(struct model_keeper *k);
     /// The model's worker is being replaced, so its jobs cannot run; or they can again.
     void (*on_held)(struct model_keeper *k, const struct model *m, bool held);
 };
@@ -36,13 +39,18 @@ struct model {
     uint8_t sha256[MODEL_SHA256_SIZE];
     struct model_file file; // a sealed memfd; the name is printable. Owned
     struct model *original; // of a variant: the model without load options; one reference
+    struct list users;      // who knows the file (model_users.h); of an original, as the next two
+    unsigned n_users;
+    struct user *payer; // for the file; NULL: nobody holds it
 
     enum model_state state;
     struct runner *runner; // not when COLD; holds a reference to the model
     struct list waiting;   // model_use: until it is loaded
+    struct list uses;      // model_use: all
     unsigned n_uses;
-    uint64_t n_jobs, run_us; // done since it was loaded; time on the device
-    uint8_t *tensors;        // payload of ContextInfo, once loaded
+    struct user *worker_payer; // one of theirs; NULL: there are none
+    uint64_t n_jobs, run_us;   // done since it was loaded; time on the device
+    uint8_t *tensors;          // payload of ContextInfo, once loaded
     size_t tensors_size;
     uint64_t idle_since_ms; // uv_now(); while loaded without uses
 };
@@ -55,13 +63,15 @@ CLEANUP_DEFINE(struct model, model_unref)
 // Somebody who needs the model loaded. Embedded by its owner (a context).
 struct model_use {
     struct model *model;
-    struct list link;
+    struct user *user;
+    struct list link, in_model;
     void (*ready)(struct model_use *use, const struct error *e); // e NULL: loaded
 };
 
-/// Loads the model if need be. ready() comes once: from inside if it is loaded, else later, unless
+/// Loads the model if need be, for a user who stays as long as the use: one of a model's users pays
+/// for its worker. ready() comes once: from inside if it is loaded, else later, unless
 /// the use ends before. After a failure the use has ended by itself.
-void model_use_begin(struct model_use *use, struct model *m,
+void model_use_begin(struct model_use *use, struct model *m, struct user *user,
                      void (*ready)(struct model_use *use, const struct error *e));
 
 /// The last use that ends gives the runner `worker_idle_s` to live. NULL model: nothing.

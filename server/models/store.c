@@ -13,6 +13,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/account.h"
+#include "server/models/model_users.h"
 #include "server/options.h"
 
 static struct store *store_of(const struct model *m)
@@ -24,6 +26,7 @@ static void free_model(struct model *m)
 {
     assert(m->refs == 0 && m->state == MODEL_COLD);
     list_remove(&m->link);
+    model_forget_users(m);
     model_file_done(&m->file);
     free(m);
 }
@@ -89,6 +92,8 @@ static struct model *store_add_model(struct store *s, const uint8_t sha256[MODEL
     m->file = *file;
     memcpy(m->sha256, sha256, sizeof m->sha256);
     list_init(&m->waiting);
+    list_init(&m->uses);
+    list_init(&m->users);
     list_append(&s->models, &m->link);
     return m;
 }
@@ -130,10 +135,10 @@ static int new_variant(struct model *original, const char *options, struct model
 }
 
 int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const char *options,
-              struct model **ret, struct error *e)
+              const struct user *user, struct model **ret, struct error *e)
 {
     struct model *m = store_find_variant(s, sha256, options), *original = store_find(s, sha256);
-    if (!original)
+    if (!original || !model_is_known(original, user))
         return error_set(e, STATUS_MODEL_INVALID,
                          "the server does not hold this model (any more); offer it first");
     if (!m)
@@ -214,26 +219,43 @@ static void store_on_idle(struct model_keeper *k)
     store_note_idle(container_of(k, struct store, keeper));
 }
 
-// ---- life --------------------------------------------------------------------------------------
-
-uint64_t store_max_size(const struct store *s)
+bool store_unload_idle(struct store *s)
 {
-    if (s->options->max_models_size > 0)
-        return s->options->max_models_size;
-    return uv_get_total_memory() / 4 * 3;
+    struct model *m, *first = NULL;
+    list_for_each (m, &s->models, link)
+        if (m->runner && m->n_uses == 0 && (!first || m->idle_since_ms < first->idle_since_ms))
+            first = m;
+    if (first)
+        model_unload(first);
+    return first;
 }
 
-void store_init(struct store *s, const struct options *options,
+// Idle workers are charged to nobody, but are there.
+static void store_make_room(struct model_keeper *k)
+{
+    struct store *s = container_of(k, struct store, keeper);
+    const struct account_amounts *total = &s->accounts->total;
+    while (k->n_runners >= total->of[ACCOUNT_WORKERS] ||
+           (k->n_runners + 1) * s->accounts->worker_threads > total->of[ACCOUNT_THREADS])
+        if (!store_unload_idle(s))
+            return;
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+void store_init(struct store *s, const struct options *options, const struct accounts *accounts,
                 const struct runner_options *runner_options,
                 void (*on_held)(struct model_keeper *k, const struct model *m, bool held))
 {
     *s = (struct store){.options = options,
+                        .accounts = accounts,
                         .keeper = {.loop = runner_options->loop,
                                    .runner_options = runner_options,
                                    .trace = runner_options->trace,
                                    .on_used = store_on_used,
                                    .on_unused = store_on_unused,
                                    .on_idle = store_on_idle,
+                                   .make_room = store_make_room,
                                    .on_held = on_held}};
     list_init(&s->models);
     uv_timer_init(runner_options->loop, &s->reaper);

@@ -12,15 +12,16 @@ struct options;
 struct store {
     struct model_keeper keeper;
     const struct options *options;
-    struct list models;    // least recently used first
-    uint64_t bytes;        // of all model files
-    uint64_t cached_bytes; // of those without references
+    const struct accounts *accounts; // how much there may be of everything
+    struct list models;              // least recently used first
+    uint64_t bytes;                  // of all model files
+    uint64_t cached_bytes;           // of those without references
     unsigned n_cached;
     uv_timer_t reaper; // unloads models that have been idle for long enough
 };
 
 /// `on_held` as in struct model_keeper, whose `k` is &s->keeper.
-void store_init(struct store *s, const struct options *options,
+void store_init(struct store *s, const struct options *options, const struct accounts *accounts,
                 const struct runner_options *runner_options,
                 void (*on_held)(struct model_keeper *k, const struct model *m, bool held));
 
@@ -35,12 +36,13 @@ int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, 
               const char *name, struct model **ret, struct error *e);
 
 /// The model with this hash and these load options, with one reference. Models of one file share
-/// it. STATUS_MODEL_INVALID: the file is not held.
+/// it. STATUS_MODEL_INVALID: the file is not held, or the user does not know it.
 int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const char *options,
-              struct model **ret, struct error *e);
+              const struct user *user, struct model **ret, struct error *e);
 
 /// Frees the model that has been unused for longest. False: all are in use.
 bool store_evict(struct store *s);
 
-/// The largest number of bytes that model files may take together.
-uint64_t store_max_size(const struct store *s);
+/// Unloads the model that has been without uses for longest. False: there is none. Not from a
+/// callback of its runner.
+bool store_unload_idle(struct store *s);

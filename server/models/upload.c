@@ -4,7 +4,7 @@
 //           v         the owner's connection has gone, nobody waits
 //       OWNED <--------------------------------------> ORPHAN --> dropped: too old, too many,
 //           |                                                     or others need the room
-//           |          another offer of the same file
+//           |          the same user's next offer of the same file
 //           | the last chunk is there: received == size
 //           v
 //       HASHING   its owner may go now, the hash decides
@@ -12,11 +12,14 @@
 //           v                                 v
 //       sealed, given to the store        dropped; those who wait begin again
 //
-// Only the owner may send chunks. Other connections that offer the same file wait in `waiting`:
-// they are answered when the file is complete, or the first of them becomes the owner when the
-// present one goes or stands still. Chunks are hashed on other threads (hashers.h) while later ones
-// arrive; the loop writes to the map from `received` on, the thread reads what is before. An
-// upload that is dropped while it is hashed is freed when the thread has finished.
+// Uploads are private to their user: what others send, or say of a file, is not to be seen, and
+// does not hold anyone up. Only the owner may send chunks. Other connections of the user that offer
+// the same file wait in `waiting`: they are answered when the file is complete, or the first of
+// them becomes the owner when the present one goes or stands still. A file that another user has
+// brought meanwhile is stored once. The whole size is charged with the offer; the cache makes room
+// for what really comes. Chunks are hashed on other threads (hashers.h) while later ones arrive;
+// the loop writes to the map from `received` on, the thread reads what is before. An upload that is
+// dropped while it is hashed is freed when the thread has finished.
 #include "server/models/upload.h"
 
 #include <assert.h>
@@ -28,6 +31,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/clients/session.h"
+#include "server/clients/user.h"
+#include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
@@ -50,12 +55,17 @@ void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *opti
 }
 
 // A model that a client has offered is kept for it until it offers another one or goes; else the
-// cache could drop it before the client opens it.
-static void upload_keep_model(struct connection *c, struct model *m)
+// cache could drop it before the client opens it. On failure the old one is kept.
+static int upload_keep_model(struct connection *c, struct model *m, struct error *e)
 {
     struct model *old = c->offered;
-    c->offered = m ? model_ref(m) : NULL;
-    model_unref(old);
+    int r = m ? model_hold(m, c->session->user, e) : 0;
+    if (r < 0)
+        return r;
+    c->offered = m;
+    if (old)
+        model_release(old, c->session->user);
+    return 0;
 }
 
 // ---- requests that wait -------------------------------------------------------------------------
@@ -104,13 +114,36 @@ static void fail_request(struct upload_request *r, const struct error *e)
 
 // ---- one upload ---------------------------------------------------------------------------------
 
-static struct upload *upload_find(struct uploads *all, const uint8_t sha256[MODEL_SHA256_SIZE])
+// Whether a connection may see an upload. Local users are known by the kernel; an address of the
+// network is none of them for sure, so of its uploads only those that broke off are for all of it.
+static bool is_for(const struct upload *u, const struct connection *c)
+{
+    const struct user *user = c->session->user;
+    return u->user == user && (user->local || !u->owner || u->owner->session == c->session);
+}
+
+// The upload that an offer continues. One of another size is another file's, whatever its hash is
+// said to be.
+static struct upload *upload_find(struct uploads *all, const struct connection *c,
+                                  const uint8_t sha256[MODEL_SHA256_SIZE], uint64_t size)
 {
     struct upload *u;
     list_for_each (u, &all->all, link)
-        if (memcmp(u->sha256, sha256, MODEL_SHA256_SIZE) == 0)
+        if (memcmp(u->sha256, sha256, MODEL_SHA256_SIZE) == 0 && u->size == size && is_for(u, c))
             return u;
     return NULL;
+}
+
+// The upload that a chunk is for: the connection's own, before others that it may see.
+static struct upload *upload_find_own(struct uploads *all, const struct connection *c,
+                                      const uint8_t sha256[MODEL_SHA256_SIZE])
+{
+    struct upload *u, *found = NULL;
+    list_for_each (u, &all->all, link)
+        if (memcmp(u->sha256, sha256, MODEL_SHA256_SIZE) == 0 && is_for(u, c) &&
+            (!found || u->owner == c))
+            found = u;
+    return found;
 }
 
 static void upload_free(struct upload *u)
@@ -122,12 +155,21 @@ static void upload_free(struct upload *u)
     free(u);
 }
 
+static void upload_refund(struct user *user, uint64_t size)
+{
+    account_refund(&user->account, ACCOUNT_STORAGE, size);
+    account_refund(&user->account, ACCOUNT_UPLOADS, 1);
+}
+
 // Not to be found any more, and not counted.
 static void upload_forget(struct upload *u)
 {
     list_remove(&u->link);
     u->uploads->bytes -= u->size;
+    u->uploads->taken_bytes -= u->received;
     u->uploads->n_uploads--;
+    upload_refund(u->user, u->size);
+    user_unref(steal_ptr(u->user));
 }
 
 // Of one that is forgotten: freed as soon as no thread hashes it.
@@ -159,14 +201,15 @@ static int map_file(struct upload *u, struct error *e)
     return sha256_init(&u->hash, e);
 }
 
-// Orphans that are not complete, and the oldest of them.
-static unsigned uploads_count_orphans(const struct uploads *all, struct upload **ret_oldest)
+// A user's orphans that are not complete, and the oldest of them.
+static unsigned uploads_count_orphans(const struct uploads *all, const struct user *user,
+                                      struct upload **ret_oldest)
 {
     struct upload *u;
     unsigned n = 0;
     *ret_oldest = NULL;
     list_for_each (u, &all->all, link)
-        if (!u->owner && u->received < u->size) {
+        if (!u->owner && u->received < u->size && u->user == user) {
             if (!*ret_oldest || u->progress_ms < (*ret_oldest)->progress_ms)
                 *ret_oldest = u;
             n++;
@@ -174,35 +217,80 @@ static unsigned uploads_count_orphans(const struct uploads *all, struct upload *
     return n;
 }
 
-// Drops unused models, then orphans, oldest first, until `size` more bytes fit the limit. False if
-// they still do not.
-static bool uploads_make_room(struct uploads *all, uint64_t size)
+// What is known of a file before it comes, and has come of all, and is cached: drops unused models,
+// then ends idle workers, which keep theirs, then drops the user's orphans, oldest first, until
+// `size` more bytes fit. What users hold fits the limit, so this only fails after it was lowered.
+static bool uploads_make_room(struct uploads *all, const struct user *user, uint64_t size)
 {
-    uint64_t limit = store_max_size(all->store);
+    uint64_t limit = all->store->accounts->total.of[ACCOUNT_STORAGE];
     struct upload *oldest;
-    while (size > limit || all->store->bytes + all->bytes > limit - size) {
-        if (store_evict(all->store))
+    while (size > limit || all->store->bytes + all->taken_bytes > limit - size) {
+        if (store_evict(all->store) || store_unload_idle(all->store))
             continue;
-        if (uploads_count_orphans(all, &oldest) == 0)
+        if (uploads_count_orphans(all, user, &oldest) == 0)
             return false;
         upload_drop(oldest);
     }
     return true;
 }
 
+// Nothing is charged on failure.
+static int charge_once(struct account *a, uint64_t size, struct error *e)
+{
+    int r = account_charge(a, ACCOUNT_UPLOADS, 1, e);
+    if (r < 0)
+        return r;
+    r = account_charge(a, ACCOUNT_STORAGE, size, e);
+    if (r < 0)
+        account_refund(a, ACCOUNT_UPLOADS, 1);
+    return r;
+}
+
+// What the user does not go on with makes room for what he wants.
+static int upload_charge(struct uploads *all, struct user *user, uint64_t size, struct error *e)
+{
+    struct upload *oldest;
+    int r;
+    while ((r = charge_once(&user->account, size, e)) < 0) {
+        if (uploads_count_orphans(all, user, &oldest) == 0)
+            return r;
+        upload_drop(oldest);
+    }
+    return 0;
+}
+
+static unsigned uploads_count_own(const struct uploads *all, const struct connection *c)
+{
+    const struct upload *u;
+    unsigned n = 0;
+    list_for_each (u, &all->all, link)
+        n += u->owner == c;
+    return n;
+}
+
+static int upload_admit(struct uploads *all, struct connection *c, uint64_t size, struct error *e)
+{
+    if (uploads_count_own(all, c) >= UPLOAD_MAX_OWN)
+        return error_set(
+            e, STATUS_MALLOC_FAIL,
+            "the connection has %d unfinished uploads, and can have no more; go on with "
+            "those, or close it",
+            UPLOAD_MAX_OWN);
+    return upload_charge(all, c->session->user, size, e);
+}
+
 // One hashing thread for each upload, up to HASHERS_MAX.
 static int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
                       struct upload **ret, struct error *e)
 {
-    if (!uploads_make_room(all, m->size))
-        return error_set(e, STATUS_MALLOC_FAIL,
-                         "the server has no room for a model of %llu bytes (max-models-size is "
-                         "%llu and the models in use leave too little)",
-                         (unsigned long long)m->size,
-                         (unsigned long long)store_max_size(all->store));
+    int r = upload_admit(all, c, m->size, e);
+    if (r < 0)
+        return r;
     struct upload *u = calloc(1, sizeof *u);
-    if (!u)
+    if (!u) {
+        upload_refund(c->session->user, m->size);
         return error_no_memory(e, "an upload", sizeof *u);
+    }
     u->uploads = all;
     u->owner = c;
     u->fd = -1;
@@ -211,19 +299,21 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
     message_set_text(u->name, m->name);
     message_make_printable(u->name);
     list_init(&u->waiting);
-    int r = hashers_need(&all->hashers, all->n_uploads + 1, e);
+    r = hashers_need(&all->hashers, all->n_uploads + 1, e);
     if (r == 0)
         r = map_file(u, e);
     if (r < 0) {
+        upload_refund(c->session->user, m->size);
         upload_free(u);
         return r;
     }
+    u->user = user_ref(c->session->user);
     u->progress_ms = uv_now(all->loop);
     list_append(&all->all, &u->link);
     all->bytes += u->size;
     all->n_uploads++;
-    trace_add(all->trace, TRACE_UPLOAD, c->session->id, trace_model_id(u->sha256), u->size,
-              u->name);
+    u->session = c->session->id;
+    trace_add(all->trace, TRACE_UPLOAD, u->session, trace_model_id(u->sha256), u->size, u->name);
     *ret = u;
     return 0;
 }
@@ -270,7 +360,7 @@ static void upload_hand_over(struct upload *u)
 
 // Sealed, so that nobody can change what workers have mapped. The kernel refuses to seal against
 // writing while a writable mapping exists, so it goes first.
-static int add_to_store(struct upload *u, struct model **ret, struct error *e)
+static int seal_and_store(struct upload *u, struct model **ret, struct error *e)
 {
     munmap(u->map, (size_t)u->size);
     u->map = NULL;
@@ -279,23 +369,50 @@ static int add_to_store(struct upload *u, struct model **ret, struct error *e)
     return store_add(u->uploads->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret, e);
 }
 
+// With one reference. Somebody else may have brought the same file meanwhile, or before.
+static int add_to_store(struct upload *u, struct model **ret, struct error *e)
+{
+    struct model *held = store_find(u->uploads->store, u->sha256);
+    struct model *m = held ? model_ref(held) : NULL;
+    int r = m ? 0 : seal_and_store(u, &m, e);
+    if (r == 0)
+        r = model_learn(m, u->user, e);
+    if (r < 0)
+        model_unref(m);
+    else
+        *ret = m;
+    return r;
+}
+
+// The upload's charges have been refunded, so the model's, which are the same, fit.
+static void answer_last(struct upload *u, struct model *m)
+{
+    rknnd_ModelChunkReply reply = {.received = u->size, .complete = true};
+    struct error e;
+    if (upload_keep_model(u->last->connection, m, &e) < 0) {
+        fail_request(u->last, &e);
+        return;
+    }
+    request_answer(&u->last->request, rknnd_ModelChunkReply_fields, &reply, NULL, 0, NULL, NULL);
+    free_request(u->last);
+}
+
 static void upload_succeed(struct upload *u, struct model *m)
 {
+    struct upload_request *r;
+    struct error e;
     log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
-    trace_add(u->uploads->trace, TRACE_UPLOADED, 0, trace_model_id(u->sha256), u->size, u->name);
-    if (u->last) {
-        rknnd_ModelChunkReply reply = {.received = u->size, .complete = true};
-        upload_keep_model(u->last->connection, m);
-        request_answer(&u->last->request, rknnd_ModelChunkReply_fields, &reply, NULL, 0, NULL,
-                       NULL);
-        free_request(u->last);
-    }
-    while (!list_empty(&u->waiting)) {
-        struct upload_request *r = list_first(&u->waiting, struct upload_request, link);
-        upload_keep_model(r->connection, m);
-        answer_offer(r, true, 0);
-    }
-    upload_drop(u);
+    trace_add(u->uploads->trace, TRACE_UPLOADED, u->session, trace_model_id(u->sha256), u->size,
+              u->name);
+    upload_forget(u);
+    if (u->last)
+        answer_last(u, m);
+    while ((r = list_first(&u->waiting, struct upload_request, link)))
+        if (upload_keep_model(r->connection, m, &e) < 0)
+            fail_request(r, &e);
+        else
+            answer_offer(r, true, 0);
+    upload_let_go(u);
 }
 
 // After a failure those who wait begin again with an empty file: the first of them sends, the
@@ -428,25 +545,32 @@ static int join_upload(struct upload *u, struct connection *c, const struct fram
     return 0;
 }
 
+// A model that the client's user has brought before. That others have brought it, nobody is told.
+static struct model *find_known(struct uploads *all, const struct connection *c,
+                                const uint8_t sha256[MODEL_SHA256_SIZE])
+{
+    struct model *m = store_find(all->store, sha256);
+    return m && model_is_known(m, c->session->user) ? m : NULL;
+}
+
 // Three answers: the server has the file; it wants bytes from an offset on; or, later, the outcome
 // of another's upload.
 int upload_offer(struct uploads *all, struct connection *c, const struct frame_header *h,
                  const rknnd_ModelOffer *m, struct error *e)
 {
-    struct model *held = store_find(all->store, m->sha256);
-    struct upload *u = upload_find(all, m->sha256);
+    struct model *held = find_known(all, c, m->sha256);
+    struct upload *u = upload_find(all, c, m->sha256, m->size);
     int r = check_offer(all->options, m, e);
     if (r < 0)
         return r;
     if (held && held->file.size != m->size)
         return other_size(m->size, held->file.size, e);
     if (held) {
-        upload_keep_model(c, held);
-        reply_offer(c, h, true, 0);
-        return 0;
+        r = upload_keep_model(c, held, e);
+        if (r == 0)
+            reply_offer(c, h, true, 0);
+        return r;
     }
-    if (u && u->size != m->size)
-        return other_size(m->size, u->size, e);
     if (u)
         return join_upload(u, c, h, e);
     r = upload_new(all, c, m, &u, e);
@@ -462,6 +586,7 @@ static void on_chunk(struct connection *c, void *owner)
     const struct frame_header *h = &c->channel.reader.header;
     struct error e;
     u->received += u->incoming;
+    u->uploads->taken_bytes += u->incoming;
     u->incoming = 0;
     u->progress_ms = uv_now(u->uploads->loop);
     if (u->received == u->size) {
@@ -495,13 +620,14 @@ static int check_chunk(const struct upload *u, const struct frame_header *h,
 int upload_chunk(struct uploads *all, struct connection *c, const struct frame_header *h,
                  const rknnd_ModelChunk *m, struct error *e)
 {
-    struct model *held = store_find(all->store, m->sha256);
-    struct upload *u = upload_find(all, m->sha256);
+    struct model *held = find_known(all, c, m->sha256);
+    struct upload *u = upload_find_own(all, c, m->sha256);
     if (held) {
         rknnd_ModelChunkReply reply = {.received = held->file.size, .complete = true};
-        upload_keep_model(c, held);
-        connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
-        return 0;
+        int r = upload_keep_model(c, held, e);
+        if (r == 0)
+            connection_reply(c, h, rknnd_ModelChunkReply_fields, &reply);
+        return r;
     }
     if (!u)
         return error_set(e, STATUS_FAIL,
@@ -511,6 +637,9 @@ int upload_chunk(struct uploads *all, struct connection *c, const struct frame_h
     int r = check_chunk(u, h, m, e);
     if (r < 0)
         return r;
+    if (!uploads_make_room(all, u->user, h->payload_size))
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "the server has no room for more of %s (max-models-size)", u->name);
     u->incoming = (uint32_t)h->payload_size;
     connection_receive(c, &(struct iovec){u->map + u->received, u->incoming}, 1, on_chunk, u);
     return 0;
@@ -531,7 +660,7 @@ static void upload_disown(struct upload *u)
         upload_hand_over(u);
     else if (u->received == 0 || u->uploads->options->upload_ttl_s == 0)
         upload_drop(u);
-    else if (uploads_count_orphans(u->uploads, &oldest) > UPLOAD_MAX_ORPHANS)
+    else if (uploads_count_orphans(u->uploads, u->user, &oldest) > UPLOAD_MAX_ORPHANS)
         upload_drop(oldest);
 }
 
@@ -541,7 +670,7 @@ void uploads_disown(struct uploads *all, struct connection *c)
     list_for_each_safe (u, after, &all->all, link)
         if (u->owner == c)
             upload_disown(u);
-    upload_keep_model(c, NULL);
+    upload_keep_model(c, NULL, NULL);
 }
 
 // Whether the owner has stopped sending while others wait for the model: its program may be stopped

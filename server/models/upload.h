@@ -9,9 +9,11 @@ struct model;
 struct options;
 struct store;
 struct trace;
+struct user;
 
-// What broken links leave, to be resumed: at most this many, upload_ttl_s long.
+// What broken links leave, to be resumed: at most this many of a user's, upload_ttl_s long.
 #define UPLOAD_MAX_ORPHANS 4
+#define UPLOAD_MAX_OWN     4 // unfinished ones of a connection
 #define UPLOAD_CHUNK_SIZE  (256u * 1024)
 
 struct uploads {
@@ -20,7 +22,8 @@ struct uploads {
     struct store *store; // where complete files go
     struct trace *trace;
     struct list all;
-    uint64_t bytes; // of all files, when complete
+    uint64_t bytes;       // of all files, when complete
+    uint64_t taken_bytes; // that have come of them
     unsigned n_uploads, n_orphans;
     struct hashers hashers;
 };
@@ -30,6 +33,8 @@ struct uploads {
 struct upload {
     struct list link;
     struct uploads *uploads;
+    struct user *user;        // one reference; is charged, until nobody can find it any more
+    uint64_t session;         // that has offered it
     struct connection *owner; // NULL: an orphan
     struct list waiting;      // upload_request: offers of others
     uint8_t sha256[MODEL_SHA256_SIZE];

@@ -24,17 +24,31 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/user.h"
 #include "server/options.h"
 
 // Queued answers that are not outputs of jobs; past that the client is not heard, and no large
 // answer is made for it.
 #define MAX_SMALL_BACKLOG (256u * 1024)
 
-// Whether the client reads its answers. Outputs of jobs are not counted here, since
-// max-inflight-bytes limits them.
+// Queued answers. Outputs of jobs are not among them, since max-inflight-bytes limits those.
+static uint64_t unread_bytes(const struct connection *c)
+{
+    uint64_t backlog = channel_backlog(&c->channel);
+    return backlog > c->held_bytes ? backlog - c->held_bytes : 0;
+}
+
+// Whether its user may have more of them, on all connections together.
+static bool user_has_room(const struct connection *c)
+{
+    return account_has_room(&c->user->account, ACCOUNT_REPLIES);
+}
+
+// Whether the client reads its answers. One that has read all is not stopped by its user's others.
 static bool has_room(const struct connection *c)
 {
-    return channel_backlog(&c->channel) <= c->held_bytes + MAX_SMALL_BACKLOG;
+    uint64_t unread = unread_bytes(c);
+    return unread <= MAX_SMALL_BACKLOG && (unread == 0 || user_has_room(c));
 }
 
 // Nothing is read any more, and nothing large is answered.
@@ -47,7 +61,7 @@ static bool is_ending(const struct connection *c)
 static bool connection_has_room(const struct requests *requests)
 {
     const struct connection *c = requests->connection;
-    return !is_ending(c) && has_room(c);
+    return !is_ending(c) && has_room(c) && user_has_room(c);
 }
 
 static void connection_requests_changed(struct requests *requests)
@@ -114,7 +128,7 @@ static const struct channel_ops ops = {
 // The channel takes payloads of any size: dispatch checks them against max-payload with a better
 // error.
 struct connection *connection_new(struct connections *all, struct transport *transport,
-                                  const struct origin *origin)
+                                  const struct origin *origin, struct user *user)
 {
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
@@ -129,6 +143,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     c->number = ++all->last_number;
     c->since_ms = uv_now(all->loop);
     c->origin = *origin;
+    c->user = user_ref(user);
     list_init(&c->contexts);
     requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
@@ -223,6 +238,9 @@ static bool is_too_busy(const struct connection *c)
 // of something.
 void connection_update_flow(struct connection *c)
 {
+    if (c->channel.closing)
+        return;
+    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, unread_bytes(c));
     if (is_ending(c))
         return;
     if (requests_have_large(&c->requests))

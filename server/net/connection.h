@@ -10,6 +10,7 @@ struct model;
 struct options;
 struct services;
 struct session;
+struct user;
 
 enum connection_state {
     CONNECTION_FRESH = 1,  // nothing but HELLO is understood
@@ -18,21 +19,18 @@ enum connection_state {
     CONNECTION_LEAVING = 8 // nothing is read any more; closes when the queue is empty
 };
 
-// What a client may do; checked by dispatch.
-enum permission {
-    PERMIT_OBSERVE = 1, // status
-    PERMIT_USE = 2,     // models and contexts
-};
-
 struct connection {
     struct channel channel;
     struct connections *all;
     struct list link;                // in all
     const struct services *services; // for the handlers of its requests (handle/services.h)
     enum connection_state state;
-    unsigned permissions; // enum permission
-    uint64_t features;    // PROTOCOL_FEATURE_* that both sides have
-    uint32_t number;      // "c12" in logs
+    struct user *user;     // one reference; whose connection it is
+    bool admitted;         // it is charged to the user
+    unsigned rights;       // enum right (clients/rights.h); checked by dispatch
+    uint64_t unread_bytes; // of answers, as they are charged to the user
+    uint64_t features;     // PROTOCOL_FEATURE_* that both sides have
+    uint32_t number;       // "c12" in logs
     struct origin origin;
     char program[64];        // as it says, printable
     struct session *session; // one reference, from HELLO on
@@ -69,9 +67,10 @@ struct connections {
     uint32_t last_number;
 };
 
-/// Takes over the transport. NULL: out of memory; it is logged, the transport closed.
+/// Takes over the transport, and takes a reference of the user. NULL: out of memory; it is logged,
+/// the transport closed.
 struct connection *connection_new(struct connections *all, struct transport *transport,
-                                  const struct origin *origin);
+                                  const struct origin *origin, struct user *user);
 
 /// Closes at once: requests, contexts and uploads end, queued frames are dropped. `why` is for the
 /// log.

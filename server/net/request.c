@@ -57,6 +57,11 @@ void requests_abandon(struct requests *all)
 
 // ---- large answers -----------------------------------------------------------------------------
 
+bool requests_have_room(const struct requests *all)
+{
+    return all->ops->has_room(all);
+}
+
 bool requests_have_large(const struct requests *all)
 {
     const struct request *r = list_first(&all->large, const struct request, turn);

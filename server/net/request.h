@@ -47,6 +47,9 @@ void requests_abandon(struct requests *all);
 /// The one with this id; NULL if there is none.
 struct request *requests_find(struct requests *all, uint32_t id);
 
+/// Whether a large answer may be made now.
+bool requests_have_room(const struct requests *all);
+
 /// Whether there is a large answer that can be begun, and begins those there is room for.
 bool requests_have_large(const struct requests *all);
 void requests_start_large(struct requests *all);

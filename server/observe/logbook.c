@@ -20,10 +20,13 @@ struct reader {
     struct logbook *book;
     struct list link;
     uint64_t from;
+    struct account *account; // that is charged; NULL: it does not wait
 };
 
 static void reader_free(struct reader *r)
 {
+    if (r->account)
+        account_refund(r->account, ACCOUNT_FOLLOWERS, 1);
     list_remove(&r->link);
     free(r);
 }
@@ -123,24 +126,34 @@ static void on_abandoned(struct request *request)
     reader_free(container_of(request, struct reader, request));
 }
 
+static int reader_no_memory(struct account *charged, struct error *e)
+{
+    if (charged)
+        account_refund(charged, ACCOUNT_FOLLOWERS, 1);
+    return error_no_memory(e, "a request", sizeof(struct reader));
+}
+
 // `from` 0 means the last m->last lines. One who wants to wait and has seen all is put into
 // `waiting`.
 int logbook_read(struct logbook *b, struct requests *requests, const struct frame_header *h,
-                 const rknnd_Log *m, struct error *e)
+                 const rknnd_Log *m, struct account *account, struct error *e)
 {
     uint64_t end = end_of(b);
     uint64_t from = m->from ? m->from : end - (m->last < end ? m->last : end);
     if (from > end)
         return error_set(e, STATUS_PARAM_INVALID, "the log has not come to line %llu, but to %llu",
                          (unsigned long long)from, (unsigned long long)end);
-    struct reader *r = calloc(1, sizeof *r);
+    bool waits = m->wait && from == end;
+    int status = waits ? account_charge(account, ACCOUNT_FOLLOWERS, 1, e) : 0;
+    struct reader *r = status < 0 ? NULL : calloc(1, sizeof *r);
     if (!r)
-        return error_no_memory(e, "a request", sizeof *r);
+        return status < 0 ? status : reader_no_memory(waits ? account : NULL, e);
+    r->account = waits ? account : NULL;
     r->book = b;
     r->from = from;
     list_init(&r->link);
     request_begin(&r->request, requests, h, on_abandoned);
-    if (m->wait && from == end) {
+    if (waits) {
         list_append(&b->waiting, &r->link);
         return 0;
     }

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "base/log_ring.h"
+#include "server/clients/account.h"
 #include "server/net/request.h"
 
 // Embedded by the server. The log itself is the process's: servers in one process have the same
@@ -20,9 +21,10 @@ struct logbook {
 
 int logbook_init(struct logbook *b, uv_loop_t *loop, struct error *e);
 
-/// Answers LOG: now, or when there is something.
+/// Answers LOG: now, or when there is something. Who waits is charged to the account, which stays
+/// as long as the requests.
 int logbook_read(struct logbook *b, struct requests *requests, const struct frame_header *h,
-                 const rknnd_Log *m, struct error *e);
+                 const rknnd_Log *m, struct account *account, struct error *e);
 
 /// Tells those who wait that no more comes.
 void logbook_dismiss(struct logbook *b, const struct error *why);

@@ -85,7 +85,7 @@ class Log(unittest.TestCase):
         self.assertIn("listening on", done.stdout)
         done = as_nobody("--level", "5")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("only root and the service's own user", done.stderr)
+        self.assertIn('lacks the right "debug"; root and the service\'s own user', done.stderr)
 
 
 class Workers(unittest.TestCase):
@@ -132,7 +132,15 @@ class FromTheNetwork(unittest.TestCase):
         done = daemon.rknnctl("log", "--level", "4")
         self.assertEqual(done.returncode, 1)
         self.assertIn("on the service's machine", done.stderr)
-        self.assertEqual(daemon.rknnctl("log").returncode, 0)
+        done = daemon.rknnctl("log")  # it has everyone's programs
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('lacks the right "see-all"', done.stderr)
+        daemon.stop()
+
+    def test_who_has_the_right_reads(self):
+        daemon = Daemon("--backend", "null:64:64", "--rights", "tcp:run,see-own,see-all", transport="tcp")
+        self.assertIn("listening on", daemon.rknnctl("log").stdout)
+        self.assertEqual(daemon.rknnctl("log", "--level", "4").returncode, 1)
         daemon.stop()
 
 

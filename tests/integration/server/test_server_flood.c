@@ -18,6 +18,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/clients/user.h"
+#include "server/models/model_users.h"
 #include "server/net/connection.h"
 #include "server/server.h"
 #include "tests/integration/server/peer.h"
@@ -126,6 +128,8 @@ static struct connection *join(struct peer *p)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     fd_unblock(pair[0]);
     server_end = pair[0];
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        server.accounts.total.of[i] = UINT64_C(1) << 40; // limits of users are not tried here
     server_take(&server, pair[0], &(struct origin){.text = "flood"});
     struct connection *c = container_of(server.connections.all.prev, struct connection, link);
     peer_init(p, pair[1]);
@@ -374,6 +378,10 @@ static void descriptions_wait_for_their_reader(void **state)
     assert_int_equal(
         store_add(&server.store, m.sha256, fd, (uint64_t)file.st_size, "digits", &model, &e), 0);
     free(data);
+    struct user *user; // whom all peers of this test are
+    assert_int_equal(user_get(&server.users, &(struct origin){.text = "flood"}, &user, &e), 0);
+    assert_int_equal(model_learn(model, user, &e), 0);
+    user_unref(user);
     expect_bound(MESSAGE_MODEL_DESCRIBE, &m, 120, 14000);
     model_unref(model);
 }

@@ -81,7 +81,7 @@ static void takes_a_model_once(void **state)
     struct peer a, b;
     (void)state;
     in_process_connect(&server, &a);
-    in_process_connect_tcp(&server, &b);
+    in_process_connect(&server, &b);
     rknnd_ModelOffer m = fresh_model();
     rknnd_ModelOfferReply first = offer(&a, &m);
     assert_false(first.held);
@@ -94,6 +94,95 @@ static void takes_a_model_once(void **state)
     assert_int_equal(peer_status(&b).uploads, 0);
     peer_close(&a);
     peer_close(&b);
+}
+
+// ---- others' models -----------------------------------------------------------------------------
+
+static int try_open(struct peer *p, const rknnd_ModelOffer *m)
+{
+    struct peer_frame f;
+    rknnd_ContextOpen open = {0};
+    struct error e;
+    memcpy(open.sha256, m->sha256, sizeof open.sha256);
+    int r = peer_call(p, MESSAGE_CONTEXT_OPEN, &open, NULL, 0, &f, &e);
+    peer_frame_done(&f);
+    return r;
+}
+
+static void expect_as_if_new(struct peer *p, const rknnd_ModelOffer *m)
+{
+    rknnd_ModelOfferReply r = offer(p, m);
+    assert_false(r.held);
+    assert_int_equal(r.offset, 0);
+}
+
+static void tells_nobody_what_others_have(void **state)
+{
+    struct peer a, b;
+    rknnd_ModelChunkReply reply;
+    struct error e;
+    (void)state;
+    in_process_connect(&server, &a);
+    in_process_connect_tcp(&server, &b);
+    rknnd_ModelOffer m = fresh_model(), liar = m;
+    liar.size = SIZE + 1;
+    expect_as_if_new(&a, &m);
+    assert_true(send_up_to(&a, &m, 0, SIZE).complete);
+    uint64_t stored = peer_status(&a).model_bytes;
+    // Who knows nothing but the hash.
+    assert_int_equal(try_open(&b, &m), STATUS_MODEL_INVALID);
+    assert_int_equal(send_part(&b, &m, 0, CHUNK, &reply, &e), STATUS_FAIL);
+    expect_as_if_new(&b, &liar);
+    expect_as_if_new(&b, &m);
+    assert_int_equal(try_open(&b, &m), STATUS_MODEL_INVALID);
+    // Who brings it has it as well. It is stored once.
+    peer_close(&b);
+    in_process_connect_tcp(&server, &b);
+    expect_as_if_new(&b, &m);
+    assert_true(send_up_to(&b, &m, 0, SIZE).complete);
+    assert_int_equal(peer_status(&a).model_bytes, stored);
+    assert_int_equal(try_open(&b, &m), 0);
+    assert_true(offer(&b, &m).held);
+    peer_close(&a);
+    peer_close(&b);
+}
+
+static void unfinished_uploads_are_in_nobodys_way(void **state)
+{
+    struct peer a, b, c;
+    (void)state;
+    in_process_connect(&server, &a);
+    in_process_connect_tcp(&server, &b);
+    in_process_connect_tcp(&server, &c);
+    rknnd_ModelOffer m = fresh_model(), liar = m;
+    liar.size = SIZE - 1;
+    expect_as_if_new(&b, &liar);
+    expect_as_if_new(&c, &m); // of the same address, which need not be the same program
+    send_up_to(&c, &m, 0, CHUNK);
+    expect_as_if_new(&a, &m); // is answered, and not when the others are through
+    assert_true(send_up_to(&a, &m, 0, SIZE).complete);
+    assert_true(send_up_to(&c, &m, CHUNK, SIZE).complete);
+    assert_int_equal(try_open(&a, &m), 0);
+    assert_int_equal(try_open(&c, &m), 0);
+    peer_close(&a);
+    peer_close(&b);
+    peer_close(&c);
+}
+
+static void a_connection_has_few_unfinished_uploads(void **state)
+{
+    struct peer p;
+    struct peer_frame f;
+    struct error e;
+    (void)state;
+    in_process_connect_tcp(&server, &p);
+    for (uint8_t i = 0; i < 4; i++)
+        expect_as_if_new(&p, &(rknnd_ModelOffer){.size = SIZE, .sha256 = {1, i}});
+    assert_int_equal(peer_call(&p, MESSAGE_MODEL_OFFER,
+                               &(rknnd_ModelOffer){.size = SIZE, .sha256 = {1, 4}}, NULL, 0, &f,
+                               &e),
+                     STATUS_MALLOC_FAIL);
+    peer_close(&p);
 }
 
 static void takes_parts_in_order_only(void **state)
@@ -136,7 +225,8 @@ static void refuses_sizes(void **state)
                          STATUS_MODEL_INVALID);
     }
     m.size = SIZE;
-    offer(&p, &m);
+    expect_as_if_new(&p, &m);
+    assert_true(send_up_to(&p, &m, 0, SIZE).complete);
     m.size = SIZE + 1; // the same hash
     assert_int_equal(peer_call(&p, MESSAGE_MODEL_OFFER, &m, NULL, 0, &f, &e), STATUS_MODEL_INVALID);
     peer_close(&p);
@@ -430,6 +520,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_a_model_once),
+        cmocka_unit_test(tells_nobody_what_others_have),
+        cmocka_unit_test(unfinished_uploads_are_in_nobodys_way),
+        cmocka_unit_test(a_connection_has_few_unfinished_uploads),
         cmocka_unit_test(takes_parts_in_order_only),
         cmocka_unit_test(refuses_sizes),
         cmocka_unit_test(drops_a_file_with_another_hash),

@@ -52,6 +52,12 @@ static void connect_tcp(struct peer *p)
     peer_upload(p, "model", 5, 5, hash);
 }
 
+static void connect_local(struct peer *p)
+{
+    in_process_connect(&server, p);
+    peer_upload(p, "model", 5, 5, hash);
+}
+
 static int try_open(struct peer *p, struct error *e)
 {
     rknnd_ContextOpen m = {0};
@@ -96,7 +102,7 @@ static void contexts_of_all_sessions_count(void **state)
     names_user_and_limit(&e, "contexts");
     assert_int_equal(try_open(&first, &e), STATUS_MALLOC_FAIL);
 
-    in_process_connect(&server, &local);
+    connect_local(&local);
     for (int i = 0; i < 5; i++)
         peer_open(&local, hash, 0);
 
@@ -119,7 +125,7 @@ static void requests_in_flight(void **state)
     (void)state;
     connect_tcp(&first);
     connect_tcp(&second);
-    in_process_connect(&server, &local);
+    connect_local(&local);
     uint64_t one = peer_open(&first, hash, 0).context, two = peer_open(&second, hash, 0).context;
     uint64_t mine = peer_open(&local, hash, 0).context;
     uint32_t running = send_infer(&first, one);
@@ -146,7 +152,7 @@ static void bytes_of_a_user_are_limited(void **state)
     struct error e;
     (void)state;
     connect_tcp(&p);
-    in_process_connect(&server, &local);
+    connect_local(&local);
     uint64_t context = peer_open(&p, hash, 0).context, mine = peer_open(&local, hash, 0).context;
     assert_int_equal(infer(&p, context, &e), STATUS_MALLOC_FAIL);
     names_user_and_limit(&e, "bytes");

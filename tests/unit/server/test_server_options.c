@@ -35,12 +35,12 @@ static void takes_good_values(void **state)
     assert_int_equal(options_set(&o, "quota", "*:bytes=2G,in-flight=7", NULL), 0);
     assert_int_equal(o.n_quotas, 2);
     assert_string_equal(o.quotas[0].user, "alice");
-    assert_int_equal(o.quotas[0].contexts, 3);
+    assert_int_equal(o.quotas[0].limits.of[ACCOUNT_CONTEXTS], 3);
     assert_int_equal(o.quotas[0].share, 4);
-    assert_int_equal(o.quotas[0].bytes, 0);
+    assert_int_equal(o.quotas[0].limits.of[ACCOUNT_BYTES], 0);
     assert_string_equal(o.quotas[1].user, "*");
-    assert_int_equal(o.quotas[1].bytes, UINT64_C(2) << 30);
-    assert_int_equal(o.quotas[1].in_flight, 7);
+    assert_int_equal(o.quotas[1].limits.of[ACCOUNT_BYTES], UINT64_C(2) << 30);
+    assert_int_equal(o.quotas[1].limits.of[ACCOUNT_REQUESTS], 7);
     assert_int_equal(o.quotas[1].share, 1);
     options_done(&o);
 }

@@ -1,0 +1,232 @@
+// Accounts of what is held: a tree, whose root is the whole server.
+//
+//     all --+-- operators ---- root, the service's user
+//           +-- network ------ a source address each: peers have no other identity there
+//           +-- a local user each, and the USB cable
+//
+// A charge has to fit each account from the user's up to the root. What an account may have is half
+// of what its siblings leave of its parent's part, rounded up: so it leaves as much as it has. That
+// needs no list of who else there is, and no memory of what they wanted. (dbus-broker's quotas are
+// of this kind.)
+#include "server/clients/account.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/list.h"
+
+#define KEPT 8 // 1/8 of everything is kept
+
+static const struct {
+    const char *key, *words;
+    bool bytes;
+    uint8_t descriptors, workers; // that each takes along
+    int status;
+} rows[] = {
+#define X(NAME, key, words, bytes, descriptors, workers, status)                                   \
+    {key, words, bytes, descriptors, workers, STATUS_##status},
+    ACCOUNT_LIST(X)
+#undef X
+};
+
+static struct accounts *accounts_of(const struct account *a)
+{
+    while (a->parent)
+        a = a->parent;
+    return container_of((struct account *)a, struct accounts, all);
+}
+
+void account_init(struct account *a, struct account *parent, const char *name)
+{
+    *a = (struct account){.parent = parent, .name = name};
+}
+
+void accounts_init(struct accounts *all)
+{
+    *all = (struct accounts){.worker_threads = 1};
+    account_init(&all->all, NULL, "server");
+    account_init(&all->operators, &all->all, "operators");
+    account_init(&all->network, &all->all, "network");
+    all->operators.tier = ACCOUNT_OPERATOR;
+}
+
+// ---- limits
+// --------------------------------------------------------------------------------------
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+// What all together may have, as far as one of this tier is concerned. What operators hold comes
+// out of the part that is kept for them, first.
+static uint64_t total_for(const struct account *root, enum account_resource what,
+                          enum account_tier tier)
+{
+    const struct accounts *all = accounts_of(root);
+    uint64_t total = all->total.of[what];
+    uint64_t kept = tier == ACCOUNT_OPERATOR ? 0
+                    : tier == ACCOUNT_MEMBER ? total / KEPT / 2
+                                             : total / KEPT;
+    return less(total, less(kept, all->operators.used.of[what]));
+}
+
+static uint64_t limit_for(const struct account *a, enum account_resource what,
+                          enum account_tier tier)
+{
+    if (!a->parent)
+        return total_for(a, what, tier);
+    if (a->quota && a->quota->of[what])
+        return a->quota->of[what];
+    uint64_t part = limit_for(a->parent, what, tier);
+    uint64_t left = less(part, a->parent->used.of[what] - a->used.of[what]);
+    return tier == ACCOUNT_OPERATOR ? left : left / 2 + left % 2;
+}
+
+uint64_t account_limit(const struct account *a, enum account_resource what)
+{
+    return limit_for(a, what, a->tier);
+}
+
+// The account in whose limit n more do not fit; NULL: they fit. A quota is what the administrator
+// has said, so beside it only the total counts.
+static const struct account *find_full(const struct account *a, enum account_resource what,
+                                       uint64_t n)
+{
+    bool quota = a->quota && a->quota->of[what];
+    for (const struct account *at = a; at; at = at->parent) {
+        uint64_t limit = limit_for(at, what, a->tier);
+        if ((at == a || !at->parent || !quota) && (n > limit || at->used.of[what] > limit - n))
+            return at;
+    }
+    return NULL;
+}
+
+bool account_has_room(const struct account *a, enum account_resource what)
+{
+    return !find_full(a, what, 1);
+}
+
+// The option that sets a total.
+static const char *limit_option(enum account_resource what)
+{
+    return what == ACCOUNT_CONNECTIONS ? "max-connections"
+           : what == ACCOUNT_STORAGE   ? "max-models-size"
+                                       : "limit";
+}
+
+static int account_refuse(const struct account *a, const struct account *full,
+                          enum account_resource what, uint64_t n, struct error *e)
+{
+    unsigned long long more = n, used = full->used.of[what], limit = limit_for(full, what, a->tier);
+    unsigned long long total = accounts_of(a)->total.of[what];
+    const char *words = rows[what].words;
+    if (full == a && a->quota && a->quota->of[what])
+        return error_set(e, rows[what].status,
+                         "user %s has as many %s as the quota allows: %llu (quota %s, %s)", a->name,
+                         words, limit, a->quota_name, rows[what].key);
+    if (full->parent)
+        return error_set(e, rows[what].status,
+                         "user %s has %llu %s, and %llu more would leave too little for others: at "
+                         "present %llu of %llu %s (%s)",
+                         full->name, used, words, more, limit, total, rows[what].key,
+                         limit_option(what));
+    return error_set(
+        e, rows[what].status,
+        "the server has %llu of %llu %s, and %llu more would be of those that are kept "
+        "for its operators (%s)",
+        used, total, words, more, limit_option(what));
+}
+
+// ---- changes
+// -------------------------------------------------------------------------------------
+
+// What n of something are in all: itself, descriptors, threads.
+static int account_parts(const struct account *a, enum account_resource what, uint64_t n,
+                         enum account_resource ret_what[3], uint64_t ret_n[3])
+{
+    int parts = 0;
+    ret_what[parts] = what;
+    ret_n[parts++] = n;
+    if (rows[what].descriptors) {
+        ret_what[parts] = ACCOUNT_DESCRIPTORS;
+        ret_n[parts++] = n * rows[what].descriptors;
+    }
+    if (rows[what].workers) {
+        ret_what[parts] = ACCOUNT_THREADS;
+        ret_n[parts++] = n * rows[what].workers * accounts_of(a)->worker_threads;
+    }
+    return parts;
+}
+
+static void account_add(struct account *a, enum account_resource what, uint64_t n)
+{
+    enum account_resource kinds[3];
+    uint64_t amounts[3];
+    int parts = account_parts(a, what, n, kinds, amounts);
+    for (; a; a = a->parent)
+        for (int i = 0; i < parts; i++)
+            a->used.of[kinds[i]] += amounts[i];
+}
+
+int account_charge(struct account *a, enum account_resource what, uint64_t n, struct error *e)
+{
+    enum account_resource kinds[3];
+    uint64_t amounts[3];
+    int parts = account_parts(a, what, n, kinds, amounts);
+    for (int i = 0; i < parts; i++) {
+        const struct account *full = find_full(a, kinds[i], amounts[i]);
+        if (full)
+            return account_refuse(a, full, kinds[i], amounts[i], e);
+    }
+    account_add(a, what, n);
+    return 0;
+}
+
+void account_refund(struct account *a, enum account_resource what, uint64_t n)
+{
+    enum account_resource kinds[3];
+    uint64_t amounts[3];
+    int parts = account_parts(a, what, n, kinds, amounts);
+    for (; a; a = a->parent)
+        for (int i = 0; i < parts; i++) {
+            assert(a->used.of[kinds[i]] >= amounts[i]);
+            a->used.of[kinds[i]] -= amounts[i];
+        }
+}
+
+void account_move(struct account *from, struct account *to, enum account_resource what, uint64_t n)
+{
+    account_add(to, what, n);
+    account_refund(from, what, n);
+}
+
+void account_count(struct account *a, enum account_resource what, uint64_t *counted, uint64_t now)
+{
+    if (now > *counted)
+        account_add(a, what, now - *counted);
+    else if (now < *counted)
+        account_refund(a, what, *counted - now);
+    *counted = now;
+}
+
+// ---- names
+// ---------------------------------------------------------------------------------------
+
+const char *account_key(enum account_resource what)
+{
+    return rows[what].key;
+}
+
+bool account_is_bytes(enum account_resource what)
+{
+    return rows[what].bytes;
+}
+
+enum account_resource account_find(const char *key)
+{
+    unsigned i = 0;
+    while (i < ACCOUNT_RESOURCES && strcmp(rows[i].key, key) != 0)
+        i++;
+    return (enum account_resource)i;
+}

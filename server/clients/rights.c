@@ -1,0 +1,142 @@
+// Rules of rights are looked up once, when a connection comes: the kernel says who is at the other
+// end.
+#include "server/clients/rights.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const struct {
+    const char *name;
+    unsigned bit;
+} rows[] = {
+#define X(NAME, name, bit) {name, bit},
+    RIGHTS_LIST(X)
+#undef X
+};
+
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+// ---- reading
+// -------------------------------------------------------------------------------------
+
+static int add_right(unsigned *rights, const char *name, struct error *e)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0) {
+            *rights |= rows[i].bit;
+            return 0;
+        }
+    if (strcmp(name, "none") == 0)
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "\"%s\" is no right; there are run, see-own, see-all, kill, debug, and none",
+                     name);
+}
+
+static bool is_number(const char *text)
+{
+    return *text && text[strspn(text, "0123456789")] == 0;
+}
+
+// A rule for somebody who does not exist is most likely a mistake.
+static int find_who(const char *who, gid_t *ret_group, struct error *e)
+{
+    *ret_group = (gid_t)-1;
+    if (*who == '@') {
+        const struct group *g = getgrnam(who + 1);
+        bool number = is_number(who + 1);
+        if (!g && !number)
+            return error_set(e, STATUS_PARAM_INVALID, "there is no group \"%s\"", who + 1);
+        *ret_group = g ? g->gr_gid : (gid_t)strtoul(who + 1, NULL, 10);
+        return 0;
+    }
+    if (strcmp(who, "*") == 0 || strcmp(who, "tcp") == 0 || strcmp(who, "usb") == 0 ||
+        is_number(who) || getpwnam(who))
+        return 0;
+    return error_set(
+        e, STATUS_PARAM_INVALID,
+        "there is no user \"%s\" (a name or number of this system, @ and a group, tcp, "
+        "usb, or * for everyone)",
+        who);
+}
+
+int rights_add(struct rights *all, const char *text, struct error *e)
+{
+    cleanup(free_p) char *copy = strdup(text);
+    struct rights_rule *rule = &all->rules[all->n];
+    if (!copy)
+        return error_no_memory(e, "an option", strlen(text));
+    if (all->n == RIGHTS_MAX_RULES)
+        return error_set(e, STATUS_PARAM_INVALID, "at most %d rules", RIGHTS_MAX_RULES);
+    char *rest = copy, *who = strsep(&rest, ":");
+    *rule = (struct rights_rule){0};
+    if (!*who || strlen(who) >= sizeof rule->who || !rest)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" is not WHO:RIGHT[,RIGHT]…, like @video:run,see-own", text);
+    strcpy(rule->who, who);
+    int r = find_who(who, &all->groups[all->n], e);
+    while (rest && r == 0)
+        r = add_right(&rule->rights, strsep(&rest, ","), e);
+    all->n += r == 0;
+    return r;
+}
+
+// ---- asking
+// --------------------------------------------------------------------------------------
+
+static bool is_for(const struct rights *all, uint32_t rule, const struct origin *o,
+                   const char *name)
+{
+    const char *who = all->rules[rule].who;
+    char number[16];
+    snprintf(number, sizeof number, "%u", (unsigned)o->uid);
+    if (!o->local)
+        return false;
+    return *who == '@' ? o->groups >> rule & 1 : strcmp(who, name) == 0 || strcmp(who, number) == 0;
+}
+
+// The rule for a kind of clients; NULL: there is none.
+static const struct rights_rule *find_rule(const struct rights *all, const char *who)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (strcmp(all->rules[i].who, who) == 0)
+            return &all->rules[i];
+    return NULL;
+}
+
+unsigned rights_of(const struct rights *all, const struct origin *o, const char *name)
+{
+    unsigned rights = 0;
+    bool found = false;
+    if (origin_is_operator(o))
+        return RIGHTS_ALL;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (is_for(all, i, o, name)) {
+            found = true;
+            rights |= all->rules[i].rights;
+        }
+    const struct rights_rule *rule = o->local ? NULL : find_rule(all, name);
+    if (!rule)
+        rule = find_rule(all, "*");
+    if (found)
+        return rights;
+    if (rule)
+        return rule->rights;
+    return RIGHT_RUN | RIGHT_SEE_OWN | (o->local ? RIGHT_SEE_ALL : 0);
+}
+
+int rights_check(unsigned rights, unsigned needed, struct error *e)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (needed & ~rights & rows[i].bit)
+            return error_set(e, STATUS_FAIL,
+                             "this client lacks the right \"%s\"; root and the service's own user "
+                             "have it on the service's machine, others by the option rights",
+                             rows[i].name);
+    return 0;
+}
