@@ -162,6 +162,31 @@ struct graph_layer_norm {
     bool rms; // without the mean
 };
 
+// x * factor / 2^shift, to the nearest integer, ties to even.
+struct graph_scaling {
+    int32_t factor;
+    uint32_t shift; // less than 64
+};
+
+// What the chips make of sums: integers of 32 bits that saturate, rounded by each scaling. [0] is
+// for numbers that are not negative, [1] for negative ones.
+//   v      = sum * mul[o] / 2^mul_shift
+//   w      = v scaled by `bn`, within `bounds`
+//   x      = w + (addend + addend_offset) scaled by `addend`, within `sum_bounds`
+//   stored = x scaled by `out`, + zp before it is rounded, saturated
+struct graph_stages {
+    int16_t *mul; // of each output channel
+    uint32_t mul_shift[2];
+    struct graph_scaling bn[2];
+    int32_t bounds[2]; // lowest and highest
+    bool has_addend;   // else a POST_ADD is of real numbers
+    int32_t addend_offset;
+    struct graph_scaling addend;
+    int32_t sum_bounds[2];
+    struct graph_scaling out;
+    int32_t zp;
+};
+
 // An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
 struct graph_conv_quant {
     uint32_t n;    // output channels
@@ -172,6 +197,8 @@ struct graph_conv_quant {
     bool in_output_units; // scale is divided by the output's; outputs are computed in floats, as
                           // ONNX Runtime does
     bool bias_holds_zp;   // bias contains -zp_x * Σ (w + nz) already
+    struct graph_stages *stages; // how the chip gets from sums to stored values; NULL: it is no
+                                 // chip's
 };
 
 enum graph_coordinates {

@@ -23,6 +23,7 @@ class ConvParams:
     scale: int
     shift: int
     out_offset: int
+    chip: object = None  # that it is for
     form: str = "full"  # "full", "depthwise", "plain": what the table holds
     act: str = None
     alpha: float = 0.0  # of LeakyRelu, a multiple of 2^-14
@@ -40,6 +41,18 @@ class ConvParams:
         mul = np.ones(len(self.mul)) if self.form == "plain" else self.mul / 2.0**14
         gain, shift = self.gain or (1, 0)
         return mul * gain / 2.0**shift * self.scale / 2.0**self.shift
+
+
+def shifted(x, shift):
+    """Integers over 2^shift, to the nearest, ties to even: what the chips' units do."""
+    x, one = np.asarray(x, np.int64), np.int64(1) << np.int64(shift)
+    whole = x >> np.int64(shift)
+    twice = 2 * (x - whole * one)
+    return whole + ((twice > one) | ((twice == one) & (whole & 1 == 1)))
+
+
+def saturated(x):
+    return np.clip(x, -(2**31), 2**31 - 1)
 
 
 def fixed_point(value):
@@ -79,7 +92,7 @@ def quantize(weight, bias, in_quant, out_quant, form="full", symmetric=False):
     if np.abs(total).max() >= 2**31:
         raise ValueError("a bias does not fit 32 bits")
     return ConvParams(stored, -zero, mul, total.astype(np.int64), scale, shift,
-                      out_quant.zero_point, form)
+                      out_quant.zero_point, form=form)
 
 
 def shift_sums(p, shift):

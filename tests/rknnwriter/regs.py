@@ -38,6 +38,33 @@ def _dpu(pairs):
     return [(DPU, register, value) for register, value in pairs]
 
 
+@dataclass(frozen=True)
+class Stages:
+    """What the units behind a convolution's sums do: shifts and factors of values that are not
+    negative, and of negative ones."""
+
+    mul_shift: tuple
+    bn: tuple = ((1, 0), (1, 0))
+    out_shift: int = 0
+
+
+def stages(chip, p):
+    """A LeakyRelu of new chips keeps the multiplier's 14 bits, so that its slope is an integer; that of
+    old ones here shifts itself."""
+    leaky, plain = p.act == "leaky_relu", p.form == "plain"
+    mul = 0 if plain else 14
+    if not leaky:
+        bn = ((p.gain, p.gain),) if p.gain else ()
+        return Stages((mul, mul), *bn, p.shift) if bn else Stages((mul, mul), out_shift=p.shift)
+    slope, own = round(p.alpha * 2**14), p.leaky_shift
+    if chip.lite:
+        mul = int(own > 0)
+        return Stages((mul, mul + 14), ((1, own), (slope, own)), p.shift + 14 - mul - own)
+    if chip.family == "rk3576" and not plain:
+        return Stages((0, 14), ((1, own), (slope, own)), p.shift + 14 - own)
+    return Stages((mul, mul), ((1, own), (slope, own + 14)), p.shift - own)
+
+
 def _activation(p, shift=0):
     """Register 0x4068: the gain into a lookup table, or LeakyRelu's slope and its shift. `shift`: what
     the multiplier left to shift by."""
@@ -79,10 +106,11 @@ def _old_conversion(chip, p):
         (0x4048, 0 if bypass else 14 << 8 | 1),
         (0x4050, 0x124 if bypass else 0x125),
         (0x4054, int(p.nz[0]) if bypass else 0),
-        (0x4060, lut if p.lut else {"relu": 0x12, "leaky_relu": slope}.get(p.act, 0x53)),
+        (0x4060, lut if p.lut else 0x12 if p.act == "relu" and not _relu_behind_addend(p) else
+         slope if p.act == "leaky_relu" else 0x53),
         (0x4064, 0),
         (0x4068, _activation(p)),
-        (0x4070, 0x90000002 if p.addend else 0x383),
+        (0x4070, _old_addition(chip, p) if p.addend else 0x383),
         (0x4074, p.addend.offset if p.addend else 0),
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),
@@ -90,6 +118,15 @@ def _old_conversion(chip, p):
         (0x4088, p.shift - p.leaky_shift),
         *_slopes(p),
     ])
+
+
+def _relu_behind_addend(p):
+    return p.act == "relu" and p.addend is not None and not p.add_last
+
+
+def _old_addition(chip, p):
+    addition = 0x900000D0 if chip.family == "rk356x" else 0x904200C0
+    return addition | (0 if _relu_behind_addend(p) else 0x200)
 
 
 _RK3576_FORM = {"full": 0x80011011, "depthwise": 0x00013133, "plain": 0x80021011}
@@ -147,14 +184,14 @@ def config_tensors(p):
     bias_unit = bytearray(64)
     if plain:
         struct.pack_into("<h", bias_unit, 0, int(p.nz[0]))
-        bias_unit[17] = 14 if leaky else 0
     else:
         bias_unit[:2] = (0, 14) if leaky else (14, 14)
     if not leaky and not p.lut and not p.gain:
         return bytes(bias_unit), None
     at, unit = 32 if p.lut else 0, bytearray(128)
     struct.pack_into("<h", unit, at, _activation(p) >> 16)
-    unit[at + 16 : at + 18] = _bn_shifts(p)
+    positive, negative = _bn_shifts(p)
+    unit[at + 16 : at + 18] = positive, negative + (14 if leaky and plain else 0)
     return bytes(bias_unit), bytes(unit)
 
 

@@ -21,7 +21,7 @@ def _conv(m, f, node, x, values):
     plain = bool((mul == 1).all()) and len(f.tensors[node.inputs[2]].data) < 8 * y.shape[1]
     params = ConvParams(weights, nz, np.rint(mul * 2**14).astype(int), bias, scale, shift,
                         y.zero_points[0],
-                        "plain" if plain else "full" if inside is None else "depthwise")
+                        form="plain" if plain else "full" if inside is None else "depthwise")
     t, suffix = f.tensors[node.inputs[1]], node.op[4:]
     rows = inside is None and len(t.data) > rknn_reader.native_size(t)
     return ops.conv(m, x, None, params=params, dilation=a.vector(1), pad=a.vector(4),

@@ -32,32 +32,35 @@ enum conv_kernel {
 // whole vectors can be read and written at their end.
 #define CONV_LANES 16
 
-// What a sum of each channel is multiplied by: as a double, as the nearest float, and as the floats
-// just below and above it (all three are one where the double is a float).
-struct requant_multiplier {
-    double *exact;
-    float *nearest, *low, *high;
+// How sums become int8: not here but through real numbers (conv_epilogue.c), by the chip's stages
+// (LeakyRelu or not, with an addend or not), or in floats as ONNX Runtime does.
+enum requant_kind {
+    REQUANT_NONE,
+    REQUANT_PLAIN,
+    REQUANT_LEAKY,
+    REQUANT_ADD,
+    REQUANT_LEAKY_ADD,
+    REQUANT_FLOAT32,
 };
 
-// How sums become int8: not here but through real numbers (conv_epilogue.c), clamped only, with
-// LeakyRelu, with an addend (and perhaps LeakyRelu), or in floats as ONNX Runtime does.
-enum requant_kind { REQUANT_NONE, REQUANT_PLAIN, REQUANT_LEAKY, REQUANT_ADD, REQUANT_FLOAT32 };
+// What a sum of each channel is multiplied by. conv_requantize.c says how.
+struct requant_factors {
+    double *exact[2]; // of the first stage, for sums that are not negative, and for negative ones
+    float *stage;     // the same as floats, which they are; LEAKY: those of negative sums
+    float *positive;  // LEAKY: from sums that are not negative to the output; FLOAT32: from all
+    float *negative;  // LEAKY: from the first stage's negative results to the output
+};
 
-// How an int8 output is made from sums where only activations that can be applied to quantized
-// units follow. Everything is counted in units of the output (1 unit = its scale):
-//   v = positive[c] * sum, or negative[c] * sum where sum < 0 (LeakyRelu)
-//   v += (addend - addend_zp) * addend_multiplier
-//   stored = min(max(round(v + zp), low + zp), high + zp)
+// How an int8 output is made from sums where nothing follows that the chip does otherwise.
 struct conv_requant {
     enum requant_kind kind;
-    bool in_doubles; // sums are too large for floats
+    bool in_doubles; // floats would not be exact
     bool vnni;       // there is AVX512-VNNI
-    struct requant_multiplier positive, negative;
-    double low, high; // integers, without the zero point
-    double alpha;     // of LeakyRelu; 1: none
-    int32_t addend;   // a tensor; -1: none
-    int32_t addend_zp;
-    double addend_multiplier;
+    struct requant_factors factors;
+    struct graph_stages stages;
+    double low, high;         // FLOAT32: integers, without the zero point
+    float error;              // LEAKY: of what floats give, at most, in units of the output
+    int32_t addend;           // a tensor; -1: none
     struct element_form form; // of the output
 };
 

@@ -1,39 +1,44 @@
-// From the sums of an integer convolution to int8, in units of the output. All that is known of the
-// rounding is here.
+// From the sums of an integer convolution to int8, by the stages of the chip's output unit. All
+// that is known of the rounding is here.
 //
-//   v      = multiplier[o] * (sum + bias[o] + nz[o] * window sum)      multiplier = scale / y_scale
-//   v     += (addend - addend_zp) * (addend scale / y_scale)
-//   stored = round(v + zp) to nearest, ties to the even stored value, from low + zp to high + zp
+//   sum    = sum + bias[o] + nz[o] * window sum                 32 bits that wrap
+//   v      = round(sum * mul[o] / 2^shift)                      a shift for negative products
+//   w      = round(v * bn), within bounds                       LeakyRelu: of negative v alone
+//   x      = w + round((addend + offset) * factor), within bounds
+//   stored = round(x * out + zp), saturated
 //
-// The sum is 32 bits that wrap. The chips' rounding is that of the exact real number; a float would
-// now and then move one over a tie, and one such unit in an early layer becomes many in a deep net.
-// So v is computed twice in floats, with the multiplier rounded down and rounded up (or an addend
-// moved down and up by the largest error, requant_bound_addend()): the exact v lies between, and
-// where both give the same int8, so does it. The few others are computed again in doubles.
-// REQUANT_FLOAT32 is ONNX Runtime's: one float product, rounded to nearest, ties to even, before zp
-// is added.
+// Every round() is to nearest, ties to even; v, w and x saturate at 32 bits. One rounding instead
+// of all of them would be off by one in a value of a thousand, and one such unit in an early layer
+// becomes many in a deep net.
 //
-// Rounding costs one addition: a float near 1.5 * 2^23 has units of 1, so adding that number (and
-// zp) to v leaves round(v + zp) in the lowest bits of the sum, by the FPU's own ties to even.
+// Rounding costs one addition: a float near 1.5 * 2^23 has units of 1, so a fused multiply-add of
+// that number (and zp) to a product leaves its nearest integer in the lowest bits, by the FPU's own
+// ties to even; the product itself is not rounded. It is exact where its factors are floats: sums
+// below 2^24, factors of 16 bits over a power of two. Larger ones than 2^22 come out somewhere
+// beyond 2^22, which must lie beyond all bounds. Where any of that cannot be promised
+// (requant_fits_floats()), the same is done in doubles, whose 2^51 nothing exceeds.
 // Positive floats are ordered as their bits are, and negative ones are negative integers, so
-// clamping is an integer min and max on the bits, and "the same int8" is "the same bits".
+// clamping is an integer min and max on the bits.
 //
 //   v + 0x1.8p23:   0 10010110 1…0 | round(v) in the lowest byte
 //
+// A LeakyRelu's sums that are not negative keep all bits of their products, more than a float has.
+// So the result is computed twice, with the largest error (requant_error()) subtracted and added:
+// where both give the same int8, so does the exact one. The few others are computed in doubles.
+//
+// REQUANT_FLOAT32 is ONNX Runtime's: one float product, rounded to nearest, ties to even, before zp
+// is added.
+//
 // Compiled without contracted products, so that each rounding is where the source has it.
 //
-// Tests: test_sim_conv on every instruction set: against long doubles, a third of the scales powers
-// of two, which make ties.
+// Tests: test_sim_conv on every instruction set, against 64-bit integers; test_npuref, against
+// files' own programs.
 #include "npu/sim/conv/conv_requantize.h"
 
 #include <math.h>
 
-// 1.5 * 2^52 and 1.5 * 2^23: added to a double below 2^51, or to a float below 2^22, they leave the
-// nearest integer (ties to even) in the lowest bits.
-#define TO_INTEGER       6755399441055744.0
-#define TO_INTEGER_FLOAT 12582912.0f
-
-#define MAX_EXACT (1 << 24)
+#define MAX_EXACT   (1 << 24) // floats below hold all integers
+#define MAX_ROUNDED (1 << 22) // … and these are rounded by REQUANT_INTEGER_FLOAT
 
 // ---- preparation ----
 
@@ -42,84 +47,150 @@ static bool requant_is_clip(const struct graph_post *post)
     return post->kind == POST_RELU || post->kind == POST_CLIP;
 }
 
-static bool requant_take_addend(const struct step *s, struct conv_requant *f,
-                                const struct graph_post *post, double unit)
+static double requant_factor(struct graph_scaling s)
 {
-    const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
-    f->addend = post->operand;
-    f->addend_zp = t->zp;
-    f->addend_multiplier = (double)t->scale / unit;
-    return t->type == TENSOR_INT8 && t->quantized;
+    return ldexp(s.factor, -(int)s.shift);
 }
 
-// Takes the activations, if they come in the order LeakyRelu, Add, bounds. False: they do not.
-static bool requant_take_posts(const struct step *s, struct conv_requant *f, double unit)
-{
-    const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
-    bool floats = s->node->quant->in_output_units, fits = true; // ONNX Runtime has bounds only
-    if (post < end && !floats && post->kind == POST_LEAKY_RELU)
-        f->alpha = (double)post++->alpha;
-    if (post < end && !floats && post->kind == POST_ADD)
-        fits = requant_take_addend(s, f, post++, unit);
-    for (; post < end && requant_is_clip(post); post++) {
-        bool relu = post->kind == POST_RELU;
-        f->low = fmax(f->low, relu ? 0 : (double)post->alpha / unit);
-        f->high = fmin(f->high, relu ? INFINITY : (double)post->beta / unit);
-    }
-    f->high = fmax(f->high, -128 - f->form.zp);
-    return fits && post == end;
-}
-
-// Bounds are rounded as values are: then clamping after the rounding is clamping before it.
-static void requant_choose_kind(const struct step *s, struct conv_requant *f)
+// ONNX Runtime's: bounds alone. They are rounded as values are: then clamping after the rounding is
+// clamping before it.
+static bool requant_take_bounds(const struct step *s, struct conv_requant *f)
 {
     int32_t odd = f->form.odd;
-    f->low = rint(f->low - odd) + odd;
-    f->high = rint(f->high - odd) + odd;
-    f->kind = s->node->quant->in_output_units ? REQUANT_FLOAT32
-              : f->addend >= 0                ? REQUANT_ADD
-              : f->alpha != 1                 ? REQUANT_LEAKY
-                                              : REQUANT_PLAIN;
-}
-
-// The nearest floats that are not above, and not below a number.
-static void requant_bracket(double v, float *low, float *high)
-{
-    float near = (float)v;
-    *low = (double)near > v ? nextafterf(near, -INFINITY) : near;
-    *high = (double)near < v ? nextafterf(near, INFINITY) : near;
-}
-
-static bool requant_take_multiplier(struct step *s, struct requant_multiplier *u, size_t n,
-                                    double factor)
-{
-    const struct graph_conv_quant *q = s->node->quant;
-    u->exact = step_alloc(s, n + CONV_LANES, sizeof *u->exact);
-    u->nearest = step_alloc(s, n + CONV_LANES, sizeof *u->nearest);
-    u->low = step_alloc(s, n + CONV_LANES, sizeof *u->low);
-    u->high = step_alloc(s, n + CONV_LANES, sizeof *u->high);
-    if (!u->exact || !u->nearest || !u->low || !u->high)
-        return false;
-    for (size_t i = 0; i < n + CONV_LANES; i++) {
-        u->exact[i] = q->scale[i % n] * factor;
-        u->nearest[i] = (float)u->exact[i];
-        requant_bracket(u->exact[i], &u->low[i], &u->high[i]);
+    f->low = -128 - f->form.zp;
+    f->high = 127 - f->form.zp;
+    for (uint32_t i = 0; i < s->node->n_post; i++) {
+        const struct graph_post *post = &s->node->post[i];
+        if (!requant_is_clip(post))
+            return false;
+        bool relu = post->kind == POST_RELU;
+        f->low = fmax(f->low, relu ? 0 : (double)post->alpha);
+        f->high = fmin(f->high, relu ? INFINITY : (double)post->beta);
     }
+    f->low = rint(f->low - odd) + odd;
+    f->high = rint(fmax(f->high, -128 - f->form.zp) - odd) + odd;
+    f->kind = REQUANT_FLOAT32;
     return true;
 }
 
-// Sums below 2^24 are exact as floats; whether what larger ones give is beyond all bounds anyway.
+// Whether the node's activations are all in its stages: LeakyRelu, Relu, Add, Relu, in that order.
+static bool requant_take_stages(const struct step *s, struct conv_requant *f)
+{
+    const struct graph_stages *stages = s->node->quant->stages;
+    const struct graph_post *post = s->node->post, *end = post + s->node->n_post;
+    bool leaky = post < end && post->kind == POST_LEAKY_RELU;
+    if (!stages)
+        return false;
+    f->stages = *stages;
+    post += leaky;
+    for (; post < end && post->kind == POST_RELU; post++)
+        f->stages.bounds[0] = f->stages.bounds[0] > 0 ? f->stages.bounds[0] : 0;
+    if (post < end && post->kind == POST_ADD && stages->has_addend) {
+        const struct graph_tensor *t = &s->plan->graph->tensors[post->operand];
+        if (t->type != TENSOR_INT8 || !t->quantized)
+            return false;
+        f->addend = post++->operand;
+    }
+    for (; post < end && post->kind == POST_RELU; post++)
+        f->stages.sum_bounds[0] = f->stages.sum_bounds[0] > 0 ? f->stages.sum_bounds[0] : 0;
+    f->kind = leaky ? (f->addend >= 0 ? REQUANT_LEAKY_ADD : REQUANT_LEAKY)
+                    : (f->addend >= 0 ? REQUANT_ADD : REQUANT_PLAIN);
+    return post == end;
+}
+
+static bool requant_alloc(struct step *s, struct requant_factors *f, size_t n)
+{
+    for (int i = 0; i < 2; i++)
+        f->exact[i] = step_alloc(s, n, sizeof *f->exact[i]);
+    f->stage = step_alloc(s, n, sizeof *f->stage);
+    f->positive = step_alloc(s, n, sizeof *f->positive);
+    f->negative = step_alloc(s, n, sizeof *f->negative);
+    return f->exact[0] && f->exact[1] && f->stage && f->positive && f->negative;
+}
+
+static void requant_take_factors(const struct step *s, struct conv_requant *f, size_t n)
+{
+    const struct graph_stages *t = &f->stages;
+    double out = requant_factor(t->out);
+    double bn[2] = {requant_factor(t->bn[0]) * out, requant_factor(t->bn[1]) * out};
+    for (size_t i = 0; i < n + CONV_LANES; i++) {
+        size_t o = i % n;
+        if (f->kind == REQUANT_FLOAT32) {
+            f->factors.positive[i] = (float)s->node->quant->scale[o];
+            continue;
+        }
+        double mul = t->mul[o];
+        int negative = mul < 0; // which product is negative
+        f->factors.exact[negative][i] = ldexp(mul, -(int)t->mul_shift[0]);
+        f->factors.exact[!negative][i] = ldexp(mul, -(int)t->mul_shift[1]);
+        f->factors.stage[i] = (float)f->factors.exact[1][i];
+        f->factors.positive[i] = (float)(f->factors.exact[0][i] * bn[0]);
+        f->factors.negative[i] = (float)bn[1];
+    }
+}
+
+// The largest that an addend adds, in units of the output.
+static double requant_addend_reach(const struct conv_requant *f)
+{
+    const struct graph_stages *t = &f->stages;
+    double reach = fmax(fabs(t->addend_offset - 128.0), fabs(t->addend_offset + 127.0));
+    return f->addend < 0 ? 0 : reach * fabs(requant_factor(t->addend));
+}
+
+// The largest |x * out| that lies within the output's bounds, with the addend or before it is
+// added.
+static double requant_reach(const struct conv_requant *f)
+{
+    const struct graph_stages *t = &f->stages;
+    return fmax(127 - t->zp, 128 + t->zp) + 1 +
+           requant_addend_reach(f) * fabs(requant_factor(t->out));
+}
+
+// Of a LeakyRelu in floats: a half of each stage that is not rounded (the first one of negative
+// sums is), and what the roundings of factors, products and sums come to where the result is within
+// bounds: each 2^-24 of its own at most.
+static float requant_error(const struct conv_requant *f)
+{
+    const struct graph_stages *t = &f->stages;
+    double out = fabs(requant_factor(t->out)), bn = fabs(requant_factor(t->bn[0]));
+    double stages = t->mul_shift[0] ? bn * out / 2 : 0;
+    stages += t->bn[0].shift || t->bn[1].shift ? out / 2 : 0;
+    return (float)(stages + 0x1p-24 * (f->addend < 0 ? 2 : 6) * (requant_reach(f) + 1));
+}
+
+// Whether floats hold all numbers of a channel that do not lie beyond the output's bounds anyway.
+static bool requant_channel_fits(const struct conv *c, const struct conv_requant *f, size_t o)
+{
+    const struct graph_stages *t = &f->stages;
+    double out = fabs(requant_factor(t->out)), beyond = requant_reach(f) + 1;
+    double stage = requant_is_leaky(f->kind) ? fabs(requant_factor(t->bn[1])) * out : out;
+    double sum = fabs((double)f->factors.stage[o]) * stage, max_sum = (double)c->max_sum;
+    if (requant_is_leaky(f->kind))
+        sum = fmin(sum, fabs((double)f->factors.positive[o]));
+    bool sums = max_sum < MAX_EXACT || sum * MAX_EXACT > beyond;
+    bool stages =
+        max_sum * fabs((double)f->factors.stage[o]) < MAX_ROUNDED || stage * MAX_ROUNDED > beyond;
+    return sums && stages && t->mul[o] > 0;
+}
+
 static bool requant_fits_floats(const struct conv *c)
 {
     const struct conv_requant *f = &c->requant;
-    double max = 257 + 256 * f->addend_multiplier;
-    if (c->max_sum < MAX_EXACT)
-        return true;
-    for (size_t i = 0; i < c->oc; i++) {
-        double positive = fabs(f->positive.exact[i]), negative = fabs(f->negative.exact[i]);
-        if (positive * MAX_EXACT < max || (negative > 0 && negative * MAX_EXACT < max))
+    const struct graph_stages *t = &f->stages;
+    bool leaky = requant_is_leaky(f->kind);
+    bool sides = leaky ? t->bn[0].factor > 0 && t->bn[1].factor > 0 && t->out.factor > 0
+                       : t->mul_shift[0] == t->mul_shift[1] && t->bn[0].factor == 1 &&
+                             t->bn[0].shift == 0 && t->bn[1].factor == 1 && t->bn[1].shift == 0;
+    // Bounds in front of an addition are not those behind it.
+    bool bounded = t->bounds[0] > INT32_MIN || t->bounds[1] < INT32_MAX;
+    double reach = requant_addend_reach(f);
+    double least = fmin(fmin(fabs(requant_factor(t->bn[0])), fabs(requant_factor(t->bn[1]))), 1);
+    bool saturates = INT32_MAX * least * fabs(requant_factor(t->out)) < requant_reach(f);
+    if (!sides || saturates || (f->addend >= 0 && bounded) || reach >= MAX_ROUNDED)
+        return false;
+    for (size_t o = 0; o < c->oc; o++)
+        if (!requant_channel_fits(c, f, o))
             return false;
-    }
     return true;
 }
 
@@ -127,34 +198,46 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
     struct conv_requant *f = &c->requant;
-    double unit = s->node->quant->in_output_units ? 1 : (double)y->scale;
-    *f = (struct conv_requant){.alpha = 1, .addend = -1, .form = element_form(y)};
-    f->low = -128 - f->form.zp;
-    f->high = 127 - f->form.zp;
-    if (y->type != TENSOR_INT8 || !y->quantized || !requant_take_posts(s, f, unit))
+    *f = (struct conv_requant){.addend = -1, .form = element_form(y)};
+    bool done =
+        y->type == TENSOR_INT8 && y->quantized &&
+        (s->node->quant->in_output_units ? requant_take_bounds(s, f) : requant_take_stages(s, f));
+    if (!done) {
+        f->kind = REQUANT_NONE;
         return 0;
-    requant_choose_kind(s, f);
-    if (!requant_take_multiplier(s, &f->positive, c->oc, 1 / unit) ||
-        !requant_take_multiplier(s, &f->negative, c->oc, f->alpha / unit))
+    }
+    if (!requant_alloc(s, &f->factors, c->oc + CONV_LANES))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
+    requant_take_factors(s, f, c->oc);
     f->vnni = dnn_has_vnni();
     f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
+    f->error = requant_error(f);
     return 0;
 }
 
 // ---- running ----
 
-// The largest error of v with an addend. Where the result is within bounds, |v| is at most 257
-// units and the product at most as much as the addend more (256 multipliers). Each rounding is off
-// by 2^-24 of its result at most: of the multipliers of the sum and of the addend, of the products
-// (that with the zero point too), and of the sums.
-static void requant_bound_addend(struct requant_job *t)
+static struct requant_exact requant_exact_stages(const struct conv_requant *f)
 {
-    float multiplier = (float)t->addend_multiplier;
-    float error = 0x1p-24f * (520 + 1040 * multiplier);
-    t->addend_nearest = multiplier;
-    t->addend_low = (float)-t->addend_zp * multiplier - error;
-    t->addend_high = (float)-t->addend_zp * multiplier + error;
+    const struct graph_stages *t = &f->stages;
+    return (struct requant_exact){
+        .bn = {requant_factor(t->bn[0]), requant_factor(t->bn[1])},
+        .bounds = {t->bounds[0], t->bounds[1]},
+        .addend = requant_factor(t->addend),
+        .addend_bounds = {t->sum_bounds[0], t->sum_bounds[1]},
+        .out = requant_factor(t->out),
+        .to_stored = REQUANT_INTEGER + t->zp,
+        .low = REQUANT_INTEGER - 128,
+        .high = REQUANT_INTEGER + 127,
+    };
+}
+
+// A bound in front of the last stage as one behind it, as a stored value.
+static float requant_stored_bound(const struct graph_stages *t, int which)
+{
+    int32_t first = t->bounds[which], second = t->sum_bounds[which];
+    double bound = (first > second) == (which == 0) ? first : second;
+    return (float)fmin(fmax(rint(fma(bound, requant_factor(t->out), t->zp)), -128), 127);
 }
 
 struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
@@ -162,28 +245,27 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
 {
     const struct conv_requant *f = &c->requant;
     size_t groups = c->nz ? c->window.groups : 1;
-    int32_t zp = f->form.zp, zp_after = f->kind == REQUANT_FLOAT32 ? zp : 0, before = zp - zp_after;
+    bool floats = f->kind == REQUANT_FLOAT32;
     struct requant_job t = {.kind = f->kind,
                             .in_doubles = f->in_doubles,
                             .groups = groups,
                             .channels = c->oc / groups,
                             .bias = c->bias,
                             .nz = c->nz,
-                            .positive = f->positive,
-                            .negative = f->negative,
+                            .factors = f->factors,
                             .dst = run_output(s, r, 0),
-                            .to_stored = TO_INTEGER + zp,
-                            .low = TO_INTEGER + zp + f->low,
-                            .high = TO_INTEGER + zp + f->high,
-                            .addend_multiplier = f->addend_multiplier,
-                            .float_to_stored = TO_INTEGER_FLOAT + (float)before,
-                            .float_low = TO_INTEGER_FLOAT + (float)(before + f->low),
-                            .float_high = TO_INTEGER_FLOAT + (float)(before + f->high),
-                            .addend_zp = f->addend_zp,
-                            .zp_after = zp_after};
-    if (f->kind == REQUANT_ADD)
+                            .exact = requant_exact_stages(f),
+                            .out = (float)requant_factor(f->stages.out),
+                            .error = f->error,
+                            .addend_offset = f->stages.addend_offset,
+                            .addend_factor = (float)requant_factor(f->stages.addend),
+                            .zp_after = floats ? f->form.zp : 0};
+    t.to_stored = REQUANT_INTEGER_FLOAT + (float)(floats ? 0 : f->stages.zp);
+    t.low = REQUANT_INTEGER_FLOAT + (floats ? (float)f->low : requant_stored_bound(&f->stages, 0));
+    t.high =
+        REQUANT_INTEGER_FLOAT + (floats ? (float)f->high : requant_stored_bound(&f->stages, 1));
+    if (f->addend >= 0)
         t.addend = run_tensor(r, (uint32_t)f->addend);
-    requant_bound_addend(&t);
     return t;
 }
 

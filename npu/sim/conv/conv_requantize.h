@@ -4,11 +4,23 @@
 
 #include "npu/sim/conv/conv.h"
 
+// Added to a double below 2^51, or to a float below 2^22, these leave the nearest integer (ties to
+// even) in the lowest bits: 1.5 * 2^52 and 1.5 * 2^23.
+#define REQUANT_INTEGER       6755399441055744.0
+#define REQUANT_INTEGER_FLOAT 12582912.0f
+
+// The stages behind the first one, in doubles. Bounds: lowest, highest.
+struct requant_exact {
+    double bn[2], bounds[2];
+    double addend, addend_bounds[2];
+    double out, to_stored, low, high; // to_stored: rounds, adds zp; in bounds
+};
+
 // The sums of n groups of channels (one for each pixel, or several), one after the other, and what
 // they become:
 //
 //   sums, addend, dst   [pixel][group][channel]       window_sums  [pixel][group]
-//   bias, nz, multipliers  [group][channel]
+//   bias, nz, factors   [group][channel]
 //
 // Kernels work on a copy: the compiler then knows that no store changes it.
 struct requant_job {
@@ -16,13 +28,13 @@ struct requant_job {
     bool in_doubles;
     size_t n, groups, channels;                    // n: pixels x groups; channels: of a group
     const int32_t *sums, *window_sums, *bias, *nz; // nz NULL: there are none
-    struct requant_multiplier positive, negative;
+    struct requant_factors factors;
     const int8_t *addend;
     int8_t *dst;
-    double to_stored, low, high, addend_multiplier; // to_stored: rounds, adds zp; in bounds
-    float float_to_stored, float_low, float_high;
-    float addend_nearest, addend_low, addend_high; // a multiplier, and the two bounds' terms for zp
-    int32_t addend_zp, zp_after;
+    struct requant_exact exact;
+    float out, to_stored, low, high; // of floats
+    float addend_factor, error;
+    int32_t addend_offset, zp_after;
 };
 
 /// For the whole output. The caller sets n, sums and window_sums, and moves dst and addend.
@@ -38,6 +50,16 @@ struct requant_part {
 /// Computes these in doubles.
 void conv_requantize_exact(const struct requant_job *t, const struct requant_part *part);
 
+static inline bool requant_is_leaky(enum requant_kind kind)
+{
+    return kind == REQUANT_LEAKY || kind == REQUANT_LEAKY_ADD;
+}
+
+static inline bool requant_has_addend(enum requant_kind kind)
+{
+    return kind == REQUANT_ADD || kind == REQUANT_LEAKY_ADD;
+}
+
 /// Defines name(t): calls kernel(t, nz, kind), which is inlined and compiled with `target` once for
 /// each kind, with and without zero points of weights.
 #define CONV_REQUANTIZE(name, target, kernel)                                                      \
@@ -47,6 +69,8 @@ void conv_requantize_exact(const struct requant_job *t, const struct requant_par
     CONV_REQUANTIZE_KERNEL(target, kernel, leaky_nz, true, REQUANT_LEAKY)                          \
     CONV_REQUANTIZE_KERNEL(target, kernel, add, false, REQUANT_ADD)                                \
     CONV_REQUANTIZE_KERNEL(target, kernel, add_nz, true, REQUANT_ADD)                              \
+    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_add, false, REQUANT_LEAKY_ADD)                    \
+    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_add_nz, true, REQUANT_LEAKY_ADD)                  \
     CONV_REQUANTIZE_KERNEL(target, kernel, floats, false, REQUANT_FLOAT32)                         \
     CONV_REQUANTIZE_KERNEL(target, kernel, floats_nz, true, REQUANT_FLOAT32)                       \
     void name(const struct requant_job *t)                                                         \
@@ -55,6 +79,7 @@ void conv_requantize_exact(const struct requant_job *t, const struct requant_par
             [REQUANT_PLAIN] = {plain, plain_nz},                                                   \
             [REQUANT_LEAKY] = {leaky, leaky_nz},                                                   \
             [REQUANT_ADD] = {add, add_nz},                                                         \
+            [REQUANT_LEAKY_ADD] = {leaky_add, leaky_add_nz},                                       \
             [REQUANT_FLOAT32] = {floats, floats_nz},                                               \
         };                                                                                         \
         kernels[t->kind][t->nz != NULL](t);                                                        \

@@ -35,6 +35,30 @@ static inline int32_t requant_wrapping_sum(int32_t sum, int32_t bias, int32_t nz
     return (int32_t)((uint32_t)sum + (uint32_t)bias + (uint32_t)nz * (uint32_t)window);
 }
 
+static inline double requant_integer(double v, double factor)
+{
+    return fma(v, factor, REQUANT_INTEGER) - REQUANT_INTEGER;
+}
+
+static inline double requant_within(double v, const double bounds[2])
+{
+    v = v > bounds[0] ? v : bounds[0];
+    return v < bounds[1] ? v : bounds[1];
+}
+
+// All stages, with nothing left out.
+static inline int8_t requant_by_stages(const struct requant_exact *t, int32_t sum,
+                                       const double factors[2], int32_t addend)
+{
+    static const double any[2] = {INT32_MIN, INT32_MAX};
+    double v = requant_within(requant_integer(sum, sum < 0 ? factors[1] : factors[0]), any);
+    v = requant_within(requant_integer(v, v < 0 ? t->bn[1] : t->bn[0]), t->bounds);
+    v = requant_within(v + requant_integer(addend, t->addend), t->addend_bounds);
+    v = fma(v, t->out, t->to_stored);
+    v = v > t->low ? v : t->low;
+    return (int8_t)requant_low_bits(v < t->high ? v : t->high);
+}
+
 KERNEL void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of)
 {
     const struct requant_job t = *call;
@@ -46,13 +70,9 @@ KERNEL void conv_requantize_exact(const struct requant_job *call, const struct r
             int32_t window = t.nz ? t.window_sums[part.first + g] : 0;
             int32_t sum = requant_wrapping_sum(part.sums[g * part.pitch + i], t.bias[k],
                                                t.nz ? t.nz[k] : 0, window);
-            double multiplier = sum < 0 ? t.negative.exact[k] : t.positive.exact[k];
-            double v = fma(sum, multiplier, t.to_stored);
-            if (t.addend)
-                v = fma(sum, multiplier, (t.addend[at] - t.addend_zp) * t.addend_multiplier) +
-                    t.to_stored;
-            v = v > t.low ? v : t.low;
-            t.dst[at] = (int8_t)requant_low_bits(v < t.high ? v : t.high);
+            const double factors[2] = {t.factors.exact[0][k], t.factors.exact[1][k]};
+            t.dst[at] = requant_by_stages(&t.exact, sum, factors,
+                                          t.addend ? t.addend[at] + t.addend_offset : 0);
         }
 }
 
@@ -62,30 +82,31 @@ struct requant_lanes {
     size_t channel, n;
 };
 
-// The bits of both bounds of what a sum gives.
+static inline __attribute__((always_inline)) float requant_stage(float v, float factor)
+{
+    return fmaf(v, factor, REQUANT_INTEGER_FLOAT) - REQUANT_INTEGER_FLOAT;
+}
+
+// The bits of both bounds of what a sum gives; the same ones where that is exact.
 static inline __attribute__((always_inline)) void
 requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t addend,
                  const enum requant_kind kind, int32_t *low, int32_t *high)
 {
-    float v = (float)sum, to = t->float_to_stored;
+    float v = (float)sum, to = t->to_stored, more = 0;
+    if (requant_has_addend(kind))
+        more = requant_stage((float)(addend + t->addend_offset), t->addend_factor);
     if (kind == REQUANT_FLOAT32) {
-        *low = *high = requant_bits(v * t->positive.nearest[k] + to);
-    } else if (kind == REQUANT_ADD) {
-        float multiplier = t->positive.nearest[k], negative = t->negative.nearest[k],
-              more = (float)addend;
-        multiplier = sum < 0 ? negative : multiplier;
-        *low = requant_bits(fmaf(v, multiplier, fmaf(more, t->addend_nearest, t->addend_low)) + to);
-        *high =
-            requant_bits(fmaf(v, multiplier, fmaf(more, t->addend_nearest, t->addend_high)) + to);
+        *low = *high = requant_bits(v * t->factors.positive[k] + to);
+    } else if (requant_is_leaky(kind)) {
+        float stage = requant_stage(v, t->factors.stage[k]);
+        float positive = t->factors.positive[k], negative = t->factors.negative[k];
+        v = sum < 0 ? stage : v;
+        float factor = sum < 0 ? negative : positive;
+        *low = requant_bits(fmaf(v, factor, fmaf(more, t->out, -t->error)) + to);
+        *high = requant_bits(fmaf(v, factor, fmaf(more, t->out, t->error)) + to);
     } else {
-        float low_multiplier = t->positive.low[k], high_multiplier = t->positive.high[k];
-        if (kind == REQUANT_LEAKY) {
-            float negative_low = t->negative.low[k], negative_high = t->negative.high[k];
-            low_multiplier = sum < 0 ? negative_low : low_multiplier;
-            high_multiplier = sum < 0 ? negative_high : high_multiplier;
-        }
-        *low = requant_bits(fmaf(v, low_multiplier, to));
-        *high = requant_bits(fmaf(v, high_multiplier, to));
+        float stage = requant_stage(v, t->factors.stage[k]);
+        *low = *high = requant_bits(fmaf(stage + more, t->out, to));
     }
 }
 
@@ -96,14 +117,15 @@ requant_any_lanes(const struct requant_job *call, const struct requant_lanes *ru
 {
     const struct requant_job t = *call;
     const struct requant_lanes l = *run;
-    int32_t min = requant_bits(t.float_low), max = requant_bits(t.float_high);
+    int32_t min = requant_bits(t.low), max = requant_bits(t.high);
     int32_t differ[CONV_LANES] = {0}, all = 0;
     for (size_t g = 0; g < l.n; g++) {
         int32_t low, high, window = nz ? l.window_sums[g] : 0;
         for (size_t i = 0; i < CONV_LANES; i++) {
             size_t at = g * t.channels + i, k = l.channel + i;
             int32_t sum = requant_wrapping_sum(l.sums[at], t.bias[k], nz ? t.nz[k] : 0, window);
-            requant_estimate(&t, sum, k, kind == REQUANT_ADD ? l.addend[at] : 0, kind, &low, &high);
+            requant_estimate(&t, sum, k, requant_has_addend(kind) ? l.addend[at] : 0, kind, &low,
+                             &high);
             int32_t v = low > min ? low : min;
             v = v < max ? v : max;
             differ[i] |= low ^ high;
@@ -139,7 +161,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
     bool done[MAX_SUMS / CONV_LANES + 1];
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     size_t last = count > CONV_LANES ? count - CONV_LANES : 0;
-    if (kind == REQUANT_ADD)
+    if (requant_has_addend(kind))
         requant_widen(t->addend + at, n * count, addend);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         size_t k = i < last ? i : last;
@@ -169,7 +191,7 @@ requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind
     const struct requant_job t = *call;
     size_t max = t.channels < MAX_SUMS ? t.channels : MAX_SUMS,
            together = t.groups > 1 ? 1 : MAX_SUMS / max;
-    if (kind == REQUANT_ADD && together > MAX_ADDEND_GROUPS)
+    if (requant_has_addend(kind) && together > MAX_ADDEND_GROUPS)
         together = MAX_ADDEND_GROUPS;
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += max)

@@ -21,7 +21,7 @@ VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t fir
 {
     const struct requant_job t = *call;
     size_t at = first * t.channels + from, k = first % t.groups * t.channels + from;
-    const struct requant_multipliers units = requant_multipliers(&t, kind, k);
+    const struct requant_lane_factors factors = requant_lane_factors(&t, kind, k);
     const __m512i bias = _mm512_loadu_si512(t.bias + k);
     __m512i differ = _mm512_setzero_si512();
     for (size_t g = 0; g < n; g++, at += t.channels) {
@@ -30,7 +30,7 @@ VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t fir
             sums = _mm512_add_epi32(sums,
                                     _mm512_mullo_epi32(_mm512_set1_epi32(t.window_sums[first + g]),
                                                        _mm512_loadu_si512(t.nz + k)));
-        __m512i stored = requant_sums(&t, kind, sums, &units, at, &differ);
+        __m512i stored = requant_sums(&t, kind, sums, &factors, at, &differ);
         _mm_storeu_si128((void *)(t.dst + at), _mm512_cvtepi32_epi8(stored));
     }
     return _mm512_test_epi32_mask(differ, differ) == 0;

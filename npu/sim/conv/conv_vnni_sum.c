@@ -102,9 +102,9 @@ VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             size_t o = (size_t)v * CONV_LANES;
-            const struct requant_multipliers units = requant_multipliers(&t, kind, from + o);
+            const struct requant_lane_factors factors = requant_lane_factors(&t, kind, from + o);
             __m512i stored =
-                requant_sums(&t, kind, sums[i * n_vectors + v], &units, at + o, &differ);
+                requant_sums(&t, kind, sums[i * n_vectors + v], &factors, at + o, &differ);
             _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
     }
@@ -121,6 +121,8 @@ VNNI_INLINE bool vnni_requantize(const struct vnni_pixels *p, size_t first, cons
         return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_LEAKY);
     case REQUANT_ADD:
         return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_ADD);
+    case REQUANT_LEAKY_ADD:
+        return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_LEAKY_ADD);
     default:
         return vnni_requantize_kind(p, first, sums, n, n_vectors, REQUANT_FLOAT32);
     }

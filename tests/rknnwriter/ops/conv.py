@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import lut, pack, quantize, regs
+from ..quantize import saturated, shifted
 from ..reference import load, reference_stored, store
 from .activation import SUFFIXES, activate
 from .windows import four, out_size, pair, windows
@@ -123,7 +124,7 @@ def _int8(spec, form, symmetric, p):
         if spec.depthwise and form == "full" and chip.depthwise_nz:
             form = "depthwise"
         p = quantize.quantize(spec.weight, bias, spec.x.quant, spec.y.quant, form, symmetric)
-    p = replace(p, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise,
+    p = replace(p, chip=chip, act=spec.act, alpha=spec.alpha, depthwise=spec.depthwise,
                 add_last=spec.add_last, leaky_shift=spec.leaky_shift)
     if spec.depthwise and p.weight.shape[0] != 1:
         p = replace(p, weight=p.weight.transpose(1, 0, 2, 3))
@@ -220,17 +221,38 @@ def _channels(values):
     return np.asarray(values, np.float64)[:, None, None]
 
 
-def finish_int8(y, p, acc, addend=None):
-    """What becomes of the accumulator; `addend`: real numbers."""
-    steps = lut.steps(p, acc) if p.lut else acc * _channels(p.factor)
-    if addend is None and (p.lut or p.act in (None, "relu", "clip")):
-        # Clip is the range of the output's type.
-        steps = np.maximum(steps, 0) if p.act == "relu" else steps
+def finish_by_table(y, p, acc, addend=None):
+    """What becomes of the accumulator; `addend`: a tensor and its values."""
+    steps = lut.steps(p, acc)
+    if addend is None:
         return np.clip(np.rint(steps + p.out_offset), -128, 127).astype(np.int8)
-    real = steps * y.quant.scale
-    if p.add_last:
-        return store(y, (real if p.lut else activate(p.act, real, p.alpha)) + addend)
-    return store(y, activate(p.act, real + (0 if addend is None else addend), p.alpha))
+    return store(y, steps * y.quant.scale + load(*addend))
+
+
+def finish_by_stages(p, acc, addend=None):
+    """The same without a table. Clip is the range of the output's type."""
+    st = regs.stages(p.chip, p)
+    product = acc.astype(np.int64) * (1 if p.form == "plain" else np.asarray(p.mul)[:, None, None])
+    v = shifted(product, np.where(product >= 0, *st.mul_shift) + p.sum_shift)
+    (factor, shift), (negative_factor, negative_shift) = st.bn
+    v = saturated(v)
+    v = saturated(np.where(v >= 0, shifted(v * factor, shift),
+                           shifted(v * negative_factor, negative_shift)))
+    relu_first = p.act == "relu" and (addend is None or p.add_last)
+    v = np.maximum(v, 0) if relu_first else v
+    if addend is not None:
+        e = addend[1].astype(np.int64) + p.addend.offset
+        v = saturated(v + shifted(e * p.addend.scale, p.addend.shift))
+    v = np.maximum(v, 0) if p.act == "relu" and not relu_first else v
+    v = shifted(v * p.scale + (p.out_offset << st.out_shift), st.out_shift)
+    return np.clip(v, -128, 127).astype(np.int8)
+
+
+def finish(y, p, sums, addend=None):
+    """What becomes of an int8 convolution's sums; `addend`: a tensor and its values."""
+    if p.lut:
+        return finish_by_table(y, p, sums / 2.0**p.sum_shift + _channels(p.bias), addend)
+    return finish_by_stages(p, np.rint(sums) + _channels(p.bias) * 2.0**p.sum_shift, addend)
 
 
 def _conv_int8(node, x, addend):
@@ -238,8 +260,7 @@ def _conv_int8(node, x, addend):
     nz = p.nz[None, :, None, None] if p.depthwise else p.nz[:, None, None, None]
     weight = p.weight.astype(np.float64) + nz
     acc = _accumulate(node, x.astype(np.float64), weight, node.inputs[0].quant.zero_point)
-    real = None if addend is None else load(node.inputs[3], addend)
-    return finish_int8(node.outputs[0], p, acc / 2.0**p.sum_shift + _channels(p.bias), real)
+    return finish(node.outputs[0], p, acc, None if addend is None else (node.inputs[3], addend))
 
 
 _FUSED = {*SUFFIXES.values(), *ADD_SUFFIX.values(), *(s + "Add" for s in SUFFIXES.values())}

@@ -7,7 +7,7 @@ import numpy as np
 from .. import lut, pack, quantize, regs
 from ..reference import reference_stored, store
 from .activation import SUFFIXES, activate
-from .conv import FloatParams, config_tensors, finish_int8
+from .conv import FloatParams, config_tensors, finish
 from .windows import four, pair
 
 
@@ -56,7 +56,7 @@ def _float16(m, name, x, y, turned, act, alpha):
 
 def _int8(m, name, x, y, turned, act, alpha):
     p = quantize.quantize(turned, np.zeros(len(turned)), x.quant, y.quant)
-    p = replace(p, act=act, alpha=np.rint(alpha * 2**14) / 2**14)
+    p = replace(p, chip=m.chip, act=act, alpha=np.rint(alpha * 2**14) / 2**14)
     if act in lut.FUNCTIONS:
         p = lut.fit(p, act, x.quant, y.quant)
     table = pack.full_table(m.chip, p.bias, p.nz, p.mul)
@@ -87,7 +87,7 @@ def _conv_transpose(node, x, weight, bias=None):
         return store(y, activate(p.act, real, p.alpha))
     acc = _spread(x.astype(np.float64) - node.inputs[0].quant.zero_point,
                   p.weight.astype(np.float64) + p.nz[:, None, None, None], node)
-    return finish_int8(y, p, acc)
+    return finish(y, replace(p, bias=np.zeros(len(p.bias))), acc)  # none but for the zero points
 
 
 reference_stored(*("ConvTranspose" + s for s in set(SUFFIXES.values())))(_conv_transpose)

@@ -1,5 +1,6 @@
-// Integer convolutions of random shapes, zero points and scales, against sums counted one by one
-// and rounded once. What the CPU computes them with is chosen by DNNL_MAX_CPU_ISA (CMakeLists.txt).
+// Integer convolutions of random shapes, zero points and stages, against sums counted one by one
+// and stages computed in 64-bit integers. What the CPU computes them with is chosen by
+// DNNL_MAX_CPU_ISA (CMakeLists.txt).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,9 @@ struct net {
     struct graph_node node;
     struct graph_conv_quant quant;
     int8_t *values[N_TENSORS];
+    struct graph_stages stages;
     double scale[MOST_OC];
+    int16_t mul[MOST_OC];
     int32_t bias[MOST_OC];
     int16_t nz[MOST_OC];
 };
@@ -90,37 +93,82 @@ static void make_tensor(struct net *n, int i, const uint32_t *dims, float scale)
         n->values[i][k] = (int8_t)(extreme ? between(0, 1) * 255 - 128 : between(-128, 127));
 }
 
-// Steps of the output that a sum counts: few enough for most outputs to lie within bounds. Powers
-// of two make ties.
-static double choose_scale(size_t taps, bool ties)
+// The nearest factor of at most `bits` bits over a power of two.
+static struct graph_scaling scaling_of(double factor, int bits)
 {
-    double typical = 6000 * sqrt((double)taps), steps = between(10, 200) / typical;
-    return ties ? exp2(round(log2(steps))) : steps * (1 + between(0, 1000000) * 1e-7);
+    int shift = 0;
+    while (shift < 40 && ldexp(factor, shift + 1) < (1 << bits) - 1)
+        shift++;
+    int32_t whole = (int32_t)rint(ldexp(factor, shift));
+    return (struct graph_scaling){whole ? whole : 1, (uint32_t)shift};
 }
 
-static void choose_quant(struct net *n, size_t taps)
+static struct graph_scaling power_of_two(double factor)
+{
+    int shift = -(int)round(log2(factor));
+    return (struct graph_scaling){1 << (shift < 0 ? -shift : 0), (uint32_t)(shift < 0 ? 0 : shift)};
+}
+
+// As converters make them: LeakyRelu keeps the bits of what is not negative. Ties: powers of two.
+static void choose_leaky(struct graph_stages *t, bool ties)
+{
+    uint32_t more = one_in(4) ? 1 : 0;
+    t->mul_shift[0] = more;
+    t->mul_shift[1] = 14 + more;
+    t->bn[1] = (struct graph_scaling){ties ? 1 << between(8, 13) : between(100, 16000), 0};
+    if (one_in(3))
+        t->bn[0].shift = t->bn[1].shift = (uint32_t)between(1, 8);
+}
+
+// Steps of the output that a sum counts: few enough for most outputs to lie within bounds.
+static void choose_out(struct net *n, size_t taps, bool ties)
+{
+    struct graph_stages *t = &n->stages;
+    double steps = between(10, 200) / (6000 * sqrt((double)taps));
+    double before = ldexp(ldexp(16384, -(int)t->mul_shift[0]), -(int)t->bn[0].shift);
+    t->out = ties ? power_of_two(steps / before) : scaling_of(steps / before, 15);
+    t->zp = n->tensors[Y].zp;
+    t->has_addend = true;
+    t->addend_offset = -n->tensors[ADDEND].zp;
+    double addend = between(1, 20) / 10.0 / ldexp(t->out.factor, -(int)t->out.shift);
+    t->addend = ties ? power_of_two(addend) : scaling_of(addend, 15);
+}
+
+static void choose_quant(struct net *n, size_t taps, bool leaky)
 {
     uint32_t oc = n->tensors[Y].dims[1];
     bool ties = one_in(3), all_alike = one_in(5);
+    n->stages = (struct graph_stages){.mul = n->mul,
+                                      .mul_shift = {14, 14},
+                                      .bn = {{1, 0}, {1, 0}},
+                                      .bounds = {INT32_MIN, INT32_MAX},
+                                      .sum_bounds = {INT32_MIN, INT32_MAX}};
+    if (leaky)
+        choose_leaky(&n->stages, ties);
+    choose_out(n, taps, ties);
+    if (one_in(10))
+        n->stages.bounds[1] = between(0, 100000);
     n->quant = (struct graph_conv_quant){
-        .n = oc, .scale = n->scale, .bias = n->bias, .nz = n->nz, .bias_holds_zp = false};
+        .n = oc, .scale = n->scale, .bias = n->bias, .nz = n->nz, .stages = &n->stages};
     for (uint32_t o = 0; o < oc; o++) {
-        n->scale[o] = choose_scale(taps, ties) * (ties ? 1 : (double)n->tensors[Y].scale);
+        n->mul[o] = (int16_t)(ties ? 1 << between(12, 14) : between(4000, 32767));
         n->bias[o] = between(-20000, 20000);
         n->nz[o] = (int16_t)(all_alike ? 0 : between(-128, 128));
     }
 }
 
-static void choose_posts(struct net *n)
+// True: there is a LeakyRelu.
+static bool choose_posts(struct net *n)
 {
     struct graph_node *node = &n->node;
-    if (one_in(4))
-        node->post[node->n_post++] =
-            (struct graph_post){.kind = POST_LEAKY_RELU, .alpha = one_in(2) ? 0.1f : 0.25f};
+    bool leaky = one_in(4);
+    if (leaky)
+        node->post[node->n_post++] = (struct graph_post){.kind = POST_LEAKY_RELU};
     if (one_in(4))
         node->post[node->n_post++] = (struct graph_post){.kind = POST_ADD, .operand = ADDEND};
     if (one_in(3))
         node->post[node->n_post++] = (struct graph_post){.kind = POST_RELU};
+    return leaky;
 }
 
 static void make_net(struct net *n)
@@ -147,8 +195,8 @@ static void make_net(struct net *n)
     make_tensor(n, ADDEND, y, one_in(2) ? 0.5f : 0.71f);
     n->tensors[W].constant = true;
     n->tensors[W].data = (struct bytes){(uint8_t *)n->values[W], n->tensors[W].size};
-    choose_quant(n, (size_t)weight[1] * weight[2] * weight[3]);
-    choose_posts(n);
+    bool leaky = choose_posts(n);
+    choose_quant(n, (size_t)weight[1] * weight[2] * weight[3], leaky);
     n->node.quant = &n->quant;
     n->node.inputs = inputs;
     n->node.n_inputs = 2;
@@ -199,20 +247,40 @@ static int64_t sum_of(const struct net *n, const uint32_t at[4])
     return sum;
 }
 
+// x / 2^shift to the nearest integer, ties to even.
+static int64_t shifted(int64_t x, uint32_t shift)
+{
+    int64_t whole = x >> shift, rest = x - whole * (INT64_C(1) << shift);
+    int64_t twice = 2 * rest, one = INT64_C(1) << shift;
+    return whole + (twice > one || (twice == one && (whole & 1)));
+}
+
+static int64_t scaled(int64_t x, struct graph_scaling s)
+{
+    return shifted(x * s.factor, s.shift);
+}
+
+static int64_t within(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
 static int8_t expected(const struct net *n, const uint32_t at[4])
 {
-    const struct graph_tensor *y = &n->tensors[Y], *a = &n->tensors[ADDEND];
-    long double v = (long double)sum_of(n, at) * n->scale[at[1]];
+    const struct graph_stages *t = &n->stages;
+    const struct graph_tensor *a = &n->tensors[ADDEND];
+    int64_t p = sum_of(n, at) * n->mul[at[1]];
+    int64_t v = within(shifted(p, t->mul_shift[p < 0]), INT32_MIN, INT32_MAX);
+    v = within(scaled(v, t->bn[v < 0]), t->bounds[0], t->bounds[1]);
     for (uint32_t i = 0; i < n->node.n_post; i++) {
-        const struct graph_post *post = &n->node.post[i];
         int8_t addend = n->values[ADDEND][index_of(a, at[0], at[1], at[2], at[3])];
-        if (post->kind == POST_ADD)
-            v += (long double)(addend - a->zp) * a->scale;
-        else if (v < 0)
-            v *= post->kind == POST_RELU ? 0 : post->alpha;
+        if (n->node.post[i].kind == POST_ADD)
+            v = within(v + scaled(addend + t->addend_offset, t->addend), INT32_MIN, INT32_MAX);
+        else if (n->node.post[i].kind == POST_RELU)
+            v = v < 0 ? 0 : v;
     }
-    v = rintl(v / y->scale + y->zp);
-    return (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
+    v = shifted(v * t->out.factor + t->zp * (INT64_C(1) << t->out.shift), t->out.shift);
+    return (int8_t)within(v, -128, 127);
 }
 
 static void compare(const struct net *n, const int8_t *got)

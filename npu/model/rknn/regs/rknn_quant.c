@@ -50,6 +50,7 @@ static int read_table(const struct rknn_conv_sources *s, const struct rknn_stage
         if (!q->nz_in_taps)
             q->nz[o] = nz;
         int16_t m = st->mul_in_table ? (int16_t)read_le16(b.data + muls + 2 * k) : st->mul;
+        q->stages->mul[o] = m;
         q->scale[o] = ldexp(m, -(int)(st->bs_shift + st->sum_shift));
         int r = scale_bias(st, &q->bias[o], e);
         if (r < 0)
@@ -96,6 +97,28 @@ static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_l
     return 0;
 }
 
+// The stages as they are: mul of each channel was read before.
+static void take_stages(const struct rknn_stages *st, struct graph_stages *to)
+{
+    // Behind a shift of sums the bias is scaled up by it (scale_bias()): one rounding for both.
+    uint32_t positive = st->bs_shift + st->sum_shift,
+             negative = st->bs_shift_negative + st->sum_shift;
+    struct graph_scaling bn = {1, 0}, none = {1, 0};
+    struct graph_scaling bn_negative = {st->bn_factor, st->bn_shift_negative};
+    if (st->bn != BN_OFF)
+        bn = (struct graph_scaling){st->bn == BN_ALL ? st->bn_factor : 1, st->bn_shift};
+    *to = (struct graph_stages){.mul = to->mul,
+                                .mul_shift = {positive, negative},
+                                .bn = {bn, st->bn == BN_OFF ? none : bn_negative},
+                                .has_addend = st->has_addend,
+                                .addend_offset = st->addend_offset,
+                                .addend = {st->addend_factor, st->addend_shift},
+                                .out = {(int32_t)st->out_scale, st->out_shift},
+                                .zp = st->out_offset};
+    memcpy(to->bounds, st->bounds, sizeof to->bounds);
+    memcpy(to->sum_bounds, st->sum_bounds, sizeof to->sum_bounds);
+}
+
 // Room for the parameters of p->o channels; NULL: no memory. Depthwise weights with a zero point
 // per tap have as many nz as weights.
 static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_packing *p)
@@ -103,15 +126,18 @@ static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_p
     bool in_taps = p->kind == PACKED_TAP_PAIRS || p->kind == PACKED_TAP_SINGLE;
     size_t n_nz = in_taps ? (size_t)p->o * p->kh * p->kw : p->o;
     struct graph_conv_quant *q = pool_alloc(pool, 1, sizeof *q);
-    if (!q)
+    struct graph_stages *stages = pool_alloc(pool, 1, sizeof *stages);
+    if (!q || !stages)
         return NULL;
+    stages->mul = pool_alloc(pool, p->o, sizeof *stages->mul);
     *q = (struct graph_conv_quant){.n = p->o,
                                    .scale = pool_alloc(pool, p->o, sizeof *q->scale),
                                    .bias = pool_alloc(pool, p->o, sizeof *q->bias),
                                    .nz = pool_alloc(pool, n_nz, sizeof *q->nz),
                                    .nz_in_taps = in_taps,
-                                   .bias_holds_zp = true};
-    return q->scale && q->bias && q->nz ? q : NULL;
+                                   .bias_holds_zp = true,
+                                   .stages = stages};
+    return q->scale && q->bias && q->nz && stages->mul ? q : NULL;
 }
 
 // The table's input is only known if the BN unit multiplies on the way to it.
@@ -133,6 +159,7 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
         r = lut_out(s, out, lut, e);
     if (r < 0)
         return r;
+    take_stages(&st, q->stages);
     if (q->nz_in_taps)
         rknn_unpack_tap_nz(s->packing, s->weight->data.data, q->nz);
     for (uint32_t o = 0; o < q->n; o++)

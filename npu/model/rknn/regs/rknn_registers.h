@@ -2,9 +2,9 @@
 // of the technical reference manual of RK3588, chapter of the NPU; the others' addresses come from
 // files. A convolution goes through the units in this order:
 //
-//     CNA ------> CORE --------> DPU: BS -------> BN ----------> OUT_CVT or LUT
-//     windows     multiplies,    bias, factor     LeakyRelu,     to the output's units
-//                 sums           of each channel  way to LUT
+//     CNA ------> CORE --------> DPU: BS -------> BN ----------> EW -------------> OUT_CVT
+//     windows     multiplies,    bias, factor     LeakyRelu,     second operand    to the
+//                 sums           of each channel  way to LUT     or LUT            output's units
 //
 // DPU_RDMA fetches what BS and BN read from memory.
 #pragma once
@@ -25,6 +25,22 @@ enum rknn_register {
     DPU_BN_ALU_CFG,
     DPU_BN_MUL_CFG,
     DPU_BN_RELUX_CMP, // upper bound of the BN unit's Relu
+    DPU_BS_LOW_0,     // RK3576, RK3562: bounds in and behind each unit
+    DPU_BS_HIGH_0,
+    DPU_BS_LOW_1,
+    DPU_BS_HIGH_1,
+    DPU_BN_LOW_0,
+    DPU_BN_HIGH_0,
+    DPU_BN_LOW_1,
+    DPU_BN_HIGH_1,
+    DPU_EW_LOW_0,
+    DPU_EW_HIGH_0,
+    DPU_EW_LOW_1,
+    DPU_EW_HIGH_1,
+    DPU_EW_CFG, // second operands and lookup tables
+    DPU_EW_CVT_OFFSET,
+    DPU_EW_CVT_SCALE,
+    DPU_EW_RELUX_CMP,
     DPU_OUT_CVT_OFFSET,
     DPU_OUT_CVT_SCALE,
     DPU_OUT_CVT_SHIFT,

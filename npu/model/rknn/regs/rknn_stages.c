@@ -15,6 +15,7 @@
 #define UNIT_MUL_BYPASS  (1u << 4)
 #define UNIT_MUL_PRELU   (1u << 5) // only negative values are multiplied
 #define UNIT_RELU_BYPASS (1u << 6) // of RK3588, RK3566, RK3568
+#define UNIT_RELUX       (1u << 7) // the Relu has an upper bound
 #define UNIT_ALU_MEMORY  (1u << 8) // what is added comes from memory
 
 // … and of their multipliers.
@@ -247,6 +248,77 @@ static int bn_memory(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     return 0;
 }
 
+// ---- bounds, and a second operand --------------------------------------------------------------
+
+static void bound(int32_t bounds[2], int32_t low, int32_t high)
+{
+    bounds[0] = bounds[0] > low ? bounds[0] : low;
+    bounds[1] = bounds[1] < high ? bounds[1] : high;
+}
+
+// RK3588, RK3566, RK3568: a Relu of a unit that is on, perhaps with an upper bound. What multiplies
+// negative values does not cut them off.
+static void bound_by_relu(const struct rknn_conv_sources *s, uint32_t config,
+                          enum rknn_register highest, int32_t bounds[2])
+{
+    bool relu = !(config & (UNIT_BYPASS | UNIT_MUL_PRELU | UNIT_RELU_BYPASS));
+    bool capped = relu && (config & UNIT_RELUX);
+    bound(bounds, relu ? 0 : INT32_MIN, capped ? (int32_t)get(s, highest) : INT32_MAX);
+}
+
+// RK3576, RK3562: pairs of registers.
+static void bound_by_pairs(const struct rknn_conv_sources *s, enum rknn_register first,
+                           int32_t bounds[2])
+{
+    for (unsigned i = 0; i < 4; i += 2) {
+        uint32_t low = 0, high = 0;
+        if (rknn_regs_get(s->regs, first + i, &low) && rknn_regs_get(s->regs, first + i + 1, &high))
+            bound(bounds, (int32_t)low, (int32_t)high);
+    }
+}
+
+static void read_bounds(const struct rknn_conv_sources *s, struct rknn_stages *st)
+{
+    const int32_t any[2] = {INT32_MIN, INT32_MAX};
+    memcpy(st->bounds, any, sizeof any);
+    memcpy(st->sum_bounds, any, sizeof any);
+    if (s->chip->bn_relu_field) {
+        bound_by_relu(s, get(s, DPU_BN_CFG), DPU_BN_RELUX_CMP, st->bounds);
+    } else if (rknn_register_at(s->chip, DPU_BN_LOW_0)) {
+        bound_by_pairs(s, DPU_BS_LOW_0, st->bounds);
+        bound_by_pairs(s, DPU_BN_LOW_0, st->bounds);
+        bound_by_pairs(s, DPU_EW_LOW_0, st->sum_bounds);
+    }
+}
+
+// EW as an addition of another tensor, after that was brought to the sums' units. These are all the
+// values that files have for it, but for the Relu behind. RK3588's generation has an offset of 32
+// bits, the others of 16.
+static int read_addend(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
+{
+    enum { RELU_BYPASS = 1 << 9 };
+    static const uint32_t additions[] = {
+        0x904200c0, // RK3588
+        0x804200c0, // … of one number for each channel
+        0x900000d0, // RK3566, RK3568
+        0x8002c0c0, // the others
+    };
+    uint32_t config, scale, offset;
+    if (need(s, DPU_EW_CFG, &config, e) < 0 || need(s, DPU_EW_CVT_SCALE, &scale, e) < 0 ||
+        need(s, DPU_EW_CVT_OFFSET, &offset, e) < 0)
+        return STATUS_MODEL_INVALID;
+    bool known = false;
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+        known = known || (config & ~(uint32_t)RELU_BYPASS) == additions[i];
+    if (!known)
+        return rknn_regs_refuse(s->regs, DPU_EW_CFG, config, "what it adds is not known", e);
+    st->has_addend = true;
+    st->addend_offset = s->chip->bn_relu_field ? (int32_t)offset : (int16_t)offset;
+    st->addend_factor = (int16_t)bits(scale, 15, 0);
+    st->addend_shift = bits(scale, 21, 16);
+    return 0;
+}
+
 // ---- all of them -------------------------------------------------------------------------------
 
 // Only a LeakyRelu scales negative values otherwise than positive ones.
@@ -272,7 +344,7 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
         [CHIP_GEN_RK3562] = bs_rk3562,
         [CHIP_GEN_RV1106] = bs_rv1106,
     };
-    uint32_t scale, shift, truncate = get(s, CORE_CLIP_TRUNCATE);
+    uint32_t scale, shift, offset, truncate = get(s, CORE_CLIP_TRUNCATE);
     struct rknn_stages st = {.sum_shift = bits(truncate, 4, 0)};
     // Of the other chips' files all say that nothing is cut off.
     if (st.sum_shift && !s->chip->shifts_sums)
@@ -283,7 +355,10 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
     if (r == 0)
         r = check_signs(s, &st, e);
     if (r < 0 || need(s, DPU_OUT_CVT_SCALE, &scale, e) < 0 ||
-        need(s, DPU_OUT_CVT_SHIFT, &shift, e) < 0)
+        need(s, DPU_OUT_CVT_SHIFT, &shift, e) < 0 || need(s, DPU_OUT_CVT_OFFSET, &offset, e) < 0)
+        return STATUS_MODEL_INVALID;
+    read_bounds(s, &st);
+    if (has(s, "Add") && read_addend(s, &st, e) < 0)
         return STATUS_MODEL_INVALID;
     // A negative scale, a shift of more bits, and the other rule for ties, are in no file.
     if (bits(scale, 15, 15))
@@ -292,6 +367,7 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
         return rknn_regs_refuse(s->regs, DPU_OUT_CVT_SHIFT, shift, what_scale, e);
     st.out_scale = bits(scale, 15, 0);
     st.out_shift = bits(shift, 5, 0);
+    st.out_offset = (int32_t)offset;
     *ret = st;
     return 0;
 }

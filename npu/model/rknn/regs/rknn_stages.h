@@ -4,7 +4,8 @@
 //     t = (sum >> sum_shift) + bias[c] + nz[c] * S          S: sum of the window's inputs
 //     v = t * mul[c] >> bs_shift                            shifts of negative values are their own
 //     w = v * bn_factor >> bn_shift                         or of negative values alone (LeakyRelu)
-//     y = w * out_scale >> out_shift, + out_offset
+//     x = w + ((addend + addend_offset) * addend_factor >> addend_shift)
+//     y = x * out_scale >> out_shift, + out_offset
 //
 // Everything in these registers is either taken, or known to be without effect, or refused.
 #pragma once
@@ -29,7 +30,14 @@ struct rknn_stages {
     enum { BN_OFF, BN_ALL, BN_NEGATIVES } bn; // what the factor multiplies; shifts are for all
     int16_t bn_factor;
     uint32_t bn_shift, bn_shift_negative;
+    int32_t bounds[2]; // lowest and highest behind BN
+    bool has_addend;   // else an operand of EW, if there is one, is not understood
+    int32_t addend_offset;
+    int16_t addend_factor;
+    uint32_t addend_shift;
+    int32_t sum_bounds[2]; // behind the addition
     uint32_t out_scale, out_shift;
+    int32_t out_offset;
 };
 
 /// STATUS_MODEL_INVALID: a register is missing, or holds what is not understood.
