@@ -51,6 +51,7 @@ struct options {
     uint32_t heartbeat_ms;
     uint32_t peer_timeout_ms;
     uint32_t job_timeout_ms;
+    uint32_t hold_timeout_ms;
     uint32_t load_timeout_ms;
     uint32_t drain_timeout_ms;
     uint32_t trace_events; // that are kept

@@ -475,7 +475,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, const struct options *
     turns_init(&s->turns, loop);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
-    jobs_init(&s->jobs, loop, &s->trace, on_job_ended);
+    jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
@@ -584,6 +584,7 @@ void server_stop(struct server *s)
     uv_close((uv_handle_t *)&s->drain, NULL);
     stats_close(&s->stats);
     uv_close((uv_handle_t *)&s->jobs.timer.timer, NULL);
+    uv_close((uv_handle_t *)&s->jobs.holds.timer, NULL);
     turns_close(&s->turns);
 }
 

@@ -15,8 +15,6 @@
 
 #include "server/turns.h"
 
-#define MAX_THREADS 33
-
 struct threads {
     uv_async_t async;
     pthread_mutex_t lock;
@@ -27,7 +25,7 @@ struct threads {
     unsigned n_running;
     // The loop's:
     unsigned n_threads;
-    pthread_t threads[MAX_THREADS];
+    pthread_t threads[THREADS_MAX];
     void (*closed)(void *owner);
     void *owner;
 };
@@ -125,7 +123,7 @@ static int start_thread(struct threads *s, struct error *e)
 // A thread counts as running before it starts, so that an early end cannot make the count 0.
 int threads_grow(struct threads *s, unsigned n, struct error *e)
 {
-    assert(n <= MAX_THREADS);
+    assert(n <= THREADS_MAX);
     while (s->n_threads < n) {
         pthread_mutex_lock(&s->lock);
         s->n_running++;

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/list.h"
 
+#define THREADS_MAX 64
+
 struct threads;
 
 // A piece of work. Embedded by its owner; must stay until finish().

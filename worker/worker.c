@@ -7,6 +7,9 @@
 //     thread 1: lock reading -> read RUN a -> unlock -> run a ......... -> answer a -> lock reading
 //     thread 2:                  lock reading -> read RUN b -> unlock -> run b ... -> answer b
 //
+// One that takes a run when no other could read on starts another: runs that wait for their clients
+// keep their threads, also while they have no cores.
+//
 // Answers are written whole, under `writing`, in the order in which they become ready. The lock
 // order is `reading` before `writing`; a run holds neither.
 #include "worker/worker.h"
@@ -103,30 +106,45 @@ static struct worker_context *next_run(struct worker *w)
     return run;
 }
 
+static void *worker_serve(void *arg);
+
+// They are detached and end with the process.
+static int start_thread(struct worker *w, struct error *e)
+{
+    pthread_t thread;
+    int r = pthread_create(&thread, NULL, worker_serve, w);
+    if (r != 0)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
+    pthread_detach(thread);
+    return 0;
+}
+
 // The body of every thread. A run that the backend finishes on a thread of its own is answered
 // there, and this one reads on at once.
 static void *worker_serve(void *arg)
 {
     struct worker *w = arg;
+    struct error e;
     for (;;) {
+        atomic_fetch_add(&w->n_readers, 1);
         pthread_mutex_lock(&w->reading);
         struct worker_context *run = next_run(w);
         pthread_mutex_unlock(&w->reading);
+        if (atomic_fetch_sub(&w->n_readers, 1) == 1 && w->n_threads > 1 && start_thread(w, &e) < 0)
+            log_warn("%s: what comes is read when a run has ended", e.text);
         worker_run(run);
     }
     return NULL;
 }
 
-// The calling thread serves as well, hence n - 1 new ones. They are detached and end with the
-// process.
+// The calling thread serves as well, hence n - 1 new ones.
 int worker_start_threads(struct worker *w, unsigned n, struct error *e)
 {
+    w->n_threads = n;
     for (unsigned i = 1; i < n; i++) {
-        pthread_t thread;
-        int r = pthread_create(&thread, NULL, worker_serve, w);
-        if (r != 0)
-            return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
-        pthread_detach(thread);
+        int r = start_thread(w, e);
+        if (r < 0)
+            return r;
     }
     return 0;
 }

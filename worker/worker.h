@@ -23,6 +23,8 @@ struct worker_object {
 struct worker {
     int fd;
     const char *module_dir;
+    unsigned n_threads;      // at first; 1: runs do not wait
+    atomic_uint n_readers;   // threads that read, or want to
     pthread_mutex_t reading; // guards what follows but for the backend's contexts
     struct frame_reader reader;
     struct loaded_backend loaded;

@@ -268,8 +268,8 @@ static int new_job(const struct services *s, struct context *x, const rknnd_Infe
     if (r < 0)
         return r;
     (*ret)->output_size = output_room;
-    r = m->custom_nodes.size > 0 ? job_custom_new(&(*ret)->run, &(*ret)->request, info, &set,
-                                                  output_room, &(*ret)->custom, e)
+    r = m->custom_nodes.size > 0 ? job_custom_new(&(*ret)->run, &(*ret)->request, &(*ret)->hold,
+                                                  info, &set, output_room, &(*ret)->custom, e)
                                  : 0;
     if (r < 0)
         job_drop(*ret);

@@ -8,7 +8,8 @@
 //        +-------> WAITING        in a queue of the scheduler, for cores
 //        |            | jobs_schedule(): its turn, and the cores are idle
 //        | on_lost()  v
-//        +--------- RUNNING       the runner has it; the cores are taken
+//        +--------- RUNNING       the runner has it; the cores are taken, unless it waits for its
+//                     |           client for too long (job_hold.h)
 //                     | on_done(): outputs are in the buffer, or an error is there
 //                     v
 //                   DONE          the reply points into the buffer; freed when it has been sent
@@ -73,6 +74,8 @@ static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_u
 }
 
 static void job_context_closed(struct context_work *w, const struct error *why);
+static void job_suspend(struct job_hold *h);
+static void job_resume(struct job_hold *h);
 
 // Nothing is charged on failure.
 static int job_charge_user(struct account *a, uint64_t bytes, struct error *e)
@@ -114,6 +117,9 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     list_init(&j->request.link);
     list_init(&j->scheduling.link);
     list_init(&j->deadline.link);
+    job_hold_init(&j->hold, &j->run, &all->holds, all->hold_limit_ms);
+    j->hold.suspend = job_suspend;
+    j->hold.resume = job_resume;
     j->work.closed = job_context_closed;
     list_append(&x->jobs, &j->work.link);
     *ret = j;
@@ -133,6 +139,7 @@ static void job_free(struct job *j)
     job_uncharge(j);
     list_remove(&j->work.link);
     list_remove(&j->deadline.link);
+    job_hold_reset(&j->hold);
     job_dump_free(j->dump);
     job_custom_free(j->custom);
     buffer_unref(j->run.buffer);
@@ -212,7 +219,7 @@ static void job_answer(struct job *j, const struct model_info *info)
     rknnd_InferReply m = {
         .run_us = j->run.run_us,
         .estimate_ns = j->run.estimate_ns,
-        .queue_us = j->scheduling.started_us - j->scheduling.waiting_since_us,
+        .queue_us = j->queued_us,
         .attempts = j->run.attempts,
         .core_mask = j->run.core_mask,
     };
@@ -245,6 +252,27 @@ static void job_conclude(struct job *j, const struct error *e, const struct mode
         job_answer(j, info);
 }
 
+static bool is_suspended(const struct job *j)
+{
+    return j->hold.state == HOLD_SUSPENDED || j->hold.state == HOLD_RESUMES;
+}
+
+// The runner does not have it any more.
+static void job_leave_scheduler(struct job *j)
+{
+    struct scheduler *s = &j->all->scheduler;
+    j->all->n_suspended -= is_suspended(j);
+    if (j->hold.state == HOLD_SUSPENDED) {
+        scheduler_abandon(s, &j->scheduling);
+    } else if (j->hold.state == HOLD_RESUMES) {
+        scheduler_remove(s, &j->scheduling);
+    } else {
+        j->queued_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
+        scheduler_end(s, &j->scheduling, now_us());
+    }
+    job_hold_reset(&j->hold);
+}
+
 // From the runner, exactly once for each submitted job. The next job is started before this one is
 // answered, because a core is idle meanwhile. x->n_running keeps the context until the end of the
 // function.
@@ -253,15 +281,16 @@ static void on_done(struct runner_job *run, const struct error *e)
     struct job *j = container_of(run, struct job, run);
     struct context *x = j->context;
     struct jobs *all = j->all;
-    scheduler_end(&all->scheduler, &j->scheduling, now_us());
-    j->session->queue_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
+    uint64_t started_us = j->scheduling.started_us;
+    job_leave_scheduler(j);
+    j->session->queue_us += j->queued_us;
     x->model->n_jobs++;
     x->model->run_us += j->run.run_us;
     job_trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
     if (j->run.collect_perf) {
         x->profiled.job = j->number;
-        x->profiled.started_us = j->scheduling.started_us;
-        x->profiled.cores = j->scheduling.placed;
+        x->profiled.started_us = started_us;
+        x->profiled.cores = j->run.core_mask;
     }
     detach_context(j);
     list_remove(&j->deadline.link);
@@ -340,7 +369,7 @@ static void job_kill(struct job *j)
 {
     struct context *x = j->context;
     runner_job_cancel(&j->run);
-    scheduler_end(&j->all->scheduler, &j->scheduling, now_us());
+    job_leave_scheduler(j);
     x->n_running--;
     job_free(j);
 }
@@ -358,10 +387,44 @@ static void on_lost(struct runner_job *run)
 {
     struct job *j = container_of(run, struct job, run);
     job_trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
-    scheduler_give_back(&j->all->scheduler, &j->scheduling, now_us());
+    job_leave_scheduler(j);
+    scheduler_add_first(&j->all->scheduler, &j->scheduling, j->scheduling.queue, j->cores,
+                        now_us());
     job_trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     j->state = JOB_WAITING;
     j->context->n_running--;
+}
+
+// ---- waiting for the client --------------------------------------------------------------------
+
+// From its hold: the client has had time enough. What waits for cores is started by the timer,
+// which is at work here.
+static void job_suspend(struct job_hold *h)
+{
+    struct job *j = container_of(h, struct job, hold);
+    struct error e;
+    if (j->all->n_suspended >= JOBS_SUSPENDED_MAX) {
+        h->state = HOLD_CORES; // the runner ends it
+        error_set(&e, STATUS_TIMEOUT,
+                  "the program has not answered for %u ms in all (hold-timeout-ms), and %u other "
+                  "runs wait for theirs",
+                  j->all->hold_limit_ms, j->all->n_suspended);
+        runner_job_fail(&j->run, &e);
+        return;
+    }
+    j->all->n_suspended++;
+    j->queued_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
+    job_trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
+    scheduler_suspend(&j->all->scheduler, &j->scheduling, now_us());
+}
+
+// From its hold: the client has answered.
+static void job_resume(struct job_hold *h)
+{
+    struct job *j = container_of(h, struct job, hold);
+    scheduler_resume(&j->all->scheduler, &j->scheduling, now_us());
+    job_trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->run.core_mask);
+    job_timer_wake(&j->all->timer);
 }
 
 // ---- the way in ---------------------------------------------------------------------------------
@@ -410,9 +473,16 @@ void job_start(struct job *j)
     jobs_schedule(j->all);
 }
 
-// The scheduler has placed it: to the runner. May end from inside, when the runner has failed.
+// The scheduler has placed it, for the first time or again: to the runner. May end from inside,
+// when the runner has failed.
 static void job_run(struct job *j)
 {
+    if (j->hold.state == HOLD_RESUMES) {
+        j->all->n_suspended--;
+        job_trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
+        job_hold_continue(&j->hold);
+        return;
+    }
     j->state = JOB_RUNNING;
     j->context->n_running++;
     j->run.context = j->context->runner;
@@ -442,11 +512,17 @@ static void jobs_on_timer(struct job_timer *t)
     jobs_schedule(container_of(t, struct jobs, timer));
 }
 
-void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace,
+static void jobs_on_hold(struct job_timer *t)
+{
+    jobs_schedule(container_of(t, struct jobs, holds));
+}
+
+void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace, uint32_t hold_limit_ms,
                void (*on_ended)(struct jobs *all))
 {
-    *all = (struct jobs){.trace = trace, .on_ended = on_ended};
+    *all = (struct jobs){.trace = trace, .hold_limit_ms = hold_limit_ms, .on_ended = on_ended};
     job_timer_init(&all->timer, loop, job_expire, jobs_on_timer);
+    job_timer_init(&all->holds, loop, job_hold_expire, jobs_on_hold);
 }
 
 // ---- by their request --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/jobs/context.h"
+#include "server/jobs/job_hold.h"
 #include "server/jobs/job_timer.h"
 #include "server/jobs/scheduler.h"
 #include "server/net/request.h"
@@ -16,6 +17,9 @@ struct trace;
 struct jobs {
     struct scheduler scheduler;
     struct job_timer timer;
+    struct job_timer holds; // of jobs that wait for their clients
+    unsigned n_suspended;   // that have no cores meanwhile
+    uint32_t hold_limit_ms; // after which that is so
     struct trace *trace;
     uint64_t last_number, n_done, n_failed;
     bool scheduling; // inside of jobs_schedule()
@@ -26,7 +30,7 @@ struct jobs {
 enum job_state {
     JOB_RECEIVING, // its inputs are being read
     JOB_WAITING,   // for a core
-    JOB_RUNNING,   // the runner has it
+    JOB_RUNNING,   // the runner has it, and cores unless `hold` says otherwise
     JOB_DONE,      // its outputs are being sent
 };
 
@@ -46,6 +50,8 @@ struct job {
     struct scheduler_job scheduling;
     struct runner_job run;
     struct scheduler_cores cores;
+    struct job_hold hold;
+    uint64_t queued_us;   // that it has waited for cores
     uint64_t output_size; // bytes
     uint64_t held_bytes;  // counted in `charged` until freed, with the user until the job is
     uint64_t back_bytes;  // of bound outputs that go back; counted in `charged`, too
@@ -55,9 +61,12 @@ struct job {
     struct npu_input inputs[];
 };
 
-/// The timer closes with uv_close(); the scheduler is set up by scheduler_init() when the number of
-/// cores is known.
-void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace,
+// Suspended jobs take a thread where they run, so their number is limited.
+#define JOBS_SUSPENDED_MAX 16
+
+/// The two timers close with uv_close(); the scheduler is set up by scheduler_init() when the
+/// number of cores is known.
+void jobs_init(struct jobs *all, uv_loop_t *loop, struct trace *trace, uint32_t hold_limit_ms,
                void (*on_ended)(struct jobs *all));
 
 /// A job in state JOB_RECEIVING with a buffer of these sizes and room for n_inputs; to be followed

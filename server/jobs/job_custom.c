@@ -15,6 +15,7 @@
 struct job_custom {
     struct runner_job *run;
     struct request *request;
+    struct job_hold *hold;
     const struct custom_node *nodes; // of the model
     uint32_t node;                   // that the run waits for
     uint32_t number;                 // of the last call that was made
@@ -86,9 +87,12 @@ static void on_call(struct runner_job *run, uint32_t node)
     struct job_custom *c = run->call_owner;
     c->node = node;
     c->stale = c->called;
-    if (!c->request->connection)
+    if (!c->request->connection) {
         runner_job_stop(run);
-    else if (!c->called)
+        return;
+    }
+    job_hold_begin(c->hold);
+    if (!c->called)
         job_custom_call(c);
 }
 
@@ -106,7 +110,7 @@ static void on_answered(struct job_custom *c)
     bool useless = is_useless(c);
     c->called = false;
     if (!useless)
-        runner_job_next(c->run);
+        job_hold_end(c->hold);
     else if (c->stale)
         job_custom_call(c);
 }
@@ -178,9 +182,9 @@ void job_custom_done(struct job_custom *c, struct connection *from, const rknnd_
 
 // ---- life --------------------------------------------------------------------------------------
 
-int job_custom_new(struct runner_job *run, struct request *request, const struct model_info *info,
-                   const struct custom_set *set, uint64_t output_room, struct job_custom **ret,
-                   struct error *e)
+int job_custom_new(struct runner_job *run, struct request *request, struct job_hold *hold,
+                   const struct model_info *info, const struct custom_set *set,
+                   uint64_t output_room, struct job_custom **ret, struct error *e)
 {
     const struct custom_list *l = info->custom;
     struct job_custom *c = calloc(1, sizeof *c);
@@ -188,6 +192,7 @@ int job_custom_new(struct runner_job *run, struct request *request, const struct
         return error_no_memory(e, "custom operators", sizeof *c);
     c->run = run;
     c->request = request;
+    c->hold = hold;
     c->nodes = l->nodes;
     run->call = on_call;
     run->call_owner = c;

@@ -5,6 +5,7 @@
 // the worker has died meanwhile and the job runs a second time: then that answer is of no use.
 #pragma once
 
+#include "server/jobs/job_hold.h"
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 
@@ -18,11 +19,11 @@ int job_custom_room(const struct model_info *info, const struct custom_set *set,
                     uint64_t output_room, uint64_t max_payload, uint64_t *ret, struct error *e);
 
 /// Lets the client behind `request` compute the nodes of `set` in a run, which has not been
-/// submitted. The run's buffer has `output_room` bytes for outputs, then those of
-/// job_custom_room(). All of it stays until job_custom_free().
-int job_custom_new(struct runner_job *run, struct request *request, const struct model_info *info,
-                   const struct custom_set *set, uint64_t output_room, struct job_custom **ret,
-                   struct error *e);
+/// submitted, and whose waiting is `hold`'s. The run's buffer has `output_room` bytes for outputs,
+/// then those of job_custom_room(). All of it stays until job_custom_free().
+int job_custom_new(struct runner_job *run, struct request *request, struct job_hold *hold,
+                   const struct model_info *info, const struct custom_set *set,
+                   uint64_t output_room, struct job_custom **ret, struct error *e);
 
 /// Nobody waits for the job any more: outputs that are coming are dropped.
 void job_custom_abandon(struct job_custom *c);

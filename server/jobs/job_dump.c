@@ -17,9 +17,10 @@
 // The job and the frame on its way hold a reference each.
 struct job_dump {
     unsigned refs;
-    struct account *account;      // that is charged, until the run has ended
-    struct runner_job *run;       // NULL: has ended
-    struct request *request;      // while there is a run
+    struct account *account; // that is charged, until the run has ended
+    struct runner_job *run;  // NULL: has ended
+    struct request *request; // while there is a run, as what follows
+    struct job_hold *hold;
     struct buffer *buffer;        // one reference
     bool sending, taken;          // of the part that is out
     uint64_t wanted;              // bytes of it that are to come back
@@ -39,7 +40,7 @@ static void job_dump_unref(struct job_dump *d)
 static void job_dump_go_on(struct job_dump *d)
 {
     if (d->run && d->taken && !d->sending)
-        runner_job_next(d->run);
+        job_hold_end(d->hold);
 }
 
 static void on_sent(void *owner)
@@ -63,12 +64,14 @@ static void on_part(struct runner_job *run, const rknnd_DumpReply *part)
     d->sending = true;
     d->taken = false;
     d->wanted = part->wanted ? part->size : 0;
+    job_hold_begin(d->hold);
     request_answer_part(d->request, rknnd_DumpReply_fields, part, &data,
                         part->size > 0 && !part->wanted, on_sent, d);
 }
 
 int job_dump_new(struct account *account, struct runner_job *run, struct request *request,
-                 const rknnd_Dump *m, uint64_t window, struct job_dump **ret, struct error *e)
+                 struct job_hold *hold, const rknnd_Dump *m, uint64_t window, struct job_dump **ret,
+                 struct error *e)
 {
     struct job_dump *d = calloc(1, sizeof *d);
     if (!d)
@@ -82,6 +85,7 @@ int job_dump_new(struct account *account, struct runner_job *run, struct request
     d->refs = 1;
     d->run = run;
     d->request = request;
+    d->hold = hold;
     d->buffer = buffer_ref(run->buffer);
     message_set_text(d->only, m->only);
     run->part = on_part;

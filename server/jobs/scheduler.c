@@ -228,25 +228,42 @@ static void scheduler_start(struct scheduler *s, struct scheduler_job *j, uint32
     update_ready(s, q);
 }
 
-void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+// Its queue stays as it is.
+void scheduler_suspend(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
-    struct scheduler_queue *q = j->queue;
     assert(j->placed);
     scheduler_charge_job(s, j, now_us);
     list_remove(&j->link);
     s->busy &= ~j->placed;
     s->n_running--;
-    q->client->n_running--;
+    j->queue->client->n_running--;
     scheduler_deactivate(j);
-    q->running = false;
-    update_ready(s, q);
+    j->wanted = (struct scheduler_cores){.mask = j->placed};
+    j->placed = 0;
 }
 
-void scheduler_give_back(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+void scheduler_abandon(struct scheduler *s, struct scheduler_job *j)
+{
+    j->queue->running = false;
+    update_ready(s, j->queue);
+}
+
+void scheduler_resume(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     struct scheduler_queue *q = j->queue;
-    struct scheduler_cores wanted = j->wanted;
-    scheduler_end(s, j, now_us);
+    q->running = false;
+    scheduler_add_first(s, j, q, j->wanted, now_us);
+}
+
+void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+{
+    scheduler_suspend(s, j, now_us);
+    scheduler_abandon(s, j);
+}
+
+void scheduler_add_first(struct scheduler *s, struct scheduler_job *j, struct scheduler_queue *q,
+                         struct scheduler_cores wanted, uint64_t now_us)
+{
     scheduler_add(s, j, q, wanted, now_us);
     list_remove(&j->link);
     list_append(q->jobs.next, &j->link); // before the first

@@ -131,8 +131,20 @@ void scheduler_charge(struct scheduler *s, uint64_t now_us);
 /// Takes a waiting job out.
 void scheduler_remove(struct scheduler *s, struct scheduler_job *j);
 
-/// A started job has not come to its end: gives its cores back and puts it in front of its queue.
-void scheduler_give_back(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
+/// A started job gives its cores back in the middle, to go on with the same ones later. Its queue
+/// stays with it: nothing else of it starts. Either scheduler_resume() or scheduler_abandon()
+/// follows.
+void scheduler_suspend(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
+
+/// It waits for its cores, in front of its queue: scheduler_next() brings it as if it were new.
+void scheduler_resume(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
+
+/// A suspended job has ended.
+void scheduler_abandon(struct scheduler *s, struct scheduler_job *j);
+
+/// Puts a job, for which scheduler_can(), in front of its queue.
+void scheduler_add_first(struct scheduler *s, struct scheduler_job *j, struct scheduler_queue *q,
+                         struct scheduler_cores wanted, uint64_t now_us);
 
 /// Nothing of a queue that is held starts.
 void scheduler_hold(struct scheduler *s, struct scheduler_queue *q, bool held);

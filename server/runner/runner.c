@@ -228,7 +228,8 @@ static void excuse_lateness(struct runner *runner, uint64_t now)
     if (now < runner->alarm_ms || now - runner->alarm_ms < LATE_MS)
         return;
     list_for_each (c, &runner->contexts, link)
-        c->deadline_ms = now + c->limit_ms;
+        if (c->deadline_ms != RUNNER_NEVER)
+            c->deadline_ms = now + c->limit_ms;
     if (runner->deadline_ms != RUNNER_NEVER)
         runner->deadline_ms = now + runner->limit_ms;
 }
@@ -422,6 +423,12 @@ void runner_job_next(struct runner_job *job)
 {
     if (state_of(job) == JOB_WAITING)
         runner_context_resume(job->context, false);
+}
+
+void runner_job_answered(struct runner_job *job)
+{
+    if (state_of(job) == JOB_WAITING)
+        job->context->deadline_ms = RUNNER_NEVER;
 }
 
 // A queued job is only marked, and fails at its turn, so that done() never comes from inside.

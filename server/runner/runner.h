@@ -58,6 +58,10 @@ void runner_submit(struct runner_job *job);
 /// longer than the job's timeout ends the job with STATUS_TIMEOUT.
 void runner_job_next(struct runner_job *job);
 
+/// What the job waits for is there, but runner_job_next() comes later: its timeout does not count
+/// until then.
+void runner_job_answered(struct runner_job *job);
+
 /// Whether the job waits for runner_job_next().
 bool runner_job_waits(const struct runner_job *job);
 

@@ -33,7 +33,8 @@ struct thread_runner {
     int status;       // of loading
     struct error error;
     bool loading, ending, abandoned;
-    unsigned n_lost; // threads that hang
+    unsigned n_lost;  // threads that hang
+    unsigned n_gated; // runs that wait for their clients
 };
 
 // The task is what the context is busy with: opening, a run or closing.
@@ -49,6 +50,7 @@ struct thread_context {
     struct npu_input *inputs; // copies: the caller may cancel and free its own
     struct npu_output *outputs;
     struct gate gate;
+    bool gated; // the run waits there
     struct dump_tap tap;
     struct task part; // of a dump: tells the loop
     struct custom_proxy proxy;
@@ -410,9 +412,22 @@ static void post_part(struct dump_tap *t)
     threads_post(runner_of_context(c)->threads, &c->part);
 }
 
+// Others may have its cores while it waits, but not its thread. Without another one they wait, too.
+static void note_gated(struct thread_context *c)
+{
+    struct thread_runner *runner = runner_of_context(c);
+    struct error e;
+    c->gated = true;
+    runner->n_gated++;
+    unsigned n = runner->base.info.device.n_cores + 1 + runner->n_gated;
+    if (threads_grow(runner->threads, n < THREADS_MAX ? n : THREADS_MAX, &e) < 0)
+        log_warn("model %s: %s", runner->base.model.name, e.text);
+}
+
 static void finish_part(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, part);
+    note_gated(c);
     runner_context_dumped(&c->base, &c->tap.part);
 }
 
@@ -425,12 +440,16 @@ static void post_call(struct custom_proxy *proxy)
 static void finish_call(struct task *t)
 {
     struct thread_context *c = container_of(t, struct thread_context, call);
+    note_gated(c);
     runner_context_called(&c->base, c->proxy.node);
 }
 
 static void thread_next(struct runner_context *base, bool stop)
 {
-    gate_open(&context_of(base)->gate, stop);
+    struct thread_context *c = context_of(base);
+    runner_of_context(c)->n_gated -= c->gated;
+    c->gated = false;
+    gate_open(&c->gate, stop);
 }
 
 // Fills the npu_job. Outputs are packed in the job's buffer unless they are bound; a dump has none,

@@ -488,7 +488,8 @@ class Orders(unittest.TestCase):
         return [File(DIGITS), File(path, node=2 * 20 * 6 * 5 * 4)]
 
     def play(self, isolation):
-        daemon = Daemon("--isolation", isolation, "--job-timeout-ms", "1500", "--log-level",
+        hold_ms = random.Random(SEED).choice([0, 5, 2000])
+        daemon = Daemon("--isolation", isolation, "--job-timeout-ms", "1500", "--hold-timeout-ms", str(hold_ms), "--log-level",
                         os.environ.get("RKNN_SERVER_LOGLEVEL", "0"), *FRESH)
         before = daemon.held()
         with tempfile.TemporaryDirectory(prefix="orders-test-") as folder:
