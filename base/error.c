@@ -54,6 +54,13 @@ int error_set_errno(struct error *e, int code, int errno_value, const char *form
     return code;
 }
 
+int error_recode(struct error *e, int code)
+{
+    if (e)
+        e->code = code;
+    return code;
+}
+
 // "context: old text"; the code stays. Of a long context the beginning stays, so that there is room
 // for what went wrong.
 int error_prefix(struct error *e, const char *format, ...)

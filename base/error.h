@@ -31,6 +31,9 @@ int error_set_errno(struct error *e, int code, int errno_value, const char *form
 /// code (STATUS_FAIL for NULL).
 int error_prefix(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/// Keeps the words under another code, and returns that.
+int error_recode(struct error *e, int code);
+
 /// STATUS_MALLOC_FAIL with words that name what could not be had. `bytes` 0: it is not known how
 /// many.
 int error_no_memory(struct error *e, const char *what, size_t bytes);

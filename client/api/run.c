@@ -108,7 +108,7 @@ static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *seg
         const struct input *in = &c->inputs[i];
         if (context_bound(c, false, i))
             continue;
-        if (!in->form.size)
+        if (!in->form.size && context_input(c, i)->logical.size)
             return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
                              context_input(c, i)->logical.name);
         segments[n++] = (struct iovec){in->rooms[in->in_use].data, in->form.size};

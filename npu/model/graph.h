@@ -89,7 +89,8 @@ struct graph_tensor {
     X(MAT_MUL, op_mat_mul, WHOLE) \
     X(REF, op_ref, WHOLE) /* one of graph_ref.h */ \
     X(QUANTIZE, op_quantize, WHOLE) \
-    X(MAP, op_map, WHOLE) /* a table of 256 bytes */
+    X(MAP, op_map, WHOLE) /* a table of 256 bytes */ \
+    X(LATE, op_late, WHOLE) /* a run decides what it does */
 // clang-format on
 
 enum graph_op {
@@ -220,6 +221,22 @@ struct graph_resize {
     bool exclude_outside; // cubic: only pixels of the image count
 };
 
+struct graph;
+struct graph_node;
+
+// A node of which a run decides what it does: the values of some of its inputs are sizes or axes,
+// or choose a branch.
+struct graph_late {
+    uint32_t decides; // a bit for each of these inputs, of the first 32
+    /// Makes the graph that does the node's work for given values. values[i]: the elements of input
+    /// i, packed in the order of its dimensions, where that decides; they are copied. ret's inputs
+    /// are the node's others that are not constants, in order, and its outputs those that the node
+    /// has; types and shapes are those of g's tensors. Any thread. On failure ret is empty.
+    int (*make)(const struct graph *g, const struct graph_node *n, const void *const *values,
+                struct graph *ret, struct error *e);
+    const void *reader; // make's own
+};
+
 struct graph_node {
     enum graph_op op;
     const char *name, *type; // type: as the file calls it
@@ -262,6 +279,7 @@ struct graph_node {
             bool align_corners, nearest;
             enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
         } grid;
+        struct graph_late late;
         const int8_t *map; // Map: what becomes of each of 256 stored bytes
         bool multiply;     // exMatMul: the product is multiplied by input 2, else that is added
         uint32_t axes;     // ReduceMean: a bit for each dimension

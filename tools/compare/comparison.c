@@ -145,7 +145,7 @@ static int on_tensor(void *user, const rknnd_comparison *c)
 
 static int set_inputs(const struct model *m, const struct input_set *s, struct error *e)
 {
-    int r = rknn_inputs_set(m->context, s->n, s->inputs);
+    int r = input_set_give(s, m->context);
     return r < 0 ? rknn_error_model(e, r, m->path) : 0;
 }
 

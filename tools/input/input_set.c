@@ -19,6 +19,11 @@ int input_set_init(struct input_set *s, uint32_t n, struct error *e)
     return s->inputs && s->paths && s->files ? 0 : error_no_memory(e, "inputs", 0);
 }
 
+int input_set_give(const struct input_set *s, rknn_context context)
+{
+    return s->n ? rknn_inputs_set(context, s->n, s->inputs) : RKNN_SUCC;
+}
+
 void input_set_done(struct input_set *s)
 {
     for (uint32_t i = 0; s->inputs && i < s->n; i++)

@@ -35,4 +35,7 @@ json_t *input_set_json(const struct input_set *s, uint32_t index);
 /// reals in [-1, 1), integers and booleans 0 or 1, since they may be indices.
 int input_set_random(struct input_set *s, const struct model *m, uint32_t seed, struct error *e);
 
+/// rknn_inputs_set(), and nothing for a model without inputs, which that refuses. Its code.
+int input_set_give(const struct input_set *s, rknn_context context);
+
 void input_set_done(struct input_set *s);

@@ -83,7 +83,7 @@ static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info
     const struct input_set *inputs = c->bench->inputs;
     const struct model *m = &c->model;
     uint64_t start = clock_ns();
-    int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    int r = input_set_give(inputs, m->context);
     if (r == RKNN_SUCC)
         r = rknn_run(m->context, NULL);
     if (r == RKNN_SUCC)

@@ -144,7 +144,7 @@ static int print_files(struct dump *d)
 // A failure inside on_tensor() is in d->e and says more than the library's code.
 static int run_dump(struct dump *d, const struct model *m, const struct input_set *inputs)
 {
-    int r = rknn_inputs_set(m->context, inputs->n, inputs->inputs);
+    int r = input_set_give(inputs, m->context);
     progress_start_counting(&d->progress, "tensors", 0);
     if (r == RKNN_SUCC)
         r = rknnd_dump_layers(m->context, d->plan->only, on_tensor, d);

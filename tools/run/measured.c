@@ -125,7 +125,7 @@ static int measured_runs(struct profile *p, const struct model *m, const struct 
                                 : input_set_random(&inputs, m, plan->seed, e);
     if (r)
         return r;
-    r = rknn_inputs_set(m->context, inputs.n, inputs.inputs);
+    r = input_set_give(&inputs, m->context);
     if (r < 0)
         return rknn_error_model(e, r, m->path);
     interrupt_defer();

@@ -51,7 +51,7 @@ static int run_all(struct run_state *s, const struct run_plan *plan, struct erro
         return r;
     if (plan->loop > 1)
         interrupt_defer();
-    r = rknn_inputs_set(s->model.context, s->inputs.n, s->inputs.inputs);
+    r = input_set_give(&s->inputs, s->model.context);
     if (r < 0)
         return rknn_error_model(e, r, s->model.path);
     struct progress progress;

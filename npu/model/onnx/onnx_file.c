@@ -276,7 +276,7 @@ static int read_attr(const struct onnx_file *f, struct bytes message, struct onn
     a.i = m.i;
     a.s = last(&s);
     a.t = last(&t);
-    a.has_graph = g.n > 0;
+    a.g = last(&g);
     *ret = a;
     return 0;
 }
@@ -355,6 +355,20 @@ static int read_graph(struct onnx_file *f, const struct onnx_list *graphs, struc
     if (r == 0)
         r = read_values(f, &out, &f->outputs, &f->n_outputs, e);
     return r < 0 ? r : read_values(f, &values, &f->values, &f->n_values, e);
+}
+
+int onnx_file_subgraph(const struct onnx_file *of, struct bytes graph, struct onnx_file *ret,
+                       struct error *e)
+{
+    struct onnx_list graphs = {.items = &graph, .n = 1};
+    struct onnx_file f = {
+        .pool = of->pool, .bytes = of->bytes, .ir_version = of->ir_version, .opset = of->opset};
+    int r = read_graph(&f, &graphs, e);
+    if (r == 0 && f.has_sparse)
+        r = error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");
+    if (r == 0)
+        *ret = f;
+    return r;
 }
 
 // The version of the standard operators; those of other domains do not matter.

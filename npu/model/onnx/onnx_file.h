@@ -46,10 +46,9 @@ struct onnx_value {
 struct onnx_attr {
     const char *name;
     int32_t type; // 0: not said (old files)
-    bool has_graph;
     float f;
     int64_t i;
-    struct bytes s, t;
+    struct bytes s, t, g;
     struct bytes floats; // little-endian
     struct onnx_numbers ints;
     struct onnx_list strings;
@@ -89,6 +88,11 @@ bool onnx_recognise(struct bytes file);
 /// Reads the file. Memory comes from `pool`, which is the caller's, also after a failure. The bytes
 /// must outlive *f.
 int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e);
+
+/// Reads the graph that a node has as an attribute, into memory of of->pool. *ret has the file's
+/// operator set.
+int onnx_file_subgraph(const struct onnx_file *of, struct bytes graph, struct onnx_file *ret,
+                       struct error *e);
 
 /// Reads one tensor message, an attribute's for example.
 int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,

@@ -91,6 +91,5 @@ int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error 
     struct fold f = {0};
     int r = compute(l, &f, n, e);
     graph_done(&f.g);
-    return r < 0 && e && e->code == STATUS_FAIL ? error_set(e, STATUS_MODEL_INVALID, "%s", e->text)
-                                                : r;
+    return r == STATUS_FAIL ? error_recode(e, STATUS_MODEL_INVALID) : r;
 }

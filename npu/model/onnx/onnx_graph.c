@@ -26,19 +26,20 @@
 // ---- constants, inputs ----
 
 // The file's constants. Elements stay in the file where their form allows it.
-static int take_initializers(struct onnx_lowering *l, struct error *e)
+int onnx_lower_initializers(struct onnx_lowering *l, struct error *e)
 {
     for (uint32_t i = 0; i < l->f->n_initializers; i++) {
         const struct onnx_tensor *t = &l->f->initializers[i];
-        if (onnx_names_find(l->names, t->name) >= 0)
+        if (onnx_names_has(l->names, t->name))
             return error_set(e, STATUS_MODEL_INVALID, "tensor %s is there twice", t->name);
         int32_t index = onnx_tensor_new(l, t->name, e);
         if (index < 0)
             return index;
         int r = onnx_tensor_constant(l->f, t, &l->g->tensors[index], e);
+        if (r == 0)
+            r = onnx_names_set(l->names, t->name, index, e);
         if (r < 0)
             return r;
-        onnx_names_set(l->names, t->name, index);
     }
     return 0;
 }
@@ -138,8 +139,8 @@ static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struc
     t->natural = v->type == ONNX_UINT64;
     t->n_dims = v->n_dims;
     t->channels_last = t->n_dims == 4;
-    onnx_names_set(l->names, v->name, index);
-    return graph_tensor_measure(t, e);
+    r = graph_tensor_measure(t, e);
+    return r < 0 ? r : onnx_names_set(l->names, v->name, index, e);
 }
 
 // An input with a default is taken as that constant.
@@ -196,12 +197,14 @@ static int take_edges(struct onnx_lowering *l, struct error *e)
         l->out[i] = -1;
         if (!n->outputs[i][0])
             continue;
-        if (onnx_names_find(l->names, n->outputs[i]) >= 0)
+        if (onnx_names_has(l->names, n->outputs[i]))
             return onnx_refuse(l, e, "its output %s is there twice", n->outputs[i]);
         l->out[i] = onnx_tensor_new(l, n->outputs[i], e);
         if (l->out[i] < 0)
             return l->out[i];
-        onnx_names_set(l->names, n->outputs[i], l->out[i]);
+        int r = onnx_names_set(l->names, n->outputs[i], l->out[i], e);
+        if (r < 0)
+            return r;
     }
     while (l->n_out && l->out[l->n_out - 1] < 0)
         l->n_out--;
@@ -221,8 +224,15 @@ static bool is_as_ever(const char *op)
     return false;
 }
 
+// Operators of which output 0 may be left out.
+static bool needs_first(const struct onnx_operator *op)
+{
+    return op->lower != onnx_lower_recurrent && op->lower != onnx_lower_if &&
+           op->lower != onnx_lower_loop && op->lower != onnx_lower_scan;
+}
+
 // What is refused before lowering: unknown operators, operator sets that differ, wrong numbers of
-// edges, and subgraphs (If, Loop, Scan). Recurrent operators may lack output 0.
+// edges.
 static int check_node(const struct onnx_lowering *l, const struct onnx_operator *op,
                       struct error *e)
 {
@@ -233,7 +243,7 @@ static int check_node(const struct onnx_lowering *l, const struct onnx_operator 
     if (!op)
         return onnx_refuse(l, e, "this operator%s%s is not supported",
                            n->domain[0] ? " of domain " : "", n->domain);
-    bool first = l->out[0] >= 0 || op->lower == onnx_lower_recurrent;
+    bool first = (l->n_out && l->out[0] >= 0) || !needs_first(op);
     if (l->n_in < op->min_inputs || l->n_in > op->max_inputs || !l->n_out || !first)
         return onnx_refuse(l, e, "%u inputs are not supported, or it has no output", l->n_in);
     if (l->n_out > op->max_outputs)
@@ -241,9 +251,6 @@ static int check_node(const struct onnx_lowering *l, const struct onnx_operator 
     for (uint32_t i = 0; i < op->min_inputs; i++)
         if (l->in[i] < 0)
             return onnx_refuse(l, e, "its input %u is missing", i);
-    for (uint32_t i = 0; i < n->n_attrs; i++)
-        if (n->attrs[i].has_graph)
-            return onnx_refuse(l, e, "graphs inside nodes are not supported");
     return 0;
 }
 
@@ -332,12 +339,22 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
         r = check_node(l, op, e);
     if (r == 0)
         r = unpack_inputs(l, e);
+    uint32_t late = r == 0 ? onnx_late_operands(l) : 0;
     if (r == 0)
-        r = op->lower(l, e);
+        r = late ? onnx_lower_late(l, late, NULL, 0, e) : op->lower(l, e);
     if (r < 0)
         return r;
     mark_naturals(l);
     return fold_from(l, first, e);
+}
+
+int onnx_lower_nodes(struct onnx_lowering *l, const struct onnx_node *nodes, uint32_t n,
+                     struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = take_node(l, &nodes[i], e);
+    return r;
 }
 
 // ---- outputs ----
@@ -385,33 +402,31 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
     return n ? 0 : error_set(e, STATUS_MODEL_INVALID, "the model has no output");
 }
 
-static int lower_all(struct onnx_lowering *l, struct error *e)
+int onnx_lower_outputs(struct onnx_lowering *l, struct error *e)
 {
-    const struct onnx_file *f = l->f;
-    int r = take_initializers(l, e);
-    if (r == 0)
-        r = check_options(l, e);
-    if (r == 0)
-        r = take_inputs(l, e);
-    for (uint32_t i = 0; i < f->n_nodes && r == 0; i++)
-        r = take_node(l, &f->nodes[i], e);
-    if (r == 0)
-        r = take_outputs(l, e);
+    int r = take_outputs(l, e);
     if (r == 0)
         r = onnx_qdq(l, e);
     return r < 0 ? r : onnx_fuse(l->g, e);
 }
 
-// The table of names has a fixed size, so all names are counted first.
+static int lower_all(struct onnx_lowering *l, struct error *e)
+{
+    const struct onnx_file *f = l->f;
+    int r = onnx_lower_initializers(l, e);
+    if (r == 0)
+        r = check_options(l, e);
+    if (r == 0)
+        r = take_inputs(l, e);
+    if (r == 0)
+        r = onnx_lower_nodes(l, f->nodes, f->n_nodes, e);
+    return r < 0 ? r : onnx_lower_outputs(l, e);
+}
+
 static int lower_file(struct graph *g, const struct onnx_file *f,
                       const struct load_options *options, uint32_t row,
                       const struct graph_executor *executor, struct error *e)
 {
-    uint64_t n_names = (uint64_t)f->n_initializers + f->n_inputs + f->n_nodes;
-    for (uint32_t i = 0; i < f->n_nodes; i++)
-        n_names += f->nodes[i].n_outputs + (onnx_expansion(f->nodes[i].op) ? ONNX_MAX_PARTS : 0);
-    if (n_names > UINT32_MAX / 4)
-        return error_set(e, STATUS_MODEL_INVALID, "the model has too many tensors");
     if (f->opset < 1 || f->opset > OPSET_MAX)
         return error_set(e, STATUS_MODEL_INVALID,
                          "the model uses operator set %lld; %d to %d are supported",
@@ -426,10 +441,11 @@ static int lower_file(struct graph *g, const struct onnx_file *f,
     l->options = options;
     l->row = row;
     l->executor = executor;
-    int r = onnx_names_new(&l->names, (uint32_t)n_names, e);
+    int r = onnx_names_new(&l->names, NULL, e);
     if (r == 0)
         r = lower_all(l, e);
     onnx_names_free(l->names);
+    onnx_names_free(l->stated);
     return r;
 }
 
@@ -441,11 +457,11 @@ bool onnx_is_model(struct bytes file)
 int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
                const struct graph_executor *executor, struct error *e)
 {
-    struct onnx_file f;
     *g = (struct graph){0};
-    int r = onnx_file_read(&f, &g->pool, file, e);
+    struct onnx_file *f = pool_alloc(&g->pool, 1, sizeof *f); // stays: late nodes read it
+    int r = f ? onnx_file_read(f, &g->pool, file, e) : error_no_memory(e, "the graph", sizeof *f);
     if (r == 0)
-        r = lower_file(g, &f, options, row, executor, e);
+        r = lower_file(g, f, options, row, executor, e);
     if (r < 0)
         graph_done(g);
     return r;

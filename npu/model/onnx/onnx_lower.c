@@ -313,20 +313,23 @@ int onnx_emit_ref(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in, 
 
 // The output becomes another name of `tensor`, without a node. Only an output of the model must be
 // a tensor of its own: then a Reshape copies.
-int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e)
+int onnx_same_as(struct onnx_lowering *l, uint32_t i, int32_t tensor, struct error *e)
 {
-    const struct graph_tensor *t = &l->g->tensors[tensor], *y = &l->g->tensors[l->out[0]];
+    const struct graph_tensor *t = &l->g->tensors[tensor], *y = &l->g->tensors[l->out[i]];
     bool output = false;
-    for (uint32_t i = 0; i < l->f->n_outputs; i++)
-        output = output || strcmp(l->f->outputs[i].name, y->name) == 0;
-    int r = onnx_shape_like(l, 0, t, e);
+    for (uint32_t k = 0; k < l->f->n_outputs; k++)
+        output = output || strcmp(l->f->outputs[k].name, y->name) == 0;
+    int r = onnx_shape_like(l, i, t, e);
     if (r < 0)
         return r;
     if (t->constant)
-        return onnx_known(l, 0, t->data.data, e);
-    if (!output) {
-        onnx_names_set(l->names, y->name, tensor);
-        return 0;
-    }
-    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+        return onnx_known(l, i, t->data.data, e);
+    if (!output)
+        return onnx_names_set(l->names, y->name, tensor, e);
+    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &l->out[i], 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e)
+{
+    return onnx_same_as(l, 0, tensor, e);
 }

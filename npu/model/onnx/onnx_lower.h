@@ -7,7 +7,14 @@
 
 #define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
 
-#define ONNX_MAX_PARTS 8 // names that an operator done as several others adds
+#define ONNX_MAX_DEPTH 8 // of graphs in nodes of graphs in nodes
+
+// Nodes that loops may become, and their repetitions.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define ONNX_REPEATED_MAX 256
+#else
+#define ONNX_REPEATED_MAX 65536
+#endif
 
 // Bytes of a model's constants that were computed.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -28,7 +35,7 @@ struct onnx_origin {
 };
 
 struct onnx_lowering {
-    const struct onnx_file *f;
+    const struct onnx_file *f; // or the graph inside a node that is being lowered
     const struct load_options *options;
     const struct graph_executor *executor;
     uint32_t row; // of the options' shapes
@@ -37,7 +44,10 @@ struct onnx_lowering {
     uint32_t room_tensors, room_nodes;
     struct onnx_origin *origins;
     uint32_t n_origins, room_origins;
-    uint64_t folded; // bytes of constants that were computed
+    uint64_t folded;           // bytes of constants that were computed
+    uint32_t depth;            // of graphs inside nodes
+    uint32_t n_repeated;       // of ONNX_REPEATED_MAX
+    struct onnx_names *stated; // of f: names to f->values, then f->outputs; made when it is needed
 
     const struct onnx_node *node;
     const struct onnx_operator *operator;
@@ -131,6 +141,9 @@ int onnx_emit_ref(struct onnx_lowering *l, enum graph_ref_op op, uint32_t n_in, 
 /// Makes output 0 the same tensor as `tensor`, or a copy where it must be one of its own.
 int onnx_same(struct onnx_lowering *l, int32_t tensor, struct error *e);
 
+/// As onnx_same(), of output i.
+int onnx_same_as(struct onnx_lowering *l, uint32_t i, int32_t tensor, struct error *e);
+
 /// Weights of DequantizeLinear are kept as the file holds them: computes such a constant's real
 /// numbers. Nothing happens to other tensors.
 int onnx_unpacked(struct onnx_lowering *l, int32_t tensor, struct error *e);
@@ -200,6 +213,9 @@ int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e);
 int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e);
 int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e);
 int onnx_lower_einsum(struct onnx_lowering *l, struct error *e);
+int onnx_lower_if(struct onnx_lowering *l, struct error *e);
+int onnx_lower_loop(struct onnx_lowering *l, struct error *e);
+int onnx_lower_scan(struct onnx_lowering *l, struct error *e);
 int onnx_lower_range(struct onnx_lowering *l, struct error *e);
 int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e);
 
@@ -213,6 +229,34 @@ const struct onnx_expansion *onnx_expansion(const char *op);
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e);
+
+/// Which of the node's operands, a bit for each, decide what it does, and are not known yet.
+uint32_t onnx_late_operands(const struct onnx_lowering *l);
+
+/// Leaves the node to be lowered in a run, when the operands `decides` are known. Outputs have the
+/// types and shapes that the file states; refuses where it states none. `captured`: names besides
+/// the node's inputs that it needs.
+int onnx_lower_late(struct onnx_lowering *l, uint32_t decides, const char *const *captured,
+                    uint32_t n_captured, struct error *e);
+
+/// The same for a node whose input 0 is a truth value. Outputs have the shapes that true gives, or
+/// false where true cannot be lowered; where neither can the node is refused.
+int onnx_lower_choice(struct onnx_lowering *l, const char *const *captured, uint32_t n_captured,
+                      struct error *e);
+
+/// graph_late.make of such nodes.
+int onnx_late_make(const struct graph *g, const struct graph_node *n, const void *const *values,
+                   struct graph *ret, struct error *e);
+
+/// Lowers nodes one after the other, as those of a file.
+int onnx_lower_nodes(struct onnx_lowering *l, const struct onnx_node *nodes, uint32_t n,
+                     struct error *e);
+
+/// The constants of l->f.
+int onnx_lower_initializers(struct onnx_lowering *l, struct error *e);
+
+/// The rest, after all nodes: outputs, quantized nodes, fusion.
+int onnx_lower_outputs(struct onnx_lowering *l, struct error *e);
 
 /// Computes a node whose inputs are all constants: its outputs become constants. Refuses what the
 /// executor refuses.

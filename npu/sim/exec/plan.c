@@ -82,6 +82,9 @@ int plan_init(struct plan *p, const struct graph *g, struct error *e)
 
 void plan_done(struct plan *p)
 {
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op->done && p->steps[i].state)
+            p->steps[i].op->done(&p->steps[i]);
     dnn_calls_free(p->calls);
     pool_done(&p->pool);
     *p = (struct plan){0};

@@ -19,6 +19,9 @@ struct op {
     int (*prepare)(struct step *s, struct error *e);
     /// Computes the outputs. Called by several contexts at once, each with a run of its own.
     int (*run)(const struct step *s, struct run *r, struct error *e);
+    /// Frees what a step's state holds besides memory of the plan. NULL: nothing. Called once for
+    /// each step that has a state, when no run uses the plan any more.
+    void (*done)(struct step *s);
     bool in_place;    // the output may have exactly the bytes of an input
     bool on_constant; // input 0 may be a constant; else that is refused before prepare()
 };

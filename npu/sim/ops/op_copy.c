@@ -303,7 +303,7 @@ static int run_reshape(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_concat = {.prepare = prepare_concat, .run = run_concat};
+const struct op op_concat = {.prepare = prepare_concat, .run = run_concat, .on_constant = true};
 const struct op op_split = {.prepare = prepare_split, .run = run_split};
 const struct op op_slice = {.prepare = prepare_slice, .run = run_one};
 const struct op op_expand = {.prepare = prepare_expand, .run = run_one};

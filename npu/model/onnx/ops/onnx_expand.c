@@ -6,7 +6,7 @@
 
 #include "npu/model/onnx/onnx_lower.h"
 
-#define MAX_PARTS 6 // fewer than ONNX_MAX_PARTS
+#define MAX_PARTS 6
 
 enum attributes { NONE, OWN, AXIS }; // of a part: none, those of the node, axis
 

@@ -363,12 +363,67 @@ int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e)
 
 // ---- BatchNormalization ----
 
-// y = (x - mean) / sqrt(variance + epsilon) * scale + bias, per channel, with statistics of the
-// training. Before set 7 the attribute is_test told that; before set 9 `spatial` could ask for
-// statistics of each pixel.
+// An operand of BatchNormalization, as [1, C, 1 …] for x of `n` dimensions.
+static int32_t per_channel(struct onnx_lowering *l, int32_t tensor, uint32_t n, struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[tensor];
+    uint32_t dims[GRAPH_MAX_DIMS];
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = i == 1 ? (uint32_t)t->n_elems : 1;
+    if (t->constant)
+        return onnx_constant(l, t->type, n, dims, t->data.data, e);
+    int32_t y = onnx_temporary(l, t->type, n, dims, e);
+    if (y < 0)
+        return y;
+    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+}
+
+// y = a op b of a new tensor, which has the shape of `like`.
+static int32_t emit_pair(struct onnx_lowering *l, enum graph_op op, int32_t a, int32_t b,
+                         int32_t like, struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[like];
+    int32_t y = onnx_temporary(l, t->type, t->n_dims, t->dims, e);
+    int32_t in[2] = {a, b};
+    if (y < 0)
+        return y;
+    return onnx_emit(l, op, in, 2, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+}
+
+// With operands that are computed: y = (x - mean) * (scale / sqrt(variance + epsilon)) + bias.
+static int lower_computed_norm(struct onnx_lowering *l, struct error *e)
+{
+    int32_t p[5], deviation, factor = -1, centred = -1, scaled = -1;
+    for (uint32_t i = 1; i < 5; i++) {
+        p[i] = per_channel(l, l->in[i], onnx_in(l, 0)->n_dims, e);
+        if (p[i] < 0)
+            return p[i];
+    }
+    const struct graph_tensor *v = &l->g->tensors[p[4]];
+    deviation = onnx_temporary(l, v->type, v->n_dims, v->dims, e);
+    struct graph_node *n =
+        deviation < 0 ? NULL : onnx_emit(l, GRAPH_UNARY, &p[4], 1, &deviation, 1, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->n_post = 2;
+    n->post[0] = (struct graph_post){
+        .kind = POST_SCALE, .alpha = 1, .beta = onnx_float(l, "epsilon", 1e-5f)};
+    n->post[1] = (struct graph_post){.kind = POST_SQRT};
+    factor = emit_pair(l, GRAPH_DIV, p[1], deviation, deviation, e);
+    centred = factor < 0 ? factor : emit_pair(l, GRAPH_SUB, l->in[0], p[3], l->in[0], e);
+    scaled = centred < 0 ? centred : emit_pair(l, GRAPH_MUL, centred, factor, l->in[0], e);
+    int32_t in[2] = {scaled, p[2]};
+    if (scaled < 0)
+        return scaled;
+    return onnx_emit(l, GRAPH_ADD, in, 2, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+// Scale, bias, mean and variance of each channel; constants as a rule.
 int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
+    bool constant = true;
+    uint32_t mixed = 0;
     if (onnx_int(l, "training_mode", 0) || (l->f->opset < 7 && !onnx_int(l, "is_test", 0)) ||
         !onnx_int(l, "spatial", 1))
         return onnx_refuse(l, e, "training_mode, or not spatial, is not supported");
@@ -376,13 +431,18 @@ int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "its input is not a tensor of floats with channels");
     for (uint32_t i = 1; i < 5; i++) {
         const struct graph_tensor *t = onnx_in(l, i);
-        if (!t->constant || !onnx_is_float(t->type) || t->n_elems != x->dims[1])
-            return onnx_refuse(l, e, "its input %u is not a constant for %u channels", i,
+        constant = constant && t->constant;
+        if (!onnx_is_float(t->type) || t->n_elems != x->dims[1])
+            return onnx_refuse(l, e, "its input %u is not of floats for %u channels", i,
                                x->dims[1]);
+        if (t->type != x->type)
+            mixed = i;
     }
+    if (mixed && !constant)
+        return onnx_refuse(l, e, "its inputs are computed, and input %u is of another type", mixed);
     int r = onnx_shape_like(l, 0, x, e);
-    if (r < 0)
-        return r;
+    if (r < 0 || !constant)
+        return r < 0 ? r : lower_computed_norm(l, e);
     struct graph_node *n = onnx_emit_own(l, GRAPH_BATCH_NORM, 5, e);
     if (!n)
         return STATUS_MALLOC_FAIL;

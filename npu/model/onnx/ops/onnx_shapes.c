@@ -111,10 +111,8 @@ int onnx_lower_shape(struct onnx_lowering *l, struct error *e)
 static int know_mask(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
-    if (l->f->opset < 10) {
-        onnx_names_set(l->names, l->g->tensors[l->out[1]].name, -1);
-        return 0;
-    }
+    if (l->f->opset < 10)
+        return onnx_names_set(l->names, l->g->tensors[l->out[1]].name, -1, e);
     uint8_t *mask = pool_alloc(&l->g->pool, x->n_elems, 1);
     if (!mask)
         return error_no_memory(e, "a constant", x->n_elems);
