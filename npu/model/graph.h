@@ -90,6 +90,8 @@ struct graph_tensor {
     X(REF, op_ref, WHOLE) /* one of graph_ref.h */ \
     X(QUANTIZE, op_quantize, WHOLE) \
     X(MAP, op_map, WHOLE) /* a table of 256 bytes */ \
+    X(SIGNED_BYTES, op_signed_bytes, VALUES) /* int8 of bytes, padded with input 1 */ \
+    X(DYNAMIC_QUANTIZE, op_dynamic_quantize, VALUES) \
     X(LATE, op_late, WHOLE) /* a run decides what it does */
 // clang-format on
 
@@ -197,7 +199,13 @@ struct graph_conv_quant {
     bool nz_in_taps; // then [n][kh][kw]
     bool in_output_units; // scale is divided by the output's; outputs are computed in floats, as
                           // ONNX Runtime does
-    bool bias_holds_zp;   // bias contains -zp_x * Σ (w + nz) already
+    // The output is int32: the sums as they are; or float32, made of them as told below. The image
+    // has no padding. Inputs, each of which may be -1:
+    //   3   its zero point, which only a run knows: one number, as the image had before it was int8
+    //   4   the scale of a float32 output, one number
+    //   5   what is added to it, a constant of one float for each output channel
+    bool sums;
+    bool bias_holds_zp;          // bias contains -zp_x * Σ (w + nz) already
     struct graph_stages *stages; // how the chip gets from sums to stored values; NULL: it is no
                                  // chip's
 };
@@ -268,6 +276,9 @@ struct graph_node {
             float value; // real
             enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } mode;
         } pad;
+        // SignedBytes: y = x for int8, x - 128 for uint8; in front of height and width of an image
+        // are these lines of input 1, which is as x is, and behind what the output has more.
+        uint32_t lines[2];
         struct graph_resize resize;
         struct {
             float epsilon;

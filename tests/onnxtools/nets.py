@@ -189,6 +189,48 @@ def softmax(net):
     return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [a]), b], axis=1))
 
 
+def integers(net):
+    """ConvInteger and MatMulInteger of what is quantized while it runs: windows, pads, groups, depthwise,
+    lines, one zero point for a weight or one for each output; sums as they are and as real numbers."""
+    def quantized(x):
+        return net.node("DynamicQuantizeLinear", [x], 3)
+
+    def weight(shape, n):
+        limits = np.iinfo(net.weight)
+        values = net.rng.integers(limits.min, limits.max + 1, shape).astype(net.weight)
+        zp = net.rng.integers(-9 if net.weight == np.int8 else 100, 131 if limits.min == 0 else 9, n)
+        return [net.constant(values), net.constant(zp.astype(net.weight))]
+
+    def conv(x, shape, **attributes):
+        bytes_of_x, scale, zp = quantized(x)
+        w, w_zp = weight(shape, ())  # ONNX Runtime has no others
+        sums = net.node("ConvInteger", [bytes_of_x, w, zp, w_zp], **attributes)
+        real = net.node("Mul", [net.node("Cast", [sums], to=TensorProto.FLOAT), scale])
+        added = net.constant(net.rng.normal(size=(1, shape[0]) + (1,) * (len(shape) - 2))
+                             .astype(np.float32))
+        return sums, net.node("Add", [added, real])
+
+    def flat(x):
+        return net.node("Cast", [net.node("Flatten", [x])], to=TensorProto.FLOAT)
+
+    ends = []
+    sums, a = conv("x", (16, 3, 3, 3), pads=[1] * 4)
+    ends += [flat(sums), flat(a)]
+    relu = net.node("Relu", [conv(a, (16, 1, 3, 3), pads=[1, 0, 2, 1], group=16)[1]])
+    b = net.node("Neg", [conv(relu, (24, 8, 3, 3), strides=[2, 1], group=2)[1]])
+    ends += [flat(relu), flat(conv(b, (8, 24, 1, 1))[1])]
+    ends.append(flat(conv(b, (8, 24, 2, 2), dilations=[2, 1], pads=[2, 0, 0, 1])[0]))
+    lines = net.node("Reshape", [a, net.constant(np.array([1, 16, 400]))])
+    ends.append(flat(conv(lines, (8, 16, 5), pads=[2, 1], strides=[3])[1]))
+    for shape in ([20, 320], [4, 5, 320], [2, 2, 5, 320]):
+        matrix = net.node("Reshape", [a, net.constant(np.array(shape))])
+        bytes_of_x, _, zp = quantized(matrix)
+        w, w_zp = weight((320, 33), (33,) if net.per_channel else ())
+        sums = net.node("MatMulInteger", [bytes_of_x, w, zp, w_zp])
+        ends.append(net.node("Reshape", [flat(sums), net.constant(np.array([1, -1]))]))
+    return net.model(IMAGE, net.node("Concat", ends, axis=1))
+
+
 WITH_WEIGHTS = [convolutions, products, batches, residual]
 WITHOUT = [arithmetic, pools, moves, functions, softmax]
 
@@ -204,3 +246,7 @@ def write_all(folder):
                 path = folder / ("qdq_" + "_".join(parts) + ".onnx")
                 onnx.save(build(Net(activation, weight, per_channel, every)), path)
                 yield path
+    for weight, per_channel in ((np.uint8, False), (np.uint8, True), (np.int8, False), (np.int8, True)):
+        path = folder / f"integers_{weight.__name__}{'_channels' * per_channel}.onnx"
+        onnx.save(integers(Net(np.uint8, weight, per_channel)), path)
+        yield path

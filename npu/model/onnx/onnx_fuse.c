@@ -3,6 +3,7 @@
 //      x, Sigmoid(x) -> Mul             UNARY with POST_SWISH
 //      Conv -> BatchNormalization       Conv with scaled weights and another bias
 //      Conv, MatMul, Add ... -> Relu    the node with the activation as its post
+//      ConvInteger -> Cast -> Mul -> Add  the convolution with a scale and an addend
 //
 // Two nodes may be joined if the tensor between them has no other reader. Dropped nodes are only
 // marked until the end, so that node indices in `producer` stay valid.
@@ -196,6 +197,79 @@ static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
     return fold_norm(f, conv, n, e);
 }
 
+// ---- behind sums of integers ----
+
+// A convolution whose output are sums that nobody else reads, with its six inputs.
+static struct graph_node *sums_before(struct fusing *f, int32_t tensor, bool real, struct error *e)
+{
+    struct graph_node *n = sole_source(f, tensor);
+    if (!n || n->op != GRAPH_CONV || !n->quant || !n->quant->sums || n->n_post ||
+        (f->g->tensors[tensor].type == TENSOR_FLOAT32) != real)
+        return NULL;
+    int32_t *inputs = pool_alloc(&f->g->pool, 6, sizeof *inputs);
+    if (!inputs) {
+        error_no_memory(e, "the graph", 0);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < 6; i++)
+        inputs[i] = i < n->n_inputs ? n->inputs[i] : -1;
+    n->inputs = inputs;
+    n->n_inputs = 6;
+    return n;
+}
+
+// The convolution goes to the later node's place, where all operands have been computed.
+static void move_to(struct fusing *f, struct graph_node *conv, struct graph_node *later)
+{
+    const int32_t *outputs = later->outputs;
+    *later = *conv;
+    later->outputs = outputs;
+    f->producer[outputs[0]] = (int32_t)(later - f->g->nodes);
+    drop(conv);
+}
+
+// Whether a tensor that is added to images of y's channels has one number for each of them.
+static bool is_for_channels(const struct graph_tensor *t, const struct graph_tensor *y)
+{
+    uint32_t at = 3 - (t->n_dims < 4 ? t->n_dims - 1 : 3); // of y's dimensions, its first
+    if (!t->constant || t->unpack || t->type != TENSOR_FLOAT32 || !t->n_dims || t->n_dims > 4 ||
+        t->n_elems != y->dims[1])
+        return false;
+    return at <= 1 && t->dims[1 - at] == y->dims[1];
+}
+
+// ConvInteger -> Cast -> Mul by a number -> Add of a number for each channel: what a network that
+// is quantized while it runs has for a convolution.
+static int fuse_sums(struct fusing *f, struct graph_node *n, struct error *e)
+{
+    struct graph_tensor *t = f->g->tensors, *y = n->n_outputs ? &t[n->outputs[0]] : NULL;
+    struct graph_node *conv = NULL;
+    if (n->op == GRAPH_CONVERT && y->type == TENSOR_FLOAT32 && y->n_dims == 4) {
+        conv = sums_before(f, n->inputs[0], false, e);
+        if (conv)
+            move_to(f, conv, n);
+        return 0;
+    }
+    if ((n->op != GRAPH_MUL && n->op != GRAPH_ADD) || n->n_post || y->type != TENSOR_FLOAT32 ||
+        y->n_dims != 4)
+        return 0;
+    for (uint32_t k = 0; k < 2 && n->op != DROPPED && n->op != GRAPH_CONV; k++) {
+        const struct graph_tensor *other = &t[n->inputs[!k]];
+        bool mul = n->op == GRAPH_MUL;
+        if (mul ? other->n_elems != 1 || other->n_dims > 4 || other->type != TENSOR_FLOAT32 ||
+                      other->unpack
+                : !is_for_channels(other, y))
+            continue;
+        int32_t operand = n->inputs[!k];
+        conv = sums_before(f, n->inputs[k], true, e);
+        if (!conv || conv->inputs[5] >= 0 || (mul && conv->inputs[4] >= 0))
+            continue;
+        ((int32_t *)(uintptr_t)conv->inputs)[mul ? 4 : 5] = operand;
+        move_to(f, conv, n);
+    }
+    return 0;
+}
+
 // ---- activations ----
 
 // Operators whose kernels apply activations to their results.
@@ -276,7 +350,9 @@ int onnx_fuse(struct graph *g, struct error *e)
     count(&f);
     for (uint32_t i = 0; i < g->n_nodes && r == 0; i++) {
         fuse_swish(&f, &g->nodes[i]);
-        r = fuse_norm(&f, &g->nodes[i], e);
+        r = fuse_sums(&f, &g->nodes[i], e);
+        if (r == 0)
+            r = fuse_norm(&f, &g->nodes[i], e);
         if (r == 0)
             fuse_activation(&f, &g->nodes[i]);
     }

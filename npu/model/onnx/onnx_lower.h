@@ -148,6 +148,21 @@ int onnx_same_as(struct onnx_lowering *l, uint32_t i, int32_t tensor, struct err
 /// numbers. Nothing happens to other tensors.
 int onnx_unpacked(struct onnx_lowering *l, int32_t tensor, struct error *e);
 
+/// Turns t, a copy of the 8-bit weight w with that's data, into int8 in the order outputs, inputs,
+/// window: 128 less where w is uint8. `transposed`: w's outputs are the last of two dimensions.
+int onnx_int8_weight(struct pool *pool, const struct graph_tensor *w, bool transposed,
+                     struct graph_tensor *t, struct error *e);
+
+/// Emits the exact sums of products of bytes: y[o] = Σ (x - x_zp) * (w[o] - w_zp[o]), int32. zero
+/// points are the node's inputs 2 and 3, of which onnx_sums_fit() is true. x: bytes, which are
+/// taken as channels-last images of x_dims. y: images that are padded as the window says.
+int onnx_emit_sums(struct onnx_lowering *l, int32_t x, const uint32_t x_dims[4], int32_t weight,
+                   bool transposed, const struct graph_window *window, int32_t y, struct error *e);
+
+/// Whether the node's inputs, the usual four, are of those: its image is not constant, its weight
+/// and that's zero points (of `outputs` channels) are.
+bool onnx_sums_fit(const struct onnx_lowering *l, uint32_t outputs);
+
 /// Gives output i the data of a constant that is known at once.
 int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e);
 
@@ -220,6 +235,7 @@ int onnx_lower_range(struct onnx_lowering *l, struct error *e);
 int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e);
 
 /// Convolutions and pools that graph nodes of images cannot do: slow.
+int onnx_lower_any_conv_integer(struct onnx_lowering *l, struct error *e);
 int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e);
 int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e);
 int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e);

@@ -109,32 +109,39 @@ static void unpack(const struct graph_tensor *t, void *dst)
                 to[o * k + i] = w->data[i * n + o] ^ moved;
 }
 
-// The weight as signed numbers in the order outputs, inputs, window. Negative: an error.
-static int32_t take_weight(struct qdq *q, const struct operands *o, bool transposed,
-                           struct error *e)
+int onnx_int8_weight(struct pool *pool, const struct graph_tensor *w, bool transposed,
+                     struct graph_tensor *t, struct error *e)
 {
-    const struct graph_tensor *w = o->weight;
-    int32_t index = qdq_narrow(q, o->origin->q, (struct qdq_form){.scale = 1}, e);
-    if (index < 0)
-        return index;
-    struct graph_tensor *t = &q->g->tensors[index];
+    t->type = TENSOR_INT8;
     t->constant = true;
-    t->quantized = t->rounds_before_zp = false;
+    t->channels_last = t->quantized = t->rounds_before_zp = false;
     if (w->n_dims == 2) {
+        uint32_t outputs = w->dims[transposed];
         t->n_dims = 4;
-        t->dims[0] = o->outputs;
-        t->dims[1] = (uint32_t)(w->n_elems / (o->outputs ? o->outputs : 1));
+        t->dims[0] = outputs;
+        t->dims[1] = (uint32_t)(w->n_elems / (outputs ? outputs : 1));
         t->dims[2] = t->dims[3] = 1;
     }
     if (w->type == TENSOR_INT8 && !transposed)
-        return index;
-    struct file_weight *packing = pool_alloc(&q->g->pool, 1, sizeof *packing);
+        return 0;
+    struct file_weight *packing = pool_alloc(pool, 1, sizeof *packing);
     if (!packing)
         return error_no_memory(e, "a weight", sizeof *packing);
     *packing = (struct file_weight){w->data.data, w->type == TENSOR_UINT8, transposed};
     t->unpack = unpack;
     t->packing = packing;
-    return index;
+    return 0;
+}
+
+// The weight as signed numbers in the order outputs, inputs, window. Negative: an error.
+static int32_t take_weight(struct qdq *q, const struct operands *o, bool transposed,
+                           struct error *e)
+{
+    int32_t index = qdq_narrow(q, o->origin->q, (struct qdq_form){.scale = 1}, e);
+    int r = index < 0 ? index
+                      : onnx_int8_weight(&q->g->pool, &q->g->tensors[o->origin->q], transposed,
+                                         &q->g->tensors[index], e);
+    return r < 0 ? r : index;
 }
 
 // 1: emitted. A product's weight [inputs, outputs] is transposed unless the node says it already

@@ -89,7 +89,9 @@ struct conv {
 
     // Integers: real = scale[c] * (sum + nz[c] * window sum + bias[c]).
     int32_t x_zp;
-    int32_t *bias, *nz; // nz: zero points of weights; NULL: all 0, or in the weights already
+    int32_t *bias, *nz;   // nz: zero points of weights; NULL: all 0, or in the weights already
+    int32_t *weight_sums; // Σ (w + nz) of each output, where sums are the output; else NULL
+    float *addend;        // to these, of each output; NULL: none
     float *scale;
     uint64_t max_sum; // no sum with its bias is larger
     struct conv_requant requant;

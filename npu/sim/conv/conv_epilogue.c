@@ -13,7 +13,7 @@
 //
 //   sums:   [pixel][o], window sums: [pixel][group], both int32; reals: [pixel][o in chunk]
 //
-// Tests: test_sim_conv, test_sim_cases, test_sim_fp16.
+// Tests: test_sim_conv, test_sim_cases, test_sim_fp16, test_onnx_against.
 #include "npu/sim/conv/conv.h"
 
 // Sums of the channels [from, from + n) of some pixels.
@@ -131,11 +131,113 @@ static void epilogue_floats(const struct step *s, const struct conv *c, const st
                        n - done < ELEMENTS_CHUNK ? n - done : ELEMENTS_CHUNK);
 }
 
+// ---- sums whose zero point only a run knows (graph_conv_quant.sums) ----
+//
+//   sum[o] = sum + bias[o] + nz[o] * window sum - zero * weight_sums[o]     wrapping at 32 bits
+//   y[o]   = sum[o], int32; or (float)sum[o] * scale + addend[o], then the activations
+//
+// Each rounding is that of the node which the conversion, the product or the addition was before it
+// was fused (onnx_fuse.c): no products are contracted in this file.
+
+// What a run knows: of operands that are left out, what changes nothing.
+struct sums_job {
+    uint32_t zero; // of the image, as int8 counts it
+    bool real, scaled;
+    float scale;
+    const float *addend; // of each channel; NULL: none
+};
+
+static struct sums_job sums_begin(const struct step *s, const struct conv *c, const struct run *r)
+{
+    const struct graph_tensor *zp = step_input(s, 3);
+    struct sums_job j = {.real = step_output(s, 0)->type == TENSOR_FLOAT32,
+                         .addend = c->addend,
+                         .scaled = step_input(s, 4) != NULL};
+    if (j.scaled)
+        memcpy(&j.scale, run_input(s, r, 4), sizeof j.scale);
+    if (zp) {
+        uint8_t stored = *(const uint8_t *)run_input(s, r, 3);
+        j.zero = (uint32_t)(zp->type == TENSOR_UINT8 ? (int32_t)stored - 128 : (int8_t)stored);
+    }
+    return j;
+}
+
+KERNEL static void sums_complete(const int32_t *restrict sums, const int32_t *restrict bias,
+                                 const int32_t *restrict weights, uint32_t zero, size_t n,
+                                 int32_t *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)bias[i] - zero * (uint32_t)weights[i]);
+}
+
+// With zero points of weights.
+KERNEL static void sums_add_windows(int32_t *restrict dst, const int32_t *restrict nz,
+                                    uint32_t window, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int32_t)((uint32_t)dst[i] + (uint32_t)nz[i] * window);
+}
+
+KERNEL static void sums_to_real(const int32_t *restrict sums, bool scaled, float scale,
+                                const float *restrict addend, size_t n, float *restrict dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (float)sums[i];
+    for (size_t i = 0; scaled && i < n; i++)
+        dst[i] = dst[i] * scale;
+    for (size_t i = 0; addend && i < n; i++)
+        dst[i] = dst[i] + addend[i];
+}
+
+#define CHUNK 1024 // channels that are done together
+
+// Channels [from, from + n) of one pixel.
+static void sums_store_part(const struct step *s, const struct conv *c, const struct sums_job *j,
+                            const int32_t *sums, const int32_t *windows, size_t from, size_t n,
+                            void *dst)
+{
+    int32_t complete[CHUNK];
+    int32_t *to = j->real ? complete : dst;
+    sums_complete(sums + from, c->bias + from, c->weight_sums + from, j->zero, n, to);
+    size_t each = c->oc / c->window.groups;
+    for (size_t o = from; windows && o < from + n;) {
+        size_t end = (o / each + 1) * each, count = (end < from + n ? end : from + n) - o;
+        sums_add_windows(to + (o - from), c->nz + o, (uint32_t)windows[o / each], count);
+        o += count;
+    }
+    if (!j->real)
+        return;
+    sums_to_real(complete, j->scaled, j->scale, j->addend ? j->addend + from : NULL, n, dst);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        elements_post(&s->node->post[i], dst, n);
+}
+
+static void epilogue_store_sums(const struct step *s, const struct conv *c, struct run *r,
+                                const int32_t *sums, size_t first, size_t n_pixels)
+{
+    const struct sums_job j = sums_begin(s, c, r);
+    const int32_t *windows = c->nz ? run_scratch(r, c->window_at) : NULL;
+    uint8_t *dst = (uint8_t *)run_output(s, r, 0) + first * c->oc * sizeof(int32_t);
+    for (size_t p = 0; p < n_pixels; p++)
+        for (size_t from = 0; from < c->oc; from += CHUNK) {
+            size_t n = c->oc - from < CHUNK ? c->oc - from : CHUNK;
+            sums_store_part(s, c, &j, sums + p * c->oc,
+                            windows ? windows + (first + p) * c->window.groups : NULL, from, n,
+                            dst + (p * c->oc + from) * sizeof(int32_t));
+        }
+}
+
+// ---- all of them ----
+
 void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
                    size_t first, size_t n_pixels)
 {
     if (!c->integer) {
         epilogue_floats(s, c, r, sums, first * c->oc, n_pixels * c->oc);
+        return;
+    }
+    if (c->weight_sums) {
+        epilogue_store_sums(s, c, r, sums, first, n_pixels);
         return;
     }
     if (c->requant.kind != REQUANT_NONE) {

@@ -62,6 +62,8 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
     for (uint32_t o = 0; o < c->oc; o++) {
         int64_t sum = weights_sum(q, w + o * inputs * taps, inputs, taps, o, &reach);
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
+        if (c->weight_sums)
+            c->weight_sums[o] = (int32_t)sum;
         uint64_t max_sum = (uint64_t)(reach * most + llabs(c->bias[o]));
         c->max_sum = max_sum > c->max_sum ? max_sum : c->max_sum;
     }
@@ -74,6 +76,11 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     c->scale = step_alloc(s, c->oc, sizeof *c->scale);
     if (!c->bias || !c->scale || q->n != c->oc)
         return error_no_memory(e, "a bias", c->oc * sizeof *c->bias);
+    if (q->sums) {
+        c->weight_sums = step_alloc(s, c->oc, sizeof *c->weight_sums);
+        if (!c->weight_sums)
+            return error_no_memory(e, "a weight", c->oc * sizeof *c->weight_sums);
+    }
     if (c->x_zp < -128 || c->x_zp > 127)
         return step_refuse(s, e, "its input's zero point is %d", c->x_zp);
     for (uint32_t o = 0; o < c->oc; o++)

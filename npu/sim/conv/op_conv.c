@@ -57,6 +57,22 @@ static int conv_insert_zeros(const struct step *s, struct conv *c, struct error 
     return 0;
 }
 
+// The operands of sums that are an output: zero point, scale and addend; activations only behind
+// real numbers.
+static bool conv_sums_fit(const struct step *s)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0), *zp = step_input(s, 3),
+                              *scale = step_input(s, 4), *addend = step_input(s, 5);
+    bool real = y->type == TENSOR_FLOAT32, fits = real || y->type == TENSOR_INT32;
+    fits = fits && !x->quantized && (real || (!scale && !addend && !s->node->n_post));
+    for (uint32_t i = 0; i < s->node->n_post && fits; i++)
+        fits = s->node->post[i].kind != POST_ADD;
+    return fits && (!zp || (tensor_type_size(zp->type) == 1 && zp->n_elems == 1)) &&
+           (!scale || (scale->type == TENSOR_FLOAT32 && scale->n_elems == 1)) &&
+           (!addend || (addend->type == TENSOR_FLOAT32 && addend->constant && !addend->unpack &&
+                        addend->n_elems == y->dims[1]));
+}
+
 static int conv_check_operands(const struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *w = step_input(s, 1);
@@ -76,6 +92,8 @@ static int conv_check_operands(const struct step *s, struct error *e)
     if (s->node->quant ? (w->type != TENSOR_INT8 || x->type != TENSOR_INT8)
                        : (b && (!b->constant || b->n_elems < y->dims[1])))
         return step_refuse(s, e, "its weight or bias does not fit");
+    if (s->node->quant && s->node->quant->sums && !conv_sums_fit(s))
+        return step_refuse(s, e, "its sums do not fit its output");
     for (uint32_t i = 0; i < s->node->n_post; i++) {
         const struct graph_post *post = &s->node->post[i];
         if (post->kind != POST_ADD)
@@ -148,7 +166,9 @@ static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
     if (!weights)
         return error_no_memory(e, "a weight", w->size);
     graph_tensor_unpack(w, weights);
-    int r = conv_integer_prepare(s, c, weights, e);
+    int r = step_input(s, 5) ? step_floats(s, step_input(s, 5), &c->addend, e) : 0;
+    if (r == 0)
+        r = conv_integer_prepare(s, c, weights, e);
     if (r == 0)
         r = conv_take_scratch(s, c, e);
     if (r == 0 && c->kernel == CONV_DNN)

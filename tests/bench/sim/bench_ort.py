@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import onnx
 
-from onnxtools import ort, quantize, topologies
+from onnxtools import dynamic, ort, quantize, topologies
 
 FLOATS = {
     "mobilenetv2": ("mobilenetv2-12-qdq.onnx", topologies.without_quantization),
@@ -20,6 +20,7 @@ FLOATS = {
     "resnet50": ("light/light_resnet50.onnx", topologies.seeded),
 }
 FORMS = {"u8": (np.uint8, np.int8, False), "s8": (np.int8, np.int8, True)}
+DYNAMIC = {"dynamic_s8": np.int8, "dynamic_u8": np.uint8}  # quantized while they run
 RUNS = 10
 
 
@@ -45,13 +46,15 @@ class Ours:
 
 def make_models(runtime, work):
     for name, (file, make) in FLOATS.items():
-        paths = {form: work / f"{name}_{form}.onnx" for form in ("f32", *FORMS)}
+        paths = {form: work / f"{name}_{form}.onnx" for form in ("f32", *FORMS, *DYNAMIC)}
         if not all(p.exists() for p in paths.values()):
             model = make(ort.shared_models() / file)
             ranges = quantize.measure(runtime, model, work / "ranges.onnx")
             onnx.save(model, paths["f32"])
             for form, kinds in FORMS.items():
                 onnx.save(quantize.quantize(model, ranges, *kinds), paths[form])
+            for form, weight in DYNAMIC.items():
+                onnx.save(dynamic.quantize(model, weight), paths[form])
         yield from paths.values()
 
 

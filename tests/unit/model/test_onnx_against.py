@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import onnx
 
-from onnxtools import nets, ort, picture, quantize, topologies
+from onnxtools import dynamic, nets, ort, picture, quantize, topologies
 
 SKIPPED = 77
 QUANTIZED = "mobilenetv2-12-qdq.onnx"
@@ -47,6 +47,10 @@ def topologies_of(runtime, work, shared):
             path = work / f"{name}_{activation.__name__}.onnx"
             quantized = quantize.quantize(model, ranges, activation, np.int8, per_channel)
             onnx.save(quantize.with_quantized_outputs(quantized), path)
+            yield path
+        for weight in (np.int8, np.uint8):
+            path = work / f"{name}_dynamic_{weight.__name__}.onnx"
+            onnx.save(dynamic.quantize(model, weight), path)
             yield path
 
 

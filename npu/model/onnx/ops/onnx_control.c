@@ -295,7 +295,7 @@ static int32_t constant_number(struct onnx_lowering *l, enum tensor_type type, i
     if (!data)
         return error_no_memory(e, "a loop", sizeof v);
     write_le64(data, (uint64_t)v);
-    return onnx_constant(l, type, 0, NULL, data, e);
+    return onnx_constant(l, type, 0, (const uint32_t[1]){0}, data, e);
 }
 
 static int loop(struct onnx_lowering *l, struct repeated *p, int64_t most, bool go_on,

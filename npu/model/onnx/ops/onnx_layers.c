@@ -234,6 +234,38 @@ int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
     return edges[1] < 0 ? edges[1] : emit_on_images(l, GRAPH_CONV, &n, edges, 3, dims, e);
 }
 
+// An integer convolution of images with a constant weight: sums of bytes. Else onnx_window.c does
+// it.
+int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e)
+{
+    struct graph_node n = {0};
+    const struct graph_tensor *x = onnx_in(l, 0), *w = onnx_in(l, 1);
+    uint32_t in[2], dims[4];
+    if ((x->n_dims != 3 && x->n_dims != 4) || w->n_dims != x->n_dims ||
+        !onnx_sums_fit(l, w->dims[0]))
+        return onnx_lower_any_conv_integer(l, e);
+    bool flat = x->n_dims == 3;
+    int r = take_kernel(l, &n.window, e);
+    image_size(x, in);
+    uint32_t x_dims[4] = {x->dims[0], x->dims[1], in[0], in[1]};
+    dims[0] = x->dims[0];
+    dims[1] = w->dims[0];
+    for (int i = 0; i < 2 && r == 0; i++)
+        r = out_size(l, &n.window, i, in[i], false, &dims[2 + i], e);
+    if (r == 0)
+        r = onnx_shape(l, 0, TENSOR_INT32, x->n_dims,
+                       flat ? (uint32_t[]){dims[0], dims[1], dims[3]} : dims, e);
+    int32_t weight = r < 0 ? r : as_image(l, l->in[1], e);
+    int32_t image = weight < 0 ? weight : as_image(l, l->in[0], e);
+    int32_t y = image < 0 || !flat ? l->out[0] : onnx_temporary(l, TENSOR_INT32, 4, dims, e);
+    if (image < 0 || y < 0)
+        return image < 0 ? image : y;
+    r = onnx_emit_sums(l, image, x_dims, weight, false, &n.window, y, e);
+    if (r < 0 || !flat)
+        return r;
+    return onnx_emit(l, GRAPH_RESHAPE, &y, 1, l->out, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
 // ---- ConvTranspose ----
 
 // A transposed convolution is a convolution with the weight rotated by 180 degrees and inputs and

@@ -267,7 +267,11 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     l->n_in = 1;
     if (to == x->type && natural == x->natural)
         return onnx_same(l, l->in[0], e);
+    bool exact = to == TENSOR_FLOAT32 && (x->type == TENSOR_INT32 || x->type == TENSOR_INT8 ||
+                                          x->type == TENSOR_UINT8 || x->type == TENSOR_INT16);
     int r = onnx_shape(l, 0, to, x->n_dims, x->dims, e);
+    if (r == 0 && exact && x->n_elems) // rounded once, from 32 bits
+        return onnx_emit_own(l, GRAPH_CONVERT, 1, e) ? 0 : STATUS_MALLOC_FAIL;
     return r < 0 ? r : onnx_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
 }
 

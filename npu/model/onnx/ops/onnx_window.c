@@ -162,7 +162,7 @@ int onnx_lower_any_conv(struct onnx_lowering *l, struct error *e)
 }
 
 // int8 or uint8 images and weights; inputs 2 and 3 are their zero points.
-int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e)
+int onnx_lower_any_conv_integer(struct onnx_lowering *l, struct error *e)
 {
     struct window w = {.flags = REF_ZERO_POINTS};
     if (onnx_is_float(onnx_in(l, 0)->type))
