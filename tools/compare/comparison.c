@@ -74,17 +74,57 @@ static void keep_worst(rknnd_distance *d, const rknnd_distance *now)
         d->gain = now->gain;
 }
 
+// ---- the noise floor ---------------------------------------------------------------------------
+
+#define FLOOR_STEPS 5.0         // of a quantized type: one step is 20 % of it
+#define FLOOR_SHARE (1.0 / 500) // of a function's range: what its table on the chip is exact to
+
+// The range of functions that have one; 0: none is known. Names are those of ONNX and of converted
+// models, where activations are fused ("ConvSigmoid", "exSoftmax13").
+static double range_of(const char *op)
+{
+    if (strstr(op, "LogSoftmax"))
+        return 0;
+    if (strstr(op, "Sigmoid") || strstr(op, "Softmax"))
+        return 1;
+    return strstr(op, "Tanh") ? 2 : 0;
+}
+
+// The size (root of the mean square) below which golden values of a tensor say nothing of errors in
+// per cent: they are as small as its type or its function's table can tell at all.
+static double noise_floor(const rknnd_tensor *t)
+{
+    if (t->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC)
+        return FLOOR_STEPS * (double)t->scale;
+    return FLOOR_SHARE * range_of(t->op);
+}
+
+// |g| is taken to be `least` at least: relative = |x - g| / |g|, gain - 1 = (x - g)*g / |g|^2.
+static rknnd_distance above_floor(const rknnd_distance *distance, double least)
+{
+    rknnd_distance d = *distance;
+    double size = isinf(d.relative) ? 0 : d.relative > 0 ? d.euclidean / d.relative : least;
+    if (!(size < least)) // NaN stays
+        return d;
+    double share = size / least;
+    d.relative = d.euclidean / least;
+    d.gain = size > 0 ? 1 + (d.gain - 1) * share * share : 1;
+    return d;
+}
+
 // Without a partner in the reference a tensor has no distance, but keeps its row.
 static void note_tensor(struct comparison_row *row, const rknnd_comparison *c, bool single)
 {
     struct comparison_distance *d = single ? &row->single : &row->entire;
     if (!c->golden)
         return;
+    double least = noise_floor(c->tensor) * sqrt(c->tensor->n_elems);
+    rknnd_distance real = above_floor(c->distance, least), stored = above_floor(c->stored, least);
     if (d->there) {
-        keep_worst(&d->real, c->distance);
-        keep_worst(&d->stored, c->stored);
+        keep_worst(&d->real, &real);
+        keep_worst(&d->stored, &stored);
     } else {
-        *d = (struct comparison_distance){true, *c->distance, *c->stored};
+        *d = (struct comparison_distance){true, real, stored};
     }
 }
 
