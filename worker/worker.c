@@ -161,11 +161,25 @@ static void close_all_but(int fd)
     close_range((unsigned)fd + 1, ~0u, 0);
 }
 
+#define OOM_SCORE "500"
+
+// Where memory runs out the kernel ends a worker, which is replaced, and not the daemon: a worker
+// has the daemon's score otherwise, which its service may have lowered. One that is higher stays.
+// Before the process is made undumpable, which gives the file to root.
+static void worker_offer_itself(void)
+{
+    char now[16] = "";
+    cleanup(fd_close_p) int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && read(fd, now, sizeof now - 1) > 0 && atoi(now) < atoi(OOM_SCORE))
+        (void)!pwrite(fd, OOM_SCORE, strlen(OOM_SCORE), 0);
+}
+
 // A worker runs foreign code on untrusted files: it may gain no rights, leave no core dump, and
 // must not outlive its daemon.
 static int worker_confine(int fd, struct error *e)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    worker_offer_itself();
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_DUMPABLE, 0) < 0 || setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "cannot confine itself");

@@ -97,6 +97,12 @@ void session_unref(struct session *s)
     free(s);
 }
 
+bool session_is_visible(const struct session *s, const struct session *viewer,
+                        const struct origin *origin)
+{
+    return s == viewer || (s->user == viewer->user && (origin->local || origin->remote));
+}
+
 // New slots are zeroed: free.
 static int session_grow(struct session *s, struct error *e)
 {

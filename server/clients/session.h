@@ -7,6 +7,7 @@
 #include "server/jobs/scheduler.h"
 
 struct context;
+struct origin;
 struct connection;
 struct user;
 
@@ -51,6 +52,11 @@ struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE]);
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);
+
+/// Whether a client may see another session without the right to see all: its own, and those of its
+/// user. All local users have one address of the loopback interface, which is nobody's therefore.
+bool session_is_visible(const struct session *s, const struct session *viewer,
+                        const struct origin *origin);
 
 /// Gives the context a handle (not 0, not soon used again).
 int session_add(struct session *s, struct context *c, uint64_t *ret_handle, struct error *e);

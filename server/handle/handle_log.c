@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "server/clients/rights.h"
+#include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
@@ -37,7 +39,32 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
 // At most; encoding them holds the loop up for less than a millisecond.
 #define EVENTS_OF_ANSWER 1024
 
-static int put_event(struct delimited *q, const struct trace_event *event, struct error *e)
+// Whose events a client may see.
+struct seen {
+    bool all;
+    const struct connection *viewer;
+    uint64_t last;  // that was looked up
+    bool last_seen; // whether it may be seen
+};
+
+// Events of one client often follow one another. What is left of one that has gone is nobody's.
+static bool is_seen(struct seen *seen, uint64_t client)
+{
+    const struct connection *c = seen->viewer;
+    const struct session *s;
+    if (seen->all || (client && client == seen->last))
+        return seen->all || seen->last_seen;
+    seen->last = client;
+    seen->last_seen = false;
+    list_for_each (s, &c->services->sessions->all, link)
+        if (s->id == client)
+            seen->last_seen = session_is_visible(s, c->session, &c->origin);
+    return seen->last_seen;
+}
+
+// Of others' events remains when, for which run and on which cores the device was busy.
+static int put_event(struct delimited *q, struct seen *seen, const struct trace_event *event,
+                     struct error *e)
 {
     rknnd_TraceEvent m = {.kind = event->kind,
                           .time_us = event->time_us,
@@ -45,7 +72,13 @@ static int put_event(struct delimited *q, const struct trace_event *event, struc
                           .id = event->id,
                           .value = event->value,
                           .cores = event->cores};
-    message_set_text(m.text, event->text);
+    bool run = event->kind >= TRACE_INPUTS && event->kind <= TRACE_LAYER;
+    if (is_seen(seen, event->client))
+        message_set_text(m.text, event->text);
+    else
+        m.client = 0;
+    if (!run && !is_seen(seen, event->client))
+        m.id = m.value = 0; // of models and processes
     return delimited_put(q, rknnd_TraceEvent_fields, &m, e);
 }
 
@@ -57,13 +90,14 @@ int handle_trace(struct connection *c, const struct frame_header *h, const union
     const struct trace *t = c->services->trace;
     const rknnd_Trace *request = &any->TRACE_request;
     struct delimited q = {0};
+    struct seen seen = {.all = c->rights & RIGHT_SEE_ALL, .viewer = c};
     uint64_t oldest = trace_oldest(t);
     rknnd_TraceReply m = {.first = request->from > oldest ? request->from : oldest,
                           .end = t->next,
                           .now_us = uv_hrtime() / 1000};
     int r = 0;
     for (uint64_t i = m.first; r == 0 && i < t->next && m.n_events < EVENTS_OF_ANSWER; i++) {
-        r = put_event(&q, trace_event(t, i), e);
+        r = put_event(&q, &seen, trace_event(t, i), e);
         m.n_events++;
     }
     if (r < 0) {

@@ -15,6 +15,7 @@
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
+#include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/models/store.h"
 #include "server/net/delimited.h"
@@ -86,13 +87,25 @@ static int put_client(const struct services *s, const struct session *session, s
     return delimited_put(q, rknnd_ClientStats_fields, &m, e);
 }
 
-// Loaded models only; others use no device.
-static int put_models(const struct services *s, struct delimited *q, rknnd_StatsReply *reply,
-                      struct error *e)
+// Whether a context of the model is of a session that the client may see.
+static bool is_model_visible(const struct model *model, const struct connection *viewer)
+{
+    struct model_use *use;
+    list_for_each (use, &model->uses, in_model) {
+        const struct session *its = container_of(use, struct context, use)->session;
+        if (session_is_visible(its, viewer->session, &viewer->origin))
+            return true;
+    }
+    return false;
+}
+
+// Loaded models only; others use no device. `viewer`: one who may not see all; NULL: all models.
+static int put_models(const struct services *s, const struct connection *viewer,
+                      struct delimited *q, rknnd_StatsReply *reply, struct error *e)
 {
     const struct model *model;
     list_for_each (model, &s->store->models, link) {
-        if (model->state != MODEL_LOADED)
+        if (model->state != MODEL_LOADED || (viewer && !is_model_visible(model, viewer)))
             continue;
         rknnd_ModelStats m = {
             .contexts = model->n_uses,
@@ -178,7 +191,33 @@ static int snapshot_fill(const struct services *s, struct stats_snapshot *n, str
         n->next = session_behind(s->sessions, session);
         session_unref(session);
     }
-    return r < 0 || n->next ? r : put_models(s, &n->lists, &n->m, e);
+    return r < 0 || n->next ? r : put_models(s, NULL, &n->lists, &n->m, e);
+}
+
+// For one who may not see all, there and then: of as many clients, few are his.
+static int snapshot_own(const struct services *s, const struct connection *viewer,
+                        struct stats_snapshot **ret, struct error *e)
+{
+    struct stats_snapshot *n = calloc(1, sizeof *n);
+    const struct session *session;
+    if (!n)
+        return error_no_memory(e, "a list of clients", sizeof *n);
+    n->refs = 1;
+    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
+    int r = put_cores(s, &n->lists, &n->m, e);
+    list_for_each (session, &s->sessions->all, link) {
+        if (r < 0 || !session_is_visible(session, viewer->session, &viewer->origin))
+            continue;
+        r = put_client(s, session, &n->lists, e);
+        n->m.n_clients += r == 0;
+    }
+    if (r == 0)
+        r = put_models(s, viewer, &n->lists, &n->m, e);
+    if (r < 0)
+        snapshot_unref(n);
+    else
+        *ret = n;
+    return r;
 }
 
 static void request_free(struct stats_request *q)
@@ -238,6 +277,24 @@ static void stats_fill_some(struct stats *st)
     st->filled = r < 0 || !st->snapshot->next;
 }
 
+// Returns what it is worth of a turn's bytes. A list of one's own is few bytes, but takes a look at
+// all clients.
+static size_t stats_answer_one(struct stats *st, struct stats_request *q)
+{
+    const struct connection *viewer = q->request.connection;
+    struct stats_snapshot *own = NULL;
+    struct error e;
+    size_t size = st->snapshot->lists.size + FRAME_HEADER_SIZE;
+    if (viewer->rights & RIGHT_SEE_ALL)
+        stats_answer(q, st->snapshot, NULL);
+    else if (snapshot_own(st->services, viewer, &own, &e) < 0)
+        stats_answer(q, NULL, &e);
+    else
+        stats_answer(q, own, NULL);
+    snapshot_unref(own);
+    return size;
+}
+
 // Answers as many as one turn of the loop allows; on_turn() continues.
 static void stats_answer_some(struct stats *st)
 {
@@ -246,8 +303,7 @@ static void stats_answer_some(struct stats *st)
         q = list_first(&st->served, struct stats_request, link);
         if (!q)
             break;
-        sent += st->snapshot->lists.size + FRAME_HEADER_SIZE;
-        stats_answer(q, st->snapshot, NULL);
+        sent += stats_answer_one(st, q);
     }
 }
 
@@ -335,12 +391,11 @@ static struct session *stats_find_session(const struct sessions *all, uint64_t i
     return NULL;
 }
 
-// Operators, and local users for programs of their own.
+// Those who have the right, and local users for programs of their own.
 static bool may_kill(const struct connection *c, const struct session *session)
 {
     const struct user *victim = session->user;
-    const struct origin *o = &c->origin;
-    return origin_is_operator(o) || (o->local && victim->local && victim->uid == o->uid);
+    return c->rights & RIGHT_KILL || (c->origin.local && victim == c->session->user);
 }
 
 // The reference keeps the session while its connections close one by one.
@@ -359,7 +414,7 @@ int handle_client_kill(struct connection *c, const struct frame_header *h,
     if (!may_kill(c, session))
         return error_set(e, STATUS_FAIL,
                          "client %llu is of user %s: only he, root and the service's own user may "
-                         "end it, on this machine",
+                         "end it, on this machine, and who has the right \"kill\"",
                          (unsigned long long)id, session->user->name);
     log_info("client %llu is ended by c%u (%s)", (unsigned long long)id, c->number, c->origin.text);
     session_ref(session);

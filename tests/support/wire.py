@@ -1,12 +1,15 @@
 """What goes over the wire: frames, types of messages, and as much of protobuf as tests need."""
 import collections
+import socket
 import struct
+
+from support.service import PATIENCE
 
 HEAD = struct.Struct("<IHBBIIQ")
 MAGIC = 0x444e4b52
 REPLY, ERROR, MORE = 1, 2, 4
 
-HELLO, PING, CANCEL, GOODBYE, STATUS, STATS, KILL, LOG, LOG_LEVEL, TRACE, CLOCKS = range(1, 12)
+HELLO, PING, CANCEL, GOODBYE, STATUS, STATS, KILL, LOG, LOG_LEVEL, TRACE, CLOCKS, LIMITS = range(1, 13)
 OFFER, CHUNK, DESCRIBE = range(16, 19)
 OPEN, DUP, CLOSE, BIND, INTERNAL = range(32, 37)
 INFER, PROFILE, DUMP, DUMP_NEXT, CUSTOM_LIST, CUSTOM_DONE = range(48, 54)
@@ -75,3 +78,58 @@ TURN = 10_000_000
 def check_turns(status):
     """Nothing has kept the server's loop: `status` are the fields of a ServerStatus."""
     assert one(status, 22) < TURN, f"a turn of the loop took {one(status, 22)} us"
+
+
+class Client:
+    """Blocking, and without patience: what does not come in time fails the test."""
+
+    def __init__(self, daemon, port=None):
+        """Over the daemon's Unix socket, or (`port`) over TCP."""
+        self.socket = socket.socket(socket.AF_INET if port else socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(("127.0.0.1", port) if port else daemon.uri[5:])
+        self.id = 0
+        self.payload = b""  # of the last frame that was received
+        self.call(HELLO, message(f1=1, f2=1, f3=1, f4=b"strange"))
+
+    def send(self, kind, body=b"", fds=(), named=None, payload=b""):
+        """`fds` travel with the first byte; the header names as many, or `named`."""
+        self.id += 1
+        frame = HEAD.pack(MAGIC, kind, 0, len(fds) if named is None else named, self.id, len(body), len(payload))
+        if fds:
+            socket.send_fds(self.socket, [frame + body], list(fds))
+        else:
+            self.socket.sendall(frame + body + payload)
+        return self.id
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            assert part, "the server has closed the connection"
+            data += part
+        return data
+
+    def receive(self):
+        """The next answer: its id, whether it is an Error, its message. Pings are answered."""
+        while True:
+            _, kind, flags, _, number, size, payload = HEAD.unpack(self.take(HEAD.size))
+            body = self.take(size)
+            self.payload = self.take(payload)
+            if flags & REPLY:
+                return number, bool(flags & ERROR), fields_of(body)
+            if kind == PING:
+                self.socket.sendall(HEAD.pack(MAGIC, PING, REPLY, 0, number, size, 0) + body)
+
+    def call(self, kind, body=b"", fds=(), named=None, payload=b""):
+        wanted = self.send(kind, body, fds, named, payload)
+        while True:
+            number, failed, fields = self.receive()
+            if number == wanted:
+                return failed, fields
+
+    def status(self):
+        return self.call(STATUS)[1]
+
+    def close(self):
+        self.socket.close()

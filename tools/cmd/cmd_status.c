@@ -1,8 +1,11 @@
 // rknnctl status: what the server holds and has done, as counters of the whole server.
 #include "tools/format/format.h"
+#include "tools/format/table.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"
+#include "tools/ui/rknn_error.h"
+#include "tools/ui/terminal.h"
 
 // Gauges (what is held now) and counters (since the start), in groups.
 static void print_text(const rknnd_server_info *info, const rknnd_server_status *s)
@@ -28,16 +31,75 @@ static void print_text(const rknnd_server_info *info, const rknnd_server_status 
                 (unsigned long long)s->jobs_failed, (unsigned long long)s->jobs_retried);
 }
 
+// ---- who has how much
+// ----------------------------------------------------------------------------
+
+static void limits_print(const rknnd_list *list)
+{
+    static const struct table_column columns[] = {{"user", TABLE_LEFT, TABLE_CUT_END, 0},
+                                                  {"what", TABLE_LEFT, TABLE_FIXED, 0},
+                                                  {"has", TABLE_RIGHT, TABLE_FIXED, 0},
+                                                  {"may have", TABLE_RIGHT, TABLE_FIXED, 0},
+                                                  {"by", TABLE_LEFT, TABLE_FIXED, 0}};
+    struct table t;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const rknnd_limit *l = rknnd_limit_at(list, i);
+        struct format_buffer used, limit;
+        table_cell(&t, "%s", *l->user ? l->user : "all");
+        table_cell(&t, "%s", l->key);
+        if (l->bytes) {
+            table_cell(&t, "%s", format_bytes(&used, l->used));
+            table_cell(&t, "%s", format_bytes(&limit, l->limit));
+        } else {
+            table_cell(&t, "%llu", (unsigned long long)l->used);
+            table_cell(&t, "%llu", (unsigned long long)l->limit);
+        }
+        table_cell(&t, "%s", l->quota ? "quota" : "");
+    }
+    table_print(&t, stdout, "", terminal_width(stdout));
+    table_done(&t);
+}
+
+static json_t *limits_json(const rknnd_list *list)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < list->n; i++) {
+        const rknnd_limit *l = rknnd_limit_at(list, i);
+        json_array_append_new(all, json_pack("{s:s, s:s, s:b, s:b, s:I, s:I}", "user", l->user,
+                                             "key", l->key, "bytes", (int)l->bytes, "quota",
+                                             (int)l->quota, "used", (json_int_t)l->used, "limit",
+                                             (json_int_t)l->limit));
+    }
+    return json_pack("{s:o}", "limits", all);
+}
+
+static int status_limits(bool json, struct error *e)
+{
+    rknnd_list *limits;
+    int r = rknnd_get_limits(NULL, &limits);
+    if (r < 0)
+        return rknn_error_set(e, r, "%s", "");
+    if (json)
+        r = report_json(limits_json(limits), e);
+    else
+        limits_print(limits);
+    rknnd_free(limits);
+    return r;
+}
+
 // Two requests: the server's constants, then its counters. They need not be of the same moment.
 int cmd_status(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
-    bool json = false;
+    bool json = false, limits = false;
     const struct option_row rows[] = {
+        {0, "limits", OPTION_FLAG, &limits, NULL, "who has how much of what programs may hold", 0,
+         0, NULL},
         OPTIONS_JSON(&json),
     };
     const struct cmd_options options = {
-        .usage = "status",
+        .usage = "status [--limits]",
         .summary =
             "Shows what the server holds and has done since it started. The connection that\n"
             "asks counts itself.",
@@ -47,6 +109,8 @@ int cmd_status(const struct settings *settings, int argc, char **argv, struct er
     rknnd_server_info info;
     rknnd_server_status status;
     int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
+    if (r == 0 && limits)
+        return status_limits(json, e);
     if (r == 0)
         r = report_get_server(&info, e);
     if (r == 0)

@@ -47,7 +47,7 @@ _rknnctl_options()
     info) options="--all --shape --json --dot --server --version --help" ;;
     devices) options="--json --csv --watch --network --server --version --help" ;;
     ping) options="--loop --json --server --version --help" ;;
-    status) options="--json --server --version --help" ;;
+    status) options="--limits --json --server --version --help" ;;
     top) options="--interval --batch --loop --json --server --version --help" ;;
     stats) options="--json --prometheus --server --version --help" ;;
     kill) options="--server --version --help" ;;

@@ -67,6 +67,7 @@ complete -c rknnctl -n '__fish_seen_subcommand_from ping' -s j -l json -d 'print
 complete -c rknnctl -n '__fish_seen_subcommand_from ping' -s s -l server -x -a 'unix: tcp: usb: adb: sim:' -d 'unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]'
 complete -c rknnctl -n '__fish_seen_subcommand_from ping' -s V -l version -d 'print the version and end'
 complete -c rknnctl -n '__fish_seen_subcommand_from ping' -s h -l help -d 'print this and end'
+complete -c rknnctl -n '__fish_seen_subcommand_from status' -l limits -d 'who has how much of what programs may hold'
 complete -c rknnctl -n '__fish_seen_subcommand_from status' -s j -l json -d 'print JSON'
 complete -c rknnctl -n '__fish_seen_subcommand_from status' -s s -l server -x -a 'unix: tcp: usb: adb: sim:' -d 'unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]'
 complete -c rknnctl -n '__fish_seen_subcommand_from status' -s V -l version -d 'print the version and end'

@@ -142,7 +142,7 @@ class Sharing(unittest.TestCase):
 
 class FromTheNetwork(unittest.TestCase):
     def test_nobody_is_killed(self):
-        daemon = Daemon(*PACED, transport="tcp")
+        daemon = Daemon(*PACED, "--rights", "tcp:run,see-own,see-all", transport="tcp")
         client = start(daemon)
         wait_for("a client at work", lambda: len(at_work(daemon)) == 1)
         done = daemon.rknnctl("kill", str(at_work(daemon)[0]["client"]))
@@ -152,7 +152,7 @@ class FromTheNetwork(unittest.TestCase):
         daemon.stop()
 
     def test_addresses_tell_them_apart(self):
-        daemon = Daemon(*PACED, transport="tcp")
+        daemon = Daemon(*PACED, "--rights", "tcp:run,see-own,see-all", transport="tcp")
         client = start(daemon)
         wait_for("a client at work", lambda: len(at_work(daemon)) == 1)
         self.assertIn(" tcp, 127.0.0.1 ", daemon.rknnctl("stats").stdout)

@@ -15,61 +15,11 @@ import tempfile
 import threading
 import unittest
 
-from support.service import PATIENCE, Daemon, wait_for
-from support.wire import ERROR, HEAD, HELLO, IMPORT, MAGIC, PING, REPLY, STATUS, check_turns, fields_of, message, one
+from support.service import Daemon, wait_for
+from support.wire import Client, IMPORT, PING, check_turns, message, one
 
 FOREVER = 3600  # seconds, of a test that takes none of them
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Client:
-    """Blocking, and without patience: what does not come in time fails the test."""
-
-    def __init__(self, daemon):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
-        self.socket.connect(daemon.uri[5:])
-        self.id = 0
-        self.call(HELLO, message(f1=1, f2=1, f3=1, f4=b"strange"))
-
-    def send(self, kind, body=b"", fds=(), named=None):
-        """`fds` travel with the first byte; the header names as many, or `named`."""
-        self.id += 1
-        frame = HEAD.pack(MAGIC, kind, 0, len(fds) if named is None else named, self.id, len(body), 0) + body
-        socket.send_fds(self.socket, [frame], list(fds))
-        return self.id
-
-    def take(self, size):
-        data = b""
-        while len(data) < size:
-            part = self.socket.recv(size - len(data))
-            assert part, "the server has closed the connection"
-            data += part
-        return data
-
-    def receive(self):
-        """The next answer: its id, whether it is an Error, its message. Pings are answered."""
-        while True:
-            _, kind, flags, _, number, size, payload = HEAD.unpack(self.take(HEAD.size))
-            body = self.take(size)
-            self.take(payload)
-            if flags & REPLY:
-                return number, bool(flags & ERROR), fields_of(body)
-            if kind == PING:
-                self.socket.sendall(HEAD.pack(MAGIC, PING, REPLY, 0, number, size, 0) + body)
-
-    def call(self, kind, body=b"", fds=(), named=None):
-        wanted = self.send(kind, body, fds, named)
-        while True:
-            number, failed, fields = self.receive()
-            if number == wanted:
-                return failed, fields
-
-    def status(self):
-        return self.call(STATUS)[1]
-
-    def close(self):
-        self.socket.close()
 
 
 def lingering():

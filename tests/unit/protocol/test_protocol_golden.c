@@ -166,6 +166,7 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *r
     X(LogLine)                                                                                     \
     X(TraceEvent)                                                                                  \
     X(Clock)                                                                                       \
+    X(Limit)                                                                                       \
     X(ModelStats)
 
 static void sequences(void **state)

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from board import Board, kernel_complaints, load_modules, rknnctl
-from support.service import BUILD, DIGITS, PATIENCE, let_pass, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, wait_for
 
 WHERE = ("idle", "upload", "run", "reply", "dump")
 STOP_MS = {"reply": 30000}  # else more than the time after which a link is looked at, 5 s
@@ -58,7 +58,8 @@ class Stopped(unittest.TestCase):
 
     def pass_time(self, ms):
         """By the board's clock."""
-        let_pass(ms, lambda: self.told("stats")["uptime_ms"])
+        end = self.told("stats")["uptime_ms"] + ms
+        wait_for("time to pass", lambda: self.told("stats")["uptime_ms"] >= end)
 
     def client(self, where):
         model = pathlib.Path(f"/tmp/model-{where}")  # one that the board does not know

@@ -74,6 +74,8 @@ def samples(p):
         "TraceEvent": p.TraceEvent(kind=10, time_us=1 << 59, client=87, id=1 << 60, value=88,
                                    cores=5, text="lprnet.rknn"),
         "ClocksReply": p.ClocksReply(n_clocks=89),
+        "LimitsReply": p.LimitsReply(n_limits=90),
+        "Limit": p.Limit(user="alice", key="storage", bytes=True, quota=True, used=1 << 44, limit=1 << 45),
         "Clock": p.Clock(name="cpu0-3", domain="CPU", hz=1 << 42, max_hz=1 << 43, governor="ondemand"),
         "LogLevel": p.LogLevel(level=4),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
@@ -169,6 +171,7 @@ TYPES = [
     (9, "LOG_LEVEL", "LogLevel", "Empty", False, False, 0),
     (10, "TRACE", "Trace", "TraceReply", False, True, 0),
     (11, "CLOCKS", "Empty", "ClocksReply", False, True, 0),
+    (12, "LIMITS", "Empty", "LimitsReply", False, True, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -241,7 +244,7 @@ def main():
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
                  "ClientStats", "ModelStats", "LogLine",
-                 "TraceEvent", "Clock"):
+                 "TraceEvent", "Clock", "Limit"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 

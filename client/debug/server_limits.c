@@ -1,0 +1,60 @@
+// rknnd_get_limits: who has how much of what clients may hold (LIMITS).
+#include "client/last_error.h"
+#include "client/limits.h"
+#include "client/link/one_shot.h"
+#include "client/link/payload.h"
+#include "client/sized.h"
+#include "rknnd.h"
+
+static int take_limit(struct bytes *rest, rknnd_limit *ret, struct error *e)
+{
+    rknnd_Limit m;
+    int r = message_delimited_take(rknnd_Limit_fields, rest, &m, e);
+    if (r < 0)
+        return r;
+    *ret = (rknnd_limit){.struct_size = sizeof *ret,
+                         .bytes = m.bytes,
+                         .quota = m.quota,
+                         .used = m.used,
+                         .limit = m.limit};
+    message_set_text(ret->user, m.user);
+    message_set_text(ret->key, m.key);
+    message_make_printable(ret->user);
+    message_make_printable(ret->key);
+    return 0;
+}
+
+// n_limits was bounded by the size of the list, so the allocation is, too.
+static int take_limits(uint32_t n_limits, struct bytes rest, rknnd_list **ret, struct error *e)
+{
+    cleanup(free_p) rknnd_list *list = sized_list_new(n_limits, sizeof(rknnd_limit), 0, NULL);
+    if (!list)
+        return error_no_memory(e, "limits", n_limits * sizeof(rknnd_limit));
+    rknnd_limit *limits = (rknnd_limit *)(list + 1);
+    int r = 0;
+    for (uint32_t i = 0; i < n_limits && r == 0; i++)
+        r = take_limit(&rest, &limits[i], e);
+    if (r == 0)
+        *ret = steal_ptr(list);
+    return r;
+}
+
+RKNN_EXPORT int rknnd_get_limits(const char *uri, rknnd_list **limits)
+{
+    struct error e;
+    cleanup(one_shot_end_p) struct connection *c = NULL;
+    struct payload list = {.limit = LIMIT_LIST_BYTES};
+    rknnd_LimitsReply reply;
+    struct request request = {
+        .type = MESSAGE_LIMITS, .reply = &reply, .payload = payload_take, .owner = &list};
+    int r = limits ? one_shot_begin(uri, &c, &e)
+                   : error_set(&e, STATUS_PARAM_INVALID, "limits is NULL");
+    if (r == 0)
+        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
+    if (r == 0 && reply.n_limits > LIMIT_LIST_BYTES)
+        r = error_set(&e, STATUS_FAIL, "the server tells of %u limits", reply.n_limits);
+    if (r == 0)
+        r = take_limits(reply.n_limits, (struct bytes){list.data, list.size}, limits, &e);
+    payload_done(&list);
+    return last_error_keep("rknnd_get_limits", r, &e);
+}

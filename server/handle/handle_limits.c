@@ -1,0 +1,72 @@
+// LIMITS: who has how much of what clients may hold.
+#include <stdlib.h>
+
+#include "server/clients/rights.h"
+#include "server/clients/user.h"
+#include "server/handle/handle.h"
+#include "server/handle/services.h"
+#include "server/net/delimited.h"
+
+// Some 50 bytes each: what encoding them takes is less than a millisecond.
+#define LIMITS_MAX 4096
+
+struct limits {
+    struct delimited lines;
+    rknnd_LimitsReply m;
+    struct error *e;
+    int status;
+};
+
+static void put_limit(struct limits *all, const char *user, enum account_resource what,
+                      uint64_t used, uint64_t limit, bool quota)
+{
+    rknnd_Limit m = {.bytes = account_is_bytes(what), .quota = quota, .used = used, .limit = limit};
+    if (all->status < 0 || all->m.n_limits == LIMITS_MAX)
+        return;
+    message_set_text(m.user, user);
+    message_set_text(m.key, account_key(what));
+    all->status = delimited_put(&all->lines, rknnd_Limit_fields, &m, all->e);
+    all->m.n_limits++;
+}
+
+// What a user has nothing of says nothing, but for a quota.
+static void put_user(struct limits *all, const struct user *u, bool everything)
+{
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        if (everything || u->account.used.of[i] || u->quota.limits.of[i])
+            put_limit(all, u->title, (enum account_resource)i, u->account.used.of[i],
+                      account_limit(&u->account, (enum account_resource)i),
+                      u->quota.limits.of[i] > 0);
+}
+
+// Whoever may not see others sees himself, and the sums.
+static void put_users(struct limits *all, const struct connection *c)
+{
+    const struct user *u;
+    put_user(all, c->user, true);
+    if (!(c->rights & RIGHT_SEE_ALL))
+        return;
+    list_for_each (u, &c->services->users->all, link)
+        if (u != c->user)
+            put_user(all, u, false);
+}
+
+int handle_limits(struct connection *c, const struct frame_header *h, const union message_any *any,
+                  struct error *e)
+{
+    struct limits all = {.e = e};
+    struct request r;
+    (void)any;
+    const struct accounts *a = c->services->accounts;
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        put_limit(&all, "", (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
+    put_users(&all, c);
+    if (all.status < 0) {
+        free(all.lines.data);
+        return all.status;
+    }
+    request_begin(&r, &c->requests, h, NULL);
+    struct iovec payload = {all.lines.data, all.lines.size};
+    request_answer(&r, rknnd_LimitsReply_fields, &all.m, &payload, 1, free, all.lines.data);
+    return 0;
+}
