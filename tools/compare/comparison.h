@@ -73,7 +73,8 @@ int comparison_set_form(struct comparison_plan *plan, bool json, bool csv, struc
     }
 
 // How far a tensor is from the golden one; golden values below the noise floor (comparison.c) are
-// taken to be as large as that, where errors are quotients. Of several sets of inputs each number is the worst one.
+// taken to be as large as that, where errors are quotients. Of several sets of inputs each number
+// is the worst one.
 struct comparison_distance {
     bool there;
     rknnd_distance real, stored; // from golden values; from those as the tensor's type stores them
